@@ -1,0 +1,2 @@
+export { InferenceError } from './errors.ts'
+export type { InferenceErrorCode, InferenceErrorDetails } from './errors.ts'
