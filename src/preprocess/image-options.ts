@@ -1,0 +1,153 @@
+import { invalidArgument } from '../errors.ts'
+
+const FITS = ['cover', 'contain', 'fill'] as const
+const KERNELS = ['nearest', 'linear', 'cubic', 'mitchell', 'lanczos2', 'lanczos3', 'mks2013', 'mks2021'] as const
+const CHANNELS = ['rgb', 'bgr', 'gray'] as const
+const LAYOUTS = ['nchw', 'nhwc'] as const
+const DATA_TYPES = ['float32', 'float64', 'float16', 'uint8', 'int8', 'int32'] as const
+
+export type ImageFit = (typeof FITS)[number]
+export type ImageKernel = (typeof KERNELS)[number]
+export type ImageChannels = (typeof CHANNELS)[number]
+export type ImageLayout = (typeof LAYOUTS)[number]
+export type ImageDataType = (typeof DATA_TYPES)[number]
+
+/** The usual evaluation crop: a resize that keeps the proportions, then the centre. */
+export interface ImageCrop {
+  /** Length in pixels that the shorter side gets first. At least the larger of `width` and `height`. */
+  shorterSide: number
+}
+
+/**
+ * What an image becomes: `value = (pixel * scale - mean[c]) / std[c]`, pixels being 0..255.
+ *
+ * The defaults leave pixels as they are. ImageNet models trained with torchvision want
+ * `scale: 1 / 255, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]` with `channels: 'rgb'`.
+ */
+export interface ImageOptions {
+  /** Width of the result in pixels, at least 1. */
+  width: number
+  /** Height of the result in pixels, at least 1. */
+  height: number
+  /**
+   * How an image of other proportions is made to fit: `'cover'` fills the frame and cuts what stands out on either
+   * side, `'contain'` shows all of it between bars of `background`, `'fill'` distorts it. Default `'cover'`.
+   */
+  fit?: ImageFit
+  /**
+   * Resize so that the shorter side has this length, then cut the centre `width` x `height`: torchvision's
+   * `Resize(256)` and `CenterCrop(224)` are `crop: { shorterSide: 256 }` with `width` and `height` 224.
+   * Takes the place of `fit`, which may then only be left out. Default: none.
+   */
+  crop?: ImageCrop
+  /** Interpolation of the resize, in sharp's words. An image that already has the size is not touched. Default `'lanczos3'`. */
+  kernel?: ImageKernel
+  /** Colour, as [red, green, blue] 0..255, under transparent pixels and beside a `'contain'`ed image. Default black. */
+  background?: readonly number[]
+  /** Which channels, in which order. Grey is ITU-R 601 luma, as in Pillow and OpenCV. Default `'rgb'`. */
+  channels?: ImageChannels
+  /** `'nchw'`: dims [1, C, height, width]; `'nhwc'`: [1, height, width, C]. Default `'nchw'`. */
+  layout?: ImageLayout
+  /** Element type. Values for an integer type are rounded and held within its range. Default `'float32'`. */
+  dtype?: ImageDataType
+  /** Factor on the pixel, before `mean` is taken off. Default 1. */
+  scale?: number
+  /** Taken off the scaled pixel: one number, or one per channel in the order of `channels`. Default 0. */
+  mean?: number | readonly number[]
+  /** Divisor after that: one number, or one per channel in the order of `channels`; not 0. Default 1. */
+  std?: number | readonly number[]
+}
+
+/** {@link ImageOptions} with every default in place and everything checked. */
+export type ResolvedImageOptions = Readonly<
+  Required<Omit<ImageOptions, 'crop' | 'mean' | 'std'>> & {
+    crop: ImageCrop | undefined
+    channelCount: number
+    mean: readonly number[]
+    std: readonly number[]
+  }
+>
+
+const NAMES = {
+  width: 0, height: 0, fit: 0, crop: 0, kernel: 0, background: 0, channels: 0, layout: 0, dtype: 0, scale: 0, mean: 0, std: 0,
+} satisfies Record<keyof ImageOptions, 0>
+
+/** Defaults, then checks; throws `ERR_INVALID_ARG` for the first option that is wrong. */
+export function resolveImageOptions(options: ImageOptions): ResolvedImageOptions {
+  checkNames('options', options, Object.keys(NAMES))
+  const width = size('width', options.width)
+  const height = size('height', options.height)
+  const channels = oneOf('channels', options.channels ?? 'rgb', CHANNELS)
+  const channelCount = channels === 'gray' ? 1 : 3
+  return {
+    width,
+    height,
+    fit: oneOf('fit', options.fit ?? 'cover', FITS),
+    crop: options.crop === undefined ? undefined : resolveCrop(options, options.crop, width, height),
+    kernel: oneOf('kernel', options.kernel ?? 'lanczos3', KERNELS),
+    background: colour(options.background ?? [0, 0, 0]),
+    channels,
+    channelCount,
+    layout: oneOf('layout', options.layout ?? 'nchw', LAYOUTS),
+    dtype: oneOf('dtype', options.dtype ?? 'float32', DATA_TYPES),
+    scale: finite('scale', options.scale ?? 1),
+    mean: perChannel('mean', options.mean ?? 0, channelCount, false),
+    std: perChannel('std', options.std ?? 1, channelCount, true),
+  }
+}
+
+/** Dims of the tensor that {@link decodeImage} makes of one image; their product is the length of a row. */
+export function imageDims(options: ImageOptions): [number, number, number, number] {
+  return dimsOf(resolveImageOptions(options))
+}
+
+export function dimsOf({ layout, channelCount, width, height }: ResolvedImageOptions): [number, number, number, number] {
+  return layout === 'nchw' ? [1, channelCount, height, width] : [1, height, width, channelCount]
+}
+
+/** Refuses what is no plain object, and names in it that mean nothing. */
+export function checkNames(name: string, value: unknown, known: readonly string[]): void {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalidArgument(name, 'an object', value)
+  for (const key of Object.keys(value)) {
+    if (!known.includes(key)) throw invalidArgument(`${name}.${key}`, `no such option; there are ${known.join(', ')}`, key)
+  }
+}
+
+function resolveCrop(options: ImageOptions, crop: ImageCrop, width: number, height: number): ImageCrop {
+  if (options.fit !== undefined) throw invalidArgument('fit', 'no value beside crop, which takes its place', options.fit)
+  checkNames('crop', crop, ['shorterSide'])
+  const shorterSide = size('crop.shorterSide', crop.shorterSide)
+  const least = Math.max(width, height)
+  if (shorterSide < least) {
+    throw invalidArgument('crop.shorterSide', `at least ${least}, the larger of width and height`, shorterSide)
+  }
+  return { shorterSide }
+}
+
+function size(name: string, value: unknown): number {
+  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 16383) return value as number
+  throw invalidArgument(name, 'a whole number of pixels from 1 to 16383', value)
+}
+
+function finite(name: string, value: unknown): number {
+  if (typeof value === 'number' && Number.isFinite(value)) return value
+  throw invalidArgument(name, 'a finite number', value)
+}
+
+function oneOf<T extends string>(name: string, value: T, choices: readonly T[]): T {
+  if (choices.includes(value)) return value
+  throw invalidArgument(name, `one of ${choices.join(', ')}`, value)
+}
+
+function colour(value: unknown): readonly number[] {
+  const isByte = (part: unknown): boolean => typeof part === 'number' && part >= 0 && part <= 255
+  if (Array.isArray(value) && value.length === 3 && value.every(isByte)) return [...value]
+  throw invalidArgument('background', 'three numbers from 0 to 255: [red, green, blue]', value)
+}
+
+function perChannel(name: string, value: unknown, count: number, isDivisor: boolean): readonly number[] {
+  const fits = (part: unknown): boolean => Number.isFinite(part) && !(isDivisor && part === 0)
+  const values: unknown[] = Array.isArray(value) || ArrayBuffer.isView(value) ? Array.from(value as number[]) : Array(count).fill(value)
+  if (values.length === count && values.every(fits)) return values as number[]
+  throw invalidArgument(name, `a ${isDivisor ? 'non-zero ' : ''}finite number, or ${count} of them, one per channel`, value)
+}

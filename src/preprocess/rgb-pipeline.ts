@@ -1,0 +1,64 @@
+import type { Metadata, Sharp, SharpOptions } from 'sharp'
+import type { ImageCrop, ResolvedImageOptions } from './image-options.ts'
+import { readSource, undecodable } from './image-source.ts'
+import type { ImageSource } from './image-source.ts'
+import { loadSharp } from './sharp-loader.ts'
+
+/** What libvips calls a warning (a stray chunk, an odd profile) passes; damaged or truncated data does not. */
+const READING: SharpOptions = { failOn: 'error', autoOrient: true, pages: 1 }
+
+/** Decodes, orients, flattens and resizes; gives the image in its final size as 8-bit interleaved RGB. */
+export async function decodeRgb(source: ImageSource, options: ResolvedImageOptions): Promise<Uint8Array> {
+  const sharp = await loadSharp()
+  const bytes = await readSource(source)
+  try {
+    const image = sharp(bytes, READING)
+    const header = needsHeader(options) ? await image.metadata() : undefined
+    if (header !== undefined && isTinted(options) && isGrey(header)) image.pipelineColourspace('srgb')
+    image.flatten({ background: backgroundOf(options) })
+    resize(image, options, header)
+    return await image.toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer()
+  } catch (error) {
+    throw undecodable(source, error as Error)
+  }
+}
+
+function needsHeader(options: ResolvedImageOptions): boolean {
+  return options.crop !== undefined || isTinted(options)
+}
+
+/** sharp paints a background of any colour grey in a grey image, unless told to work in colour. */
+function isTinted({ background: [red, green, blue] }: ResolvedImageOptions): boolean {
+  return red !== green || green !== blue
+}
+
+function isGrey({ space }: Metadata): boolean {
+  return space === 'b-w' || space === 'grey16'
+}
+
+function backgroundOf({ background: [r = 0, g = 0, b = 0] }: ResolvedImageOptions): { r: number; g: number; b: number } {
+  return { r, g, b }
+}
+
+function resize(image: Sharp, options: ResolvedImageOptions, header: Metadata | undefined): void {
+  const { width, height, fit, crop, kernel } = options
+  if (crop === undefined || header === undefined) {
+    image.resize({ width, height, fit, kernel, background: backgroundOf(options) })
+    return
+  }
+  const scaled = scaledSize(header, crop)
+  image.resize({ ...scaled, fit: 'fill', kernel })
+  image.extract({
+    left: Math.round((scaled.width - width) / 2),
+    top: Math.round((scaled.height - height) / 2),
+    width,
+    height,
+  })
+}
+
+function scaledSize({ autoOrient: { width, height } }: Metadata, { shorterSide }: ImageCrop): { width: number; height: number } {
+  const factor = shorterSide / Math.min(width, height)
+  return width < height
+    ? { width: shorterSide, height: Math.floor(height * factor) }
+    : { width: Math.floor(width * factor), height: shorterSide }
+}

@@ -1,0 +1,109 @@
+import { Tensor } from 'onnxruntime-common'
+
+/** Element types a request may carry; ONNX Runtime's own names. */
+export type TensorType =
+  | 'float32'
+  | 'float64'
+  | 'float16'
+  | 'int8'
+  | 'uint8'
+  | 'int16'
+  | 'uint16'
+  | 'int32'
+  | 'uint32'
+  | 'int64'
+  | 'uint64'
+  | 'bool'
+  | 'string'
+
+/** Any typed array that can back a tensor. `Float16Array` (Node 24 and newer) is accepted for `float16`. */
+export type TensorData =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Uint8Array
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array
+
+interface TensorDataConstructor {
+  readonly BYTES_PER_ELEMENT: number
+  readonly name: string
+  new (length: number): TensorData
+  new (buffer: ArrayBufferLike, byteOffset?: number, length?: number): TensorData
+}
+
+/** How each numeric type lies in memory. `float16` is kept as its 16 raw bits, `bool` as one byte. */
+const storage: Readonly<Record<Exclude<TensorType, 'string'>, TensorDataConstructor>> = {
+  float32: Float32Array,
+  float64: Float64Array,
+  float16: Uint16Array,
+  int8: Int8Array,
+  uint8: Uint8Array,
+  int16: Int16Array,
+  uint16: Uint16Array,
+  int32: Int32Array,
+  uint32: Uint32Array,
+  int64: BigInt64Array,
+  uint64: BigUint64Array,
+  bool: Uint8Array,
+}
+
+/** True for the element types that this library can carry. */
+export function isTensorType(type: unknown): type is TensorType {
+  return type === 'string' || (typeof type === 'string' && Object.hasOwn(storage, type))
+}
+
+/** Typed-array constructor for a numeric element type. */
+export function storageOf(type: TensorType): TensorDataConstructor {
+  return storage[type as Exclude<TensorType, 'string'>]
+}
+
+/** Bytes of one element; 0 for `string`, which has no fixed size. */
+export function bytesPerElement(type: TensorType): number {
+  return type === 'string' ? 0 : storageOf(type).BYTES_PER_ELEMENT
+}
+
+/** Product of `dims`; 1 for a scalar. */
+export function elementCount(dims: readonly number[]): number {
+  let count = 1
+  for (let axis = 0; axis < dims.length; axis++) count *= dims[axis]!
+  return count
+}
+
+/** A tensor as a caller may hand it in: ours, or one of another copy of onnxruntime-common. */
+export interface TensorLike {
+  readonly type: string
+  readonly dims: readonly number[]
+  readonly data: unknown
+  readonly location?: string
+}
+
+/** True when `value` has the shape of a tensor, whichever copy of onnxruntime-common made it. */
+export function isTensorLike(value: unknown): value is TensorLike {
+  return typeof value === 'object' && value !== null && 'dims' in value && 'type' in value && !ArrayBuffer.isView(value)
+}
+
+const Float16 = (globalThis as { Float16Array?: TensorDataConstructor }).Float16Array
+
+/**
+ * The array as it is stored: a `Float16Array` becomes a view of its raw 16-bit words, every other array itself.
+ * Returns `null` when the array cannot back `type`.
+ */
+export function toStorage(type: TensorType, data: unknown): TensorData | null {
+  if (data instanceof storageOf(type)) return data
+  if (type === 'float16' && Float16 !== undefined && data instanceof Float16) {
+    return new Uint16Array(data.buffer, data.byteOffset, data.length)
+  }
+  return null
+}
+
+/** Makes the tensor a caller receives. `data` must be of the storage type of `type`. */
+export function makeTensor(type: TensorType, data: TensorData | string[], dims: readonly number[]): Tensor {
+  return new Tensor(type as 'float32', data as Float32Array, dims)
+}
+
+export { Tensor }
