@@ -109,7 +109,7 @@ export function dimsOf({ layout, channelCount, width, height }: ResolvedImageOpt
 export function checkNames(name: string, value: unknown, known: readonly string[]): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalidArgument(name, 'an object', value)
   for (const key of Object.keys(value)) {
-    if (!known.includes(key)) throw invalidArgument(`${name}.${key}`, `no such option; there are ${known.join(', ')}`, key)
+    if (!known.includes(key)) throw invalidArgument(`${name}.${key}`, `an option that exists (${known.join(', ')})`, key)
   }
 }
 
