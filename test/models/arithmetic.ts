@@ -1,0 +1,88 @@
+import { graph } from './builder.ts'
+import type { ElementType } from './builder.ts'
+import { modelPath } from './cache.ts'
+import { elementTypeCode } from './element-type.ts'
+import { mulberry32, uniform } from './random.ts'
+
+/** sum = a + b and difference = a - b, all ['N', 16]. */
+export function addSub(type: ElementType): string {
+  return modelPath(`add-sub-${type}`, () => graph('add-sub')
+    .input('a', type, ['N', 16])
+    .input('b', type, ['N', 16])
+    .output('sum', type, ['N', 16])
+    .output('difference', type, ['N', 16])
+    .node('Add', ['a', 'b'], ['sum'])
+    .node('Sub', ['a', 'b'], ['difference'])
+    .build())
+}
+
+/** y = a + b where a is float32 ['N', 4], b is int64 ['N', 1] and y is float32 ['N', 4]. */
+export function twoInputsDifferentTypes(): string {
+  return modelPath('two-inputs-different-types', () => graph('two-inputs-different-types')
+    .input('a', 'float32', ['N', 4])
+    .input('b', 'int64', ['N', 1])
+    .output('y', 'float32', ['N', 4])
+    .node('Cast', ['b'], ['b_float'], { to: elementTypeCode.float32 })
+    .node('Add', ['a', 'b_float'], ['y'])
+    .build())
+}
+
+/** y = a followed by b, string by string; all ['N', 2]. */
+export function stringConcat(): string {
+  return modelPath('string-concat', () => graph('string-concat')
+    .input('a', 'string', ['N', 2])
+    .input('b', 'string', ['N', 2])
+    .output('y', 'string', ['N', 2])
+    .node('StringConcat', ['a', 'b'], ['y'])
+    .build({ opset: 20, irVersion: 9 }))
+}
+
+/**
+ * y ['N', 1, 4] holds the row of an 8 x 4 table (0, 1, 2 ... 31) that `index` (int64 ['N', 1]) names. An index
+ * outside -8..7 makes the run fail, with every other row of its batch.
+ */
+export function gatherRow(): string {
+  return modelPath('gather-row', () => graph('gather-row')
+    .input('index', 'int64', ['N', 1])
+    .output('y', 'float32', ['N', 1, 4])
+    .initializer('table', 'float32', [8, 4], Array.from({ length: 32 }, (_, i) => i))
+    .node('Gather', ['table', 'index'], ['y'], { axis: 0 })
+    .build())
+}
+
+/**
+ * y = x · W · W ... (`repeats` times), x and y ['N', size]: a run whose time grows with size² · repeats. On one core
+ * `matmulSlow(512, 100)` takes 1.5 ms for one row and 5 ms for eight, `matmulSlow(512, 4000)` 50 and 150 ms. W only
+ * moves the elements by one place, so that y is x rotated by `repeats` (mod size).
+ */
+export function matmulSlow(size: number, repeats: number): string {
+  const name = `matmul-slow-${size}-${repeats}`
+  return modelPath(name, () => {
+    const weights = new Float32Array(size * size)
+    for (let row = 0; row < size; row++) weights[row * size + (row + 1) % size] = 1
+    const value = (step: number) => (step === 0 ? 'x' : step === repeats ? 'y' : `x${step}`)
+    const model = graph(name)
+      .input('x', 'float32', ['N', size])
+      .output('y', 'float32', ['N', size])
+      .initializer('w', 'float32', [size, size], weights)
+    for (let step = 0; step < repeats; step++) model.node('MatMul', [value(step), 'w'], [value(step + 1)])
+    return model.build()
+  })
+}
+
+/** y = x · W with W (16 x 4) in a file beside the model; x is ['N', 16], y ['N', 4]. */
+export const withExternalData = (): string => externalData('external-data', true)
+
+/** Like {@link withExternalData}, but the file of the weights does not exist. */
+export const missingExternalData = (): string => externalData('external-data-missing', false)
+
+function externalData(name: string, present: boolean): string {
+  return modelPath(name, () => {
+    const model = graph(name)
+      .input('x', 'float32', ['N', 16])
+      .output('y', 'float32', ['N', 4])
+      .initializer('w', 'float32', [16, 4], uniform(mulberry32(7), 64, 1), { externalFile: `${name}.data` })
+      .node('MatMul', ['x', 'w'], ['y'])
+    return present ? model.bundle() : model.build()
+  })
+}

@@ -1,0 +1,5 @@
+export * from './arithmetic.ts'
+export * from './broken.ts'
+export * from './identity.ts'
+export * from './shapes.ts'
+export * from './unusual-types.ts'

@@ -1,0 +1,104 @@
+import { graph, map, optional, sequence, tensor } from './builder.ts'
+import type { BuildOptions } from './builder.ts'
+import { modelPath } from './cache.ts'
+import { elementTypeCode } from './element-type.ts'
+
+const rows = ['N', 4]
+const withFourBitTypes: BuildOptions = { opset: 21, irVersion: 10 }
+
+/** s = the sequence [x, x]; there is no other output. x is float32 ['N', 4]. */
+export function sequenceOnly(): string {
+  return modelPath('sequence-only', () => graph('sequence-only')
+    .input('x', 'float32', rows)
+    .output('s', sequence(tensor('float32', rows)))
+    .node('SequenceConstruct', ['x', 'x'], ['s'])
+    .build())
+}
+
+/** s = the sequence [x, x] and y = x. x is float32 ['N', 4]. */
+export function sequenceAndTensor(): string {
+  return modelPath('sequence-and-tensor', () => graph('sequence-and-tensor')
+    .input('x', 'float32', rows)
+    .output('s', sequence(tensor('float32', rows)))
+    .output('y', 'float32', rows)
+    .node('SequenceConstruct', ['x', 'x'], ['s'])
+    .node('Identity', ['x'], ['y'])
+    .build())
+}
+
+/** The first tensor of the input sequence s, as y float32 ['N', 4]. */
+export function sequenceInput(): string {
+  return modelPath('sequence-input', () => graph('sequence-input')
+    .input('s', sequence(tensor('float32', rows)))
+    .output('y', 'float32', rows)
+    .initializer('first', 'int64', [], [0])
+    .node('SequenceAt', ['s', 'first'], ['y'])
+    .build())
+}
+
+/** o = x as an optional tensor, x being float32 ['N', 4]. */
+export function optionalOutput(): string {
+  return modelPath('optional-output', () => graph('optional-output')
+    .input('x', 'float32', rows)
+    .output('o', optional(tensor('float32', rows)))
+    .node('Optional', ['x'], ['o'])
+    .build())
+}
+
+/** The scores x (float32 ['N', 3]) as a map per row from class (int64) to score, as classifiers return them. */
+export function mapOutput(): string {
+  return modelPath('map-output', () => graph('map-output')
+    .input('x', 'float32', ['N', 3])
+    .output('m', sequence(map('int64', tensor('float32', []))))
+    .node('ai.onnx.ml:ZipMap', ['x'], ['m'], { classlabels_int64s: [0, 1, 2] })
+    .build({ domains: { 'ai.onnx.ml': 3 } }))
+}
+
+/** q = x rounded to int4 and y = x, all ['N', 4]. */
+export function int4Output(): string {
+  return modelPath('int4-output', () => graph('int4-output')
+    .input('x', 'float32', rows)
+    .output('q', 'int4', rows)
+    .output('y', 'float32', rows)
+    .node('Cast', ['x'], ['q'], { to: elementTypeCode.int4 })
+    .node('Identity', ['x'], ['y'])
+    .build(withFourBitTypes))
+}
+
+/** q = x rounded to int4; there is no other output. */
+export function int4OutputOnly(): string {
+  return modelPath('int4-output-only', () => graph('int4-output-only')
+    .input('x', 'float32', rows)
+    .output('q', 'int4', rows)
+    .node('Cast', ['x'], ['q'], { to: elementTypeCode.int4 })
+    .build(withFourBitTypes))
+}
+
+/** y = the int4 input q as float32, both ['N', 4]. */
+export function int4Input(): string {
+  return modelPath('int4-input', () => graph('int4-input')
+    .input('q', 'int4', rows)
+    .output('y', 'float32', rows)
+    .node('Cast', ['q'], ['y'], { to: elementTypeCode.float32 })
+    .build(withFourBitTypes))
+}
+
+/** b = x rounded to bfloat16 and y = x, all ['N', 4]. */
+export function bfloat16Output(): string {
+  return modelPath('bfloat16-output', () => graph('bfloat16-output')
+    .input('x', 'float32', rows)
+    .output('b', 'bfloat16', rows)
+    .output('y', 'float32', rows)
+    .node('Cast', ['x'], ['b'], { to: elementTypeCode.bfloat16 })
+    .node('Identity', ['x'], ['y'])
+    .build())
+}
+
+/** y = the bfloat16 input b as float32, both ['N', 4]. */
+export function bfloat16Input(): string {
+  return modelPath('bfloat16-input', () => graph('bfloat16-input')
+    .input('b', 'bfloat16', rows)
+    .output('y', 'float32', rows)
+    .node('Cast', ['b'], ['y'], { to: elementTypeCode.float32 })
+    .build())
+}
