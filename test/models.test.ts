@@ -86,6 +86,11 @@ describe('models that run', () => {
     }],
     ['twoInputsDifferentTypes', small.twoInputsDifferentTypes(), { a: x, b: integers([2, 1], [10, 20]) },
       { y: expected('float32', [2, 4], [11, 12, 13, 14, 25, 26, 27, 28]) }],
+    ['defaultedInput, its default', small.defaultedInput(), { x: count([1, 4]) },
+      { y: expected('float32', [1, 4], [2, 4, 6, 8]) }],
+    ['defaultedInput, ignoring what is given', small.defaultedInput(), { x: count([1, 4]), w: count([4], 10) },
+      { y: expected('float32', [1, 4], [2, 4, 6, 8]) }],
+    ['unknownRank', small.unknownRank('float32'), { x }, { y: same }],
     ['stringConcat', small.stringConcat(), { a: strings([1, 2], ['a', 'b']), b: strings([1, 2], ['c', 'd']) },
       { y: expected('string', [1, 2], ['ac', 'bd']) }],
     ['strings end at a NUL', small.identity('string', [2]), { x: strings([1, 2], ['a\0b', '\0']) },
@@ -130,6 +135,7 @@ describe('models that run', () => {
 describe('metadata', () => {
   it.each([
     ['an unnamed dimension is an empty string', small.unnamedBatch(), [['y', 'float32', ['', 4]]]],
+    ['an unknown rank looks like a scalar', small.unknownRank('float32'), [['y', 'float32', []]]],
     ['a contradicted dimension loses its size', small.lyingShape(), [['y', 'float32', ['N', '']]]],
     ['a hidden contradiction stays', small.lyingShape('hidden'), [['y', 'float32', ['N', 4]]]],
     ['a sequence is not a tensor', small.sequenceOnly(), [['s', 'not a tensor']]],
@@ -138,6 +144,10 @@ describe('metadata', () => {
     ['int4 is reported', small.int4Output(), [['q', 'int4', ['N', 4]], ['y', 'float32', ['N', 4]]]],
   ])('%s', async (_, path, outputs) => {
     expect(shapes((await open(path)).outputMetadata)).toEqual(outputs)
+  })
+
+  it('an input with a default is not listed', async () => {
+    expect((await open(small.defaultedInput())).inputNames).toEqual(['x'])
   })
 })
 

@@ -27,6 +27,20 @@ export function twoInputsDifferentTypes(): string {
     .build())
 }
 
+/**
+ * y = x + w, where w (float32 [4]) is a graph input with a default (1, 2, 3, 4), as exporters before 2019 declared all
+ * weights; x and y are ['N', 4].
+ */
+export function defaultedInput(): string {
+  return modelPath('defaulted-input', () => graph('defaulted-input')
+    .input('x', 'float32', ['N', 4])
+    .input('w', 'float32', [4])
+    .output('y', 'float32', ['N', 4])
+    .initializer('w', 'float32', [4], [1, 2, 3, 4])
+    .node('Add', ['x', 'w'], ['y'])
+    .build())
+}
+
 /** y = a followed by b, string by string; all ['N', 2]. */
 export function stringConcat(): string {
   return modelPath('string-concat', () => graph('string-concat')

@@ -13,6 +13,9 @@ export const identityScalar = (type: ElementType): string => write(`identity-sca
 /** y = x with a variable inner dimension: x and y are ['N', 'L']. */
 export const identityVariable = (type: ElementType): string => write(`identity-variable-${type}`, type, ['N', 'L'])
 
+/** y = x for any rank: nothing is declared about the shapes of x and y. */
+export const unknownRank = (type: ElementType): string => write(`unknown-rank-${type}`, type)
+
 /** y = x with every dimension fixed, the first one included, so that nothing can be batched. */
 export function identityUnbatched(type: ElementType, dims: readonly number[]): string {
   return write(`identity-unbatched-${type}-${dims.join('x')}`, type, dims)
@@ -27,7 +30,7 @@ export const bigRow = (elements: number): string => write(`big-row-${elements}`,
 /** y = x where the first dimension is variable but has no name: x and y are [?, 4]. */
 export const unnamedBatch = (): string => write('unnamed-batch', 'float32', [null, 4])
 
-function write(name: string, type: ElementType, dims: Dims): string {
+function write(name: string, type: ElementType, dims?: Dims): string {
   const fourBit = type === 'int4' || type === 'uint4'
   return modelPath(name, () => graph(name)
     .input('x', type, dims)
