@@ -1,0 +1,2 @@
+/** Something the caller of the demo can put right; shown as one line without a stack. */
+export class UsageError extends Error {}
