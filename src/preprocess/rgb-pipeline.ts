@@ -57,8 +57,8 @@ function resize(image: Sharp, options: ResolvedImageOptions, header: Metadata | 
 }
 
 function scaledSize({ autoOrient: { width, height } }: Metadata, { shorterSide }: ImageCrop): { width: number; height: number } {
-  const factor = shorterSide / Math.min(width, height)
+  // Multiplied before it is divided: the other way round a square may come out a pixel short.
   return width < height
-    ? { width: shorterSide, height: Math.floor(height * factor) }
-    : { width: Math.floor(width * factor), height: shorterSide }
+    ? { width: shorterSide, height: Math.floor((height * shorterSide) / width) }
+    : { width: Math.floor((width * shorterSide) / height), height: shorterSide }
 }
