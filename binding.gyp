@@ -1,0 +1,20 @@
+# The source build that node-gyp users expect; developers use CMake (native/CMakeLists.txt). One list of sources serves both.
+{
+  'targets': [
+    {
+      'target_name': 'zerohop',
+      'sources': [
+        '<!@(node -p "const s = require(\'./native/sources.json\'); [...s.core, ...s.addon].map((f) => \'native/\' + f).join(\' \')")',
+      ],
+      'include_dirs': ['native'],
+      'dependencies': ['<!(node -p "require(\'node-addon-api\').targets"):node_addon_api_except'],
+      'defines': ['NAPI_VERSION=8', 'NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS', 'NOMINMAX'],
+      'cflags_cc': ['-std=c++17', '-fvisibility=hidden'],
+      'conditions': [
+        ['OS=="linux"', { 'libraries': ['-ldl'] }],
+      ],
+      'xcode_settings': { 'CLANG_CXX_LANGUAGE_STANDARD': 'c++17', 'GCC_SYMBOLS_PRIVATE_EXTERN': 'YES' },
+      'msvs_settings': { 'VCCLCompilerTool': { 'AdditionalOptions': ['/std:c++17'] } },
+    },
+  ],
+}

@@ -1,0 +1,19 @@
+#include <napi.h>
+
+#include "staging_wrap.h"
+
+namespace {
+
+// Raised together with BINDING_VERSION in src/staging/binding.ts whenever the exports change their meaning, so that
+// a binary left over from another version is told apart from one that fits.
+constexpr char kBindingVersion[] = "1";
+
+Napi::Object initialise(Napi::Env env, Napi::Object exports) {
+  exports.Set("version", kBindingVersion);
+  zerohop::exportStaging(env, exports);
+  return exports;
+}
+
+}  // namespace
+
+NODE_API_MODULE(zerohop, initialise)

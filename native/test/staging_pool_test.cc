@@ -1,0 +1,156 @@
+#include "staging_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace zerohop {
+namespace {
+
+constexpr std::size_t kMiB = std::size_t{1} << 20;
+
+bool alignedTo(const void* data, std::size_t alignment) {
+  return reinterpret_cast<std::uintptr_t>(data) % alignment == 0;
+}
+
+class StagingPoolTest : public testing::Test {
+ protected:
+  StagingPoolTest() { pool.configure(kMiB, 4 * kMiB); }
+
+  std::byte* dataOf(const std::optional<Lease>& lease) {
+    StagingPool::Slot* slot = pool.refer(lease->id);
+    std::byte* data = slot->data;
+    StagingPool::unrefer(slot);
+    return data;
+  }
+
+  PlainMemory plain;
+  CudaDriver absent{"/nonexistent/libcuda.so.1"};
+  PinnedMemory pinned{absent};
+  StagingPool pool{plain, pinned};
+};
+
+TEST_F(StagingPoolTest, AlignsSmallSlotsToCacheLinesAndLargeOnesToPages) {
+  EXPECT_TRUE(alignedTo(dataOf(pool.acquire(1, false)), 64));
+  EXPECT_TRUE(alignedTo(dataOf(pool.acquire((64 << 10) - 1, false)), 64));
+  EXPECT_TRUE(alignedTo(dataOf(pool.acquire(64 << 10, false)), 4096));
+  EXPECT_TRUE(alignedTo(dataOf(pool.acquire(100'001, false)), 4096));
+}
+
+TEST_F(StagingPoolTest, GivesSlotsThatDoNotOverlap) {
+  const auto first = pool.acquire(100, false), second = pool.acquire(100, false);
+  std::memset(dataOf(first), 1, 100);
+  std::memset(dataOf(second), 2, 100);
+  EXPECT_EQ(dataOf(first)[99], std::byte{1});
+}
+
+TEST_F(StagingPoolTest, UsesAReleasedSlotAgain) {
+  const auto first = pool.acquire(1000, false);
+  std::byte* data = dataOf(first);
+  pool.release(first->id);
+  EXPECT_EQ(dataOf(pool.acquire(1000, false)), data);
+  EXPECT_EQ(pool.stats().slabs, 1u);
+}
+
+TEST_F(StagingPoolTest, MergesReleasedNeighboursIntoRoomForALargerSlot) {
+  std::vector<std::uint64_t> ids;
+  for (int count = 0; count < 16; ++count) ids.push_back(pool.acquire(kMiB / 16, false)->id);
+  for (std::uint64_t id : ids) pool.release(id);
+  EXPECT_TRUE(pool.acquire(kMiB, false));
+  EXPECT_EQ(pool.stats().slabs, 1u);
+}
+
+TEST_F(StagingPoolTest, GrowsBySlabsUpToTheLimitAndThenRefuses) {
+  for (int count = 0; count < 4; ++count) EXPECT_TRUE(pool.acquire(kMiB, false));
+  EXPECT_FALSE(pool.acquire(1, false));
+  EXPECT_EQ(pool.stats().slabs, 4u);
+  EXPECT_EQ(pool.stats().reservedBytes, 4 * kMiB);
+  EXPECT_EQ(pool.stats().failures, 1u);
+}
+
+TEST_F(StagingPoolTest, GivesALargeSlotASlabOfItsOwnSize) {
+  EXPECT_TRUE(pool.acquire(2 * kMiB + 1, false));
+  EXPECT_EQ(pool.stats().reservedBytes, 2 * kMiB + 4096);
+}
+
+TEST_F(StagingPoolTest, MakesTheLastSlabAsShortAsTheLimitAsks) {
+  pool.configure(std::nullopt, kMiB + kMiB / 2);
+  EXPECT_TRUE(pool.acquire(kMiB, false));
+  EXPECT_TRUE(pool.acquire(kMiB / 2, false));
+  EXPECT_FALSE(pool.acquire(1, false));
+  EXPECT_EQ(pool.stats().reservedBytes, kMiB + kMiB / 2);
+}
+
+TEST_F(StagingPoolTest, LetsTheLimitMoveLaterButNotTheSizeOfSlabs) {
+  EXPECT_TRUE(pool.acquire(1, false));
+  pool.configure(2 * kMiB, 2 * kMiB);
+  EXPECT_TRUE(pool.acquire(kMiB, false));
+  EXPECT_EQ(pool.stats().reservedBytes, 2 * kMiB);
+  pool.configure(std::nullopt, kMiB);
+  EXPECT_FALSE(pool.acquire(kMiB, false));
+}
+
+TEST_F(StagingPoolTest, CountsUsedBytesAndTheirHighWater) {
+  const auto first = pool.acquire(100, false), second = pool.acquire(64, false);
+  EXPECT_EQ(pool.stats().usedBytes, 192u);
+  EXPECT_EQ(pool.stats().leases, 2u);
+  pool.release(first->id);
+  pool.release(second->id);
+  EXPECT_EQ(pool.stats().usedBytes, 0u);
+  EXPECT_EQ(pool.stats().highWaterBytes, 192u);
+  EXPECT_EQ(pool.stats().leases, 0u);
+}
+
+TEST_F(StagingPoolTest, KeepsMemoryWhileAReferenceOutlivesItsLease) {
+  const auto lease = pool.acquire(100, false);
+  StagingPool::Slot* view = pool.refer(lease->id);
+  pool.release(lease->id);
+  EXPECT_EQ(pool.stats().leases, 0u);
+  EXPECT_EQ(pool.stats().usedBytes, 128u);
+  EXPECT_EQ(pool.trim(), 0u);
+  view->data[99] = std::byte{7};
+  StagingPool::unrefer(view);
+  EXPECT_EQ(pool.stats().usedBytes, 0u);
+}
+
+TEST_F(StagingPoolTest, GivesNoReferenceToAReleasedOrUnknownLease) {
+  const auto lease = pool.acquire(100, false);
+  StagingPool::Slot* view = pool.refer(lease->id);
+  pool.release(lease->id);
+  EXPECT_EQ(pool.refer(lease->id), nullptr);
+  EXPECT_EQ(pool.refer(999), nullptr);
+  StagingPool::unrefer(view);
+}
+
+TEST_F(StagingPoolTest, TakesASecondReleaseForNothing) {
+  const auto lease = pool.acquire(100, false);
+  StagingPool::Slot* view = pool.refer(lease->id);
+  pool.release(lease->id);
+  pool.release(lease->id);
+  EXPECT_EQ(pool.stats().usedBytes, 128u);
+  StagingPool::unrefer(view);
+  pool.release(lease->id);
+  pool.release(999);
+  EXPECT_EQ(pool.stats().leases, 0u);
+}
+
+TEST_F(StagingPoolTest, TrimsOnlySlabsWithoutASlotInUse) {
+  const auto first = pool.acquire(kMiB, false), second = pool.acquire(kMiB, false);
+  pool.release(first->id);
+  EXPECT_EQ(pool.trim(), kMiB);
+  EXPECT_EQ(pool.stats().reservedBytes, kMiB);
+  pool.release(second->id);
+  EXPECT_EQ(pool.trim(), kMiB);
+  EXPECT_EQ(pool.trim(), 0u);
+  EXPECT_EQ(pool.stats().slabs, 0u);
+}
+
+TEST_F(StagingPoolTest, SaysWhyItIsNotPageLockedWhereThereIsNoDriver) {
+  const auto lease = pool.acquire(100, true);
+  EXPECT_EQ(lease->kind, MemoryKind::kPlain);
+  EXPECT_NE(lease->reason.find("/nonexistent/libcuda.so.1"), std::string::npos);
+  EXPECT_EQ(pool.stats().pinnedBytes, 0u);
+}
+
+}  // namespace
+}  // namespace zerohop

@@ -1,0 +1,61 @@
+// Builds the native addon: node scripts/native/build.mjs [--cmake|--gyp] [--debug|--asan|--tsan] [--optional]
+// --cmake (the default) puts it into build/cmake/<configuration>, --gyp into build/<configuration>.
+// --optional is for npm's prepare: nothing to do where a prebuild fits, and never a reason for npm to fail.
+import { existsSync } from 'node:fs'
+import { pathToFileURL } from 'node:url'
+import { nodeDirectory } from './node-directory.mjs'
+import { fail, has, hasCompiler, packageFile, prebuildPath, run } from './toolchain.mjs'
+
+const withoutIt =
+  'Everything works without it, only slower: batches are staged in plain shared memory where Node >= 22.23 runs, ' +
+  'copied to the workers elsewhere, and never page-locked for a GPU'
+
+/** Builds with cmake-js; returns the path of the binary. */
+export function buildWithCMake(configuration) {
+  const cmakeJs = packageFile('cmake-js', 'bin/cmake-js')
+  const output = `build/cmake/${configuration}`
+  run(process.execPath, [cmakeJs, 'compile', '-d', 'native', '-O', output, '-B', configuration, '-l', 'warn'])
+  return `${output}/zerohop.node`
+}
+
+/** Builds with node-gyp. Not `rebuild`: that would remove the whole build folder, CMake's output with it. */
+export function buildWithGyp(configuration) {
+  const nodeGyp = packageFile('node-gyp', 'bin/node-gyp.js')
+  const nodedir = nodeDirectory()
+  const flags = [configuration === 'Debug' ? '--debug' : '--release', ...(nodedir ? [`--nodedir=${nodedir}`] : [])]
+  run(process.execPath, [nodeGyp, 'configure', 'build', ...flags, '--loglevel=warn'])
+  return `build/${configuration}/zerohop.node`
+}
+
+/** Says in a few words what the chosen build lacks, or nothing. */
+function missing(gyp) {
+  if (!hasCompiler()) return 'a C++ compiler'
+  if (gyp) return packageFile('node-gyp', '') === undefined ? 'node-gyp' : undefined
+  if (!has('cmake')) return 'cmake'
+  return packageFile('cmake-js', '') === undefined ? 'cmake-js' : undefined
+}
+
+function main(args) {
+  const configuration =
+    args.includes('--debug') ? 'Debug' : args.includes('--asan') ? 'Asan' : args.includes('--tsan') ? 'Tsan' : 'Release'
+  const optional = args.includes('--optional')
+  const gyp = args.includes('--gyp')
+  if (gyp && !['Release', 'Debug'].includes(configuration)) throw new Error('sanitizers are built with --cmake')
+  if (optional && existsSync(prebuildPath)) return
+  const lacking = missing(gyp)
+  try {
+    if (lacking !== undefined) throw new Error(`${lacking} is missing`)
+    console.log(`zerohop: built ${gyp ? buildWithGyp(configuration) : buildWithCMake(configuration)}`)
+  } catch (error) {
+    if (!optional) throw error
+    console.warn(`zerohop: the native addon was not built (${error.message}). ${withoutIt}.`)
+  }
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1]).href) {
+  try {
+    main(process.argv.slice(2))
+  } catch (error) {
+    fail(error)
+  }
+}

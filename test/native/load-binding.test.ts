@@ -1,0 +1,126 @@
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { BINDING_VERSION, prebuildName } from '../../src/staging/binding.ts'
+import { binaries, nothingBuilt, root, runChild } from './binaries.ts'
+
+interface Loaded {
+  path?: string
+  reason?: string
+  version?: string
+  kept: boolean
+}
+
+const loader = 'src/staging/binding.ts'
+const built = join(root, binaries.find((path) => !path.includes('/Asan/')) ?? '')
+const prebuilt = `prebuilds/${prebuildName()}/zerohop.node`
+
+// A package of its own, so that what this checkout has built does not matter.
+let home: string
+
+beforeEach(() => {
+  home = realpathSync(mkdtempSync(join(tmpdir(), 'zerohop-loader-')))
+  put('package.json', '{ "type": "module" }')
+  put(loader, readFileSync(join(root, loader), 'utf8'))
+})
+
+afterEach(() => rmSync(home, { recursive: true }))
+
+function place(path: string): string {
+  const full = join(home, path)
+  mkdirSync(dirname(full), { recursive: true })
+  return full
+}
+
+const put = (path: string, text: string): void => writeFileSync(place(path), text)
+const putBinary = (path: string): void => copyFileSync(built, place(path))
+
+function load(native?: string): Loaded {
+  const url = pathToFileURL(join(home, loader)).href
+  const { status, answer, stderr } = runChild('load.mjs', [url], { ZEROHOP_NATIVE: native }, ['--import', 'tsx'])
+  expect(status, stderr).toBe(0)
+  return answer as Loaded
+}
+
+describe('without a binary the loader gives the reason', () => {
+  test('platform, every path it tried, and the next command', () => {
+    const { path, reason, kept } = load()
+    expect([path, kept]).toEqual([undefined, true])
+    expect(reason).toContain(`no native addon for ${prebuildName()}`)
+    for (const folder of [dirname(prebuilt), 'build/cmake/Release', 'build/Release']) {
+      expect(reason).toContain(`${join(home, folder, 'zerohop.node')}: not there`)
+    }
+    expect(reason).toContain(`npx node-gyp rebuild\` in ${home}`)
+  })
+
+  test('in a checkout the next command is the script', () => {
+    put('scripts/native/build.mjs', '')
+    expect(load().reason).toContain('npm run build:native')
+  })
+
+  test('ZEROHOP_NATIVE=off', () => {
+    expect(load('off').reason).toContain('ZEROHOP_NATIVE=off')
+  })
+
+  test('ZEROHOP_NATIVE names a file that is not there, and nothing else is tried', () => {
+    const { reason } = load('/nonexistent/zerohop.node')
+    expect(reason).toContain('/nonexistent/zerohop.node: not there')
+    expect(reason).not.toContain(home)
+  })
+
+  test('the file is garbage, whatever its name', () => {
+    put('garbage', 'this is no library')
+    expect(load(join(home, 'garbage')).reason).toMatch(/garbage: .+/)
+  })
+
+  test('the file is an addon of somebody else', () => {
+    const platform = process.platform === 'linux' ? `${process.platform}-${process.arch}-gnu` : `${process.platform}-${process.arch}`
+    const foreign = foreignAddon(platform)
+    if (foreign !== undefined) expect(load(foreign).reason).toContain('not the addon of zerohop')
+  })
+})
+
+describe.skipIf(nothingBuilt)(`the loader${nothingBuilt ? ' (no binary: npm run build:native makes one)' : ''}`, () => {
+  test('takes the binary that ZEROHOP_NATIVE names', () => {
+    putBinary('elsewhere/some.node')
+    const path = join(home, 'elsewhere/some.node')
+    expect(load(path)).toEqual({ path, version: BINDING_VERSION, kept: true })
+  })
+
+  test('takes the prebuild before local builds', () => {
+    for (const path of [prebuilt, 'build/cmake/Release/zerohop.node', 'build/Release/zerohop.node']) putBinary(path)
+    expect(load().path).toBe(join(home, prebuilt))
+  })
+
+  test('goes past broken binaries to one that works', () => {
+    put(prebuilt, 'not a library')
+    putBinary('build/cmake/Release/zerohop.node')
+    truncateSync(join(home, 'build/cmake/Release/zerohop.node'), 10_000)
+    putBinary('build/Release/zerohop.node')
+    expect(load().path).toBe(join(home, 'build/Release/zerohop.node'))
+  })
+
+  test('refuses a binary of another version and says which', () => {
+    const source = readFileSync(join(root, loader), 'utf8')
+    put(loader, source.replace(`BINDING_VERSION = '${BINDING_VERSION}'`, "BINDING_VERSION = 'next'"))
+    putBinary(prebuilt)
+    expect(load().reason).toContain(`made for another version of zerohop (binding ${BINDING_VERSION}, wanted next)`)
+  })
+})
+
+test('the scripts and the loader agree on the name of this platform\'s prebuild', async () => {
+  const scripts = await import(pathToFileURL(join(root, 'scripts/native/toolchain.mjs')).href)
+  expect(scripts.prebuildName()).toBe(prebuildName())
+})
+
+/** An addon that some dependency of ours brings along, where it has one for this platform. */
+function foreignAddon(platform: string): string | undefined {
+  try {
+    return createRequire(import.meta.url).resolve(`@napi-rs/nice-${platform}`)
+  } catch {
+    return undefined
+  }
+}
