@@ -34,7 +34,7 @@ export function requestsToDispatch(head: QueuedRows | null, limits: BatchLimits,
 
   let rows = 0
   let requests = 0
-  let preferred = 0 // requests in the largest prefix that has a preferred size
+  let preferred = 0 // requests in the largest prefix that has a preferred size, or that an overshoot flushes
   let full = false // the prefix can't grow, or has reached the largest preferred size
   for (let entry: QueuedRows | null = head; entry !== null; entry = entry.next) {
     const sum = rows + entry.rows
@@ -42,11 +42,7 @@ export function requestsToDispatch(head: QueuedRows | null, limits: BatchLimits,
       full = true
       break
     }
-    if (sum > largestPreferred && preferred === 0 && requests > 0) {
-      preferred = requests
-      full = true
-      break
-    }
+    if (sum > largestPreferred && preferred === 0) preferred = requests // flushed, unless the delay ran out
     rows = sum
     requests++
     if (preferredBatchSizes.includes(rows)) preferred = requests
@@ -55,7 +51,7 @@ export function requestsToDispatch(head: QueuedRows | null, limits: BatchLimits,
   }
 
   if (!idle && !full) return 0
-  const delayExceeded = maxQueueDelayMs > 0 && nowMs - head.enqueuedAtMs >= maxQueueDelayMs
+  const delayExceeded = maxQueueDelayMs > 0 && nowMs >= closeAtMs(head, limits)
   if (preferred > 0 && !delayExceeded) return preferred
   if (full || delayExceeded || maxQueueDelayMs === 0) return requests
   return 0
