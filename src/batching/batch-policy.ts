@@ -30,7 +30,7 @@ export interface QueuedRows {
 export function requestsToDispatch(head: QueuedRows | null, limits: BatchLimits, nowMs: number, idle: boolean): number {
   if (head === null) return 0
   const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = limits
-  const largestPreferred = preferredBatchSizes.length === 0 ? maxBatchSize : preferredBatchSizes.at(-1)!
+  const largestPreferred = fullBatchRows(limits)
 
   let rows = 0
   let requests = 0
@@ -55,6 +55,11 @@ export function requestsToDispatch(head: QueuedRows | null, limits: BatchLimits,
   if (preferred > 0 && !delayExceeded) return preferred
   if (full || delayExceeded || maxQueueDelayMs === 0) return requests
   return 0
+}
+
+/** Rows at which a batch is worth handing over, whoever is idle: the largest preferred size. */
+export function fullBatchRows({ maxBatchSize, preferredBatchSizes }: BatchLimits): number {
+  return preferredBatchSizes.at(-1) ?? maxBatchSize
 }
 
 /** When the batch that starts with `head` is to be closed although it is not full. */

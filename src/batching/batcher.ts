@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts'
-import { closeAtMs, requestsToDispatch, type BatchLimits } from './batch-policy.ts'
+import { closeAtMs, fullBatchRows, requestsToDispatch, type BatchLimits } from './batch-policy.ts'
 import { DeadlineHeap } from './deadline-heap.ts'
 import type { QueueEntry, QueueExit } from './entry.ts'
 import { Lane } from './lane.ts'
@@ -73,7 +73,7 @@ export class Batcher<E extends QueueEntry> {
       this.#deadlines.push(entry)
       this.#armTimer(entry.deadlineMs)
     }
-    return lane.rows >= this.#options.maxBatchSize
+    return lane.rows >= fullBatchRows(this.#options)
   }
 
   /** Takes a waiting request out; false when it is not waiting any more. */
