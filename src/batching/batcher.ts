@@ -81,7 +81,7 @@ export class Batcher<E extends QueueEntry> {
     if (entry.lane === null) return false
     this.#unlink(entry)
     if (entry.deadlineMs !== Infinity) this.#deadlines.markStale()
-    if (this.#count === 0) this.#disarmTimer()
+    if (this.#count === 0) this.#emptied()
     this.#host.dropped(entry, why)
     return true
   }
@@ -143,7 +143,7 @@ export class Batcher<E extends QueueEntry> {
       this.#unlink(entry)
       if (entry.deadlineMs !== Infinity) this.#deadlines.markStale()
     }
-    if (this.#count === 0) this.#disarmTimer()
+    if (this.#count === 0) this.#emptied()
     return batch
   }
 
@@ -153,6 +153,11 @@ export class Batcher<E extends QueueEntry> {
     this.#count--
     // A lane of a shape that comes once must not stay for ever; the lane in use and the fixed one do.
     if (lane.count === 0 && lane !== this.#lane && entry.shapeKey !== '') this.#lanes.delete(entry.shapeKey)
+  }
+
+  #emptied(): void {
+    this.#disarmTimer()
+    this.#deadlines.dropStale() // or an idle queue would hold requests that are long settled
   }
 
   #expire(nowMs: number): void {

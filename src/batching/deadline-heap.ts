@@ -28,7 +28,12 @@ export class DeadlineHeap<E extends QueueEntry> {
 
   /** Says that one entry in the heap no longer waits. */
   markStale(): void {
-    if (++this.#stale <= 64 || this.#stale * 2 < this.#entries.length) return
+    if (++this.#stale > 64 && this.#stale * 2 >= this.#entries.length) this.dropStale()
+  }
+
+  /** Forgets every entry that does not wait. */
+  dropStale(): void {
+    if (this.#stale === 0) return
     const waiting = this.#entries.filter((entry) => entry.lane !== null)
     this.#entries = []
     this.#stale = 0
