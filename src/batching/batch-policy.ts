@@ -12,6 +12,8 @@ export interface BatchLimits {
   readonly preferredBatchSizes: readonly number[]
   /** How long the oldest request may wait for a larger batch while an instance is idle. */
   readonly maxQueueDelayMs: number
+  /** False: every request is a batch of its own. */
+  readonly joinRequests: boolean
 }
 
 /** A queue as the policy reads it: a chain of row counts, oldest first. */
@@ -29,6 +31,7 @@ export interface QueuedRows {
  */
 export function requestsToDispatch(head: QueuedRows | null, limits: BatchLimits, nowMs: number, idle: boolean): number {
   if (head === null) return 0
+  if (!limits.joinRequests) return 1
   const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = limits
   const largestPreferred = fullBatchRows(limits)
 

@@ -23,7 +23,7 @@ export interface BatcherOptions extends BatchLimits {
  * when a batch is closed and knows nothing of tensors, threads or ONNX Runtime.
  */
 export class Batcher<E extends QueueEntry> {
-  readonly #options: BatcherOptions
+  #options: BatcherOptions
   readonly #clock: Clock
   readonly #host: BatcherHost<E>
   readonly #lanes = new Map<string, Lane<E>>()
@@ -73,7 +73,23 @@ export class Batcher<E extends QueueEntry> {
       this.#deadlines.push(entry)
       this.#armTimer(entry.deadlineMs)
     }
-    return lane.rows >= fullBatchRows(this.#options)
+    return lane.rows >= fullBatchRows(this.#options) || !this.#options.joinRequests
+  }
+
+  /** From now on every request is a batch of its own. */
+  stopJoining(): void {
+    this.#options = { ...this.#options, joinRequests: false }
+  }
+
+  /** Puts requests that were taken back at the head of their lane, in their order, and without a deadline. */
+  requeue(batch: readonly E[]): void {
+    // What these left in the heap would count as waiting again, at a place its deadline does not fit any more.
+    this.#deadlines.dropStale()
+    for (const entry of batch.toReversed()) {
+      entry.deadlineMs = Infinity
+      this.#laneOf(entry.shapeKey).unshift(entry)
+      this.#count++
+    }
   }
 
   /** Takes a waiting request out; false when it is not waiting any more. */

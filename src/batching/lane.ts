@@ -18,6 +18,17 @@ export class Lane<E extends QueueEntry> {
     this.rows += entry.rows
   }
 
+  unshift(entry: E): void {
+    entry.lane = this
+    entry.previous = null
+    entry.next = this.head
+    if (this.head === null) this.tail = entry
+    else this.head.previous = entry
+    this.head = entry
+    this.count++
+    this.rows += entry.rows
+  }
+
   remove(entry: E): void {
     const { previous, next } = entry
     if (previous === null) this.head = next

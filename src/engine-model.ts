@@ -1,0 +1,203 @@
+import { stat } from 'node:fs/promises'
+import { InferenceError } from './errors.ts'
+import { checkBatchDimension, defaultMaxBatchSize, isBatchable, servable, type ModelMetadata } from './model/metadata.ts'
+import { ModelInstance } from './model/model-instance.ts'
+import { ModelScheduler, type SchedulerHost } from './model/model-scheduler.ts'
+import type { Model, ModelLifecycle, ModelState } from './model/model.ts'
+import { checkBatchSizes, type ResolvedConfig } from './model/resolve-config.ts'
+import { sessionOptions, type Placement } from './model/session-options.ts'
+import { prepareWarmup, type PreparedWarmup } from './model/warmup.ts'
+import type { Clock } from './clock.ts'
+import type { KeepAlive } from './pool/keep-alive.ts'
+import type { WorkerHost } from './pool/worker-host.ts'
+import type { OpenedSession } from './pool/worker-link.ts'
+import type { StagingPool } from './staging/staging-pool.ts'
+
+/** What the engine lends to the models it loads. */
+export interface EngineServices {
+  readonly clock: Clock
+  readonly keepAlive: KeepAlive
+  staging(): StagingPool
+  nextId(): number
+  /** Workers for a group of instances, threads started. */
+  place(config: ResolvedConfig): Promise<{ host: WorkerHost; placement: Placement }[]>
+}
+
+interface Opened {
+  readonly host: WorkerHost
+  readonly placement: Placement
+  readonly sessionId: number
+  readonly session: OpenedSession
+}
+
+/** One model's life in an engine: opens its sessions, watches its state, reopens what dies, releases it all. */
+export class EngineModel implements ModelLifecycle, SchedulerHost {
+  readonly name: string
+  state: ModelState = 'loading'
+  failure: string | null = null
+  scheduler: ModelScheduler | null = null
+  /** Set once by the engine; what callers hold. */
+  facade!: Model
+  readonly clock: Clock
+  readonly keepAlive: KeepAlive
+  readonly #config: ResolvedConfig
+  readonly #services: EngineServices
+  readonly #placements = new Map<ModelInstance, Placement>()
+  #warmups: readonly PreparedWarmup[] = []
+  #pageLocked = false
+  #loading: Promise<void> = Promise.resolve()
+  #closing: Promise<void> | null = null
+
+  constructor(name: string, config: ResolvedConfig, services: EngineServices) {
+    this.name = name
+    this.clock = services.clock
+    this.keepAlive = services.keepAlive
+    this.#config = config
+    this.#services = services
+  }
+
+  /** Opens every instance and warms it; `ready` afterwards. Rejects with a typed error, with nothing left open. */
+  load(): Promise<void> {
+    const loading = this.keepAlive.during(this.#load())
+    this.#loading = loading.catch(() => {})
+    return loading
+  }
+
+  async #load(): Promise<void> {
+    let opened: Opened[] = []
+    try {
+      await this.#checkFile()
+      const places = await this.#services.place(this.#config)
+      this.#checkStillLoading()
+      opened = await this.#openAll(places)
+      this.#checkStillLoading()
+      const metadata = this.#metadata(opened[0]!.session)
+      this.#warmups = prepareWarmup(metadata, this.#config.warmup)
+      for (const { host, sessionId } of opened) await this.#warmUp(host, sessionId)
+      this.#checkStillLoading()
+      this.#serve(metadata, opened)
+    } catch (error) {
+      await Promise.all(opened.map(({ host, sessionId }) => host.link.close(sessionId)))
+      if (this.state === 'loading') {
+        this.state = 'failed'
+        this.failure = (error as Error).message
+      }
+      throw error
+    }
+  }
+
+  async #checkFile(): Promise<void> {
+    const { path } = this.#config
+    const file = await stat(path).catch((cause: Error) => {
+      throw new InferenceError('ERR_MODEL_NOT_FOUND', `Model '${this.name}': expected a file at ${path}, received ${cause.message}`, {
+        model: this.name,
+        name: 'path',
+        expected: 'a readable file',
+        received: path,
+        cause,
+      })
+    })
+    if (!file.isFile()) throw this.#loadError(`expected a model file at ${path}, received a directory or special file`, path)
+  }
+
+  #checkStillLoading(): void {
+    if (this.state === 'loading') return
+    throw new InferenceError('ERR_CLOSED', `Model '${this.name}' was closed while it was loading.`, { model: this.name })
+  }
+
+  async #openAll(places: { host: WorkerHost; placement: Placement }[]): Promise<Opened[]> {
+    const opening = places.map(async ({ host, placement }): Promise<Opened> => {
+      const sessionId = this.#services.nextId()
+      const options = sessionOptions(this.#config, placement)
+      return { host, placement, sessionId, session: await host.link.open(sessionId, this.#config.path, options) }
+    })
+    const results = await Promise.allSettled(opening)
+    const opened = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+    const failed = results.find((result) => result.status === 'rejected')
+    if (failed === undefined) return opened
+    await Promise.all(opened.map(({ host, sessionId }) => host.link.close(sessionId)))
+    throw this.#loadError((failed.reason as Error).message.trim(), this.#config.path, failed.reason)
+  }
+
+  #loadError(message: string, received: unknown, cause?: unknown): InferenceError {
+    return new InferenceError('ERR_MODEL_LOAD', `Model '${this.name}' cannot be loaded from ${this.#config.path}: ${message}`, {
+      model: this.name,
+      name: 'path',
+      expected: 'a model that ONNX Runtime can load',
+      received,
+      ...(cause === undefined ? {} : { cause }),
+    })
+  }
+
+  #metadata(session: OpenedSession): ModelMetadata {
+    const served = servable(this.name, session.inputs, session.outputs)
+    const maxBatchSize = this.#config.maxBatchSize ?? (isBatchable(served) ? defaultMaxBatchSize : 0)
+    checkBatchDimension(this.name, maxBatchSize, served)
+    checkBatchSizes(this.name, this.#config, maxBatchSize)
+    return Object.freeze({ name: this.name, path: this.#config.path, ...served, maxBatchSize })
+  }
+
+  async #warmUp(host: WorkerHost, sessionId: number): Promise<void> {
+    for (const { feeds, count, required } of this.#warmups) {
+      const error = await host.link.warmup(sessionId, feeds, count, this.#services.nextId())
+      if (error !== null && required) throw this.#loadError(`a warm-up sample failed: ${error}`, 'a failing sample')
+    }
+  }
+
+  #serve(metadata: ModelMetadata, opened: readonly Opened[]): void {
+    this.#pageLocked = opened.some(({ placement }) => placement.kind === 'cuda')
+    this.scheduler = new ModelScheduler(metadata, this.#config, this)
+    for (const { host, placement, sessionId } of opened) {
+      const instance = new ModelInstance(this.scheduler, host, sessionId)
+      this.#placements.set(instance, placement)
+      this.scheduler.instances.push(instance)
+      host.join(instance)
+    }
+    this.state = 'ready'
+  }
+
+  // ── for the scheduler ──
+
+  acquire(byteLength: number) {
+    return this.#services.staging().acquire(byteLength, this.#pageLocked)
+  }
+
+  nextSlotId(): number {
+    return this.#services.nextId()
+  }
+
+  async reopen(instance: ModelInstance): Promise<void> {
+    const options = sessionOptions(this.#config, this.#placements.get(instance)!)
+    await instance.host.link.open(instance.sessionId, this.#config.path, options)
+    await this.#warmUp(instance.host, instance.sessionId)
+  }
+
+  gaveUp(reason: string): void {
+    if (this.state === 'closed') return
+    this.state = 'failed'
+    this.failure = reason
+  }
+
+  // ── end ──
+
+  /** Takes no more requests, finishes those accepted (or rejects those waiting), releases everything. */
+  close(dropWaiting: boolean): Promise<void> {
+    if (dropWaiting) this.scheduler?.rejectWaiting()
+    this.#closing ??= this.keepAlive.during(this.#close())
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
+    if (this.state !== 'failed') this.state = 'draining'
+    await this.#loading
+    const { scheduler } = this
+    if (scheduler !== null) {
+      await scheduler.drained()
+      const instances = [...this.#placements.keys()]
+      for (const instance of instances) instance.host.part(instance)
+      await Promise.all(instances.map((instance) => instance.host.link.close(instance.sessionId)))
+      for (const instance of instances) instance.release()
+    }
+    this.state = 'closed'
+  }
+}

@@ -1,0 +1,173 @@
+import { systemClock } from './clock.ts'
+import { EngineModel, type EngineServices } from './engine-model.ts'
+import { resolveEngineOptions, type EngineOptions, type ResolvedEngineOptions } from './engine-options.ts'
+import { InferenceError, invalidArgument } from './errors.ts'
+import type { AnySignature, InferOptions, ModelConfig, ModelSignature } from './model/config.ts'
+import { Model } from './model/model.ts'
+import { resolveConfig } from './model/resolve-config.ts'
+import type { ModelStatistics } from './observability/model-stats.ts'
+import { Devices, type Capabilities } from './pool/devices.ts'
+import { KeepAlive } from './pool/keep-alive.ts'
+import { StagingPool, type StagingStats } from './staging/staging-pool.ts'
+
+/** What {@link InferenceEngine.stats} returns. */
+export interface EngineStatistics {
+  readonly models: Readonly<Record<string, ModelStatistics>>
+  /** `null` until a model has been loaded. */
+  readonly staging: StagingStats | null
+}
+
+/** How {@link InferenceEngine.close} closes. */
+export interface CloseOptions {
+  /** Longest wait for accepted requests, in milliseconds; then those still queued are rejected. Default: no limit. */
+  timeoutMs?: number
+}
+
+/** How long a worker may take to leave ONNX Runtime after its work is done, in milliseconds. */
+const workerExitLimitMs = 30_000
+
+/**
+ * Loads ONNX models once and serves every caller in the process from them. Cheap to make: threads and memory come with
+ * the first model. An idle engine does not keep the process alive; a request in flight does.
+ */
+export class InferenceEngine {
+  readonly #options: ResolvedEngineOptions
+  readonly #models = new Map<string, EngineModel>()
+  readonly #keepAlive = new KeepAlive()
+  readonly #devices: Devices
+  readonly #services: EngineServices
+  #staging: StagingPool | null = null
+  #nextId = 1
+  #closed = false
+  #closing: Promise<void> | null = null
+
+  /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option. */
+  constructor(options?: EngineOptions) {
+    this.#options = resolveEngineOptions(options)
+    this.#devices = new Devices(this.#options, systemClock)
+    this.#services = {
+      clock: systemClock,
+      keepAlive: this.#keepAlive,
+      staging: () => this.#staging!,
+      nextId: () => this.#nextId++,
+      place: async (config) => {
+        const places = await this.#devices.place(config)
+        this.#staging ??= new StagingPool(this.#options.staging, this.#devices.acceptsSharedMemory)
+        return places
+      },
+    }
+  }
+
+  /**
+   * Loads a model; resolves when every instance is open and warmed.
+   *
+   * @param name under which the model is known to this engine.
+   * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such file), `ERR_MODEL_LOAD`,
+   * `ERR_NATIVE_LOAD` or `ERR_CLOSED`.
+   */
+  async load<M extends ModelSignature = AnySignature>(name: string, config: ModelConfig): Promise<Model<M>> {
+    this.#checkOpen()
+    if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
+    const resolved = resolveConfig(name, config)
+    const present = this.#models.get(name)
+    if (present !== undefined && present.state !== 'failed' && present.state !== 'closed') {
+      throw invalidArgument('name', 'a name that no loaded model has', name, {
+        code: 'ERR_MODEL_CONFIG',
+        model: name,
+        hint: 'Unload that model first, or load this one under another name',
+      })
+    }
+    if (present !== undefined) await present.close(true)
+    const model = new EngineModel(name, resolved, this.#services)
+    model.facade = new Model(name, model)
+    this.#models.set(name, model)
+    await model.load()
+    return model.facade as unknown as Model<M>
+  }
+
+  /** As {@link Model.infer}; rejects with `ERR_MODEL_NOT_FOUND` when no model of that name was loaded. */
+  infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions): Promise<AnySignature['outputs']> {
+    if (this.#closed) return Promise.reject(closedError())
+    const model = this.#models.get(name)
+    return model === undefined ? Promise.reject(this.#notFound(name)) : model.facade.infer(feeds, options)
+  }
+
+  /** The models of this engine: loading, ready, draining and failed ones. */
+  models(): Model[] {
+    return [...this.#models.values()].map(({ facade }) => facade)
+  }
+
+  /**
+   * Takes no more requests for the model, finishes those accepted, and releases it.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` or `ERR_CLOSED`.
+   */
+  async unload(name: string): Promise<void> {
+    this.#checkOpen()
+    const model = this.#models.get(name)
+    if (model === undefined) throw this.#notFound(name)
+    await model.close(false)
+    if (this.#models.get(name) === model) this.#models.delete(name)
+    this.#staging?.trim()
+  }
+
+  /** Statistics of all models that have been opened, and of staging memory. */
+  stats(): EngineStatistics {
+    const opened = [...this.#models.values()].filter(({ scheduler }) => scheduler !== null)
+    return {
+      models: Object.fromEntries(opened.map(({ name, facade }) => [name, facade.stats()])),
+      staging: this.#staging?.stats() ?? null,
+    }
+  }
+
+  /** What is in use and why: cores and workers, the native addon, staging memory, GPUs. */
+  capabilities(): Capabilities {
+    return this.#devices.capabilities(this.#staging?.stats() ?? null)
+  }
+
+  /** Refuses new work, finishes what was accepted, releases everything. May be called more than once. */
+  async close(options: CloseOptions = {}): Promise<void> {
+    const { timeoutMs } = options
+    if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs >= 0 && timeoutMs < 2 ** 31)) {
+      throw invalidArgument('options.timeoutMs', 'milliseconds, 0 or more and less than 2^31', timeoutMs)
+    }
+    this.#closed = true
+    const drained = this.#end(false)
+    if (timeoutMs === undefined) return drained
+    const timer = setTimeout(() => void this.#end(true), timeoutMs)
+    return drained.finally(() => clearTimeout(timer))
+  }
+
+  /** Rejects what waits with `ERR_CLOSED`, lets what runs finish, releases everything. May be called more than once. */
+  async destroy(): Promise<void> {
+    this.#closed = true
+    return this.#end(true)
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.close()
+  }
+
+  #end(dropWaiting: boolean): Promise<void> {
+    const models = [...this.#models.values()].map((model) => model.close(dropWaiting))
+    this.#closing ??= this.#keepAlive.during(
+      Promise.all(models)
+        .then(() => this.#devices.close(workerExitLimitMs))
+        .then(() => this.#staging?.trim()),
+    )
+    return this.#closing
+  }
+
+  #checkOpen(): void {
+    if (this.#closed) throw closedError()
+  }
+
+  #notFound(name: unknown): InferenceError {
+    const known = [...this.#models.keys()].map((key) => `'${key}'`).join(', ') || 'none'
+    return invalidArgument('name', `a loaded model (loaded: ${known})`, name, { code: 'ERR_MODEL_NOT_FOUND' })
+  }
+}
+
+function closedError(): InferenceError {
+  return new InferenceError('ERR_CLOSED', 'The engine is closed. Make a new InferenceEngine.')
+}

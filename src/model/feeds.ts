@@ -1,0 +1,164 @@
+import { invalidArgument, type InferenceError } from '../errors.ts'
+import { elementCount, isTensorLike, storageOf, toStorage, type TensorData, type TensorLike } from '../tensor.ts'
+import type { ModelMetadata, TensorMetadata } from './metadata.ts'
+import type { ParsedFeeds } from './request.ts'
+
+/** An input with what is known of it before any request. */
+interface InputPlan extends TensorMetadata {
+  /** Index of the first dimension that belongs to a row: 1 for a batched model, else 0. */
+  readonly rowAxis: number
+  /** Elements of one row, -1 when a dimension of the row is symbolic. */
+  readonly rowElements: number
+}
+
+/** Checks the feeds of one model, so that nothing invalid ever reaches a batch. */
+export class FeedParser {
+  readonly #model: string
+  readonly #maxBatchSize: number
+  readonly #inputs: readonly InputPlan[]
+  readonly #fixedShapes: boolean
+
+  constructor(metadata: ModelMetadata) {
+    const rowAxis = metadata.maxBatchSize > 0 ? 1 : 0
+    this.#model = metadata.name
+    this.#maxBatchSize = metadata.maxBatchSize
+    this.#inputs = metadata.inputs.map((input) => {
+      const row = input.shape.slice(rowAxis)
+      const fixed = row.every((dim): dim is number => typeof dim === 'number')
+      return { ...input, rowAxis, rowElements: fixed ? elementCount(row) : -1 }
+    })
+    this.#fixedShapes = this.#inputs.every(({ rowElements, shape }) => rowElements !== -1 && shape.length > 0)
+  }
+
+  /**
+   * Reads the feeds of one request.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG` naming the input, what was expected and what was received.
+   */
+  parse(feeds: unknown): ParsedFeeds {
+    if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds) || isTensorLike(feeds)) {
+      throw this.#invalid('feeds', 'an object of inputs by name', feeds)
+    }
+    const inputs = this.#inputs
+    this.#checkNames(feeds as Record<string, unknown>)
+
+    const data = new Array<TensorData | readonly string[]>(inputs.length)
+    const dims = this.#fixedShapes ? null : new Array<readonly number[]>(inputs.length)
+    let rows = 1
+    for (let index = 0; index < inputs.length; index++) {
+      const input = inputs[index]!
+      const value = (feeds as Record<string, unknown>)[input.name]
+      const tensor = isTensorLike(value) ? value : null
+      data[index] = tensor === null ? this.#bareData(input, value) : this.#tensorData(input, tensor)
+      if (dims !== null) dims[index] = tensor === null ? this.#bareDims(input) : [...tensor.dims]
+      if (input.rowAxis === 0) continue
+      const inputRows = tensor === null ? 1 : tensor.dims[0]!
+      if (index === 0) rows = inputRows
+      else if (inputRows !== rows) {
+        throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${inputs[0]!.name}' has`, inputRows)
+      }
+    }
+    if (this.#maxBatchSize > 0 && rows > this.#maxBatchSize) {
+      throw this.#invalid(`input '${inputs[0]!.name}'`, `at most ${this.#maxBatchSize} rows (maxBatchSize)`, rows, 'Split the request')
+    }
+    return { rows, shapeKey: this.#shapeKey(rows, dims), data, dims }
+  }
+
+  #checkNames(feeds: Record<string, unknown>): void {
+    let given = 0
+    for (const _ in feeds) given++
+    const missing = this.#inputs.find(({ name }) => feeds[name] === undefined)
+    if (missing === undefined && given === this.#inputs.length) return
+    const names = this.#inputs.map(({ name }) => name)
+    const unknown = Object.keys(feeds).filter((name) => !names.includes(name))
+    const hint = `The model's inputs are ${names.map((name) => `'${name}'`).join(', ') || '(none)'}`
+    if (missing !== undefined) {
+      throw this.#invalid(`input '${missing.name}'`, 'to be given', unknown.length > 0 ? unknown : undefined, hint)
+    }
+    if (unknown.length > 0) throw this.#invalid(`input '${unknown[0]}'`, 'an input of the model', unknown[0], hint)
+  }
+
+  #tensorData(input: InputPlan, tensor: TensorLike): TensorData | readonly string[] {
+    const name = `input '${input.name}'`
+    const { location, dims } = tensor
+    if (location !== undefined && location !== 'cpu' && location !== 'cpu-pinned') {
+      throw this.#invalid(name, 'a tensor whose data is on the CPU', location === 'none' ? 'a disposed tensor' : `location '${location}'`)
+    }
+    if (tensor.type !== input.type) throw this.#invalid(name, `type ${input.type}`, tensor.type)
+    // ONNX Runtime reports a scalar and an input of any rank alike, as [].
+    const anyRank = input.shape.length === 0
+    if (!Array.isArray(dims) || (dims.length !== input.shape.length && !anyRank)) {
+      throw this.#invalid(name, `rank ${input.shape.length}, shape [${input.shape.join(', ')}]`, dims)
+    }
+    for (let axis = 0; axis < dims.length; axis++) {
+      const dim = dims[axis] as number
+      const expected = input.shape[axis]
+      if (!Number.isSafeInteger(dim) || dim < 0) throw this.#invalid(name, 'dims of whole numbers, 0 or more', dims)
+      if (typeof expected === 'number' && dim !== expected) throw this.#invalid(name, `shape [${input.shape.join(', ')}]`, dims)
+    }
+    return this.#checkData(input, tensor.data, elementCount(dims), dims)
+  }
+
+  /** Data without dims stands for exactly one row, or for the whole input of an unbatched model. */
+  #bareData(input: InputPlan, value: unknown): TensorData | readonly string[] {
+    if (!ArrayBuffer.isView(value) && !(input.type === 'string' && Array.isArray(value))) {
+      throw this.#invalid(`input '${input.name}'`, `a Tensor or ${this.#arrayName(input)}`, value)
+    }
+    this.#bareDims(input)
+    return this.#checkData(input, value, input.rowElements, null)
+  }
+
+  #bareDims(input: InputPlan): readonly number[] {
+    if (input.rowElements === -1) {
+      throw this.#invalid(`input '${input.name}'`, `a Tensor, since its shape [${input.shape.join(', ')}] is not fixed`, 'data without dims')
+    }
+    const row = input.shape.slice(input.rowAxis) as number[]
+    return input.rowAxis === 1 ? [1, ...row] : row
+  }
+
+  #checkData(input: InputPlan, data: unknown, length: number, dims: readonly number[] | null): TensorData | readonly string[] {
+    const name = `input '${input.name}'`
+    const shown = dims === null ? `one row of shape [${input.shape.join(', ')}]` : `dims [${dims.join(', ')}]`
+    if (input.type === 'string') {
+      if (!Array.isArray(data)) throw this.#invalid(name, 'an array of strings', data)
+      if (data.length !== length) throw this.#invalid(name, `${length} strings for ${shown}`, data.length)
+      const wrong = data.findIndex((item) => typeof item !== 'string')
+      if (wrong !== -1) throw this.#invalid(`${name}[${wrong}]`, 'a string', data[wrong])
+      const cut = (data as string[]).findIndex((item) => item.includes('\0'))
+      if (cut !== -1) {
+        throw this.#invalid(`${name}[${cut}]`, 'a string without NUL characters, where onnxruntime-node would cut it', data[cut])
+      }
+      return data as string[]
+    }
+    const stored = toStorage(input.type, data)
+    if (stored === null) throw this.#invalid(name, this.#arrayName(input), data)
+    if (stored.length !== length) {
+      const detached = stored.length === 0 && stored.buffer.byteLength === 0
+      throw this.#invalid(name, `${length} elements for ${shown}`, detached ? 'an empty or detached buffer' : stored.length)
+    }
+    return stored
+  }
+
+  #shapeKey(rows: number, dims: readonly (readonly number[])[] | null): string {
+    const rowAxis = this.#maxBatchSize > 0 ? 1 : 0
+    // An empty request has nothing to share a run with.
+    const prefix = rows === 0 ? 'empty:' : ''
+    if (dims === null) return prefix
+    let key = prefix
+    for (const inputDims of dims) {
+      for (let axis = rowAxis; axis < inputDims.length; axis++) key += `${inputDims[axis]},`
+      key += ';'
+    }
+    return key
+  }
+
+  #arrayName(input: InputPlan): string {
+    if (input.type === 'string') return 'an array of strings'
+    const name = storageOf(input.type).name
+    return input.type === 'float16' ? `a ${name} of raw half-precision bits (or a Float16Array)` : `a ${name}`
+  }
+
+  #invalid(name: string, expected: string, received: unknown, hint?: string): InferenceError {
+    return invalidArgument(name, expected, received, { model: this.#model, ...(hint === undefined ? {} : { hint }) })
+  }
+}

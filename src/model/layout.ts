@@ -1,0 +1,71 @@
+import type { SlotLayout, TensorPlace } from '../pool/protocol.ts'
+import { bytesPerElement, elementCount } from '../tensor.ts'
+import type { ModelMetadata, TensorMetadata } from './metadata.ts'
+
+/** How a batch lies in a slot, and how many bytes it needs. */
+export interface BatchLayout extends SlotLayout {
+  readonly byteLength: number
+  /** Dims of every input, those that travel by message included. */
+  readonly inputDims: readonly (readonly number[])[]
+}
+
+const cacheLineBytes = 64
+const pageBytes = 4096
+const pageAlignedFromBytes = 65_536
+
+/**
+ * Lays out the inputs and outputs of a batch one after the other, aligned for vector loads and DMA.
+ *
+ * @param rowDims dims of each input of any request of the batch; `null` when the model fixes all but the rows.
+ * @param unpredictable indices of outputs whose size has turned out not to follow from the metadata.
+ */
+export function layOut(
+  metadata: ModelMetadata,
+  rows: number,
+  rowDims: readonly (readonly number[])[] | null,
+  outputMask: number,
+  unpredictable: ReadonlySet<number>,
+): BatchLayout {
+  const batched = metadata.maxBatchSize > 0
+  const inputDims = metadata.inputs.map(({ shape }, index) => {
+    const dims = [...(rowDims?.[index] ?? (shape as readonly number[]))]
+    if (batched) dims[0] = rows
+    return dims
+  })
+  const symbols = bindSymbols(metadata.inputs, inputDims)
+
+  let byteLength = 0
+  const place = (type: TensorMetadata['type'], dims: readonly number[]): TensorPlace => {
+    const bytes = elementCount(dims) * bytesPerElement(type)
+    const offset = alignUp(byteLength, bytes)
+    byteLength = offset + bytes
+    return { offset, dims }
+  }
+  const inputs = metadata.inputs.map(({ type }, index) => (type === 'string' ? null : place(type, inputDims[index]!)))
+  const outputs = metadata.outputs.map(({ type, shape }, index) => {
+    if (!wants(outputMask, index)) return undefined
+    if (type === 'string' || unpredictable.has(index)) return null
+    const dims = shape.map((dim, axis) => (batched && axis === 0 ? rows : typeof dim === 'number' ? dim : symbols.get(dim)))
+    return dims.includes(undefined) ? null : place(type, dims as number[])
+  })
+  return { inputs, outputs, byteLength, inputDims }
+}
+
+/** Whether output `index` is wanted; -1 wants all. Outputs past the 31st are always computed. */
+export function wants(outputMask: number, index: number): boolean {
+  return index > 30 || (outputMask & (1 << index)) !== 0
+}
+
+/** What the named dimensions stand for in this batch. */
+function bindSymbols(inputs: readonly TensorMetadata[], dims: readonly (readonly number[])[]): Map<string, number> {
+  const symbols = new Map<string, number>()
+  for (const [index, { shape }] of inputs.entries()) {
+    for (const [axis, dim] of shape.entries()) if (typeof dim === 'string' && dim !== '') symbols.set(dim, dims[index]![axis]!)
+  }
+  return symbols
+}
+
+function alignUp(offset: number, byteLength: number): number {
+  const alignment = byteLength >= pageAlignedFromBytes ? pageBytes : cacheLineBytes
+  return Math.ceil(offset / alignment) * alignment
+}

@@ -1,0 +1,206 @@
+import { invalidArgument } from '../errors.ts'
+import type { Offer, Tenant, WorkerHost } from '../pool/worker-host.ts'
+import type { FromWorker, MailedTensor, RunTimes } from '../pool/protocol.ts'
+import type { StagingBuffer } from '../staging/staging-pool.ts'
+import { elementCount } from '../tensor.ts'
+import type { ModelMetadata } from './metadata.ts'
+import type { InferRequest } from './request.ts'
+import { StagingSlot } from './staging-slot.ts'
+
+/** Times of a batch on its way, in milliseconds on the application thread's clock. */
+export interface BatchTimeline {
+  takenAtMs: number
+  gatheredAtMs: number
+  startMs: number
+  inferStartMs: number
+  inferEndMs: number
+}
+
+/** A finished batch. */
+export interface FinishedBatch {
+  readonly requests: readonly InferRequest[]
+  readonly rows: number
+  readonly slot: StagingSlot
+  readonly timeline: Readonly<BatchTimeline>
+  /** Outputs that came by message, by output; `null` for what lies in the slot. */
+  readonly mailed: readonly (MailedTensor | null | undefined)[] | null
+}
+
+/** What an instance needs from its model. */
+export interface InstanceOwner {
+  readonly metadata: ModelMetadata
+  readonly unpredictableOutputs: ReadonlySet<number>
+  nowMs(): number
+  acquire(byteLength: number): StagingBuffer
+  nextSlotId(): number
+  /** The next batch, or `null`; it counts as running until it is finished, failed, crashed or withdrawn. */
+  take(idle: boolean): InferRequest[] | null
+  readonly waiting: number
+  /** Every request of a batch was refused: there is nothing to run. */
+  withdrawn(): void
+  finished(batch: FinishedBatch): void
+  failed(requests: readonly InferRequest[], message: string): void
+  /** The batch of a request could not be formed; it alone is rejected. */
+  refused(request: InferRequest, reason: Error): void
+  /** The thread died with these batches in flight. */
+  crashed(batches: readonly (readonly InferRequest[])[], reason: string): void
+  reopen(instance: ModelInstance): Promise<void>
+  /** The instance is lost for good. */
+  lost(instance: ModelInstance, reason: string): void
+}
+
+/** One batch runs while the next is gathered. */
+const slotsPerInstance = 2
+
+/** An instance of a model: a session on one worker and the staging slots through which it is fed. */
+export class ModelInstance implements Tenant {
+  readonly host: WorkerHost
+  readonly sessionId: number
+  readonly #owner: InstanceOwner
+  readonly #slots = new Map<number, StagingSlot>()
+  readonly #free: StagingSlot[] = []
+
+  constructor(owner: InstanceOwner, host: WorkerHost, sessionId: number) {
+    this.#owner = owner
+    this.host = host
+    this.sessionId = sessionId
+    for (let count = 0; count < slotsPerInstance; count++) {
+      const slot = new StagingSlot(owner.nextSlotId(), owner.metadata, (byteLength) => owner.acquire(byteLength))
+      this.#slots.set(slot.id, slot)
+      this.#free.push(slot)
+    }
+  }
+
+  offer(idle: boolean): Offer {
+    const slot = this.#free.at(-1)
+    if (slot === undefined) return 'nothing'
+    const taken = this.#owner.take(idle)
+    if (taken === null) return this.#owner.waiting > 0 && !idle ? 'waits-for-idle' : 'nothing'
+    const batch = this.#intact(taken)
+    if (batch.length === 0) {
+      this.#owner.withdrawn()
+      return this.offer(idle)
+    }
+    this.#free.pop()
+    try {
+      this.#submit(slot, batch)
+    } catch (error) {
+      // Memory for the batch could not be had, say: this batch fails, the next may not.
+      this.#reuse(slot)
+      this.#owner.failed(batch, (error as Error).message)
+      return this.offer(idle)
+    }
+    return 'submitted'
+  }
+
+  completed(slotId: number, times: RunTimes): void {
+    this.#finish(slotId, times, null)
+  }
+
+  done({ slotId, times, error, outputs }: Extract<FromWorker, { type: 'done' }>): void {
+    if (error === null) return this.#finish(slotId, times, outputs)
+    const slot = this.#slots.get(slotId)
+    if (slot === undefined) return
+    const { batch } = slot
+    this.#reuse(slot)
+    this.#owner.failed(batch!, error)
+  }
+
+  lost(reason: string): void {
+    const batches: InferRequest[][] = []
+    for (const slot of this.#slots.values()) {
+      if (slot.batch !== null) {
+        batches.push(slot.batch)
+        this.#reuse(slot)
+      }
+      slot.forgetLayouts()
+    }
+    this.#owner.crashed(batches, reason)
+  }
+
+  restore(): Promise<void> {
+    return this.#owner.reopen(this)
+  }
+
+  abandoned(reason: string): void {
+    this.#owner.lost(this, reason)
+  }
+
+  /** Outputs turned out to be unpredictable: layouts that reckon with them are of no use any more. */
+  forgetLayouts(): void {
+    for (const slot of this.#slots.values()) slot.forgetLayouts()
+  }
+
+  /** Gives the staging memory back; no batch may be in flight. */
+  release(): void {
+    for (const slot of this.#slots.values()) slot.release()
+    this.#slots.clear()
+    this.#free.length = 0
+  }
+
+  /** Leaves out requests whose buffers were detached or resized since they were checked. */
+  #intact(batch: InferRequest[]): InferRequest[] {
+    for (const request of batch) {
+      const changed = this.#changedInput(request)
+      if (changed !== null) this.#owner.refused(request, changed)
+    }
+    return batch.some(({ settled }) => settled) ? batch.filter(({ settled }) => !settled) : batch
+  }
+
+  #changedInput({ data, dims, rows }: InferRequest): Error | null {
+    const { inputs, maxBatchSize, name: model } = this.#owner.metadata
+    for (let index = 0; index < data.length; index++) {
+      const { name, shape } = inputs[index]!
+      const expected = dims !== null ? elementCount(dims[index]!) : this.#fixedElements(shape, maxBatchSize > 0 ? rows : -1)
+      const received = data[index]!.length
+      if (received === expected) continue
+      const hint = 'Its buffer was detached or changed after infer() was called; leave it alone until the call settles'
+      return invalidArgument(`input '${name}'`, `${expected} elements`, received, { model, hint })
+    }
+    return null
+  }
+
+  #fixedElements(shape: readonly (number | string)[], rows: number): number {
+    let count = rows === -1 ? 1 : rows
+    for (let axis = rows === -1 ? 0 : 1; axis < shape.length; axis++) count *= shape[axis] as number
+    return count
+  }
+
+  #submit(slot: StagingSlot, batch: InferRequest[]): void {
+    const owner = this.#owner
+    slot.takenAtMs = owner.nowMs()
+    let rows = 0
+    let outputMask = 0
+    for (const request of batch) {
+      rows += request.rows
+      outputMask |= request.outputMask
+    }
+    const layout = slot.layoutFor(batch[0]!, rows, outputMask, owner.unpredictableOutputs)
+    const mailed = slot.gather(batch, layout)
+    slot.batch = batch
+    slot.layout = layout
+    const { link } = this.host
+    for (const message of slot.announcements(this.sessionId, layout)) link.post(message)
+    slot.gatheredAtMs = owner.nowMs()
+    if (mailed === null) return this.host.submit(this, slot.id, layout.index)
+    link.post({ type: 'run', slotId: slot.id, layoutIndex: layout.index, mailed })
+    this.host.submit(this, slot.id, null)
+  }
+
+  #finish(slotId: number, times: RunTimes, mailed: FinishedBatch['mailed']): void {
+    const slot = this.#slots.get(slotId)
+    if (slot === undefined) return
+    const requests = slot.batch!
+    const { startMs, inferStartMs, inferEndMs } = times
+    const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
+    const rows = requests.reduce((sum, request) => sum + request.rows, 0)
+    this.#owner.finished({ requests, rows, slot, timeline, mailed })
+    this.#reuse(slot)
+    this.host.pump()
+  }
+
+  #reuse(slot: StagingSlot): void {
+    slot.batch = slot.layout = null
+    this.#free.push(slot)
+  }
+}

@@ -1,0 +1,43 @@
+import { InferenceError, type InferenceErrorCode, type InferenceErrorDetails } from '../errors.ts'
+import type { InferRequest } from './request.ts'
+
+/** The errors a request of `model` may be rejected with, in one place. */
+export class Rejections {
+  readonly #model: string
+
+  constructor(model: string) {
+    this.#model = model
+  }
+
+  timedOut(request: InferRequest): InferenceError {
+    const limitMs = Math.round(request.deadlineMs - request.enqueuedAtMs)
+    return this.#error('ERR_TIMEOUT', request, `waited in the queue of model '${this.#model}' longer than its ${limitMs} ms`)
+  }
+
+  queueFull(request: InferRequest, maxQueueSize: number, retryAfterMs: number): InferenceError {
+    const message = `found the queue of model '${this.#model}' full: ${maxQueueSize} requests wait already; try again in ${retryAfterMs} ms`
+    return this.#error('ERR_QUEUE_FULL', request, message, { expected: `fewer than ${maxQueueSize} waiting`, retryAfterMs })
+  }
+
+  closed(request: InferRequest): InferenceError {
+    return this.#error('ERR_CLOSED', request, `was still waiting when model '${this.#model}' was closed`)
+  }
+
+  crashed(request: InferRequest, reason: string): InferenceError {
+    const message = `was lost with the worker of model '${this.#model}': ${reason}`
+    return this.#error('ERR_INSTANCE_CRASHED', request, message, { cause: new Error(reason) })
+  }
+
+  failedRun(request: InferRequest, reason: string): InferenceError {
+    return this.#error('ERR_EXECUTION', request, `failed in model '${this.#model}': ${reason}`, { cause: new Error(reason) })
+  }
+
+  #error(code: InferenceErrorCode, { requestId }: InferRequest, message: string, details: InferenceErrorDetails = {}) {
+    const who = requestId === undefined ? 'The request' : `Request '${requestId}'`
+    return new InferenceError(code, `${who} ${message}.`, {
+      model: this.#model,
+      ...details,
+      ...(requestId === undefined ? {} : { requestId }),
+    })
+  }
+}

@@ -1,0 +1,70 @@
+import { QueueEntry } from '../batching/entry.ts'
+import type { TensorData } from '../tensor.ts'
+import type { Outputs } from './config.ts'
+
+/** Checked inputs of one request, in the order of the model's inputs. */
+export interface ParsedFeeds {
+  readonly rows: number
+  readonly shapeKey: string
+  readonly data: readonly (TensorData | readonly string[])[]
+  /** Dims of each input; `null` when the model fixes everything but the rows. */
+  readonly dims: readonly (readonly number[])[] | null
+}
+
+/** One `infer()` on its way through the engine. It settles exactly once. */
+export class InferRequest extends QueueEntry {
+  readonly data: ParsedFeeds['data']
+  readonly dims: ParsedFeeds['dims']
+  /** Bit i is set when output i is wanted; -1 for all. */
+  readonly outputMask: number
+  readonly requestId: string | undefined
+  settled = false
+  readonly #resolve: (outputs: Outputs) => void
+  readonly #reject: (reason: unknown) => void
+  #signal: AbortSignal | null = null
+  #onAbort: (() => void) | null = null
+
+  constructor(
+    feeds: ParsedFeeds,
+    outputMask: number,
+    requestId: string | undefined,
+    resolve: (outputs: Outputs) => void,
+    reject: (reason: unknown) => void,
+  ) {
+    super(feeds.rows, feeds.shapeKey)
+    this.data = feeds.data
+    this.dims = feeds.dims
+    this.outputMask = outputMask
+    this.requestId = requestId
+    this.#resolve = resolve
+    this.#reject = reject
+  }
+
+  /** Calls `onAbort` when the signal fires before the request settles. */
+  listen(signal: AbortSignal, onAbort: () => void): void {
+    this.#signal = signal
+    this.#onAbort = onAbort
+    signal.addEventListener('abort', onAbort, { once: true })
+  }
+
+  /** True when this call settled the request; false when it was settled before. */
+  succeed(outputs: Outputs): boolean {
+    if (!this.#settle()) return false
+    this.#resolve(outputs)
+    return true
+  }
+
+  /** As {@link succeed}, with a rejection. */
+  fail(reason: unknown): boolean {
+    if (!this.#settle()) return false
+    this.#reject(reason)
+    return true
+  }
+
+  #settle(): boolean {
+    if (this.settled) return false
+    this.settled = true
+    if (this.#signal !== null) this.#signal.removeEventListener('abort', this.#onAbort!)
+    return true
+  }
+}

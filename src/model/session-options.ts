@@ -1,0 +1,35 @@
+import type { InferenceSession } from 'onnxruntime-common'
+import type { InstanceKind } from './config.ts'
+import type { ResolvedConfig } from './resolve-config.ts'
+
+/** Where one instance runs. */
+export interface Placement {
+  readonly kind: Exclude<InstanceKind, 'auto'>
+  /** CUDA device ordinal; 0 elsewhere. */
+  readonly gpu: number
+  /** Threads for one run. */
+  readonly intraOpNumThreads: number
+  /** Whether other workers compute at the same time; threads that spin would take their cores. */
+  readonly sharesCores: boolean
+}
+
+/** The options a session is created with: this library's defaults, overridden by the caller's. */
+export function sessionOptions(config: ResolvedConfig, placement: Placement): InferenceSession.SessionOptions {
+  const { extra, ...given } = config.sessionOptions
+  const spinning = placement.sharesCores ? { intra_op: { allow_spinning: '0' } } : {}
+  return {
+    intraOpNumThreads: placement.intraOpNumThreads,
+    interOpNumThreads: 1,
+    executionMode: 'sequential',
+    logSeverityLevel: 3,
+    ...given,
+    executionProviders: [...(config.executionProviders ?? providers(placement))],
+    extra: { ...extra, session: { ...spinning, ...(extra?.['session'] as object | undefined) } },
+  }
+}
+
+function providers({ kind, gpu }: Placement): InferenceSession.ExecutionProviderConfig[] {
+  if (kind === 'cuda') return [{ name: 'cuda', deviceId: gpu } as InferenceSession.ExecutionProviderConfig, 'cpu']
+  if (kind === 'webgpu') return ['webgpu', 'cpu']
+  return ['cpu']
+}

@@ -1,0 +1,145 @@
+import type { MailedTensor, ToWorker } from '../pool/protocol.ts'
+import type { StagingBuffer } from '../staging/staging-pool.ts'
+import { elementCount, storageOf, type TensorData } from '../tensor.ts'
+import { layOut, type BatchLayout } from './layout.ts'
+import type { ModelMetadata } from './metadata.ts'
+import type { InferRequest } from './request.ts'
+
+/** A layout with this thread's views of its tensors. */
+export interface ViewedLayout extends BatchLayout {
+  readonly index: number
+  readonly inputViews: readonly (TensorData | null)[]
+  readonly outputViews: readonly (TensorData | null | undefined)[]
+  /** Elements of one row of each input and output; for an unbatched model, of the whole. */
+  readonly inputRowElements: readonly number[]
+  readonly outputRowElements: readonly number[]
+  /** Whether the worker knows this layout. */
+  known: boolean
+}
+
+/** Most layouts remembered per slot; models of variable shapes make many. */
+const maxLayouts = 512
+const minBytes = 4096
+
+/** The application's side of one staging slot: where the rows of a batch are gathered and its outputs appear. */
+export class StagingSlot {
+  readonly id: number
+  readonly #metadata: ModelMetadata
+  readonly #acquire: (byteLength: number) => StagingBuffer
+  #buffer: StagingBuffer | null = null
+  #bufferKnown = false
+  readonly #byRows: ViewedLayout[] = [] // fixed shapes, all outputs: the hot case, found without making a key
+  readonly #byKey = new Map<string, ViewedLayout>()
+  #layouts = 0
+  /** The batch in flight. */
+  batch: InferRequest[] | null = null
+  layout: ViewedLayout | null = null
+  /** When the batch was taken from the queue and when it had been gathered, in milliseconds. */
+  takenAtMs = 0
+  gatheredAtMs = 0
+
+  constructor(id: number, metadata: ModelMetadata, acquire: (byteLength: number) => StagingBuffer) {
+    this.id = id
+    this.#metadata = metadata
+    this.#acquire = acquire
+  }
+
+  /** Finds or makes the layout of a batch and memory for it. */
+  layoutFor(request: InferRequest, rows: number, outputMask: number, unpredictable: ReadonlySet<number>): ViewedLayout {
+    const hot = request.dims === null && outputMask === -1
+    const found = hot ? this.#byRows[rows] : this.#byKey.get(this.#key(request, rows, outputMask))
+    if (found !== undefined) return found
+    const layout = layOut(this.#metadata, rows, request.dims, outputMask, unpredictable)
+    if (this.#buffer === null || this.#buffer.byteLength < layout.byteLength) this.#grow(layout.byteLength)
+    const viewed = this.#view(layout)
+    if (hot) this.#byRows[rows] = viewed
+    else this.#byKey.set(this.#key(request, rows, outputMask), viewed)
+    return viewed
+  }
+
+  /** The messages that must reach the worker before a batch of `layout`. */
+  announcements(sessionId: number, layout: ViewedLayout): ToWorker[] {
+    const messages: ToWorker[] = []
+    if (!this.#bufferKnown) {
+      messages.push({ type: 'slot', slotId: this.id, sessionId, memory: this.#buffer!.memory })
+      this.#bufferKnown = true
+    }
+    if (!layout.known) {
+      const { inputs, outputs } = layout
+      messages.push({ type: 'layout', slotId: this.id, layoutIndex: layout.index, layout: { inputs, outputs } })
+      layout.known = true
+    }
+    return messages
+  }
+
+  /** Copies the rows of `batch` into the slot; what cannot lie there is returned to go by message. */
+  gather(batch: readonly InferRequest[], layout: ViewedLayout): readonly (MailedTensor | null)[] | null {
+    let mailed: (MailedTensor | null)[] | null = null
+    for (let index = 0; index < layout.inputViews.length; index++) {
+      const view = layout.inputViews[index]!
+      if (view === null) {
+        mailed ??= new Array<MailedTensor | null>(layout.inputViews.length).fill(null)
+        mailed[index] = { type: 'string', dims: layout.inputDims[index]!, data: batch.flatMap(({ data }) => data[index] as string[]) }
+        continue
+      }
+      let at = 0
+      for (let member = 0; member < batch.length; member++) {
+        const data = batch[member]!.data[index] as Float32Array
+        ;(view as Float32Array).set(data, at)
+        at += data.length
+      }
+    }
+    return mailed
+  }
+
+  /** Forgets all layouts, and that a worker knows the slot: for a new thread, or after an output surprised us. */
+  forgetLayouts(): void {
+    this.#bufferKnown = false
+    this.#byRows.length = 0
+    this.#byKey.clear()
+    this.#layouts = 0
+  }
+
+  release(): void {
+    this.forgetLayouts()
+    this.#buffer?.release()
+    this.#buffer = null
+  }
+
+  #grow(neededBytes: number): void {
+    this.release()
+    this.#buffer = this.#acquire(Math.max(minBytes, 2 ** Math.ceil(Math.log2(neededBytes))))
+  }
+
+  #view(layout: BatchLayout): ViewedLayout {
+    const { inputs, outputs } = this.#metadata
+    const bytes = this.#buffer!.bytes
+    const batched = this.#metadata.maxBatchSize > 0
+    const rowElements = (dims: readonly number[]) => elementCount(batched ? dims.slice(1) : dims)
+    return {
+      ...layout,
+      index: this.#nextIndex(),
+      inputViews: layout.inputs.map((place, index) =>
+        place === null ? null : new (storageOf(inputs[index]!.type))(bytes, place.offset, elementCount(place.dims)),
+      ),
+      outputViews: layout.outputs.map((place, index) =>
+        place ? new (storageOf(outputs[index]!.type))(bytes, place.offset, elementCount(place.dims)) : place,
+      ),
+      inputRowElements: layout.inputDims.map(rowElements),
+      outputRowElements: layout.outputs.map((place) => (place ? rowElements(place.dims) : -1)),
+      known: false,
+    }
+  }
+
+  #nextIndex(): number {
+    if (this.#layouts < maxLayouts + this.#byRows.length) return this.#layouts++
+    // Only one batch is in this slot at a time, and it is not in flight now: any other layout can go.
+    const [oldestKey, oldest] = this.#byKey.entries().next().value!
+    this.#byKey.delete(oldestKey)
+    return oldest.index
+  }
+
+  #key(request: InferRequest, rows: number, outputMask: number): string {
+    return `${rows}|${outputMask}|${request.shapeKey}`
+  }
+}

@@ -1,0 +1,136 @@
+/** A count and the nanoseconds it took in all; Triton's `StatisticDuration`. */
+export interface StatisticDuration {
+  readonly count: number
+  readonly ns: number
+}
+
+/** What batches of one size took; compute times are per execution. */
+export interface BatchStatistics {
+  /** Rows. */
+  readonly batchSize: number
+  readonly computeInput: StatisticDuration
+  readonly computeInfer: StatisticDuration
+  readonly computeOutput: StatisticDuration
+}
+
+/** Statistics of a model since it was loaded, in the shape of Triton's statistics extension. */
+export interface ModelStatistics {
+  /** When the last request was answered, in milliseconds since the epoch; 0 for never. */
+  readonly lastInferenceMs: number
+  /** Rows inferred. */
+  readonly inferenceCount: number
+  /** Runs; `inferenceCount / executionCount` is the mean batch size. */
+  readonly executionCount: number
+  /** Times are summed over requests: each request of a batch is charged the whole of the batch's compute times. */
+  readonly inferenceStats: {
+    /** Answered requests, from `infer()` to their results. */
+    readonly success: StatisticDuration
+    /** Requests that were accepted and rejected later, and those refused with `ERR_QUEUE_FULL`. */
+    readonly fail: StatisticDuration
+    /** Waiting: in the queue, and handed over behind a running batch. */
+    readonly queue: StatisticDuration
+    /** Gathering rows into staging memory. */
+    readonly computeInput: StatisticDuration
+    /** ONNX Runtime's run. */
+    readonly computeInfer: StatisticDuration
+    /** Copying outputs to their requests. */
+    readonly computeOutput: StatisticDuration
+    /** Always 0: there is no response cache yet. */
+    readonly cacheHit: StatisticDuration
+    readonly cacheMiss: StatisticDuration
+  }
+  /** Ascending by batch size. */
+  readonly batchStats: readonly BatchStatistics[]
+  /** Requests accepted and not yet started. */
+  readonly pendingRequestCount: number
+}
+
+/** Times of one finished batch, in milliseconds. */
+export interface BatchTimes {
+  readonly inputMs: number
+  readonly inferMs: number
+  readonly outputMs: number
+}
+
+interface BatchTotals {
+  count: number
+  inputMs: number
+  inferMs: number
+  outputMs: number
+}
+
+/** Keeps a model's statistics: a few additions per batch and two per request, cheap enough to be always on. */
+export class ModelStats {
+  readonly #batches: BatchTotals[] = [] // by rows
+  #lastInferenceMs = 0
+  #rows = 0
+  #executions = 0
+  #successes = 0
+  #successMs = 0
+  #failures = 0
+  #failMs = 0
+  #queueMs = 0
+  #inputMs = 0
+  #inferMs = 0
+  #outputMs = 0
+
+  /**
+   * Counts a batch whose requests are about to be answered.
+   *
+   * @param successMs the requests' times from acceptance to answer, summed.
+   * @param queueMs their waiting times, summed.
+   */
+  succeeded(requests: number, rows: number, successMs: number, queueMs: number, times: BatchTimes): void {
+    this.#lastInferenceMs = Date.now()
+    this.#successes += requests
+    this.#successMs += successMs
+    this.#queueMs += queueMs
+    this.#inputMs += requests * times.inputMs
+    this.#inferMs += requests * times.inferMs
+    this.#outputMs += requests * times.outputMs
+    this.#rows += rows
+    this.#executions++
+    const totals = (this.#batches[rows] ??= { count: 0, inputMs: 0, inferMs: 0, outputMs: 0 })
+    totals.count++
+    totals.inputMs += times.inputMs
+    totals.inferMs += times.inferMs
+    totals.outputMs += times.outputMs
+  }
+
+  /** Counts a request that is rejected `ms` after it was accepted. */
+  failed(ms: number): void {
+    this.#failures++
+    this.#failMs += ms
+  }
+
+  snapshot(pendingRequestCount: number): ModelStatistics {
+    const count = this.#successes
+    const none = duration(0, 0)
+    return {
+      lastInferenceMs: this.#lastInferenceMs,
+      inferenceCount: this.#rows,
+      executionCount: this.#executions,
+      inferenceStats: {
+        success: duration(count, this.#successMs),
+        fail: duration(this.#failures, this.#failMs),
+        queue: duration(count, this.#queueMs),
+        computeInput: duration(count, this.#inputMs),
+        computeInfer: duration(count, this.#inferMs),
+        computeOutput: duration(count, this.#outputMs),
+        cacheHit: none,
+        cacheMiss: none,
+      },
+      batchStats: this.#batches.flatMap((totals, batchSize) => ({
+        batchSize,
+        computeInput: duration(totals.count, totals.inputMs),
+        computeInfer: duration(totals.count, totals.inferMs),
+        computeOutput: duration(totals.count, totals.outputMs),
+      })),
+      pendingRequestCount,
+    }
+  }
+}
+
+function duration(count: number, ms: number): StatisticDuration {
+  return { count, ns: Math.round(ms * 1e6) }
+}

@@ -1,0 +1,43 @@
+import type { Bell } from './control-block.ts'
+
+/** Who may have finished batches to report. */
+export interface CompletionSource {
+  readonly outstanding: number
+  drain(): void
+}
+
+/** Listens to the bell while anything is outstanding; with nothing outstanding it holds neither timer nor waiter. */
+export class CompletionLoop {
+  readonly #bell: Bell
+  readonly #sources: () => Iterable<CompletionSource>
+  #busy = false // scanning now, or waiting for the bell
+
+  constructor(bell: Bell, sources: () => Iterable<CompletionSource>) {
+    this.#bell = bell
+    this.#sources = sources
+  }
+
+  /** To be called whenever a batch was handed over. */
+  listen(): void {
+    if (this.#busy) return
+    this.#busy = true
+    for (;;) {
+      // Read the count first: a batch finished between here and the wait makes the wait return at once.
+      const count = this.#bell.count
+      let outstanding = 0
+      for (const source of this.#sources()) {
+        source.drain()
+        outstanding += source.outstanding
+      }
+      if (outstanding === 0) break
+      const heard = this.#bell.heard(count)
+      if (heard !== undefined) return void heard.then(this.#onRing)
+    }
+    this.#busy = false
+  }
+
+  readonly #onRing = (): void => {
+    this.#busy = false
+    this.listen()
+  }
+}

@@ -1,0 +1,32 @@
+import { MessageChannel } from 'node:worker_threads'
+
+/**
+ * Holds the event loop while there is something to wait for. `Atomics.waitAsync` does not hold it by itself, and a
+ * worker thread must not hold it while idle; a port that nothing is ever posted to does exactly what is needed.
+ */
+export class KeepAlive {
+  readonly #port = new MessageChannel().port1
+  #holds = 0
+
+  constructor() {
+    this.#port.unref()
+  }
+
+  enter(): void {
+    if (this.#holds++ === 0) this.#port.ref()
+  }
+
+  leave(): void {
+    if (--this.#holds === 0) this.#port.unref()
+  }
+
+  /** Holds the loop until `promise` settles. */
+  async during<T>(promise: Promise<T>): Promise<T> {
+    this.enter()
+    try {
+      return await promise
+    } finally {
+      this.leave()
+    }
+  }
+}

@@ -1,0 +1,248 @@
+import type { Clock } from '../clock.ts'
+import type { FromWorker, RunTimes } from './protocol.ts'
+import type { WorkerLink, WorkerLinkEvents } from './worker-link.ts'
+
+/** What a tenant does when its worker offers it a turn. */
+export type Offer = 'submitted' | 'waits-for-idle' | 'nothing'
+
+/** An instance of a model, as its worker sees it. */
+export interface Tenant {
+  /**
+   * Submits one batch if it has one to send.
+   * @param idle true when the worker would start it at once, false when it would wait behind the running one.
+   */
+  offer(idle: boolean): Offer
+  completed(slotId: number, times: RunTimes): void
+  done(message: Extract<FromWorker, { type: 'done' }>): void
+  /** The thread died; batches in flight are lost. */
+  lost(reason: string): void
+  /** A new thread has come up: open the session there. Rejects when that fails. */
+  restore(): Promise<void>
+  /** No thread can be had, or the session cannot be opened on it. */
+  abandoned(reason: string): void
+}
+
+/** How a host gets its threads. */
+export interface ThreadSource {
+  /** A new link that reports to `events`. */
+  link(events: WorkerLinkEvents): WorkerLink
+  /** Starts a thread that serves `link`; rejects, with nothing left behind, when it does not come up. */
+  start(link: WorkerLink): Promise<void>
+  /** Why the last thread ended, in words. */
+  lastFailure(): string
+  /** A batch was handed over: its completion is to be listened for. */
+  submitted(): void
+}
+
+interface Share {
+  readonly tenant: Tenant
+  /** Virtual time at which the tenant has used up its share, in milliseconds. */
+  finishMs: number
+  /** What its next batch is expected to take. */
+  estimateMs: number
+}
+
+/** One batch runs, one waits behind it: the worker finds it without a wake-up. */
+const maxOutstanding = 2
+const restartDelaysMs = [0, 100, 1000]
+
+/**
+ * A place for a worker thread and the tenants that live there. It outlives its threads: a dead one is replaced with
+ * back-off and its tenants are restored. Tenants share the thread by measured milliseconds (start-time fair queueing).
+ */
+export class WorkerHost {
+  readonly #source: ThreadSource
+  readonly #clock: Clock
+  readonly #shares: Share[] = []
+  readonly #owners = new Map<number, Share>()
+  #link: WorkerLink
+  #starting: Promise<void> | null = null
+  #serving = false
+  #closing = false
+  #outstanding = 0
+  #virtualMs = 0
+  #failures = 0
+  #restartTimer: unknown = null
+
+  constructor(source: ThreadSource, clock: Clock) {
+    this.#source = source
+    this.#clock = clock
+    this.#link = this.#newLink()
+  }
+
+  /** Batches handed over and not yet back. */
+  get outstanding(): number {
+    return this.#outstanding
+  }
+
+  get tenants(): number {
+    return this.#shares.length
+  }
+
+  /** The link of the present thread. */
+  get link(): WorkerLink {
+    return this.#link
+  }
+
+  /** Starts the first thread; rejects when it does not come up. */
+  async start(): Promise<void> {
+    await this.#startThread()
+    this.#serving = true
+  }
+
+  join(tenant: Tenant): void {
+    this.#shares.push({ tenant, finishMs: this.#virtualMs, estimateMs: 0 })
+  }
+
+  part(tenant: Tenant): void {
+    const index = this.#shares.findIndex((share) => share.tenant === tenant)
+    if (index !== -1) this.#shares.splice(index, 1)
+  }
+
+  /** Offers the worker's free places to its tenants, least served first. */
+  pump(): void {
+    while (this.#serving && this.#outstanding < maxOutstanding) {
+      if (!this.#offerOne(this.#outstanding === 0)) return
+    }
+  }
+
+  #offerOne(idle: boolean): boolean {
+    const shares = this.#shares
+    if (shares.length > 1) shares.sort((a, b) => a.finishMs - b.finishMs)
+    for (const share of shares) {
+      const offer = share.tenant.offer(idle)
+      if (offer === 'submitted') {
+        this.#virtualMs = Math.max(this.#virtualMs, share.finishMs)
+        share.finishMs = this.#virtualMs + share.estimateMs
+        return true
+      }
+      // It is this tenant's turn as soon as the worker is free; nobody may be handed ahead of it.
+      if (offer === 'waits-for-idle') return false
+    }
+    return false
+  }
+
+  /** Hands a batch over. The slot's messages, if any, are posted before. */
+  submit(tenant: Tenant, slotId: number, layoutIndex: number | null): void {
+    this.#outstanding++
+    this.#owners.set(slotId, this.#shares.find((share) => share.tenant === tenant)!)
+    if (layoutIndex !== null) this.#link.control.submit(slotId, layoutIndex)
+    this.#source.submitted()
+  }
+
+  #completed(slotId: number, times: RunTimes): void {
+    const share = this.#release(slotId, times)
+    // Before the results are handed out: the worker should not wait for that.
+    this.pump()
+    share?.tenant.completed(slotId, times)
+  }
+
+  #done(message: Extract<FromWorker, { type: 'done' }>): void {
+    const share = this.#release(message.slotId, message.times)
+    this.pump()
+    share?.tenant.done(message)
+    this.pump()
+  }
+
+  /** Looks for finished batches. */
+  drain(): void {
+    if (this.#outstanding === 0) return
+    this.#link.drainCompletions()
+    this.pump()
+  }
+
+  #release(slotId: number, times: RunTimes): Share | undefined {
+    const share = this.#owners.get(slotId)
+    if (share === undefined) return undefined
+    this.#owners.delete(slotId)
+    this.#outstanding--
+    this.#failures = 0
+    const tookMs = times.endMs - times.startMs
+    share.finishMs += tookMs - share.estimateMs
+    share.estimateMs = tookMs
+    return share
+  }
+
+  #newLink(): WorkerLink {
+    const link: WorkerLink = this.#source.link({
+      completed: (slotId, times) => this.#completed(slotId, times),
+      done: (message) => this.#done(message),
+      died: () => {
+        if (link === this.#link) this.#threadLost(this.#source.lastFailure())
+      },
+    })
+    return link
+  }
+
+  async #startThread(): Promise<void> {
+    this.#starting = this.#source.start(this.#link)
+    try {
+      await this.#starting
+    } finally {
+      this.#starting = null
+    }
+  }
+
+  #threadLost(reason: string): void {
+    this.#serving = false
+    this.#outstanding = 0
+    this.#owners.clear()
+    this.#link = this.#newLink()
+    for (const { tenant } of [...this.#shares]) tenant.lost(reason)
+    if (this.#closing) return
+    const delayMs = restartDelaysMs[this.#failures++]
+    if (delayMs === undefined) return this.#abandon(reason)
+    this.#restartTimer = this.#clock.setTimer(() => void this.#restart(), delayMs)
+  }
+
+  async #restart(): Promise<void> {
+    this.#restartTimer = null
+    const link = this.#link
+    try {
+      await this.#startThread()
+    } catch (error) {
+      if (link === this.#link) this.#threadLost((error as Error).message)
+      return
+    }
+    await Promise.all(
+      this.#shares.map(({ tenant }) =>
+        tenant.restore().catch((error: Error) => {
+          // When the thread died over it, every tenant has been told already.
+          if (link === this.#link) tenant.abandoned(error.message)
+        }),
+      ),
+    )
+    if (link !== this.#link || this.#closing) return
+    this.#serving = true
+    this.pump()
+  }
+
+  #abandon(reason: string): void {
+    for (const { tenant } of [...this.#shares]) tenant.abandoned(reason)
+  }
+
+  /**
+   * Ends the thread's loop; false when it did not end within `timeoutMs` and is left to itself: a thread inside ONNX
+   * Runtime must not be terminated.
+   */
+  async close(timeoutMs: number): Promise<boolean> {
+    this.#closing = true
+    if (this.#restartTimer !== null) this.#clock.clearTimer(this.#restartTimer)
+    let timer: unknown
+    const timedOut = new Promise<boolean>((resolve) => {
+      timer = this.#clock.setTimer(() => resolve(false), timeoutMs)
+    })
+    const ended = await Promise.race([this.#endThread(), timedOut])
+    this.#clock.clearTimer(timer)
+    return ended
+  }
+
+  async #endThread(): Promise<boolean> {
+    await this.#starting?.catch(() => {})
+    const { link } = this
+    if (this.#serving) await link.exit()
+    else link.abandon()
+    this.#serving = false
+    return !link.control.busy
+  }
+}
