@@ -69,15 +69,17 @@ export class InferenceEngine {
     this.#checkOpen()
     if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
     const resolved = resolveConfig(name, config)
+    const failed = this.#models.get(name)
+    if (failed?.state === 'failed') await failed.close(true)
+    this.#checkOpen()
     const present = this.#models.get(name)
-    if (present !== undefined && present.state !== 'failed' && present.state !== 'closed') {
+    if (present !== undefined && present.state !== 'closed') {
       throw invalidArgument('name', 'a name that no loaded model has', name, {
         code: 'ERR_MODEL_CONFIG',
         model: name,
         hint: 'Unload that model first, or load this one under another name',
       })
     }
-    if (present !== undefined) await present.close(true)
     const model = new EngineModel(name, resolved, this.#services)
     model.facade = new Model(name, model)
     this.#models.set(name, model)

@@ -136,7 +136,7 @@ export class Batcher<E extends QueueEntry> {
 
   /** Drops everything that waits. */
   clear(why: QueueExit): void {
-    for (const lane of [...this.#lanes.values()]) {
+    for (const lane of Array.from(this.#lanes.values())) {
       while (lane.head !== null) this.cancel(lane.head, why)
     }
     this.#disarmTimer()
@@ -152,10 +152,10 @@ export class Batcher<E extends QueueEntry> {
   }
 
   #takeFrom(lane: Lane<E>, requests: number): E[] {
-    const batch: E[] = new Array(requests)
-    for (let index = 0; index < requests; index++) {
+    const batch: E[] = []
+    while (batch.length < requests) {
       const entry = lane.head!
-      batch[index] = entry
+      batch.push(entry)
       this.#unlink(entry)
       if (entry.deadlineMs !== Infinity) this.#deadlines.markStale()
     }

@@ -42,15 +42,15 @@ export class FeedParser {
     const inputs = this.#inputs
     this.#checkNames(feeds as Record<string, unknown>)
 
-    const data = new Array<TensorData | readonly string[]>(inputs.length)
-    const dims = this.#fixedShapes ? null : new Array<readonly number[]>(inputs.length)
+    const data: (TensorData | readonly string[])[] = []
+    const dims: (readonly number[])[] | null = this.#fixedShapes ? null : []
     let rows = 1
     for (let index = 0; index < inputs.length; index++) {
       const input = inputs[index]!
       const value = (feeds as Record<string, unknown>)[input.name]
       const tensor = isTensorLike(value) ? value : null
-      data[index] = tensor === null ? this.#bareData(input, value) : this.#tensorData(input, tensor)
-      if (dims !== null) dims[index] = tensor === null ? this.#bareDims(input) : [...tensor.dims]
+      data.push(tensor === null ? this.#bareData(input, value) : this.#tensorData(input, tensor))
+      dims?.push(tensor === null ? this.#bareDims(input) : [...tensor.dims])
       if (input.rowAxis === 0) continue
       const inputRows = tensor === null ? 1 : tensor.dims[0]!
       if (index === 0) rows = inputRows

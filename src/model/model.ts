@@ -62,9 +62,9 @@ export class Model<M extends ModelSignature = AnySignature> {
     try {
       this.#parser ??= new FeedParser(scheduler.metadata)
       const parsed = this.#parser.parse(feeds)
-      const mask = options === undefined ? -1 : checkOptions(options, scheduler.metadata)
+      const outputs = options === undefined ? null : checkOptions(options, scheduler.metadata)
       return new Promise((resolve, reject) => {
-        const request = new InferRequest(parsed, mask, options?.requestId, resolve, reject)
+        const request = new InferRequest(parsed, outputs, options?.requestId, resolve, reject)
         scheduler.submit(request, options?.timeoutMs, options?.signal)
       })
     } catch (error) {
@@ -100,8 +100,8 @@ export interface ModelLifecycle {
 
 const optionNames = ['signal', 'timeoutMs', 'outputs', 'requestId']
 
-/** Checks the options of one call; returns the mask of wanted outputs. */
-function checkOptions(options: unknown, metadata: ModelMetadata): number {
+/** Checks the options of one call; returns the indices of the outputs wanted, `null` for all. */
+function checkOptions(options: unknown, metadata: ModelMetadata): number[] | null {
   const model = metadata.name
   if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options, { model })
   for (const name in options) {
@@ -119,24 +119,20 @@ function checkOptions(options: unknown, metadata: ModelMetadata): number {
   if (requestId !== undefined && typeof requestId !== 'string') {
     throw invalidArgument('options.requestId', 'a string', requestId, { model })
   }
-  return outputs === undefined ? -1 : outputMask(outputs, metadata)
+  return outputs === undefined ? null : outputIndices(outputs, metadata)
 }
 
-function outputMask(outputs: unknown, metadata: ModelMetadata): number {
+function outputIndices(outputs: unknown, metadata: ModelMetadata): number[] {
   const model = metadata.name
   if (!Array.isArray(outputs) || outputs.length === 0) {
     throw invalidArgument('options.outputs', 'an array of output names', outputs, { model })
   }
-  let mask = 0
-  for (const name of outputs) {
+  return outputs.map((name) => {
     const index = metadata.outputs.findIndex((output) => output.name === name)
-    if (index === -1) {
-      const unservable = metadata.unservableOutputs.find((output) => output.name === name)
-      const names = metadata.outputs.map((output) => `'${output.name}'`).join(', ')
-      const hint = unservable ? `It is ${unservable.type}, which onnxruntime-node cannot return` : undefined
-      throw invalidArgument('options.outputs', `names out of ${names}`, name, { model, ...(hint === undefined ? {} : { hint }) })
-    }
-    mask |= 1 << Math.min(index, 31)
-  }
-  return mask
+    if (index !== -1) return index
+    const unservable = metadata.unservableOutputs.find((output) => output.name === name)
+    const names = metadata.outputs.map((output) => `'${output.name}'`).join(', ')
+    const hint = unservable ? { hint: `It is ${unservable.type}, which onnxruntime-node cannot return` } : {}
+    throw invalidArgument('options.outputs', `names out of ${names}`, name, { model, ...hint })
+  })
 }

@@ -11,11 +11,20 @@ export interface ParsedFeeds {
   readonly dims: readonly (readonly number[])[] | null
 }
 
+/** The mask that wants every output. */
+const allOutputs = -1
+
+function outputMask(outputs: readonly number[]): number {
+  return outputs.reduce((mask, index) => (index > 30 ? mask : mask | (1 << index)), 0)
+}
+
 /** One `infer()` on its way through the engine. It settles exactly once. */
 export class InferRequest extends QueueEntry {
   readonly data: ParsedFeeds['data']
   readonly dims: ParsedFeeds['dims']
-  /** Bit i is set when output i is wanted; -1 for all. */
+  /** Indices of the outputs wanted; `null` for all. */
+  readonly outputs: readonly number[] | null
+  /** The same as bits, for the union over a batch; see {@link outputMask}. */
   readonly outputMask: number
   readonly requestId: string | undefined
   settled = false
@@ -26,7 +35,7 @@ export class InferRequest extends QueueEntry {
 
   constructor(
     feeds: ParsedFeeds,
-    outputMask: number,
+    outputs: readonly number[] | null,
     requestId: string | undefined,
     resolve: (outputs: Outputs) => void,
     reject: (reason: unknown) => void,
@@ -34,7 +43,8 @@ export class InferRequest extends QueueEntry {
     super(feeds.rows, feeds.shapeKey)
     this.data = feeds.data
     this.dims = feeds.dims
-    this.outputMask = outputMask
+    this.outputs = outputs
+    this.outputMask = outputs === null ? allOutputs : outputMask(outputs)
     this.requestId = requestId
     this.#resolve = resolve
     this.#reject = reject

@@ -1,7 +1,6 @@
 import type { MailedTensor } from '../pool/protocol.ts'
 import { makeTensor, storageOf, type TensorData } from '../tensor.ts'
 import type { Outputs } from './config.ts'
-import { wants } from './layout.ts'
 import type { ModelMetadata } from './metadata.ts'
 import type { FinishedBatch } from './model-instance.ts'
 import type { InferRequest } from './request.ts'
@@ -10,14 +9,14 @@ import type { ViewedLayout } from './staging-slot.ts'
 /** The outputs of each request of a batch, cut from the slot and from what came by message, in the batch's order. */
 export function scatter(metadata: ModelMetadata, { requests, slot, mailed }: FinishedBatch): Outputs[] {
   const layout = slot.layout!
-  const results: Outputs[] = new Array(requests.length)
+  const results: Outputs[] = []
   const mailedValues = mailed?.map((tensor) => (tensor ? mailedData(tensor) : null))
   let row = 0
   for (let member = 0; member < requests.length; member++) {
     const request = requests[member]!
     const outputs: Outputs = {}
     for (let index = 0; index < metadata.outputs.length; index++) {
-      if (!wants(request.outputMask, index)) continue
+      if (request.outputs !== null && !request.outputs.includes(index)) continue
       const { name, type } = metadata.outputs[index]!
       const tensor = mailed?.[index]
       if (tensor) {
@@ -27,7 +26,7 @@ export function scatter(metadata: ModelMetadata, { requests, slot, mailed }: Fin
         outputs[name] = cutFromSlot(metadata, layout, index, request, row)
       }
     }
-    results[member] = outputs
+    results.push(outputs)
     row += request.rows
   }
   return results

@@ -78,7 +78,7 @@ export class StagingSlot {
     for (let index = 0; index < layout.inputViews.length; index++) {
       const view = layout.inputViews[index]!
       if (view === null) {
-        mailed ??= new Array<MailedTensor | null>(layout.inputViews.length).fill(null)
+        mailed ??= layout.inputViews.map(() => null)
         mailed[index] = { type: 'string', dims: layout.inputDims[index]!, data: batch.flatMap(({ data }) => data[index] as string[]) }
         continue
       }

@@ -72,6 +72,14 @@ export class ControlBlock {
     return Atomics.load(this.#words, word.busy) === 1
   }
 
+  /** Resolves when the worker has left ONNX Runtime; to be asked after {@link stop}. */
+  async left(): Promise<void> {
+    while (this.busy) {
+      const wait = Atomics.waitAsync(this.#words, word.busy, 1)
+      if (wait.async) await wait.value
+    }
+  }
+
   /** Blocks this thread until the worker has left ONNX Runtime; false when `limitMs` ran out first. */
   waitUntilNotBusy(limitMs: number): boolean {
     return !this.busy || Atomics.wait(this.#words, word.busy, 1, limitMs) !== 'timed-out' || !this.busy

@@ -188,7 +188,7 @@ export class WorkerHost {
     this.#outstanding = 0
     this.#owners.clear()
     this.#link = this.#newLink()
-    for (const { tenant } of [...this.#shares]) tenant.lost(reason)
+    for (const { tenant } of this.#shares.slice()) tenant.lost(reason)
     if (this.#closing) return
     const delayMs = restartDelaysMs[this.#failures++]
     if (delayMs === undefined) return this.#abandon(reason)
@@ -218,7 +218,7 @@ export class WorkerHost {
   }
 
   #abandon(reason: string): void {
-    for (const { tenant } of [...this.#shares]) tenant.abandoned(reason)
+    for (const { tenant } of this.#shares.slice()) tenant.abandoned(reason)
   }
 
   /**
@@ -239,10 +239,14 @@ export class WorkerHost {
 
   async #endThread(): Promise<boolean> {
     await this.#starting?.catch(() => {})
-    const { link } = this
-    if (this.#serving) await link.exit()
-    else link.abandon()
+    const link = this.#link
+    const serving = this.#serving
     this.#serving = false
-    return !link.control.busy
+    if (serving) await link.exit()
+    else link.abandon()
+    // Not before nothing can enter ONNX Runtime any more and nothing is inside may the thread be terminated.
+    link.control.stop()
+    await link.control.left()
+    return true
   }
 }
