@@ -80,7 +80,7 @@ export class Devices {
     const hosts = await pool.place(count)
     const workers = new Set(hosts).size
     const intraOpNumThreads = kind === 'cpu' ? Math.max(1, Math.floor(this.#options.cores / workers)) : 1
-    return hosts.map((host) => ({ host, placement: { kind, gpu, intraOpNumThreads, sharesCores: workers > 1 } }))
+    return hosts.map((host) => ({ host, placement: { kind, gpu, intraOpNumThreads } }))
   }
 
   #auto(): 'cuda' | 'cpu' {
