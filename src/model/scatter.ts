@@ -1,5 +1,5 @@
 import type { MailedTensor } from '../pool/protocol.ts'
-import { makeTensor, storageOf, type TensorData } from '../tensor.ts'
+import { copyOf, makeTensor, storageOf, type TensorData } from '../tensor.ts'
 import type { Outputs } from './config.ts'
 import type { ModelMetadata } from './metadata.ts'
 import type { FinishedBatch } from './model-instance.ts'
@@ -37,11 +37,11 @@ function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: numbe
   const view = layout.outputViews[index] as Float32Array
   const { dims } = layout.outputs[index]!
   const own = [...dims]
-  // `slice` copies: the caller owns what it gets, and the slot can be filled again.
-  if (metadata.maxBatchSize === 0) return makeTensor(type, view.slice(), own)
+  // A copy: the caller owns what it gets, and the slot can be filled again.
+  if (metadata.maxBatchSize === 0) return makeTensor(type, copyOf(view, 0, view.length), own)
   const elements = layout.outputRowElements[index]!
   own[0] = request.rows
-  return makeTensor(type, view.slice(row * elements, (row + request.rows) * elements), own)
+  return makeTensor(type, copyOf(view, row * elements, (row + request.rows) * elements), own)
 }
 
 function mailedData({ type, data }: MailedTensor): TensorData | string[] {
