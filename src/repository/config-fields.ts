@@ -1,0 +1,160 @@
+import { configError, position, type ConfigSource } from './config-source.ts'
+import type { TextField, TextValue } from './text-format.ts'
+
+/** What becomes of fields that nobody read. */
+export interface FieldRules {
+  /** Fields that change nothing here, and why. */
+  readonly noted?: Readonly<Record<string, string>>
+  /** Fields that ask for something this library does not do, and what to do about it. */
+  readonly refused?: Readonly<Record<string, string>>
+}
+
+/** The fields of one message, read by name and type; each read is remembered, so that {@link finish} sees the rest. */
+export class ConfigFields {
+  readonly #source: ConfigSource
+  readonly #fields: readonly TextField[]
+  readonly #path: string
+  /** Shared by all messages of a file. */
+  readonly #notes: string[]
+  readonly #read = new Set<string>()
+
+  constructor(source: ConfigSource, fields: readonly TextField[], notes: string[], path = '') {
+    this.#source = source
+    this.#fields = fields
+    this.#notes = notes
+    this.#path = path
+  }
+
+  string(name: string): string | undefined {
+    const value = this.#one(name)
+    return value === undefined ? undefined : this.#string(name, value)
+  }
+
+  boolean(name: string): boolean | undefined {
+    const value = this.#one(name)
+    if (value === undefined) return undefined
+    const written = String(value.kind === 'message' ? '{}' : value.value)
+    if (value.kind !== 'string' && /^(?:[tT]rue|t|1)$/.test(written)) return true
+    if (value.kind !== 'string' && /^(?:[fF]alse|f|0)$/.test(written)) return false
+    throw this.#wrong(name, value, 'true or false')
+  }
+
+  /** Within what a JavaScript number holds exactly. */
+  integer(name: string, minimum: number): number | undefined {
+    const value = this.#one(name)
+    return value === undefined ? undefined : this.#integer(name, value, minimum)
+  }
+
+  integers(name: string, minimum: number): number[] {
+    return this.#all(name).map((value) => this.#integer(name, value, minimum))
+  }
+
+  /** Integers of any size, as written in decimal. */
+  bigIntegers(name: string): bigint[] {
+    return this.#all(name).map((value) => {
+      if (value.kind === 'number' && typeof value.value === 'bigint') return value.value
+      throw this.#wrong(name, value, 'a whole number')
+    })
+  }
+
+  /** An enumerator, written as its name or its number; `names` are in the order of their numbers. */
+  enumerator<Name extends string>(name: string, names: readonly Name[]): Name | undefined {
+    const value = this.#one(name)
+    if (value === undefined) return undefined
+    const found = value.kind === 'number' ? names[Number(value.value)] : names.find((each) => each === value.value)
+    if (found === undefined || value.kind === 'string') throw this.#wrong(name, value, `one of ${names.join(', ')}`)
+    return found
+  }
+
+  message(name: string): ConfigFields | undefined {
+    const value = this.#one(name)
+    return value === undefined ? undefined : this.#message(name, value)
+  }
+
+  messages(name: string): ConfigFields[] {
+    return this.#all(name).map((value, index) => this.#message(`${name}[${index}]`, value))
+  }
+
+  /** The keys of a map from text. */
+  keys(name: string): string[] {
+    return this.messages(name).map((entry) => entry.string('key') ?? '')
+  }
+
+  has(name: string): boolean {
+    return this.#fields.some((field) => field.name === name)
+  }
+
+  note(name: string, text: string): void {
+    const offset = this.#fields.find((field) => field.name === name)?.offset ?? 0
+    this.#notes.push(`${this.#path}${name} (line ${position(this.#source, offset).line}): ${text}`)
+  }
+
+  /** Refuses the value of a field. */
+  fail(name: string, expected: string, received: unknown, hint?: string): never {
+    const offset = this.#fields.find((field) => field.name === name)?.offset ?? 0
+    throw configError(this.#source, offset, this.#path + name, expected, received, hint)
+  }
+
+  /** Takes care of every field not read so far: notes it, or refuses it as unsupported or unknown. */
+  finish({ noted = {}, refused = {} }: FieldRules = {}): void {
+    const unread = this.#fields.filter((field) => !this.#read.has(field.name))
+    for (const field of unread) {
+      const { name, offset, values } = field
+      if (Object.hasOwn(noted, name)) {
+        if (unread.find((other) => other.name === name) === field) this.note(name, noted[name]!)
+        continue
+      }
+      if (Object.hasOwn(refused, name)) {
+        if (values.every(isUnset)) continue
+        const expected = 'to be left out, as it is not supported'
+        throw configError(this.#source, offset, this.#path + name, expected, shown(values[0]!), refused[name])
+      }
+      throw configError(this.#source, offset, this.#path + name, 'a known field', name)
+    }
+  }
+
+  #all(name: string): TextValue[] {
+    this.#read.add(name)
+    return this.#fields.filter((field) => field.name === name).flatMap(({ values }) => values)
+  }
+
+  #one(name: string): TextValue | undefined {
+    this.#read.add(name)
+    const [first, second] = this.#fields.filter((field) => field.name === name)
+    const path = this.#path + name
+    if (second !== undefined) throw configError(this.#source, second.offset, path, 'to be given once', 'it twice')
+    if (first?.list === true) throw configError(this.#source, first.offset, path, 'one value', 'a list')
+    return first?.values[0]
+  }
+
+  #string(name: string, value: TextValue): string {
+    if (value.kind === 'string') return value.value
+    throw this.#wrong(name, value, 'a string in quotes')
+  }
+
+  #integer(name: string, value: TextValue, minimum: number): number {
+    const integer = value.kind === 'number' && typeof value.value === 'bigint' ? Number(value.value) : Number.NaN
+    if (Number.isSafeInteger(integer) && integer >= minimum) return integer
+    throw this.#wrong(name, value, `a whole number of at least ${minimum}`)
+  }
+
+  #message(path: string, value: TextValue): ConfigFields {
+    if (value.kind !== 'message') throw this.#wrong(path, value, 'a message in braces')
+    return new ConfigFields(this.#source, value.value, this.#notes, `${this.#path}${path}.`)
+  }
+
+  #wrong(name: string, value: TextValue, expected: string): Error {
+    return configError(this.#source, value.offset, this.#path + name, expected, shown(value))
+  }
+}
+
+/** Whether a value means the same as leaving the field out. */
+function isUnset({ kind, value }: TextValue): boolean {
+  if (kind === 'message') return false
+  return value === '' || value === 0n || value === 0 || (kind === 'identifier' && /^(?:[fF]alse|f)$/.test(value))
+}
+
+function shown({ kind, value }: TextValue): unknown {
+  if (kind === 'message') return 'a message'
+  return typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value
+}
