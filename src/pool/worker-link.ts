@@ -37,6 +37,7 @@ export class WorkerLink {
   readonly #times: RunTimes = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
   readonly #closed: Promise<void>
   #leaving = false
+  #abandoned = false
   #gone = false
 
   constructor(bell: Bell, events: WorkerLinkEvents) {
@@ -109,7 +110,7 @@ export class WorkerLink {
 
   /** Gives up on a thread that never started serving. */
   abandon(): void {
-    this.#leaving = true
+    this.#leaving = this.#abandoned = true
     this.#port.close()
   }
 
@@ -143,7 +144,9 @@ export class WorkerLink {
 
   #onClose(): void {
     this.#gone = true
-    unguardExit(this.control)
+    // A thread that is gone is in no run, whatever its last word was; one we gave up on may still be.
+    if (!this.#abandoned) this.control.leave()
+    void this.control.left().then(() => unguardExit(this.control))
     // What was finished before the end is still good.
     this.drainCompletions()
     const pending = [...this.#pending.values()]
