@@ -1,0 +1,65 @@
+import type { ModelMetadata, TensorMetadata, TensorType } from '../index.ts'
+
+/** What a caller may give in place of a tensor of each type. */
+const bareData: Readonly<Record<TensorType, string>> = {
+  float32: 'Float32Array',
+  float64: 'Float64Array',
+  float16: 'Uint16Array',
+  int8: 'Int8Array',
+  uint8: 'Uint8Array',
+  int16: 'Int16Array',
+  uint16: 'Uint16Array',
+  int32: 'Int32Array',
+  uint32: 'Uint32Array',
+  int64: 'BigInt64Array',
+  uint64: 'BigUint64Array',
+  bool: 'Uint8Array',
+  string: 'readonly string[]',
+}
+
+/** The source text of a module with one interface, for `engine.load<Name>()`. */
+export function signatureSource(name: string, file: string, metadata: ModelMetadata): string {
+  const { inputs, outputs, maxBatchSize } = metadata
+  const batching = maxBatchSize === 0 ? 'each request is its own run' : 'requests share runs'
+  // onnxruntime-node comes with every installation, and its tensors are those of this library.
+  return `// Written by \`zerohop types\`; write it anew when the model changes.
+import type { TypedTensor } from 'onnxruntime-node'
+import type { ModelSignature } from 'zerohop'
+
+/** Inputs and outputs of \`${comment(file)}\`; ${batching}. */
+export interface ${name} extends ModelSignature {
+  inputs: ${members(inputs, (type) => `TypedTensor<'${type}'> | ${bareData[type]}`)}
+  outputs: ${members(outputs, (type) => `TypedTensor<'${type}'>`)}
+}
+`
+}
+
+/**
+ * A name for a model's interface: its file's, or in a repository (`resnet-50/1/model.onnx`) that of its folder, as
+ * `Resnet50`.
+ */
+export function signatureName(path: string): string {
+  const parts = path.split(/[/\\]/).filter((part) => part !== '' && part !== '.' && part !== '..')
+  const names = parts.map((part) => part.replace(/\.(?:onnx|ort)$/, ''))
+  const telling = names.findLast((part) => part !== 'model' && !/^\d+$/.test(part))
+  const words = (telling ?? '').match(/[A-Za-z0-9]+/g) ?? []
+  const name = words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join('')
+  return /^[A-Z]/.test(name) ? name : `Model${name}`
+}
+
+function members(tensors: readonly TensorMetadata[], typeOf: (type: TensorType) => string): string {
+  const lines = tensors.map(({ name, type, shape }) => {
+    const dims = shape.map((dim) => (dim === '' ? '?' : dim)).join(', ')
+    return `    /** ${type} ${comment(`[${dims}]`)} */\n    ${key(name)}: ${typeOf(type)}\n`
+  })
+  return lines.length === 0 ? '{}' : `{\n${lines.join('')}  }`
+}
+
+function key(name: string): string {
+  if (/^[A-Za-z_$][\w$]*$/.test(name)) return name
+  return `'${JSON.stringify(name).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`
+}
+
+function comment(text: string): string {
+  return text.replaceAll('*/', '*\\/').replace(/\s+/g, ' ')
+}

@@ -1,0 +1,32 @@
+import { writeFile } from 'node:fs/promises'
+import { basename } from 'node:path'
+import { Command, InvalidArgumentError } from 'commander'
+import { InferenceEngine, type ModelMetadata } from '../index.ts'
+import { signatureName, signatureSource } from './signature.ts'
+
+/** `zerohop types model.onnx`: writes the TypeScript signature of a model. */
+export const types = new Command('types')
+  .description("write the TypeScript types of a model's inputs and outputs, for engine.load<M>()")
+  .argument('<model>', 'path of an .onnx or .ort file')
+  .option('-n, --name <name>', 'name of the interface (default: from the name of the file)', interfaceName)
+  .option('-o, --out <file>', 'file to write (default: standard output)')
+  .action(async (path: string, { name, out }: { name?: string; out?: string }) => {
+    const source = signatureSource(name ?? signatureName(path), basename(path), await readMetadata(path))
+    if (out === undefined) process.stdout.write(source)
+    else await writeFile(out, source)
+  })
+
+async function readMetadata(path: string): Promise<ModelMetadata> {
+  const engine = new InferenceEngine()
+  try {
+    const model = await engine.load(basename(path), { path, instanceGroup: [{ kind: 'cpu' }], warmup: false })
+    return model.metadata
+  } finally {
+    await engine.close()
+  }
+}
+
+function interfaceName(name: string): string {
+  if (/^[A-Z_$][\w$]*$/.test(name)) return name
+  throw new InvalidArgumentError('It has to be the name of an interface, such as ResNet50.')
+}

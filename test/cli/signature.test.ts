@@ -1,0 +1,53 @@
+import { describe, expect, it } from 'vitest'
+import type { ModelMetadata, TensorMetadata } from 'zerohop'
+import { signatureName, signatureSource } from '../../src/cli/signature.ts'
+
+const metadata = (inputs: TensorMetadata[], outputs: TensorMetadata[], maxBatchSize = 32): ModelMetadata =>
+  ({ name: 'm', path: 'm.onnx', inputs, outputs, unservableOutputs: [], maxBatchSize })
+
+describe('the source of a signature', () => {
+  it('has a member with type and shape for each input and output', () => {
+    const source = signatureSource('Net', 'net.onnx', metadata(
+      [{ name: 'x', type: 'float32', shape: ['N', 3, ''] }, { name: 'words', type: 'string', shape: [] }],
+      [{ name: 'y', type: 'int64', shape: ['N'] }],
+    ))
+    expect(source).toBe(`// Written by \`zerohop types\`; write it anew when the model changes.
+import type { TypedTensor } from 'onnxruntime-node'
+import type { ModelSignature } from 'zerohop'
+
+/** Inputs and outputs of \`net.onnx\`; requests share runs. */
+export interface Net extends ModelSignature {
+  inputs: {
+    /** float32 [N, 3, ?] */
+    x: TypedTensor<'float32'> | Float32Array
+    /** string [] */
+    words: TypedTensor<'string'> | readonly string[]
+  }
+  outputs: {
+    /** int64 [N] */
+    y: TypedTensor<'int64'>
+  }
+}
+`)
+  })
+  it('quotes names that are no identifiers, and closes no comment early', () => {
+    const names = ['input:0', 'a/b', "it's", '1st', 'new', 'line\nbreak', 'back\\slash', 'say "hi"', '']
+    const source = signatureSource('Net', 'a*/b.onnx', metadata(
+      names.map((name) => ({ name, type: 'bool', shape: ['*/ a\n'] })), [{ name: 'y', type: 'bool', shape: [] }], 0,
+    ))
+    const keys = [...source.matchAll(/^ {4}(.+): TypedTensor<'bool'> \| Uint8Array$/gm)].map(([, key]) => key)
+    expect(keys).toEqual(["'input:0'", "'a/b'", "'it\\'s'", "'1st'", 'new', "'line\\nbreak'", "'back\\\\slash'", "'say \"hi\"'", "''"])
+    expect(source).toContain('/** bool [*\\/ a ] */')
+    expect(source).toContain('`a*\\/b.onnx`; each request is its own run. */')
+  })
+})
+
+describe('the name of a signature', () => {
+  it.each([
+    ['resnet50.onnx', 'Resnet50'], ['./models/resnet-50/1/model.onnx', 'Resnet50'], ['C:\\models\\net_v2.ort', 'NetV2'],
+    ['silero_vad_16k_op15.onnx', 'SileroVad16kOp15'], ['model.onnx', 'Model'], ['../1/model.onnx', 'Model'],
+    ['3d.onnx', 'Model3d'], ['ünet.onnx', 'Net'], ['模型.onnx', 'Model'],
+  ])('of %s is %s', (path, name) => {
+    expect(signatureName(path)).toBe(name)
+  })
+})
