@@ -155,6 +155,6 @@ function isUnset({ kind, value }: TextValue): boolean {
 }
 
 function shown({ kind, value }: TextValue): unknown {
-  if (kind === 'message') return 'a message'
+  if (kind === 'message') return '{ ... }'
   return typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value
 }
