@@ -1,8 +1,6 @@
 import { Batcher, type BatcherHost } from '../batching/batcher.ts'
 import type { QueueExit } from '../batching/entry.ts'
-import type { Clock } from '../clock.ts'
 import { ModelStats } from '../observability/model-stats.ts'
-import type { KeepAlive } from '../pool/keep-alive.ts'
 import type { StagingBuffer } from '../staging/staging-pool.ts'
 import type { ModelMetadata } from './metadata.ts'
 import type { FinishedBatch, InstanceOwner, ModelInstance } from './model-instance.ts'
@@ -10,18 +8,7 @@ import { Rejections } from './rejections.ts'
 import type { InferRequest } from './request.ts'
 import type { ResolvedConfig } from './resolve-config.ts'
 import { indivisibleOutput, scatter } from './scatter.ts'
-
-/** What the scheduler leaves to the engine. */
-export interface SchedulerHost {
-  readonly clock: Clock
-  readonly keepAlive: KeepAlive
-  acquire(byteLength: number): StagingBuffer
-  nextSlotId(): number
-  /** Opens the instance's session on its new thread. */
-  reopen(instance: ModelInstance): Promise<void>
-  /** The model cannot serve any more. */
-  gaveUp(reason: string): void
-}
+import type { SchedulerHost } from './scheduler-host.ts'
 
 /** Deaths in a row, with this model in flight, after which it is given up. */
 const maxCrashes = 3

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts'
+import { FairShare, type Charge } from './fair-share.ts'
 import type { FromWorker, RunTimes } from './protocol.ts'
 import type { WorkerLink, WorkerLinkEvents } from './worker-link.ts'
 
@@ -34,14 +35,6 @@ export interface ThreadSource {
   submitted(): void
 }
 
-interface Share {
-  readonly tenant: Tenant
-  /** Virtual time at which the tenant has used up its share, in milliseconds. */
-  finishMs: number
-  /** What its next batch is expected to take. */
-  estimateMs: number
-}
-
 /** One batch runs, one waits behind it: the worker finds it without a wake-up. */
 const maxOutstanding = 2
 const restartDelaysMs = [0, 100, 1000]
@@ -53,14 +46,13 @@ const restartDelaysMs = [0, 100, 1000]
 export class WorkerHost {
   readonly #source: ThreadSource
   readonly #clock: Clock
-  readonly #shares: Share[] = []
-  readonly #owners = new Map<number, Share>()
+  readonly #shares = new FairShare<Tenant>()
+  readonly #charges = new Map<number, Charge<Tenant>>() // by slot
   #link: WorkerLink
   #starting: Promise<void> | null = null
   #serving = false
   #closing = false
   #outstanding = 0
-  #virtualMs = 0
   #failures = 0
   #restartTimer: unknown = null
 
@@ -76,7 +68,7 @@ export class WorkerHost {
   }
 
   get tenants(): number {
-    return this.#shares.length
+    return this.#shares.size
   }
 
   /** The link of the present thread. */
@@ -91,12 +83,11 @@ export class WorkerHost {
   }
 
   join(tenant: Tenant): void {
-    this.#shares.push({ tenant, finishMs: this.#virtualMs, estimateMs: 0 })
+    this.#shares.join(tenant)
   }
 
   part(tenant: Tenant): void {
-    const index = this.#shares.findIndex((share) => share.tenant === tenant)
-    if (index !== -1) this.#shares.splice(index, 1)
+    this.#shares.part(tenant)
   }
 
   /** Offers the worker's free places to its tenants, least served first. */
@@ -107,15 +98,9 @@ export class WorkerHost {
   }
 
   #offerOne(idle: boolean): boolean {
-    const shares = this.#shares
-    if (shares.length > 1) shares.sort((a, b) => a.finishMs - b.finishMs)
-    for (const share of shares) {
-      const offer = share.tenant.offer(idle)
-      if (offer === 'submitted') {
-        this.#virtualMs = Math.max(this.#virtualMs, share.finishMs)
-        share.finishMs = this.#virtualMs + share.estimateMs
-        return true
-      }
+    for (const { tenant } of this.#shares.leastServedFirst()) {
+      const offer = tenant.offer(idle)
+      if (offer === 'submitted') return true
       // It is this tenant's turn as soon as the worker is free; nobody may be handed ahead of it.
       if (offer === 'waits-for-idle') return false
     }
@@ -125,22 +110,22 @@ export class WorkerHost {
   /** Hands a batch over. The slot's messages, if any, are posted before. */
   submit(tenant: Tenant, slotId: number, layoutIndex: number | null): void {
     this.#outstanding++
-    this.#owners.set(slotId, this.#shares.find((share) => share.tenant === tenant)!)
+    this.#charges.set(slotId, this.#shares.charge(tenant))
     if (layoutIndex !== null) this.#link.control.submit(slotId, layoutIndex)
     this.#source.submitted()
   }
 
   #completed(slotId: number, times: RunTimes): void {
-    const share = this.#release(slotId, times)
+    const tenant = this.#release(slotId, times)
     // Before the results are handed out: the worker should not wait for that.
     this.pump()
-    share?.tenant.completed(slotId, times)
+    tenant?.completed(slotId, times)
   }
 
   #done(message: Extract<FromWorker, { type: 'done' }>): void {
-    const share = this.#release(message.slotId, message.times)
+    const tenant = this.#release(message.slotId, message.times)
     this.pump()
-    share?.tenant.done(message)
+    tenant?.done(message)
     this.pump()
   }
 
@@ -151,16 +136,14 @@ export class WorkerHost {
     this.pump()
   }
 
-  #release(slotId: number, times: RunTimes): Share | undefined {
-    const share = this.#owners.get(slotId)
-    if (share === undefined) return undefined
-    this.#owners.delete(slotId)
+  #release(slotId: number, times: RunTimes): Tenant | undefined {
+    const charge = this.#charges.get(slotId)
+    if (charge === undefined) return undefined
+    this.#charges.delete(slotId)
     this.#outstanding--
     this.#failures = 0
-    const tookMs = times.endMs - times.startMs
-    share.finishMs += tookMs - share.estimateMs
-    share.estimateMs = tookMs
-    return share
+    this.#shares.settle(charge, times.endMs - times.startMs)
+    return charge.share.tenant
   }
 
   #newLink(): WorkerLink {
@@ -186,9 +169,9 @@ export class WorkerHost {
   #threadLost(reason: string): void {
     this.#serving = false
     this.#outstanding = 0
-    this.#owners.clear()
+    this.#charges.clear()
     this.#link = this.#newLink()
-    for (const { tenant } of this.#shares.slice()) tenant.lost(reason)
+    for (const tenant of this.#shares.tenants) tenant.lost(reason)
     if (this.#closing) return
     const delayMs = restartDelaysMs[this.#failures++]
     if (delayMs === undefined) return this.#abandon(reason)
@@ -205,7 +188,7 @@ export class WorkerHost {
       return
     }
     await Promise.all(
-      this.#shares.map(({ tenant }) =>
+      this.#shares.tenants.map((tenant) =>
         tenant.restore().catch((error: Error) => {
           // When the thread died over it, every tenant has been told already.
           if (link === this.#link) tenant.abandoned(error.message)
@@ -218,7 +201,7 @@ export class WorkerHost {
   }
 
   #abandon(reason: string): void {
-    for (const { tenant } of this.#shares.slice()) tenant.abandoned(reason)
+    for (const tenant of this.#shares.tenants) tenant.abandoned(reason)
   }
 
   /**
