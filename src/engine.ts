@@ -8,6 +8,7 @@ import { resolveConfig } from './model/resolve-config.ts'
 import type { ModelStatistics } from './observability/model-stats.ts'
 import { Devices, type Capabilities } from './pool/devices.ts'
 import { KeepAlive } from './pool/keep-alive.ts'
+import { loadRepository, type RepositoryOptions } from './repository/load-repository.ts'
 import { StagingPool, type StagingStats } from './staging/staging-pool.ts'
 
 /** What {@link InferenceEngine.stats} returns. */
@@ -85,6 +86,20 @@ export class InferenceEngine {
     this.#models.set(name, model)
     await model.load()
     return model.facade as unknown as Model<M>
+  }
+
+  /**
+   * Loads the models of a Triton model repository, `<model>/config.pbtxt` (optional) and `<model>/<version>/model.onnx`,
+   * all at once, each under the name of its folder. Waits for all of them; when some failed it rejects, and those that
+   * could be loaded stay ready.
+   *
+   * @param path of the repository.
+   * @throws InferenceError `ERR_MODEL_LOAD`, whose `cause` is an `AggregateError` with one `InferenceError` per model that
+   * failed; `ERR_MODEL_NOT_FOUND` (no such folder), `ERR_INVALID_ARG` or `ERR_CLOSED`.
+   */
+  async loadRepository(path: string, options: RepositoryOptions = {}): Promise<Model[]> {
+    this.#checkOpen()
+    return loadRepository(path, options, (name, config) => this.load(name, config))
   }
 
   /** As {@link Model.infer}; rejects with `ERR_MODEL_NOT_FOUND` when no model of that name was loaded. */
