@@ -18,6 +18,8 @@ export interface WorkerOptions {
 }
 
 const defaultStartTimeoutMs = 60_000
+/** The port of a dying thread closes a moment before or after Piscina hears of its error, if there was one. */
+const reasonWaitMs = 100
 
 /**
  * The worker threads of one device. Piscina owns their lives; work reaches them through shared memory, never through
@@ -32,7 +34,8 @@ export class DevicePool implements ThreadSource {
   readonly submitted: () => void
   readonly #initialised = new Set<number>()
   #piscina: Piscina | null = null
-  #lastFailure = 'the worker thread ended'
+  readonly #reasons: string[] = [] // of deaths whose port has not closed yet
+  readonly #waiting: ((reason: string) => void)[] = []
   #ready: WorkerReady | null = null
 
   constructor(maxWorkers: number, options: WorkerOptions, bell: Bell, clock: Clock, submitted: () => void) {
@@ -82,15 +85,19 @@ export class DevicePool implements ThreadSource {
       this.#ready = await Promise.race([run, timedOut])
     } catch (error) {
       link.abandon()
-      this.#lastFailure = (error as Error).message
       throw error
     } finally {
       this.#clock.clearTimer(timer)
     }
   }
 
-  lastFailure(): string {
-    return this.#lastFailure
+  failure(): Promise<string> {
+    const known = this.#reasons.shift()
+    if (known !== undefined) return Promise.resolve(known)
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve)
+      this.#clock.setTimer(() => resolve('the worker thread ended'), reasonWaitMs)
+    })
   }
 
   /** Ends all threads; one that is still inside ONNX Runtime after `timeoutMs` is left to itself. */
@@ -124,7 +131,9 @@ export class DevicePool implements ThreadSource {
       ...(env === undefined ? {} : { env }),
     })
     piscina.on('error', (error: Error) => {
-      this.#lastFailure = error.message
+      const waiting = this.#waiting.splice(0)
+      if (waiting.length === 0) this.#reasons.push(error.message)
+      for (const resolve of waiting) resolve(error.message)
     })
     this.#piscina = piscina
     return piscina

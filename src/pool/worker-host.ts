@@ -29,8 +29,8 @@ export interface ThreadSource {
   link(events: WorkerLinkEvents): WorkerLink
   /** Starts a thread that serves `link`; rejects, with nothing left behind, when it does not come up. */
   start(link: WorkerLink): Promise<void>
-  /** Why the last thread ended, in words. */
-  lastFailure(): string
+  /** Why a thread has just ended, in words. */
+  failure(): Promise<string>
   /** A batch was handed over: its completion is to be listened for. */
   submitted(): void
 }
@@ -151,7 +151,11 @@ export class WorkerHost {
       completed: (slotId, times) => this.#completed(slotId, times),
       done: (message) => this.#done(message),
       died: () => {
-        if (link === this.#link) this.#threadLost(this.#source.lastFailure())
+        if (link !== this.#link) return
+        this.#serving = false
+        void this.#source.failure().then((reason) => {
+          if (link === this.#link) this.#threadLost(reason)
+        })
       },
     })
     return link
