@@ -1,0 +1,74 @@
+import { spawn } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { expect } from 'vitest'
+import { models } from './models.ts'
+
+/** How often each ending is tried: an ending that goes wrong once in ten does go wrong. */
+export const repeat = Number(process.env.REPEAT ?? 3)
+/** A child that has not ended by then hangs. */
+export const limitMs = 30_000
+/** For a test that runs its child `repeat` times. */
+export const testTimeoutMs = (repeat + 1) * limitMs
+
+const node = process.env.ZEROHOP_TEST_NODE ?? process.execPath
+
+/** How a child process ended, and what it had to say. */
+export interface Ending {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+  readonly hung: boolean
+  /** What it reported last, by `report()` of the fixtures. */
+  readonly answer: unknown
+  readonly stderr: string
+}
+
+/** Runs a fixture in a process of its own: `scenario` is its first argument. */
+export async function runFixture(fixture: string, scenario: string, flags: readonly string[] = []): Promise<Ending> {
+  const file = fileURLToPath(new URL(`fixtures/${fixture}`, import.meta.url))
+  if (!existsSync(file)) throw new Error(`there is no fixture ${file}`)
+  const child = spawn(node, [...flags, file, scenario], {
+    env: { ...process.env, ZEROHOP_TEST_MODELS: JSON.stringify(models()) },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let stdout = ''
+  let stderr = ''
+  let hung = false
+  child.stdout.setEncoding('utf8').on('data', (text: string) => (stdout += text))
+  child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+  const limit = setTimeout(() => {
+    hung = true
+    child.kill('SIGKILL')
+  }, limitMs)
+  return new Promise((resolve, reject) => {
+    child.once('error', reject)
+    child.once('close', (code, signal) => {
+      clearTimeout(limit)
+      const lastLine = stdout.trimEnd().split('\n').at(-1)
+      resolve({ code, signal, hung, answer: lastLine ? JSON.parse(lastLine) : undefined, stderr })
+    })
+  })
+}
+
+/** What is expected of an {@link Ending}; code 0, no signal and nothing on stderr unless said otherwise. */
+export interface Expected {
+  readonly code?: number | null
+  readonly signal?: NodeJS.Signals
+  readonly answer?: unknown
+  readonly stderr?: RegExp
+}
+
+/** Runs a fixture `repeat` times and expects the same good ending each time. */
+export async function endsEachTime(fixture: string, scenario: string, expected: Expected, flags: readonly string[] = []) {
+  const { code = 0, signal = null, answer, stderr = /^$/ } = expected
+  for (let attempt = 1; attempt <= repeat; attempt++) {
+    const ending = await runFixture(fixture, scenario, flags)
+    expect(ending, `attempt ${attempt} of ${repeat}`).toEqual({
+      code,
+      signal,
+      hung: false,
+      answer,
+      stderr: expect.stringMatching(stderr),
+    })
+  }
+}
