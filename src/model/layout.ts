@@ -12,6 +12,11 @@ export interface BatchLayout extends SlotLayout {
 const cacheLineBytes = 64
 const pageBytes = 4096
 const pageAlignedFromBytes = 65_536
+/**
+ * ONNX Runtime's binding copies every output into memory of its own, prepared place or not. A large output of a single
+ * request is best taken from there whole and moved to the caller: measured, that halves what 588 KB cost over a plain run.
+ */
+const movedFromBytes = 65_536
 
 /**
  * Lays out the inputs and outputs of a batch one after the other, aligned for vector loads and DMA.
@@ -46,7 +51,9 @@ export function layOut(
     if (!wants(outputMask, index)) return undefined
     if (type === 'string' || unpredictable.has(index)) return null
     const dims = shape.map((dim, axis) => (batched && axis === 0 ? rows : typeof dim === 'number' ? dim : symbols.get(dim)))
-    return dims.includes(undefined) ? null : place(type, dims as number[])
+    if (dims.includes(undefined)) return null
+    const bytes = elementCount(dims as number[]) * bytesPerElement(type)
+    return bytes >= movedFromBytes && (!batched || rows === 1) ? null : place(type, dims as number[])
   })
   return { inputs, outputs, byteLength, inputDims }
 }
