@@ -1,41 +1,31 @@
-import { existsSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
-import type { ResourceLimits } from 'node:worker_threads'
-import { Piscina } from 'piscina'
 import type { Clock } from '../clock.ts'
 import type { Bell } from './control-block.ts'
 import type { WorkerReady } from './protocol.ts'
+import { ThreadPool, type ThreadOptions } from './thread-pool.ts'
 import { WorkerHost, type ThreadSource } from './worker-host.ts'
 import { WorkerLink, type WorkerLinkEvents } from './worker-link.ts'
 
-/** Settings of worker threads, passed on to `node:worker_threads`. */
-export interface WorkerOptions {
-  resourceLimits?: ResourceLimits
-  execArgv?: string[]
-  env?: Record<string, string>
+/** Settings of worker threads, all but the last passed on to `node:worker_threads`. */
+export interface WorkerOptions extends ThreadOptions {
   /** How long a worker may take to start, in milliseconds. Default 60 000. */
   startTimeoutMs?: number
 }
 
 const defaultStartTimeoutMs = 60_000
-/** The port of a dying thread closes a moment before or after Piscina hears of its error, if there was one. */
-const reasonWaitMs = 100
 
 /**
  * The worker threads of one device. Piscina owns their lives; work reaches them through shared memory, never through
  * `pool.run`, which only carries the init task that puts a thread to serve.
  */
 export class DevicePool implements ThreadSource {
-  readonly hosts: WorkerHost[] = []
+  hosts: WorkerHost[] = []
   readonly #maxWorkers: number
   readonly #options: WorkerOptions
   readonly #bell: Bell
   readonly #clock: Clock
   readonly submitted: () => void
-  readonly #initialised = new Set<number>()
-  #piscina: Piscina | null = null
-  readonly #reasons: string[] = [] // of deaths whose port has not closed yet
-  readonly #waiting: ((reason: string) => void)[] = []
+  #threads: ThreadPool | null = null
+  readonly #ends = new WeakMap<WorkerLink, Promise<string>>()
   #ready: WorkerReady | null = null
 
   constructor(maxWorkers: number, options: WorkerOptions, bell: Bell, clock: Clock, submitted: () => void) {
@@ -53,6 +43,7 @@ export class DevicePool implements ThreadSource {
 
   /** `count` hosts for new tenants, the least occupied ones first; starts threads as long as the pool may grow. */
   async place(count: number): Promise<WorkerHost[]> {
+    this.hosts = this.hosts.filter(({ givenUp }) => !givenUp)
     const wanted = Math.min(count, this.#maxWorkers)
     const missing = wanted - this.hosts.length
     const starting = Array.from({ length: Math.max(0, missing) }, () => new WorkerHost(this, this.#clock))
@@ -77,13 +68,19 @@ export class DevicePool implements ThreadSource {
     const limitMs = this.#options.startTimeoutMs ?? defaultStartTimeoutMs
     let timer: unknown
     const timedOut = new Promise<never>((_, reject) => {
-      // Piscina leaves the tasks of a worker that never comes up pending for ever.
       timer = this.#clock.setTimer(() => reject(new Error(`The worker did not start within ${limitMs} ms.`)), limitMs)
     })
     try {
-      const run = this.#pool().run(setup, { transferList }) as Promise<WorkerReady>
-      this.#ready = await Promise.race([run, timedOut])
+      this.#threads ??= new ThreadPool(this.#maxWorkers, this.#options)
+      const { ready, ended } = this.#threads.start(setup, transferList)
+      this.#ends.set(link, ended)
+      const died = ended.then((reason) => {
+        throw new Error(reason)
+      })
+      this.#ready = await Promise.race([ready, died, timedOut])
     } catch (error) {
+      // A thread that is gone is in ONNX Runtime no more, whatever its last word was.
+      void this.#ends.get(link)?.then(() => link.control.leave())
       link.abandon()
       throw error
     } finally {
@@ -91,57 +88,16 @@ export class DevicePool implements ThreadSource {
     }
   }
 
-  failure(): Promise<string> {
-    const known = this.#reasons.shift()
-    if (known !== undefined) return Promise.resolve(known)
-    return new Promise((resolve) => {
-      this.#waiting.push(resolve)
-      this.#clock.setTimer(() => resolve('the worker thread ended'), reasonWaitMs)
-    })
+  failure(link: WorkerLink): Promise<string> {
+    return this.#ends.get(link) ?? Promise.resolve('the worker thread was never started')
   }
 
   /** Ends all threads; one that is still inside ONNX Runtime after `timeoutMs` is left to itself. */
   async close(timeoutMs: number): Promise<void> {
     const ended = await Promise.all(this.hosts.map((host) => host.close(timeoutMs)))
-    this.hosts.length = 0
-    const piscina = this.#piscina
-    this.#piscina = null
-    if (piscina !== null && ended.every(Boolean)) await piscina.destroy()
+    this.hosts = []
+    const threads = this.#threads
+    this.#threads = null
+    if (threads !== null && ended.every(Boolean)) await threads.destroy()
   }
-
-  #pool(): Piscina {
-    if (this.#piscina !== null) return this.#piscina
-    const { resourceLimits, execArgv, env } = this.#options
-    const piscina = new Piscina({
-      filename: workerFile(),
-      minThreads: 0,
-      maxThreads: this.#maxWorkers,
-      idleTimeout: Infinity,
-      // A parked worker would run no timers and handle no messages.
-      atomics: 'disabled',
-      recordTiming: false,
-      // Each thread gets exactly one init task: whoever has had one is never a candidate again.
-      loadBalancer: (_task, workers) => {
-        const worker = workers.find(({ id, destroyed }) => !destroyed && !this.#initialised.has(id))
-        if (worker !== undefined) this.#initialised.add(worker.id)
-        return worker ?? null
-      },
-      ...(resourceLimits === undefined ? {} : { resourceLimits }),
-      ...(execArgv === undefined ? {} : { execArgv }),
-      ...(env === undefined ? {} : { env }),
-    })
-    piscina.on('error', (error: Error) => {
-      const waiting = this.#waiting.splice(0)
-      if (waiting.length === 0) this.#reasons.push(error.message)
-      for (const resolve of waiting) resolve(error.message)
-    })
-    this.#piscina = piscina
-    return piscina
-  }
-}
-
-/** The compiled worker beside this file, or in `dist/` when this file runs from its TypeScript source. */
-function workerFile(): string {
-  const beside = fileURLToPath(new URL('../worker/main.js', import.meta.url))
-  return existsSync(beside) ? beside : fileURLToPath(new URL('../../dist/worker/main.js', import.meta.url))
 }

@@ -29,8 +29,8 @@ export interface ThreadSource {
   link(events: WorkerLinkEvents): WorkerLink
   /** Starts a thread that serves `link`; rejects, with nothing left behind, when it does not come up. */
   start(link: WorkerLink): Promise<void>
-  /** Why a thread has just ended, in words. */
-  failure(): Promise<string>
+  /** Why the thread that served `link` has ended, in words. */
+  failure(link: WorkerLink): Promise<string>
   /** A batch was handed over: its completion is to be listened for. */
   submitted(): void
 }
@@ -52,6 +52,7 @@ export class WorkerHost {
   #starting: Promise<void> | null = null
   #serving = false
   #closing = false
+  #givenUp = false
   #outstanding = 0
   #failures = 0
   #restartTimer: unknown = null
@@ -69,6 +70,11 @@ export class WorkerHost {
 
   get tenants(): number {
     return this.#shares.size
+  }
+
+  /** True when no thread could be had any more: nobody should come to live here. */
+  get givenUp(): boolean {
+    return this.#givenUp
   }
 
   /** The link of the present thread. */
@@ -153,7 +159,7 @@ export class WorkerHost {
       died: () => {
         if (link !== this.#link) return
         this.#serving = false
-        void this.#source.failure().then((reason) => {
+        void this.#source.failure(link).then((reason) => {
           if (link === this.#link) this.#threadLost(reason)
         })
       },
@@ -174,9 +180,9 @@ export class WorkerHost {
     this.#serving = false
     this.#outstanding = 0
     this.#charges.clear()
-    this.#link = this.#newLink()
     for (const tenant of this.#shares.tenants) tenant.lost(reason)
     if (this.#closing) return
+    this.#link = this.#newLink()
     const delayMs = restartDelaysMs[this.#failures++]
     if (delayMs === undefined) return this.#abandon(reason)
     this.#restartTimer = this.#clock.setTimer(() => void this.#restart(), delayMs)
@@ -205,6 +211,8 @@ export class WorkerHost {
   }
 
   #abandon(reason: string): void {
+    this.#givenUp = true
+    this.#link.abandon() // who asks something of it gets an answer
     for (const tenant of this.#shares.tenants) tenant.abandoned(reason)
   }
 

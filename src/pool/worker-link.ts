@@ -108,9 +108,10 @@ export class WorkerLink {
     return this.#closed
   }
 
-  /** Gives up on a thread that never started serving. */
+  /** Gives up on a thread that never started serving; should it come up after all, it ends its loop. */
   abandon(): void {
     this.#leaving = this.#abandoned = true
+    this.control.stop()
     this.#port.close()
   }
 
