@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises'
-import { InferenceError } from './errors.ts'
+import { InferenceError, invalidArgument } from './errors.ts'
 import { checkBatchDimension, defaultMaxBatchSize, isBatchable, servable, type ModelMetadata } from './model/metadata.ts'
 import { ModelInstance } from './model/model-instance.ts'
 import { ModelScheduler } from './model/model-scheduler.ts'
@@ -68,7 +68,9 @@ export class EngineModel implements ModelLifecycle, SchedulerHost {
     let opened: Opened[] = []
     try {
       await this.#checkFile()
-      const places = await this.#services.place(this.#config)
+      const places = await this.#services.place(this.#config).catch((error: Error) => {
+        throw error instanceof InferenceError ? error : this.#threadError(error)
+      })
       this.#checkStillLoading()
       opened = await this.#openAll(places)
       this.#checkStillLoading()
@@ -130,6 +132,10 @@ export class EngineModel implements ModelLifecycle, SchedulerHost {
     })
   }
 
+  #threadError(cause: Error): InferenceError {
+    return invalidArgument('workers', 'a worker thread that stays', cause.message, { code: 'ERR_MODEL_LOAD', model: this.name, cause })
+  }
+
   #metadata(session: OpenedSession): ModelMetadata {
     const served = servable(this.name, session.inputs, session.outputs)
     const maxBatchSize = this.#config.maxBatchSize ?? (isBatchable(served) ? defaultMaxBatchSize : 0)
@@ -140,7 +146,9 @@ export class EngineModel implements ModelLifecycle, SchedulerHost {
 
   async #warmUp(host: WorkerHost, sessionId: number): Promise<void> {
     for (const { feeds, count, required } of this.#warmups) {
-      const error = await host.link.warmup(sessionId, feeds, count, this.#services.nextId())
+      const error = await host.link.warmup(sessionId, feeds, count, this.#services.nextId()).catch((cause: Error) => {
+        throw this.#threadError(cause)
+      })
       if (error !== null && required) throw this.#loadError(`a warm-up sample failed: ${error}`, 'a failing sample')
     }
   }
