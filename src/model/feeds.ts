@@ -121,14 +121,16 @@ export class FeedParser {
     const shown = dims === null ? `one row of shape [${input.shape.join(', ')}]` : `dims [${dims.join(', ')}]`
     if (input.type === 'string') {
       if (!Array.isArray(data)) throw this.#invalid(name, 'an array of strings', data)
-      if (data.length !== length) throw this.#invalid(name, `${length} strings for ${shown}`, data.length)
-      const wrong = data.findIndex((item) => typeof item !== 'string')
-      if (wrong !== -1) throw this.#invalid(`${name}[${wrong}]`, 'a string', data[wrong])
-      const cut = (data as string[]).findIndex((item) => item.includes('\0'))
+      // A copy: unlike a buffer, an array can get anything put in later, and a run with that fails for the whole batch.
+      const strings: unknown[] = [...data]
+      if (strings.length !== length) throw this.#invalid(name, `${length} strings for ${shown}`, strings.length)
+      const wrong = strings.findIndex((item) => typeof item !== 'string')
+      if (wrong !== -1) throw this.#invalid(`${name}[${wrong}]`, 'a string', strings[wrong])
+      const cut = (strings as string[]).findIndex((item) => item.includes('\0'))
       if (cut !== -1) {
-        throw this.#invalid(`${name}[${cut}]`, 'a string without NUL characters, where onnxruntime-node would cut it', data[cut])
+        throw this.#invalid(`${name}[${cut}]`, 'a string without NUL characters, where onnxruntime-node would cut it', strings[cut])
       }
-      return data as string[]
+      return strings as string[]
     }
     const stored = toStorage(input.type, data)
     if (stored === null) throw this.#invalid(name, this.#arrayName(input), data)
