@@ -103,7 +103,9 @@ const optionNames = ['signal', 'timeoutMs', 'outputs', 'requestId']
 /** Checks the options of one call; returns the indices of the outputs wanted, `null` for all. */
 function checkOptions(options: unknown, metadata: ModelMetadata): number[] | null {
   const model = metadata.name
-  if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options, { model })
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw invalidArgument('options', 'an object', options, { model })
+  }
   for (const name in options) {
     if (!optionNames.includes(name)) {
       throw invalidArgument(`options.${name}`, `one of ${optionNames.join(', ')}`, name, { model })
