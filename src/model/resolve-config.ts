@@ -2,6 +2,7 @@ import { resolve } from 'node:path'
 import type { InferenceSession } from 'onnxruntime-common'
 import * as v from 'valibot'
 import { InferenceError, invalidArgument } from '../errors.ts'
+import { checkSessionOptions } from './check-session-options.ts'
 import type { InstanceGroup, WarmupSample } from './config.ts'
 
 /** A configuration with every default in place; nothing reads the raw one after it. */
@@ -47,7 +48,7 @@ const schema = v.strictObject({
         v.strictObject({
           kind: v.optional(v.picklist(['auto', 'cpu', 'cuda', 'webgpu']), 'auto'),
           count: v.optional(v.pipe(integer(1), v.maxValue(256)), 1),
-          gpus: v.optional(v.array(integer(0))),
+          gpus: v.optional(v.pipe(v.array(integer(0)), v.minLength(1))),
         }),
       ),
       v.minLength(1),
@@ -92,6 +93,7 @@ export function resolveConfig(model: string, config: unknown): ResolvedConfig {
     warmup: raw.warmup as boolean | readonly WarmupSample[],
   }
   checkGroups(model, raw.instanceGroup)
+  checkSessionOptions(model, raw.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)
 }
@@ -125,9 +127,10 @@ function checkGroups(model: string, groups: readonly { kind: string; gpus?: read
 }
 
 function check(model: string, config: unknown): v.InferOutput<typeof schema> {
-  const result = v.safeParse(schema, config, { abortEarly: true })
+  // An array would pass for an object without keys.
+  const result = v.safeParse(schema, Array.isArray(config) ? null : config, { abortEarly: true })
   if (result.success) return result.output
-  throw configError(model, deepest(result.issues[0]))
+  throw configError(model, config, deepest(result.issues[0]))
 }
 
 /** The innermost issue of a union: the one that talks about what the caller most likely meant. */
@@ -137,7 +140,7 @@ function deepest(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown> {
   return { ...nested, path: [...(issue.path ?? []), ...nested.path] as unknown as [v.IssuePathItem, ...v.IssuePathItem[]] }
 }
 
-function configError(model: string, issue: v.BaseIssue<unknown>): InferenceError {
+function configError(model: string, config: unknown, issue: v.BaseIssue<unknown>): InferenceError {
   const name = (issue.path ?? []).reduce(
     (path, { key }) => (typeof key === 'number' ? `${path}[${key}]` : path === '' ? String(key) : `${path}.${String(key)}`),
     '',
@@ -146,5 +149,6 @@ function configError(model: string, issue: v.BaseIssue<unknown>): InferenceError
   const received = unknownKey ? issue.path?.at(-1)?.key : issue.input
   const missing = issue.type === 'strict_object' && issue.received === 'undefined' && name !== ''
   const expected = unknownKey ? 'a known option' : missing ? 'to be given' : (issue.expected ?? issue.message)
-  return invalidArgument(name === '' ? 'config' : name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+  if (name === '') return invalidArgument('config', 'an object', config, { code: 'ERR_MODEL_CONFIG', model })
+  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }
