@@ -27,6 +27,8 @@ export interface ResolvedEngineOptions {
 
 const positiveInteger = v.pipe(v.number(), v.integer('a whole number'), v.minValue(1), v.maxValue(2 ** 31 - 1))
 
+const positiveNumber = v.pipe(v.number(), v.finite(), v.gtValue(0))
+
 const schema = v.strictObject({
   cpuWorkers: v.optional(v.pipe(positiveInteger, v.maxValue(1024))),
   staging: v.optional(
@@ -38,7 +40,14 @@ const schema = v.strictObject({
   ),
   workers: v.optional(
     v.strictObject({
-      resourceLimits: v.optional(v.record(v.string(), v.number())),
+      resourceLimits: v.optional(
+        v.strictObject({
+          maxYoungGenerationSizeMb: v.optional(positiveNumber),
+          maxOldGenerationSizeMb: v.optional(positiveNumber),
+          codeRangeSizeMb: v.optional(positiveNumber),
+          stackSizeMb: v.optional(positiveNumber),
+        }),
+      ),
       execArgv: v.optional(v.array(v.string())),
       env: v.optional(v.record(v.string(), v.string())),
       startTimeoutMs: v.optional(positiveInteger),
@@ -53,9 +62,11 @@ const schema = v.strictObject({
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
 export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptions {
-  const result = v.safeParse(schema, options, { abortEarly: true })
+  // An array would pass for an object without keys.
+  const result = v.safeParse(schema, Array.isArray(options) ? null : options, { abortEarly: true })
   if (!result.success) {
     const issue = result.issues[0]
+    if (issue.path === undefined) throw invalidArgument('options', 'an object', options)
     const name = ['options', ...(issue.path ?? []).map(({ key }) => String(key))].join('.')
     const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
     throw invalidArgument(name, unknownKey ? 'a known option' : (issue.expected ?? issue.message), unknownKey ? issue.path?.at(-1)?.key : issue.input)

@@ -144,7 +144,9 @@ export class InferenceEngine {
 
   /** Refuses new work, finishes what was accepted, releases everything. May be called more than once. */
   async close(options: CloseOptions = {}): Promise<void> {
-    const { timeoutMs } = options
+    if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options)
+    const { timeoutMs, ...others } = options
+    for (const name in others) throw invalidArgument(`options.${name}`, 'a known option: timeoutMs', name)
     if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs >= 0 && timeoutMs < 2 ** 31)) {
       throw invalidArgument('options.timeoutMs', 'milliseconds, 0 or more and less than 2^31', timeoutMs)
     }
