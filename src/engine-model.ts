@@ -119,7 +119,8 @@ export class EngineModel implements ModelLifecycle, SchedulerHost {
     const failed = results.find((result) => result.status === 'rejected')
     if (failed === undefined) return opened
     await Promise.all(opened.map(({ host, sessionId }) => host.link.close(sessionId)))
-    throw this.#loadError((failed.reason as Error).message.trim(), this.#config.path, failed.reason)
+    const { message } = failed.reason as Error
+    throw /executionprovider/i.test(message) ? this.#providerError(failed.reason) : this.#loadError(message.trim(), this.#config.path, failed.reason)
   }
 
   #loadError(message: string, received: unknown, cause?: unknown): InferenceError {
@@ -130,6 +131,13 @@ export class EngineModel implements ModelLifecycle, SchedulerHost {
       received,
       ...(cause === undefined ? {} : { cause }),
     })
+  }
+
+  #providerError(cause: Error): InferenceError {
+    const { executionProviders, instanceGroup } = this.#config
+    const [name, received] = executionProviders ? ['executionProviders', executionProviders] : ['instanceGroup', instanceGroup]
+    const details = { code: 'ERR_MODEL_LOAD', model: this.name, hint: cause.message.trim(), cause } as const
+    return invalidArgument(name, 'execution providers that onnxruntime-node has here', received, details)
   }
 
   #threadError(cause: Error): InferenceError {
