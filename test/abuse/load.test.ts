@@ -1,0 +1,103 @@
+import { dirname } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { InferenceEngine, type ModelConfig } from '../../src/index.ts'
+import {
+  emptyFile, gram, identity, identityUnbatched, int4Input, missingExternalData, notOnnx, sequenceInput, sequenceOnly, truncated,
+  unknownDomain, unknownOperator,
+} from '../models/small.ts'
+import { expectNoWarnings, expectRefusal, rejectionOf, type Refusal } from './refusal.ts'
+
+let engine: InferenceEngine
+beforeAll(async () => {
+  engine = new InferenceEngine({ cpuWorkers: 1 })
+  await engine.load('good', { path: identity('float32') })
+  await infersWell()
+})
+afterAll(() => engine.close())
+expectNoWarnings()
+
+async function infersWell() {
+  const { y } = await engine.infer('good', { x: new Float32Array([1, 2, 3, 4]) })
+  expect([...(y!.data as Float32Array)]).toEqual([1, 2, 3, 4])
+}
+
+const path = identity('float32')
+const held = () => [engine.stats().staging!.usedBytes, engine.capabilities().cpu.workers]
+
+/** A load that has to fail as described, to leave nothing behind, and to leave the other model alone. */
+async function refusesToLoad(name: unknown, config: unknown, refusal: Refusal): Promise<void> {
+  const before = held()
+  const error = await rejectionOf(() => engine.load(name as string, config as ModelConfig))
+  expectRefusal(error, refusal)
+  if (typeof name === 'string' && engine.models().some((model) => model.name === name && name !== 'good')) {
+    expect(engine.models().find((model) => model.name === name)).toMatchObject({ state: 'failed', failure: (error as Error).message })
+    await engine.unload(name)
+  }
+  expect(engine.models().map((model) => model.name)).toEqual(['good'])
+  expect(held()).toEqual(before)
+  await infersWell()
+}
+
+type Case = [what: string, config: () => unknown, refusal: Refusal]
+const config = (argument: string, expected?: RegExp, received?: unknown): Refusal => ({
+  code: 'ERR_MODEL_CONFIG',
+  argument,
+  ...(expected === undefined ? {} : { expected }),
+  ...(received === undefined ? {} : { received }),
+})
+const unreadable = { code: 'ERR_MODEL_LOAD', argument: 'path' }
+const notFound = { code: 'ERR_MODEL_NOT_FOUND', argument: 'path' }
+const fixed = identityUnbatched('float32', [2, 3])
+
+const files: Case[] = [
+  ['no file', () => ({ path: '/does/not/exist.onnx' }), { ...notFound, received: '/does/not/exist.onnx' }],
+  ['a path that cannot be one', () => ({ path: 'nul\0byte' }), notFound],
+  ['a folder', () => ({ path: dirname(path) }), unreadable],
+  ['a device', () => ({ path: '/dev/null' }), unreadable],
+  ['an empty file', () => ({ path: emptyFile() }), unreadable],
+  ['a text file', () => ({ path: notOnnx() }), unreadable],
+  ['half a model', () => ({ path: truncated() }), unreadable],
+  ['an unknown operator', () => ({ path: unknownOperator() }), unreadable],
+  ['an unknown domain', () => ({ path: unknownDomain() }), unreadable],
+  ['no file of external data', () => ({ path: missingExternalData() }), unreadable],
+  ['an input that is a sequence', () => ({ path: sequenceInput() }), { code: 'ERR_MODEL_LOAD', argument: "input 's'" }],
+  ['an input of 4-bit integers', () => ({ path: int4Input() }), { code: 'ERR_MODEL_LOAD', argument: "input 'q'", received: 'int4' }],
+  ['no output that can be served', () => ({ path: sequenceOnly() }), { code: 'ERR_MODEL_LOAD', argument: 'outputs' }],
+]
+
+const contradictions: Case[] = [
+  ['a batch size for a fixed shape', () => ({ path: fixed, maxBatchSize: 4 }), config('maxBatchSize', /^0/, 4)],
+  ['a preferred size over the largest', () => ({ path, maxBatchSize: 4, dynamicBatching: { preferredBatchSize: [2, 8] } }), config('dynamicBatching.preferredBatchSize', /at most/, 8)],
+  ['a preferred size over the default one', () => ({ path, dynamicBatching: { preferredBatchSize: 64 } }), config('dynamicBatching.preferredBatchSize', /32/, 64)],
+  ['a preferred size without a batch', () => ({ path: fixed, dynamicBatching: { preferredBatchSize: 2 } }), config('dynamicBatching.preferredBatchSize')],
+  ['a delay without a batch', () => ({ path, maxBatchSize: 0, dynamicBatching: { maxQueueDelayMs: 5 } }), config('dynamicBatching.maxQueueDelayMs', /^0/, 5)],
+  ['a delay for what turns out not to be batchable', () => ({ path: gram(), dynamicBatching: { maxQueueDelayMs: 5 } }), config('dynamicBatching.maxQueueDelayMs', /^0/, 5)],
+  ['GPUs for the CPU', () => ({ path, instanceGroup: [{ kind: 'cpu', gpus: [0] }] }), config('instanceGroup[0].gpus')],
+  ['GPUs for any device', () => ({ path, instanceGroup: [{ kind: 'cpu' }, { gpus: [1] }] }), config('instanceGroup[1].gpus')],
+]
+
+const providers: Case[] = [
+  ['an execution provider that there is not', () => ({ path, executionProviders: ['quantum'] }), { code: 'ERR_MODEL_LOAD', argument: 'executionProviders' }],
+  ['CUDA without its library', () => ({ path, executionProviders: ['cuda'] }), { code: 'ERR_MODEL_LOAD', argument: 'executionProviders' }],
+  ['an instance on a GPU without the library', () => ({ path, instanceGroup: [{ kind: 'cuda' }] }), { code: 'ERR_MODEL_LOAD', argument: 'instanceGroup' }],
+]
+
+const warmups: Case[] = [
+  ['of another shape', () => ({ path, warmup: [{ feeds: { x: new Float32Array(3) } }] }), { argument: "input 'x'", received: 3 }],
+  ['of another input', () => ({ path, warmup: [{ feeds: { y: new Float32Array(4) } }] }), { argument: "input 'x'" }],
+  ['without feeds', () => ({ path, warmup: [{}] }), config('warmup[0].feeds')],
+  ['with a count of 0', () => ({ path, warmup: [{ feeds: {}, count: 0 }] }), config('warmup[0].count', /./, 0)],
+  ['that is no list', () => ({ path, warmup: 'yes' }), config('warmup', /./, 'yes')],
+]
+
+describe.each(Object.entries({ files, contradictions, providers, 'warm-up samples': warmups }))('bad %s', (_, table) => {
+  it.each(table)('are refused: %s', (_what, make, refusal) => refusesToLoad('bad', make(), refusal))
+})
+
+describe('a bad name', () => {
+  const names: [what: string, name: unknown][] = [['empty', ''], ['missing', undefined], ['null', null], ['a number', 7], ['an object', {}]]
+  it.each(names)('is refused: %s', (_, name) => refusesToLoad(name, { path }, { argument: 'name', received: name }))
+
+  it('is refused when a loaded model has it', () =>
+    refusesToLoad('good', { path }, { code: 'ERR_MODEL_CONFIG', argument: 'name', received: 'good' }))
+})
