@@ -212,7 +212,8 @@ export class EngineModel implements ModelLifecycle, SchedulerHost {
       await scheduler.drained()
       const instances = [...this.#placements.keys()]
       for (const instance of instances) instance.host.part(instance)
-      await Promise.all(instances.map((instance) => instance.host.link.close(instance.sessionId)))
+      const open = instances.filter(({ host }) => !host.threadless)
+      await Promise.all(open.map(({ host, sessionId }) => host.link.close(sessionId)))
       for (const instance of instances) instance.release()
     }
     this.state = 'closed'

@@ -44,6 +44,8 @@ const restartDelaysMs = [0, 100, 1000]
  * back-off and its tenants are restored. Tenants share the thread by measured milliseconds (start-time fair queueing).
  */
 export class WorkerHost {
+  /** True when no thread could be had any more: nobody should come to live here. */
+  givenUp = false
   readonly #source: ThreadSource
   readonly #clock: Clock
   readonly #shares = new FairShare<Tenant>()
@@ -52,7 +54,6 @@ export class WorkerHost {
   #starting: Promise<void> | null = null
   #serving = false
   #closing = false
-  #givenUp = false
   #outstanding = 0
   #failures = 0
   #restartTimer: unknown = null
@@ -72,9 +73,9 @@ export class WorkerHost {
     return this.#shares.size
   }
 
-  /** True when no thread could be had any more: nobody should come to live here. */
-  get givenUp(): boolean {
-    return this.#givenUp
+  /** True when there is no thread, and none is being started: no session is open here. */
+  get threadless(): boolean {
+    return this.givenUp || this.#restartTimer !== null
   }
 
   /** The link of the present thread. */
@@ -211,7 +212,7 @@ export class WorkerHost {
   }
 
   #abandon(reason: string): void {
-    this.#givenUp = true
+    this.givenUp = true
     this.#link.abandon() // who asks something of it gets an answer
     for (const tenant of this.#shares.tenants) tenant.abandoned(reason)
   }
