@@ -1,0 +1,31 @@
+import { readFileSync } from 'node:fs'
+
+/** Proportional set size of a process in bytes: shared pages are divided among those that share them. 0 when it is gone. */
+export function pssBytes(pid: number): number {
+  try {
+    const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8')
+    return Number(/^Pss:\s+(\d+) kB$/m.exec(rollup)?.[1] ?? 0) * 1024
+  } catch {
+    return 0
+  }
+}
+
+/** Watches the summed memory of processes that come and go. */
+export class MemoryWatch {
+  readonly pids = new Set<number>()
+  #peakBytes = 0
+  readonly #timer: NodeJS.Timeout
+
+  constructor(everyMs = 50) {
+    this.#timer = setInterval(() => {
+      const bytes = [...this.pids].reduce((sum, pid) => sum + pssBytes(pid), 0)
+      this.#peakBytes = Math.max(this.#peakBytes, bytes)
+    }, everyMs)
+  }
+
+  /** Stops watching; the highest sum seen, in bytes. */
+  stop(): number {
+    clearInterval(this.#timer)
+    return this.#peakBytes
+  }
+}

@@ -1,0 +1,19 @@
+// All jobs in one process, against one engine.
+import { InferenceEngine, Tensor } from 'zerohop'
+
+const { model, images, jobs, maxBatchSize } = JSON.parse(process.argv[2])
+const engine = new InferenceEngine()
+const loaded = await engine.load('model', { path: model.path, maxBatchSize })
+const dims = [1, ...model.rowDims]
+const elements = dims.reduce((count, dim) => count * dim, 1)
+let next = 0
+await Promise.all(
+  Array.from({ length: Math.min(jobs, images) }, async () => {
+    while (next < images) {
+      const data = new Float32Array(elements).fill(next++ / 100)
+      await loaded.infer({ [model.input]: new Tensor('float32', data, dims) })
+    }
+  }),
+)
+await engine.close()
+process.send(images, () => process.disconnect())

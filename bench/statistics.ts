@@ -1,0 +1,21 @@
+/** The value below which a fraction `q` of `values` lies; nearest rank. */
+export function percentile(values: readonly number[], q: number): number {
+  const sorted = values.toSorted((a, b) => a - b)
+  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? NaN
+}
+
+export function median(values: readonly number[]): number {
+  return percentile(values, 0.5)
+}
+
+/** Slope of the least-squares line through the points. */
+export function slope(points: readonly { x: number; y: number }[]): number {
+  const meanX = points.reduce((sum, { x }) => sum + x, 0) / points.length
+  const meanY = points.reduce((sum, { y }) => sum + y, 0) / points.length
+  const covariance = points.reduce((sum, { x, y }) => sum + (x - meanX) * (y - meanY), 0)
+  return covariance / points.reduce((sum, { x }) => sum + (x - meanX) ** 2, 0)
+}
+
+export function round(value: number, digits = 2): number {
+  return Number(value.toFixed(digits))
+}
