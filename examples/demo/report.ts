@@ -10,7 +10,7 @@ export interface BatchStat {
 
 /** What `engine.capabilities()` says of the memory in use. */
 export interface StagingInfo {
-  staging: { kind: string; reason: string }
+  staging: { kind: string | null; reason: string }
   native: { available: boolean; path?: string; reason?: string }
 }
 
@@ -80,5 +80,5 @@ export function accuracyOf(
 /** Which memory the batches are gathered in, and what is missing for a better one. */
 export function stagingLines({ staging, native }: StagingInfo): string {
   const addon = native.available ? `in use (${native.path})` : `not in use: ${native.reason ?? 'no reason given'}`
-  return `staging memory: ${staging.kind} (${staging.reason})\nnative addon: ${addon}`
+  return `staging memory: ${staging.kind ?? 'none'} (${staging.reason})\nnative addon: ${addon}`
 }
