@@ -30,8 +30,10 @@ export async function execute(
   let results: NamedTensors
   let allMailed = false
   try {
-    const running = session.run(feeds, prepared.fetches)
+    // Until it has fitted once the layout is a guess; that it is wrong is no error to be printed.
+    const running = session.run(feeds, prepared.fetches, !prepared.proven)
     results = running instanceof Promise ? await running : running
+    prepared.proven = true
   } catch (error) {
     if (prepared.outputRanges.length === 0 || !wrongOutputSize.test((error as Error).message)) throw error
     const unprepared = Object.fromEntries(Object.keys(prepared.fetches).map((name) => [name, null]))

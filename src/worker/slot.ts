@@ -15,6 +15,8 @@ export interface PreparedLayout {
   /** Outputs whose sizes only the run tells. */
   readonly mailedOutputs: boolean
   readonly layout: SlotLayout
+  /** Whether a run has found its outputs to be of the sizes laid out. */
+  proven: boolean
 }
 
 /** The worker's side of one staging slot. */
@@ -52,7 +54,7 @@ export class WorkerSlot {
       if (place === null) mailedOutputs = true
       else outputRanges.push(byteRange(type, place))
     }
-    this.layouts[layoutIndex] = { feeds, fetches, inputRanges, outputRanges, mailedOutputs, layout }
+    this.layouts[layoutIndex] = { feeds, fetches, inputRanges, outputRanges, mailedOutputs, layout, proven: false }
   }
 
   /** Brings the inputs of a batch to where ONNX Runtime reads them. */
