@@ -29,6 +29,7 @@ export class ModelScheduler implements InstanceOwner, BatcherHost<InferRequest> 
   #busy = false
   #flushScheduled = false
   #crashes = 0
+  #runsSingly = false
   #msPerRequest = 0
 
   constructor(metadata: ModelMetadata, config: ResolvedConfig, host: SchedulerHost) {
@@ -207,11 +208,13 @@ export class ModelScheduler implements InstanceOwner, BatcherHost<InferRequest> 
 
   /** An output has another number of rows than the batch: the model cannot be batched after all. */
   #runSingly({ requests }: FinishedBatch, output: string): void {
-    process.emitWarning(
+    // Other batches may have been on their way when the first one showed it.
+    if (!this.#runsSingly) process.emitWarning(
       `Output '${output}' of model '${this.metadata.name}' does not have one entry per row, so its requests are run one by one from now on. ` +
         'Load it with maxBatchSize: 0.',
       { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_BATCHABLE' },
     )
+    this.#runsSingly = true
     this.#batcher.stopJoining()
     this.#batcher.requeue(requests.filter(({ settled }) => !settled))
   }
