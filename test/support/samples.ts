@@ -28,7 +28,7 @@ export function sample(type: TensorType, dims: readonly number[]): Sample {
   const values: readonly unknown[] = Array.from(edges[type] as ArrayLike<unknown>)
   const elements = Array.from({ length: size(dims) }, () => values[Math.floor(random() * values.length)])
   if (type === 'string') return { type, dims, data: elements as string[] }
-  const Storage = edges[type].constructor as { from(values: readonly unknown[]): TensorData }
+  const Storage = edges[type].constructor as unknown as { from(values: readonly unknown[]): TensorData }
   return { type, dims, data: Storage.from(elements) }
 }
 

@@ -1,0 +1,70 @@
+import { expect, it } from 'vitest'
+import * as small from '../models/small.ts'
+import { largestBatch, matchesPlain } from '../support/against-plain.ts'
+import { load, ownEngine } from '../support/open.ts'
+import { feedsOf } from '../support/plain.ts'
+import { expectClose } from '../support/same.ts'
+import { noise, sample } from '../support/samples.ts'
+
+const counts = Array.from({ length: 60 }, (_, index) => 1 + (index % 3))
+
+it.each([1, 2, 3])('%i instances on two workers answer a burst as one does', async (count) => {
+  const engine = ownEngine({ cpuWorkers: 2 })
+  const instanceGroup = [{ kind: 'cpu', count }] as const
+  const sums = await load(engine, small.addSub('float32'), { instanceGroup })
+  await matchesPlain(sums, counts.map((rows) => ({ a: noise([rows, 16]), b: noise([rows, 16]) })))
+  expect(largestBatch(sums)).toBeGreaterThan(1)
+  const lying = await load(engine, small.lyingShape('hidden'), { instanceGroup })
+  await matchesPlain(lying, counts.map((rows) => ({ x: noise([rows, 4]) })))
+  const compressed = await load(engine, small.compress('N'), { instanceGroup })
+  const keep = { type: 'bool', dims: [2], data: Uint8Array.of(0, 1) } as const
+  await matchesPlain(compressed, counts.map(() => ({ x: noise([2, 4]), keep })))
+})
+
+it('both workers take requests of a model with two instances', async () => {
+  const engine = ownEngine({ cpuWorkers: 2 })
+  const one = await load(engine, small.matmulSlow(256, 100), { dynamicBatching: false })
+  const two = await load(engine, small.matmulSlow(256, 100), { dynamicBatching: false, instanceGroup: [{ kind: 'cpu', count: 2 }] })
+  expect(engine.capabilities().cpu.workers).toBe(2)
+  // A worker is handed at most two batches at a time: one to run, one to find without a wake-up.
+  for (const [model, waiting] of [[one, 2], [two, 0]] as const) {
+    const running = Array.from({ length: 4 }, () => model.infer(feedsOf({ x: noise([1, 256]) })))
+    expect(model.stats().pendingRequestCount).toBe(waiting)
+    await Promise.all(running)
+    expect(model.stats().executionCount).toBe(4)
+  }
+})
+
+it('many models in one engine answer at once, each its own callers', async () => {
+  const engine = ownEngine()
+  const float = await load(engine, small.identity('float32'))
+  const words = await load(engine, small.identity('string'))
+  const whole = await load(engine, small.identity('int64'))
+  const ragged = await load(engine, small.identityVariable('uint8'))
+  const sums = await load(engine, small.addSub('float64'))
+  const turned = await load(engine, small.matmulSlow(32, 5))
+  const uniques = await load(engine, small.unique())
+  const requests = <T>(make: (rows: number) => T): T[] => counts.map((rows) => make(rows))
+  await Promise.all([
+    matchesPlain(float, requests((rows) => ({ x: sample('float32', [rows, 4]) }))),
+    matchesPlain(words, requests((rows) => ({ x: sample('string', [rows, 4]) }))),
+    matchesPlain(whole, requests((rows) => ({ x: sample('int64', [rows, 4]) }))),
+    matchesPlain(ragged, requests((rows) => ({ x: sample('uint8', [rows, rows * 5]) }))),
+    matchesPlain(sums, requests((rows) => ({ a: noise64(rows), b: noise64(rows) }))),
+    matchesPlain(turned, requests((rows) => ({ x: noise([rows, 32]) })), { same: expectClose }),
+    matchesPlain(uniques, requests(() => ({ x: noise([12]) }))),
+  ])
+  for (const model of [float, words, whole, ragged, sums, turned]) expect(largestBatch(model)).toBeGreaterThan(1)
+})
+
+it('one file serves under several names and with several configurations', async () => {
+  const engine = ownEngine()
+  const path = small.identity('float32')
+  const models = await Promise.all([{}, { maxBatchSize: 4 }, { maxBatchSize: 0 }, { dynamicBatching: false } as const].map((config) => load(engine, path, config)))
+  await Promise.all(models.map((model) => matchesPlain(model, counts.map((rows) => ({ x: sample('float32', [rows, 4]) })))))
+  expect(models.map(largestBatch)).toEqual([32, 4, 1, 3])
+})
+
+function noise64(rows: number) {
+  return { type: 'float64', dims: [rows, 16], data: Float64Array.from(noise([rows, 16]).data as Float32Array) } as const
+}

@@ -1,0 +1,91 @@
+import { describe, expect, it } from 'vitest'
+import { InferenceEngine, type EngineOptions, type StagingOptions } from '../../src/index.ts'
+import * as small from '../models/small.ts'
+import { largestBatch, matchesPlain } from '../support/against-plain.ts'
+import { load, ownEngine } from '../support/open.ts'
+import { expectClose } from '../support/same.ts'
+import { noise, sample } from '../support/samples.ts'
+
+const native = new InferenceEngine().capabilities().native.available
+const refusesShared = process.versions.node.startsWith('20.')
+const counts = [1, 3, 0, 1, 2, 8, 1]
+
+/** The kinds that can be had here; what cannot has a test of its own below. */
+const kinds: NonNullable<StagingOptions['kind']>[] = ['auto', 'copied']
+if (native) kinds.push('native')
+if (!refusesShared) kinds.push('shared')
+
+const best = native ? 'native' : refusesShared ? 'copied' : 'shared'
+
+const engineOf = (kind: StagingOptions['kind'], options: EngineOptions = {}) =>
+  ownEngine({ ...options, staging: { ...options.staging, ...(kind === undefined ? {} : { kind }) } })
+
+describe.each(kinds)('staging memory of kind %s', (kind) => {
+  it('carries every kind of input and output', async () => {
+    const engine = engineOf(kind)
+    const sums = await load(engine, small.addSub('float32'))
+    await matchesPlain(sums, counts.map((rows) => ({ a: noise([rows, 16]), b: noise([rows, 16]) })))
+    const halves = await load(engine, small.identity('float16'))
+    await matchesPlain(halves, counts.map((rows) => ({ x: sample('float16', [rows, 4]) })))
+    const strings = await load(engine, small.stringConcat())
+    await matchesPlain(strings, counts.map((rows) => ({ a: sample('string', [rows, 2]), b: sample('string', [rows, 2]) })))
+    const unknown = await load(engine, small.nonZero())
+    await matchesPlain(unknown, counts.map((rows) => ({ x: noise([rows, 4]) })))
+    const lying = await load(engine, small.lyingShape('hidden'))
+    await matchesPlain(lying, [1, 2, 3].map((rows) => ({ x: noise([rows, 4]) })))
+    const scalar = await load(engine, small.identityScalar('int64'))
+    await matchesPlain(scalar, [{ x: sample('int64', []) }])
+    expect(engine.stats().staging!.kind).toBe(kind === 'auto' ? best : kind)
+    for (const model of [sums, halves, strings]) expect(largestBatch(model)).toBeGreaterThan(1)
+  })
+
+  it('grows and is used again as batches become larger and smaller', async () => {
+    const engine = engineOf(kind)
+    const model = await load(engine, small.identityVariable('float32'))
+    for (const length of [1, 5_000, 3, 60_000, 300_000, 1, 60_000]) {
+      await matchesPlain(model, [1, 2, 1].map((rows) => ({ x: noise([rows, length]) })))
+    }
+    const { usedBytes, highWaterBytes, fallbacks } = engine.stats().staging!
+    expect(usedBytes).toBeGreaterThanOrEqual(4 * 300_000 * 4)
+    expect(highWaterBytes).toBeGreaterThanOrEqual(usedBytes)
+    expect(fallbacks).toBe(0)
+  })
+
+  it('is given back when its model is unloaded', async () => {
+    const engine = engineOf(kind)
+    const model = await load(engine, small.bigRow(50_000))
+    await matchesPlain(model, [{ x: noise([2, 50_000]) }])
+    expect(engine.stats().staging!.usedBytes).toBeGreaterThan(0)
+    await engine.unload(model.name)
+    expect(engine.stats().staging!.usedBytes).toBe(0)
+  })
+
+  it('is apart for the instances and models of one engine', async () => {
+    const engine = engineOf(kind, { cpuWorkers: 2 })
+    const two = { instanceGroup: [{ kind: 'cpu', count: 2 }], dynamicBatching: false } as const
+    const rotating = await load(engine, small.matmulSlow(64, 3), two)
+    const equal = await load(engine, small.identity('float64'), two)
+    await Promise.all([
+      matchesPlain(rotating, Array.from({ length: 40 }, () => ({ x: noise([1, 64]) })), { same: expectClose }),
+      matchesPlain(equal, Array.from({ length: 40 }, () => ({ x: sample('float64', [2, 4]) }))),
+    ])
+  })
+})
+
+describe('a kind of staging memory that cannot be had', () => {
+  const needsNative = it.runIf(native)
+
+  it(`is refused with ERR_NATIVE_LOAD for ${refusesShared ? 'shared on Node 20' : 'none of the kinds that this Node has'}`, async () => {
+    const engine = ownEngine({ staging: { kind: 'shared' } })
+    const loading = engine.load('model', { path: small.identity('float32') })
+    if (refusesShared) await expect(loading).rejects.toMatchObject({ code: 'ERR_NATIVE_LOAD' })
+    else await expect(loading).resolves.toMatchObject({ state: 'ready' })
+  })
+
+  needsNative(`makes way for a lesser one past the limit${native ? '' : ' (needs the addon: npm run build:native)'}`, async () => {
+    const engine = ownEngine({ staging: { kind: 'native', limitBytes: 2 ** 20 } })
+    const model = await load(engine, small.identityVariable('float32'))
+    for (const length of [10, 1_000_000, 10]) await matchesPlain(model, [1, 1].map(() => ({ x: noise([1, length]) })))
+    expect(engine.stats().staging!.fallbacks).toBeGreaterThan(0)
+  })
+})
