@@ -1,6 +1,5 @@
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { ModelConfig } from '../model/config.ts'
-import type { Model } from '../model/model.ts'
 import { readRepository } from './read-repository.ts'
 
 /** Options of `engine.loadRepository()`. */
@@ -18,11 +17,11 @@ export interface RepositoryOptions {
  * @throws InferenceError `ERR_MODEL_LOAD` when some failed: its `cause` is an `AggregateError` with one `InferenceError`
  * per model, and `received` lists their names. `ERR_MODEL_NOT_FOUND` when the path is no folder.
  */
-export async function loadRepository(
+export async function loadRepository<M>(
   path: string,
   options: RepositoryOptions,
-  load: (name: string, config: ModelConfig) => Promise<Model>,
-): Promise<Model[]> {
+  load: (name: string, config: ModelConfig) => Promise<M>,
+): Promise<M[]> {
   checkArguments(path, options)
   const { entries, failures } = await readRepository(path, options.models)
   for (const { name, notes } of entries) {
