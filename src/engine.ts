@@ -169,11 +169,13 @@ export class InferenceEngine {
 
   #end(dropWaiting: boolean): Promise<void> {
     const models = [...this.#models.values()].map((model) => model.close(dropWaiting))
-    this.#closing ??= this.#keepAlive.during(
-      Promise.all(models)
-        .then(() => this.#devices.close(workerExitLimitMs))
-        .then(() => this.#staging?.trim()),
-    )
+    this.#closing ??= this.#keepAlive
+      .during(
+        Promise.all(models)
+          .then(() => this.#devices.close(workerExitLimitMs))
+          .then(() => this.#staging?.trim()),
+      )
+      .finally(() => this.#keepAlive.close())
     return this.#closing
   }
 

@@ -20,6 +20,11 @@ export class KeepAlive {
     if (--this.#holds === 0) this.#port.unref()
   }
 
+  /** Gives the port up, which lives until it is closed; nothing may be held any more. */
+  close(): void {
+    this.#port.close()
+  }
+
   /** Holds the loop until `promise` settles. */
   async during<T>(promise: Promise<T>): Promise<T> {
     this.enter()
