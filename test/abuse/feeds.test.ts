@@ -10,7 +10,8 @@ expectNoWarnings()
 
 const a = new Float32Array(4)
 const b = new BigInt64Array(1)
-const tensor = (dims: readonly number[], type = 'float32', data: unknown = new Float32Array(dims.reduce((x, y) => x * y, 1))) =>
+const zeros = (dims: readonly number[]) => new Float32Array(dims.reduce((x, y) => x * y, 1))
+const tensor = (dims: readonly number[], type = 'float32', data: unknown = zeros(dims)) =>
   new Tensor(type as 'float32', data as Float32Array, dims)
 /** What only looks like a tensor: nobody has checked it before. */
 const fake = (dims: unknown, data: unknown = new Float32Array(4), type: unknown = 'float32') => ({ type, dims, data })
@@ -64,10 +65,22 @@ const cases: Record<string, Case[]> = {
     ['one is misspelt', () => ({ A: a, b }), { ...inputA, received: ['A'] }],
   ],
   'a type is wrong': [
-    ['a tensor of another type', () => ({ a: tensor([1, 4], 'float64', new Float64Array(4)), b }), { ...inputA, received: 'float64' }],
-    ['a tensor of strings', () => ({ a: tensor([1, 4], 'string', ['1', '2', '3', '4']), b }), { ...inputA, received: 'string' }],
+    [
+      'a tensor of another type',
+      () => ({ a: tensor([1, 4], 'float64', new Float64Array(4)), b }),
+      { ...inputA, received: 'float64' },
+    ],
+    [
+      'a tensor of strings',
+      () => ({ a: tensor([1, 4], 'string', ['1', '2', '3', '4']), b }),
+      { ...inputA, received: 'string' },
+    ],
     ['another typed array', () => ({ a: new Float64Array(4), b }), { ...inputA, expected: /Float32Array/ }],
-    ['32-bit integers for 64-bit ones', () => ({ a, b: new Int32Array(1) }), { argument: "input 'b'", expected: /BigInt64Array/ }],
+    [
+      '32-bit integers for 64-bit ones',
+      () => ({ a, b: new Int32Array(1) }),
+      { argument: "input 'b'", expected: /BigInt64Array/ },
+    ],
     ['an array of numbers', () => ({ a: [1, 2, 3, 4], b }), inputA],
     ['an array of strings', () => ({ a: ['1', '2', '3', '4'], b }), inputA],
     ['a DataView', () => ({ a: new DataView(new ArrayBuffer(16)), b }), inputA],
@@ -81,13 +94,29 @@ const cases: Record<string, Case[]> = {
     ['rank too low', () => ({ a: tensor([4]), b }), { ...inputA, expected: /rank 2/, received: [4] }],
     ['rank too high', () => ({ a: tensor([1, 1, 4]), b }), { ...inputA, expected: /rank 2/ }],
     ['a scalar', () => ({ a: tensor([], 'float32', new Float32Array(1)), b }), { ...inputA, received: [] }],
-    ['a dimension too small', () => ({ a: tensor([1, 3]), b }), { ...inputA, expected: /shape \[N, 4\]/, received: [1, 3] }],
+    [
+      'a dimension too small',
+      () => ({ a: tensor([1, 3]), b }),
+      { ...inputA, expected: /shape \[N, 4\]/, received: [1, 3] },
+    ],
     ['a dimension too large', () => ({ a: tensor([1, 5]), b }), { ...inputA, received: [1, 5] }],
     ['a dimension of zero', () => ({ a: tensor([1, 0]), b }), { ...inputA, received: [1, 0] }],
-    ['more rows than maxBatchSize', () => ({ a: tensor([9, 4]), b: tensor([9, 1], 'int64', new BigInt64Array(9)) }), { ...inputA, received: 9 }],
-    ['other rows in the second input', () => ({ a: tensor([2, 4]), b: tensor([3, 1], 'int64', new BigInt64Array(3)) }), { argument: "input 'b'", received: 3 }],
+    [
+      'more rows than maxBatchSize',
+      () => ({ a: tensor([9, 4]), b: tensor([9, 1], 'int64', new BigInt64Array(9)) }),
+      { ...inputA, received: 9 },
+    ],
+    [
+      'other rows in the second input',
+      () => ({ a: tensor([2, 4]), b: tensor([3, 1], 'int64', new BigInt64Array(3)) }),
+      { argument: "input 'b'", received: 3 },
+    ],
     ['several rows beside a bare row', () => ({ a: tensor([2, 4]), b }), { argument: "input 'b'", received: 1 }],
-    ['bare data of two rows', () => ({ a: new Float32Array(8), b }), { ...inputA, expected: /4 elements/, received: 8 }],
+    [
+      'bare data of two rows',
+      () => ({ a: new Float32Array(8), b }),
+      { ...inputA, expected: /4 elements/, received: 8 },
+    ],
     ['bare data of no row', () => ({ a: new Float32Array(0), b }), { ...inputA, expected: /4 elements/ }],
   ],
   'data are gone': [
@@ -97,9 +126,17 @@ const cases: Record<string, Case[]> = {
     ['a disposed tensor', () => ({ a: disposed(), b }), { ...inputA, received: 'a disposed tensor' }],
   ],
   'a tensor is not what it says': [
-    ['more elements than its dims say', () => ({ a: fake([1, 4], new Float32Array(5)), b }), { ...inputA, received: 5 }],
+    [
+      'more elements than its dims say',
+      () => ({ a: fake([1, 4], new Float32Array(5)), b }),
+      { ...inputA, received: 5 },
+    ],
     ['a negative dimension', () => ({ a: fake([-1, 4]), b }), { ...inputA, received: [-1, 4] }],
-    ['a fractional dimension', () => ({ a: fake([0.5, 4], new Float32Array(2)), b }), { ...inputA, received: [0.5, 4] }],
+    [
+      'a fractional dimension',
+      () => ({ a: fake([0.5, 4], new Float32Array(2)), b }),
+      { ...inputA, received: [0.5, 4] },
+    ],
     ['a dimension of NaN', () => ({ a: fake([NaN, 4]), b }), { ...inputA, received: [NaN, 4] }],
     ['an infinite dimension', () => ({ a: fake([Infinity, 4]), b }), inputA],
     ['a dimension past what counts', () => ({ a: fake([2 ** 60, 4]), b }), inputA],
@@ -107,7 +144,11 @@ const cases: Record<string, Case[]> = {
     ['dims in a typed array', () => ({ a: fake(new Int32Array([1, 4])), b }), inputA],
     ['dims with a hole', () => ({ a: fake(holed()), b }), inputA],
     ['no dims', () => ({ a: fake(undefined), b }), { ...inputA, received: undefined }],
-    ['a type that there is not', () => ({ a: fake([1, 4], new Float32Array(4), 'float33'), b }), { ...inputA, received: 'float33' }],
+    [
+      'a type that there is not',
+      () => ({ a: fake([1, 4], new Float32Array(4), 'float33'), b }),
+      { ...inputA, received: 'float33' },
+    ],
     ['a type of its own making', () => ({ a: fake([1, 4], new Float32Array(4), {}), b }), inputA],
     ['no data', () => ({ a: fake([1, 4], null), b }), { ...inputA, received: null }],
     ['an array of numbers as data', () => ({ a: fake([1, 4], [1, 2, 3, 4]), b }), inputA],

@@ -28,7 +28,11 @@ const cases: Case[] = [
   ['timeoutMs as text', { timeoutMs: '100' }, { ...timeout, received: '100' }],
   ['timeoutMs of null', { timeoutMs: null }, { ...timeout, received: null }],
   ['timeoutMs that no timer can keep', { timeoutMs: 2 ** 31 }, timeout],
-  ['a signal of another kind', { signal: { aborted: false } }, { argument: 'options.signal', expected: /AbortSignal/ }],
+  [
+    'a signal of another kind',
+    { signal: { aborted: false } },
+    { argument: 'options.signal', expected: /AbortSignal/ },
+  ],
   ['a controller for a signal', { signal: new AbortController() }, { argument: 'options.signal' }],
   ['a signal of null', { signal: null }, { argument: 'options.signal', received: null }],
   ['no outputs', { outputs: [] }, { ...outputs, received: [] }],

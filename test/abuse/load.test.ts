@@ -30,7 +30,8 @@ async function refusesToLoad(name: unknown, config: unknown, refusal: Refusal): 
   const error = await rejectionOf(() => engine.load(name as string, config as ModelConfig))
   expectRefusal(error, refusal)
   if (typeof name === 'string' && engine.models().some((model) => model.name === name && name !== 'good')) {
-    expect(engine.models().find((model) => model.name === name)).toMatchObject({ state: 'failed', failure: (error as Error).message })
+    const failed = engine.models().find((model) => model.name === name)
+    expect(failed).toMatchObject({ state: 'failed', failure: (error as Error).message })
     await engine.unload(name)
   }
   expect(engine.models().map((model) => model.name)).toEqual(['good'])
@@ -60,30 +61,82 @@ const files: Case[] = [
   ['an unknown operator', () => ({ path: unknownOperator() }), unreadable],
   ['an unknown domain', () => ({ path: unknownDomain() }), unreadable],
   ['no file of external data', () => ({ path: missingExternalData() }), unreadable],
-  ['an input that is a sequence', () => ({ path: sequenceInput() }), { code: 'ERR_MODEL_LOAD', argument: "input 's'" }],
-  ['an input of 4-bit integers', () => ({ path: int4Input() }), { code: 'ERR_MODEL_LOAD', argument: "input 'q'", received: 'int4' }],
+  [
+    'an input that is a sequence',
+    () => ({ path: sequenceInput() }),
+    { code: 'ERR_MODEL_LOAD', argument: "input 's'" },
+  ],
+  [
+    'an input of 4-bit integers',
+    () => ({ path: int4Input() }),
+    { code: 'ERR_MODEL_LOAD', argument: "input 'q'", received: 'int4' },
+  ],
   ['no output that can be served', () => ({ path: sequenceOnly() }), { code: 'ERR_MODEL_LOAD', argument: 'outputs' }],
 ]
 
 const contradictions: Case[] = [
   ['a batch size for a fixed shape', () => ({ path: fixed, maxBatchSize: 4 }), config('maxBatchSize', /^0/, 4)],
-  ['a preferred size over the largest', () => ({ path, maxBatchSize: 4, dynamicBatching: { preferredBatchSize: [2, 8] } }), config('dynamicBatching.preferredBatchSize', /at most/, 8)],
-  ['a preferred size over the default one', () => ({ path, dynamicBatching: { preferredBatchSize: 64 } }), config('dynamicBatching.preferredBatchSize', /32/, 64)],
-  ['a preferred size without a batch', () => ({ path: fixed, dynamicBatching: { preferredBatchSize: 2 } }), config('dynamicBatching.preferredBatchSize')],
-  ['a delay without a batch', () => ({ path, maxBatchSize: 0, dynamicBatching: { maxQueueDelayMs: 5 } }), config('dynamicBatching.maxQueueDelayMs', /^0/, 5)],
-  ['a delay for what turns out not to be batchable', () => ({ path: gram(), dynamicBatching: { maxQueueDelayMs: 5 } }), config('dynamicBatching.maxQueueDelayMs', /^0/, 5)],
-  ['GPUs for the CPU', () => ({ path, instanceGroup: [{ kind: 'cpu', gpus: [0] }] }), config('instanceGroup[0].gpus')],
-  ['GPUs for any device', () => ({ path, instanceGroup: [{ kind: 'cpu' }, { gpus: [1] }] }), config('instanceGroup[1].gpus')],
+  [
+    'a preferred size over the largest',
+    () => ({ path, maxBatchSize: 4, dynamicBatching: { preferredBatchSize: [2, 8] } }),
+    config('dynamicBatching.preferredBatchSize', /at most/, 8),
+  ],
+  [
+    'a preferred size over the default one',
+    () => ({ path, dynamicBatching: { preferredBatchSize: 64 } }),
+    config('dynamicBatching.preferredBatchSize', /32/, 64),
+  ],
+  [
+    'a preferred size without a batch',
+    () => ({ path: fixed, dynamicBatching: { preferredBatchSize: 2 } }),
+    config('dynamicBatching.preferredBatchSize'),
+  ],
+  [
+    'a delay without a batch',
+    () => ({ path, maxBatchSize: 0, dynamicBatching: { maxQueueDelayMs: 5 } }),
+    config('dynamicBatching.maxQueueDelayMs', /^0/, 5),
+  ],
+  [
+    'a delay for what turns out not to be batchable',
+    () => ({ path: gram(), dynamicBatching: { maxQueueDelayMs: 5 } }),
+    config('dynamicBatching.maxQueueDelayMs', /^0/, 5),
+  ],
+  [
+    'GPUs for the CPU',
+    () => ({ path, instanceGroup: [{ kind: 'cpu', gpus: [0] }] }),
+    config('instanceGroup[0].gpus'),
+  ],
+  [
+    'GPUs for any device',
+    () => ({ path, instanceGroup: [{ kind: 'cpu' }, { gpus: [1] }] }),
+    config('instanceGroup[1].gpus'),
+  ],
 ]
 
 const providers: Case[] = [
-  ['an execution provider that there is not', () => ({ path, executionProviders: ['quantum'] }), { code: 'ERR_MODEL_LOAD', argument: 'executionProviders' }],
-  ['CUDA without its library', () => ({ path, executionProviders: ['cuda'] }), { code: 'ERR_MODEL_LOAD', argument: 'executionProviders' }],
-  ['an instance on a GPU without the library', () => ({ path, instanceGroup: [{ kind: 'cuda' }] }), { code: 'ERR_MODEL_LOAD', argument: 'instanceGroup' }],
+  [
+    'an execution provider that there is not',
+    () => ({ path, executionProviders: ['quantum'] }),
+    { code: 'ERR_MODEL_LOAD', argument: 'executionProviders' },
+  ],
+  [
+    'CUDA without its library',
+    () => ({ path, executionProviders: ['cuda'] }),
+    { code: 'ERR_MODEL_LOAD', argument: 'executionProviders' },
+  ],
+  [
+    'an instance on a GPU without the library',
+    () => ({ path, instanceGroup: [{ kind: 'cuda' }] }),
+    { code: 'ERR_MODEL_LOAD', argument: 'instanceGroup' },
+  ],
 ]
 
 const warmups: Case[] = [
-  ['of another shape', () => ({ path, warmup: [{ feeds: { x: new Float32Array(3) } }] }), { argument: "input 'x'", received: 3 }],
+  [
+    'of another shape',
+    () => ({ path, warmup: [{ feeds: { x: new Float32Array(3) } }] }),
+    { argument: "input 'x'", received: 3 },
+  ],
   ['of another input', () => ({ path, warmup: [{ feeds: { y: new Float32Array(4) } }] }), { argument: "input 'x'" }],
   ['without feeds', () => ({ path, warmup: [{}] }), config('warmup[0].feeds')],
   ['with a count of 0', () => ({ path, warmup: [{ feeds: {}, count: 0 }] }), config('warmup[0].count', /./, 0)],
@@ -95,7 +148,13 @@ describe.each(Object.entries({ files, contradictions, providers, 'warm-up sample
 })
 
 describe('a bad name', () => {
-  const names: [what: string, name: unknown][] = [['empty', ''], ['missing', undefined], ['null', null], ['a number', 7], ['an object', {}]]
+  const names: [what: string, name: unknown][] = [
+    ['empty', ''],
+    ['missing', undefined],
+    ['null', null],
+    ['a number', 7],
+    ['an object', {}],
+  ]
   it.each(names)('is refused: %s', (_, name) => refusesToLoad(name, { path }, { argument: 'name', received: name }))
 
   it('is refused when a loaded model has it', () =>

@@ -18,7 +18,12 @@ const cases: Record<string, Case[]> = {
   'a key is unknown': [
     ['at the top', { path, maxBatch: 4 }, 'maxBatch', 'maxBatch'],
     ['in dynamicBatching', { path, dynamicBatching: { delay: 4 } }, 'dynamicBatching.delay', 'delay'],
-    ['in the queue policy', { path, dynamicBatching: { defaultQueuePolicy: { size: 4 } } }, 'dynamicBatching.defaultQueuePolicy.size', 'size'],
+    [
+      'in the queue policy',
+      { path, dynamicBatching: { defaultQueuePolicy: { size: 4 } } },
+      'dynamicBatching.defaultQueuePolicy.size',
+      'size',
+    ],
     ['in a group', { path, instanceGroup: [{ kind: 'cpu', gpu: 0 }] }, 'instanceGroup[0].gpu', 'gpu'],
     ['in a warm-up sample', { path, warmup: [{ feeds: {}, times: 2 }] }, 'warmup[0].times', 'times'],
   ],
@@ -31,10 +36,24 @@ const cases: Record<string, Case[]> = {
     ['a maxBatchSize as text', { path, maxBatchSize: '8' }, 'maxBatchSize', '8'],
     ['a maxBatchSize of null', { path, maxBatchSize: null }, 'maxBatchSize', null],
     ['dynamicBatching of true', { path, dynamicBatching: true }, 'dynamicBatching', true],
-    ['a preferred size of 0', { path, dynamicBatching: { preferredBatchSize: 0 } }, 'dynamicBatching.preferredBatchSize', 0],
-    ['no preferred sizes', { path, dynamicBatching: { preferredBatchSize: [] } }, 'dynamicBatching.preferredBatchSize'],
+    [
+      'a preferred size of 0',
+      { path, dynamicBatching: { preferredBatchSize: 0 } },
+      'dynamicBatching.preferredBatchSize',
+      0,
+    ],
+    [
+      'no preferred sizes',
+      { path, dynamicBatching: { preferredBatchSize: [] } },
+      'dynamicBatching.preferredBatchSize',
+    ],
     ['a negative delay', { path, dynamicBatching: { maxQueueDelayMs: -1 } }, 'dynamicBatching.maxQueueDelayMs', -1],
-    ['an infinite delay', { path, dynamicBatching: { maxQueueDelayMs: Infinity } }, 'dynamicBatching.maxQueueDelayMs', Infinity],
+    [
+      'an infinite delay',
+      { path, dynamicBatching: { maxQueueDelayMs: Infinity } },
+      'dynamicBatching.maxQueueDelayMs',
+      Infinity,
+    ],
     ['no groups', { path, instanceGroup: [] }, 'instanceGroup'],
     ['one group without a list', { path, instanceGroup: { count: 2 } }, 'instanceGroup'],
     ['a count of 0', { path, instanceGroup: [{ count: 0 }] }, 'instanceGroup[0].count', 0],
@@ -48,11 +67,29 @@ const cases: Record<string, Case[]> = {
   ],
   'a session option is wrong': [
     ['all of them a text', { path, sessionOptions: 'fast' }, 'sessionOptions', 'fast'],
-    ['extra with a number', { path, sessionOptions: { extra: { session: { dynamic_block_base: 4 } } } }, 'sessionOptions.extra.session.dynamic_block_base', 4],
-    ['extra with a boolean', { path, sessionOptions: { extra: { session: { disable_prepacking: true } } } }, 'sessionOptions.extra.session.disable_prepacking', true],
+    [
+      'extra with a number',
+      { path, sessionOptions: { extra: { session: { dynamic_block_base: 4 } } } },
+      'sessionOptions.extra.session.dynamic_block_base',
+      4,
+    ],
+    [
+      'extra with a boolean',
+      { path, sessionOptions: { extra: { session: { disable_prepacking: true } } } },
+      'sessionOptions.extra.session.disable_prepacking',
+      true,
+    ],
     ['extra as text', { path, sessionOptions: { extra: 'session' } }, 'sessionOptions.extra', 'session'],
-    ['a function, which no thread can be sent', { path, sessionOptions: { logId: () => 'me' } }, 'sessionOptions.logId'],
-    ['the option that has its own place', { path, sessionOptions: { executionProviders: ['cpu'] } }, 'sessionOptions.executionProviders'],
+    [
+      'a function, which no thread can be sent',
+      { path, sessionOptions: { logId: () => 'me' } },
+      'sessionOptions.logId',
+    ],
+    [
+      'the option that has its own place',
+      { path, sessionOptions: { executionProviders: ['cpu'] } },
+      'sessionOptions.executionProviders',
+    ],
   ],
 }
 
