@@ -1,5 +1,6 @@
 import { QueueEntry } from '../batching/entry.ts'
 import type { TensorData } from '../tensor.ts'
+import { unwatch, watch } from './abort-watch.ts'
 import type { Outputs } from './config.ts'
 
 /** Checked inputs of one request, in the order of the model's inputs. */
@@ -54,7 +55,7 @@ export class InferRequest extends QueueEntry {
   listen(signal: AbortSignal, onAbort: () => void): void {
     this.#signal = signal
     this.#onAbort = onAbort
-    signal.addEventListener('abort', onAbort, { once: true })
+    watch(signal, onAbort)
   }
 
   /** True when this call settled the request; false when it was settled before. */
@@ -74,7 +75,7 @@ export class InferRequest extends QueueEntry {
   #settle(): boolean {
     if (this.settled) return false
     this.settled = true
-    if (this.#signal !== null) this.#signal.removeEventListener('abort', this.#onAbort!)
+    if (this.#signal !== null) unwatch(this.#signal, this.#onAbort!)
     return true
   }
 }
