@@ -1,0 +1,126 @@
+import { describe, expect, it, onTestFinished } from 'vitest'
+import type { InferOptions, Model, ModelConfig } from '../../src/index.ts'
+import * as small from '../models/small.ts'
+import { load, ownEngine } from '../support/open.ts'
+import { until } from '../support/until.ts'
+
+const x = new Float32Array(512)
+
+/**
+ * A slow model (some 5 ms a run, one request each) whose two staging slots are taken, so that the next request waits.
+ * What still waits when the test is over is dropped with its engine.
+ */
+async function busy(runs: number, dynamicBatching: ModelConfig['dynamicBatching'] = {}, options?: InferOptions) {
+  const engine = ownEngine()
+  const model = await load(engine, small.matmulSlow(512, 400), { maxBatchSize: 1, dynamicBatching })
+  const occupying = Array.from({ length: runs }, () => model.infer({ x }, options).then(() => 'answered', (error: { code?: string }) => error.code))
+  await until(() => model.stats().pendingRequestCount === Math.max(0, runs - 2))
+  return { engine, model, occupying }
+}
+
+const codeOf = (answer: Promise<unknown>): Promise<unknown> => answer.then(() => 'answered', (error: { code?: string }) => error.code)
+const failures = (model: Model) => model.stats().inferenceStats.fail.count
+
+describe('maxQueueSize', () => {
+  it('refuses one request more at once, says when to try again, and accepts again later', async () => {
+    const { model, occupying } = await busy(2, { defaultQueuePolicy: { maxQueueSize: 2 } })
+    const waiting = [1, 2].map(() => model.infer({ x }))
+    const refused = model.infer({ x }, { requestId: 'one too many' })
+    await expect(refused).rejects.toMatchObject({
+      code: 'ERR_QUEUE_FULL',
+      requestId: 'one too many',
+      retryAfterMs: expect.any(Number),
+      message: expect.stringContaining("Request 'one too many' found the queue of model"),
+    })
+    const error: { retryAfterMs: number } = await refused.catch((reason) => reason)
+    expect(error.retryAfterMs).toBeGreaterThanOrEqual(1)
+    expect(failures(model)).toBe(1)
+    await Promise.all(waiting)
+    expect(await Promise.all(occupying)).toEqual(['answered', 'answered'])
+    await expect(model.infer({ x })).resolves.toHaveProperty('y')
+  })
+})
+
+describe('timeoutMs', () => {
+  it('rejects a request that waits longer with ERR_TIMEOUT and never runs it', async () => {
+    const { model, occupying } = await busy(12)
+    const late = model.infer({ x }, { timeoutMs: 5, requestId: 'late' })
+    await expect(late).rejects.toMatchObject({ code: 'ERR_TIMEOUT', requestId: 'late', message: expect.stringContaining('5 ms') })
+    expect(model.stats().executionCount).toBeLessThan(12)
+    await Promise.all(occupying)
+    expect([model.stats().executionCount, failures(model)]).toEqual([12, 1])
+  })
+
+  it('lets a request that has started in time finish', async () => {
+    const { model } = await busy(0)
+    const answer = model.infer({ x }, { timeoutMs: 10_000 })
+    await expect(answer).resolves.toHaveProperty('y')
+  })
+
+  it('defaults to defaultTimeoutMs', async () => {
+    const { model, occupying } = await busy(12, { defaultQueuePolicy: { defaultTimeoutMs: 5 } }, { timeoutMs: 60_000 })
+    expect(await codeOf(model.infer({ x }))).toBe('ERR_TIMEOUT')
+    expect(await codeOf(model.infer({ x }, { timeoutMs: 60_000 }))).toBe('answered')
+    expect(new Set(await Promise.all(occupying))).toEqual(new Set(['answered']))
+  })
+})
+
+describe('signal', () => {
+  it('takes a waiting request out of the queue and rejects with its own reason', async () => {
+    const { model, occupying } = await busy(6)
+    const controller = new AbortController()
+    const waiting = model.stats().pendingRequestCount
+    const answer = model.infer({ x }, { signal: controller.signal })
+    expect(model.stats().pendingRequestCount).toBe(waiting + 1)
+    const reason = { why: 'changed my mind' }
+    controller.abort(reason)
+    expect(model.stats().pendingRequestCount).toBe(waiting)
+    expect(await answer.catch((error: unknown) => error)).toBe(reason)
+    await Promise.all(occupying)
+    expect([model.stats().executionCount, failures(model)]).toEqual([6, 1])
+  })
+
+  it('rejects a running request at once, while its run goes on', async () => {
+    const { model } = await busy(0)
+    const controller = new AbortController()
+    const answer = model.infer({ x }, { signal: controller.signal })
+    await until(() => model.stats().pendingRequestCount === 0)
+    const reason = new Error('stop')
+    controller.abort(reason)
+    expect(await answer.catch((error: unknown) => error)).toBe(reason)
+    expect(model.stats().executionCount).toBe(0)
+    await expect(model.infer({ x })).resolves.toHaveProperty('y')
+  })
+
+  it('rejects a request whose signal was aborted before', async () => {
+    const { model } = await busy(0)
+    const reason = new Error('never mind')
+    expect(await model.infer({ x }, { signal: AbortSignal.abort(reason) }).catch((error: unknown) => error)).toBe(reason)
+    expect(model.stats().executionCount).toBe(0)
+  })
+
+  it('takes one request out of a batch without harm to the others', async () => {
+    const model = await load(ownEngine(), small.matmulSlow(512, 100))
+    const controllers = Array.from({ length: 6 }, () => new AbortController())
+    const answers = controllers.map(({ signal }) => codeOf(model.infer({ x }, { signal })))
+    controllers[1]!.abort({ code: 'queued' })
+    await until(() => model.stats().pendingRequestCount === 0)
+    controllers[4]!.abort({ code: 'running' })
+    expect(await Promise.all(answers)).toEqual(['answered', 'queued', 'answered', 'answered', 'running', 'answered'])
+  })
+
+  it('may be shared by many requests without a warning, and leaves no listeners behind', async () => {
+    const model = await load(ownEngine(), small.identity('float32'))
+    const { signal } = new AbortController()
+    const warnings: string[] = []
+    const onWarning = ({ name }: Error) => warnings.push(name)
+    process.on('warning', onWarning)
+    onTestFinished(() => void process.off('warning', onWarning))
+    let listeners = 0
+    const [add, remove] = [signal.addEventListener.bind(signal), signal.removeEventListener.bind(signal)]
+    signal.addEventListener = (...args: Parameters<typeof add>) => { listeners++; add(...args) }
+    signal.removeEventListener = (...args: Parameters<typeof remove>) => { listeners--; remove(...args) }
+    await Promise.all(Array.from({ length: 50 }, () => model.infer({ x: new Float32Array(4) }, { signal })))
+    expect([listeners, warnings]).toEqual([0, []])
+  })
+})

@@ -1,0 +1,94 @@
+import { afterEach, describe, expect, it } from 'vitest'
+import { InferenceError, Tensor } from '../../src/index.ts'
+import * as small from '../models/small.ts'
+import { largestBatch, matchesPlain } from '../support/against-plain.ts'
+import { load, sharedEngine } from '../support/open.ts'
+import { noise } from '../support/samples.ts'
+
+const engine = sharedEngine()
+
+// Whatever was refused: the process is there, and so are the engine and its worker.
+afterEach(async () => {
+  const other = await engine.load('other', { path: small.addSub('float32') })
+  await matchesPlain(other, [1, 2].map((rows) => ({ a: noise([rows, 16]), b: noise([rows, 16]) })))
+  await engine.unload('other')
+})
+
+describe('a model is refused with ERR_MODEL_LOAD and a sentence', () => {
+  it.each([
+    ['its only output is a sequence', small.sequenceOnly, /^outputs of model 'refused': expected at least one tensor .* received .*'s' \(a sequence.*\. Re-export/],
+    ['its only output is a sequence of maps', small.mapOutput, /^outputs of model 'refused': expected .*'m' \(a sequence.* without ZipMap$/],
+    ['its only output is optional', small.optionalOutput, /^outputs of model 'refused': expected .*'o' \(a sequence, map, optional/],
+    ['its only output is int4', small.int4OutputOnly, /^outputs of model 'refused': expected .*'q' \(int4\)/],
+    ['an input is int4', small.int4Input, /^input 'q' of model 'refused': expected a tensor type .* received 'int4'\. Re-export/],
+    ['an input is bfloat16', small.bfloat16Input, /^input 'b' of model 'refused': expected .* received 'bfloat16'/],
+    ['everything is bfloat16', () => small.identity('bfloat16'), /^input 'x' of model 'refused': .* received 'bfloat16'/],
+    ['an input is a sequence', small.sequenceInput, /^input 's' of model 'refused': expected .* received 'a sequence/],
+    ['ONNX Runtime has no kernel for it', () => small.identity('int4'), /^Model 'refused' cannot be loaded from .*: .*Could not find an implementation/],
+    ['an operator does not exist', small.unknownOperator, /cannot be loaded from .*NoSuchOperator/],
+    ['the domain of an operator is unknown', small.unknownDomain, /cannot be loaded from .*com\.example\.absent:Identity/],
+    ['its weights are missing', small.missingExternalData, /cannot be loaded from .*External data path does not exist/],
+    ['the file is cut short', small.truncated, /cannot be loaded from .*Protobuf parsing failed/],
+    ['the file is no model', small.notOnnx, /cannot be loaded from .*Protobuf parsing failed/],
+    ['the file is empty', small.emptyFile, /cannot be loaded from .*ModelProto does not have a graph/],
+  ])('when %s', async (_, path, sentence) => {
+    const error: unknown = await engine.load('refused', { path: path() }).catch((reason: unknown) => reason)
+    expect(error).toBeInstanceOf(InferenceError)
+    expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'refused', message: expect.stringMatching(sentence) })
+    expect(engine.models().map(({ name, state }) => [name, state])).toContainEqual(['refused', 'failed'])
+    await engine.unload('refused')
+  })
+
+  it('when it has two instances, as with one', async () => {
+    for (const path of [small.int4Input(), small.unknownOperator()]) {
+      const loading = engine.load('refused', { path, instanceGroup: [{ kind: 'cpu', count: 2 }] })
+      await expect(loading).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD' })
+      await engine.unload('refused')
+    }
+  })
+
+  it('and its name is free for a model that can be served', async () => {
+    await expect(engine.load('refused', { path: small.sequenceOnly() })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD' })
+    const model = await engine.load('refused', { path: small.identity('float32') })
+    await matchesPlain(model, [{ x: noise([1, 4]) }])
+    await engine.unload('refused')
+  })
+})
+
+describe('a model serves the outputs that can be carried', () => {
+  const partly: [string, () => string, string, string][] = [
+    ['a sequence', small.sequenceAndTensor, 's', 'a sequence, map, optional or sparse value'],
+    ['int4', small.int4Output, 'q', 'int4'],
+    ['bfloat16', small.bfloat16Output, 'b', 'bfloat16'],
+  ]
+
+  it.each(partly)('beside one that is %s', async (_, path, name, type) => {
+    const model = await load(engine, path())
+    expect(model.metadata.unservableOutputs).toEqual([{ name, type }])
+    expect(model.metadata.outputs.map((output) => output.name)).toEqual(['y'])
+    const answers = await Promise.all([1, 3, 2].map((rows) => model.infer({ x: tensor(rows) })))
+    expect(answers.map(({ y, ...others }) => [y!.dims, [...(y!.data as Float32Array)], others])).toEqual(
+      [1, 3, 2].map((rows) => [[rows, 4], ramp(rows), {}]),
+    )
+    expect(largestBatch(model)).toBe(6)
+  })
+
+  it.each(partly)('and says why when the one that is %s is asked for', async (_, path, name, type) => {
+    const model = await load(engine, path())
+    for (const outputs of [[name], ['y', name]]) {
+      await expect(model.infer({ x: tensor(1) }, { outputs })).rejects.toMatchObject({
+        code: 'ERR_INVALID_ARG',
+        argument: 'options.outputs',
+        received: name,
+        message: expect.stringContaining(`It is ${type}, which onnxruntime-node cannot return`),
+      })
+    }
+    expect((await model.infer({ x: tensor(1) }, { outputs: ['y'] }))['y']!.dims).toEqual([1, 4])
+  })
+})
+
+const ramp = (rows: number): number[] => Array.from({ length: rows * 4 }, (_, index) => index)
+
+function tensor(rows: number) {
+  return new Tensor('float32', Float32Array.from(ramp(rows)), [rows, 4])
+}
