@@ -72,20 +72,8 @@ describe.each(kinds)('staging memory of kind %s', (kind) => {
   })
 })
 
-describe('a kind of staging memory that cannot be had', () => {
-  const needsNative = it.runIf(native)
-
-  it(`is refused with ERR_NATIVE_LOAD for ${refusesShared ? 'shared on Node 20' : 'none of the kinds that this Node has'}`, async () => {
-    const engine = ownEngine({ staging: { kind: 'shared' } })
-    const loading = engine.load('model', { path: small.identity('float32') })
-    if (refusesShared) await expect(loading).rejects.toMatchObject({ code: 'ERR_NATIVE_LOAD' })
-    else await expect(loading).resolves.toMatchObject({ state: 'ready' })
-  })
-
-  needsNative(`makes way for a lesser one past the limit${native ? '' : ' (needs the addon: npm run build:native)'}`, async () => {
-    const engine = ownEngine({ staging: { kind: 'native', limitBytes: 2 ** 20 } })
-    const model = await load(engine, small.identityVariable('float32'))
-    for (const length of [10, 1_000_000, 10]) await matchesPlain(model, [1, 1].map(() => ({ x: noise([1, length]) })))
-    expect(engine.stats().staging!.fallbacks).toBeGreaterThan(0)
-  })
+it.skipIf(!refusesShared)('kind shared is refused with ERR_NATIVE_LOAD where ONNX Runtime refuses it (Node 20 only)', async () => {
+  const engine = ownEngine({ staging: { kind: 'shared' } })
+  const loading = engine.load('model', { path: small.identity('float32') })
+  await expect(loading).rejects.toMatchObject({ code: 'ERR_NATIVE_LOAD', message: expect.stringContaining("use 'copied'") })
 })

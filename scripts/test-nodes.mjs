@@ -1,0 +1,74 @@
+// Runs the tests on every supported Node, one after the other, and says how each went.
+//
+//   npm run test:nodes                      the whole suite
+//   npm run test:nodes -- test/engine       what follows `--` goes to vitest
+//
+// Nodes other than the running one come from npm and are kept in .cache/nodes; delete a folder there to get a newer
+// one. Nothing is built: the addon is the same for all (Node-API 8), and dist/ has to be there (npm run build:ts).
+
+import { execFileSync, spawnSync } from 'node:child_process'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { delimiter, dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+const majors = [20, 22, 24, 26]
+const root = fileURLToPath(new URL('..', import.meta.url))
+const cache = join(root, '.cache/nodes')
+const windows = process.platform === 'win32'
+
+/** Path of a Node of that major version. */
+function nodeOf(major) {
+  if (process.versions.node.startsWith(`${major}.`)) return process.execPath
+  const folder = join(cache, String(major))
+  const name = `node-${windows ? 'win' : process.platform}-${process.arch}`
+  const binary = join(folder, 'node_modules', name, 'bin', windows ? 'node.exe' : 'node')
+  if (existsSync(binary)) return binary
+  console.log(`Installing ${name}@${major} ...`)
+  mkdirSync(folder, { recursive: true })
+  writeFileSync(join(folder, 'package.json'), '{ "private": true }\n')
+  const install = ['install', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel', 'error', `${name}@${major}`]
+  execFileSync('npm', install, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'], shell: windows })
+  return binary
+}
+
+/** The outcome of vitest on one Node: version, counts, and whether all went well. */
+function testOn(major, args) {
+  const started = performance.now()
+  let node
+  try {
+    node = nodeOf(major)
+  } catch (error) {
+    return { node: `${major}`, passed: 0, failed: 0, skipped: 0, seconds: 0, result: `no binary: ${error.message.split('\n')[0]}` }
+  }
+  const version = execFileSync(node, ['--version'], { encoding: 'utf8' }).trim()
+  const report = join(cache, `report-${major}.json`)
+  rmSync(report, { force: true })
+  console.log(`\n── Node ${version} ──`)
+  const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
+  const { status, signal } = spawnSync(node, [join(root, 'node_modules/vitest/vitest.mjs'), 'run', ...reporters, ...args], {
+    cwd: root,
+    stdio: 'inherit',
+    env: { ...process.env, PATH: `${dirname(node)}${delimiter}${process.env.PATH}` },
+  })
+  const counts = existsSync(report) ? JSON.parse(readFileSync(report, 'utf8')) : {}
+  const { numPassedTests: passed = 0, numFailedTests: failed = 0, numPendingTests: skipped = 0 } = counts
+  const seconds = Math.round((performance.now() - started) / 1000)
+  return { node: version, passed, failed, skipped, seconds, result: status === 0 ? 'ok' : `FAILED (${signal ?? `exit code ${status}`})` }
+}
+
+function print(rows) {
+  const columns = Object.keys(rows[0])
+  const widths = columns.map((column) => Math.max(column.length, ...rows.map((row) => String(row[column]).length)))
+  const line = (cells) => cells.map((cell, index) => String(cell).padEnd(widths[index])).join('  ').trimEnd()
+  console.log(`\n${line(columns)}\n${line(widths.map((width) => '─'.repeat(width)))}`)
+  for (const row of rows) console.log(line(columns.map((column) => row[column])))
+}
+
+if (!existsSync(join(root, 'dist/index.js'))) {
+  console.error('There is no dist/: the worker threads are loaded from there. Run npm run build:ts first.')
+  process.exit(1)
+}
+mkdirSync(cache, { recursive: true })
+const rows = majors.map((major) => testOn(major, process.argv.slice(2)))
+print(rows)
+process.exitCode = rows.every(({ result }) => result === 'ok') ? 0 : 1
