@@ -7,10 +7,11 @@ export interface Running<T> {
   readonly result: Promise<T>
 }
 
-/** Starts `bench/programs/<program>`, TypeScript or plain JavaScript, with `input`; it answers with one message. */
+/** Starts a program of this folder, TypeScript or plain JavaScript, with `input`; it answers with one message. */
 export function start<T>(program: string, input: unknown, nodeOptions: readonly string[] = []): Running<T> {
-  const file = fileURLToPath(new URL(`programs/${program}`, import.meta.url))
-  const child = fork(file, [JSON.stringify(input)], { execArgv: program.endsWith('.ts') ? ['--import', 'tsx', ...nodeOptions] : [...nodeOptions] })
+  const file = fileURLToPath(new URL(program, import.meta.url))
+  const execArgv = [...(program.endsWith('.ts') ? ['--import', 'tsx'] : []), ...nodeOptions]
+  const child = fork(file, [JSON.stringify(input)], { execArgv })
   const result = new Promise<T>((resolve, reject) => {
     let answer: { value: T } | undefined
     child.on('message', (value: T) => (answer = { value }))

@@ -3,7 +3,7 @@ import { availableParallelism, cpus } from 'node:os'
 import { createRequire } from 'node:module'
 import { Command, InvalidArgumentError } from 'commander'
 import Table from 'cli-table3'
-import type { Trial } from './trial.ts'
+import type { Trial, TrialOptions } from './trial.ts'
 import { eventLoop } from './trials/event-loop.ts'
 import { jobsTrial } from './trials/jobs.ts'
 import { latency } from './trials/latency.ts'
@@ -20,46 +20,66 @@ const trials: Readonly<Record<string, Trial>> = {
   soak,
 }
 
-const positive = (value: string): number => {
-  if (!(Number(value) > 0)) throw new InvalidArgumentError('Expected a number above 0.')
+const above0 = (value: string): number => {
+  if (!(Number(value) > 0)) throw new InvalidArgumentError('A number above 0 is expected.')
   return Number(value)
 }
 
-const list = Object.entries(trials).map(([name, { describe }]) => `  ${name.padEnd(12)}${describe}`)
+const count = (value: string): number => {
+  if (!/^[1-9]\d*$/.test(value)) throw new InvalidArgumentError('A whole number of at least 1 is expected.')
+  return Number(value)
+}
+
+const help = `
+Trials, each in processes of its own, the baseline and ours in turns:
+${Object.entries(trials).map(([name, { describe }]) => `  ${name.padEnd(12)}${describe}`).join('\n')}
+
+It measures what is in dist/: run \`npm run build:ts\` first, and leave the machine alone meanwhile. Figures are medians
+over the rounds. The last line is RESULT and the result as JSON; --json writes it with the single measurements. Models
+are generated on first use.`
+
+interface CommandLine extends Omit<TrialOptions, 'seconds'> {
+  readonly json?: string
+  readonly seconds?: number
+}
+
 const command = new Command('npm run bench --')
   .argument('<trial>', Object.keys(trials).join(', '))
   .option('--json <file>', 'write the result there as well')
-  .option('--seconds <seconds>', 'length of one measurement', positive)
-  .option('--rounds <rounds>', 'how often ours and the baseline take turns', positive, 3)
-  .option('--images <count>', 'images of the trial jobs', positive, 32)
-  .option('--requests <count>', 'requests of the trial soak', positive, 1_000_000)
-  .option('--smoke', 'only a look at whether the trial runs', false)
-  .addHelpText('after', `\nTrials, each in processes of its own, ours and the baseline in turns:\n${list.join('\n')}`)
+  .option('--seconds <seconds>', 'length of one measurement', above0)
+  .option('--rounds <rounds>', 'how often ours and the baseline take turns', count, 3)
+  .option('--images <count>', 'images of the trial jobs', count, 32)
+  .option('--requests <count>', 'requests of the trial soak', count, 1_000_000)
+  .option('--smoke', 'only a look at whether the trial runs: a few seconds, little models', false)
+  .addHelpText('after', help)
   .parse()
 
 const name = command.args[0]!
 const trial = trials[name]
 if (trial === undefined) command.error(`Unknown trial '${name}'. There are: ${Object.keys(trials).join(', ')}`)
-const options = command.opts<{ json?: string; seconds?: number; rounds: number; images: number; requests: number; smoke: boolean }>()
+const { json, seconds, ...options } = command.opts<CommandLine>()
 
 const { version } = createRequire(import.meta.url)('onnxruntime-node/package.json') as { version: string }
 const machine = { cores: availableParallelism(), cpu: cpus()[0]?.model.trim(), node: process.versions.node, onnxruntime: version }
 console.log(`${name}: ${trial.describe}`)
 console.log(`${machine.cores} cores (${machine.cpu}), Node ${machine.node}, ONNX Runtime ${machine.onnxruntime}`)
 
-const result = await trial.run({
-  seconds: options.seconds ?? (options.smoke ? 0.5 : trial.seconds),
+const { details, rows, targets, ...figures } = await trial.run({
+  ...options,
+  seconds: seconds ?? (options.smoke ? 0.3 : (trial.seconds ?? 0)),
   rounds: options.smoke ? 1 : options.rounds,
-  smoke: options.smoke,
-  images: options.images,
-  requests: options.requests,
 })
 
-const columns = Object.keys(result.rows[0]!)
-const table = new Table({ head: columns, style: { head: [], border: [] }, colAligns: columns.map(() => 'right') })
-for (const row of result.rows) table.push(columns.map((column) => row[column]!))
+const columns = Object.keys(rows[0]!)
+const colAligns = columns.map((column) => (typeof rows[0]![column] === 'string' ? 'left' : 'right') as 'left' | 'right')
+const table = new Table({ head: columns, style: { head: [], border: [], compact: true }, colAligns })
+for (const row of rows) table.push(columns.map((column) => row[column]!))
 console.log(table.toString())
-console.log(`target: ${result.target}: ${result.met ? 'met' : 'NOT met'}`)
-const report = { trial: name, ...result, smoke: options.smoke, machine, date: new Date().toISOString() }
-if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(report, null, 2)}\n`)
-console.log(`RESULT ${JSON.stringify(report)}`)
+console.log(`settings: ${JSON.stringify(figures.settings)}`)
+for (const { what, found, target, met } of targets) console.log(`${what}: ${found}, target ${target}: ${met ? 'met' : 'NOT met'}`)
+
+const met = targets.every((target) => target.met)
+const result = { trial: name, ...figures, targets, met, rows, smoke: options.smoke, machine, date: new Date().toISOString() }
+if (json !== undefined) writeFileSync(json, `${JSON.stringify({ ...result, details }, null, 2)}\n`)
+if (options.smoke) console.log('a smoke run: the figures mean nothing')
+console.log(`RESULT ${JSON.stringify(result)}`)

@@ -1,6 +1,9 @@
 import { readFileSync } from 'node:fs'
 
-/** Proportional set size of a process in bytes: shared pages are divided among those that share them. 0 when it is gone. */
+/**
+ * Proportional set size of a process in bytes: pages that several processes share are divided among them. 0 when it is
+ * gone, or where the system does not tell.
+ */
 export function pssBytes(pid: number): number {
   try {
     const rollup = readFileSync(`/proc/${pid}/smaps_rollup`, 'utf8')
@@ -23,9 +26,12 @@ export class MemoryWatch {
     }, everyMs)
   }
 
-  /** Stops watching; the highest sum seen, in bytes. */
-  stop(): number {
-    clearInterval(this.#timer)
+  /** The highest sum seen. */
+  get peakBytes(): number {
     return this.#peakBytes
+  }
+
+  stop(): void {
+    clearInterval(this.#timer)
   }
 }

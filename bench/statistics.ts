@@ -1,11 +1,13 @@
 /** The value below which a fraction `q` of `values` lies; nearest rank. */
 export function percentile(values: readonly number[], q: number): number {
   const sorted = values.toSorted((a, b) => a - b)
-  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? NaN
+  return sorted[Math.max(0, Math.ceil(q * sorted.length) - 1)] ?? NaN
 }
 
 export function median(values: readonly number[]): number {
-  return percentile(values, 0.5)
+  const sorted = values.toSorted((a, b) => a - b)
+  const middle = sorted.length >> 1
+  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }
 
 /** Slope of the least-squares line through the points. */

@@ -1,12 +1,16 @@
+import type { Target } from './targets.ts'
+
 /** How a trial is run. */
 export interface TrialOptions {
   /** How long one measurement takes, in seconds. */
   readonly seconds: number
   /** How often ours and the baseline take turns. */
   readonly rounds: number
-  /** A look at whether the trial runs, not at its figures. */
+  /** A look at whether the trial runs, with little models: its figures mean nothing. */
   readonly smoke: boolean
+  /** Of the trial `jobs`. */
   readonly images: number
+  /** Of the trial `soak`. */
   readonly requests: number
 }
 
@@ -14,21 +18,23 @@ export interface TrialOptions {
 export interface TrialResult {
   readonly ours: number
   readonly plain: number
+  /** Of both figures. */
   readonly unit: string
-  /** The figure the target is about: a ratio for most trials. */
+  /** Ours to plain. */
   readonly ratio: number
-  readonly target: string
-  readonly met: boolean
+  readonly targets: readonly Target[]
   /** Rows of the table; all have the same columns. */
   readonly rows: readonly Readonly<Record<string, string | number>>[]
-  /** Settings that the figures depend on. */
+  /** What the figures depend on. */
   readonly settings: Readonly<Record<string, unknown>>
+  /** Single measurements behind the figures, for the file only. */
+  readonly details?: unknown
 }
 
 /** One question and how it is answered. */
 export interface Trial {
   readonly describe: string
-  /** Seconds per measurement unless the caller says otherwise. */
-  readonly seconds: number
+  /** Seconds per measurement unless the caller says otherwise; left out where a count decides. */
+  readonly seconds?: number
   run(options: TrialOptions): Promise<TrialResult>
 }

@@ -1,9 +1,13 @@
-import { monitorEventLoopDelay } from 'node:perf_hooks'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { answer, input } from '../child.ts'
-import { feedsFor, openServer, type Side } from './servers.ts'
+import { LoopDelayProbe, type LoopDelay } from '../loop-delay.ts'
+import { feedsFor, openServer, type LoadSettings, type Side } from '../server.ts'
 
 /** Callers that each wait for their answer before they ask again. */
-export interface ClosedLoop extends Side {
+export interface ClosedLoop extends LoadSettings {
+  readonly side: Side
+  /** Rows per request. */
+  readonly rows?: number
   readonly concurrency: number
   readonly warmupSeconds: number
   readonly seconds: number
@@ -12,35 +16,54 @@ export interface ClosedLoop extends Side {
 /** What the callers saw. */
 export interface ClosedLoopResult {
   readonly rowsPerSecond: number
-  /** 99th percentile of the delay of this process's event loop, in milliseconds. */
-  readonly loopDelayP99Ms: number
+  readonly meanBatchRows: number
+  /** Of the callers' event loop. */
+  readonly loopDelay: LoopDelay
 }
 
-const loopDelayResolutionMs = 2
-
-const settings = input<ClosedLoop>()
-const server = await openServer(settings)
-let rows = 0
+const { side, concurrency, rows = 1, warmupSeconds, seconds, ...settings } = input<ClosedLoop>()
+const server = await openServer(side)
+const loaded = await server.load(settings)
+let doneRows = 0
 let stopped = false
-const callers = Array.from({ length: settings.concurrency }, async (_, caller) => {
-  const feeds = feedsFor(settings, caller)
+let onAnswer: (() => void) | null = null
+
+const callers = Array.from({ length: concurrency }, async (_, caller) => {
+  const feeds = feedsFor(settings.model, caller, rows)
   while (!stopped) {
-    await server.infer(feeds)
-    rows += settings.rows ?? 1
+    await loaded.infer(feeds)
+    doneRows += rows
+    onAnswer?.()
   }
 })
 
-const seconds = (duration: number) => new Promise((resolve) => setTimeout(resolve, duration * 1000))
-const loopDelay = monitorEventLoopDelay({ resolution: loopDelayResolutionMs })
-await seconds(settings.warmupSeconds)
-loopDelay.enable()
-rows = 0
-const startMs = performance.now()
-await seconds(settings.seconds)
-const rowsPerSecond = (rows / (performance.now() - startMs)) * 1000
-loopDelay.disable()
+/**
+ * The rows done when the next answers have come. Measured from one such moment to another, a slow model's whole batches
+ * are counted over the time that they took; a window that ends anywhere would cut one.
+ */
+function nextAnswers(): Promise<{ rows: number; atMs: number }> {
+  return new Promise((resolve) => {
+    onAnswer = () => {
+      onAnswer = null
+      // The other callers of the same batch have their answers before this.
+      setImmediate(() => resolve({ rows: doneRows, atMs: performance.now() }))
+    }
+  })
+}
+
+await sleep(warmupSeconds * 1000)
+const first = await nextAnswers()
+const probe = new LoopDelayProbe()
+probe.start()
+await sleep(seconds * 1000)
+const last = await nextAnswers()
+const loopDelay = await probe.stop()
 stopped = true
 await Promise.all(callers)
+const result: ClosedLoopResult = {
+  rowsPerSecond: ((last.rows - first.rows) / (last.atMs - first.atMs)) * 1000,
+  meanBatchRows: loaded.meanBatchRows(),
+  loopDelay,
+}
 await server.close()
-// The histogram holds the time between two looks, the wanted interval included.
-answer({ rowsPerSecond, loopDelayP99Ms: Math.max(0, loopDelay.percentile(99) / 1e6 - loopDelayResolutionMs) } satisfies ClosedLoopResult)
+answer(result)

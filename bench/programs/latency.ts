@@ -1,8 +1,8 @@
 import { Worker } from 'node:worker_threads'
 import { answer, input } from '../child.ts'
 import type { BenchModel } from '../models.ts'
-import { percentile } from '../statistics.ts'
-import { feedsFor, openServer } from './servers.ts'
+import { feedsFor, openServer } from '../server.ts'
+import { median, percentile } from '../statistics.ts'
 
 /** What to measure: one caller, one request at a time. */
 export interface LatencyInput {
@@ -52,15 +52,13 @@ async function pingPong(): Promise<void> {
   if (wait.async) await wait.value
 }
 
-const sides = {
-  plain: await openServer({ side: 'plain', model }),
-  ours: await openServer({ side: 'ours', model }),
-}
-const feeds = feedsFor({ side: 'plain', model }, 1)
+const servers = [await openServer('plain'), await openServer('ours')] as const
+const [plain, ours] = [await servers[0].load({ model }), await servers[1].load({ model })]
+const feeds = feedsFor(model, 1)
 const requests = {
   pingPong,
-  plain: () => sides.plain.infer(feeds),
-  ours: () => sides.ours.infer(feeds),
+  plain: () => plain.infer(feeds),
+  ours: () => ours.infer(feeds),
 }
 const found = { pingPong: [] as number[][], plain: [] as number[][], ours: [] as number[][] }
 for (let block = -1; block < blocks; block++) {
@@ -70,8 +68,8 @@ for (let block = -1; block < blocks; block++) {
   }
 }
 const summary = (series: number[][]) => ({
-  p50: percentile(series.map((times) => percentile(times, 0.5)), 0.5),
-  p99: percentile(series.map((times) => percentile(times, 0.99)), 0.5),
+  p50: median(series.map((times) => median(times))),
+  p99: median(series.map((times) => percentile(times, 0.99))),
 })
-await Promise.all([sides.plain.close(), sides.ours.close(), worker.terminate()])
+await Promise.all([...servers.map((server) => server.close()), worker.terminate()])
 answer({ plain: summary(found.plain), ours: summary(found.ours), pingPong: summary(found.pingPong) } satisfies LatencyResult)

@@ -1,0 +1,17 @@
+import { InferenceSession } from 'onnxruntime-node'
+import type { Server } from '../server.ts'
+
+/** What an application does without this library: sessions on its own thread. */
+export function plainServer(): Server {
+  const sessions: InferenceSession[] = []
+  return {
+    async load({ model, intraOpNumThreads }) {
+      const session = await InferenceSession.create(model.path, intraOpNumThreads === undefined ? {} : { intraOpNumThreads })
+      sessions.push(session)
+      return { infer: (feeds) => session.run(feeds), meanBatchRows: () => 1 }
+    },
+    async close() {
+      await Promise.all(sessions.map((session) => session.release()))
+    },
+  }
+}

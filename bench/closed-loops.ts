@@ -1,0 +1,13 @@
+import { run } from './child.ts'
+import type { ClosedLoop, ClosedLoopResult } from './programs/closed-loop.ts'
+import { median } from './statistics.ts'
+
+/** Runs closed loops that differ from `base`, each in a process of its own. */
+export function closedLoops(base: ClosedLoop): (changes?: Partial<ClosedLoop>) => Promise<ClosedLoopResult> {
+  return (changes) => run('programs/closed-loop.ts', { ...base, ...changes })
+}
+
+/** Median of the rows a second. */
+export function rate(results: readonly ClosedLoopResult[]): number {
+  return median(results.map(({ rowsPerSecond }) => rowsPerSecond))
+}

@@ -1,0 +1,56 @@
+import { InferenceEngine, Tensor } from 'zerohop'
+import type { BenchModel } from './models.ts'
+
+/** Ours, or onnxruntime-node as it comes. */
+export type Side = 'ours' | 'plain'
+
+/** A model and how it is loaded; what is left out takes its default. */
+export interface LoadSettings {
+  readonly model: BenchModel
+  readonly intraOpNumThreads?: number
+  /** Ours only. */
+  readonly maxBatchSize?: number
+}
+
+/** A loaded model. */
+export interface Loaded {
+  infer(feeds: Record<string, Tensor>): Promise<unknown>
+  /** Requests per run so far. */
+  meanBatchRows(): number
+}
+
+/** Something that answers requests. */
+export interface Server {
+  load(settings: LoadSettings): Promise<Loaded>
+  close(): Promise<void>
+}
+
+/** Only the baseline imports onnxruntime-node on this thread. */
+export async function openServer(side: Side): Promise<Server> {
+  return side === 'ours' ? ourServer() : (await import('./baselines/plain-server.ts')).plainServer()
+}
+
+function ourServer(): Server {
+  const engine = new InferenceEngine()
+  return {
+    async load({ model: { path }, intraOpNumThreads, maxBatchSize }) {
+      const loaded = await engine.load(path, {
+        path,
+        ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
+        ...(intraOpNumThreads === undefined ? {} : { sessionOptions: { intraOpNumThreads } }),
+      })
+      const meanBatchRows = () => {
+        const { inferenceCount, executionCount } = loaded.stats()
+        return inferenceCount / executionCount
+      }
+      return { infer: (feeds) => loaded.infer(feeds), meanBatchRows }
+    },
+    close: () => engine.close(),
+  }
+}
+
+/** A request of its own for a caller, the same for both sides. */
+export function feedsFor(model: BenchModel, caller: number, rows = 1): Record<string, Tensor> {
+  const elements = rows * model.rowDims.reduce((count, dim) => count * dim, 1)
+  return { [model.input]: new Tensor('float32', new Float32Array(elements).fill(caller / 100), [rows, ...model.rowDims]) }
+}
