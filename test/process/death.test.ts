@@ -22,7 +22,7 @@ const oneDeath: [scenario: string, answer: unknown][] = [
 const other: [scenario: string, answer: unknown][] = [
   ['one of two threads', ['ERR_INSTANCE_CRASHED', true, true]],
   ['a model that is warmed up', ['ERR_MODEL_LOAD', ['ready', 'failed']]],
-  ['a model that is opened', ['ERR_MODEL_LOAD', true]],
+  ['a model that is opened', ['ERR_MODEL_LOAD', ['ready', 'failed'], true]],
   ['an engine that is closed at once', ['ERR_INSTANCE_CRASHED', 'ERR_CLOSED']],
 ]
 
