@@ -6,6 +6,10 @@ import type { WorkerReady, WorkerSetup } from './protocol.ts'
 
 /** Settings of worker threads, passed on to `node:worker_threads`. */
 export interface ThreadOptions {
+  /**
+   * A thread that reaches a limit is replaced, mostly: where that happens inside ONNX Runtime, as it makes strings, or
+   * in V8's own collector, the process ends. Good against leaks, no protection from large outputs.
+   */
   resourceLimits?: ResourceLimits
   execArgv?: string[]
   env?: Record<string, string>
