@@ -19,8 +19,9 @@ const grouped = (instanceGroup: readonly InstanceGroup[] | undefined) => (instan
 
 describe.skipIf(!hasShared)(`SqueezeNet${missingShared}`, () => {
   const images = [
-    ['goldfish.jpg', 'goldfish', 0.9998], ['mug.jpg', 'coffee mug', 0.915], ['wolves.jpg', 'white wolf', 0.99], ['fish.png', 'tench', 0.738],
-    ['kitten.jpg', 'tiger cat', 0.47], ['dog_torchserve.jpg', 'Great Pyrenees', 0.56], ['bus.jpg', 'minibus', 0.48],
+    ['goldfish.jpg', 'goldfish', 0.9998], ['mug.jpg', 'coffee mug', 0.915], ['wolves.jpg', 'white wolf', 0.99],
+    ['fish.png', 'tench', 0.738], ['kitten.jpg', 'tiger cat', 0.47], ['bus.jpg', 'minibus', 0.48],
+    ['dog_torchserve.jpg', 'Great Pyrenees', 0.56],
   ] as const
   const decode = (image: string) => decodeImage(sharedPath(`images/${image}`), { width: 224, height: 224, channels: 'bgr' })
   const classify = async (model: Model, data_0: Tensor) => (await model.infer({ data_0 }))['softmaxout_1']!.data as Float32Array

@@ -60,8 +60,10 @@ it('many models in one engine answer at once, each its own callers', async () =>
 it('one file serves under several names and with several configurations', async () => {
   const engine = ownEngine()
   const path = small.identity('float32')
-  const models = await Promise.all([{}, { maxBatchSize: 4 }, { maxBatchSize: 0 }, { dynamicBatching: false } as const].map((config) => load(engine, path, config)))
-  await Promise.all(models.map((model) => matchesPlain(model, counts.map((rows) => ({ x: sample('float32', [rows, 4]) })))))
+  const configs = [{}, { maxBatchSize: 4 }, { maxBatchSize: 0 }, { dynamicBatching: false }] as const
+  const models = await Promise.all(configs.map((config) => load(engine, path, config)))
+  const requests = counts.map((rows) => ({ x: sample('float32', [rows, 4]) }))
+  await Promise.all(models.map((model) => matchesPlain(model, requests)))
   expect(models.map(largestBatch)).toEqual([32, 4, 1, 3])
 })
 

@@ -13,12 +13,15 @@ const x = new Float32Array(512)
 async function busy(runs: number, dynamicBatching: ModelConfig['dynamicBatching'] = {}, options?: InferOptions) {
   const engine = ownEngine()
   const model = await load(engine, small.matmulSlow(512, 400), { maxBatchSize: 1, dynamicBatching })
-  const occupying = Array.from({ length: runs }, () => model.infer({ x }, options).then(() => 'answered', (error: { code?: string }) => error.code))
+  const occupying = Array.from({ length: runs }, () => codeOf(model.infer({ x }, options)))
   await until(() => model.stats().pendingRequestCount === Math.max(0, runs - 2))
   return { engine, model, occupying }
 }
 
-const codeOf = (answer: Promise<unknown>): Promise<unknown> => answer.then(() => 'answered', (error: { code?: string }) => error.code)
+function codeOf(answer: Promise<unknown>): Promise<unknown> {
+  return answer.then(() => 'answered', (error: { code?: string }) => error.code)
+}
+
 const failures = (model: Model) => model.stats().inferenceStats.fail.count
 
 describe('maxQueueSize', () => {

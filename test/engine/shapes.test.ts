@@ -11,8 +11,10 @@ const counts = [1, 2, 1, 5, 1, 3, 0, 1]
 const keep = (...values: number[]): Sample => ({ type: 'bool', dims: [values.length], data: Uint8Array.from(values) })
 const index = (...values: number[]): Sample => ({ type: 'int64', dims: [values.length, 1], data: BigInt64Array.from(values, BigInt) })
 
+const addable = ['float32', 'float64', 'float16', 'int32', 'int64'] as const
+
 describe('a model with several inputs and outputs', () => {
-  it.each(['float32', 'float64', 'float16', 'int32', 'int64'] as const)('adds and subtracts rows of %s of several callers', async (type) => {
+  it.each(addable)('adds and subtracts rows of %s of several callers', async (type) => {
     const model = await load(engine, small.addSub(type))
     await matchesPlain(model, counts.map((rows) => ({ a: sample(type, [rows, 16]), b: sample(type, [rows, 16]) })))
     expect(largestBatch(model)).toBeGreaterThan(1)
@@ -103,7 +105,9 @@ describe('outputs whose size only the run tells', () => {
   it('has the distinct values', async () => {
     const model = await load(engine, small.unique())
     await matchesPlain(model, [
-      { x: floats([12], [3, 3, 2, 2, 1, 1, 0, 0, 3, 2, 1, 0]) }, { x: floats([12], Array.from({ length: 12 }, () => 4)) }, { x: noise([12]) },
+      { x: floats([12], [3, 3, 2, 2, 1, 1, 0, 0, 3, 2, 1, 0]) },
+      { x: floats([12], Array.from({ length: 12 }, () => 4)) },
+      { x: noise([12]) },
     ])
   })
 
