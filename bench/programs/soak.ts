@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { answer, input } from '../child.ts'
 import type { BenchModel } from '../models.ts'
 import { feedsFor, openServer, type Side } from '../server.ts'
@@ -27,23 +28,24 @@ const smallModel = await server.load({ model: small, maxBatchSize: 64 })
 const largeModel = await server.load({ model: large, maxBatchSize: 8 })
 const samples: SoakSample[] = []
 let begun = 0
-let done = 0
 
-function sample(): void {
-  globalThis.gc?.() // what a collection takes back has not grown
-  const { rss, heapUsed } = process.memoryUsage()
-  samples.push({ requests: done, rssBytes: rss, heapUsedBytes: heapUsed })
-}
-
-const callers = Array.from({ length: concurrency }, async (_, caller) => {
-  const smallFeeds = feedsFor(small, caller)
-  const largeFeeds = feedsFor(large, caller)
-  while (begun < requests) {
+async function caller(index: number, until: number): Promise<void> {
+  const smallFeeds = feedsFor(small, index)
+  const largeFeeds = feedsFor(large, index)
+  while (begun < until) {
     const isLarge = begun++ % largeEvery === 0
     await (isLarge ? largeModel.infer(largeFeeds) : smallModel.infer(smallFeeds))
-    if (++done % sampleEvery === 0) sample()
   }
-})
-await Promise.all(callers)
+}
+
+// A look while requests are in flight would count what they hold, which is more at one time than at another.
+while (begun < requests) {
+  const until = Math.min(requests, begun + sampleEvery)
+  await Promise.all(Array.from({ length: concurrency }, (_, index) => caller(index, until)))
+  globalThis.gc?.() // what a collection takes back has not grown
+  await nextTurn()
+  const { rss, heapUsed } = process.memoryUsage()
+  samples.push({ requests: begun, rssBytes: rss, heapUsedBytes: heapUsed })
+}
 await server.close()
 answer(samples)

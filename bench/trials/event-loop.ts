@@ -1,3 +1,4 @@
+import { run } from '../child.ts'
 import { closedLoops, rate } from '../closed-loops.ts'
 import type { LoopDelay } from '../loop-delay.ts'
 import { benchModel } from '../models.ts'
@@ -17,27 +18,40 @@ export const eventLoop: Trial = {
   async run({ seconds, rounds, smoke }) {
     const model = benchModel(smoke ? 'mlp' : 'resnet50')
     const measure = closedLoops({ side: 'plain', model, concurrency: callers, warmupSeconds: Math.min(2, seconds / 2), seconds })
-    const found = await takeTurns(rounds, () => measure(), () => measure({ side: 'ours', maxBatchSize }))
+    const idle: LoopDelay[] = []
+    const besideIdle = async () => {
+      const [result, delay] = await Promise.all([
+        measure({ side: 'ours', maxBatchSize }),
+        run<LoopDelay>('programs/idle-loop.ts', { seconds }),
+      ])
+      idle.push(delay)
+      return result
+    }
+    const found = await takeTurns(rounds, () => measure(), besideIdle)
 
-    const delay = (results: readonly ClosedLoopResult[], key: keyof LoopDelay) =>
-      round(median(results.map(({ loopDelay }) => loopDelay[key])))
-    const row = (what: string, results: readonly ClosedLoopResult[]) => ({
+    const delaysOf = (results: readonly ClosedLoopResult[]) => results.map(({ loopDelay }) => loopDelay)
+    const middle = (delays: readonly LoopDelay[], key: keyof LoopDelay) => round(median(delays.map((delay) => delay[key])))
+    const row = (what: string, delays: readonly LoopDelay[], perSecond: number | string) => ({
       what,
-      'p50 ms': delay(results, 'p50Ms'),
-      'p99 ms': delay(results, 'p99Ms'),
-      'max ms': delay(results, 'maxMs'),
-      'images/s': round(rate(results)),
+      'p50 ms': middle(delays, 'p50Ms'),
+      'p99 ms': middle(delays, 'p99Ms'),
+      'max ms': middle(delays, 'maxMs'),
+      'images/s': perSecond,
     })
-    const [plain, ours] = [delay(found.plain, 'p99Ms'), delay(found.ours, 'p99Ms')]
+    const [plain, ours] = [middle(delaysOf(found.plain), 'p99Ms'), middle(delaysOf(found.ours), 'p99Ms')]
     return {
       ours,
       plain,
       unit: 'ms, p99 of the loop delay',
       ratio: round(ours / plain, 5),
       targets: [atMost(10, 'p99 of the loop delay, in ms', ours)],
-      rows: [row('plain', found.plain), row('ours', found.ours)],
+      rows: [
+        row('plain', delaysOf(found.plain), round(rate(found.plain))),
+        row('ours', delaysOf(found.ours), round(rate(found.ours))),
+        row('an idle process beside ours', idle, ''),
+      ],
       settings: { callers, maxBatchSize, probe: 'lateness of a 5 ms timer, corrected for the looks a stall leaves out' },
-      details: found,
+      details: { ...found, idle },
     }
   },
 }
