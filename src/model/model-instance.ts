@@ -1,5 +1,6 @@
 import { invalidArgument } from '../errors.ts'
-import type { Offer, Tenant, WorkerHost } from '../pool/worker-host.ts'
+import type { Offer, Tenant } from '../pool/tenant.ts'
+import type { WorkerHost } from '../pool/worker-host.ts'
 import type { FromWorker, MailedTensor, RunTimes } from '../pool/protocol.ts'
 import type { StagingBuffer } from '../staging/staging-pool.ts'
 import { elementCount } from '../tensor.ts'

@@ -48,15 +48,13 @@ export class DevicePool implements ThreadSource {
     const missing = wanted - this.hosts.length
     const starting = Array.from({ length: Math.max(0, missing) }, () => new WorkerHost(this, this.#clock))
     this.hosts.push(...starting)
-    const results = await Promise.allSettled(starting.map((host) => host.start()))
-    for (const [index, result] of results.entries()) {
-      if (result.status === 'fulfilled') continue
-      this.hosts.splice(this.hosts.indexOf(starting[index]!), 1)
-    }
+    const byOccupation = this.hosts.toSorted((a, b) => a.tenants - b.tenants)
+    // Those that another load is just starting are waited for too: what a thread can do is known only then.
+    const chosen = byOccupation.slice(0, wanted)
+    const results = await Promise.allSettled([...new Set([...starting, ...chosen])].map((host) => host.start()))
     const failed = results.find((result) => result.status === 'rejected')
     if (failed !== undefined) throw failed.reason
-    const byOccupation = this.hosts.toSorted((a, b) => a.tenants - b.tenants)
-    return Array.from({ length: count }, (_, index) => byOccupation[index % byOccupation.length]!)
+    return Array.from({ length: count }, (_, index) => chosen[index % wanted]!)
   }
 
   link(events: WorkerLinkEvents): WorkerLink {

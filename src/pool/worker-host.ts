@@ -1,27 +1,8 @@
 import type { Clock } from '../clock.ts'
 import { FairShare, type Charge } from './fair-share.ts'
 import type { FromWorker, RunTimes } from './protocol.ts'
+import type { Tenant } from './tenant.ts'
 import type { WorkerLink, WorkerLinkEvents } from './worker-link.ts'
-
-/** What a tenant does when its worker offers it a turn. */
-export type Offer = 'submitted' | 'waits-for-idle' | 'nothing'
-
-/** An instance of a model, as its worker sees it. */
-export interface Tenant {
-  /**
-   * Submits one batch if it has one to send.
-   * @param idle true when the worker would start it at once, false when it would wait behind the running one.
-   */
-  offer(idle: boolean): Offer
-  completed(slotId: number, times: RunTimes): void
-  done(message: Extract<FromWorker, { type: 'done' }>): void
-  /** The thread died; batches in flight are lost. */
-  lost(reason: string): void
-  /** A new thread has come up: open the session there. Rejects when that fails. */
-  restore(): Promise<void>
-  /** No thread can be had, or the session cannot be opened on it. */
-  abandoned(reason: string): void
-}
 
 /** How a host gets its threads. */
 export interface ThreadSource {
@@ -51,6 +32,7 @@ export class WorkerHost {
   readonly #shares = new FairShare<Tenant>()
   readonly #charges = new Map<number, Charge<Tenant>>() // by slot
   #link: WorkerLink
+  #started: Promise<void> | null = null
   #starting: Promise<void> | null = null
   #serving = false
   #closing = false
@@ -84,9 +66,15 @@ export class WorkerHost {
   }
 
   /** Starts the first thread; rejects when it does not come up. */
-  async start(): Promise<void> {
-    await this.#startThread()
-    this.#serving = true
+  start(): Promise<void> {
+    this.#started ??= this.#startThread().then(
+      () => void (this.#serving = true),
+      (error: Error) => {
+        this.givenUp = true
+        throw error
+      },
+    )
+    return this.#started
   }
 
   join(tenant: Tenant): void {
