@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { answer, input } from '../child.ts'
 import type { BenchModel } from '../models.ts'
 import { feedsFor, openServer, type Side } from '../server.ts'
@@ -27,6 +27,7 @@ const server = await openServer(side)
 const smallModel = await server.load({ model: small, maxBatchSize: 64 })
 const largeModel = await server.load({ model: large, maxBatchSize: 8 })
 const samples: SoakSample[] = []
+const settleMs = 50
 let begun = 0
 
 async function caller(index: number, until: number): Promise<void> {
@@ -42,8 +43,11 @@ async function caller(index: number, until: number): Promise<void> {
 while (begun < requests) {
   const until = Math.min(requests, begun + sampleEvery)
   await Promise.all(Array.from({ length: concurrency }, (_, index) => caller(index, until)))
-  globalThis.gc?.() // what a collection takes back has not grown
-  await nextTurn()
+  // What a collection takes back has not grown; buffers are freed on another thread, some time after it.
+  globalThis.gc?.()
+  await sleep(settleMs)
+  globalThis.gc?.()
+  await sleep(settleMs)
   const { rss, heapUsed } = process.memoryUsage()
   samples.push({ requests: begun, rssBytes: rss, heapUsedBytes: heapUsed })
 }
