@@ -2,6 +2,7 @@ import type { TransferListItem } from 'node:worker_threads'
 import type { TensorConstructor } from 'onnxruntime-common'
 import type { TensorMetadata } from '../model/metadata.ts'
 import type { MailedTensor } from '../pool/protocol.ts'
+import { discard } from './discard.ts'
 import type { NamedTensors, Session } from './session.ts'
 import { mailedTensor } from './tensors.ts'
 import type { PreparedLayout, WorkerSlot } from './slot.ts'
@@ -40,7 +41,10 @@ export async function execute(
     results = await session.run(feeds, unprepared)
     allMailed = true
   }
-  if (!allMailed) slot.copyOut(prepared)
+  if (!allMailed) {
+    slot.copyOut(prepared)
+    for (const name of prepared.placedOutputs) discard(results[name]!, prepared.fetches[name]!)
+  }
   return allMailed || prepared.mailedOutputs ? mailOutputs(results, servedOutputs, prepared, allMailed) : null
 }
 

@@ -12,7 +12,9 @@ export interface PreparedLayout {
   /** Byte ranges to copy in and out when ONNX Runtime cannot read the shared memory itself. */
   readonly inputRanges: readonly [start: number, end: number][]
   readonly outputRanges: readonly [start: number, end: number][]
-  /** Outputs whose sizes only the run tells. */
+  /** Names of the outputs that are written to their places in the slot. */
+  readonly placedOutputs: readonly string[]
+  /** Whether there are outputs whose sizes only the run tells. */
   readonly mailedOutputs: boolean
   readonly layout: SlotLayout
   /** Whether a run has found its outputs to be of the sizes laid out. */
@@ -46,15 +48,19 @@ export class WorkerSlot {
       feeds[name] = this.#tensor(type, place)
       inputRanges.push(byteRange(type, place))
     }
+    const placedOutputs: string[] = []
     let mailedOutputs = false
     for (const [index, place] of layout.outputs.entries()) {
       if (place === undefined) continue
       const { name, type } = outputs[index]!
       fetches[name] = place === null ? null : this.#tensor(type, place)
       if (place === null) mailedOutputs = true
-      else outputRanges.push(byteRange(type, place))
+      else {
+        placedOutputs.push(name)
+        outputRanges.push(byteRange(type, place))
+      }
     }
-    this.layouts[layoutIndex] = { feeds, fetches, inputRanges, outputRanges, mailedOutputs, layout, proven: false }
+    this.layouts[layoutIndex] = { feeds, fetches, inputRanges, outputRanges, placedOutputs, mailedOutputs, layout, proven: false }
   }
 
   /** Brings the inputs of a batch to where ONNX Runtime reads them. */
