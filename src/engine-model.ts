@@ -7,7 +7,11 @@ import type { Model, ModelLifecycle, ModelState } from './model/model.ts'
 import { checkBatchSizes, type ResolvedConfig } from './model/resolve-config.ts'
 import type { SchedulerHost } from './model/scheduler-host.ts'
 import { sessionOptions, type Placement } from './model/session-options.ts'
-import { prepareWarmup, type PreparedWarmup } from './model/warmup.ts'
+import { calibrate } from './model/calibration.ts'
+import { FeedParser } from './model/feeds.ts'
+import { Padding } from './model/padding.ts'
+import { prepareWarmup, zeros, type PreparedWarmup } from './model/warmup.ts'
+import { RunTimes } from './batching/run-times.ts'
 import type { Clock } from './clock.ts'
 import type { KeepAlive } from './pool/keep-alive.ts'
 import type { WorkerHost } from './pool/worker-host.ts'
@@ -37,6 +41,8 @@ export class EngineModel implements ModelLifecycle, SchedulerHost {
   state: ModelState = 'loading'
   failure: string | null = null
   scheduler: ModelScheduler | null = null
+  parser: FeedParser | null = null
+  readonly splitsOversized: boolean
   /** Set once by the engine; what callers hold. */
   facade!: Model
   readonly clock: Clock
@@ -53,6 +59,7 @@ export class EngineModel implements ModelLifecycle, SchedulerHost {
     this.name = name
     this.clock = services.clock
     this.keepAlive = services.keepAlive
+    this.splitsOversized = config.splitOversized
     this.#config = config
     this.#services = services
   }
@@ -75,10 +82,14 @@ export class EngineModel implements ModelLifecycle, SchedulerHost {
       opened = await this.#openAll(places)
       this.#checkStillLoading()
       const metadata = this.#metadata(opened[0]!.session)
-      this.#warmups = prepareWarmup(metadata, this.#config.warmup)
+      const { optionalInputs, rejectNonFinite, warmup } = this.#config
+      const padding = Padding.of(metadata, this.#config.padding)
+      this.parser = new FeedParser(metadata, { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs' })
+      this.#warmups = prepareWarmup(metadata, this.parser, warmup)
       for (const { host, sessionId } of opened) await this.#warmUp(host, sessionId)
+      const runTimes = await this.#calibrated(metadata, opened[0]!)
       this.#checkStillLoading()
-      this.#serve(metadata, opened)
+      this.#serve(metadata, padding, runTimes, opened)
     } catch (error) {
       await Promise.all(opened.map(({ host, sessionId }) => host.link.close(sessionId)))
       if (this.state === 'loading') {
@@ -154,18 +165,35 @@ export class EngineModel implements ModelLifecycle, SchedulerHost {
 
   async #warmUp(host: WorkerHost, sessionId: number): Promise<void> {
     for (const { feeds, count, required } of this.#warmups) {
-      const error = await host.link.warmup(sessionId, feeds, count, this.#services.nextId()).catch((cause: Error) => {
-        throw this.#threadError(cause)
-      })
+      const { error } = await this.#run(host, sessionId, feeds, count)
       if (error !== null && required) throw this.#loadError(`a warm-up sample failed: ${error}`, 'a failing sample')
     }
   }
 
-  #serve(metadata: ModelMetadata, opened: readonly Opened[]): void {
+  #run(host: WorkerHost, sessionId: number, feeds: PreparedWarmup['feeds'], count: number) {
+    return host.link.warmup(sessionId, feeds, count, this.#services.nextId()).catch((cause: Error) => {
+      throw this.#threadError(cause)
+    })
+  }
+
+  /** What runs take; measured beforehand where a latency target depends on it. */
+  async #calibrated(metadata: ModelMetadata, { host, sessionId }: Opened): Promise<RunTimes> {
+    const runTimes = new RunTimes()
+    const { latencyTargetMs, preferredBatchSizes, joinRequests, warmup } = this.#config
+    const sample = this.#warmups[0] ?? (warmup === false ? undefined : zeros(metadata)[0])
+    if (latencyTargetMs === 0 || sample === undefined) return runTimes
+    const maxBatchSize = joinRequests ? metadata.maxBatchSize : Math.min(1, metadata.maxBatchSize)
+    await calibrate(runTimes, sample, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds, count) =>
+      this.#run(host, sessionId, feeds, count),
+    )
+    return runTimes
+  }
+
+  #serve(metadata: ModelMetadata, padding: Padding | null, runTimes: RunTimes, opened: readonly Opened[]): void {
     this.#pageLocked = opened.some(({ placement }) => placement.kind === 'cuda')
-    this.scheduler = new ModelScheduler(metadata, this.#config, this)
-    for (const { host, placement, sessionId } of opened) {
-      const instance = new ModelInstance(this.scheduler, host, sessionId)
+    this.scheduler = new ModelScheduler(metadata, padding, this.#config, runTimes, this)
+    for (const [index, { host, placement, sessionId }] of opened.entries()) {
+      const instance = new ModelInstance(this.scheduler, `${this.name}_${index}`, host, sessionId, this.#config.weight)
       this.#placements.set(instance, placement)
       this.scheduler.instances.push(instance)
       host.join(instance)

@@ -2,7 +2,7 @@ import { systemClock } from './clock.ts'
 import { EngineModel, type EngineServices } from './engine-model.ts'
 import { resolveEngineOptions, type EngineOptions, type ResolvedEngineOptions } from './engine-options.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
-import type { AnySignature, InferOptions, ModelConfig, ModelSignature } from './model/config.ts'
+import type { AnySignature, BatchReport, InferOptions, ModelConfig, ModelSignature } from './model/config.ts'
 import { Model } from './model/model.ts'
 import { resolveConfig } from './model/resolve-config.ts'
 import type { ModelStatistics } from './observability/model-stats.ts'
@@ -103,7 +103,13 @@ export class InferenceEngine {
   }
 
   /** As {@link Model.infer}; rejects with `ERR_MODEL_NOT_FOUND` when no model of that name was loaded. */
-  infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions): Promise<AnySignature['outputs']> {
+  infer(
+    name: string,
+    feeds: AnySignature['inputs'],
+    options: InferOptions & { report: true },
+  ): Promise<{ outputs: AnySignature['outputs']; report: BatchReport }>
+  infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions): Promise<AnySignature['outputs']>
+  infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions): Promise<unknown> {
     if (this.#closed) return Promise.reject(closedError())
     const model = this.#models.get(name)
     return model === undefined ? Promise.reject(this.#notFound(name)) : model.facade.infer(feeds, options)

@@ -10,6 +10,7 @@
  * | `ERR_MODEL_NOT_READY` | the model is still loading, or has failed |
  * | `ERR_QUEUE_FULL` | the queue is at its limit; see `retryAfterMs` |
  * | `ERR_TIMEOUT` | the request's `timeoutMs` ran out while it was queued |
+ * | `ERR_DEADLINE` | the request's deadline cannot be met; see `estimatedMs` |
  * | `ERR_CLOSED` | the model or the engine is closing or closed |
  * | `ERR_INSTANCE_CRASHED` | the worker died while the request was in flight |
  * | `ERR_EXECUTION` | ONNX Runtime failed the run; `cause` carries its message |
@@ -24,6 +25,7 @@ export type InferenceErrorCode =
   | 'ERR_MODEL_NOT_READY'
   | 'ERR_QUEUE_FULL'
   | 'ERR_TIMEOUT'
+  | 'ERR_DEADLINE'
   | 'ERR_CLOSED'
   | 'ERR_INSTANCE_CRASHED'
   | 'ERR_EXECUTION'
@@ -42,6 +44,8 @@ export interface InferenceErrorDetails {
   received?: unknown
   /** When a refused request may be worth another try, in milliseconds (`ERR_QUEUE_FULL`). */
   retryAfterMs?: number
+  /** When the request would have been answered by what runs have taken so far, in milliseconds from its call (`ERR_DEADLINE`). */
+  estimatedMs?: number
   /** The `requestId` the caller gave, if any. */
   requestId?: string
   /** The underlying error. */
@@ -57,6 +61,7 @@ export class InferenceError extends Error {
   declare readonly expected?: unknown
   declare readonly received?: unknown
   declare readonly retryAfterMs?: number
+  declare readonly estimatedMs?: number
   declare readonly requestId?: string
 
   constructor(code: InferenceErrorCode, message: string, details: InferenceErrorDetails = {}) {

@@ -101,6 +101,17 @@ export function toStorage(type: TensorType, data: unknown): TensorData | null {
   return null
 }
 
+/** Index of the first NaN or infinity in floating-point data; -1 for none. */
+export function firstNonFinite(type: TensorType, data: TensorData | readonly string[]): number {
+  if (type === 'float16') return (data as Uint16Array).findIndex((bits) => (bits & 0x7c00) === 0x7c00)
+  if (type !== 'float32' && type !== 'float64') return -1
+  const numbers = data as Float32Array
+  // x - x is 0 for a finite x and NaN otherwise; one look at a sum is enough for data without any.
+  let sum = 0
+  for (let index = 0; index < numbers.length; index++) sum += numbers[index]! - numbers[index]!
+  return sum === 0 ? -1 : numbers.findIndex((value) => !Number.isFinite(value))
+}
+
 const uninitialisedFromBytes = 4096
 
 /** An own copy of `data[start, end)`. Large ones skip the zero-filling of new memory, which costs as much as the copy. */

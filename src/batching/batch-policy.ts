@@ -1,8 +1,11 @@
+import type { BatchReason } from '../scheduling.ts'
+
 /**
  * The batching policy: pure functions over plain data. They follow Triton's dynamic batcher (largest reachable
- * preferred size first, delay 0 never waits, an overshooting request flushes the prefix before it) with one change
- * that the whole design rests on: a partial batch is closed only when an instance is idle, so it grows as long as
- * nobody could have started it anyway.
+ * preferred size first, delay 0 never waits, an overshooting request flushes the prefix before it) with two changes.
+ * A partial batch is closed only when an instance is idle, so it grows as long as nobody could have started it anyway.
+ * And a delay that ran out sends everything only if everything fits: with more waiting than that, which is overload,
+ * batches keep to the preferred sizes.
  */
 
 /** What limits a batch. All sizes in rows. */
@@ -16,56 +19,112 @@ export interface BatchLimits {
   readonly joinRequests: boolean
 }
 
-/** A queue as the policy reads it: a chain of row counts, oldest first. */
+/** A queue as the policy reads it: a chain of requests in the order in which they are served. */
 export interface QueuedRows {
   readonly rows: number
   readonly enqueuedAtMs: number
+  /** When its answer is of no use any more; `Infinity` for never. */
+  readonly deadlineAtMs: number
   readonly next: QueuedRows | null
 }
 
-/**
- * How many requests, counted from `head`, are to leave as one batch now; 0 for none yet.
- *
- * @param idle true when an instance waits for work; false when the batch would only be handed ahead to a busy one,
- * which is worth it for a full batch and no other.
- */
-export function requestsToDispatch(head: QueuedRows | null, limits: BatchLimits, nowMs: number, idle: boolean): number {
-  if (head === null) return 0
-  if (!limits.joinRequests) return 1
+/** What is to happen now. */
+export interface BatchDecision {
+  /** How many requests, counted from the head, are to leave as one batch; 0 for none yet. */
+  readonly requests: number
+  readonly reason: BatchReason
+  /** With no requests: when the batch is to be closed although nothing arrives; `Infinity` when only an idle instance can tell. */
+  readonly closeAtMs: number
+}
+
+/** The moment at which the policy is asked. */
+export interface Moment {
+  readonly nowMs: number
+  /**
+   * True when an instance waits for work; false when the batch would only be handed ahead to a busy one, which is worth
+   * it for a full batch and no other.
+   */
+  readonly idle: boolean
+  /** How long until the instance could start the batch, 0 for an idle one. */
+  readonly startsInMs: number
+  /** True when nothing more will arrive. */
+  readonly draining: boolean
+  /** How long a run of so many rows will take, in milliseconds; `null` when nobody knows. */
+  readonly runMs: ((rows: number) => number) | null
+}
+
+/** What a deadline loses to timers and to the way back. */
+export const deadlineMarginMs = 2
+
+const notYet = (closeAtMs: number): BatchDecision => ({ requests: 0, reason: 'idle', closeAtMs })
+
+/** Whether and how the queue that starts with `head` is to be sent now. */
+export function decide(head: QueuedRows | null, limits: BatchLimits, moment: Moment): BatchDecision {
+  if (head === null) return notYet(Infinity)
+  if (!limits.joinRequests) return { requests: 1, reason: 'full', closeAtMs: Infinity }
   const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = limits
+  const { nowMs, idle, draining, runMs } = moment
   const largestPreferred = fullBatchRows(limits)
+  const startMs = nowMs + moment.startsInMs + deadlineMarginMs
 
   let rows = 0
   let requests = 0
   let preferred = 0 // requests in the largest prefix that has a preferred size, or that an overshoot flushes
+  let preferredReason: BatchReason = 'preferred'
   let full = false // the prefix can't grow, or has reached the largest preferred size
-  for (let entry: QueuedRows | null = head; entry !== null; entry = entry.next) {
+  let hurried = false // it can't grow, or a deadline would be missed
+  let oldestMs = Infinity
+  let deadlineMs = Infinity
+  let entry: QueuedRows | null = head
+  for (; entry !== null; entry = entry.next) {
     const sum = rows + entry.rows
     if (sum > maxBatchSize) {
       full = true
       break
     }
-    if (sum > largestPreferred && preferred === 0) preferred = requests // flushed, unless the delay ran out
+    if (requests > 0 && runMs !== null) {
+      const earliestMs = Math.min(deadlineMs, entry.deadlineAtMs)
+      // A prefix that is late already loses nothing by growing.
+      if (startMs + runMs(sum) > earliestMs && startMs + runMs(rows) <= deadlineMs) {
+        full = hurried = true
+        break
+      }
+    }
+    if (sum > largestPreferred && preferred === 0) {
+      preferred = requests // flushed, unless the delay ran out
+      preferredReason = 'full'
+    }
     rows = sum
     requests++
-    if (preferredBatchSizes.includes(rows)) preferred = requests
+    oldestMs = Math.min(oldestMs, entry.enqueuedAtMs)
+    deadlineMs = Math.min(deadlineMs, entry.deadlineAtMs)
+    if (preferredBatchSizes.includes(rows)) {
+      preferred = requests
+      preferredReason = rows === maxBatchSize ? 'full' : 'preferred'
+    }
     if (rows >= largestPreferred) full = true
-    if (rows === maxBatchSize) break
+    if (rows === maxBatchSize) {
+      entry = entry.next
+      break
+    }
   }
+  const everything = entry === null
 
-  if (!idle && !full) return 0
-  const delayExceeded = maxQueueDelayMs > 0 && nowMs >= closeAtMs(head, limits)
-  if (preferred > 0 && !delayExceeded) return preferred
-  if (full || delayExceeded || maxQueueDelayMs === 0) return requests
-  return 0
+  if (!idle && !full) return notYet(Infinity)
+  const delayExceeded = maxQueueDelayMs > 0 && nowMs >= oldestMs + maxQueueDelayMs
+  const send = (count: number, reason: BatchReason): BatchDecision => ({ requests: count, reason, closeAtMs: Infinity })
+  if (preferred > 0 && preferred < requests && idle && everything && delayExceeded) return send(requests, 'delay')
+  if (preferred > 0) return send(preferred, preferredReason)
+  if (full) return send(requests, hurried ? 'deadline' : 'full')
+  if (draining) return send(requests, 'drain')
+  if (delayExceeded) return send(requests, 'delay')
+  if (maxQueueDelayMs === 0) return send(requests, 'idle')
+  const latestMs = runMs === null ? Infinity : deadlineMs - runMs(rows) - deadlineMarginMs
+  if (nowMs >= latestMs) return send(requests, 'deadline')
+  return notYet(Math.min(oldestMs + maxQueueDelayMs, latestMs))
 }
 
 /** Rows at which a batch is worth handing over, whoever is idle: the largest preferred size. */
 export function fullBatchRows({ maxBatchSize, preferredBatchSizes }: BatchLimits): number {
   return preferredBatchSizes.at(-1) ?? maxBatchSize
-}
-
-/** When the batch that starts with `head` is to be closed although it is not full. */
-export function closeAtMs(head: QueuedRows, limits: BatchLimits): number {
-  return head.enqueuedAtMs + limits.maxQueueDelayMs
 }

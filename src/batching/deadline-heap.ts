@@ -1,7 +1,7 @@
 import type { QueueEntry } from './entry.ts'
 
 /**
- * Binary min-heap of waiting requests by deadline. Entries that left the queue another way stay until they surface
+ * Binary min-heap of waiting requests by when they expire. Entries that left the queue another way stay until they surface
  * or until they outnumber the waiting ones, when the heap is rebuilt: removal stays O(1), memory stays bounded.
  */
 export class DeadlineHeap<E extends QueueEntry> {
@@ -14,12 +14,13 @@ export class DeadlineHeap<E extends QueueEntry> {
   }
 
   push(entry: E): void {
+    entry.watched = true
     const entries = this.#entries
     let index = entries.length
     entries.push(entry)
     while (index > 0) {
       const parent = (index - 1) >> 1
-      if (entries[parent]!.deadlineMs <= entry.deadlineMs) break
+      if (entries[parent]!.expiresAtMs <= entry.expiresAtMs) break
       entries[index] = entries[parent]!
       index = parent
     }
@@ -34,25 +35,30 @@ export class DeadlineHeap<E extends QueueEntry> {
   /** Forgets every entry that does not wait. */
   dropStale(): void {
     if (this.#stale === 0) return
-    const waiting = this.#entries.filter((entry) => entry.lane !== null)
+    const entries = this.#entries
     this.#entries = []
     this.#stale = 0
-    for (const entry of waiting) this.push(entry)
+    for (const entry of entries) {
+      if (entry.bucket !== null) this.push(entry)
+      else entry.watched = false
+    }
   }
 
-  /** The waiting entry with the earliest deadline, or `null`. */
+  /** The waiting entry with that expires first, or `null`. */
   peek(): E | null {
     while (this.#entries.length > 0) {
       const first = this.#entries[0]!
-      if (first.lane !== null) return first
+      if (first.bucket !== null) return first
       this.#stale--
-      this.#pop()
+      this.pop()
     }
     return null
   }
 
-  #pop(): void {
+  /** Takes the entry that expires first out. */
+  pop(): void {
     const entries = this.#entries
+    entries[0]!.watched = false
     const last = entries.pop()!
     const length = entries.length
     if (length === 0) return
@@ -60,8 +66,8 @@ export class DeadlineHeap<E extends QueueEntry> {
     for (;;) {
       let child = 2 * index + 1
       if (child >= length) break
-      if (child + 1 < length && entries[child + 1]!.deadlineMs < entries[child]!.deadlineMs) child++
-      if (entries[child]!.deadlineMs >= last.deadlineMs) break
+      if (child + 1 < length && entries[child + 1]!.expiresAtMs < entries[child]!.expiresAtMs) child++
+      if (entries[child]!.expiresAtMs >= last.expiresAtMs) break
       entries[index] = entries[child]!
       index = child
     }

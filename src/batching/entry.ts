@@ -1,7 +1,11 @@
-import type { Lane } from './lane.ts'
+import type { Bucket } from './bucket.ts'
+import type { QueueLevel } from './queue-level.ts'
 
-/** Why a request left the queue without reaching a batch. */
-export type QueueExit = 'timeout' | 'cancelled' | 'closed'
+/**
+ * Why a request left the queue without reaching a batch: its timeout ran out, its deadline can no longer be met, its
+ * caller withdrew it, or the queue was closed.
+ */
+export type QueueExit = 'timeout' | 'deadline' | 'cancelled' | 'closed'
 
 /**
  * A request as the scheduler sees it: plain data plus the links of the queue it waits in. The links live in the
@@ -11,17 +15,37 @@ export class QueueEntry {
   /** Rows this request adds to a batch: 1 or more (0 only for requests that ask for an empty run). */
   readonly rows: number
   /** Requests batch together only when their keys are equal; '' when all shapes are fixed. */
-  readonly shapeKey: string
+  readonly bucketKey: string
+  readonly level: QueueLevel
   enqueuedAtMs = 0
   /** When the request gives up waiting; `Infinity` for never. */
-  deadlineMs = Infinity
-  /** The lane it waits in; `null` before and after. */
-  lane: Lane<any> | null = null
+  timeoutAtMs = Infinity
+  /** When its answer is of no use any more; `Infinity` for never. */
+  deadlineAtMs = Infinity
+  /** The earlier of the two, as long as the queue watches for it. */
+  expiresAtMs = Infinity
+  /** Whether it is in the heap of those that expire. */
+  watched = false
+  /** Whether its timeout ran out under the action `DELAY`: it waits behind all others of its level. */
+  delayed = false
+  /** The bucket it waits in; `null` before and after. */
+  bucket: Bucket<any> | null = null
   previous: this | null = null
   next: this | null = null
 
-  constructor(rows: number, shapeKey: string) {
+  constructor(rows: number, bucketKey: string, level: QueueLevel) {
     this.rows = rows
-    this.shapeKey = shapeKey
+    this.bucketKey = bucketKey
+    this.level = level
   }
+}
+
+/** Whether `a` is served before `b` whenever both wait: by level, and within a level those not delayed first. */
+export function ranksBefore(a: QueueEntry, b: QueueEntry): boolean {
+  return a.level.level === b.level.level ? !a.delayed && b.delayed : a.level.level < b.level.level
+}
+
+/** Whether the two are served in the order in which they came. */
+export function ranksEqual(a: QueueEntry, b: QueueEntry): boolean {
+  return a.level.level === b.level.level && a.delayed === b.delayed
 }

@@ -1,6 +1,7 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { elementCount, isTensorLike, storageOf, toStorage, type TensorData, type TensorLike } from '../tensor.ts'
+import { elementCount, firstNonFinite, isTensorLike, storageOf, toStorage, type TensorData, type TensorLike } from '../tensor.ts'
 import type { ModelMetadata, TensorMetadata } from './metadata.ts'
+import type { Padding } from './padding.ts'
 import type { ParsedFeeds } from './request.ts'
 
 /** An input with what is known of it before any request. */
@@ -9,6 +10,15 @@ interface InputPlan extends TensorMetadata {
   readonly rowAxis: number
   /** Elements of one row, -1 when a dimension of the row is symbolic. */
   readonly rowElements: number
+  readonly optional: boolean
+}
+
+/** What a model's configuration says of its feeds. */
+export interface FeedOptions {
+  readonly optionalInputs?: readonly string[]
+  readonly padding?: Padding | null
+  /** Refuse NaN and infinity. */
+  readonly finiteOnly?: boolean
 }
 
 /** Checks the feeds of one model, so that nothing invalid ever reaches a batch. */
@@ -17,65 +27,95 @@ export class FeedParser {
   readonly #maxBatchSize: number
   readonly #inputs: readonly InputPlan[]
   readonly #fixedShapes: boolean
+  readonly #padding: Padding | null
+  readonly #finiteOnly: boolean
 
-  constructor(metadata: ModelMetadata) {
+  /** @throws InferenceError `ERR_MODEL_CONFIG` when an optional input is none of the model's. */
+  constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false }: FeedOptions = {}) {
     const rowAxis = metadata.maxBatchSize > 0 ? 1 : 0
     this.#model = metadata.name
     this.#maxBatchSize = metadata.maxBatchSize
     this.#inputs = metadata.inputs.map((input) => {
       const row = input.shape.slice(rowAxis)
       const fixed = row.every((dim): dim is number => typeof dim === 'number')
-      return { ...input, rowAxis, rowElements: fixed ? elementCount(row) : -1 }
+      return { ...input, rowAxis, rowElements: fixed ? elementCount(row) : -1, optional: optionalInputs.includes(input.name) }
     })
+    const unknown = optionalInputs.find((name) => !this.#inputs.some((input) => input.name === name))
+    if (unknown !== undefined) {
+      const details = { code: 'ERR_MODEL_CONFIG', model: metadata.name } as const
+      throw invalidArgument('optionalInputs', `names out of ${this.#names()}`, unknown, details)
+    }
+    this.#padding = padding
+    this.#finiteOnly = finiteOnly
     this.#fixedShapes = this.#inputs.every(({ rowElements, shape }) => rowElements !== -1 && shape.length > 0)
   }
 
   /**
    * Reads the feeds of one request.
    *
+   * @param maxRows most rows, where that is not `maxBatchSize`.
    * @throws InferenceError `ERR_INVALID_ARG` naming the input, what was expected and what was received.
    */
-  parse(feeds: unknown): ParsedFeeds {
+  parse(feeds: unknown, maxRows = this.#maxBatchSize): ParsedFeeds {
     if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds) || isTensorLike(feeds)) {
       throw this.#invalid('feeds', 'an object of inputs by name', feeds)
     }
     const inputs = this.#inputs
     this.#checkNames(feeds as Record<string, unknown>)
 
-    const data: (TensorData | readonly string[])[] = []
+    const data: (TensorData | readonly string[] | null)[] = []
     const dims: (readonly number[])[] | null = this.#fixedShapes ? null : []
+    let first: string | null = null // the input that says how many rows there are
     let rows = 1
     for (let index = 0; index < inputs.length; index++) {
       const input = inputs[index]!
       const value = (feeds as Record<string, unknown>)[input.name]
+      if (value === undefined) {
+        data.push(null)
+        dims?.push([])
+        continue
+      }
       const tensor = isTensorLike(value) ? value : null
       data.push(tensor === null ? this.#bareData(input, value) : this.#tensorData(input, tensor))
       dims?.push(tensor === null ? this.#bareDims(input) : [...tensor.dims])
       if (input.rowAxis === 0) continue
       const inputRows = tensor === null ? 1 : tensor.dims[0]!
-      if (index === 0) rows = inputRows
-      else if (inputRows !== rows) {
-        throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${inputs[0]!.name}' has`, inputRows)
+      if (first === null) {
+        rows = inputRows
+        first = input.name
+      } else if (inputRows !== rows) {
+        throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${first}' has`, inputRows)
       }
     }
-    if (this.#maxBatchSize > 0 && rows > this.#maxBatchSize) {
-      throw this.#invalid(`input '${inputs[0]!.name}'`, `at most ${this.#maxBatchSize} rows (maxBatchSize)`, rows, 'Split the request')
+    if (this.#maxBatchSize > 0 && rows > maxRows) {
+      const hint = 'Split the request, or load the model with splitOversized: true'
+      throw this.#invalid(`input '${first}'`, `at most ${maxRows} rows (maxBatchSize)`, rows, hint)
     }
-    return { rows, shapeKey: this.#shapeKey(rows, dims), data, dims }
+    return { rows, bucketKey: this.#bucketKey(rows, data, dims), data, dims }
   }
 
   #checkNames(feeds: Record<string, unknown>): void {
     let given = 0
-    for (const _ in feeds) given++
-    const missing = this.#inputs.find(({ name }) => feeds[name] === undefined)
-    if (missing === undefined && given === this.#inputs.length) return
+    for (const name in feeds) if (feeds[name] !== undefined) given++
+    let present = 0
+    let missing: InputPlan | null = null
+    for (const input of this.#inputs) {
+      if (feeds[input.name] !== undefined) present++
+      else if (!input.optional) missing ??= input
+    }
+    if (missing === null && given === present && given > 0 === this.#inputs.length > 0) return
     const names = this.#inputs.map(({ name }) => name)
     const unknown = Object.keys(feeds).filter((name) => !names.includes(name))
-    const hint = `The model's inputs are ${names.map((name) => `'${name}'`).join(', ') || '(none)'}`
-    if (missing !== undefined) {
+    const hint = `The model's inputs are ${this.#names()}`
+    if (missing !== null) {
       throw this.#invalid(`input '${missing.name}'`, 'to be given', unknown.length > 0 ? unknown : undefined, hint)
     }
     if (unknown.length > 0) throw this.#invalid(`input '${unknown[0]}'`, 'an input of the model', unknown[0], hint)
+    if (given === 0 && this.#inputs.length > 0) throw this.#invalid('feeds', 'at least one input', feeds, hint)
+  }
+
+  #names(): string {
+    return this.#inputs.map(({ name }) => `'${name}'`).join(', ') || '(none)'
   }
 
   #tensorData(input: InputPlan, tensor: TensorLike): TensorData | readonly string[] {
@@ -138,18 +178,27 @@ export class FeedParser {
       const detached = stored.length === 0 && stored.buffer.byteLength === 0
       throw this.#invalid(name, `${length} elements for ${shown}`, detached ? 'an empty or detached buffer' : stored.length)
     }
+    const strange = this.#finiteOnly ? firstNonFinite(input.type, stored) : -1
+    if (strange !== -1) throw this.#invalid(`${name}[${strange}]`, 'a finite number (rejectNonFinite)', stored[strange])
     return stored
   }
 
-  #shapeKey(rows: number, dims: readonly (readonly number[])[] | null): string {
+  #bucketKey(rows: number, data: ParsedFeeds['data'], dims: readonly (readonly number[])[] | null): string {
     const rowAxis = this.#maxBatchSize > 0 ? 1 : 0
     // An empty request has nothing to share a run with.
-    const prefix = rows === 0 ? 'empty:' : ''
-    if (dims === null) return prefix
-    let key = prefix
-    for (const inputDims of dims) {
-      for (let axis = rowAxis; axis < inputDims.length; axis++) key += `${inputDims[axis]},`
-      key += ';'
+    let key = rows === 0 ? 'empty:' : ''
+    for (let index = 0; index < data.length; index++) {
+      if (data[index] === null) {
+        key += `-${index};`
+      } else if (dims !== null) {
+        const padded = this.#padding?.byInput[index]
+        const paddedAxis = padded === undefined ? -1 : this.#padding!.inputs[padded]!.axis
+        const inputDims = dims[index]!
+        for (let axis = rowAxis; axis < inputDims.length; axis++) {
+          key += axis === paddedAxis ? `${this.#padding!.bucketWord(padded!, inputDims[axis]!)},` : `${inputDims[axis]},`
+        }
+        key += ';'
+      }
     }
     return key
   }

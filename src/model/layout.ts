@@ -5,8 +5,8 @@ import type { ModelMetadata, TensorMetadata } from './metadata.ts'
 /** How a batch lies in a slot, and how many bytes it needs. */
 export interface BatchLayout extends SlotLayout {
   readonly byteLength: number
-  /** Dims of every input, those that travel by message included. */
-  readonly inputDims: readonly (readonly number[])[]
+  /** Dims of every input, those that travel by message included; `null` for one that is not given. */
+  readonly inputDims: readonly (readonly number[] | null)[]
 }
 
 const cacheLineBytes = 64
@@ -21,18 +21,21 @@ const movedFromBytes = 65_536
 /**
  * Lays out the inputs and outputs of a batch one after the other, aligned for vector loads and DMA.
  *
- * @param rowDims dims of each input of any request of the batch; `null` when the model fixes all but the rows.
+ * @param given which inputs there are, by index.
+ * @param rowDims dims of each input, padded, whatever the rows; `null` when the model fixes all but the rows.
  * @param unpredictable indices of outputs whose size has turned out not to follow from the metadata.
  */
 export function layOut(
   metadata: ModelMetadata,
   rows: number,
+  given: readonly unknown[],
   rowDims: readonly (readonly number[])[] | null,
   outputMask: number,
   unpredictable: ReadonlySet<number>,
 ): BatchLayout {
   const batched = metadata.maxBatchSize > 0
   const inputDims = metadata.inputs.map(({ shape }, index) => {
+    if (given[index] === null) return null
     const dims = [...(rowDims?.[index] ?? (shape as readonly number[]))]
     if (batched) dims[0] = rows
     return dims
@@ -46,7 +49,10 @@ export function layOut(
     byteLength = offset + bytes
     return { offset, dims }
   }
-  const inputs = metadata.inputs.map(({ type }, index) => (type === 'string' ? null : place(type, inputDims[index]!)))
+  const inputs = metadata.inputs.map(({ type }, index) => {
+    const dims = inputDims[index]!
+    return dims === null ? undefined : type === 'string' ? null : place(type, dims)
+  })
   const outputs = metadata.outputs.map(({ type, shape }, index) => {
     if (!wants(outputMask, index)) return undefined
     if (type === 'string' || unpredictable.has(index)) return null
@@ -64,9 +70,10 @@ export function wants(outputMask: number, index: number): boolean {
 }
 
 /** What the named dimensions stand for in this batch. */
-function bindSymbols(inputs: readonly TensorMetadata[], dims: readonly (readonly number[])[]): Map<string, number> {
+function bindSymbols(inputs: readonly TensorMetadata[], dims: readonly (readonly number[] | null)[]): Map<string, number> {
   const symbols = new Map<string, number>()
   for (const [index, { shape }] of inputs.entries()) {
+    if (dims[index] === null) continue
     for (const [axis, dim] of shape.entries()) if (typeof dim === 'string' && dim !== '') symbols.set(dim, dims[index]![axis]!)
   }
   return symbols

@@ -1,50 +1,39 @@
 import { invalidArgument } from '../errors.ts'
 import type { Offer, Tenant } from '../pool/tenant.ts'
 import type { WorkerHost } from '../pool/worker-host.ts'
-import type { FromWorker, MailedTensor, RunTimes } from '../pool/protocol.ts'
+import type { FromWorker, RunTimes } from '../pool/protocol.ts'
 import type { StagingBuffer } from '../staging/staging-pool.ts'
 import { elementCount } from '../tensor.ts'
+import type { Batch, FinishedBatch } from './batch.ts'
 import type { ModelMetadata } from './metadata.ts'
+import type { Padding } from './padding.ts'
 import type { InferRequest } from './request.ts'
 import { StagingSlot } from './staging-slot.ts'
-
-/** Times of a batch on its way, in milliseconds on the application thread's clock. */
-export interface BatchTimeline {
-  takenAtMs: number
-  gatheredAtMs: number
-  startMs: number
-  inferStartMs: number
-  inferEndMs: number
-}
-
-/** A finished batch. */
-export interface FinishedBatch {
-  readonly requests: readonly InferRequest[]
-  readonly rows: number
-  readonly slot: StagingSlot
-  readonly timeline: Readonly<BatchTimeline>
-  /** Outputs that came by message, by output; `null` for what lies in the slot. */
-  readonly mailed: readonly (MailedTensor | null | undefined)[] | null
-}
 
 /** What an instance needs from its model. */
 export interface InstanceOwner {
   readonly metadata: ModelMetadata
+  readonly padding: Padding | null
   readonly unpredictableOutputs: ReadonlySet<number>
   nowMs(): number
   acquire(byteLength: number): StagingBuffer
   nextSlotId(): number
-  /** The next batch, or `null`; it counts as running until it is finished, failed, crashed or withdrawn. */
-  take(idle: boolean): InferRequest[] | null
+  /**
+   * The next batch, or `null`; it counts as running until it is finished, failed, crashed or withdrawn.
+   * @param startsInMs when a busy instance will be able to start it.
+   */
+  take(idle: boolean, startsInMs: number): Batch | null
+  /** How long a run is reckoned to take. */
+  estimatedRunMs(bucketKey: string, rows: number): number
   readonly waiting: number
   /** Every request of a batch was refused: there is nothing to run. */
   withdrawn(): void
   finished(batch: FinishedBatch): void
-  failed(requests: readonly InferRequest[], message: string): void
+  failed(batch: Batch, message: string): void
   /** The batch of a request could not be formed; it alone is rejected. */
   refused(request: InferRequest, reason: Error): void
   /** The thread died with these batches in flight. */
-  crashed(batches: readonly (readonly InferRequest[])[], reason: string): void
+  crashed(batches: readonly Batch[], reason: string): void
   reopen(instance: ModelInstance): Promise<void>
   /** The instance is lost for good. */
   lost(instance: ModelInstance, reason: string): void
@@ -55,32 +44,37 @@ const slotsPerInstance = 2
 
 /** An instance of a model: a session on one worker and the staging slots through which it is fed. */
 export class ModelInstance implements Tenant {
+  /** The model's name and a number, as in Triton. */
+  readonly name: string
   readonly host: WorkerHost
   readonly sessionId: number
+  readonly weight: number
   readonly #owner: InstanceOwner
   readonly #slots = new Map<number, StagingSlot>()
   readonly #free: StagingSlot[] = []
 
-  constructor(owner: InstanceOwner, host: WorkerHost, sessionId: number) {
+  constructor(owner: InstanceOwner, name: string, host: WorkerHost, sessionId: number, weight: number) {
     this.#owner = owner
+    this.name = name
+    this.weight = weight
     this.host = host
     this.sessionId = sessionId
     for (let count = 0; count < slotsPerInstance; count++) {
-      const slot = new StagingSlot(owner.nextSlotId(), owner.metadata, (byteLength) => owner.acquire(byteLength))
+      const slot = new StagingSlot(owner.nextSlotId(), owner.metadata, owner.padding, (byteLength) => owner.acquire(byteLength))
       this.#slots.set(slot.id, slot)
       this.#free.push(slot)
     }
   }
 
-  offer(idle: boolean): Offer {
+  offer(idle: boolean, startsInMs: number): Offer {
     const slot = this.#free.at(-1)
-    if (slot === undefined) return 'nothing'
-    const taken = this.#owner.take(idle)
+    if (slot === undefined || (!idle && this.#runsAlone())) return 'nothing'
+    const taken = this.#owner.take(idle, startsInMs)
     if (taken === null) return this.#owner.waiting > 0 && !idle ? 'waits-for-idle' : 'nothing'
     const batch = this.#intact(taken)
-    if (batch.length === 0) {
+    if (batch.requests.length === 0) {
       this.#owner.withdrawn()
-      return this.offer(idle)
+      return this.offer(idle, startsInMs)
     }
     this.#free.pop()
     try {
@@ -89,9 +83,14 @@ export class ModelInstance implements Tenant {
       // Memory for the batch could not be had, say: this batch fails, the next may not.
       this.#reuse(slot)
       this.#owner.failed(batch, (error as Error).message)
-      return this.offer(idle)
+      return this.offer(idle, startsInMs)
     }
     return 'submitted'
+  }
+
+  #runsAlone(): boolean {
+    for (const { batch } of this.#slots.values()) if (batch?.alone) return true
+    return false
   }
 
   completed(slotId: number, times: RunTimes): void {
@@ -105,10 +104,11 @@ export class ModelInstance implements Tenant {
     const { batch } = slot
     this.#reuse(slot)
     this.#owner.failed(batch!, error)
+    this.host.offer(this)
   }
 
   lost(reason: string): void {
-    const batches: InferRequest[][] = []
+    const batches: Batch[] = []
     for (const slot of this.#slots.values()) {
       if (slot.batch !== null) {
         batches.push(slot.batch)
@@ -140,20 +140,24 @@ export class ModelInstance implements Tenant {
   }
 
   /** Leaves out requests whose buffers were detached or resized since they were checked. */
-  #intact(batch: InferRequest[]): InferRequest[] {
-    for (const request of batch) {
-      const changed = this.#changedInput(request)
+  #intact(batch: Batch): Batch {
+    const { requests } = batch
+    for (const request of requests) {
+      const changed = request.settled ? null : this.#changedInput(request)
       if (changed !== null) this.#owner.refused(request, changed)
     }
-    return batch.some(({ settled }) => settled) ? batch.filter(({ settled }) => !settled) : batch
+    if (!requests.some(({ settled }) => settled)) return batch
+    return { ...batch, requests: requests.filter(({ settled }) => !settled) }
   }
 
   #changedInput({ data, dims, rows }: InferRequest): Error | null {
     const { inputs, maxBatchSize, name: model } = this.#owner.metadata
     for (let index = 0; index < data.length; index++) {
       const { name, shape } = inputs[index]!
+      const values = data[index]!
+      if (values === null) continue
       const expected = dims !== null ? elementCount(dims[index]!) : this.#fixedElements(shape, maxBatchSize > 0 ? rows : -1)
-      const received = data[index]!.length
+      const received = values.length
       if (received === expected) continue
       const hint = 'Its buffer was detached or changed after infer() was called; leave it alone until the call settles'
       return invalidArgument(`input '${name}'`, `${expected} elements`, received, { model, hint })
@@ -167,37 +171,40 @@ export class ModelInstance implements Tenant {
     return count
   }
 
-  #submit(slot: StagingSlot, batch: InferRequest[]): void {
+  #submit(slot: StagingSlot, batch: Batch): void {
     const owner = this.#owner
+    const { requests } = batch
     slot.takenAtMs = owner.nowMs()
     let rows = 0
     let outputMask = 0
-    for (const request of batch) {
+    for (const request of requests) {
+      request.attempts++
       rows += request.rows
       outputMask |= request.outputMask
     }
-    const layout = slot.layoutFor(batch[0]!, rows, outputMask, owner.unpredictableOutputs)
-    const mailed = slot.gather(batch, layout)
+    const layout = slot.layoutFor(requests, rows, outputMask, owner.unpredictableOutputs)
+    const mailed = slot.gather(requests, layout)
+    slot.rows = rows
     slot.batch = batch
     slot.layout = layout
     const { link } = this.host
     for (const message of slot.announcements(this.sessionId, layout)) link.post(message)
     slot.gatheredAtMs = owner.nowMs()
-    if (mailed === null) return this.host.submit(this, slot.id, layout.index)
+    const runMs = owner.estimatedRunMs(requests[0]!.bucketKey, rows)
+    if (mailed === null) return this.host.submit(this, slot.id, layout.index, runMs)
     link.post({ type: 'run', slotId: slot.id, layoutIndex: layout.index, mailed })
-    this.host.submit(this, slot.id, null)
+    this.host.submit(this, slot.id, null, runMs)
   }
 
   #finish(slotId: number, times: RunTimes, mailed: FinishedBatch['mailed']): void {
     const slot = this.#slots.get(slotId)
     if (slot === undefined) return
-    const requests = slot.batch!
+    const batch = slot.batch!
     const { startMs, inferStartMs, inferEndMs } = times
     const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
-    const rows = requests.reduce((sum, request) => sum + request.rows, 0)
-    this.#owner.finished({ requests, rows, slot, timeline, mailed })
+    this.#owner.finished({ ...batch, rows: slot.rows, slot, timeline, instance: this.name, mailed })
     this.#reuse(slot)
-    this.host.pump()
+    this.host.offer(this)
   }
 
   #reuse(slot: StagingSlot): void {

@@ -1,10 +1,13 @@
-import { InferenceError, invalidArgument } from '../errors.ts'
+import { InferenceError } from '../errors.ts'
 import type { ModelStatistics } from '../observability/model-stats.ts'
-import type { AnySignature, InferOptions, ModelSignature } from './config.ts'
-import { FeedParser } from './feeds.ts'
+import type { AnySignature, BatchReport, InferOptions, ModelSignature } from './config.ts'
+import type { FeedParser } from './feeds.ts'
+import { checkInferOptions, noOptions, type CheckedOptions } from './infer-options.ts'
+import { inferMany, type InferManyOptions, type InferManyResult } from './infer-many.ts'
 import type { ModelMetadata } from './metadata.ts'
 import type { ModelScheduler } from './model-scheduler.ts'
-import { InferRequest } from './request.ts'
+import { InferRequest, type Answer, type ParsedFeeds } from './request.ts'
+import { joinRows, splitRows } from './split.ts'
 
 /**
  * `loading` until every instance is up and warmed, then `ready`; `draining` while what was accepted is finished, then
@@ -12,13 +15,30 @@ import { InferRequest } from './request.ts'
  */
 export type ModelState = 'loading' | 'ready' | 'draining' | 'closed' | 'failed'
 
+/** How much more a model can take; see {@link Model.capacity}. */
+export interface ModelCapacity {
+  /** Instances that serve. */
+  readonly instances: number
+  /** Most rows in one run. */
+  readonly maxBatchSize: number
+  /** Requests accepted and not started. */
+  readonly waiting: number
+  /** Batches handed to instances. */
+  readonly running: number
+  /** Requests of the default level that would be accepted now; `Infinity` without a `maxQueueSize`. */
+  readonly free: number
+  /** Requests worked off per second while there was work, from the last batches; 0 before the first. */
+  readonly requestsPerSecond: number
+  /** In how many milliseconds one more request would be answered, by the times of earlier runs; 0 before the first. */
+  readonly estimatedMs: number
+}
+
 /** A loaded model. Made by `engine.load`; any number of callers may use it at once. */
 export class Model<M extends ModelSignature = AnySignature> {
   /** The name it was loaded under. */
   readonly name: string
   /** Set by the engine, read by everyone. */
   readonly #lifecycle: ModelLifecycle
-  #parser: FeedParser | null = null
 
   /** @internal */
   constructor(name: string, lifecycle: ModelLifecycle) {
@@ -56,19 +76,65 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_INVALID_ARG`, `ERR_QUEUE_FULL`, `ERR_TIMEOUT`, `ERR_EXECUTION`,
    * `ERR_INSTANCE_CRASHED`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`; an aborted request rejects with its signal's reason.
    */
-  infer(feeds: M['inputs'], options?: InferOptions<keyof M['outputs'] & string>): Promise<M['outputs']> {
-    const { state, scheduler } = this.#lifecycle
-    if (state !== 'ready' || scheduler === null) return Promise.reject(this.#notReady())
+  infer(
+    feeds: M['inputs'],
+    options: InferOptions<keyof M['outputs'] & string> & { report: true },
+  ): Promise<{ outputs: M['outputs']; report: BatchReport }>
+  infer(feeds: M['inputs'], options?: InferOptions<keyof M['outputs'] & string>): Promise<M['outputs']>
+  infer(feeds: M['inputs'], options?: InferOptions): Promise<Answer> {
+    const { state, scheduler, parser } = this.#lifecycle
+    if (state !== 'ready' || scheduler === null || parser === null) return Promise.reject(this.#notReady())
     try {
-      this.#parser ??= new FeedParser(scheduler.metadata)
-      const parsed = this.#parser.parse(feeds)
-      const outputs = options === undefined ? null : checkOptions(options, scheduler.metadata)
-      return new Promise((resolve, reject) => {
-        const request = new InferRequest(parsed, outputs, options?.requestId, resolve, reject)
-        scheduler.submit(request, options?.timeoutMs, options?.signal)
-      })
+      const checked = options === undefined ? noOptions : checkInferOptions(options, scheduler.metadata)
+      const { maxBatchSize } = scheduler.metadata
+      const split = (checked.splitOversized ?? this.#lifecycle.splitsOversized) && maxBatchSize > 0
+      const parsed = parser.parse(feeds, split ? Infinity : maxBatchSize)
+      return split && parsed.rows > maxBatchSize
+        ? this.#submitParts(scheduler, splitRows(parsed, maxBatchSize), checked)
+        : this.#submit(scheduler, parsed, checked)
     } catch (error) {
       return Promise.reject(error)
+    }
+  }
+
+  /**
+   * Runs every item of an iterable or async iterable, taking from it no more than can be used at once; a full queue is
+   * waited for. An item that fails gives an `error` and the stream goes on. Leaving the loop withdraws what is queued.
+   *
+   * @param source the feeds of each request.
+   * @throws InferenceError `ERR_INVALID_ARG`; what the source throws is thrown after the results of what it gave.
+   */
+  inferMany(
+    source: Iterable<M['inputs']> | AsyncIterable<M['inputs']>,
+    options?: InferManyOptions<keyof M['outputs'] & string>,
+  ): AsyncGenerator<InferManyResult<M['outputs']>, void, undefined> {
+    const { instances, maxBatchSize } = this.capacity()
+    const host = {
+      name: this.name,
+      defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances),
+      infer: (feeds: M['inputs'], each: InferOptions) => this.infer(feeds, each) as Promise<M['outputs']>,
+    }
+    return inferMany(host, source, options)
+  }
+
+  /**
+   * How much more the model can take now, for callers that want to slow down rather than be refused.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
+   */
+  capacity(): ModelCapacity {
+    const { scheduler } = this.#lifecycle
+    if (scheduler === null) throw this.#notReady()
+    const { instances, metadata, waiting, running, throughput, levels } = scheduler
+    const { policy, waiting: levelWaiting } = levels.of(undefined)
+    return {
+      instances: instances.length,
+      maxBatchSize: metadata.maxBatchSize,
+      waiting,
+      running,
+      free: policy.maxQueueSize === 0 ? Infinity : Math.max(0, policy.maxQueueSize - levelWaiting),
+      requestsPerSecond: throughput.msPerRequest === 0 ? 0 : 1000 / throughput.msPerRequest,
+      estimatedMs: scheduler.estimatedWaitMs(),
     }
   }
 
@@ -77,6 +143,24 @@ export class Model<M extends ModelSignature = AnySignature> {
     const { scheduler } = this.#lifecycle
     if (scheduler === null) throw this.#notReady()
     return scheduler.stats.snapshot(scheduler.waiting)
+  }
+
+  #submit(scheduler: ModelScheduler, parsed: ParsedFeeds, options: CheckedOptions): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      scheduler.submit(new InferRequest(parsed, scheduler.levels.of(options.priority), options, resolve, reject), options)
+    })
+  }
+
+  /** Runs the parts of a request; when one fails the others are withdrawn. */
+  async #submitParts(scheduler: ModelScheduler, parts: ParsedFeeds[], options: CheckedOptions): Promise<Answer> {
+    const failed = new AbortController()
+    const signal = options.signal === undefined ? failed.signal : AbortSignal.any([options.signal, failed.signal])
+    try {
+      return joinRows(await Promise.all(parts.map((part) => this.#submit(scheduler, part, { ...options, signal }))), options.report)
+    } catch (error) {
+      failed.abort()
+      throw error
+    }
   }
 
   #notReady(): InferenceError {
@@ -96,45 +180,6 @@ export interface ModelLifecycle {
   readonly state: ModelState
   readonly failure: string | null
   readonly scheduler: ModelScheduler | null
-}
-
-const optionNames = ['signal', 'timeoutMs', 'outputs', 'requestId']
-
-/** Checks the options of one call; returns the indices of the outputs wanted, `null` for all. */
-function checkOptions(options: unknown, metadata: ModelMetadata): number[] | null {
-  const model = metadata.name
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw invalidArgument('options', 'an object', options, { model })
-  }
-  for (const name in options) {
-    if (!optionNames.includes(name)) {
-      throw invalidArgument(`options.${name}`, `one of ${optionNames.join(', ')}`, name, { model })
-    }
-  }
-  const { signal, timeoutMs, outputs, requestId } = options as Record<keyof InferOptions, unknown>
-  if (signal !== undefined && !(signal instanceof AbortSignal)) {
-    throw invalidArgument('options.signal', 'an AbortSignal', signal, { model })
-  }
-  if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs > 0 && timeoutMs < 2 ** 31)) {
-    throw invalidArgument('options.timeoutMs', 'milliseconds, more than 0 and less than 2^31', timeoutMs, { model })
-  }
-  if (requestId !== undefined && typeof requestId !== 'string') {
-    throw invalidArgument('options.requestId', 'a string', requestId, { model })
-  }
-  return outputs === undefined ? null : outputIndices(outputs, metadata)
-}
-
-function outputIndices(outputs: unknown, metadata: ModelMetadata): number[] {
-  const model = metadata.name
-  if (!Array.isArray(outputs) || outputs.length === 0) {
-    throw invalidArgument('options.outputs', 'an array of output names', outputs, { model })
-  }
-  return outputs.map((name) => {
-    const index = metadata.outputs.findIndex((output) => output.name === name)
-    if (index !== -1) return index
-    const unservable = metadata.unservableOutputs.find((output) => output.name === name)
-    const names = metadata.outputs.map((output) => `'${output.name}'`).join(', ')
-    const hint = unservable ? { hint: `It is ${unservable.type}, which onnxruntime-node cannot return` } : {}
-    throw invalidArgument('options.outputs', `names out of ${names}`, name, { model, ...hint })
-  })
+  readonly parser: FeedParser | null
+  readonly splitsOversized: boolean
 }

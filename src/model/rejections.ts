@@ -10,13 +10,27 @@ export class Rejections {
   }
 
   timedOut(request: InferRequest): InferenceError {
-    const limitMs = Math.round(request.deadlineMs - request.enqueuedAtMs)
+    const limitMs = Math.round(request.timeoutAtMs - request.enqueuedAtMs)
     return this.#error('ERR_TIMEOUT', request, `waited in the queue of model '${this.#model}' longer than its ${limitMs} ms`)
   }
 
   queueFull(request: InferRequest, maxQueueSize: number, retryAfterMs: number): InferenceError {
     const message = `found the queue of model '${this.#model}' full: ${maxQueueSize} requests wait already; try again in ${retryAfterMs} ms`
     return this.#error('ERR_QUEUE_FULL', request, message, { expected: `fewer than ${maxQueueSize} waiting`, retryAfterMs })
+  }
+
+  /** @param limitMs what the request has, from its call on. */
+  hopeless(request: InferRequest, limitMs: number, estimatedMs: number): InferenceError {
+    const rounded = Math.max(1, Math.round(estimatedMs))
+    const message =
+      `would be answered by model '${this.#model}' about ${rounded} ms after it was made, its deadline is ${Math.round(limitMs)} ms; ` +
+      'give it more time, or send less at once'
+    return this.#error('ERR_DEADLINE', request, message, { expected: `an answer within ${limitMs} ms`, estimatedMs: rounded })
+  }
+
+  nonFinite(request: InferRequest, output: string): InferenceError {
+    const message = `has an answer of model '${this.#model}' whose output '${output}' is not finite (rejectNonFinite)`
+    return this.#error('ERR_EXECUTION', request, message, { name: output, expected: 'finite numbers', received: 'NaN or infinity' })
   }
 
   closed(request: InferRequest): InferenceError {

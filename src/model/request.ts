@@ -1,13 +1,16 @@
 import { QueueEntry } from '../batching/entry.ts'
+import type { QueueLevel } from '../batching/queue-level.ts'
 import type { TensorData } from '../tensor.ts'
 import { unwatch, watch } from './abort-watch.ts'
-import type { Outputs } from './config.ts'
+import type { BatchReport, Outputs } from './config.ts'
 
 /** Checked inputs of one request, in the order of the model's inputs. */
 export interface ParsedFeeds {
   readonly rows: number
-  readonly shapeKey: string
-  readonly data: readonly (TensorData | readonly string[])[]
+  /** Requests with equal keys may share a run. */
+  readonly bucketKey: string
+  /** `null` for an optional input that was left out. */
+  readonly data: readonly (TensorData | readonly string[] | null)[]
   /** Dims of each input; `null` when the model fixes everything but the rows. */
   readonly dims: readonly (readonly number[])[] | null
 }
@@ -19,6 +22,17 @@ function outputMask(outputs: readonly number[]): number {
   return outputs.reduce((mask, index) => (index > 30 ? mask : mask | (1 << index)), 0)
 }
 
+/** What `infer()` resolves with: the outputs, or with `report: true` both. */
+export type Answer = Outputs | { readonly outputs: Outputs; readonly report: BatchReport }
+
+/** How a request wants to be answered. */
+export interface AnswerOptions {
+  /** Indices of the outputs wanted; `null` for all. */
+  readonly outputs: readonly number[] | null
+  readonly requestId: string | undefined
+  readonly report: boolean
+}
+
 /** One `infer()` on its way through the engine. It settles exactly once. */
 export class InferRequest extends QueueEntry {
   readonly data: ParsedFeeds['data']
@@ -28,25 +42,31 @@ export class InferRequest extends QueueEntry {
   /** The same as bits, for the union over a batch; see {@link outputMask}. */
   readonly outputMask: number
   readonly requestId: string | undefined
+  readonly wantsReport: boolean
   settled = false
-  readonly #resolve: (outputs: Outputs) => void
+  /** Runs it took part in. */
+  attempts = 0
+  /** Whether a worker died under it. */
+  crashed = false
+  readonly #resolve: (answer: Answer) => void
   readonly #reject: (reason: unknown) => void
   #signal: AbortSignal | null = null
   #onAbort: (() => void) | null = null
 
   constructor(
     feeds: ParsedFeeds,
-    outputs: readonly number[] | null,
-    requestId: string | undefined,
-    resolve: (outputs: Outputs) => void,
+    level: QueueLevel,
+    { outputs, requestId, report }: AnswerOptions,
+    resolve: (answer: Answer) => void,
     reject: (reason: unknown) => void,
   ) {
-    super(feeds.rows, feeds.shapeKey)
+    super(feeds.rows, feeds.bucketKey, level)
     this.data = feeds.data
     this.dims = feeds.dims
     this.outputs = outputs
     this.outputMask = outputs === null ? allOutputs : outputMask(outputs)
     this.requestId = requestId
+    this.wantsReport = report
     this.#resolve = resolve
     this.#reject = reject
   }
@@ -59,9 +79,9 @@ export class InferRequest extends QueueEntry {
   }
 
   /** True when this call settled the request; false when it was settled before. */
-  succeed(outputs: Outputs): boolean {
+  succeed(answer: Answer): boolean {
     if (!this.#settle()) return false
-    this.#resolve(outputs)
+    this.#resolve(answer)
     return true
   }
 

@@ -3,7 +3,9 @@ import type { InferenceSession } from 'onnxruntime-common'
 import * as v from 'valibot'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { checkSessionOptions } from './check-session-options.ts'
-import type { InstanceGroup, WarmupSample } from './config.ts'
+import type { LevelOptions } from '../scheduling.ts'
+import { checkScheduling, resolveLevels, schedulingSchema } from './scheduling-config.ts'
+import type { InstanceGroup, PaddingConfig, WarmupSample } from './config.ts'
 
 /** A configuration with every default in place; nothing reads the raw one after it. */
 export interface ResolvedConfig {
@@ -14,34 +16,36 @@ export interface ResolvedConfig {
   /** Ascending. */
   readonly preferredBatchSizes: readonly number[]
   readonly maxQueueDelayMs: number
-  readonly maxQueueSize: number
-  readonly defaultTimeoutMs: number
+  readonly preserveOrdering: boolean
+  readonly levels: LevelOptions
+  readonly holdUntilQueued: number
   readonly instanceGroup: readonly Required<InstanceGroup>[]
   readonly sessionOptions: InferenceSession.SessionOptions
   readonly executionProviders: readonly InferenceSession.ExecutionProviderConfig[] | undefined
   readonly warmup: boolean | readonly WarmupSample[]
+  /** 0 for none. */
+  readonly latencyTargetMs: number
+  readonly weight: number
+  readonly optionalInputs: readonly string[]
+  readonly padding: readonly Required<PaddingConfig>[]
+  readonly rerunAfterCrash: boolean
+  readonly rejectNonFinite: 'inputs' | 'outputs' | undefined
+  readonly splitOversized: boolean
 }
 
 const integer = (minimum: number) => v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(2 ** 31 - 1))
-const duration = v.pipe(v.number(), v.finite(), v.minValue(0), v.maxValue(2 ** 31 - 1))
+const paddingSchema = v.strictObject({
+  input: v.pipe(v.string(), v.minLength(1)),
+  dim: integer(0),
+  sizes: v.optional(v.union([v.literal('longest'), v.pipe(v.array(integer(1)), v.minLength(1))]), 'longest'),
+  value: v.optional(v.number(), 0),
+  outputs: v.optional(v.array(v.strictObject({ name: v.string(), dim: integer(0) })), []),
+})
 
 const schema = v.strictObject({
   path: v.pipe(v.string(), v.minLength(1)),
   maxBatchSize: v.optional(integer(0)),
-  dynamicBatching: v.optional(
-    v.union([
-      v.literal(false),
-      v.strictObject({
-        preferredBatchSize: v.optional(v.union([integer(1), v.pipe(v.array(integer(1)), v.minLength(1))])),
-        maxQueueDelayMs: v.optional(duration, 0),
-        defaultQueuePolicy: v.optional(
-          v.strictObject({ maxQueueSize: v.optional(integer(0), 0), defaultTimeoutMs: v.optional(duration, 0) }),
-          {},
-        ),
-      }),
-    ]),
-    {},
-  ),
+  dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
   instanceGroup: v.optional(
     v.pipe(
       v.array(
@@ -66,6 +70,13 @@ const schema = v.strictObject({
     ]),
     true,
   ),
+  latencyTargetMs: v.optional(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(2 ** 31 - 1))),
+  optionalInputs: v.optional(v.array(v.string()), []),
+  weight: v.optional(v.pipe(v.number(), v.finite(), v.gtValue(0)), 1),
+  padding: v.optional(v.union([paddingSchema, v.array(paddingSchema)]), []),
+  rerunAfterCrash: v.optional(v.boolean(), false),
+  rejectNonFinite: v.optional(v.picklist(['inputs', 'outputs'])),
+  splitOversized: v.optional(v.boolean(), false),
 })
 
 /**
@@ -75,23 +86,29 @@ const schema = v.strictObject({
  */
 export function resolveConfig(model: string, config: unknown): ResolvedConfig {
   const raw = check(model, config)
-  const batching = raw.dynamicBatching
-  const preferred = batching === false ? [] : [batching.preferredBatchSize ?? []].flat()
-  const queuePolicy = batching === false ? { maxQueueSize: 0, defaultTimeoutMs: 0 } : batching.defaultQueuePolicy
-
+  const batching = raw.dynamicBatching === false ? null : raw.dynamicBatching
   const resolved: ResolvedConfig = {
     path: resolve(raw.path),
     maxBatchSize: raw.maxBatchSize,
-    joinRequests: batching !== false,
-    preferredBatchSizes: [...new Set(preferred)].sort((a, b) => a - b),
-    maxQueueDelayMs: batching === false ? 0 : batching.maxQueueDelayMs,
-    maxQueueSize: queuePolicy.maxQueueSize,
-    defaultTimeoutMs: queuePolicy.defaultTimeoutMs,
+    joinRequests: batching !== null,
+    preferredBatchSizes: ascending([batching?.preferredBatchSize ?? []].flat()),
+    maxQueueDelayMs: batching?.maxQueueDelayMs ?? 0,
+    preserveOrdering: batching?.preserveOrdering ?? false,
+    levels: resolveLevels(batching),
+    holdUntilQueued: batching?.holdUntilQueued ?? 0,
     instanceGroup: raw.instanceGroup.map((group) => ({ ...group, gpus: group.gpus ?? [0] })),
     sessionOptions: raw.sessionOptions as InferenceSession.SessionOptions,
     executionProviders: raw.executionProviders as InferenceSession.ExecutionProviderConfig[] | undefined,
     warmup: raw.warmup as boolean | readonly WarmupSample[],
+    latencyTargetMs: raw.latencyTargetMs ?? 0,
+    weight: raw.weight,
+    optionalInputs: raw.optionalInputs,
+    padding: [raw.padding].flat().map(({ sizes, ...padding }) => ({ ...padding, sizes: sizes === 'longest' ? sizes : ascending(sizes) })),
+    rerunAfterCrash: raw.rerunAfterCrash,
+    rejectNonFinite: raw.rejectNonFinite,
+    splitOversized: raw.splitOversized,
   }
+  checkScheduling(model, batching)
   checkGroups(model, raw.instanceGroup)
   checkSessionOptions(model, raw.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
@@ -114,6 +131,10 @@ export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchS
       hint: 'Waiting cannot make its batches larger',
     })
   }
+}
+
+function ascending(sizes: readonly number[]): number[] {
+  return [...new Set(sizes)].sort((a, b) => a - b)
 }
 
 function checkGroups(model: string, groups: readonly { kind: string; gpus?: readonly number[] | undefined }[]): void {

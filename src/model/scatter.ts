@@ -1,13 +1,20 @@
 import type { MailedTensor } from '../pool/protocol.ts'
-import { copyOf, makeTensor, storageOf, type TensorData } from '../tensor.ts'
+import { copyOf, elementCount, makeTensor, storageOf, type TensorData } from '../tensor.ts'
+import type { FinishedBatch } from './batch.ts'
 import type { Outputs } from './config.ts'
 import type { ModelMetadata } from './metadata.ts'
-import type { FinishedBatch } from './model-instance.ts'
+import { copyResized, type Padding } from './padding.ts'
 import type { InferRequest } from './request.ts'
 import type { ViewedLayout } from './staging-slot.ts'
 
+/** Part of an output with its dims. */
+interface Piece {
+  readonly data: TensorData | string[]
+  readonly dims: readonly number[]
+}
+
 /** The outputs of each request of a batch, cut from the slot and from what came by message, in the batch's order. */
-export function scatter(metadata: ModelMetadata, { requests, slot, mailed }: FinishedBatch): Outputs[] {
+export function scatter(metadata: ModelMetadata, padding: Padding | null, { requests, slot, mailed }: FinishedBatch): Outputs[] {
   const layout = slot.layout!
   const results: Outputs[] = []
   const mailedValues = mailed?.map((tensor) => (tensor ? mailedData(tensor) : null))
@@ -19,12 +26,11 @@ export function scatter(metadata: ModelMetadata, { requests, slot, mailed }: Fin
       if (request.outputs !== null && !request.outputs.includes(index)) continue
       const { name, type } = metadata.outputs[index]!
       const tensor = mailed?.[index]
-      if (tensor) {
-        const { data, dims } = cutMailed(tensor, mailedValues![index]!, request, row, requests.length === 1)
-        outputs[name] = makeTensor(type, data, dims)
-      } else {
-        outputs[name] = cutFromSlot(metadata, layout, index, request, row)
-      }
+      const piece = tensor
+        ? cutMailed(tensor, mailedValues![index]!, request, row, requests.length === 1)
+        : cutFromSlot(metadata, layout, index, request, row)
+      const { data, dims } = padding === null ? piece : cutLength(padding, layout, index, request, piece)
+      outputs[name] = makeTensor(type, data, dims)
     }
     results.push(outputs)
     row += request.rows
@@ -32,32 +38,45 @@ export function scatter(metadata: ModelMetadata, { requests, slot, mailed }: Fin
   return results
 }
 
-function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: number, request: InferRequest, row: number) {
-  const { type } = metadata.outputs[index]!
+function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: number, request: InferRequest, row: number): Piece {
   const view = layout.outputViews[index] as Float32Array
-  const { dims } = layout.outputs[index]!
-  const own = [...dims]
+  const dims = [...layout.outputs[index]!.dims]
   // A copy: the caller owns what it gets, and the slot can be filled again.
-  if (metadata.maxBatchSize === 0) return makeTensor(type, copyOf(view, 0, view.length), own)
+  if (metadata.maxBatchSize === 0) return { data: copyOf(view, 0, view.length), dims }
   const elements = layout.outputRowElements[index]!
-  own[0] = request.rows
-  return makeTensor(type, copyOf(view, row * elements, (row + request.rows) * elements), own)
+  dims[0] = request.rows
+  return { data: copyOf(view, row * elements, (row + request.rows) * elements), dims }
 }
 
 function mailedData({ type, data }: MailedTensor): TensorData | string[] {
   return data instanceof ArrayBuffer ? new (storageOf(type))(data) : (data as string[])
 }
 
-function cutMailed(
-  { dims }: MailedTensor,
-  data: TensorData | string[],
-  request: InferRequest,
-  row: number,
-  alone: boolean,
-): { data: TensorData | string[]; dims: readonly number[] } {
+function cutMailed({ dims }: MailedTensor, data: TensorData | string[], request: InferRequest, row: number, alone: boolean): Piece {
   if (alone) return { data, dims }
-  const elements = dims.slice(1).reduce((count, dim) => count * dim, 1)
+  const elements = elementCount(dims.slice(1))
   return { data: data.slice(row * elements, (row + request.rows) * elements), dims: [request.rows, ...dims.slice(1)] }
+}
+
+/** Takes what was computed from padding out of an output. */
+function cutLength(padding: Padding, { lengths }: ViewedLayout, index: number, request: InferRequest, piece: Piece): Piece {
+  const cut = padding.cuts[index]
+  if (cut === undefined || lengths === null) return piece
+  const { axis } = cut
+  const { data, dims } = piece
+  const length = dims[axis]!
+  const own = Math.min(length, padding.ownLength(cut.by, request))
+  if (own === length) return piece
+  const outer = elementCount(dims.slice(0, axis))
+  const inner = elementCount(dims.slice(axis + 1))
+  const ownDims = dims.map((dim, at) => (at === axis ? own : dim))
+  if (Array.isArray(data)) {
+    const kept = Array.from({ length: outer }, (_, block) => data.slice(block * length * inner, (block * length + own) * inner))
+    return { data: kept.flat(), dims: ownDims }
+  }
+  const target = new (data.constructor as new (length: number) => TensorData)(outer * own * inner)
+  copyResized(data, 0, target, 0, outer, inner, length, own, 0)
+  return { data: target, dims: ownDims }
 }
 
 /** The first output that cannot be divided among the rows of a batch, or `null`. */

@@ -1,12 +1,15 @@
 import type { MailedTensor } from '../pool/protocol.ts'
 import { bytesPerElement, elementCount, type TensorData } from '../tensor.ts'
 import type { WarmupSample } from './config.ts'
-import { FeedParser } from './feeds.ts'
+import type { FeedParser } from './feeds.ts'
 import type { ModelMetadata } from './metadata.ts'
 
 /** A sample ready to be sent to a worker. */
 export interface PreparedWarmup {
-  readonly feeds: readonly MailedTensor[]
+  /** One per input; `null` for an optional one that is not given. */
+  readonly feeds: readonly (MailedTensor | null)[]
+  /** Where requests like this one are batched. */
+  readonly bucketKey: string
   readonly count: number
   /** Whether a failure of this sample makes the load fail: true for the caller's, false for our own. */
   readonly required: boolean
@@ -20,22 +23,23 @@ const floatTypes: readonly string[] = ['float32', 'float64', 'float16']
  *
  * @throws InferenceError `ERR_INVALID_ARG` when a sample does not fit the model.
  */
-export function prepareWarmup(metadata: ModelMetadata, warmup: boolean | readonly WarmupSample[]): PreparedWarmup[] {
+export function prepareWarmup(metadata: ModelMetadata, parser: FeedParser, warmup: boolean | readonly WarmupSample[]): PreparedWarmup[] {
   if (warmup === false) return []
   if (warmup === true) return zeros(metadata)
-  const parser = new FeedParser(metadata)
   return warmup.map(({ feeds, count = 1 }) => {
-    const { data, dims, rows } = parser.parse(feeds)
-    const mailed = metadata.inputs.map(({ type, shape }, index): MailedTensor => {
+    const { data, dims, rows, bucketKey } = parser.parse(feeds)
+    const mailed = metadata.inputs.map(({ type, shape }, index): MailedTensor | null => {
+      if (data[index] === null) return null
       const inputDims = dims?.[index] ?? (metadata.maxBatchSize > 0 ? [rows, ...shape.slice(1)] : shape)
       const value = data[index]!
       return { type, dims: inputDims as number[], data: type === 'string' ? (value as string[]) : bytesOf(value as TensorData) }
     })
-    return { feeds: mailed, count, required: true }
+    return { feeds: mailed, bucketKey, count, required: true }
   })
 }
 
-function zeros(metadata: ModelMetadata): PreparedWarmup[] {
+/** One row of zeros, or nothing where that might do harm. */
+export function zeros(metadata: ModelMetadata): PreparedWarmup[] {
   const feeds: MailedTensor[] = []
   for (const { type, shape } of metadata.inputs) {
     const dims = metadata.maxBatchSize > 0 ? [1, ...shape.slice(1)] : shape
@@ -43,7 +47,7 @@ function zeros(metadata: ModelMetadata): PreparedWarmup[] {
     if (!fixed || !floatTypes.includes(type)) return []
     feeds.push({ type, dims, data: new ArrayBuffer(elementCount(dims) * bytesPerElement(type)) })
   }
-  return [{ feeds, count: 1, required: false }]
+  return [{ feeds, bucketKey: '', count: 1, required: false }]
 }
 
 function bytesOf({ buffer, byteOffset, byteLength }: TensorData): ArrayBuffer {

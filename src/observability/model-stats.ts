@@ -1,3 +1,8 @@
+import { batchReasons, type BatchReason } from '../scheduling.ts'
+
+/** Why requests were not answered. */
+export type RejectionReason = 'queueFull' | 'timeout' | 'deadline' | 'cancelled' | 'closed' | 'crashed' | 'execution' | 'changed'
+
 /** A count and the nanoseconds it took in all; Triton's `StatisticDuration`. */
 export interface StatisticDuration {
   readonly count: number
@@ -25,7 +30,7 @@ export interface ModelStatistics {
   readonly inferenceStats: {
     /** Answered requests, from `infer()` to their results. */
     readonly success: StatisticDuration
-    /** Requests that were accepted and rejected later, and those refused with `ERR_QUEUE_FULL`. */
+    /** Requests that were accepted and rejected later, and those refused with `ERR_QUEUE_FULL` or `ERR_DEADLINE`. */
     readonly fail: StatisticDuration
     /** Waiting: in the queue, and handed over behind a running batch. */
     readonly queue: StatisticDuration
@@ -43,6 +48,17 @@ export interface ModelStatistics {
   readonly batchStats: readonly BatchStatistics[]
   /** Requests accepted and not yet started. */
   readonly pendingRequestCount: number
+  /**
+   * Requests rejected, by reason; their sum is `inferenceStats.fail.count`. `cancelled` were aborted by their caller,
+   * `changed` had their data changed or detached while they waited; the others are named like the error's code.
+   */
+  readonly rejections: Readonly<Record<RejectionReason, number>>
+  /** Runs by the reason for which their batch was closed. */
+  readonly batchReasons: Readonly<Record<BatchReason, number>>
+  /** Runs made again to find out which request of a batch had failed, or after a worker died. */
+  readonly rerunCount: number
+  /** Elements of padded inputs: those of the requests, and those that were run. Their difference is waste. */
+  readonly padding: { readonly ownElements: number; readonly paddedElements: number }
 }
 
 /** Times of one finished batch, in milliseconds. */
@@ -73,6 +89,20 @@ export class ModelStats {
   #inputMs = 0
   #inferMs = 0
   #outputMs = 0
+  #reruns = 0
+  #ownElements = 0
+  #paddedElements = 0
+  readonly #rejections: Record<RejectionReason, number> = {
+    queueFull: 0,
+    timeout: 0,
+    deadline: 0,
+    cancelled: 0,
+    closed: 0,
+    crashed: 0,
+    execution: 0,
+    changed: 0,
+  }
+  readonly #reasons = Object.fromEntries(batchReasons.map((reason) => [reason, 0])) as Record<BatchReason, number>
 
   /**
    * Counts a batch whose requests are about to be answered.
@@ -97,8 +127,21 @@ export class ModelStats {
     totals.outputMs += times.outputMs
   }
 
+  /** Counts a run that is about to start. */
+  closed(reason: BatchReason, isRerun: boolean): void {
+    if (isRerun) this.#reruns++
+    else this.#reasons[reason]++
+  }
+
+  /** Counts what padding added to a batch. */
+  padded(ownElements: number, paddedElements: number): void {
+    this.#ownElements += ownElements
+    this.#paddedElements += paddedElements
+  }
+
   /** Counts a request that is rejected `ms` after it was accepted. */
-  failed(ms: number): void {
+  failed(why: RejectionReason, ms: number): void {
+    this.#rejections[why]++
     this.#failures++
     this.#failMs += ms
   }
@@ -127,6 +170,10 @@ export class ModelStats {
         computeOutput: duration(totals.count, totals.outputMs),
       })),
       pendingRequestCount,
+      rejections: { ...this.#rejections },
+      batchReasons: { ...this.#reasons },
+      rerunCount: this.#reruns,
+      padding: { ownElements: this.#ownElements, paddedElements: this.#paddedElements },
     }
   }
 }

@@ -1,10 +1,15 @@
+import { IndexedHeap, type HeapItem } from '../indexed-heap.ts'
+
 /** One tenant's account. */
-export interface Share<T> {
+export interface Share<T> extends HeapItem {
   readonly tenant: T
-  /** Virtual time at which what it was given so far is used up, in milliseconds. */
+  readonly weight: number
+  /** Virtual time at which what it was given so far is used up, in milliseconds divided by its weight. */
   finishMs: number
-  /** What its last batch took. */
+  /** What its last batch took, in milliseconds. */
   lastMs: number
+  /** Whether it may have work. */
+  active: boolean
 }
 
 /** A batch that was charged to a share before its time was known. */
@@ -14,46 +19,83 @@ export interface Charge<T> {
 }
 
 /**
- * Divides a worker among its tenants by measured milliseconds: start-time fair queueing, where a batch is charged with
- * what the last one took and corrected when it is done. A tenant that was idle gets no credit for it.
+ * Divides a worker among its tenants by measured milliseconds and weight: start-time fair queueing (Goyal et al. 1996),
+ * where a batch is charged with what it is reckoned to take and corrected when it is done. What a tenant used beyond its
+ * share it pays back at once and exactly, where deficit round robin would do so over many rounds; a tenant that was idle
+ * gets no credit for it. Only tenants that may have work are looked at, so a hundred idle ones cost nothing.
  */
 export class FairShare<T> {
-  readonly #shares: Share<T>[] = []
+  readonly #shares = new Map<T, Share<T>>()
+  readonly #active = new IndexedHeap<Share<T>>((a, b) => a.finishMs < b.finishMs)
   #virtualMs = 0
+  #activeWeight = 0
 
   get size(): number {
-    return this.#shares.length
+    return this.#shares.size
+  }
+
+  /** Weights of the tenants that may have work, summed. */
+  get activeWeight(): number {
+    return this.#activeWeight
   }
 
   get tenants(): T[] {
-    return this.#shares.map(({ tenant }) => tenant)
+    return [...this.#shares.keys()]
   }
 
-  join(tenant: T): void {
-    this.#shares.push({ tenant, finishMs: this.#virtualMs, lastMs: 0 })
+  join(tenant: T, weight = 1): void {
+    this.#shares.set(tenant, { tenant, weight, finishMs: this.#virtualMs, lastMs: 0, active: false, heapIndex: -1 })
   }
 
   part(tenant: T): void {
-    const index = this.#shares.findIndex((share) => share.tenant === tenant)
-    if (index !== -1) this.#shares.splice(index, 1)
+    this.deactivate(tenant)
+    this.#shares.delete(tenant)
   }
 
-  /** The shares, least served first. */
-  leastServedFirst(): readonly Share<T>[] {
-    return this.#shares.length > 1 ? this.#shares.toSorted((a, b) => a.finishMs - b.finishMs) : this.#shares
+  /** Says that a tenant may have work. */
+  activate(tenant: T): void {
+    const share = this.#shares.get(tenant)
+    if (share === undefined || share.active) return
+    share.active = true
+    this.#activeWeight += share.weight
+    this.#active.push(share)
   }
 
-  /** Charges a batch about to be handed over. */
-  charge(tenant: T): Charge<T> {
-    const share = this.#shares.find((candidate) => candidate.tenant === tenant)!
+  /** Says that a tenant has no work. */
+  deactivate(tenant: T): void {
+    const share = this.#shares.get(tenant)
+    if (share === undefined || !share.active) return
+    share.active = false
+    this.#activeWeight -= share.weight
+    this.#active.remove(share)
+  }
+
+  /** The share whose turn it is, or `null` when nobody has work. */
+  next(): Share<T> | null {
+    return this.#active.peek()
+  }
+
+  /**
+   * Charges a batch about to be handed over.
+   *
+   * @param estimateMs what it is reckoned to take; 0 when that is unknown, for what the last one took.
+   */
+  charge(tenant: T, estimateMs = 0): Charge<T> {
+    const share = this.#shares.get(tenant)!
+    const reckonedMs = estimateMs > 0 ? estimateMs : share.lastMs
     this.#virtualMs = Math.max(this.#virtualMs, share.finishMs)
-    share.finishMs = this.#virtualMs + share.lastMs
-    return { share, estimateMs: share.lastMs }
+    this.#finish(share, this.#virtualMs + reckonedMs / share.weight)
+    return { share, estimateMs: reckonedMs }
   }
 
   /** Corrects a charge by what the batch really took. */
   settle({ share, estimateMs }: Charge<T>, tookMs: number): void {
-    share.finishMs += tookMs - estimateMs
     share.lastMs = tookMs
+    this.#finish(share, share.finishMs + (tookMs - estimateMs) / share.weight)
+  }
+
+  #finish(share: Share<T>, finishMs: number): void {
+    share.finishMs = finishMs
+    if (share.active) this.#active.update(share)
   }
 }

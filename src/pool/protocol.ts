@@ -25,8 +25,8 @@ export interface TensorPlace {
 
 /** How one batch lies in its slot. */
 export interface SlotLayout {
-  /** `null`: the input travels by message (strings). */
-  readonly inputs: readonly (TensorPlace | null)[]
+  /** `null`: the input travels by message (strings). `undefined`: an optional one that is not given. */
+  readonly inputs: readonly (TensorPlace | null | undefined)[]
   /** `null`: the size is known only after the run, the output travels by message. `undefined`: not wanted. */
   readonly outputs: readonly (TensorPlace | null | undefined)[]
 }
@@ -50,7 +50,7 @@ export interface RunTimes {
 /** Messages to a worker. */
 export type ToWorker =
   | { type: 'open'; sessionId: number; path: string; options: InferenceSession.SessionOptions }
-  | { type: 'warmup'; sessionId: number; feeds: readonly MailedTensor[]; count: number; replyId: number }
+  | { type: 'warmup'; sessionId: number; feeds: readonly (MailedTensor | null)[]; count: number; replyId: number }
   | { type: 'close'; sessionId: number }
   | { type: 'slot'; slotId: number; sessionId: number; memory: SlotMemory }
   | { type: 'layout'; slotId: number; layoutIndex: number; layout: SlotLayout }
@@ -61,7 +61,8 @@ export type ToWorker =
 export type FromWorker =
   | { type: 'opened'; sessionId: number; inputs: RawValueMetadata[]; outputs: RawValueMetadata[] }
   | { type: 'openFailed'; sessionId: number; message: string }
-  | { type: 'warmedUp'; replyId: number; error: string | null }
+  /** `runMs`: what each run took. */
+  | { type: 'warmedUp'; replyId: number; error: string | null; runMs: number[] }
   | { type: 'closed'; sessionId: number }
   /** A batch that failed, or some of whose outputs travel by message. */
   | { type: 'done'; slotId: number; times: RunTimes; error: string | null; outputs: (MailedTensor | null | undefined)[] }

@@ -18,11 +18,16 @@ export interface ThreadSource {
 
 /** One batch runs, one waits behind it: the worker finds it without a wake-up. */
 const maxOutstanding = 2
+/**
+ * Where models share a worker, only batches as short as this are handed ahead. Behind the longer ones of one model a
+ * request of another would wait for a second run, to save a wake-up that is nothing beside it.
+ */
+const handAheadBelowMs = 5
 const restartDelaysMs = [0, 100, 1000]
 
 /**
  * A place for a worker thread and the tenants that live there. It outlives its threads: a dead one is replaced with
- * back-off and its tenants are restored. Tenants share the thread by measured milliseconds (start-time fair queueing).
+ * back-off and its tenants are restored. Tenants share the thread by measured milliseconds and weight.
  */
 export class WorkerHost {
   /** True when no thread could be had any more: nobody should come to live here. */
@@ -37,6 +42,7 @@ export class WorkerHost {
   #serving = false
   #closing = false
   #outstanding = 0
+  #busyUntilMs = 0
   #failures = 0
   #restartTimer: unknown = null
 
@@ -53,6 +59,16 @@ export class WorkerHost {
 
   get tenants(): number {
     return this.#shares.size
+  }
+
+  /** When the worker is reckoned to be done with what it was given, in milliseconds from now. */
+  get freeInMs(): number {
+    return this.#outstanding === 0 ? 0 : Math.max(0, this.#busyUntilMs - this.#clock.nowMs())
+  }
+
+  /** How many times longer a tenant's work takes here because others have work too. */
+  sharing(weight: number): number {
+    return Math.max(1, this.#shares.activeWeight / weight)
   }
 
   /** True when there is no thread, and none is being started: no session is open here. */
@@ -78,14 +94,20 @@ export class WorkerHost {
   }
 
   join(tenant: Tenant): void {
-    this.#shares.join(tenant)
+    this.#shares.join(tenant, tenant.weight)
   }
 
   part(tenant: Tenant): void {
     this.#shares.part(tenant)
   }
 
-  /** Offers the worker's free places to its tenants, least served first. */
+  /** A tenant has work again: offers it a free place when it is its turn. */
+  offer(tenant: Tenant): void {
+    this.#shares.activate(tenant)
+    this.pump()
+  }
+
+  /** Offers the worker's free places to the tenants that have work, least served first. */
   pump(): void {
     while (this.#serving && this.#outstanding < maxOutstanding) {
       if (!this.#offerOne(this.#outstanding === 0)) return
@@ -93,19 +115,28 @@ export class WorkerHost {
   }
 
   #offerOne(idle: boolean): boolean {
-    for (const { tenant } of this.#shares.leastServedFirst()) {
-      const offer = tenant.offer(idle)
+    for (let share = this.#shares.next(); share !== null; share = this.#shares.next()) {
+      if (!idle && this.#shares.size > 1 && share.lastMs > handAheadBelowMs) return false
+      const offer = share.tenant.offer(idle, idle ? 0 : this.freeInMs)
       if (offer === 'submitted') return true
       // It is this tenant's turn as soon as the worker is free; nobody may be handed ahead of it.
       if (offer === 'waits-for-idle') return false
+      this.#shares.deactivate(share.tenant)
     }
     return false
   }
 
-  /** Hands a batch over. The slot's messages, if any, are posted before. */
-  submit(tenant: Tenant, slotId: number, layoutIndex: number | null): void {
+  /**
+   * Hands a batch over. The slot's messages, if any, are posted before.
+   *
+   * @param runMs what it is reckoned to take; 0 when nobody knows.
+   */
+  submit(tenant: Tenant, slotId: number, layoutIndex: number | null, runMs: number): void {
+    const charge = this.#shares.charge(tenant, runMs)
+    const nowMs = this.#clock.nowMs()
+    this.#busyUntilMs = (this.#outstanding === 0 ? nowMs : Math.max(nowMs, this.#busyUntilMs)) + charge.estimateMs
     this.#outstanding++
-    this.#charges.set(slotId, this.#shares.charge(tenant))
+    this.#charges.set(slotId, charge)
     if (layoutIndex !== null) this.#link.control.submit(slotId, layoutIndex)
     this.#source.submitted()
   }
@@ -138,6 +169,8 @@ export class WorkerHost {
     this.#outstanding--
     this.#failures = 0
     this.#shares.settle(charge, times.endMs - times.startMs)
+    // What is still out, one batch at most, starts now, however well the last one was reckoned.
+    for (const { estimateMs } of this.#charges.values()) this.#busyUntilMs = this.#clock.nowMs() + estimateMs
     return charge.share.tenant
   }
 
@@ -169,7 +202,10 @@ export class WorkerHost {
     this.#serving = false
     this.#outstanding = 0
     this.#charges.clear()
-    for (const tenant of this.#shares.tenants) tenant.lost(reason)
+    for (const tenant of this.#shares.tenants) {
+      tenant.lost(reason)
+      this.#shares.activate(tenant)
+    }
     if (this.#closing) return
     this.#link = this.#newLink()
     const delayMs = restartDelaysMs[this.#failures++]

@@ -81,10 +81,15 @@ export class WorkerLink {
     return answer as Extract<FromWorker, { type: 'opened' }>
   }
 
-  /** Runs a session on sample inputs; resolves with ONNX Runtime's message when that fails. */
-  async warmup(sessionId: number, feeds: readonly MailedTensor[], count: number, replyId: number): Promise<string | null> {
+  /** Runs a session on sample inputs; resolves with what each run took, and ONNX Runtime's message when one failed. */
+  async warmup(
+    sessionId: number,
+    feeds: readonly (MailedTensor | null)[],
+    count: number,
+    replyId: number,
+  ): Promise<{ error: string | null; runMs: readonly number[] }> {
     const answer = await this.#ask(`warmup ${replyId}`, { type: 'warmup', sessionId, feeds, count, replyId })
-    return (answer as Extract<FromWorker, { type: 'warmedUp' }>).error
+    return answer as Extract<FromWorker, { type: 'warmedUp' }>
   }
 
   /** Releases a session; resolves also when the thread dies over it. */

@@ -127,18 +127,26 @@ export class Server {
 
   async #warmup({ sessionId, feeds, count, replyId }: Extract<ToWorker, { type: 'warmup' }>): Promise<void> {
     const { session, inputs, outputs } = this.#models.get(sessionId)!
-    const named = Object.fromEntries(feeds.map((feed, index) => [inputs[index]!.name, mailedTensor(this.#runtime.Tensor, feed)]))
+    const named: NamedTensors = {}
+    for (const [index, feed] of feeds.entries()) {
+      if (feed !== null) named[inputs[index]!.name] = mailedTensor(this.#runtime.Tensor, feed)
+    }
+    const runMs: number[] = []
     const fetches = Object.fromEntries(outputs.map(({ name }) => [name, null]))
     let error: string | null = null
     if (!this.#control.enter()) return
     try {
-      for (let run = 0; run < count; run++) await session.run(named, fetches, true)
+      for (let run = 0; run < count; run++) {
+        const startMs = performance.now()
+        await session.run(named, fetches, true)
+        runMs.push(performance.now() - startMs)
+      }
     } catch (reason) {
       error = (reason as Error).message
     } finally {
       this.#control.leave()
     }
-    this.#post({ type: 'warmedUp', replyId, error })
+    this.#post({ type: 'warmedUp', replyId, error, runMs })
   }
 
   async #close(sessionId: number): Promise<void> {

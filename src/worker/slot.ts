@@ -43,7 +43,7 @@ export class WorkerSlot {
     const inputRanges: [number, number][] = []
     const outputRanges: [number, number][] = []
     for (const [index, place] of layout.inputs.entries()) {
-      if (place === null) continue
+      if (!place) continue
       const { name, type } = inputs[index]!
       feeds[name] = this.#tensor(type, place)
       inputRanges.push(byteRange(type, place))

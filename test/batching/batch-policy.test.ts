@@ -1,11 +1,12 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { closeAtMs, requestsToDispatch } from '../../src/batching/batch-policy.ts'
-import type { BatchLimits, QueuedRows } from '../../src/batching/batch-policy.ts'
+import { decide } from '../../src/batching/batch-policy.ts'
+import type { BatchLimits, Moment, QueuedRows } from '../../src/batching/batch-policy.ts'
+import type { BatchReason } from '../../src/scheduling.ts'
 
 /** A queue of requests that all arrived at `enqueuedAtMs`. */
 const queued = (rows: readonly number[], enqueuedAtMs = 0): QueuedRows | null =>
-  rows.reduceRight<QueuedRows | null>((next, count) => ({ rows: count, enqueuedAtMs, next }), null)
+  rows.reduceRight<QueuedRows | null>((next, count) => ({ rows: count, enqueuedAtMs, deadlineAtMs: Infinity, next }), null)
 
 interface Case {
   readonly name: string
@@ -17,7 +18,12 @@ interface Case {
   readonly ageMs?: number
   readonly idle?: boolean
   readonly join?: boolean
+  readonly draining?: boolean
+  readonly reason?: BatchReason
 }
+
+/** An idle instance, asked at `nowMs`. */
+const moment = (nowMs: number, more: Partial<Moment> = {}): Moment => ({ nowMs, idle: true, startsInMs: 0, draining: false, runMs: null, ...more })
 
 const ones = (count: number): number[] => Array.from({ length: count }, () => 1)
 
@@ -25,19 +31,21 @@ const ones = (count: number): number[] => Array.from({ length: count }, () => 1)
 function check(cases: readonly Case[]): void {
   for (const each of cases) {
     it(each.name, () => {
-      const { rows, sends, max = 8, preferred = [], delayMs = 0, ageMs = 0, idle = true, join = true } = each
+      const { rows, sends, max = 8, preferred = [], delayMs = 0, ageMs = 0, idle = true, join = true, draining = false, reason } = each
       const limits: BatchLimits = {
         maxBatchSize: max,
         preferredBatchSizes: preferred,
         maxQueueDelayMs: delayMs,
         joinRequests: join,
       }
-      expect(requestsToDispatch(queued(rows, 1000), limits, 1000 + ageMs, idle)).toBe(sends)
+      const decision = decide(queued(rows, 1000), limits, moment(1000 + ageMs, { idle, draining }))
+      expect(decision.requests).toBe(sends)
+      if (reason !== undefined) expect(decision.reason).toBe(reason)
     })
   }
 }
 
-describe('requestsToDispatch without a delay', () => {
+describe('decide without a delay', () => {
   check([
     { name: 'sends nothing from an empty queue', rows: [], sends: 0 },
     { name: 'sends a single request at once', rows: [1], sends: 1 },
@@ -52,7 +60,7 @@ describe('requestsToDispatch without a delay', () => {
   ])
 })
 
-describe('requestsToDispatch with preferred sizes', () => {
+describe('decide with preferred sizes', () => {
   check([
     { name: 'sends the largest preferred prefix', rows: ones(7), preferred: [2, 4, 6], sends: 6 },
     { name: 'sends a smaller preferred prefix below the largest', rows: ones(3), preferred: [2, 4], sends: 2 },
@@ -69,7 +77,7 @@ describe('requestsToDispatch with preferred sizes', () => {
   ])
 })
 
-describe('requestsToDispatch with a delay', () => {
+describe('decide with a delay', () => {
   const delayMs = 10
   check([
     { name: 'waits for more', rows: ones(3), delayMs, ageMs: 9.75, sends: 0 },
@@ -82,22 +90,26 @@ describe('requestsToDispatch with a delay', () => {
     { name: 'does not wait with the largest preferred size', rows: [4], preferred: [2, 4], delayMs, sends: 1 },
     { name: 'does not wait with a single larger request', rows: [5], preferred: [2, 4], delayMs, sends: 1 },
     { name: 'ignores preferred sizes when it ran out', rows: ones(7), preferred: [4], delayMs, ageMs: 10, sends: 7 },
-    { name: 'stops at the maximum when it ran out', rows: ones(11), preferred: [4], delayMs, ageMs: 30, sends: 8 },
-    { name: 'sends an overshoot too when it ran out', rows: [3, 3, 3], preferred: [4], delayMs, ageMs: 10, sends: 2 },
+    { name: 'keeps to the preferred size when more waits than fits', rows: ones(11), preferred: [4], delayMs, ageMs: 30, sends: 4 },
+    { name: 'stops at the maximum where that is preferred', rows: ones(11), delayMs, ageMs: 30, sends: 8 },
+    { name: 'sends an overshoot too when it ran out', rows: [3, 3], preferred: [4], delayMs, ageMs: 10, sends: 2 },
+    { name: 'flushes before an overshoot when more waits than fits', rows: [3, 3, 3], preferred: [4], delayMs, ageMs: 10, sends: 1 },
   ])
 
-  it('is over at closeAtMs, whatever the rounding of fractions', () => {
+  it('is over at the time that was said, whatever the rounding of fractions', () => {
     const time = fc.double({ min: 1e-3, max: 1e9, noNaN: true })
     const property = fc.property(time, time, (enqueuedAtMs, maxQueueDelayMs) => {
       const limits = { maxBatchSize: 8, preferredBatchSizes: [], maxQueueDelayMs, joinRequests: true }
       const head = queued([1], enqueuedAtMs)!
-      expect(requestsToDispatch(head, limits, closeAtMs(head, limits), true)).toBe(1)
+      const { requests, closeAtMs } = decide(head, limits, moment(enqueuedAtMs))
+      fc.pre(requests === 0)
+      expect(decide(head, limits, moment(closeAtMs)).requests).toBe(1)
     })
     fc.assert(property, { numRuns: 2000 })
   })
 })
 
-describe('requestsToDispatch for a busy instance', () => {
+describe('decide for a busy instance', () => {
   const idle = false
   check([
     { name: 'sends no partial batch', rows: ones(7), idle, sends: 0 },
@@ -107,11 +119,11 @@ describe('requestsToDispatch for a busy instance', () => {
     { name: 'sends no smaller preferred size', rows: ones(3), preferred: [2, 4], idle, sends: 0 },
     { name: 'flushes before an overshooting request', rows: [3, 3], preferred: [4], idle, sends: 1 },
     { name: 'sends no partial batch after the delay', rows: ones(3), delayMs: 5, ageMs: 9, idle, sends: 0 },
-    { name: 'sends up to the maximum after it', rows: ones(6), preferred: [4], delayMs: 5, ageMs: 9, idle, sends: 6 },
+    { name: 'sends the largest preferred size after it', rows: ones(6), preferred: [4], delayMs: 5, ageMs: 9, idle, sends: 4 },
   ])
 })
 
-describe('requestsToDispatch when requests do not join', () => {
+describe('decide when requests do not join', () => {
   const join = false
   check([
     { name: 'sends one request of many', rows: ones(5), join, sends: 1 },

@@ -1,9 +1,10 @@
 import fc from 'fast-check'
 import { describe, it } from 'vitest'
+import type { LevelOptions, LevelPolicy } from '../../src/scheduling.ts'
 import { Simulation, type Scenario, type Step } from './simulation.ts'
 
-/** Histories per kind; four kinds make 100 000. */
-const histories = 25_000
+/** Histories per kind; five kinds make 100 000. */
+const histories = 20_000
 
 interface Kind {
   readonly name: string
@@ -12,6 +13,8 @@ interface Kind {
   readonly maxShapes: number
   readonly maxDelayMs: number
   readonly maxQueueSize: number
+  /** Priority levels; with them, timeouts may delay. */
+  readonly priorityLevels?: number
 }
 
 const kinds: readonly Kind[] = [
@@ -37,6 +40,14 @@ const kinds: readonly Kind[] = [
     maxQueueSize: 6,
   },
   {
+    name: 'priorities, and timeouts that delay',
+    events: ['arrive', 'arrive', 'arrive', 'arrive', 'advance', 'stall', 'finish', 'finish', 'crash', 'cancel'],
+    maxShapes: 2,
+    maxDelayMs: 4,
+    maxQueueSize: 8,
+    priorityLevels: 3,
+  },
+  {
     name: 'instances that fail, crash and give batches back',
     events: ['arrive', 'arrive', 'arrive', 'arrive', 'finish', 'finish', 'crash', 'advance', 'cancel'],
     maxShapes: 3,
@@ -56,7 +67,7 @@ function digits(word: number): (base: number) => number {
   }
 }
 
-function scenarioOf(word: number, { maxDelayMs, maxQueueSize }: Kind): Scenario {
+function scenarioOf(word: number, { maxDelayMs, maxQueueSize, priorityLevels = 0 }: Kind): Scenario {
   const next = digits(word)
   const maxBatchSize = 1 + next(8)
   const preferred = Array.from({ length: next(3) }, () => 1 + next(maxBatchSize))
@@ -64,10 +75,22 @@ function scenarioOf(word: number, { maxDelayMs, maxQueueSize }: Kind): Scenario 
     maxBatchSize,
     preferredBatchSizes: [...new Set(preferred)].sort((a, b) => a - b),
     maxQueueDelayMs: next(2 * maxDelayMs + 1) / 2,
-    maxQueueSize: next(maxQueueSize + 1),
     joinRequests: next(8) < 7,
+    holdUntilQueued: 0,
   }
-  return { limits, instances: 1 + next(3) }
+  const policy = (): LevelPolicy => ({
+    timeoutAction: priorityLevels > 0 && next(2) === 1 ? 'DELAY' : 'REJECT',
+    defaultTimeoutMs: 0,
+    allowTimeoutOverride: false,
+    maxQueueSize: next(maxQueueSize + 1),
+  })
+  const levels: LevelOptions = {
+    priorityLevels,
+    defaultPriorityLevel: Math.min(2, priorityLevels),
+    defaultPolicy: policy(),
+    policies: new Map(priorityLevels > 0 ? [[1, policy()]] : []),
+  }
+  return { limits, levels, instances: 1 + next(3) }
 }
 
 function stepOf(word: number, { events, maxShapes }: Kind, { limits }: Scenario): Step {
@@ -78,7 +101,7 @@ function stepOf(word: number, { events, maxShapes }: Kind, { limits }: Scenario)
       const shape = ['', '3x4', '4x3', '1x1'][next(maxShapes)]!
       const timeoutMs = next(2) * (0.25 + next(40) / 4)
       const rows = next(2) === 0 ? 1 : next(limits.maxBatchSize + 1)
-      return { do: event, rows, shape, timeoutMs }
+      return { do: event, rows, shape, timeoutMs, priority: next(5) }
     }
     case 'cancel':
       return { do: event, request: next(64) }

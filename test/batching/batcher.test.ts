@@ -1,17 +1,17 @@
 import { queryObjects } from 'node:v8'
 import { describe, expect, it } from 'vitest'
-import { Lane } from '../../src/batching/lane.ts'
+import { Bucket } from '../../src/batching/bucket.ts'
 import { Named, setup } from './recorder.ts'
 
 describe('enqueue', () => {
-  it('says when a lane holds a full batch', () => {
+  it('says when a bucket holds a full batch', () => {
     const { batcher, clock, make } = setup()
     const shapes = ['x', 'y', 'x', 'y']
     const said = shapes.map((shape) => batcher.enqueue(make('a', { rows: 2, shape }), clock.nowMs()))
     expect(said).toEqual([false, false, true, true])
   })
 
-  it('says when a lane holds a batch of the largest preferred size', () => {
+  it('says when a bucket holds a batch of the largest preferred size', () => {
     const { batcher, clock, make } = setup({ maxBatchSize: 8, preferredBatchSizes: [1, 2] })
     const said = [1, 2, 3].map(() => batcher.enqueue(make('a'), clock.nowMs()))
     expect(said).toEqual([false, true, true])
@@ -28,12 +28,12 @@ describe('enqueue', () => {
 
 describe('cancel', () => {
   it('unlinks a request at once and frees its place', () => {
-    const { batcher, exits, add, take } = setup({ maxQueueSize: 3 })
+    const { batcher, levels, exits, add, take } = setup()
     const [, b] = ['a', 'b', 'c'].map((name) => add(name, { rows: name === 'b' ? 2 : 1 }))
-    expect([batcher.full, batcher.count, batcher.rows]).toEqual([true, 3, 4])
+    expect([levels.of(0).waiting, batcher.count, batcher.rows]).toEqual([3, 3, 4])
     expect(batcher.cancel(b!, 'cancelled')).toBe(true)
     expect(exits).toEqual([['b', 'cancelled', 0]])
-    expect([batcher.full, batcher.count, batcher.rows]).toEqual([false, 2, 2])
+    expect([levels.of(0).waiting, batcher.count, batcher.rows]).toEqual([2, 2, 2])
     expect(take()).toEqual(['a', 'c'])
   })
 
@@ -61,7 +61,7 @@ describe('cancel', () => {
   })
 })
 
-describe('lanes', () => {
+describe('buckets', () => {
   it('keep shapes apart, each in its order, and the oldest goes first', () => {
     const { clock, add, take } = setup()
     for (const name of ['x1', 'y1', 'x2', 'z1', 'y2', 'x3']) {
@@ -81,7 +81,7 @@ describe('lanes', () => {
 
   it('of shapes that vanished do not accumulate', () => {
     const { batcher, add, take } = setup({ maxQueueDelayMs: 10 })
-    const before = queryObjects(Lane, { format: 'count' })
+    const before = queryObjects(Bucket, { format: 'count' })
     for (let size = 0; size < 1000; size++) {
       const [a, b] = [add('a', { shape: `a${size}`, rows: 4 }), add('b', { shape: `b${size}` })]
       if (size % 2 === 0) take()
@@ -89,15 +89,15 @@ describe('lanes', () => {
       batcher.cancel(b, 'cancelled')
     }
     expect(batcher.count).toBe(0)
-    expect(queryObjects(Lane, { format: 'count' }) - before).toBeLessThanOrEqual(1)
+    expect(queryObjects(Bucket, { format: 'count' }) - before).toBeLessThanOrEqual(1)
   })
 })
 
 describe('requeue', () => {
-  it('puts requests back before those that wait, in their order and lanes', () => {
+  it('puts requests back before those that wait, in their order and buckets', () => {
     const { batcher, clock, add, take } = setup({ maxBatchSize: 2 })
     for (const name of ['a', 'b', 'c']) add(name)
-    const batch = batcher.take(true)!
+    const batch = batcher.take(true)!.entries
     clock.advanceBy(5)
     add('d', { shape: 'x' })
     batcher.requeue(batch)
@@ -108,7 +108,7 @@ describe('requeue', () => {
   it('takes their deadlines away', () => {
     const { batcher, clock, exits, add, take } = setup()
     add('a', { timeoutMs: 5 })
-    batcher.requeue(batcher.take(true)!)
+    batcher.requeue(batcher.take(true)!.entries)
     clock.advanceBy(100)
     expect([exits, take()]).toEqual([[], ['a']])
   })

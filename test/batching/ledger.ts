@@ -1,5 +1,6 @@
 import type { BatcherOptions } from '../../src/batching/batcher.ts'
 import { QueueEntry, type QueueExit } from '../../src/batching/entry.ts'
+import type { QueueLevel } from '../../src/batching/queue-level.ts'
 
 /** How a request ended. */
 export type Fate = QueueExit | 'result' | 'failed' | 'queue-full'
@@ -7,9 +8,13 @@ export type Fate = QueueExit | 'result' | 'failed' | 'queue-full'
 export class LedgerRequest extends QueueEntry {
   readonly id: number
   fate: Fate | null = null
+  /** When its timeout runs out, as it came; `Infinity` for never. */
+  limitAtMs = Infinity
+  /** Whether this account knows that it was delayed. */
+  knownDelayed = false
 
-  constructor(id: number, rows: number, shapeKey: string) {
-    super(rows, shapeKey)
+  constructor(id: number, rows: number, bucketKey: string, level: QueueLevel) {
+    super(rows, bucketKey, level)
     this.id = id
   }
 }
@@ -19,6 +24,14 @@ type Requests = readonly LedgerRequest[]
 export function ensure(condition: boolean, broken: () => string): asserts condition {
   if (!condition) throw new Error(broken())
 }
+
+/** Where a request stands: levels first, the delayed of a level after its others. */
+const rank = ({ level, delayed }: LedgerRequest): number => 2 * level.level + Number(delayed)
+
+const urgentAtMs = ({ timeoutAtMs, enqueuedAtMs }: LedgerRequest): number => Math.min(timeoutAtMs, enqueuedAtMs + 1000)
+
+const isMoreUrgent = (a: LedgerRequest, b: LedgerRequest): boolean =>
+  a.level.level === b.level.level ? urgentAtMs(a) < urgentAtMs(b) : a.level.level < b.level.level
 
 const rowsOf = (requests: Requests): number => requests.reduce((sum, { rows }) => sum + rows, 0)
 const named = (requests: Requests): string => `[${requests.map(({ id, rows }) => `#${id}:${rows}`).join(' ')}]`
@@ -50,43 +63,73 @@ export class Ledger {
 
   /** True when the lane of `request`, which it joins, now holds a full batch. */
   arrived(request: LedgerRequest): boolean {
-    const lane = this.#lane(request.shapeKey)
-    lane.push(request)
+    const lane = this.#lane(request.bucketKey)
+    this.#insert(lane, request, true)
+    request.limitAtMs = request.timeoutAtMs
     return !this.joinRequests || this.isFull(lane)
   }
 
   requeued(batch: Requests): void {
-    for (const request of batch.toReversed()) this.#lane(request.shapeKey).unshift(request)
+    for (const request of batch.toReversed()) {
+      request.limitAtMs = Infinity
+      this.#insert(this.#lane(request.bucketKey), request, false)
+    }
+  }
+
+  /** Moves requests whose timeout ran out under `DELAY` behind the others of their level. */
+  noteDelayed(nowMs: number): void {
+    const delayed = this.waiting.filter((request) => request.delayed && !request.knownDelayed)
+    for (const request of delayed.toSorted((a, b) => a.limitAtMs - b.limitAtMs)) {
+      ensure(request.limitAtMs <= nowMs, () => `#${request.id} was delayed before its time`)
+      ensure(request.level.policy.timeoutAction === 'DELAY', () => `#${request.id} was delayed and not rejected`)
+      request.knownDelayed = true
+      const lane = this.#lane(request.bucketKey)
+      lane.splice(lane.indexOf(request), 1)
+      this.#insert(lane, request, true)
+    }
+  }
+
+  /** Checks what each level says of itself. */
+  checkLevels(): void {
+    const levels = new Map<QueueLevel, number>()
+    for (const { level } of this.waiting) levels.set(level, (levels.get(level) ?? 0) + 1)
+    for (const [level, count] of levels) {
+      ensure(level.waiting === count, () => `${count} wait at level ${level.level}, it says ${level.waiting}`)
+      const { maxQueueSize } = level.policy
+      ensure(level.full === (maxQueueSize > 0 && count >= maxQueueSize), () => `level ${level.level} says full ${level.full}`)
+    }
   }
 
   dropped(request: LedgerRequest, why: QueueExit, nowMs: number): void {
-    const lane = this.#lane(request.shapeKey)
+    const lane = this.#lane(request.bucketKey)
     ensure(lane.includes(request), () => `#${request.id} was dropped as ${why} and did not wait`)
-    ensure(why !== 'timeout' || request.deadlineMs <= nowMs, () => `#${request.id} timed out before its deadline`)
+    ensure(why !== 'timeout' || request.limitAtMs <= nowMs, () => `#${request.id} timed out before its time`)
+    ensure(why !== 'timeout' || request.level.policy.timeoutAction === 'REJECT', () => `#${request.id} timed out and was not delayed`)
     lane.splice(lane.indexOf(request), 1)
     this.settle(request, why)
   }
 
   /** Checks what a worker was given, which may be nothing, against what waits, and strikes it off. */
   taken(batch: Requests | null, idle: boolean, nowMs: number): void {
+    this.noteDelayed(nowMs)
     const ready = [...this.lanes.values()].filter((lane) => this.#isReady(lane, idle, nowMs))
     if (batch === null) {
       ensure(ready.length === 0, () => `${idle ? 'an idle' : 'a busy'} instance was not given ${named(ready[0]!)}`)
       return
     }
     ensure(batch.length > 0, () => 'a batch is empty')
-    const lane = this.#lane(batch[0]!.shapeKey)
-    ensure(!batch.some(({ shapeKey }) => shapeKey !== batch[0]!.shapeKey), () => `two shapes in ${named(batch)}`)
+    const lane = this.#lane(batch[0]!.bucketKey)
+    ensure(!batch.some(({ bucketKey }) => bucketKey !== batch[0]!.bucketKey), () => `two shapes in ${named(batch)}`)
     const inOrder = batch.every((request, index) => lane[index] === request)
     ensure(inOrder, () => `${named(batch)} was taken out of order from ${named(lane)}`)
     const mayGo = idle || !this.joinRequests || this.isFull(lane)
     ensure(mayGo, () => `partial ${named(batch)} was handed to a busy instance`)
     ensure(ready.includes(lane), () => `${named(batch)} did not wait for its delay`)
-    const older = ready.find(([head]) => head!.enqueuedAtMs < lane[0]!.enqueuedAtMs)
-    ensure(older === undefined, () => `${named(batch)} went before the older ${named(older!)}`)
-    const late = batch.find(({ deadlineMs }) => deadlineMs <= nowMs)
-    ensure(late === undefined, () => `#${late!.id} was handed over after its deadline`)
-    this.#checkSize(batch, lane, nowMs)
+    const urgent = ready.find(([head]) => isMoreUrgent(head!, lane[0]!))
+    ensure(urgent === undefined, () => `${named(batch)} went before the more urgent ${named(urgent!)}`)
+    const late = batch.find(({ timeoutAtMs }) => timeoutAtMs <= nowMs)
+    ensure(late === undefined, () => `#${late!.id} was handed over after its timeout`)
+    this.#checkSize(batch, lane, idle, nowMs)
     lane.splice(0, batch.length)
   }
 
@@ -100,15 +143,14 @@ export class Ledger {
     return rowsOf(lane) >= this.#fullRows
   }
 
-  #checkSize(batch: Requests, lane: Requests, nowMs: number): void {
+  #checkSize(batch: Requests, lane: Requests, idle: boolean, nowMs: number): void {
     const { maxBatchSize, maxQueueDelayMs } = this.limits
     const rows = rowsOf(batch)
     ensure(rows <= maxBatchSize, () => `${named(batch)} exceeds ${maxBatchSize} rows`)
     if (!this.joinRequests) return ensure(batch.length === 1, () => `${named(batch)} joins requests`)
-    if (maxQueueDelayMs > 0 && this.#delayIsOver(lane, nowMs)) {
-      const next = lane[batch.length]
-      const fits = next !== undefined && rows < maxBatchSize && rows + next.rows <= maxBatchSize
-      ensure(!fits, () => `${named(batch)} left room for #${next!.id}`)
+    const allFit = rowsOf(lane) <= maxBatchSize && rowsOf(lane.slice(0, -1)) < maxBatchSize
+    if (idle && maxQueueDelayMs > 0 && this.#delayIsOver(lane, nowMs) && allFit) {
+      ensure(batch.length === lane.length || rows === maxBatchSize, () => `${named(batch)} left some of ${named(lane)} behind`)
       return
     }
     ensure(batch.length === 1 || rows <= this.#fullRows, () => `${named(batch)} exceeds the largest preferred size`)
@@ -123,7 +165,25 @@ export class Ledger {
   }
 
   #delayIsOver(lane: Requests, nowMs: number): boolean {
-    return nowMs >= lane[0]!.enqueuedAtMs + this.limits.maxQueueDelayMs
+    return nowMs >= this.#oldestMs(lane) + this.limits.maxQueueDelayMs
+  }
+
+  /** When the oldest of the requests arrived that one batch could take. */
+  #oldestMs(lane: Requests): number {
+    let rows = 0
+    let oldestMs = Infinity
+    for (const request of lane) {
+      rows += request.rows
+      if (rows > this.limits.maxBatchSize) break
+      oldestMs = Math.min(oldestMs, request.enqueuedAtMs)
+      if (rows === this.limits.maxBatchSize) break
+    }
+    return oldestMs
+  }
+
+  #insert(lane: LedgerRequest[], request: LedgerRequest, last: boolean): void {
+    const at = lane.findIndex((other) => (last ? rank(other) > rank(request) : rank(other) >= rank(request)))
+    lane.splice(at === -1 ? lane.length : at, 0, request)
   }
 
   #preferredPrefixes(lane: Requests): number[] {
@@ -133,9 +193,9 @@ export class Ledger {
     return lane.map(({ rows }) => (sum += rows)).filter((prefix) => sizes.includes(prefix))
   }
 
-  #lane(shapeKey: string): LedgerRequest[] {
-    const lane = this.lanes.get(shapeKey) ?? []
-    this.lanes.set(shapeKey, lane)
+  #lane(bucketKey: string): LedgerRequest[] {
+    const lane = this.lanes.get(bucketKey) ?? []
+    this.lanes.set(bucketKey, lane)
     return lane
   }
 }

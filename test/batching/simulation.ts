@@ -1,17 +1,20 @@
 import { Batcher, type BatcherHost, type BatcherOptions } from '../../src/batching/batcher.ts'
 import { DeadlineHeap } from '../../src/batching/deadline-heap.ts'
 import type { QueueEntry, QueueExit } from '../../src/batching/entry.ts'
+import { QueueLevels } from '../../src/batching/queue-level.ts'
+import type { LevelOptions } from '../../src/scheduling.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { ensure, Ledger, LedgerRequest, type Fate } from './ledger.ts'
 
 export interface Scenario {
   readonly limits: BatcherOptions
+  readonly levels: LevelOptions
   readonly instances: number
 }
 
 /** One event of a history. `instance` and `request` are taken modulo what there is. */
 export type Step =
-  | { readonly do: 'arrive'; readonly rows: number; readonly shape: string; readonly timeoutMs: number }
+  | { readonly do: 'arrive'; readonly rows: number; readonly shape: string; readonly timeoutMs: number; readonly priority: number }
   | { readonly do: 'cancel'; readonly request: number }
   | { readonly do: 'advance'; readonly ms: number }
   /** The event loop is held up; a batch comes back before the late timers fire. */
@@ -52,7 +55,10 @@ export class Simulation implements BatcherHost<LedgerRequest> {
   #flushPending = false
   #closed = false
 
-  constructor({ limits, instances }: Scenario) {
+  readonly #levels: QueueLevels
+
+  constructor({ limits, levels, instances }: Scenario) {
+    this.#levels = new QueueLevels(levels)
     heap = null
     this.#ledger = new Ledger(limits)
     this.#instances = Array.from({ length: instances }, () => ({ up: true, outstanding: [] }))
@@ -90,13 +96,14 @@ export class Simulation implements BatcherHost<LedgerRequest> {
     else this.#close()
   }
 
-  #arrive({ rows, shape, timeoutMs }: Extract<Step, { do: 'arrive' }>): void {
-    const request = new LedgerRequest(this.#requests.length, rows, shape)
+  #arrive({ rows, shape, timeoutMs, priority }: Extract<Step, { do: 'arrive' }>): void {
+    const request = new LedgerRequest(this.#requests.length, rows, shape, this.#levels.of(priority))
     this.#requests.push(request)
     if (this.#closed) return this.#ledger.settle(request, 'closed')
-    if (this.#batcher.full) return this.#ledger.settle(request, 'queue-full')
+    if (request.level.full) return this.#ledger.settle(request, 'queue-full')
     const nowMs = this.#clock.nowMs()
-    if (timeoutMs > 0) request.deadlineMs = nowMs + timeoutMs
+    // No two at the same time: in which order they are delayed would be anybody's guess.
+    if (timeoutMs > 0) request.timeoutAtMs = nowMs + timeoutMs + request.id * 1e-6
     const full = this.#batcher.enqueue(request, nowMs)
     ensure(full === this.#ledger.arrived(request), () => `#${request.id} was wrongly said to fill a batch or not`)
     if (full) this.#pumpAll()
@@ -171,7 +178,7 @@ export class Simulation implements BatcherHost<LedgerRequest> {
   #pump({ up, outstanding }: Instance): void {
     while (up && outstanding.length < maxOutstanding) {
       const idle = outstanding.length === 0
-      const batch = this.#batcher.take(idle)
+      const batch = this.#batcher.take(idle)?.entries ?? null
       this.#ledger.taken(batch, idle, this.#clock.nowMs())
       if (batch === null) return
       outstanding.push(batch)
@@ -184,14 +191,14 @@ export class Simulation implements BatcherHost<LedgerRequest> {
 
   #check(): void {
     const nowMs = this.#clock.nowMs()
+    this.#ledger.noteDelayed(nowMs)
     const waiting = this.#ledger.waiting
-    const { count, rows, full } = this.#batcher
-    const { maxQueueSize } = this.#ledger.limits
+    const { count, rows } = this.#batcher
     ensure(count === waiting.length, () => `${waiting.length} wait, count says ${count}`)
     ensure(rows === waiting.reduce((sum, request) => sum + request.rows, 0), () => `rows says ${rows}`)
-    ensure(full === (maxQueueSize > 0 && count >= maxQueueSize), () => `full says ${full} at ${count}`)
+    this.#ledger.checkLevels()
     ensure(this.#clock.timers <= (count > 0 ? 1 : 0), () => `${this.#clock.timers} timers while ${count} wait`)
-    const late = waiting.find(({ deadlineMs }) => deadlineMs <= nowMs)
+    const late = waiting.find(({ timeoutAtMs }) => timeoutAtMs <= nowMs)
     ensure(late === undefined, () => `#${late!.id} waits past its deadline`)
     const idle = this.#instances.some(({ up, outstanding }) => up && outstanding.length === 0)
     const overdue = idle && !this.#flushPending ? this.#ledger.overdue(nowMs) : undefined
@@ -215,7 +222,7 @@ export class Simulation implements BatcherHost<LedgerRequest> {
     const forgotten = this.#requests.find(({ fate }) => fate === null)
     ensure(forgotten === undefined, () => `#${forgotten!.id} was never settled`)
     ensure(heap === null || heap.size === 0, () => `${heap!.size} requests stay in the deadline heap`)
-    const linked = this.#requests.find(({ lane, previous, next }) => lane ?? previous ?? next)
+    const linked = this.#requests.find(({ bucket, previous, next }) => bucket ?? previous ?? next)
     ensure(linked === undefined, () => `#${linked!.id} is still linked`)
   }
 }

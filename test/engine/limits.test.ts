@@ -61,9 +61,11 @@ describe('timeoutMs', () => {
   })
 
   it('defaults to defaultTimeoutMs', async () => {
-    const { model, occupying } = await busy(12, { defaultQueuePolicy: { defaultTimeoutMs: 5 } }, { timeoutMs: 60_000 })
+    const policies = { priorityLevels: 2, priorityQueuePolicy: { 2: { defaultTimeoutMs: 5 } } }
+    const { model, occupying } = await busy(12, policies, { priority: 1 })
     expect(await codeOf(model.infer({ x }))).toBe('ERR_TIMEOUT')
-    expect(await codeOf(model.infer({ x }, { timeoutMs: 60_000 }))).toBe('answered')
+    expect(await codeOf(model.infer({ x }, { timeoutMs: 60_000 }))).toBe('ERR_TIMEOUT')
+    expect(await codeOf(model.infer({ x }, { priority: 1 }))).toBe('answered')
     expect(new Set(await Promise.all(occupying))).toEqual(new Set(['answered']))
   })
 })

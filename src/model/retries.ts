@@ -1,0 +1,52 @@
+import type { Batch } from './batch.ts'
+import type { InferRequest } from './request.ts'
+
+/** Runs that have to be done again, before anything else that waits. */
+export class Retries {
+  readonly #batches: Omit<Batch, 'id'>[] = []
+  #requests = 0
+
+  /** Requests waiting for another run. */
+  get count(): number {
+    return this.#requests
+  }
+
+  /**
+   * A run failed for several requests: runs its halves. With one culprit among n requests that makes two runs per
+   * halving, 2 ceil(log2 n) in all, and every request is run at most 1 + ceil(log2 n) times whatever fails.
+   */
+  bisect({ requests, reason }: Batch): void {
+    const open = requests.filter(({ settled }) => !settled)
+    const middle = Math.ceil(open.length / 2)
+    this.#add(open.slice(0, middle), reason, false)
+    this.#add(open.slice(middle), reason, false)
+  }
+
+  /** A worker died under these requests: runs each by itself. */
+  singly(requests: readonly InferRequest[], reason: Batch['reason']): void {
+    for (const request of requests) this.#add([request], reason, true)
+  }
+
+  /** Takes the next batch out; `null` for none, or when it has to wait until its worker has nothing else to do. */
+  take(idle: boolean): Omit<Batch, 'id'> | null {
+    for (let next = this.#batches[0]; next !== undefined; next = this.#batches[0]) {
+      if (next.alone && !idle) return null
+      this.#batches.shift()
+      this.#requests -= next.requests.length
+      if (next.requests.some(({ settled }) => !settled)) return next
+    }
+    return null
+  }
+
+  /** Takes everything out. */
+  clear(): InferRequest[] {
+    this.#requests = 0
+    return this.#batches.splice(0).flatMap(({ requests }) => requests)
+  }
+
+  #add(requests: readonly InferRequest[], reason: Batch['reason'], alone: boolean): void {
+    if (requests.length === 0) return
+    this.#batches.push({ requests, reason, alone })
+    this.#requests += requests.length
+  }
+}

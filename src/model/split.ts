@@ -1,0 +1,49 @@
+import { elementCount, makeTensor, type Tensor, type TensorData, type TensorType } from '../tensor.ts'
+import type { BatchReport, Outputs } from './config.ts'
+import type { Answer, ParsedFeeds } from './request.ts'
+
+/** Cuts a request into parts of at most `maxRows` rows; the data is not copied. */
+export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows: number): ParsedFeeds[] {
+  const parts: ParsedFeeds[] = []
+  for (let start = 0; start < rows; start += maxRows) {
+    const partRows = Math.min(maxRows, rows - start)
+    const cut = (values: ParsedFeeds['data'][number]) => {
+      if (values === null) return null
+      const perRow = values.length / rows
+      const [from, to] = [start * perRow, (start + partRows) * perRow]
+      return ArrayBuffer.isView(values) ? (values as Float32Array).subarray(from, to) : (values as readonly string[]).slice(from, to)
+    }
+    parts.push({
+      rows: partRows,
+      bucketKey,
+      data: data.map(cut),
+      dims: dims?.map((own) => (own.length === 0 ? own : [partRows, ...own.slice(1)])) ?? null,
+    })
+  }
+  return parts
+}
+
+/** Joins the answers to the parts of a request, in their order. */
+export function joinRows(answers: readonly Answer[], report: boolean): Answer {
+  if (!report) return joinOutputs(answers as Outputs[])
+  const reported = answers as { outputs: Outputs; report: BatchReport }[]
+  const parts = reported.map((answer) => answer.report)
+  return { outputs: joinOutputs(reported.map(({ outputs }) => outputs)), report: { ...parts[0]!, parts } }
+}
+
+function joinOutputs(parts: readonly Outputs[]): Outputs {
+  return Object.fromEntries(Object.keys(parts[0]!).map((name) => [name, joinTensors(parts.map((outputs) => outputs[name]!))]))
+}
+
+function joinTensors(tensors: readonly Tensor[]): Tensor {
+  const { type, dims, data } = tensors[0]!
+  const joinedDims = [tensors.reduce((rows, tensor) => rows + tensor.dims[0]!, 0), ...dims.slice(1)]
+  if (Array.isArray(data)) return makeTensor(type as TensorType, tensors.flatMap((tensor) => tensor.data as string[]), joinedDims)
+  const joined = new (data.constructor as new (length: number) => TensorData)(elementCount(joinedDims)) as Float32Array
+  let at = 0
+  for (const tensor of tensors) {
+    joined.set(tensor.data as Float32Array, at)
+    at += tensor.data.length
+  }
+  return makeTensor(type as TensorType, joined, joinedDims)
+}
