@@ -191,7 +191,7 @@ export class EngineModel implements ModelLifecycle, SchedulerHost {
 
   #serve(metadata: ModelMetadata, padding: Padding | null, runTimes: RunTimes, opened: readonly Opened[]): void {
     this.#pageLocked = opened.some(({ placement }) => placement.kind === 'cuda')
-    this.scheduler = new ModelScheduler(metadata, padding, this.#config, runTimes, this)
+    this.scheduler = new ModelScheduler(metadata, padding, this.#config, runTimes, opened.length, this)
     for (const [index, { host, placement, sessionId }] of opened.entries()) {
       const instance = new ModelInstance(this.scheduler, `${this.name}_${index}`, host, sessionId, this.#config.weight)
       this.#placements.set(instance, placement)

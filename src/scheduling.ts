@@ -40,3 +40,14 @@ export interface LevelOptions {
   readonly defaultPolicy: LevelPolicy
   readonly policies: ReadonlyMap<number, LevelPolicy>
 }
+
+/** What limits a batch. All sizes in rows. */
+export interface BatchLimits {
+  readonly maxBatchSize: number
+  /** Ascending, each 1..maxBatchSize; empty means `[maxBatchSize]`. */
+  readonly preferredBatchSizes: readonly number[]
+  /** How long the oldest request may wait for a larger batch while an instance is idle. */
+  readonly maxQueueDelayMs: number
+  /** False: every request is a batch of its own. */
+  readonly joinRequests: boolean
+}

@@ -18,19 +18,25 @@ export interface Backlog {
 }
 
 /**
- * In how many milliseconds a request of `rows` rows would be answered: the runs before it as long as they usually are,
- * its own as long as 99 of 100 are. 0 when nothing is known of such runs. Counting whole batches ahead, not requests
- * ahead, is what keeps a long queue of a batching model from being refused without need.
+ * In how many milliseconds a request of `rows` rows would be answered, with the certainty of 99 in 100; 0 when nothing is
+ * known of such runs. Counting whole batches ahead, not requests ahead, is what keeps a long queue of a batching model
+ * from being refused without need. Its own batch counts as a full one: it goes on growing while it waits.
  */
 export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: number, backlog: Backlog): number {
   if (!runTimes.knows(bucketKey)) return 0
   const { rowsAhead, batchRows, instances, freeInMs, sharing } = backlog
   const batchesAhead = Math.floor(rowsAhead / batchRows)
-  // An instance that is free now answers as fast as it usually does; with that a wrong estimate is found out again.
-  if (freeInMs === 0 && batchesAhead === 0) return runTimes.medianMs(bucketKey, Math.min(batchRows, rowsAhead + rows)) + admissionMarginMs
+  // An instance that is free now is given what it usually can do: only by that is it found out when a slow time is over.
+  if (freeInMs === 0 && batchesAhead === 0) {
+    return runTimes.medianMs(bucketKey, Math.max(rows, Math.min(batchRows, rowsAhead + rows))) + admissionMarginMs
+  }
   const fullRows = Math.max(rows, batchRows)
-  const usualMs = runTimes.medianMs(bucketKey, fullRows)
-  const spreadMs = runTimes.p99Ms(bucketKey, fullRows) - usualMs
+  const runMs = runTimes.presentMs(bucketKey, fullRows)
+  const spreadMs = Math.max(0, runTimes.p99Ms(bucketKey, fullRows) - runMs)
   const runsAhead = (batchesAhead * sharing) / instances
-  return freeInMs + (runsAhead + 1) * usualMs + Math.sqrt(runsAhead + 2) * spreadMs + admissionMarginMs
+  // Before its own run all who share have one more; what they hold is unknown, and taken for as much as it finds itself.
+  const heldMs = runTimes.presentMs(bucketKey, Math.min(fullRows, (rowsAhead % batchRows) + rows))
+  const othersMs = ((sharing - 1) / instances) * heldMs
+  // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them.
+  return freeInMs + (runsAhead + 1) * runMs + othersMs + Math.sqrt(runsAhead + 2) * spreadMs + admissionMarginMs
 }

@@ -1,4 +1,4 @@
-import type { BatchReason } from '../scheduling.ts'
+import type { BatchLimits, BatchReason } from '../scheduling.ts'
 
 /**
  * The batching policy: pure functions over plain data. They follow Triton's dynamic batcher (largest reachable
@@ -8,15 +8,9 @@ import type { BatchReason } from '../scheduling.ts'
  * batches keep to the preferred sizes.
  */
 
-/** What limits a batch. All sizes in rows. */
-export interface BatchLimits {
-  readonly maxBatchSize: number
-  /** Ascending, each 1..maxBatchSize; empty means `[maxBatchSize]`. */
-  readonly preferredBatchSizes: readonly number[]
-  /** How long the oldest request may wait for a larger batch while an instance is idle. */
-  readonly maxQueueDelayMs: number
-  /** False: every request is a batch of its own. */
-  readonly joinRequests: boolean
+/** Who chooses batch sizes where that is left to measurement. */
+export interface BatchSizer {
+  limits(bucketKey: string): BatchLimits
 }
 
 /** A queue as the policy reads it: a chain of requests in the order in which they are served. */

@@ -1,10 +1,11 @@
 import type { Clock } from '../clock.ts'
-import type { BatchReason } from '../scheduling.ts'
-import { decide, fullBatchRows, type BatchDecision, type BatchLimits } from './batch-policy.ts'
-import { Bucket, isMoreUrgent } from './bucket.ts'
+import type { BatchLimits, BatchReason } from '../scheduling.ts'
+import { Alarm } from './alarm.ts'
+import { decide, type BatchDecision, type BatchSizer } from './batch-policy.ts'
+import type { Bucket } from './bucket.ts'
+import { Buckets } from './buckets.ts'
 import { DeadlineHeap } from './deadline-heap.ts'
 import type { QueueEntry, QueueExit } from './entry.ts'
-import { IndexedHeap } from '../indexed-heap.ts'
 import type { RunTimes } from './run-times.ts'
 
 /** What a {@link Batcher} asks of its owner. */
@@ -21,11 +22,6 @@ export interface BatcherOptions extends BatchLimits {
   readonly holdUntilQueued: number
 }
 
-/** Who chooses batch sizes where that is left to measurement. */
-export interface BatchSizer {
-  limits(bucketKey: string): BatchLimits
-}
-
 /** A closed batch. */
 export interface FormedBatch<E> {
   readonly entries: E[]
@@ -35,28 +31,19 @@ export interface FormedBatch<E> {
 /**
  * The queue of one model: buckets of requests that may share a batch, their deadlines, and the only timer. It decides
  * when a batch is closed and knows nothing of tensors, threads or ONNX Runtime.
- *
- * Every bucket with requests is in one of three heaps, so that neither many requests nor many buckets make a decision
- * slower: those with a full batch, those that an idle instance should look at, and those that wait for their delay.
  */
 export class Batcher<E extends QueueEntry> {
-  #options: BatcherOptions
+  readonly #holdUntilQueued: number
   readonly #clock: Clock
   readonly #host: BatcherHost<E>
   readonly #runTimes: RunTimes | null
-  readonly #sizer: BatchSizer | null
-  readonly #buckets = new Map<string, Bucket<E>>()
-  readonly #full = new IndexedHeap<Bucket<E>>(isMoreUrgent)
-  readonly #open = new IndexedHeap<Bucket<E>>(isMoreUrgent)
-  readonly #waiting = new IndexedHeap<Bucket<E>>((a, b) => a.closeAtMs < b.closeAtMs)
+  readonly #buckets: Buckets<E>
   readonly #deadlines = new DeadlineHeap<E>()
-  #bucket: Bucket<E> // of the last request: with fixed shapes, the only one
   #count = 0
   #rows = 0
   #holding: boolean
   #draining = false
-  #timer: unknown = null
-  #timerAtMs = Infinity
+  readonly #alarm: Alarm
 
   /**
    * @param runTimes tells what a run will take, for requests with deadlines.
@@ -69,13 +56,13 @@ export class Batcher<E extends QueueEntry> {
     runTimes: RunTimes | null = null,
     sizer: BatchSizer | null = null,
   ) {
-    this.#options = options
+    this.#holdUntilQueued = options.holdUntilQueued
     this.#clock = clock
     this.#host = host
     this.#runTimes = runTimes
-    this.#sizer = sizer
+    this.#buckets = new Buckets(options, sizer)
+    this.#alarm = new Alarm(clock, () => this.#onAlarm())
     this.#holding = options.holdUntilQueued > 0
-    this.#bucket = this.#makeBucket('')
   }
 
   /** Requests waiting. */
@@ -88,9 +75,9 @@ export class Batcher<E extends QueueEntry> {
     return this.#rows
   }
 
-  /** True when a batch is ready that may be handed to a busy instance too. */
+  /** Whether a batch waits that a busy instance may be given too. */
   get hasFull(): boolean {
-    return this.#full.size > 0 && !this.#holding
+    return this.#buckets.hasFull && !this.#holding
   }
 
   /**
@@ -98,25 +85,24 @@ export class Batcher<E extends QueueEntry> {
    * is checked. Returns true when its bucket now holds a full batch, which is worth handing over at once.
    */
   enqueue(entry: E, nowMs: number): boolean {
-    const bucket = this.#bucketOf(entry.bucketKey)
+    const bucket = this.#buckets.of(entry.bucketKey)
     entry.enqueuedAtMs = nowMs
     this.#add(entry, bucket, false)
     this.#watch(entry)
-    if (this.#holding && this.#count >= this.#options.holdUntilQueued) this.#holding = false
-    return bucket.heap === this.#full
+    if (this.#holding && this.#count >= this.#holdUntilQueued) this.#holding = false
+    return this.#buckets.isFull(bucket)
   }
 
   /** From now on every request is a batch of its own. */
   stopJoining(): void {
-    this.#options = { ...this.#options, joinRequests: false }
-    for (const bucket of this.#buckets.values()) this.#place(bucket)
+    this.#buckets.stopJoining()
   }
 
   /** Nothing more will arrive: what waits for a delay is sent as soon as an instance is idle. */
   drain(): void {
     this.#draining = true
     this.#holding = false
-    for (let bucket = this.#waiting.peek(); bucket !== null; bucket = this.#waiting.peek()) this.#move(bucket, this.#open)
+    this.#buckets.reopen(Infinity)
   }
 
   /** Puts requests that were taken back before the others of their rank, in their order, and without a timeout. */
@@ -125,7 +111,7 @@ export class Batcher<E extends QueueEntry> {
     this.#deadlines.dropStale()
     for (const entry of batch.toReversed()) {
       entry.timeoutAtMs = Infinity
-      this.#add(entry, this.#bucketOf(entry.bucketKey), true)
+      this.#add(entry, this.#buckets.of(entry.bucketKey), true)
       this.#watch(entry)
     }
   }
@@ -135,7 +121,7 @@ export class Batcher<E extends QueueEntry> {
     const { bucket } = entry
     if (bucket === null) return false
     this.#unlink(entry, bucket)
-    this.#place(bucket)
+    this.#buckets.place(bucket)
     if (this.#count === 0) this.#emptied()
     this.#host.dropped(entry, why)
     return true
@@ -152,49 +138,30 @@ export class Batcher<E extends QueueEntry> {
     if (this.#count === 0 || this.#holding) return null
     const nowMs = this.#clock.nowMs()
     this.#expire(nowMs)
-    if (idle) this.#reopen(nowMs)
+    if (idle) this.#buckets.reopen(nowMs)
 
-    for (let bucket = this.#mostUrgent(idle); bucket !== null; bucket = this.#mostUrgent(idle)) {
+    for (let bucket = this.#buckets.mostUrgent(idle); bucket !== null; bucket = this.#buckets.mostUrgent(idle)) {
       if (this.#dropHopeless(bucket, nowMs + startsInMs)) continue
       const decision = this.#decide(bucket, nowMs, idle, startsInMs)
       if (decision.requests > 0) return this.#takeFrom(bucket, decision)
-      bucket.closeAtMs = decision.closeAtMs
-      this.#move(bucket, this.#waiting)
+      this.#buckets.wait(bucket, decision.closeAtMs)
     }
     // Only an idle instance is kept waiting by the delay; a busy one asks again when it is done.
-    const next = idle ? this.#waiting.peek() : null
-    if (next !== null) this.#armTimer(next.closeAtMs)
+    if (idle) this.#alarm.set(this.#buckets.nextCloseAtMs)
     return null
   }
 
   /** Drops everything that waits. */
   clear(why: QueueExit): void {
-    for (const bucket of Array.from(this.#buckets.values())) {
+    for (const bucket of this.#buckets.all()) {
       while (bucket.head !== null) this.cancel(bucket.head, why)
     }
-    this.#disarmTimer()
+    this.#alarm.clear()
   }
 
   /** The limits of a bucket are no longer what they were. */
   resize(bucketKey: string): void {
-    const bucket = this.#buckets.get(bucketKey)
-    if (bucket === undefined || this.#sizer === null) return
-    bucket.limits = this.#sizer.limits(bucketKey)
-    this.#place(bucket)
-  }
-
-  #makeBucket(key: string): Bucket<E> {
-    const bucket = new Bucket<E>(key, this.#sizer?.limits(key) ?? this.#options)
-    this.#buckets.set(key, bucket)
-    return bucket
-  }
-
-  #bucketOf(key: string): Bucket<E> {
-    const last = this.#bucket
-    if (key === last.key) return last
-    // A bucket of a shape that comes once must not stay for ever; the one in use does.
-    if (last.count === 0) this.#buckets.delete(last.key)
-    return (this.#bucket = this.#buckets.get(key) ?? this.#makeBucket(key))
+    this.#buckets.resize(bucketKey)
   }
 
   #add(entry: E, bucket: Bucket<E>, first: boolean): void {
@@ -203,7 +170,7 @@ export class Batcher<E extends QueueEntry> {
     entry.level.waiting++
     this.#count++
     this.#rows += entry.rows
-    this.#place(bucket)
+    this.#buckets.place(bucket)
   }
 
   #unlink(entry: E, bucket: Bucket<E>): void {
@@ -214,45 +181,10 @@ export class Batcher<E extends QueueEntry> {
     if (entry.watched) this.#deadlines.markStale()
   }
 
-  /** Brings a bucket to the heap where it belongs after its requests changed. */
-  #place(bucket: Bucket<E>): void {
-    const headChanged = bucket.refreshUrgency()
-    if (bucket.count === 0) {
-      this.#move(bucket, null)
-      if (bucket !== this.#bucket) this.#buckets.delete(bucket.key)
-      return
-    }
-    const full = bucket.rows >= fullBatchRows(bucket.limits) || !this.#options.joinRequests
-    const heap = full ? this.#full : this.#open
-    if (bucket.heap !== heap) this.#move(bucket, heap)
-    else if (headChanged) heap.update(bucket)
-  }
-
-  #move(bucket: Bucket<E>, heap: IndexedHeap<Bucket<E>> | null): void {
-    bucket.heap?.remove(bucket)
-    bucket.heap = heap
-    heap?.push(bucket)
-  }
-
-  /** Lets an idle instance look again at buckets whose time has come. */
-  #reopen(nowMs: number): void {
-    for (let due = this.#waiting.peek(); due !== null && due.closeAtMs <= nowMs; due = this.#waiting.peek()) {
-      this.#move(due, this.#open)
-    }
-  }
-
-  #mostUrgent(idle: boolean): Bucket<E> | null {
-    const full = this.#full.peek()
-    const open = idle ? this.#open.peek() : null
-    if (full === null || open === null) return full ?? open
-    return isMoreUrgent(open, full) ? open : full
-  }
-
   #decide(bucket: Bucket<E>, nowMs: number, idle: boolean, startsInMs: number): BatchDecision {
-    const limits = this.#options.joinRequests ? bucket.limits : this.#options
     const runTimes = this.#runTimes
     const runMs = runTimes === null || !runTimes.knows(bucket.key) ? null : (rows: number) => runTimes.p99Ms(bucket.key, rows)
-    return decide(bucket.head, limits, { nowMs, idle, startsInMs, draining: this.#draining, runMs })
+    return decide(bucket.head, bucket.limits, { nowMs, idle, startsInMs, draining: this.#draining, runMs })
   }
 
   /** Drops the head of a bucket while even a run as short as they usually are would end after its deadline. */
@@ -272,13 +204,13 @@ export class Batcher<E extends QueueEntry> {
       entries.push(entry)
       this.#unlink(entry, bucket)
     }
-    this.#place(bucket)
+    this.#buckets.place(bucket)
     if (this.#count === 0) this.#emptied()
     return { entries, reason: reason === 'idle' && this.#count > 0 ? 'bucket' : reason }
   }
 
   #emptied(): void {
-    this.#disarmTimer()
+    this.#alarm.clear()
     this.#deadlines.dropStale() // or an idle queue would hold requests that are long settled
   }
 
@@ -307,28 +239,12 @@ export class Batcher<E extends QueueEntry> {
     if (expiresAtMs === Infinity) return
     entry.expiresAtMs = expiresAtMs
     this.#deadlines.push(entry)
-    this.#armTimer(expiresAtMs)
+    this.#alarm.set(expiresAtMs)
   }
 
-  #armTimer(atMs: number): void {
-    if (atMs >= this.#timerAtMs) return
-    this.#disarmTimer()
-    this.#timerAtMs = atMs
-    this.#timer = this.#clock.setTimer(this.#onTimer, Math.max(0, atMs - this.#clock.nowMs()))
-  }
-
-  #disarmTimer(): void {
-    if (this.#timer !== null) this.#clock.clearTimer(this.#timer)
-    this.#timer = null
-    this.#timerAtMs = Infinity
-  }
-
-  readonly #onTimer = (): void => {
-    this.#timer = null
-    this.#timerAtMs = Infinity
+  #onAlarm(): void {
     this.#expire(this.#clock.nowMs())
-    const next = this.#deadlines.peek()
-    if (next !== null) this.#armTimer(next.expiresAtMs)
+    this.#alarm.set(this.#deadlines.peek()?.expiresAtMs ?? Infinity)
     if (this.#count > 0) this.#host.wake()
   }
 }

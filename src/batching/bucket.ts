@@ -1,4 +1,4 @@
-import type { BatchLimits } from './batch-policy.ts'
+import type { BatchLimits } from '../scheduling.ts'
 import { ranksBefore, ranksEqual, type QueueEntry } from './entry.ts'
 import type { HeapItem, IndexedHeap } from '../indexed-heap.ts'
 

@@ -1,6 +1,6 @@
-import type { BatchLimits } from './batch-policy.ts'
-import { admissionMarginMs } from './admission.ts'
-import type { BatchSizer } from './batcher.ts'
+import { estimatedAnswerMs } from './admission.ts'
+import type { BatchLimits } from '../scheduling.ts'
+import type { BatchSizer } from './batch-policy.ts'
 import type { RunTimes } from './run-times.ts'
 
 /** A smaller batch is as good as the best one when it reaches this share of its rows per second ... */
@@ -10,24 +10,39 @@ const goodEnough = 0.95
 /** Buckets whose choice is remembered. */
 const maxBuckets = 256
 
-/** What is known of the runs of one bucket, by rows. */
-export type RunTable = Pick<RunTimes, 'p99Ms' | 'medianMs'>
-
 /**
- * The batch size with which a bucket serves most rows per second while its requests stay within `targetMs`: a request
- * that has just missed a batch waits for that one and runs in the next, so two runs must fit. Of sizes that are about
- * as good the smallest is taken; when not even the smallest fits, that one.
+ * The batch size with which a bucket serves most rows per second while its requests stay within `targetMs`: one that has
+ * just missed a batch, and waits until the next instance is done with a run of that size, must still be admitted. Of
+ * sizes that are about as good the smallest is taken. When no size is as quick as that, those count for as much as the
+ * share of a run's time in which a request may come and be admitted.
  *
  * @param sizes candidates in rows, ascending.
  * @param present the size in use, kept while it still fits and is good enough.
  */
-export function chooseBatchSize(sizes: readonly number[], bucketKey: string, runs: RunTable, targetMs: number, instances: number, present?: number): number {
-  const rate = (rows: number) => rows / runs.medianMs(bucketKey, rows)
-  const fits = (rows: number) => (1 + 1 / instances) * runs.p99Ms(bucketKey, rows) + admissionMarginMs <= targetMs
-  let best = 0
-  for (const rows of sizes) if (fits(rows)) best = Math.max(best, rate(rows))
-  if (present !== undefined && fits(present) && rate(present) >= goodEnough * best) return present
-  return sizes.find((rows) => fits(rows) && rate(rows) >= asGood * best) ?? sizes[0]!
+export function chooseBatchSize(
+  sizes: readonly number[],
+  bucketKey: string,
+  runTimes: RunTimes,
+  targetMs: number,
+  instances: number,
+  present?: number,
+): number {
+  const shares = sizes.map((rows) => admittedShare(rows, bucketKey, runTimes, targetMs, instances))
+  const enough = shares.includes(1) ? 1 : Number.MIN_VALUE
+  const rates = sizes.map((rows, index) =>
+    shares[index]! >= enough ? (shares[index]! * rows) / runTimes.medianMs(bucketKey, rows) : 0,
+  )
+  const best = Math.max(...rates)
+  if (present !== undefined && best > 0 && (rates[sizes.indexOf(present)] ?? 0) >= goodEnough * best) return present
+  return sizes[rates.findIndex((rate) => rate >= asGood * best)]!
+}
+
+/** The part of the requests that come while all instances are busy with runs of `rows` rows and can be admitted. */
+function admittedShare(rows: number, bucketKey: string, runTimes: RunTimes, targetMs: number, instances: number): number {
+  const waitMs = runTimes.presentMs(bucketKey, rows) / instances
+  const missed = { rowsAhead: 0, batchRows: rows, instances, freeInMs: waitMs, sharing: 1 }
+  const lateMs = estimatedAnswerMs(runTimes, bucketKey, rows, missed) - targetMs
+  return lateMs <= 0 ? 1 : Math.max(0, 1 - lateMs / waitMs)
 }
 
 /** Keeps a model's requests within a latency by the size of its batches; see {@link chooseBatchSize}. */
@@ -35,18 +50,21 @@ export class LatencyTarget implements BatchSizer {
   readonly #limits: BatchLimits
   readonly #sizes: readonly number[]
   readonly #targetMs: number
-  readonly #instances: number
   readonly #runTimes: RunTimes
+  readonly #instances: number
   readonly #chosen = new Map<string, BatchLimits>()
 
-  /** @param limits the model's own; preferred sizes in them are the only ones chosen from. */
-  constructor(limits: BatchLimits, targetMs: number, runTimes: RunTimes, instances = 1) {
-    this.#instances = instances
+  /**
+   * @param limits the model's own; preferred sizes in them are the only ones chosen from.
+   * @param instances on how many it runs.
+   */
+  constructor(limits: BatchLimits, targetMs: number, runTimes: RunTimes, instances: number) {
     const { maxBatchSize, preferredBatchSizes } = limits
     this.#limits = limits
     this.#sizes = preferredBatchSizes.length > 0 ? preferredBatchSizes : Array.from({ length: maxBatchSize }, (_, index) => index + 1)
     this.#targetMs = targetMs
     this.#runTimes = runTimes
+    this.#instances = instances
   }
 
   limits(bucketKey: string): BatchLimits {

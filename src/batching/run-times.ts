@@ -1,28 +1,41 @@
-/** Runs of one size that are remembered. */
-const window = 100
+/** Runs of one size by which is told what is usual for it. */
+const sizeWindow = 25
+/** How many of them the expectation counts for with which a size starts. */
+const expectedRuns = 3
+/** Runs of all sizes by which is told how far they spread ... */
+const spreadWindow = 100
+/** ... and how fast things go at present. */
+const paceWindow = 9
+/** Times as fast or slow as usual from which on it is a change of pace, and not of this size. */
+const paceThreshold = 1.25
 /** Shapes whose runs are remembered; those longest without a run go first. */
 const maxBuckets = 128
 
-/** What the last runs of one size took. */
-class RecentRuns {
-  readonly #ring = new Float64Array(window)
-  readonly #sorted = new Float64Array(window)
+/** The last so many values. */
+class Recent {
+  readonly #ring: Float64Array
+  readonly #sorted: Float64Array
   #count = 0
   #next = 0
 
-  add(ms: number): void {
+  constructor(window: number) {
+    this.#ring = new Float64Array(window)
+    this.#sorted = new Float64Array(window)
+  }
+
+  add(value: number): void {
     const sorted = this.#sorted
-    if (this.#count === window) {
+    if (this.#count === sorted.length) {
       const gone = this.#find(this.#ring[this.#next]!)
-      sorted.copyWithin(gone, gone + 1, window)
+      sorted.copyWithin(gone, gone + 1)
       this.#count--
     }
-    const at = this.#find(ms)
+    const at = this.#find(value)
     sorted.copyWithin(at + 1, at, this.#count)
-    sorted[at] = ms
+    sorted[at] = value
     this.#count++
-    this.#ring[this.#next] = ms
-    this.#next = (this.#next + 1) % window
+    this.#ring[this.#next] = value
+    this.#next = (this.#next + 1) % sorted.length
   }
 
   /** Nearest-rank quantile. */
@@ -30,38 +43,85 @@ class RecentRuns {
     return this.#sorted[Math.max(0, Math.ceil(q * this.#count) - 1)]!
   }
 
-  #find(ms: number): number {
+  #find(value: number): number {
     let low = 0
     let high = this.#count
     while (low < high) {
       const middle = (low + high) >> 1
-      if (this.#sorted[middle]! < ms) low = middle + 1
+      if (this.#sorted[middle]! < value) low = middle + 1
       else high = middle
     }
     return low
   }
 }
 
-/** Runs of one bucket, by size. */
+/** Runs of one bucket. */
 class BucketRuns {
-  readonly bySize = new Map<number, RecentRuns>()
+  readonly #bySize = new Map<number, Recent>()
   /** Sizes that have been run, ascending. */
-  sizes: number[] = []
+  #sizes: number[] = []
+  /** How many times as long as usual for their size the last runs took. */
+  readonly #spread = new Recent(spreadWindow)
+  readonly #pace = new Recent(paceWindow)
 
-  of(rows: number): RecentRuns {
-    let runs = this.bySize.get(rows)
-    if (runs === undefined) {
-      this.bySize.set(rows, (runs = new RecentRuns()))
-      this.sizes = [...this.sizes, rows].sort((a, b) => a - b)
-    }
+  observe(rows: number, ms: number): void {
+    const sizes = this.#sizes
+    const pace = this.pace
+    // A run outside of what is known tells nothing of the pace, only of its size.
+    const known = sizes.length > 0 && rows >= sizes[0]! && rows <= sizes.at(-1)!
+    const usualMs = known ? this.usualMs(rows) : ms / pace
+    // And one in a slow time how slow it is rather than what is usual for its size.
+    this.#of(rows, known ? usualMs : null).add(ms / pace)
+    const ratio = usualMs > 0 ? ms / usualMs : 1
+    this.#spread.add(ratio)
+    this.#pace.add(ratio)
+  }
+
+  /** Times as long as usual that runs take at present. */
+  get pace(): number {
+    const pace = this.#sizes.length === 0 ? 1 : this.#pace.quantile(0.5)
+    return pace > paceThreshold || pace < 1 / paceThreshold ? pace : 1
+  }
+
+  /** Times as long as usual that 99 of 100 of the last runs stayed below. */
+  get p99(): number {
+    return this.#spread.quantile(0.99)
+  }
+
+  usualMs(rows: number): number {
+    const measured = this.#bySize.get(rows)
+    if (measured !== undefined) return measured.quantile(0.5)
+    const sizes = this.#sizes
+    if (sizes.length === 0) return 0
+    let above = 0
+    while (above < sizes.length && sizes[above]! < rows) above++
+    if (above === 0) return this.usualMs(sizes[0]!)
+    const below = sizes[above - 1]!
+    const belowMs = this.usualMs(below)
+    if (above === sizes.length) return (belowMs * rows) / Math.max(1, below)
+    const share = (rows - below) / (sizes[above]! - below)
+    return belowMs + share * (this.usualMs(sizes[above]!) - belowMs)
+  }
+
+  #of(rows: number, expectedMs: number | null): Recent {
+    let runs = this.#bySize.get(rows)
+    if (runs !== undefined) return runs
+    this.#bySize.set(rows, (runs = new Recent(sizeWindow)))
+    // What its neighbours let expect counts as some runs, so that a single one by chance fast or slow changes nothing.
+    if (expectedMs !== null) for (let run = 0; run < expectedRuns; run++) runs.add(expectedMs)
+    this.#sizes = [...this.#sizes, rows].sort((a, b) => a - b)
     return runs
   }
 }
 
 /**
- * How long a model's runs take, per bucket and batch size: quantiles of the last runs, as in Clockwork (OSDI '20). A
- * size that has not been run lies between its measured neighbours; above the largest, more rows are reckoned to take
+ * How long a model's runs take, per bucket and batch size. What is usual for a size is the median of its last runs; a
+ * size that has not been run lies between its measured neighbours, and above the largest more rows are reckoned to take
  * proportionally longer, which they hardly ever exceed. Nothing is ever fitted through a single size.
+ *
+ * What makes runs slow for a while (a clock rate, a neighbour, a collection of garbage) does so whatever their size. So
+ * by how much the last runs of any size differed from what is usual tells for all sizes how fast things go at present
+ * and how far they spread, and a size that was not run meanwhile is as well known after a slow time as it was before.
  */
 export class RunTimes {
   readonly #buckets = new Map<string, BucketRuns>()
@@ -73,7 +133,7 @@ export class RunTimes {
       this.#buckets.set(bucketKey, (bucket = new BucketRuns()))
       if (this.#buckets.size > maxBuckets) this.#buckets.delete(this.#buckets.keys().next().value!)
     }
-    bucket.of(rows).add(ms)
+    bucket.observe(rows, ms)
   }
 
   /** Whether any run of this bucket has been seen. */
@@ -81,29 +141,20 @@ export class RunTimes {
     return this.#buckets.has(bucketKey)
   }
 
+  /** What a run of so many rows usually takes, slow times left out, in milliseconds; 0 when no run has been seen. */
+  medianMs(bucketKey: string, rows: number): number {
+    return this.#buckets.get(bucketKey)?.usualMs(rows) ?? 0
+  }
+
+  /** What a run of so many rows takes at present, in milliseconds; 0 when no run has been seen. */
+  presentMs(bucketKey: string, rows: number): number {
+    const bucket = this.#buckets.get(bucketKey)
+    return bucket === undefined ? 0 : bucket.usualMs(rows) * bucket.pace
+  }
+
   /** What 99 of 100 runs of so many rows stay below, in milliseconds; 0 when no run has been seen. */
   p99Ms(bucketKey: string, rows: number): number {
-    return this.#estimateMs(bucketKey, rows, 0.99)
-  }
-
-  /** What a run of so many rows usually takes, in milliseconds; 0 when no run has been seen. */
-  medianMs(bucketKey: string, rows: number): number {
-    return this.#estimateMs(bucketKey, rows, 0.5)
-  }
-
-  #estimateMs(bucketKey: string, rows: number, q: number): number {
     const bucket = this.#buckets.get(bucketKey)
-    if (bucket === undefined) return 0
-    const measured = bucket.bySize.get(rows)
-    if (measured !== undefined) return measured.quantile(q)
-    const { sizes } = bucket
-    const above = sizes.findIndex((size) => size > rows)
-    const ms = (index: number) => bucket.bySize.get(sizes[index]!)!.quantile(q)
-    if (above === 0) return ms(0)
-    const below = above === -1 ? sizes.length - 1 : above - 1
-    const belowMs = ms(below)
-    if (above === -1) return (belowMs * rows) / Math.max(1, sizes[below]!)
-    const share = (rows - sizes[below]!) / (sizes[above]! - sizes[below]!)
-    return belowMs + share * (ms(above) - belowMs)
+    return bucket === undefined ? 0 : bucket.usualMs(rows) * bucket.p99
   }
 }

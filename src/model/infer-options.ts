@@ -1,6 +1,7 @@
 import { invalidArgument } from '../errors.ts'
 import type { InferOptions } from './config.ts'
 import type { ModelMetadata } from './metadata.ts'
+import { maxPriorityLevel } from './scheduling-config.ts'
 
 /** The options of one call, checked. */
 export interface CheckedOptions extends Pick<InferOptions, 'signal' | 'timeoutMs' | 'deadlineMs' | 'priority' | 'splitOversized'> {
@@ -37,7 +38,7 @@ export function checkInferOptions(options: unknown, metadata: ModelMetadata): Ch
   check('signal', signal, signal instanceof AbortSignal, 'an AbortSignal')
   check('timeoutMs', timeoutMs, isDuration(timeoutMs), 'milliseconds, more than 0 and less than 2^31')
   check('deadlineMs', deadlineMs, isDuration(deadlineMs), 'milliseconds, more than 0 and less than 2^31')
-  check('priority', priority, Number.isSafeInteger(priority) && (priority as number) >= 0, 'a whole number, 0 or more')
+  check('priority', priority, isLevel(priority), 'a whole number, 0 or more')
   check('requestId', requestId, typeof requestId === 'string', 'a string')
   check('report', report, typeof report === 'boolean', 'true or false')
   check('splitOversized', splitOversized, typeof splitOversized === 'boolean', 'true or false')
@@ -47,6 +48,10 @@ export function checkInferOptions(options: unknown, metadata: ModelMetadata): Ch
     requestId: requestId as string | undefined,
     report: report === true,
   }
+}
+
+function isLevel(value: unknown): boolean {
+  return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maxPriorityLevel
 }
 
 function isDuration(value: unknown): boolean {

@@ -1,13 +1,14 @@
+import type { RunTimes } from '../batching/run-times.ts'
 import { invalidArgument } from '../errors.ts'
 import type { Offer, Tenant } from '../pool/tenant.ts'
 import type { WorkerHost } from '../pool/worker-host.ts'
-import type { FromWorker, RunTimes } from '../pool/protocol.ts'
-import type { StagingBuffer } from '../staging/staging-pool.ts'
+import type { FromWorker, RunTimestamps } from '../pool/protocol.ts'
 import { elementCount } from '../tensor.ts'
 import type { Batch, FinishedBatch } from './batch.ts'
 import type { ModelMetadata } from './metadata.ts'
 import type { Padding } from './padding.ts'
 import type { InferRequest } from './request.ts'
+import type { SchedulerHost } from './scheduler-host.ts'
 import { StagingSlot } from './staging-slot.ts'
 
 /** What an instance needs from its model. */
@@ -15,16 +16,13 @@ export interface InstanceOwner {
   readonly metadata: ModelMetadata
   readonly padding: Padding | null
   readonly unpredictableOutputs: ReadonlySet<number>
-  nowMs(): number
-  acquire(byteLength: number): StagingBuffer
-  nextSlotId(): number
+  readonly host: SchedulerHost
+  readonly times: { readonly runTimes: RunTimes }
   /**
    * The next batch, or `null`; it counts as running until it is finished, failed, crashed or withdrawn.
    * @param startsInMs when a busy instance will be able to start it.
    */
   take(idle: boolean, startsInMs: number): Batch | null
-  /** How long a run is reckoned to take. */
-  estimatedRunMs(bucketKey: string, rows: number): number
   readonly waiting: number
   /** Every request of a batch was refused: there is nothing to run. */
   withdrawn(): void
@@ -34,7 +32,6 @@ export interface InstanceOwner {
   refused(request: InferRequest, reason: Error): void
   /** The thread died with these batches in flight. */
   crashed(batches: readonly Batch[], reason: string): void
-  reopen(instance: ModelInstance): Promise<void>
   /** The instance is lost for good. */
   lost(instance: ModelInstance, reason: string): void
 }
@@ -60,7 +57,7 @@ export class ModelInstance implements Tenant {
     this.host = host
     this.sessionId = sessionId
     for (let count = 0; count < slotsPerInstance; count++) {
-      const slot = new StagingSlot(owner.nextSlotId(), owner.metadata, owner.padding, (byteLength) => owner.acquire(byteLength))
+      const slot = new StagingSlot(owner.host.nextSlotId(), owner.metadata, owner.padding, (byteLength) => owner.host.acquire(byteLength))
       this.#slots.set(slot.id, slot)
       this.#free.push(slot)
     }
@@ -93,7 +90,7 @@ export class ModelInstance implements Tenant {
     return false
   }
 
-  completed(slotId: number, times: RunTimes): void {
+  completed(slotId: number, times: RunTimestamps): void {
     this.#finish(slotId, times, null)
   }
 
@@ -120,7 +117,7 @@ export class ModelInstance implements Tenant {
   }
 
   restore(): Promise<void> {
-    return this.#owner.reopen(this)
+    return this.#owner.host.reopen(this)
   }
 
   abandoned(reason: string): void {
@@ -174,7 +171,7 @@ export class ModelInstance implements Tenant {
   #submit(slot: StagingSlot, batch: Batch): void {
     const owner = this.#owner
     const { requests } = batch
-    slot.takenAtMs = owner.nowMs()
+    slot.takenAtMs = owner.host.clock.nowMs()
     let rows = 0
     let outputMask = 0
     for (const request of requests) {
@@ -189,14 +186,14 @@ export class ModelInstance implements Tenant {
     slot.layout = layout
     const { link } = this.host
     for (const message of slot.announcements(this.sessionId, layout)) link.post(message)
-    slot.gatheredAtMs = owner.nowMs()
-    const runMs = owner.estimatedRunMs(requests[0]!.bucketKey, rows)
+    slot.gatheredAtMs = owner.host.clock.nowMs()
+    const runMs = owner.times.runTimes.medianMs(requests[0]!.bucketKey, rows)
     if (mailed === null) return this.host.submit(this, slot.id, layout.index, runMs)
     link.post({ type: 'run', slotId: slot.id, layoutIndex: layout.index, mailed })
     this.host.submit(this, slot.id, null, runMs)
   }
 
-  #finish(slotId: number, times: RunTimes, mailed: FinishedBatch['mailed']): void {
+  #finish(slotId: number, times: RunTimestamps, mailed: FinishedBatch['mailed']): void {
     const slot = this.#slots.get(slotId)
     if (slot === undefined) return
     const batch = slot.batch!

@@ -125,7 +125,8 @@ export class Model<M extends ModelSignature = AnySignature> {
   capacity(): ModelCapacity {
     const { scheduler } = this.#lifecycle
     if (scheduler === null) throw this.#notReady()
-    const { instances, metadata, waiting, running, throughput, levels } = scheduler
+    const { instances, metadata, waiting, running, times, levels } = scheduler
+    const { msPerRequest } = times.throughput
     const { policy, waiting: levelWaiting } = levels.of(undefined)
     return {
       instances: instances.length,
@@ -133,8 +134,8 @@ export class Model<M extends ModelSignature = AnySignature> {
       waiting,
       running,
       free: policy.maxQueueSize === 0 ? Infinity : Math.max(0, policy.maxQueueSize - levelWaiting),
-      requestsPerSecond: throughput.msPerRequest === 0 ? 0 : 1000 / throughput.msPerRequest,
-      estimatedMs: scheduler.estimatedWaitMs(),
+      requestsPerSecond: msPerRequest === 0 ? 0 : 1000 / msPerRequest,
+      estimatedMs: scheduler.estimatedAnswerMs('', 1),
     }
   }
 

@@ -3,7 +3,7 @@ import type { InferenceSession } from 'onnxruntime-common'
 import * as v from 'valibot'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { checkSessionOptions } from './check-session-options.ts'
-import type { LevelOptions } from '../scheduling.ts'
+import type { BatchLimits, LevelOptions } from '../scheduling.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './scheduling-config.ts'
 import type { InstanceGroup, PaddingConfig, WarmupSample } from './config.ts'
 
@@ -113,6 +113,16 @@ export function resolveConfig(model: string, config: unknown): ResolvedConfig {
   checkSessionOptions(model, raw.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)
+}
+
+/** What limits the batches of a model whose largest batch has `maxBatchSize` rows, 0 for a model without a batch dimension. */
+export function batchLimits({ preferredBatchSizes, maxQueueDelayMs, joinRequests }: ResolvedConfig, maxBatchSize: number): BatchLimits {
+  return {
+    maxBatchSize: Math.max(1, maxBatchSize),
+    preferredBatchSizes,
+    maxQueueDelayMs,
+    joinRequests: joinRequests && maxBatchSize > 0,
+  }
 }
 
 /** The batching options against the batch size they must fit; called again once that is known from the model. */

@@ -22,9 +22,19 @@ export class Retries {
     this.#add(open.slice(middle), reason, false)
   }
 
-  /** A worker died under these requests: runs each by itself. */
-  singly(requests: readonly InferRequest[], reason: Batch['reason']): void {
-    for (const request of requests) this.#add([request], reason, true)
+  /**
+   * A worker died under this batch: runs each of its requests by itself, unless one had died under it before.
+   *
+   * @returns the requests that are not run again.
+   */
+  afterCrash({ requests, reason }: Batch): InferRequest[] {
+    const lost = requests.filter(({ crashed }) => crashed)
+    for (const request of requests) {
+      if (request.settled || request.crashed) continue
+      request.crashed = true
+      this.#add([request], reason, true)
+    }
+    return lost
   }
 
   /** Takes the next batch out; `null` for none, or when it has to wait until its worker has nothing else to do. */

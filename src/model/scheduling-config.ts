@@ -6,6 +6,9 @@ const integer = (minimum: number, maximum = 2 ** 31 - 1) =>
   v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(maximum))
 const duration = v.pipe(v.number(), v.finite(), v.minValue(0), v.maxValue(2 ** 31 - 1))
 
+/** Triton's levels have 64 bits. */
+export const maxPriorityLevel = 2 ** 64
+
 const queuePolicySchema = v.strictObject({
   timeoutAction: v.optional(v.picklist(['REJECT', 'DELAY']), 'REJECT'),
   defaultTimeoutMs: v.optional(duration, 0),
@@ -18,9 +21,8 @@ export const schedulingSchema = v.strictObject({
   preferredBatchSize: v.optional(v.union([integer(1), v.pipe(v.array(integer(1)), v.minLength(1))])),
   maxQueueDelayMs: v.optional(duration, 0),
   preserveOrdering: v.optional(v.boolean(), false),
-  // Triton's levels are 64 bit; beyond this a number is no longer itself.
-  priorityLevels: v.optional(integer(0, Number.MAX_SAFE_INTEGER), 0),
-  defaultPriorityLevel: v.optional(integer(0, Number.MAX_SAFE_INTEGER)),
+  priorityLevels: v.optional(integer(0, maxPriorityLevel), 0),
+  defaultPriorityLevel: v.optional(integer(0, maxPriorityLevel)),
   defaultQueuePolicy: v.optional(queuePolicySchema, {}),
   priorityQueuePolicy: v.optional(v.record(v.string(), queuePolicySchema), {}),
   holdUntilQueued: v.optional(integer(0), 0),

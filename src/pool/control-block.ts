@@ -1,4 +1,4 @@
-import type { RunTimes } from './protocol.ts'
+import type { RunTimestamps } from './protocol.ts'
 
 const ringCapacity = 16 // a power of two, more than a worker is ever given at once
 const timesPerRun = 4
@@ -49,7 +49,7 @@ export class ControlBlock {
   }
 
   /** The slot of the next finished batch, its times written into `times`; -1 for none. */
-  takeCompletion(times: RunTimes): number {
+  takeCompletion(times: RunTimestamps): number {
     if (this.#taken === Atomics.load(this.#words, word.completed)) return -1
     const index = this.#taken & (ringCapacity - 1)
     this.#taken = (this.#taken + 1) | 0
@@ -124,7 +124,7 @@ export class ControlBlock {
   }
 
   /** Reports a finished batch whose outputs lie in its slot. */
-  complete(slotId: number, times: RunTimes): void {
+  complete(slotId: number, times: RunTimestamps): void {
     const tail = this.#words[word.completed]!
     const index = tail & (ringCapacity - 1)
     const at = index * timesPerRun

@@ -2,7 +2,8 @@ import type { Clock } from '../clock.ts'
 import type { Bell } from './control-block.ts'
 import type { WorkerReady } from './protocol.ts'
 import { ThreadPool, type ThreadOptions } from './thread-pool.ts'
-import { WorkerHost, type ThreadSource } from './worker-host.ts'
+import type { ThreadSource } from './thread-source.ts'
+import { WorkerHost } from './worker-host.ts'
 import { WorkerLink, type WorkerLinkEvents } from './worker-link.ts'
 
 /** Settings of worker threads, all but the last passed on to `node:worker_threads`. */

@@ -40,7 +40,7 @@ export interface MailedTensor {
 }
 
 /** What one run took, in milliseconds on the application thread's clock. */
-export interface RunTimes {
+export interface RunTimestamps {
   startMs: number
   inferStartMs: number
   inferEndMs: number
@@ -65,7 +65,7 @@ export type FromWorker =
   | { type: 'warmedUp'; replyId: number; error: string | null; runMs: number[] }
   | { type: 'closed'; sessionId: number }
   /** A batch that failed, or some of whose outputs travel by message. */
-  | { type: 'done'; slotId: number; times: RunTimes; error: string | null; outputs: (MailedTensor | null | undefined)[] }
+  | { type: 'done'; slotId: number; times: RunTimestamps; error: string | null; outputs: (MailedTensor | null | undefined)[] }
 
 /** What a worker's init task is given. */
 export interface WorkerSetup {

@@ -1,4 +1,4 @@
-import type { FromWorker, RunTimes } from './protocol.ts'
+import type { FromWorker, RunTimestamps } from './protocol.ts'
 
 /** What a tenant does when its worker offers it a turn. */
 export type Offer = 'submitted' | 'waits-for-idle' | 'nothing'
@@ -13,7 +13,7 @@ export interface Tenant {
    * @param startsInMs when that one is reckoned to be done; 0 for an idle worker.
    */
   offer(idle: boolean, startsInMs: number): Offer
-  completed(slotId: number, times: RunTimes): void
+  completed(slotId: number, times: RunTimestamps): void
   done(message: Extract<FromWorker, { type: 'done' }>): void
   /** The thread died; batches in flight are lost. */
   lost(reason: string): void

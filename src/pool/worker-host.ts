@@ -1,20 +1,9 @@
 import type { Clock } from '../clock.ts'
-import { FairShare, type Charge } from './fair-share.ts'
-import type { FromWorker, RunTimes } from './protocol.ts'
+import type { FromWorker, RunTimestamps } from './protocol.ts'
 import type { Tenant } from './tenant.ts'
-import type { WorkerLink, WorkerLinkEvents } from './worker-link.ts'
-
-/** How a host gets its threads. */
-export interface ThreadSource {
-  /** A new link that reports to `events`. */
-  link(events: WorkerLinkEvents): WorkerLink
-  /** Starts a thread that serves `link`; rejects, with nothing left behind, when it does not come up. */
-  start(link: WorkerLink): Promise<void>
-  /** Why the thread that served `link` has ended, in words. */
-  failure(link: WorkerLink): Promise<string>
-  /** A batch was handed over: its completion is to be listened for. */
-  submitted(): void
-}
+import type { ThreadSource } from './thread-source.ts'
+import { WorkerTime } from './worker-time.ts'
+import type { WorkerLink } from './worker-link.ts'
 
 /** One batch runs, one waits behind it: the worker finds it without a wake-up. */
 const maxOutstanding = 2
@@ -34,41 +23,39 @@ export class WorkerHost {
   givenUp = false
   readonly #source: ThreadSource
   readonly #clock: Clock
-  readonly #shares = new FairShare<Tenant>()
-  readonly #charges = new Map<number, Charge<Tenant>>() // by slot
+  readonly #time: WorkerTime
   #link: WorkerLink
   #started: Promise<void> | null = null
   #starting: Promise<void> | null = null
   #serving = false
   #closing = false
-  #outstanding = 0
-  #busyUntilMs = 0
   #failures = 0
   #restartTimer: unknown = null
 
   constructor(source: ThreadSource, clock: Clock) {
     this.#source = source
     this.#clock = clock
+    this.#time = new WorkerTime(clock)
     this.#link = this.#newLink()
   }
 
   /** Batches handed over and not yet back. */
   get outstanding(): number {
-    return this.#outstanding
+    return this.#time.outstanding
   }
 
   get tenants(): number {
-    return this.#shares.size
+    return this.#time.shares.size
   }
 
   /** When the worker is reckoned to be done with what it was given, in milliseconds from now. */
   get freeInMs(): number {
-    return this.#outstanding === 0 ? 0 : Math.max(0, this.#busyUntilMs - this.#clock.nowMs())
+    return this.#time.freeInMs
   }
 
   /** How many times longer a tenant's work takes here because others have work too. */
   sharing(weight: number): number {
-    return Math.max(1, this.#shares.activeWeight / weight)
+    return Math.max(1, this.#time.shares.activeWeight / weight)
   }
 
   /** True when there is no thread, and none is being started: no session is open here. */
@@ -94,34 +81,34 @@ export class WorkerHost {
   }
 
   join(tenant: Tenant): void {
-    this.#shares.join(tenant, tenant.weight)
+    this.#time.shares.join(tenant, tenant.weight)
   }
 
   part(tenant: Tenant): void {
-    this.#shares.part(tenant)
+    this.#time.shares.part(tenant)
   }
 
   /** A tenant has work again: offers it a free place when it is its turn. */
   offer(tenant: Tenant): void {
-    this.#shares.activate(tenant)
+    this.#time.shares.activate(tenant)
     this.pump()
   }
 
   /** Offers the worker's free places to the tenants that have work, least served first. */
   pump(): void {
-    while (this.#serving && this.#outstanding < maxOutstanding) {
-      if (!this.#offerOne(this.#outstanding === 0)) return
+    while (this.#serving && this.#time.outstanding < maxOutstanding) {
+      if (!this.#offerOne(this.#time.outstanding === 0)) return
     }
   }
 
   #offerOne(idle: boolean): boolean {
-    for (let share = this.#shares.next(); share !== null; share = this.#shares.next()) {
-      if (!idle && this.#shares.size > 1 && share.lastMs > handAheadBelowMs) return false
+    for (let share = this.#time.shares.next(); share !== null; share = this.#time.shares.next()) {
+      if (!idle && this.#time.shares.size > 1 && share.lastMs > handAheadBelowMs) return false
       const offer = share.tenant.offer(idle, idle ? 0 : this.freeInMs)
       if (offer === 'submitted') return true
       // It is this tenant's turn as soon as the worker is free; nobody may be handed ahead of it.
       if (offer === 'waits-for-idle') return false
-      this.#shares.deactivate(share.tenant)
+      this.#time.shares.deactivate(share.tenant)
     }
     return false
   }
@@ -132,16 +119,12 @@ export class WorkerHost {
    * @param runMs what it is reckoned to take; 0 when nobody knows.
    */
   submit(tenant: Tenant, slotId: number, layoutIndex: number | null, runMs: number): void {
-    const charge = this.#shares.charge(tenant, runMs)
-    const nowMs = this.#clock.nowMs()
-    this.#busyUntilMs = (this.#outstanding === 0 ? nowMs : Math.max(nowMs, this.#busyUntilMs)) + charge.estimateMs
-    this.#outstanding++
-    this.#charges.set(slotId, charge)
+    this.#time.given(tenant, slotId, runMs)
     if (layoutIndex !== null) this.#link.control.submit(slotId, layoutIndex)
     this.#source.submitted()
   }
 
-  #completed(slotId: number, times: RunTimes): void {
+  #completed(slotId: number, times: RunTimestamps): void {
     const tenant = this.#release(slotId, times)
     // Before the results are handed out: the worker should not wait for that.
     this.pump()
@@ -157,21 +140,15 @@ export class WorkerHost {
 
   /** Looks for finished batches. */
   drain(): void {
-    if (this.#outstanding === 0) return
+    if (this.#time.outstanding === 0) return
     this.#link.drainCompletions()
     this.pump()
   }
 
-  #release(slotId: number, times: RunTimes): Tenant | undefined {
-    const charge = this.#charges.get(slotId)
-    if (charge === undefined) return undefined
-    this.#charges.delete(slotId)
-    this.#outstanding--
-    this.#failures = 0
-    this.#shares.settle(charge, times.endMs - times.startMs)
-    // What is still out, one batch at most, starts now, however well the last one was reckoned.
-    for (const { estimateMs } of this.#charges.values()) this.#busyUntilMs = this.#clock.nowMs() + estimateMs
-    return charge.share.tenant
+  #release(slotId: number, times: RunTimestamps): Tenant | undefined {
+    const tenant = this.#time.back(slotId, times.endMs - times.startMs)
+    if (tenant !== undefined) this.#failures = 0
+    return tenant
   }
 
   #newLink(): WorkerLink {
@@ -200,11 +177,10 @@ export class WorkerHost {
 
   #threadLost(reason: string): void {
     this.#serving = false
-    this.#outstanding = 0
-    this.#charges.clear()
-    for (const tenant of this.#shares.tenants) {
+    this.#time.lost()
+    for (const tenant of this.#time.shares.tenants) {
       tenant.lost(reason)
-      this.#shares.activate(tenant)
+      this.#time.shares.activate(tenant)
     }
     if (this.#closing) return
     this.#link = this.#newLink()
@@ -223,7 +199,7 @@ export class WorkerHost {
       return
     }
     await Promise.all(
-      this.#shares.tenants.map((tenant) =>
+      this.#time.shares.tenants.map((tenant) =>
         tenant.restore().catch((error: Error) => {
           // When the thread died over it, every tenant has been told already.
           if (link === this.#link) tenant.abandoned(error.message)
@@ -238,7 +214,7 @@ export class WorkerHost {
   #abandon(reason: string): void {
     this.givenUp = true
     this.#link.abandon() // who asks something of it gets an answer
-    for (const tenant of this.#shares.tenants) tenant.abandoned(reason)
+    for (const tenant of this.#time.shares.tenants) tenant.abandoned(reason)
   }
 
   /**

@@ -3,12 +3,12 @@ import type { InferenceSession } from 'onnxruntime-common'
 import type { RawValueMetadata } from '../model/metadata.ts'
 import { ControlBlock, type Bell } from './control-block.ts'
 import { guardExit, unguardExit } from './exit-hook.ts'
-import { clockOffsetMs, type FromWorker, type MailedTensor, type RunTimes, type ToWorker, type WorkerSetup } from './protocol.ts'
+import { clockOffsetMs, type FromWorker, type MailedTensor, type RunTimestamps, type ToWorker, type WorkerSetup } from './protocol.ts'
 
 /** Told of what happens on a worker. */
 export interface WorkerLinkEvents {
   /** A batch is done and its outputs lie in its slot. `times` is reused: read it at once. */
-  completed(slotId: number, times: RunTimes): void
+  completed(slotId: number, times: RunTimestamps): void
   /** A batch has failed, or some of its outputs came by message. */
   done(message: Extract<FromWorker, { type: 'done' }>): void
   /** The thread is gone although nobody told it to go. */
@@ -34,7 +34,7 @@ export class WorkerLink {
   readonly #bell: Bell
   readonly #events: WorkerLinkEvents
   readonly #pending = new Map<string, Pending>()
-  readonly #times: RunTimes = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
+  readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
   readonly #closed: Promise<void>
   #leaving = false
   #abandoned = false

@@ -45,6 +45,14 @@ export class ConfigFields {
     return value === undefined ? undefined : this.#integer(name, value, minimum)
   }
 
+  /** A number of 64 bits, as near as a JavaScript number comes to it. */
+  unsigned64(name: string): number | undefined {
+    const value = this.#one(name)
+    if (value === undefined) return undefined
+    if (value.kind === 'number' && typeof value.value === 'bigint' && value.value >= 0n && value.value < 2n ** 64n) return Number(value.value)
+    throw this.#wrong(name, value, 'a whole number of at most 64 bits')
+  }
+
   integers(name: string, minimum: number): number[] {
     return this.#all(name).map((value) => this.#integer(name, value, minimum))
   }
@@ -78,6 +86,11 @@ export class ConfigFields {
   /** The keys of a map from text. */
   keys(name: string): string[] {
     return this.messages(name).map((entry) => entry.string('key') ?? '')
+  }
+
+  /** A map from numbers to messages; an entry without a key has the key 0, as in protobuf. */
+  messageMap(name: string): [key: number, value: ConfigFields | undefined][] {
+    return this.messages(name).map((entry) => [entry.unsigned64('key') ?? 0, entry.message('value')])
   }
 
   has(name: string): boolean {

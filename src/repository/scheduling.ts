@@ -10,33 +10,30 @@ export function readDynamicBatching(config: ConfigFields): DynamicBatchingConfig
   const batching = config.message('dynamic_batching')
   if (batching === undefined) return undefined
   const preferred = batching.integers('preferred_batch_size', 1)
+  const policy = batching.message('default_queue_policy')
+  const policies = batching.messageMap('priority_queue_policy')
   const read = defined({
     preferredBatchSize: preferred.length === 0 ? undefined : preferred,
     maxQueueDelayMs: milliseconds(batching.integer('max_queue_delay_microseconds', 0)),
-    defaultQueuePolicy: readQueuePolicy(batching),
+    preserveOrdering: batching.boolean('preserve_ordering') || undefined,
+    priorityLevels: batching.unsigned64('priority_levels') || undefined,
+    defaultPriorityLevel: batching.unsigned64('default_priority_level') || undefined,
+    defaultQueuePolicy: policy && readQueuePolicy(policy),
+    priorityQueuePolicy:
+      policies.length === 0 ? undefined : Object.fromEntries(policies.map(([level, each]) => [level, each ? readQueuePolicy(each) : {}])),
   })
-  const noPriorities = 'Requests of a model are served in the order in which they arrive'
-  batching.finish({
-    refused: {
-      preserve_ordering: 'Batches of several instances settle as each of them finishes',
-      priority_levels: noPriorities,
-      default_priority_level: noPriorities,
-      priority_queue_policy: noPriorities,
-    },
-  })
+  batching.finish()
   return read
 }
 
-function readQueuePolicy(batching: ConfigFields): QueuePolicy | undefined {
-  const policy = batching.message('default_queue_policy')
-  if (policy === undefined) return undefined
-  const action = policy.enumerator('timeout_action', ['REJECT', 'DELAY'])
-  if (action === 'DELAY') policy.fail('timeout_action', 'REJECT', action, 'A request whose time is up is rejected')
+function readQueuePolicy(policy: ConfigFields): QueuePolicy {
   const read = defined({
-    maxQueueSize: policy.integer('max_queue_size', 0),
+    timeoutAction: policy.enumerator('timeout_action', ['REJECT', 'DELAY']),
     defaultTimeoutMs: milliseconds(policy.integer('default_timeout_microseconds', 0)),
+    allowTimeoutOverride: policy.boolean('allow_timeout_override'),
+    maxQueueSize: policy.integer('max_queue_size', 0),
   })
-  policy.finish({ noted: { allow_timeout_override: 'the timeoutMs of a request always replaces the default' } })
+  policy.finish()
   return read
 }
 

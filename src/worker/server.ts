@@ -2,7 +2,7 @@ import { receiveMessageOnPort, type MessagePort, type TransferListItem } from 'n
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { servable, type TensorMetadata } from '../model/metadata.ts'
 import type { Bell, ControlBlock } from '../pool/control-block.ts'
-import type { FromWorker, MailedTensor, RunTimes, ToWorker } from '../pool/protocol.ts'
+import type { FromWorker, MailedTensor, RunTimestamps, ToWorker } from '../pool/protocol.ts'
 import { execute, withMailed } from './execute.ts'
 import type { NamedTensors, Runtime, Session } from './session.ts'
 import { WorkerSlot } from './slot.ts'
@@ -32,7 +32,7 @@ export class Server {
   readonly #toMainMs: number
   readonly #models = new Map<number, OpenModel>()
   readonly #slots = new Map<number, WorkerSlot>()
-  readonly #times: RunTimes = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
+  readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
   #exiting = false
 
   /** @param toMainMs what to add to this thread's `performance.now` to get the application thread's. */

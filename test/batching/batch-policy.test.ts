@@ -1,8 +1,8 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { decide } from '../../src/batching/batch-policy.ts'
-import type { BatchLimits, Moment, QueuedRows } from '../../src/batching/batch-policy.ts'
-import type { BatchReason } from '../../src/scheduling.ts'
+import type { Moment, QueuedRows } from '../../src/batching/batch-policy.ts'
+import type { BatchLimits, BatchReason } from '../../src/scheduling.ts'
 
 /** A queue of requests that all arrived at `enqueuedAtMs`. */
 const queued = (rows: readonly number[], enqueuedAtMs = 0): QueuedRows | null =>

@@ -27,7 +27,8 @@ describe('a config.pbtxt', () => {
     expect(options).toEqual({
       maxBatchSize: 16,
       dynamicBatching: {
-        preferredBatchSize: [4, 8], maxQueueDelayMs: 1.5, defaultQueuePolicy: { maxQueueSize: 100, defaultTimeoutMs: 250 },
+        preferredBatchSize: [4, 8], maxQueueDelayMs: 1.5,
+        defaultQueuePolicy: { timeoutAction: 'REJECT', maxQueueSize: 100, defaultTimeoutMs: 250 },
       },
       instanceGroup: [{ kind: 'cpu', count: 2 }, { kind: 'cuda', gpus: [0, 1] }, { kind: 'auto' }],
       sessionOptions: { graphOptimizationLevel: 'extended' },
@@ -35,6 +36,22 @@ describe('a config.pbtxt', () => {
     expect(fileName).toBe('net.onnx')
     expect(notes).toEqual([])
     expect(resolveConfig('m', { path: 'net.onnx', ...options }).preferredBatchSizes).toEqual([4, 8])
+  })
+  it('takes priorities, their policies and the order of responses over', () => {
+    const { options, notes } = read(`dynamic_batching {
+      priority_levels: 18446744073709551615 default_priority_level: 2
+      default_queue_policy { timeout_action: DELAY default_timeout_microseconds: 5000 allow_timeout_override: true }
+      priority_queue_policy [ { key: 1 value { max_queue_size: 3 } }, { key: 18446744073709551615 value { timeout_action: REJECT } } ]
+    }`)
+    expect(options.dynamicBatching).toEqual({
+      priorityLevels: 2 ** 64,
+      defaultPriorityLevel: 2,
+      defaultQueuePolicy: { timeoutAction: 'DELAY', defaultTimeoutMs: 5, allowTimeoutOverride: true },
+      priorityQueuePolicy: { 1: { maxQueueSize: 3 }, [2 ** 64]: { timeoutAction: 'REJECT' } },
+    })
+    expect(notes).toEqual([])
+    expect(resolveConfig('m', { path: 'x', ...options }).levels.policies.get(2 ** 64)).toMatchObject({ timeoutAction: 'REJECT' })
+    expect(read('dynamic_batching { preserve_ordering: true }').options).toEqual({ dynamicBatching: { preserveOrdering: true } })
   })
   it('keeps a max_batch_size of 0, and joins requests of a model without dynamic_batching', () => {
     expect(read('max_batch_size: 0').options).toEqual({ maxBatchSize: 0 })
@@ -66,13 +83,12 @@ describe('a config.pbtxt', () => {
       output { name: "y" label_filename: "l.txt" }
       optimization { input_pinned_memory { enable: true } output_pinned_memory { enable: false } cuda { graphs: true } priority: PRIORITY_MAX }
       instance_group { name: "g" kind: KIND_GPU host_policy: "p" }
-      dynamic_batching { default_queue_policy { allow_timeout_override: true } }
+
       parameters { key: "intra_op_thread_count" value: { string_value: "2" } }
       parameters [ { key: "x" value { string_value: "y" } } ]
       metric_tags { key: "a" value: "b" } metric_tags { key: "c" value: "d" }
       model_warmup { name: "w" }  runtime: "r"`)
     expect(notes.map((note) => note.split(':')[0])).toEqual([
-      'dynamic_batching.default_queue_policy.allow_timeout_override (line 6)',
       'instance_group[0].kind (line 5)', 'instance_group[0].name (line 5)', 'instance_group[0].host_policy (line 5)',
       'optimization.input_pinned_memory (line 4)', 'optimization.output_pinned_memory (line 4)', 'optimization.cuda (line 4)',
       'optimization.priority (line 4)', 'input[0].format (line 2)', 'input[0].reshape (line 2)', 'output[0].label_filename (line 3)',
@@ -86,11 +102,6 @@ describe('a config.pbtxt is refused', () => {
   it.each([
     ['name: "other"', 'name'], ['platform: "tensorrt_plan"', 'platform'], ['backend: "python"', 'backend'],
     ['sequence_batching { }', 'sequence_batching'], ['ensemble_scheduling { step [] }', 'ensemble_scheduling'],
-    ['dynamic_batching { priority_levels: 2 }', 'dynamic_batching.priority_levels'],
-    ['dynamic_batching { default_priority_level: 1 }', 'dynamic_batching.default_priority_level'],
-    ['dynamic_batching { preserve_ordering: true }', 'dynamic_batching.preserve_ordering'],
-    ['dynamic_batching { priority_queue_policy { key: 1 value {} } }', 'dynamic_batching.priority_queue_policy'],
-    ['dynamic_batching { default_queue_policy { timeout_action: DELAY } }', 'dynamic_batching.default_queue_policy.timeout_action'],
     ['response_cache { enable: true }', 'response_cache.enable'], ['model_transaction_policy { decoupled: true }', 'model_transaction_policy.decoupled'],
     ['instance_group [{}, { kind: KIND_MODEL }]', 'instance_group[1].kind'], ['instance_group { gpus: 0 }', 'instance_group[0].gpus'],
     ['instance_group { passive: true }', 'instance_group[0].passive'], ['instance_group { rate_limiter {} }', 'instance_group[0].rate_limiter'],

@@ -1,0 +1,12 @@
+import type { ModelInstance } from './model-instance.ts'
+
+/** Offers a model's queue to its instances: to those that would start at once first, then to the others. */
+export function offerToAll(instances: readonly ModelInstance[]): void {
+  if (instances.length === 1) return instances[0]!.host.offer(instances[0]!)
+  for (const instance of instances) {
+    if (instance.host.outstanding > 0) continue
+    instance.host.offer(instance)
+    if (instance.host.outstanding === 0) break // the next idle one would be given nothing either
+  }
+  for (const instance of instances) if (instance.host.outstanding > 0) instance.host.offer(instance)
+}
