@@ -4,6 +4,12 @@ import type { RunTimes } from './run-times.ts'
 /** What admission keeps free: a little more than the batcher, so that what was admitted never makes a batch smaller. */
 export const admissionMarginMs = deadlineMarginMs + 0.5
 
+/**
+ * By how much more runs may exceed what they usually take than 99 of 100 do. One request in a hundred would be too many:
+ * whichever comes too near to its deadline makes its whole batch smaller, and those behind it late in turn.
+ */
+const caution = 1.5
+
 /** What a new request would wait behind. */
 export interface Backlog {
   /** Rows that wait before it. */
@@ -18,9 +24,9 @@ export interface Backlog {
 }
 
 /**
- * In how many milliseconds a request of `rows` rows would be answered, with the certainty of 99 in 100; 0 when nothing is
- * known of such runs. Counting whole batches ahead, not requests ahead, is what keeps a long queue of a batching model
- * from being refused without need. Its own batch counts as a full one: it goes on growing while it waits.
+ * In how many milliseconds a request of `rows` rows would be answered at the latest, as far as can be known; 0 when
+ * nothing is known of such runs. Counting whole batches ahead, not requests ahead, is what keeps a long queue of a
+ * batching model from being refused without need. Its own batch counts as a full one: it goes on growing while it waits.
  */
 export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: number, backlog: Backlog): number {
   if (!runTimes.knows(bucketKey)) return 0
@@ -38,5 +44,5 @@ export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: n
   const heldMs = runTimes.presentMs(bucketKey, Math.min(fullRows, (rowsAhead % batchRows) + rows))
   const othersMs = ((sharing - 1) / instances) * heldMs
   // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them.
-  return freeInMs + (runsAhead + 1) * runMs + othersMs + Math.sqrt(runsAhead + 2) * spreadMs + admissionMarginMs
+  return freeInMs + (runsAhead + 1) * runMs + othersMs + caution * Math.sqrt(runsAhead + 2) * spreadMs + admissionMarginMs
 }

@@ -79,7 +79,7 @@ export function decide(head: QueuedRows | null, limits: BatchLimits, moment: Mom
     if (requests > 0 && runMs !== null) {
       const earliestMs = Math.min(deadlineMs, entry.deadlineAtMs)
       // A prefix that is late already loses nothing by growing.
-      if (startMs + runMs(sum) > earliestMs && startMs + runMs(rows) <= deadlineMs) {
+      if (earliestMs !== Infinity && startMs + runMs(sum) > earliestMs && startMs + runMs(rows) <= deadlineMs) {
         full = hurried = true
         break
       }
@@ -113,7 +113,7 @@ export function decide(head: QueuedRows | null, limits: BatchLimits, moment: Mom
   if (draining) return send(requests, 'drain')
   if (delayExceeded) return send(requests, 'delay')
   if (maxQueueDelayMs === 0) return send(requests, 'idle')
-  const latestMs = runMs === null ? Infinity : deadlineMs - runMs(rows) - deadlineMarginMs
+  const latestMs = runMs === null || deadlineMs === Infinity ? Infinity : deadlineMs - runMs(rows) - deadlineMarginMs
   if (nowMs >= latestMs) return send(requests, 'deadline')
   return notYet(Math.min(oldestMs + maxQueueDelayMs, latestMs))
 }
