@@ -187,7 +187,7 @@ export class ModelInstance implements Tenant {
     const { link } = this.host
     for (const message of slot.announcements(this.sessionId, layout)) link.post(message)
     slot.gatheredAtMs = owner.host.clock.nowMs()
-    const runMs = owner.times.runTimes.medianMs(requests[0]!.bucketKey, rows)
+    const runMs = owner.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
     if (mailed === null) return this.host.submit(this, slot.id, layout.index, runMs)
     link.post({ type: 'run', slotId: slot.id, layoutIndex: layout.index, mailed })
     this.host.submit(this, slot.id, null, runMs)

@@ -1,11 +1,11 @@
 import type { ModelInstance } from './model-instance.ts'
 
-/** Offers a model's queue to its instances: to those that would start at once first, then to the others. */
+/** Offers a model's queue to its instances: first each idle one a batch to start, then all of them what may wait behind. */
 export function offerToAll(instances: readonly ModelInstance[]): void {
   if (instances.length === 1) return instances[0]!.host.offer(instances[0]!)
   for (const instance of instances) {
     if (instance.host.outstanding > 0) continue
-    instance.host.offer(instance)
+    instance.host.offerIdle(instance)
     if (instance.host.outstanding === 0) break // the next idle one would be given nothing either
   }
   for (const instance of instances) if (instance.host.outstanding > 0) instance.host.offer(instance)

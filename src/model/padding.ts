@@ -1,6 +1,6 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { toFloat16Bits } from '../preprocess/float16.ts'
-import type { TensorData, TensorType } from '../tensor.ts'
+import { storageOf, type TensorData, type TensorType } from '../tensor.ts'
 import type { PaddingConfig } from './config.ts'
 import type { ModelMetadata, TensorMetadata } from './metadata.ts'
 import type { InferRequest } from './request.ts'
@@ -56,7 +56,9 @@ export class Padding {
       for (const output of outputs) {
         cuts[find(metadata.outputs, output.name, output.dim, `padding[${entry}].outputs`, model)] = { axis: output.dim, by: entry }
       }
-      return { index, axis: dim, sizes, fill: stored(type, value) }
+      const fill = stored(type, value)
+      if (fill === null) throw wrong(`padding[${entry}].value`, `a value of type ${type}`, value, model)
+      return { index, axis: dim, sizes, fill }
     })
     return new Padding(inputs, byInput, cuts)
   }
@@ -96,10 +98,14 @@ function wrong(name: string, expected: string, received: unknown, model: string)
   return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }
 
-function stored(type: TensorType, value: number): number | bigint {
-  if (type === 'int64' || type === 'uint64') return BigInt(Math.trunc(value))
+/** A value as an element of `type` is stored; `null` when the type has no such value. */
+function stored(type: TensorType, value: number): number | bigint | null {
+  if (type === 'float32' || type === 'float64') return value
   if (type === 'float16') return toFloat16Bits(value)
-  return type === 'bool' ? Number(value !== 0) : value
+  if (!Number.isInteger(value) || (type === 'bool' && value !== 0 && value !== 1)) return null
+  const element = type === 'int64' || type === 'uint64' ? BigInt(value) : value
+  const [kept] = (storageOf(type) as unknown as typeof Int32Array).of(element as number)
+  return kept === element ? element : null
 }
 
 /**

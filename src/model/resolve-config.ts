@@ -166,7 +166,7 @@ function check(model: string, config: unknown): v.InferOutput<typeof schema> {
 
 /** The innermost issue of a union: the one that talks about what the caller most likely meant. */
 function deepest(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown> {
-  const nested = issue.issues?.toSorted((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0]
+  const nested = issue.issues?.map(deepest).toSorted((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0]
   if (nested === undefined || nested.path === undefined) return issue
   return { ...nested, path: [...(issue.path ?? []), ...nested.path] as unknown as [v.IssuePathItem, ...v.IssuePathItem[]] }
 }

@@ -1,7 +1,7 @@
 import type { Answer, InferRequest } from './request.ts'
 
 /** How a run ended for a request that waits for its turn to be answered. */
-type Outcome = { readonly answer: Answer } | { readonly reason: unknown }
+export type Outcome = { readonly answer: Answer } | { readonly reason: unknown }
 
 /** Settled places at the front of the line before it is shortened. */
 const compactFrom = 1024
@@ -25,6 +25,11 @@ export class ResponseOrder {
     this.#line.push(request)
   }
 
+  /** Whether a request has ended and waits for its turn. */
+  holds(request: InferRequest): boolean {
+    return this.#outcomes.has(request)
+  }
+
   /** Notes how a request ended, and answers all whose turn it is. */
   ended(request: InferRequest, outcome: Outcome): void {
     this.#outcomes.set(request, outcome)
@@ -46,5 +51,3 @@ export class ResponseOrder {
     this.#front = 0
   }
 }
-
-export type { Outcome }

@@ -88,7 +88,9 @@ export class Responses {
 
   /** Rejects a request that did not come to a run, at once. */
   reject(request: InferRequest, why: RejectionReason, reason: unknown): void {
-    if (request.fail(reason)) this.#stats.failed(why, this.#clock.nowMs() - request.enqueuedAtMs)
+    // One that waits for its turn has been counted as what it came to.
+    const counted = this.#order?.holds(request) ?? false
+    if (request.fail(reason) && !counted) this.#stats.failed(why, this.#clock.nowMs() - request.enqueuedAtMs)
     this.#order?.release()
   }
 

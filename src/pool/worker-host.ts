@@ -7,11 +7,6 @@ import type { WorkerLink } from './worker-link.ts'
 
 /** One batch runs, one waits behind it: the worker finds it without a wake-up. */
 const maxOutstanding = 2
-/**
- * Where models share a worker, only batches as short as this are handed ahead. Behind the longer ones of one model a
- * request of another would wait for a second run, to save a wake-up that is nothing beside it.
- */
-const handAheadBelowMs = 5
 const restartDelaysMs = [0, 100, 1000]
 
 /**
@@ -94,16 +89,22 @@ export class WorkerHost {
     this.pump()
   }
 
+  /** As {@link offer}, but only a batch that is started at once. */
+  offerIdle(tenant: Tenant): void {
+    this.#time.shares.activate(tenant)
+    if (this.#serving && this.outstanding === 0) this.#offerOne(true)
+  }
+
   /** Offers the worker's free places to the tenants that have work, least served first. */
   pump(): void {
     while (this.#serving && this.#time.outstanding < maxOutstanding) {
-      if (!this.#offerOne(this.#time.outstanding === 0)) return
+      if (!this.#offerOne(this.outstanding === 0)) return
     }
   }
 
   #offerOne(idle: boolean): boolean {
     for (let share = this.#time.shares.next(); share !== null; share = this.#time.shares.next()) {
-      if (!idle && this.#time.shares.size > 1 && share.lastMs > handAheadBelowMs) return false
+      if (!idle && !this.#time.mayGoAhead(share)) return false
       const offer = share.tenant.offer(idle, idle ? 0 : this.freeInMs)
       if (offer === 'submitted') return true
       // It is this tenant's turn as soon as the worker is free; nobody may be handed ahead of it.

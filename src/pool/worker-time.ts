@@ -1,6 +1,15 @@
 import type { Clock } from '../clock.ts'
-import { FairShare, type Charge } from './fair-share.ts'
+import { FairShare, type Charge, type Share } from './fair-share.ts'
 import type { Tenant } from './tenant.ts'
+
+/** What a run that takes longer than it was reckoned to is thought to need still: a busy worker is not an idle one. */
+const overrunMs = 1
+
+/**
+ * Where models share a worker, only batches as short as this are handed ahead. Behind the longer ones of one model a
+ * request of another would wait for a second run, to save a wake-up that is nothing beside it.
+ */
+const handAheadBelowMs = 5
 
 /** The time of one worker: who has been given what of it, and when it will be free. */
 export class WorkerTime {
@@ -20,7 +29,12 @@ export class WorkerTime {
 
   /** When the worker is reckoned to be done with what it was given, in milliseconds from now. */
   get freeInMs(): number {
-    return this.outstanding === 0 ? 0 : Math.max(0, this.#busyUntilMs - this.#clock.nowMs())
+    return this.outstanding === 0 ? 0 : Math.max(overrunMs, this.#busyUntilMs - this.#clock.nowMs())
+  }
+
+  /** Whether the next batch of a tenant may be handed to the busy worker. */
+  mayGoAhead({ lastMs }: Share<Tenant>): boolean {
+    return this.shares.size === 1 || lastMs <= handAheadBelowMs
   }
 
   /** Notes a batch that is handed over and reckoned to take `runMs`, 0 when nobody knows. */

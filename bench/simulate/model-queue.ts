@@ -1,0 +1,55 @@
+import type { Clock } from '../../src/clock.ts'
+import type { SimulatedRequest } from './request.ts'
+import type { Scenario } from './scenario.ts'
+
+/** What a {@link ModelQueue} knows of the world. */
+export interface QueueContext {
+  /** The model's number. */
+  readonly model: number
+  readonly scenario: Scenario
+  readonly clock: Clock
+  /** What the model calibrates itself with: a run of so many rows on an unloaded instance. */
+  calibrationMs(rows: number): number
+  /** A waiting request left the queue without an answer. */
+  drop(request: SimulatedRequest): void
+  /** There may be something to take now. */
+  wake(): void
+  /** How long until an instance could start something, in milliseconds; 0 when one is idle. */
+  freeInMs(): number
+  /** Among how many models with waiting requests the instances are divided, this one included. */
+  sharing(): number
+}
+
+/** The requests of one model and the policy by which they become batches. */
+export abstract class ModelQueue {
+  readonly model: number
+
+  constructor({ model }: QueueContext) {
+    this.model = model
+  }
+
+  /** Requests that no instance has taken yet. */
+  abstract readonly waiting: number
+
+  /** True when a batch is ready that may be handed to a busy instance. */
+  get hasFull(): boolean {
+    return false
+  }
+
+  /** Accepts a request; false when it is refused instead. */
+  abstract arrive(request: SimulatedRequest): boolean
+
+  /** All requests of this instant have arrived. */
+  flush(): void {}
+
+  /** Closes the next batch for an instance that is idle, or would start it in so many milliseconds. */
+  abstract take(idle: boolean, startsInMs: number): SimulatedRequest[] | null
+
+  /** What a run is expected to take, in milliseconds; 0 when the policy does not look ahead. */
+  expectedMs(_rows: number): number {
+    return 0
+  }
+
+  /** A run of this model has ended. */
+  ran(_rows: number, _tookMs: number): void {}
+}

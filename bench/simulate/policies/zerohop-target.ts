@@ -1,0 +1,65 @@
+import { estimatedAnswerMs } from '../../../src/batching/admission.ts'
+import { fullBatchRows } from '../../../src/batching/batch-policy.ts'
+import { LatencyTarget } from '../../../src/batching/latency-target.ts'
+import { RunTimes } from '../../../src/batching/run-times.ts'
+import type { QueueContext } from '../model-queue.ts'
+import type { SimulatedRequest } from '../request.ts'
+import { ZerohopQueue } from './zerohop.ts'
+
+const bucketKey = ''
+/** As many as the library counts for each size when a model is loaded. */
+const calibrationRuns = 3
+/** Runs after which the library looks at its choice of batch size again. */
+const reviewEveryRuns = 8
+
+/**
+ * The library's own batcher with a latency target: it learns what runs take, chooses the batch size by that, and
+ * refuses at once what it could not answer in time.
+ */
+export class ZerohopTargetQueue extends ZerohopQueue {
+  readonly #runTimes: RunTimes
+  readonly #target: LatencyTarget
+  #runs = 0
+
+  constructor(context: QueueContext) {
+    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, targetMs } = context.scenario
+    const runTimes = calibrated(context)
+    const target = new LatencyTarget({ maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests: true }, targetMs, runTimes, context.scenario.instances)
+    super(context, runTimes, target)
+    this.#runTimes = runTimes
+    this.#target = target
+  }
+
+  override arrive(request: SimulatedRequest): boolean {
+    const { scenario } = this.context
+    const answerMs = estimatedAnswerMs(this.#runTimes, bucketKey, request.rows, {
+      rowsAhead: this.batcher.rows,
+      batchRows: fullBatchRows(this.#target.limits(bucketKey)),
+      instances: scenario.instances,
+      freeInMs: this.context.freeInMs(),
+      sharing: this.context.sharing(),
+    })
+    if (answerMs > scenario.targetMs) return false
+    request.deadlineAtMs = this.context.clock.nowMs() + scenario.targetMs
+    return super.arrive(request)
+  }
+
+  override expectedMs(rows: number): number {
+    return this.#runTimes.presentMs(bucketKey, rows)
+  }
+
+  override ran(rows: number, tookMs: number): void {
+    this.#runTimes.observe(bucketKey, rows, tookMs)
+    if (++this.#runs % reviewEveryRuns === 0 && this.#target.review(bucketKey)) this.batcher.resize(bucketKey)
+  }
+}
+
+/** A few runs of each size, as before the first request, up to one that exceeds the target by itself. */
+function calibrated({ scenario, calibrationMs }: QueueContext): RunTimes {
+  const runTimes = new RunTimes()
+  const { maxBatchSize, targetMs } = scenario
+  for (let rows = 1; ; rows = Math.min(rows * 2, maxBatchSize)) {
+    for (let run = 0; run < calibrationRuns; run++) runTimes.observe(bucketKey, rows, calibrationMs(rows))
+    if (rows === maxBatchSize || runTimes.medianMs(bucketKey, rows) > targetMs) return runTimes
+  }
+}
