@@ -16,6 +16,8 @@ export interface Backlog {
   readonly rowsAhead: number
   /** Rows of a full batch. */
   readonly batchRows: number
+  /** Whether a batch that waits is reckoned to fill up; `false` where deadlines alone keep it from that. */
+  readonly fills: boolean
   readonly instances: number
   /** How long until the first instance can start something, in milliseconds. */
   readonly freeInMs: number
@@ -26,23 +28,24 @@ export interface Backlog {
 /**
  * In how many milliseconds a request of `rows` rows would be answered at the latest, as far as can be known; 0 when
  * nothing is known of such runs. Counting whole batches ahead, not requests ahead, is what keeps a long queue of a
- * batching model from being refused without need. Its own batch counts as a full one: it goes on growing while it waits.
+ * batching model from being refused without need.
  */
 export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: number, backlog: Backlog): number {
   if (!runTimes.knows(bucketKey)) return 0
-  const { rowsAhead, batchRows, instances, freeInMs, sharing } = backlog
+  const { rowsAhead, batchRows, fills, instances, freeInMs, sharing } = backlog
   const batchesAhead = Math.floor(rowsAhead / batchRows)
   // An instance that is free now is given what it usually can do: only by that is it found out when a slow time is over.
   if (freeInMs === 0 && batchesAhead === 0) {
     return runTimes.medianMs(bucketKey, Math.max(rows, Math.min(batchRows, rowsAhead + rows))) + admissionMarginMs
   }
-  const fullRows = Math.max(rows, batchRows)
-  const runMs = runTimes.presentMs(bucketKey, fullRows)
-  const spreadMs = Math.max(0, runTimes.p99Ms(bucketKey, fullRows) - runMs)
+  const presentRows = Math.max(rows, Math.min(batchRows, (rowsAhead % batchRows) + rows))
+  const ownRows = fills ? Math.max(rows, batchRows) : presentRows
+  const ownMs = runTimes.presentMs(bucketKey, ownRows)
+  const spreadMs = Math.max(0, runTimes.p99Ms(bucketKey, ownRows) - ownMs)
   const runsAhead = (batchesAhead * sharing) / instances
+  const aheadMs = batchesAhead === 0 ? 0 : runsAhead * runTimes.presentMs(bucketKey, batchRows)
   // Before its own run all who share have one more; what they hold is unknown, and taken for as much as it finds itself.
-  const heldMs = runTimes.presentMs(bucketKey, Math.min(fullRows, (rowsAhead % batchRows) + rows))
-  const othersMs = ((sharing - 1) / instances) * heldMs
+  const othersMs = ((sharing - 1) / instances) * runTimes.presentMs(bucketKey, presentRows)
   // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them.
-  return freeInMs + (runsAhead + 1) * runMs + othersMs + caution * Math.sqrt(runsAhead + 2) * spreadMs + admissionMarginMs
+  return freeInMs + aheadMs + ownMs + othersMs + caution * Math.sqrt(runsAhead + 2) * spreadMs + admissionMarginMs
 }

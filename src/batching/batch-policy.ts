@@ -31,6 +31,12 @@ export interface BatchDecision {
   readonly closeAtMs: number
 }
 
+/** A closed batch. */
+export interface FormedBatch<E> {
+  readonly entries: E[]
+  readonly reason: BatchReason
+}
+
 /** The moment at which the policy is asked. */
 export interface Moment {
   readonly nowMs: number

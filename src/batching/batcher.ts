@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts'
-import type { BatchLimits, BatchReason } from '../scheduling.ts'
+import type { BatchLimits } from '../scheduling.ts'
 import { Alarm } from './alarm.ts'
-import { decide, type BatchDecision, type BatchSizer } from './batch-policy.ts'
+import { decide, type BatchDecision, type BatchSizer, type FormedBatch } from './batch-policy.ts'
 import type { Bucket } from './bucket.ts'
 import { Buckets } from './buckets.ts'
 import { DeadlineHeap } from './deadline-heap.ts'
@@ -20,12 +20,6 @@ export interface BatcherHost<E extends QueueEntry> {
 export interface BatcherOptions extends BatchLimits {
   /** For tests: nothing is sent until so many requests have waited at once; 0 for no hold. */
   readonly holdUntilQueued: number
-}
-
-/** A closed batch. */
-export interface FormedBatch<E> {
-  readonly entries: E[]
-  readonly reason: BatchReason
 }
 
 /**
@@ -138,12 +132,15 @@ export class Batcher<E extends QueueEntry> {
     if (this.#count === 0 || this.#holding) return null
     const nowMs = this.#clock.nowMs()
     this.#expire(nowMs)
-    if (idle) this.#buckets.reopen(nowMs)
+    this.#buckets.reopen(nowMs)
 
-    for (let bucket = this.#buckets.mostUrgent(idle); bucket !== null; bucket = this.#buckets.mostUrgent(idle)) {
+    for (let bucket = this.#buckets.mostUrgent(); bucket !== null; bucket = this.#buckets.mostUrgent()) {
+      // Nothing is handed ahead of a partial batch whose turn it is: under load it would never be.
+      if (!idle && !this.#buckets.hasFull) return null
       if (this.#dropHopeless(bucket, nowMs + startsInMs)) continue
-      const decision = this.#decide(bucket, nowMs, idle, startsInMs)
-      if (decision.requests > 0) return this.#takeFrom(bucket, decision)
+      const ahead = !idle && this.#buckets.isFull(bucket)
+      const decision = this.#decide(bucket, nowMs, !ahead, startsInMs)
+      if (decision.requests > 0) return idle || ahead ? this.#takeFrom(bucket, decision) : null
       this.#buckets.wait(bucket, decision.closeAtMs)
     }
     // Only an idle instance is kept waiting by the delay; a busy one asks again when it is done.

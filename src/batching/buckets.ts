@@ -80,10 +80,10 @@ export class Buckets<E extends QueueEntry> {
     this.place(bucket)
   }
 
-  /** The bucket to serve first: a full one, or for an idle instance any that it should look at. */
-  mostUrgent(idle: boolean): Bucket<E> | null {
+  /** The bucket to serve first: a full one, or one that an idle instance should look at. */
+  mostUrgent(): Bucket<E> | null {
     const full = this.#full.peek()
-    const open = idle ? this.#open.peek() : null
+    const open = this.#open.peek()
     if (full === null || open === null) return full ?? open
     return isMoreUrgent(open, full) ? open : full
   }

@@ -71,17 +71,17 @@ export class Padding {
 
   /** The lengths to which a batch is filled up, by entry. */
   lengths(batch: readonly InferRequest[]): number[] {
-    return this.inputs.map(({ index, axis, sizes }) => {
+    return this.inputs.map(({ sizes }, entry) => {
       let longest = 0
-      for (const { dims } of batch) longest = Math.max(longest, dims![index]![axis]!)
+      for (const request of batch) longest = Math.max(longest, this.ownLength(entry, request) ?? 0)
       return sizes === 'longest' ? longest : (sizes.find((size) => size >= longest) ?? longest)
     })
   }
 
-  /** The request's own length along the padded dimension of an entry. */
-  ownLength(entry: number, request: InferRequest): number {
+  /** The request's own length along the padded dimension of an entry; `undefined` when it leaves that input out. */
+  ownLength(entry: number, request: InferRequest): number | undefined {
     const { index, axis } = this.inputs[entry]!
-    return request.dims![index]![axis]!
+    return request.dims![index]![axis]
   }
 }
 

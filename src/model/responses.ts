@@ -132,11 +132,12 @@ export class Responses {
   #countPadding({ requests, rows, slot }: FinishedBatch): void {
     const { lengths, inputDims } = slot.layout!
     if (lengths === null) return
-    for (const [entry, { index, axis }] of this.#padding!.inputs.entries()) {
-      const dims = inputDims[index]!
+    for (const [entry, { index }] of this.#padding!.inputs.entries()) {
+      const dims = inputDims[index]
+      if (!dims) continue // an optional input that was left out
       const perLength = elementCount(dims.slice(1)) / Math.max(1, lengths[entry]!)
       let own = 0
-      for (const request of requests) own += request.rows * request.dims![index]![axis]!
+      for (const request of requests) own += request.rows * this.#padding!.ownLength(entry, request)!
       this.#stats.padded(own * perLength, rows * lengths[entry]! * perLength)
     }
   }

@@ -65,8 +65,8 @@ function cutLength(padding: Padding, { lengths }: ViewedLayout, index: number, r
   const { axis } = cut
   const { data, dims } = piece
   const length = dims[axis]!
-  const own = Math.min(length, padding.ownLength(cut.by, request))
-  if (own === length) return piece
+  const own = padding.ownLength(cut.by, request)
+  if (own === undefined || own >= length) return piece
   const outer = elementCount(dims.slice(0, axis))
   const inner = elementCount(dims.slice(axis + 1))
   const ownDims = dims.map((dim, at) => (at === axis ? own : dim))

@@ -46,7 +46,8 @@ export class ServiceTimes {
       sharing = Math.min(sharing, host.sharing(this.#weight))
     }
     const batchRows = fullBatchRows(this.target?.limits(bucketKey) ?? this.#limits)
-    const backlog = { rowsAhead, batchRows, instances: instances.length, freeInMs, sharing }
+    const fills = this.target !== null
+    const backlog = { rowsAhead, batchRows, fills, instances: instances.length, freeInMs, sharing }
     return estimatedAnswerMs(this.runTimes, bucketKey, rows, backlog)
   }
 }

@@ -133,7 +133,7 @@ export class StagingSlot {
     let at = 0
     for (const request of batch) {
       const blocks = request.rows * blocksPerRow
-      const own = this.#padding!.ownLength(entry, request)
+      const own = this.#padding!.ownLength(entry, request)!
       copyResized(request.data[index] as TensorData, 0, view, at, blocks, inner, own, length, fill)
       at += blocks * length * inner
     }

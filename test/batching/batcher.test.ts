@@ -71,12 +71,12 @@ describe('buckets', () => {
     expect([take(), take(), take(), take()]).toEqual([['x1', 'x2', 'x3'], ['y1', 'y2'], ['z1'], undefined])
   })
 
-  it('that are full go before an older one that is not, when the instance is busy', () => {
+  it('that are full are not handed ahead of an older one that is not', () => {
     const { clock, add, take } = setup()
     add('old', { shape: 'x' })
     clock.advanceBy(1)
     add('full', { shape: 'y', rows: 4 })
-    expect([take(false), take(false), take()]).toEqual([['full'], undefined, ['old']])
+    expect([take(false), take(), take(false)]).toEqual([undefined, ['old'], ['full']])
   })
 
   it('of shapes that vanished do not accumulate', () => {

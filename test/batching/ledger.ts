@@ -112,9 +112,12 @@ export class Ledger {
   /** Checks what a worker was given, which may be nothing, against what waits, and strikes it off. */
   taken(batch: Requests | null, idle: boolean, nowMs: number): void {
     this.noteDelayed(nowMs)
-    const ready = [...this.lanes.values()].filter((lane) => this.#isReady(lane, idle, nowMs))
+    const ready = [...this.lanes.values()].filter((lane) => this.#isReady(lane, true, nowMs))
     if (batch === null) {
-      ensure(ready.length === 0, () => `${idle ? 'an idle' : 'a busy'} instance was not given ${named(ready[0]!)}`)
+      // A busy instance is given nothing while a partial batch has its turn.
+      const next = ready.filter(([head]) => !ready.some(([other]) => isMoreUrgent(other!, head!)))
+      const withheld = next.length > 0 && (idle || next.every((lane) => this.#isReady(lane, false, nowMs)))
+      ensure(!withheld, () => `${idle ? 'an idle' : 'a busy'} instance was not given ${named(next[0]!)}`)
       return
     }
     ensure(batch.length > 0, () => 'a batch is empty')

@@ -36,6 +36,7 @@ export class ZerohopTargetQueue extends ZerohopQueue {
       rowsAhead: this.batcher.rows,
       batchRows: fullBatchRows(this.#target.limits(bucketKey)),
       instances: scenario.instances,
+      fills: true,
       freeInMs: this.context.freeInMs(),
       sharing: this.context.sharing(),
     })
