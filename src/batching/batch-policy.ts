@@ -17,8 +17,8 @@ export interface BatchSizer {
 export interface QueuedRows {
   readonly rows: number
   readonly enqueuedAtMs: number
-  /** When its answer is of no use any more; `Infinity` for never. */
-  readonly deadlineAtMs: number
+  /** When its answer is of no use any more; `null` for never. */
+  readonly deadlineAtMs: number | null
   readonly next: QueuedRows | null
 }
 
@@ -82,8 +82,8 @@ export function decide(head: QueuedRows | null, limits: BatchLimits, moment: Mom
       full = true
       break
     }
+    const earliestMs = entry.deadlineAtMs === null ? deadlineMs : Math.min(deadlineMs, entry.deadlineAtMs)
     if (requests > 0 && runMs !== null) {
-      const earliestMs = Math.min(deadlineMs, entry.deadlineAtMs)
       // A prefix that is late already loses nothing by growing.
       if (earliestMs !== Infinity && startMs + runMs(sum) > earliestMs && startMs + runMs(rows) <= deadlineMs) {
         full = hurried = true
@@ -97,7 +97,7 @@ export function decide(head: QueuedRows | null, limits: BatchLimits, moment: Mom
     rows = sum
     requests++
     oldestMs = Math.min(oldestMs, entry.enqueuedAtMs)
-    deadlineMs = Math.min(deadlineMs, entry.deadlineAtMs)
+    deadlineMs = earliestMs
     if (preferredBatchSizes.includes(rows)) {
       preferred = requests
       preferredReason = rows === maxBatchSize ? 'full' : 'preferred'

@@ -4,8 +4,8 @@ import { Alarm } from './alarm.ts'
 import { decide, type BatchDecision, type BatchSizer, type FormedBatch } from './batch-policy.ts'
 import type { Bucket } from './bucket.ts'
 import { Buckets } from './buckets.ts'
-import { DeadlineHeap } from './deadline-heap.ts'
 import type { QueueEntry, QueueExit } from './entry.ts'
+import { Expiries, expiresAtMs } from './expiries.ts'
 import type { RunTimes } from './run-times.ts'
 
 /** What a {@link Batcher} asks of its owner. */
@@ -32,7 +32,7 @@ export class Batcher<E extends QueueEntry> {
   readonly #host: BatcherHost<E>
   readonly #runTimes: RunTimes | null
   readonly #buckets: Buckets<E>
-  readonly #deadlines = new DeadlineHeap<E>()
+  readonly #expiries = new Expiries<E>()
   #count = 0
   #rows = 0
   #holding: boolean
@@ -101,10 +101,8 @@ export class Batcher<E extends QueueEntry> {
 
   /** Puts requests that were taken back before the others of their rank, in their order, and without a timeout. */
   requeue(batch: readonly E[]): void {
-    // What these left in the heap would count as waiting again, at a place that does not fit any more.
-    this.#deadlines.dropStale()
     for (const entry of batch.toReversed()) {
-      entry.timeoutAtMs = Infinity
+      entry.timeoutAtMs = null
       this.#add(entry, this.#buckets.of(entry.bucketKey), true)
       this.#watch(entry)
     }
@@ -116,7 +114,7 @@ export class Batcher<E extends QueueEntry> {
     if (bucket === null) return false
     this.#unlink(entry, bucket)
     this.#buckets.place(bucket)
-    if (this.#count === 0) this.#emptied()
+    if (this.#count === 0) this.#alarm.clear()
     this.#host.dropped(entry, why)
     return true
   }
@@ -175,7 +173,7 @@ export class Batcher<E extends QueueEntry> {
     entry.level.waiting--
     this.#count--
     this.#rows -= entry.rows
-    if (entry.watched) this.#deadlines.markStale()
+    this.#expiries.remove(entry)
   }
 
   #decide(bucket: Bucket<E>, nowMs: number, idle: boolean, startsInMs: number): BatchDecision {
@@ -187,7 +185,7 @@ export class Batcher<E extends QueueEntry> {
   /** Drops the head of a bucket while even a run as short as they usually are would end after its deadline. */
   #dropHopeless(bucket: Bucket<E>, startMs: number): boolean {
     const head = bucket.head!
-    if (head.deadlineAtMs === Infinity) return false
+    if (head.deadlineAtMs === null) return false
     const runMs = this.#runTimes?.medianMs(bucket.key, head.rows) ?? 0
     if (startMs + runMs <= head.deadlineAtMs) return false
     this.cancel(head, 'deadline')
@@ -202,20 +200,13 @@ export class Batcher<E extends QueueEntry> {
       this.#unlink(entry, bucket)
     }
     this.#buckets.place(bucket)
-    if (this.#count === 0) this.#emptied()
+    if (this.#count === 0) this.#alarm.clear()
     return { entries, reason: reason === 'idle' && this.#count > 0 ? 'bucket' : reason }
   }
 
-  #emptied(): void {
-    this.#alarm.clear()
-    this.#deadlines.dropStale() // or an idle queue would hold requests that are long settled
-  }
-
   #expire(nowMs: number): void {
-    for (let entry = this.#deadlines.peek(); entry !== null; entry = this.#deadlines.peek()) {
-      if (entry.expiresAtMs > nowMs) return
-      this.#deadlines.pop()
-      if (entry.deadlineAtMs <= nowMs) this.cancel(entry, 'deadline')
+    for (const entry of this.#expiries.takeDue(nowMs)) {
+      if (entry.deadlineAtMs !== null && entry.deadlineAtMs <= nowMs) this.cancel(entry, 'deadline')
       else if (entry.level.policy.timeoutAction === 'REJECT') this.cancel(entry, 'timeout')
       else this.#delay(entry)
     }
@@ -225,23 +216,22 @@ export class Batcher<E extends QueueEntry> {
   #delay(entry: E): void {
     const bucket: Bucket<E> = entry.bucket!
     this.#unlink(entry, bucket)
-    entry.timeoutAtMs = Infinity
+    entry.timeoutAtMs = null
     entry.delayed = true
     this.#add(entry, bucket, false)
     this.#watch(entry)
   }
 
   #watch(entry: E): void {
-    const expiresAtMs = Math.min(entry.timeoutAtMs, entry.deadlineAtMs)
-    if (expiresAtMs === Infinity) return
-    entry.expiresAtMs = expiresAtMs
-    this.#deadlines.push(entry)
-    this.#alarm.set(expiresAtMs)
+    const atMs = expiresAtMs(entry)
+    if (atMs === Infinity) return
+    this.#expiries.push(entry, atMs, this.#clock.nowMs())
+    this.#alarm.set(atMs)
   }
 
   #onAlarm(): void {
     this.#expire(this.#clock.nowMs())
-    this.#alarm.set(this.#deadlines.peek()?.expiresAtMs ?? Infinity)
+    this.#alarm.set(this.#expiries.nextAtMs)
     if (this.#count > 0) this.#host.wake()
   }
 }

@@ -1,4 +1,5 @@
 import type { BatchLimits } from '../scheduling.ts'
+import { expiresAtMs } from './expiries.ts'
 import { ranksBefore, ranksEqual, type QueueEntry } from './entry.ts'
 import type { HeapItem, IndexedHeap } from '../indexed-heap.ts'
 
@@ -76,7 +77,7 @@ export class Bucket<E extends QueueEntry> implements HeapItem {
     const { head } = this
     if (head === null) return true
     const level = head.level.level
-    const atMs = Math.min(head.timeoutAtMs, head.deadlineAtMs, head.enqueuedAtMs + patienceMs)
+    const atMs = Math.min(expiresAtMs(head), head.enqueuedAtMs + patienceMs)
     if (level === this.urgentLevel && atMs === this.urgentAtMs) return false
     this.urgentLevel = level
     this.urgentAtMs = atMs

@@ -1,4 +1,5 @@
 import type { Bucket } from './bucket.ts'
+import type { ExpirySlot } from './expiries.ts'
 import type { QueueLevel } from './queue-level.ts'
 
 /**
@@ -18,20 +19,20 @@ export class QueueEntry {
   readonly bucketKey: string
   readonly level: QueueLevel
   enqueuedAtMs = 0
-  /** When the request gives up waiting; `Infinity` for never. */
-  timeoutAtMs = Infinity
-  /** When its answer is of no use any more; `Infinity` for never. */
-  deadlineAtMs = Infinity
-  /** The earlier of the two, as long as the queue watches for it. */
-  expiresAtMs = Infinity
-  /** Whether it is in the heap of those that expire. */
-  watched = false
+  // Not Infinity: an object of its own would be made to hold that number, for each request.
+  /** When the request gives up waiting; `null` for never. */
+  timeoutAtMs: number | null = null
+  /** When its answer is of no use any more; `null` for never. */
+  deadlineAtMs: number | null = null
   /** Whether its timeout ran out under the action `DELAY`: it waits behind all others of its level. */
   delayed = false
   /** The bucket it waits in; `null` before and after. */
   bucket: Bucket<any> | null = null
   previous: this | null = null
   next: this | null = null
+  /** Where it is watched for its expiry; `null` when it is not. */
+  expirySlot: ExpirySlot | null = null
+  expiryIndex = 0
 
   constructor(rows: number, bucketKey: string, level: QueueLevel) {
     this.rows = rows

@@ -41,6 +41,6 @@ export class Admission {
   hopeless(request: InferRequest, nowMs: number): InferenceError {
     const { enqueuedAtMs, deadlineAtMs, bucketKey, rows } = request
     const estimatedMs = nowMs - enqueuedAtMs + this.#times.runTimes.medianMs(bucketKey, rows)
-    return this.#rejections.hopeless(request, deadlineAtMs - enqueuedAtMs, estimatedMs)
+    return this.#rejections.hopeless(request, deadlineAtMs! - enqueuedAtMs, estimatedMs)
   }
 }

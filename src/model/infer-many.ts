@@ -26,9 +26,10 @@ const retryMs = 5
 
 /**
  * Runs every item of a source through a model, with as many in flight as it can use: the source is read no faster than
- * that, and the results are read by whoever iterates. A full queue is waited for; every other error belongs to its item.
- * When the source itself fails, the results of what it gave come first and its error is thrown then. Leaving the loop
- * early closes the source and withdraws what is still queued.
+ * that, and the results are read by whoever iterates. A result that is there is given at once, also while the source has
+ * no next item yet, which may depend on it. A full queue is waited for; every other error belongs to its item. When the
+ * source itself fails, the results of what it gave come first and its error is thrown then. Leaving the loop early closes
+ * the source and withdraws what is still queued.
  */
 export async function* inferMany<I, O>(
   host: ManyHost<I, O>,
@@ -40,34 +41,55 @@ export async function* inferMany<I, O>(
   const leave = new AbortController()
   const each: InferOptions = { ...rest, signal: signal === undefined ? leave.signal : AbortSignal.any([signal, leave.signal]) }
   const items = iterate(source)
-  const inFlight = new Map<number, Promise<InferManyResult<O>>>()
-  let next = 0
+  const done = new Map<number, InferManyResult<O>>()
+  let given = 0
+  let read = 0
+  let filling = false
+  let ended = false // the source, or the interest in it
   let failure: { reason: unknown } | null = null
-  let ended = false
+  let wake = (): void => {}
+
+  const start = async (feeds: I, index: number): Promise<void> => {
+    done.set(index, await run(host, feeds, each, index))
+    wake()
+  }
+  const fill = async (): Promise<void> => {
+    filling = true
+    try {
+      while (!ended && given - read < maxInFlight) {
+        const item = await items.next()
+        if (item.done === true) ended = true
+        else if (!ended) void start(item.value, given++)
+      }
+    } catch (reason) {
+      failure = { reason }
+      ended = true
+    }
+    filling = false
+    wake()
+  }
+
   try {
     for (;;) {
-      while (!ended && inFlight.size < maxInFlight) {
-        let item: IteratorResult<I>
-        try {
-          item = await items.next()
-        } catch (reason) {
-          failure = { reason }
-          ended = true
-          break
-        }
-        if (item.done === true) ended = true
-        else inFlight.set(next, run(host, item.value, each, next++))
-      }
-      if (inFlight.size === 0) break
-      const first = ordered ? inFlight.values().next().value! : Promise.race(inFlight.values())
-      const result = await first
-      inFlight.delete(result.index)
-      yield result
+      if (!ended && !filling) void fill()
+      const result = ordered ? done.get(read) : done.values().next().value
+      if (result !== undefined) {
+        done.delete(result.index)
+        yield result
+        read++ // not before whoever iterates is done with it
+      } else if (ended && given === read) break
+      else await new Promise<void>((resolve) => (wake = resolve))
     }
-    if (failure !== null) throw failure.reason
+    if (failure !== null) throw (failure as { reason: unknown }).reason
   } finally {
     leave.abort()
-    if (!ended) await items.return?.()
+    if (!ended) {
+      ended = true
+      const closed = Promise.resolve(items.return?.())
+      // A source that is asked for an item closes when it has one, which may be never.
+      if (filling) closed.catch(() => {})
+      else await closed
+    }
   }
 }
 

@@ -236,8 +236,7 @@ export class ModelScheduler implements InstanceOwner, BatcherHost<InferRequest> 
 
   /** An output has another number of rows than the batch: the model cannot be batched after all. */
   #runSingly({ requests }: FinishedBatch, output: string): void {
-    // Other batches may have been on their way when the first one showed it.
-    if (!this.#runsSingly) warnNotBatchable(this.metadata.name, output)
+    if (!this.#runsSingly) warnNotBatchable(this.metadata.name, output) // other batches may have been on their way
     this.#runsSingly = true
     this.#batcher.stopJoining()
     this.#batcher.requeue(requests.filter(({ settled }) => !settled))
@@ -245,6 +244,7 @@ export class ModelScheduler implements InstanceOwner, BatcherHost<InferRequest> 
 
   #abort(request: InferRequest, signal: AbortSignal): void {
     this.#responses.reject(request, 'cancelled', signal.reason)
-    this.#batcher.cancel(request, 'cancelled')
+    if (!this.#batcher.cancel(request, 'cancelled')) this.#retries.cancel(request)
+    this.#inFlight.update(this.waiting)
   }
 }

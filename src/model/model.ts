@@ -73,7 +73,7 @@ export class Model<M extends ModelSignature = AnySignature> {
    *
    * @param feeds every input by name; dims include the batch dimension, and there may be several rows.
    * @returns the outputs with the request's own rows, owned by the caller.
-   * @throws InferenceError `ERR_INVALID_ARG`, `ERR_QUEUE_FULL`, `ERR_TIMEOUT`, `ERR_EXECUTION`,
+   * @throws InferenceError `ERR_INVALID_ARG`, `ERR_QUEUE_FULL`, `ERR_TIMEOUT`, `ERR_DEADLINE`, `ERR_EXECUTION`,
    * `ERR_INSTANCE_CRASHED`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`; an aborted request rejects with its signal's reason.
    */
   infer(
@@ -157,7 +157,8 @@ export class Model<M extends ModelSignature = AnySignature> {
     const failed = new AbortController()
     const signal = options.signal === undefined ? failed.signal : AbortSignal.any([options.signal, failed.signal])
     try {
-      return joinRows(await Promise.all(parts.map((part) => this.#submit(scheduler, part, { ...options, signal }))), options.report)
+      const answers = await Promise.all(parts.map((part) => this.#submit(scheduler, part, { ...options, signal })))
+      return joinRows(answers, this.name, options)
     } catch (error) {
       failed.abort()
       throw error

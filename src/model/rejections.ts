@@ -10,7 +10,7 @@ export class Rejections {
   }
 
   timedOut(request: InferRequest): InferenceError {
-    const limitMs = Math.round(request.timeoutAtMs - request.enqueuedAtMs)
+    const limitMs = Math.round(request.timeoutAtMs! - request.enqueuedAtMs)
     return this.#error('ERR_TIMEOUT', request, `waited in the queue of model '${this.#model}' longer than its ${limitMs} ms`)
   }
 

@@ -57,9 +57,15 @@ export class Responses {
     const outputs = scatter(this.#metadata, this.#padding, batch)
     const doneAtMs = this.#clock.nowMs()
 
-    const count = requests.length
+    const strange = this.#finiteOnly ? outputs.map(nonFiniteOutput) : null
+    let count = 0
     let enqueuedMs = 0
-    for (let member = 0; member < count; member++) enqueuedMs += requests[member]!.enqueuedAtMs
+    for (let member = 0; member < requests.length; member++) {
+      const { settled, enqueuedAtMs } = requests[member]!
+      if (settled || strange?.[member]) continue // aborted while it ran, or about to be rejected
+      count++
+      enqueuedMs += enqueuedAtMs
+    }
     const behindMs = Math.max(0, startMs - gatheredAtMs) // handed over, but another batch still ran
     this.#stats.succeeded(count, rows, count * doneAtMs - enqueuedMs, count * (takenAtMs + behindMs) - enqueuedMs, {
       inputMs: gatheredAtMs - takenAtMs + (inferStartMs - startMs),
@@ -68,11 +74,11 @@ export class Responses {
     })
     if (this.#padding !== null) this.#countPadding(batch)
     let position = 0
-    for (let member = 0; member < count; member++) {
+    for (let member = 0; member < requests.length; member++) {
       const request = requests[member]!
       const own = outputs[member]!
-      const strange = this.#finiteOnly ? this.#nonFiniteOutput(own) : null
-      if (strange !== null) this.failed(request, this.#rejections.nonFinite(request, strange))
+      const output = strange?.[member]
+      if (output) this.failed(request, this.#rejections.nonFinite(request, output))
       else this.#succeed(request, request.wantsReport ? { outputs: own, report: this.#report(batch, request, position) } : own)
       position += request.rows
     }
@@ -95,8 +101,8 @@ export class Responses {
   }
 
   #succeed(request: InferRequest, answer: Answer): void {
-    if (this.#order !== null) this.#order.ended(request, { answer })
-    else request.succeed(answer)
+    if (this.#order === null) request.succeed(answer)
+    else if (!request.settled) this.#order.ended(request, { answer })
   }
 
   #settle(request: InferRequest, outcome: Outcome): void {
@@ -118,17 +124,6 @@ export class Responses {
     }
   }
 
-  #nonFiniteOutput(outputs: Outputs): string | null {
-    for (const name in outputs) {
-      const { type, data } = outputs[name] as Tensor
-      // Newer Node shows float16 as numbers, older as bits.
-      const values = data as TensorData | string[]
-      const shownType = type === 'float16' && !(values instanceof Uint16Array) ? 'float32' : type
-      if (firstNonFinite(shownType as 'float32', values) !== -1) return name
-    }
-    return null
-  }
-
   #countPadding({ requests, rows, slot }: FinishedBatch): void {
     const { lengths, inputDims } = slot.layout!
     if (lengths === null) return
@@ -141,4 +136,16 @@ export class Responses {
       this.#stats.padded(own * perLength, rows * lengths[entry]! * perLength)
     }
   }
+}
+
+/** The name of the first output that has NaN or infinity, or `null`. */
+function nonFiniteOutput(outputs: Outputs): string | null {
+  for (const name in outputs) {
+    const { type, data } = outputs[name] as Tensor
+    // Newer Node shows float16 as numbers, older as bits.
+    const values = data as TensorData | string[]
+    const shownType = type === 'float16' && !(values instanceof Uint16Array) ? 'float32' : type
+    if (firstNonFinite(shownType as 'float32', values) !== -1) return name
+  }
+  return null
 }

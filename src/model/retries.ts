@@ -39,13 +39,21 @@ export class Retries {
 
   /** Takes the next batch out; `null` for none, or when it has to wait until its worker has nothing else to do. */
   take(idle: boolean): Omit<Batch, 'id'> | null {
-    for (let next = this.#batches[0]; next !== undefined; next = this.#batches[0]) {
-      if (next.alone && !idle) return null
-      this.#batches.shift()
-      this.#requests -= next.requests.length
-      if (next.requests.some(({ settled }) => !settled)) return next
-    }
-    return null
+    const next = this.#batches[0]
+    if (next === undefined || (next.alone && !idle)) return null
+    this.#batches.shift()
+    this.#requests -= next.requests.length
+    return next
+  }
+
+  /** Leaves a request out that was withdrawn. */
+  cancel(request: InferRequest): void {
+    const at = this.#batches.findIndex(({ requests }) => requests.includes(request))
+    if (at === -1) return
+    const batch = this.#batches[at]!
+    const requests = batch.requests.filter((other) => other !== request)
+    this.#batches.splice(at, 1, ...(requests.length > 0 ? [{ ...batch, requests }] : []))
+    this.#requests--
   }
 
   /** Takes everything out. */

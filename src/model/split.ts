@@ -1,6 +1,7 @@
+import { InferenceError } from '../errors.ts'
 import { elementCount, makeTensor, type Tensor, type TensorData, type TensorType } from '../tensor.ts'
 import type { BatchReport, Outputs } from './config.ts'
-import type { Answer, ParsedFeeds } from './request.ts'
+import type { Answer, AnswerOptions, ParsedFeeds } from './request.ts'
 
 /** Cuts a request into parts of at most `maxRows` rows; the data is not copied. */
 export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows: number): ParsedFeeds[] {
@@ -23,16 +24,30 @@ export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows:
   return parts
 }
 
-/** Joins the answers to the parts of a request, in their order. */
-export function joinRows(answers: readonly Answer[], report: boolean): Answer {
-  if (!report) return joinOutputs(answers as Outputs[])
+/**
+ * Joins the answers to the parts of a request, in their order.
+ *
+ * @throws InferenceError `ERR_EXECUTION` when rows of an output have one shape in one part and another in the next.
+ */
+export function joinRows(answers: readonly Answer[], model: string, { report, requestId }: Omit<AnswerOptions, 'outputs'>): Answer {
   const reported = answers as { outputs: Outputs; report: BatchReport }[]
+  const all = report ? reported.map(({ outputs }) => outputs) : (answers as Outputs[])
+  const outputs: Outputs = {}
+  for (const name in all[0]) {
+    const tensors = all.map((part) => part[name]!)
+    const { dims } = tensors[0]!
+    const other = tensors.find((tensor) => tensor.dims.slice(1).join() !== dims.slice(1).join())
+    if (other !== undefined) {
+      const shapes = `[${dims.join(', ')}] and [${other.dims.join(', ')}]`
+      const details = { model, name, expected: 'rows of one shape', received: shapes, ...(requestId === undefined ? {} : { requestId }) }
+      const message = `Output '${name}' of model '${model}' cannot be joined: parts of the request have ${shapes}.`
+      throw new InferenceError('ERR_EXECUTION', message, details)
+    }
+    outputs[name] = joinTensors(tensors)
+  }
+  if (!report) return outputs
   const parts = reported.map((answer) => answer.report)
-  return { outputs: joinOutputs(reported.map(({ outputs }) => outputs)), report: { ...parts[0]!, parts } }
-}
-
-function joinOutputs(parts: readonly Outputs[]): Outputs {
-  return Object.fromEntries(Object.keys(parts[0]!).map((name) => [name, joinTensors(parts.map((outputs) => outputs[name]!))]))
+  return { outputs, report: { ...parts[0]!, parts } }
 }
 
 function joinTensors(tensors: readonly Tensor[]): Tensor {

@@ -6,7 +6,7 @@ import type { BatchLimits, BatchReason } from '../../src/scheduling.ts'
 
 /** A queue of requests that all arrived at `enqueuedAtMs`. */
 const queued = (rows: readonly number[], enqueuedAtMs = 0): QueuedRows | null =>
-  rows.reduceRight<QueuedRows | null>((next, count) => ({ rows: count, enqueuedAtMs, deadlineAtMs: Infinity, next }), null)
+  rows.reduceRight<QueuedRows | null>((next, count) => ({ rows: count, enqueuedAtMs, deadlineAtMs: null, next }), null)
 
 interface Case {
   readonly name: string

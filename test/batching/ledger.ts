@@ -28,7 +28,7 @@ export function ensure(condition: boolean, broken: () => string): asserts condit
 /** Where a request stands: levels first, the delayed of a level after its others. */
 const rank = ({ level, delayed }: LedgerRequest): number => 2 * level.level + Number(delayed)
 
-const urgentAtMs = ({ timeoutAtMs, enqueuedAtMs }: LedgerRequest): number => Math.min(timeoutAtMs, enqueuedAtMs + 1000)
+const urgentAtMs = ({ timeoutAtMs, enqueuedAtMs }: LedgerRequest): number => Math.min(timeoutAtMs ?? Infinity, enqueuedAtMs + 1000)
 
 const isMoreUrgent = (a: LedgerRequest, b: LedgerRequest): boolean =>
   a.level.level === b.level.level ? urgentAtMs(a) < urgentAtMs(b) : a.level.level < b.level.level
@@ -65,7 +65,7 @@ export class Ledger {
   arrived(request: LedgerRequest): boolean {
     const lane = this.#lane(request.bucketKey)
     this.#insert(lane, request, true)
-    request.limitAtMs = request.timeoutAtMs
+    request.limitAtMs = request.timeoutAtMs ?? Infinity
     return !this.joinRequests || this.isFull(lane)
   }
 
@@ -130,7 +130,7 @@ export class Ledger {
     ensure(ready.includes(lane), () => `${named(batch)} did not wait for its delay`)
     const urgent = ready.find(([head]) => isMoreUrgent(head!, lane[0]!))
     ensure(urgent === undefined, () => `${named(batch)} went before the more urgent ${named(urgent!)}`)
-    const late = batch.find(({ timeoutAtMs }) => timeoutAtMs <= nowMs)
+    const late = batch.find(({ timeoutAtMs }) => timeoutAtMs !== null && timeoutAtMs <= nowMs)
     ensure(late === undefined, () => `#${late!.id} was handed over after its timeout`)
     this.#checkSize(batch, lane, idle, nowMs)
     lane.splice(0, batch.length)

@@ -1,6 +1,6 @@
 import { Batcher, type BatcherHost, type BatcherOptions } from '../../src/batching/batcher.ts'
-import { DeadlineHeap } from '../../src/batching/deadline-heap.ts'
 import type { QueueEntry, QueueExit } from '../../src/batching/entry.ts'
+import { Expiries } from '../../src/batching/expiries.ts'
 import { QueueLevels } from '../../src/batching/queue-level.ts'
 import type { LevelOptions } from '../../src/scheduling.ts'
 import { FakeClock } from '../fake-clock.ts'
@@ -33,15 +33,15 @@ interface Instance {
 /** One batch runs, one waits behind it. */
 const maxOutstanding = 2
 
-/** The heap a batcher filled last: it is private, and that it empties is worth knowing. */
-let heap: DeadlineHeap<QueueEntry> | null = null
-const { push } = DeadlineHeap.prototype
-function pushAndTell(filled: DeadlineHeap<QueueEntry>, entry: QueueEntry): void {
-  heap = filled
-  push.call(filled, entry)
+/** What a batcher watches: it is private, and that it empties is worth knowing. */
+let watching: Expiries<QueueEntry> | null = null
+const { push } = Expiries.prototype
+function pushAndTell(filled: Expiries<QueueEntry>, entry: QueueEntry, atMs: number, nowMs: number): void {
+  watching = filled
+  push.call(filled, entry, atMs, nowMs)
 }
-DeadlineHeap.prototype.push = function (entry) {
-  pushAndTell(this, entry)
+Expiries.prototype.push = function (entry, atMs, nowMs) {
+  pushAndTell(this, entry, atMs, nowMs)
 }
 
 /** Instances that run nothing, driven by a history, around a real batcher; every move is checked by a ledger. */
@@ -59,7 +59,7 @@ export class Simulation implements BatcherHost<LedgerRequest> {
 
   constructor({ limits, levels, instances }: Scenario) {
     this.#levels = new QueueLevels(levels)
-    heap = null
+    watching = null
     this.#ledger = new Ledger(limits)
     this.#instances = Array.from({ length: instances }, () => ({ up: true, outstanding: [] }))
     this.#batcher = new Batcher(limits, this.#clock, this)
@@ -198,7 +198,7 @@ export class Simulation implements BatcherHost<LedgerRequest> {
     ensure(rows === waiting.reduce((sum, request) => sum + request.rows, 0), () => `rows says ${rows}`)
     this.#ledger.checkLevels()
     ensure(this.#clock.timers <= (count > 0 ? 1 : 0), () => `${this.#clock.timers} timers while ${count} wait`)
-    const late = waiting.find(({ timeoutAtMs }) => timeoutAtMs <= nowMs)
+    const late = waiting.find(({ timeoutAtMs }) => timeoutAtMs !== null && timeoutAtMs <= nowMs)
     ensure(late === undefined, () => `#${late!.id} waits past its deadline`)
     const idle = this.#instances.some(({ up, outstanding }) => up && outstanding.length === 0)
     const overdue = idle && !this.#flushPending ? this.#ledger.overdue(nowMs) : undefined
@@ -221,7 +221,7 @@ export class Simulation implements BatcherHost<LedgerRequest> {
   #checkEmpty(): void {
     const forgotten = this.#requests.find(({ fate }) => fate === null)
     ensure(forgotten === undefined, () => `#${forgotten!.id} was never settled`)
-    ensure(heap === null || heap.size === 0, () => `${heap!.size} requests stay in the deadline heap`)
+    ensure(watching === null || watching.size === 0, () => `${watching!.size} requests are still watched`)
     const linked = this.#requests.find(({ bucket, previous, next }) => bucket ?? previous ?? next)
     ensure(linked === undefined, () => `#${linked!.id} is still linked`)
   }
