@@ -5,11 +5,16 @@ import { Command, InvalidArgumentError } from 'commander'
 import Table from 'cli-table3'
 import type { Trial, TrialOptions } from './trial.ts'
 import { eventLoop } from './trials/event-loop.ts'
+import { fairness } from './trials/fairness.ts'
 import { jobsTrial } from './trials/jobs.ts'
 import { latency } from './trials/latency.ts'
+import { latencyTarget } from './trials/latency-target.ts'
+import { mixedLengths } from './trials/mixed-lengths.ts'
 import { saturation } from './trials/saturation.ts'
+import { scheduler } from './trials/scheduler.ts'
 import { soak } from './trials/soak.ts'
 import { throughput } from './trials/throughput.ts'
+import { timeouts } from './trials/timeouts.ts'
 
 const trials: Readonly<Record<string, Trial>> = {
   throughput,
@@ -17,6 +22,11 @@ const trials: Readonly<Record<string, Trial>> = {
   saturation,
   'event-loop': eventLoop,
   jobs: jobsTrial,
+  'mixed-lengths': mixedLengths,
+  timeouts,
+  fairness,
+  'latency-target': latencyTarget,
+  scheduler,
   soak,
 }
 
@@ -32,7 +42,7 @@ const count = (value: string): number => {
 
 const help = `
 Trials, each in processes of its own, the baseline and ours in turns:
-${Object.entries(trials).map(([name, { describe }]) => `  ${name.padEnd(12)}${describe}`).join('\n')}
+${Object.entries(trials).map(([name, { describe }]) => `  ${name.padEnd(16)}${describe}`).join('\n')}
 
 It measures what is in dist/: run \`npm run build:ts\` first, and leave the machine alone meanwhile. Figures are medians
 over the rounds. The last line is RESULT and the result as JSON; --json writes it with the single measurements. Models
@@ -50,6 +60,7 @@ const command = new Command('npm run bench --')
   .option('--rounds <rounds>', 'how often ours and the baseline take turns', count, 3)
   .option('--images <count>', 'images of the trial jobs', count, 100)
   .option('--requests <count>', 'requests of the trial soak', count, 1_000_000)
+  .option('--target-ms <milliseconds>', 'latency target of the trial latency-target (default: 6 runs of one row)', above0)
   .option('--smoke', 'only a look at whether the trial runs: a few seconds, little models', false)
   .addHelpText('after', help)
   .parse()

@@ -1,5 +1,8 @@
+import { graph } from '../test/models/builder.ts'
+import { modelPath } from '../test/models/cache.ts'
 import { mlp, resnet50, resnet152 } from '../test/models/networks.ts'
-import { bigRow, identity } from '../test/models/small.ts'
+import { heWeights, mulberry32 } from '../test/models/random.ts'
+import { bigRow, identity, matmulSlow } from '../test/models/small.ts'
 
 /** A model to measure with: where it is, and one row of it. */
 export interface BenchModel {
@@ -10,6 +13,42 @@ export interface BenchModel {
 
 /** Elements of a 224 x 224 RGB image: 588 KB as float32. */
 const imageElements = 3 * 224 * 224
+
+const matmulSize = 512
+
+/** A chain of so many products with a 512 x 512 matrix: 20 take about 1 ms on two cores, 2000 about 100 ms. */
+export function matmulChain(products: number): BenchModel {
+  return { path: matmulSlow(matmulSize, products), input: 'x', rowDims: [matmulSize] }
+}
+
+/** A model of rows of any length. */
+export interface SequenceModel {
+  readonly path: string
+  readonly input: string
+  readonly output: string
+  /** Elements at each position, of the input and of the output. */
+  readonly width: number
+}
+
+/**
+ * The same perceptron `width`-`hidden`-`width` at every position: float32 ['N', 'L', width] to the same. No position
+ * depends on another, so what a row is filled up with changes nothing. Another recipe needs another name in the cache.
+ */
+export function positionMlp(width = 64, hidden = 256): SequenceModel {
+  const path = modelPath(`position-mlp-${width}-${hidden}`, () => {
+    const random = mulberry32(7)
+    return graph('position-mlp')
+      .input('input', 'float32', ['N', 'L', width])
+      .output('output', 'float32', ['N', 'L', width])
+      .initializer('hidden.weight', 'float32', [width, hidden], heWeights(random, width, hidden))
+      .initializer('output.weight', 'float32', [hidden, width], heWeights(random, hidden, width))
+      .node('MatMul', ['input', 'hidden.weight'], ['hidden'])
+      .node('Relu', ['hidden'], ['active'])
+      .node('MatMul', ['active', 'output.weight'], ['output'])
+      .build()
+  })
+  return { path, input: 'input', output: 'output', width }
+}
 
 /** Makes the model if it is not there yet, and tells where it is. */
 export function benchModel(name: 'mlp' | 'identity' | 'image-identity' | 'resnet50' | 'resnet152'): BenchModel {

@@ -12,6 +12,8 @@ export interface TrialOptions {
   readonly images: number
   /** Of the trial `soak`. */
   readonly requests: number
+  /** Of the trial `latency-target`; left out, it is chosen by the model's run time. */
+  readonly targetMs?: number
 }
 
 /** What a trial found. */

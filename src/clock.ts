@@ -10,6 +10,7 @@ export interface Clock {
 /** The real clock: `performance.now` and timers that do not hold the event loop. */
 export const systemClock: Clock = {
   nowMs: () => performance.now(),
-  setTimer: (callback, delayMs) => setTimeout(callback, delayMs).unref(),
+  // Node drops the fraction: a timer would fire before its time and have to be set again.
+  setTimer: (callback, delayMs) => setTimeout(callback, Math.ceil(delayMs)).unref(),
   clearTimer: (timer) => clearTimeout(timer as NodeJS.Timeout),
 }

@@ -16,8 +16,8 @@ export interface Backlog {
   readonly rowsAhead: number
   /** Rows of a full batch. */
   readonly batchRows: number
-  /** Whether a batch that waits is reckoned to fill up; `false` where deadlines alone keep it from that. */
-  readonly fills: boolean
+  /** Rows that are reckoned to join a batch per millisecond that it waits; 0 where deadlines keep them from it. */
+  readonly joiningRowsPerMs: number
   readonly instances: number
   /** How long until the first instance can start something, in milliseconds. */
   readonly freeInMs: number
@@ -32,18 +32,20 @@ export interface Backlog {
  */
 export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: number, backlog: Backlog): number {
   if (!runTimes.knows(bucketKey)) return 0
-  const { rowsAhead, batchRows, fills, instances, freeInMs, sharing } = backlog
+  const { rowsAhead, batchRows, joiningRowsPerMs, instances, freeInMs, sharing } = backlog
   const batchesAhead = Math.floor(rowsAhead / batchRows)
   // An instance that is free now is given what it usually can do: only by that is it found out when a slow time is over.
   if (freeInMs === 0 && batchesAhead === 0) {
     return runTimes.medianMs(bucketKey, Math.max(rows, Math.min(batchRows, rowsAhead + rows))) + admissionMarginMs
   }
-  const presentRows = Math.max(rows, Math.min(batchRows, (rowsAhead % batchRows) + rows))
-  const ownRows = fills ? Math.max(rows, batchRows) : presentRows
-  const ownMs = runTimes.presentMs(bucketKey, ownRows)
-  const spreadMs = Math.max(0, runTimes.p99Ms(bucketKey, ownRows) - ownMs)
   const runsAhead = (batchesAhead * sharing) / instances
   const aheadMs = batchesAhead === 0 ? 0 : runsAhead * runTimes.presentMs(bucketKey, batchRows)
+  // Its own batch goes on growing while it waits.
+  const presentRows = Math.max(rows, Math.min(batchRows, (rowsAhead % batchRows) + rows))
+  const joiningRows = Math.ceil(joiningRowsPerMs * (freeInMs + aheadMs))
+  const ownRows = Math.max(presentRows, Math.min(batchRows, presentRows + joiningRows))
+  const ownMs = runTimes.presentMs(bucketKey, ownRows)
+  const spreadMs = Math.max(0, runTimes.p99Ms(bucketKey, ownRows) - ownMs)
   // Before its own run all who share have one more; what they hold is unknown, and taken for as much as it finds itself.
   const othersMs = ((sharing - 1) / instances) * runTimes.presentMs(bucketKey, presentRows)
   // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them.

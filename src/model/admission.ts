@@ -23,15 +23,22 @@ export class Admission {
    * @param deadlineMs 0 for none.
    * @param rowsAhead rows that wait before it.
    */
-  refusal(request: InferRequest, deadlineMs: number, rowsAhead: number, instances: readonly ModelInstance[]): InferenceError | null {
+  refusal(
+    request: InferRequest,
+    deadlineMs: number,
+    rowsAhead: number,
+    instances: readonly ModelInstance[],
+    nowMs: number,
+  ): InferenceError | null {
     const { level, bucketKey, rows } = request
+    this.#times.arrived(rows, nowMs)
     if (level.full) {
       this.#stats.failed('queueFull', 0)
       const retryAfterMs = Math.max(1, Math.ceil(level.waiting * this.#times.throughput.msPerRequest))
       return this.#rejections.queueFull(request, level.policy.maxQueueSize, retryAfterMs)
     }
     if (deadlineMs === 0) return null
-    const estimatedMs = this.#times.estimatedAnswerMs(bucketKey, rows, rowsAhead, instances)
+    const estimatedMs = this.#times.estimatedAnswerMs(bucketKey, rows, rowsAhead, instances, nowMs)
     if (estimatedMs <= deadlineMs) return null
     this.#stats.failed('deadline', 0)
     return this.#rejections.hopeless(request, deadlineMs, estimatedMs)

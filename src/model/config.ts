@@ -194,8 +194,9 @@ export interface ModelConfig {
    */
   latencyTargetMs?: number
   /**
-   * Inputs that a request may leave out, where the graph's nodes take them as optional. Requests batch together only
-   * when they give the same inputs. Default: none.
+   * Inputs that a request may leave out. The graph must be able to do without: it asks with `OptionalHasElement`, or no
+   * node reads them; where one does, ONNX Runtime fails the run (`ERR_EXECUTION`). Requests batch together only when they
+   * give the same inputs. Default: none.
    */
   optionalInputs?: readonly string[]
   /** Share of a worker's time relative to other models on it when all have work. Default 1. */

@@ -4,7 +4,12 @@ import type { ModelMetadata } from './metadata.ts'
 import { maxPriorityLevel } from './scheduling-config.ts'
 
 /** The options of one call, checked. */
-export interface CheckedOptions extends Pick<InferOptions, 'signal' | 'timeoutMs' | 'deadlineMs' | 'priority' | 'splitOversized'> {
+export interface CheckedOptions {
+  readonly signal: AbortSignal | undefined
+  readonly timeoutMs: number | undefined
+  readonly deadlineMs: number | undefined
+  readonly priority: number | undefined
+  readonly splitOversized: boolean | undefined
   /** Indices of the outputs wanted; `null` for all. */
   readonly outputs: readonly number[] | null
   readonly requestId: string | undefined
@@ -12,7 +17,16 @@ export interface CheckedOptions extends Pick<InferOptions, 'signal' | 'timeoutMs
 }
 
 /** The options of a call that gives none. */
-export const noOptions: CheckedOptions = { outputs: null, requestId: undefined, report: false }
+export const noOptions: CheckedOptions = {
+  signal: undefined,
+  timeoutMs: undefined,
+  deadlineMs: undefined,
+  priority: undefined,
+  splitOversized: undefined,
+  outputs: null,
+  requestId: undefined,
+  report: false,
+}
 
 const optionNames = ['signal', 'timeoutMs', 'deadlineMs', 'priority', 'outputs', 'requestId', 'report', 'splitOversized']
 
@@ -32,29 +46,32 @@ export function checkInferOptions(options: unknown, metadata: ModelMetadata): Ch
     }
   }
   const { signal, timeoutMs, deadlineMs, priority, outputs, requestId, report, splitOversized } = options as Record<keyof InferOptions, unknown>
-  const check = (name: string, value: unknown, isRight: boolean, expected: string): void => {
-    if (value !== undefined && !isRight) throw invalidArgument(`options.${name}`, expected, value, { model })
-  }
-  check('signal', signal, signal instanceof AbortSignal, 'an AbortSignal')
-  check('timeoutMs', timeoutMs, isDuration(timeoutMs), 'milliseconds, more than 0 and less than 2^31')
-  check('deadlineMs', deadlineMs, isDuration(deadlineMs), 'milliseconds, more than 0 and less than 2^31')
-  check('priority', priority, isLevel(priority), 'a whole number, 0 or more')
-  check('requestId', requestId, typeof requestId === 'string', 'a string')
-  check('report', report, typeof report === 'boolean', 'true or false')
-  check('splitOversized', splitOversized, typeof splitOversized === 'boolean', 'true or false')
+  const wrong = (name: string, expected: string, value: unknown) => invalidArgument(`options.${name}`, expected, value, { model })
+  const duration = 'milliseconds, more than 0 and less than 2^31'
+  if (signal !== undefined && !(signal instanceof AbortSignal)) throw wrong('signal', 'an AbortSignal', signal)
+  if (timeoutMs !== undefined && !isDuration(timeoutMs)) throw wrong('timeoutMs', duration, timeoutMs)
+  if (deadlineMs !== undefined && !isDuration(deadlineMs)) throw wrong('deadlineMs', duration, deadlineMs)
+  if (priority !== undefined && !isLevel(priority)) throw wrong('priority', 'a whole number, 0 or more', priority)
+  if (requestId !== undefined && typeof requestId !== 'string') throw wrong('requestId', 'a string', requestId)
+  if (report !== undefined && typeof report !== 'boolean') throw wrong('report', 'true or false', report)
+  if (splitOversized !== undefined && typeof splitOversized !== 'boolean') throw wrong('splitOversized', 'true or false', splitOversized)
   return {
-    ...(options as InferOptions),
+    signal,
+    timeoutMs,
+    deadlineMs,
+    priority,
+    splitOversized,
     outputs: outputs === undefined ? null : outputIndices(outputs, metadata),
-    requestId: requestId as string | undefined,
+    requestId,
     report: report === true,
   }
 }
 
-function isLevel(value: unknown): boolean {
+function isLevel(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maxPriorityLevel
 }
 
-function isDuration(value: unknown): boolean {
+function isDuration(value: unknown): value is number {
   return typeof value === 'number' && value > 0 && value < 2 ** 31
 }
 

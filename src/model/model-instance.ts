@@ -65,7 +65,7 @@ export class ModelInstance implements Tenant {
 
   offer(idle: boolean, startsInMs: number): Offer {
     const slot = this.#free.at(-1)
-    if (slot === undefined || (!idle && this.#runsAlone())) return 'nothing'
+    if (slot === undefined) return 'nothing'
     const taken = this.#owner.take(idle, startsInMs)
     if (taken === null) return this.#owner.waiting > 0 && !idle ? 'waits-for-idle' : 'nothing'
     const batch = this.#intact(taken)
@@ -83,11 +83,6 @@ export class ModelInstance implements Tenant {
       return this.offer(idle, startsInMs)
     }
     return 'submitted'
-  }
-
-  #runsAlone(): boolean {
-    for (const { batch } of this.#slots.values()) if (batch?.alone) return true
-    return false
   }
 
   completed(slotId: number, times: RunTimestamps): void {
@@ -188,9 +183,9 @@ export class ModelInstance implements Tenant {
     for (const message of slot.announcements(this.sessionId, layout)) link.post(message)
     slot.gatheredAtMs = owner.host.clock.nowMs()
     const runMs = owner.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
-    if (mailed === null) return this.host.submit(this, slot.id, layout.index, runMs)
+    if (mailed === null) return this.host.submit(this, slot.id, layout.index, runMs, batch.alone)
     link.post({ type: 'run', slotId: slot.id, layoutIndex: layout.index, mailed })
-    this.host.submit(this, slot.id, null, runMs)
+    this.host.submit(this, slot.id, null, runMs, batch.alone)
   }
 
   #finish(slotId: number, times: RunTimestamps, mailed: FinishedBatch['mailed']): void {

@@ -87,9 +87,9 @@ export class ModelScheduler implements InstanceOwner, BatcherHost<InferRequest> 
   /** Accepts a request, or rejects it at once when it cannot be served: its level is full, its deadline out of reach. */
   submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, signal }: SubmitOptions): void {
     if (signal?.aborted) return void request.fail(signal.reason)
-    const refusal = this.#admission.refusal(request, deadlineMs, this.#batcher.rows, this.instances)
-    if (refusal !== null) return void request.fail(refusal)
     const nowMs = this.host.clock.nowMs()
+    const refusal = this.#admission.refusal(request, deadlineMs, this.#batcher.rows, this.instances, nowMs)
+    if (refusal !== null) return void request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs
     if (signal !== undefined) request.listen(signal, () => this.#abort(request, signal))
     const waitMs = request.level.timeoutFor(timeoutMs)
@@ -132,7 +132,6 @@ export class ModelScheduler implements InstanceOwner, BatcherHost<InferRequest> 
   get waiting(): number {
     return this.#batcher.count + this.#retries.count
   }
-
   /** Batches handed to instances. */
   get running(): number {
     return this.#inFlight.running
@@ -140,7 +139,7 @@ export class ModelScheduler implements InstanceOwner, BatcherHost<InferRequest> 
 
   /** In how many milliseconds a request would be answered that came now; 0 when no run like it was seen. */
   estimatedAnswerMs(bucketKey: string, rows: number): number {
-    return this.times.estimatedAnswerMs(bucketKey, rows, this.#batcher.rows, this.instances)
+    return this.times.estimatedAnswerMs(bucketKey, rows, this.#batcher.rows, this.instances, this.host.clock.nowMs())
   }
 
   take(idle: boolean, startsInMs: number): Batch | null {
@@ -200,7 +199,8 @@ export class ModelScheduler implements InstanceOwner, BatcherHost<InferRequest> 
       const lost = this.#config.rerunAfterCrash ? this.#retries.afterCrash(batch) : batch.requests
       for (const request of lost) this.#responses.failed(request, this.#rejections.crashed(request, reason), 'crashed')
     }
-    if (++this.#crashes >= maxCrashes) this.giveUp(`its worker died ${maxCrashes} times in a row, last of: ${reason}`)
+    if (!batches.every(({ alone }) => alone)) this.#crashes++ // a suspect that runs alone says nothing new of the model
+    if (this.#crashes >= maxCrashes) this.giveUp(`its worker died ${maxCrashes} times in a row, last of: ${reason}`)
     this.#inFlight.update(this.waiting)
     offerToAll(this.instances)
   }

@@ -48,10 +48,15 @@ export class Rejections {
 
   #error(code: InferenceErrorCode, { requestId }: InferRequest, message: string, details: InferenceErrorDetails = {}) {
     const who = requestId === undefined ? 'The request' : `Request '${requestId}'`
-    return new InferenceError(code, `${who} ${message}.`, {
+    const stackTraceLimit = Error.stackTraceLimit
+    // The stack here is the scheduler's own; taking it costs more than serving a request, just when there are too many.
+    Error.stackTraceLimit = 0
+    const error = new InferenceError(code, `${who} ${message}.`, {
       model: this.#model,
       ...details,
       ...(requestId === undefined ? {} : { requestId }),
     })
+    Error.stackTraceLimit = stackTraceLimit
+    return error
   }
 }

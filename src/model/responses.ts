@@ -49,8 +49,16 @@ export class Responses {
     this.#order?.accept(request)
   }
 
-  /** Answers the requests of a batch. */
+  /** Answers the requests of a batch; when that cannot be done (there is no memory for the outputs, say) rejects them. */
   answer(batch: FinishedBatch): void {
+    try {
+      this.#answer(batch)
+    } catch (error) {
+      for (const request of batch.requests) this.failed(request, this.#rejections.failedRun(request, (error as Error).message))
+    }
+  }
+
+  #answer(batch: FinishedBatch): void {
     const { requests, rows, timeline } = batch
     const { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs } = timeline
     const scatterAtMs = this.#clock.nowMs()

@@ -1,4 +1,5 @@
 import { estimatedAnswerMs } from '../batching/admission.ts'
+import { ArrivalRate } from '../batching/arrival-rate.ts'
 import type { BatchLimits } from '../scheduling.ts'
 import { fullBatchRows } from '../batching/batch-policy.ts'
 import { LatencyTarget } from '../batching/latency-target.ts'
@@ -18,6 +19,7 @@ export class ServiceTimes {
   readonly runTimes: RunTimes
   readonly #limits: BatchLimits
   readonly #weight: number
+  readonly #arrivals = new ArrivalRate()
   #runs = 0
 
   /** @param latencyTargetMs 0 for none. */
@@ -26,6 +28,11 @@ export class ServiceTimes {
     this.#limits = limits
     this.#weight = weight
     this.target = latencyTargetMs > 0 && limits.joinRequests ? new LatencyTarget(limits, latencyTargetMs, runTimes, instances) : null
+  }
+
+  /** Notes a request, accepted or not. */
+  arrived(rows: number, nowMs: number): void {
+    if (this.target !== null) this.#arrivals.arrived(rows, nowMs)
   }
 
   /** Notes a finished batch; true when the limits of its bucket have changed by it. */
@@ -38,7 +45,7 @@ export class ServiceTimes {
   }
 
   /** In how many milliseconds a request would be answered that came now; 0 when no run like it was seen. */
-  estimatedAnswerMs(bucketKey: string, rows: number, rowsAhead: number, instances: readonly ModelInstance[]): number {
+  estimatedAnswerMs(bucketKey: string, rows: number, rowsAhead: number, instances: readonly ModelInstance[], nowMs: number): number {
     let freeInMs = Infinity
     let sharing = Infinity
     for (const { host } of instances) {
@@ -46,8 +53,8 @@ export class ServiceTimes {
       sharing = Math.min(sharing, host.sharing(this.#weight))
     }
     const batchRows = fullBatchRows(this.target?.limits(bucketKey) ?? this.#limits)
-    const fills = this.target !== null
-    const backlog = { rowsAhead, batchRows, fills, instances: instances.length, freeInMs, sharing }
+    const joiningRowsPerMs = this.target === null ? 0 : this.#arrivals.rowsPerMs(nowMs)
+    const backlog = { rowsAhead, batchRows, joiningRowsPerMs, instances: instances.length, freeInMs, sharing }
     return estimatedAnswerMs(this.runTimes, bucketKey, rows, backlog)
   }
 }

@@ -53,7 +53,7 @@ export interface ModelStatistics {
    * `changed` had their data changed or detached while they waited; the others are named like the error's code.
    */
   readonly rejections: Readonly<Record<RejectionReason, number>>
-  /** Runs by the reason for which their batch was closed. */
+  /** Runs by the reason for which their batch was closed, those that failed included and those run again not. */
   readonly batchReasons: Readonly<Record<BatchReason, number>>
   /** Runs made again to find out which request of a batch had failed, or after a worker died. */
   readonly rerunCount: number

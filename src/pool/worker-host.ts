@@ -5,8 +5,6 @@ import type { ThreadSource } from './thread-source.ts'
 import { WorkerTime } from './worker-time.ts'
 import type { WorkerLink } from './worker-link.ts'
 
-/** One batch runs, one waits behind it: the worker finds it without a wake-up. */
-const maxOutstanding = 2
 const restartDelaysMs = [0, 100, 1000]
 
 /**
@@ -97,7 +95,7 @@ export class WorkerHost {
 
   /** Offers the worker's free places to the tenants that have work, least served first. */
   pump(): void {
-    while (this.#serving && this.#time.outstanding < maxOutstanding) {
+    while (this.#serving && this.#time.hasRoom) {
       if (!this.#offerOne(this.outstanding === 0)) return
     }
   }
@@ -118,9 +116,10 @@ export class WorkerHost {
    * Hands a batch over. The slot's messages, if any, are posted before.
    *
    * @param runMs what it is reckoned to take; 0 when nobody knows.
+   * @param alone whether nothing else may be on the worker meanwhile.
    */
-  submit(tenant: Tenant, slotId: number, layoutIndex: number | null, runMs: number): void {
-    this.#time.given(tenant, slotId, runMs)
+  submit(tenant: Tenant, slotId: number, layoutIndex: number | null, runMs: number, alone: boolean): void {
+    this.#time.given(tenant, slotId, runMs, alone)
     if (layoutIndex !== null) this.#link.control.submit(slotId, layoutIndex)
     this.#source.submitted()
   }

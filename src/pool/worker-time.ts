@@ -2,6 +2,8 @@ import type { Clock } from '../clock.ts'
 import { FairShare, type Charge, type Share } from './fair-share.ts'
 import type { Tenant } from './tenant.ts'
 
+/** One batch runs, one waits behind it: the worker finds it without a wake-up. */
+const maxOutstanding = 2
 /** What a run that takes longer than it was reckoned to is thought to need still: a busy worker is not an idle one. */
 const overrunMs = 1
 
@@ -17,6 +19,7 @@ export class WorkerTime {
   readonly #clock: Clock
   readonly #charges = new Map<number, Charge<Tenant>>() // by slot
   #busyUntilMs = 0
+  #aloneSlotId: number | null = null
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -25,6 +28,11 @@ export class WorkerTime {
   /** Batches handed over and not yet back. */
   get outstanding(): number {
     return this.#charges.size
+  }
+
+  /** Whether the worker may be given one more batch. */
+  get hasRoom(): boolean {
+    return this.#aloneSlotId === null && this.outstanding < maxOutstanding
   }
 
   /** When the worker is reckoned to be done with what it was given, in milliseconds from now. */
@@ -37,8 +45,14 @@ export class WorkerTime {
     return this.shares.size === 1 || lastMs <= handAheadBelowMs
   }
 
-  /** Notes a batch that is handed over and reckoned to take `runMs`, 0 when nobody knows. */
-  given(tenant: Tenant, slotId: number, runMs: number): void {
+  /**
+   * Notes a batch that is handed over.
+   *
+   * @param runMs what it is reckoned to take; 0 when nobody knows.
+   * @param alone whether nothing else may be on the worker meanwhile.
+   */
+  given(tenant: Tenant, slotId: number, runMs: number, alone: boolean): void {
+    if (alone) this.#aloneSlotId = slotId
     const charge = this.shares.charge(tenant, runMs)
     const nowMs = this.#clock.nowMs()
     this.#busyUntilMs = (this.outstanding === 0 ? nowMs : Math.max(nowMs, this.#busyUntilMs)) + charge.estimateMs
@@ -49,6 +63,7 @@ export class WorkerTime {
   back(slotId: number, tookMs: number): Tenant | undefined {
     const charge = this.#charges.get(slotId)
     if (charge === undefined) return undefined
+    if (slotId === this.#aloneSlotId) this.#aloneSlotId = null
     this.#charges.delete(slotId)
     this.shares.settle(charge, tookMs)
     // What is still out, one batch at most, starts now, however well the last one was reckoned.
@@ -59,5 +74,6 @@ export class WorkerTime {
   /** Forgets what was handed over: the thread is gone. */
   lost(): void {
     this.#charges.clear()
+    this.#aloneSlotId = null
   }
 }

@@ -47,7 +47,7 @@ describe('RunTimes', () => {
 describe('estimatedAnswerMs', () => {
   const runTimes = seen({ 1: 10, 4: 20 })
   const estimate = (rows: number, backlog: Partial<Backlog>, of = runTimes) =>
-    estimatedAnswerMs(of, '', rows, { rowsAhead: 0, batchRows: 4, fills: false, instances: 1, freeInMs: 0, sharing: 1, ...backlog }) - admissionMarginMs
+    estimatedAnswerMs(of, '', rows, { rowsAhead: 0, batchRows: 4, joiningRowsPerMs: 0, instances: 1, freeInMs: 0, sharing: 1, ...backlog }) - admissionMarginMs
 
   it('is the usual run time for an idle instance', () => {
     expect([estimate(1, {}), estimate(4, {})]).toEqual([10, 20])
@@ -59,8 +59,9 @@ describe('estimatedAnswerMs', () => {
     expect(estimate(1, { freeInMs: 7, rowsAhead: 8, instances: 2 })).toBe(7 + 20 + 10)
   })
 
-  it('reckons with a full batch of its own where batches fill up', () => {
-    expect(estimate(1, { freeInMs: 7, fills: true })).toBe(27)
+  it('reckons with those who join its own batch while it waits', () => {
+    expect(estimate(1, { freeInMs: 7, joiningRowsPerMs: 1 })).toBe(27)
+    expect(estimate(1, { freeInMs: 10, joiningRowsPerMs: 0.1 })).toBe(10 + 10 + 10 / 3)
   })
 
   it('reckons with the turns of others on a shared worker', () => {

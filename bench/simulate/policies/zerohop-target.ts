@@ -1,4 +1,5 @@
 import { estimatedAnswerMs } from '../../../src/batching/admission.ts'
+import { ArrivalRate } from '../../../src/batching/arrival-rate.ts'
 import { fullBatchRows } from '../../../src/batching/batch-policy.ts'
 import { LatencyTarget } from '../../../src/batching/latency-target.ts'
 import { RunTimes } from '../../../src/batching/run-times.ts'
@@ -19,6 +20,7 @@ const reviewEveryRuns = 8
 export class ZerohopTargetQueue extends ZerohopQueue {
   readonly #runTimes: RunTimes
   readonly #target: LatencyTarget
+  readonly #arrivals = new ArrivalRate()
   #runs = 0
 
   constructor(context: QueueContext) {
@@ -32,16 +34,18 @@ export class ZerohopTargetQueue extends ZerohopQueue {
 
   override arrive(request: SimulatedRequest): boolean {
     const { scenario } = this.context
+    const nowMs = this.context.clock.nowMs()
+    this.#arrivals.arrived(request.rows, nowMs)
     const answerMs = estimatedAnswerMs(this.#runTimes, bucketKey, request.rows, {
       rowsAhead: this.batcher.rows,
       batchRows: fullBatchRows(this.#target.limits(bucketKey)),
       instances: scenario.instances,
-      fills: true,
+      joiningRowsPerMs: this.#arrivals.rowsPerMs(nowMs),
       freeInMs: this.context.freeInMs(),
       sharing: this.context.sharing(),
     })
     if (answerMs > scenario.targetMs) return false
-    request.deadlineAtMs = this.context.clock.nowMs() + scenario.targetMs
+    request.deadlineAtMs = nowMs + scenario.targetMs
     return super.arrive(request)
   }
 

@@ -1,0 +1,83 @@
+import { run } from '../child.ts'
+import type { LoopDelay } from '../loop-delay.ts'
+import { benchModel, matmulChain } from '../models.ts'
+import type { CancelsInput, CancelsResult } from '../programs/cancels.ts'
+import type { TimeoutsInput, TimeoutsResult } from '../programs/timeouts.ts'
+import { median, round } from '../statistics.ts'
+import { atLeast, atMost } from '../targets.ts'
+import type { Trial } from '../trial.ts'
+
+const maxBatchSize = 8
+const requestsPerSecond = 2000
+const cancels = 10_000
+const cancelRounds = 3
+
+const megabytes = (bytes: number) => round(bytes / 2 ** 20)
+
+/** Requests that leave an overloaded queue: on time, and with nothing left of them. */
+export const timeouts: Trial = {
+  describe: 'lateness of timeouts of 20..2000 ms while ResNet-50 is overloaded, against plain timers; 10 000 cancels',
+  seconds: 10,
+  async run({ seconds, rounds, smoke }) {
+    const model = smoke ? matmulChain(1000) : benchModel('resnet50')
+    const load: TimeoutsInput = {
+      model,
+      maxBatchSize,
+      requestsPerSecond: smoke ? 1000 : requestsPerSecond,
+      shortestMs: 20,
+      longestMs: smoke ? 500 : 2000,
+      warmupSeconds: smoke ? 0.5 : 3,
+      seconds,
+    }
+    const found: TimeoutsResult[] = []
+    const idle: LoopDelay[] = []
+    for (let count = 0; count < rounds; count++) {
+      const [result, delay] = await Promise.all([
+        run<TimeoutsResult>('programs/timeouts.ts', load),
+        run<LoopDelay>('programs/idle-loop.ts', { seconds: load.warmupSeconds + seconds }),
+      ])
+      found.push(result)
+      idle.push(delay)
+    }
+    const cancelInput: CancelsInput = { model, maxBatchSize, cancels: smoke ? 1000 : cancels, rounds: cancelRounds }
+    const cancelled = await run<CancelsResult>('programs/cancels.ts', cancelInput, ['--expose-gc'])
+
+    const middle = <R>(results: readonly R[], key: keyof R) => round(median(results.map((result) => result[key] as number)))
+    const row = (what: string, delays: readonly LoopDelay[]) =>
+      ({ what, 'p50 ms': middle(delays, 'p50Ms'), 'p99 ms': middle(delays, 'p99Ms'), 'max ms': middle(delays, 'maxMs') })
+    const longest = (what: string, ms: number) => ({ what, 'p50 ms': '', 'p99 ms': '', 'max ms': round(ms) })
+    const { before, after } = cancelled
+    const [ours, plain] = [middle(found, 'p99Ms'), middle(idle, 'p99Ms')]
+    return {
+      ours,
+      plain,
+      unit: 'ms, p99 of the lateness',
+      ratio: round(ours / plain),
+      targets: [
+        atMost(2, 'p99 of the lateness, in ms', ours),
+        atLeast(0, 'earliest timeout, in ms after its time', round(Math.min(...found.map(({ minMs }) => minMs)), 3)),
+        atLeast(cancelInput.cancels * cancelRounds, `${cancelRounds} times ${cancelInput.cancels} cancels: rejected with their signal's reason`, cancelled.withdrawn),
+        atMost(0, 'cancels: waiting afterwards, of those withdrawn', Math.max(cancelled.leftWaiting, 0)),
+        atMost(before.pending, 'cancels: waiting at the end', after.pending),
+        atMost(before.stagingBytes, 'cancels: staging bytes in use at the end', after.stagingBytes),
+        atMost(1, 'cancels: growth of the heap, in MB', megabytes(after.heapUsedBytes - before.heapUsedBytes)),
+        atMost(16, 'cancels: growth of RSS, in MB', megabytes(after.rssBytes - before.rssBytes)),
+      ],
+      rows: [
+        row('ours, of its due time', found),
+        row('an idle process, a timer of 5 ms', idle),
+        longest(`${cancelInput.cancels} cancels in one turn, all of them`, cancelled.longestMs),
+        longest(`${cancelInput.cancels} aborts that nothing waits for`, cancelled.plainLongestMs),
+      ],
+      settings: {
+        ...load,
+        model: smoke ? 'matmul' : 'resnet50',
+        timedOut: middle(found, 'timedOut'),
+        mostQueued: middle(found, 'mostQueued'),
+        gcShare: middle(found, 'gcShare'),
+        gcMaxMs: middle(found, 'gcMaxMs'),
+      },
+      details: { found, idle, cancelled },
+    }
+  },
+}

@@ -1,0 +1,163 @@
+import { describe, expect, it } from 'vitest'
+import { Tensor, type Feeds, type InferManyOptions, type Model } from '../../src/index.ts'
+import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
+import * as small from '../models/small.ts'
+import { largestBatch } from '../support/against-plain.ts'
+import { load, ownEngine, sharedEngine } from '../support/open.ts'
+import { until } from '../support/until.ts'
+import { settledCount } from './outcome.ts'
+
+const engine = sharedEngine()
+const identity = (config = {}) => load(engine, small.identity('float32'), config)
+const item = (value: number): Feeds => ({ x: Float32Array.of(value, value, value, value) })
+
+function* count(items: number) {
+  for (let at = 0; at < items; at++) yield item(at)
+}
+
+async function* countSlowly(items: number) {
+  for (const feeds of count(items)) {
+    await new Promise(setImmediate)
+    yield feeds
+  }
+}
+
+type Source = Parameters<Model['inferMany']>[0]
+
+/** Everything that a stream gives, as [index, first element of y or error]. */
+async function collect(model: Model, source: Source, options?: InferManyOptions) {
+  const results: [number, unknown][] = []
+  for await (const { index, outputs, error } of model.inferMany(source, options)) {
+    results.push([index, outputs === undefined ? error : outputs.y!.data[0]])
+  }
+  return results
+}
+
+const inOrder = (items: number) => Array.from({ length: items }, (_, at) => [at, at])
+const sources: [what: string, make: (items: number) => Source][] = [
+  ['an array', (items) => [...count(items)]],
+  ['a set', (items) => new Set(count(items))],
+  ['a generator', count],
+  ['an async generator', countSlowly],
+]
+
+describe('inferMany', () => {
+  it.each(sources)('answers all items of %s, in their order', async (_, make) => {
+    expect(await collect(await identity(), make(50))).toEqual(inOrder(50))
+  })
+
+  it.each(sources)('answers each item of %s once, in any order', async (_, make) => {
+    const results = await collect(await identity(), make(50), { ordered: false })
+    expect(results.sort(([a], [b]) => a - b)).toEqual(inOrder(50))
+  })
+
+  it('answers nothing for no items', async () => {
+    expect(await collect(await identity(), [])).toEqual([])
+    expect(await collect(await identity(), countSlowly(0))).toEqual([])
+  })
+
+  it('fills batches, whether items come at once or one by one', async () => {
+    const model = await identity()
+    expect(await collect(model, count(1000))).toEqual(inOrder(1000))
+    expect([largestBatch(model), model.stats().inferenceCount]).toEqual([32, 1000])
+    expect(await collect(model, countSlowly(200))).toEqual(inOrder(200))
+  })
+
+  it('takes no more than maxInFlight items ahead of what was read', async () => {
+    const limits = [[{ maxInFlight: 3 }, 3], [{ maxInFlight: 1 }, 1], [{ maxInFlight: 5, ordered: false }, 5], [{}, 2 * 4 * 2]] as const
+    for (const [options, most] of limits) {
+      const model = await identity({ maxBatchSize: 4, instanceGroup: [{ kind: 'cpu', count: 2 }] })
+      let [given, read, ahead] = [0, 0, 0]
+      function* source() {
+        for (const feeds of count(60)) {
+          ahead = Math.max(ahead, ++given - read)
+          yield feeds
+        }
+      }
+      for await (const { error } of model.inferMany(source(), options)) {
+        expect(error).toBeUndefined()
+        read++
+      }
+      expect([read, ahead]).toEqual([60, most])
+    }
+  })
+
+  it('gives results while the source has no next item yet', async () => {
+    const model = await identity()
+    let answered = 0
+    async function* source() {
+      for (let at = 0; at < 3; at++) {
+        await until(() => answered === at) // each item depends on the answer to the one before
+        yield item(at)
+      }
+    }
+    for await (const { index, outputs } of model.inferMany(source())) {
+      expect(outputs!.y!.data[0]).toBe(index)
+      answered++
+    }
+    expect(answered).toBe(3)
+  })
+
+  it.each([
+    ['in the order of their items', true, [0, 1, 2, 3]], ['as they are done where it need not be ordered', false, [1, 2, 0, 3]],
+  ] as const)('gives results %s', async (_, ordered, order) => {
+    const lengths = [3, 5, 5, 3] // the first waits for the last, to fill a batch of two
+    const model = await load(engine, small.identityVariable('float32'), {
+      maxBatchSize: 2, dynamicBatching: { maxQueueDelayMs: 600_000 },
+    })
+    async function* source() {
+      for (const length of lengths) {
+        if (length === 3) await until(() => model.stats().inferenceCount === 2 || model.stats().pendingRequestCount === 0)
+        yield { x: new Tensor('float32', new Float32Array(length), [1, length]) }
+      }
+    }
+    const indices: number[] = []
+    for await (const { index } of model.inferMany(source(), { ordered })) indices.push(index)
+    expect(indices).toEqual(order)
+  })
+
+  it('gives an error for the item that is wrong, and for it alone', async () => {
+    const model = await load(engine, small.gatherRow(), { sessionOptions: { logSeverityLevel: 4 } })
+    const lookUp = (index: number) => ({ index: BigInt64Array.of(BigInt(index)) })
+    const items = [lookUp(3), lookUp(99), { index: new Float32Array(1) }, null as unknown as Feeds, lookUp(5)]
+    const [first, failed, wrong, missing, last] = await collect(model, items)
+    expect([first, last]).toEqual([[0, 12], [4, 20]])
+    expect(failed![1]).toMatchObject({ code: 'ERR_EXECUTION' })
+    expect([wrong![1], missing![1]]).toMatchObject([{ code: 'ERR_INVALID_ARG' }, { code: 'ERR_INVALID_ARG' }])
+  })
+
+  it('waits where the queue is full', async () => {
+    const model = await identity({ maxBatchSize: 2, dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 1 } } })
+    expect(await collect(model, count(100), { maxInFlight: 20 })).toEqual(inOrder(100))
+    expect(model.stats().rejections.queueFull).toBeGreaterThan(0)
+  })
+
+  it('passes the options on to each item', async () => {
+    const model = await load(engine, small.addSub('float32'))
+    const ones = { a: new Float32Array(16).fill(1), b: new Float32Array(16).fill(1) }
+    for await (const { outputs } of model.inferMany([ones, ones], { outputs: ['sum'] })) expect(Object.keys(outputs!)).toEqual(['sum'])
+    const limited = await identity({ dynamicBatching: { holdUntilQueued: 100 } })
+    expect(await collect(limited, count(3), { timeoutMs: 5 })).toMatchObject([0, 1, 2].map((at) => [at, { code: 'ERR_TIMEOUT' }]))
+  })
+})
+
+it('a stream of an engine that is closed meanwhile has errors for the rest', async () => {
+  const own = ownEngine()
+  const model = await load(own, small.identity('float32'), { dynamicBatching: { holdUntilQueued: 100 } })
+  const collected = collect(model, count(6), { maxInFlight: 3 })
+  await until(() => model.stats().pendingRequestCount === 3)
+  await own.destroy()
+  expect(await collected).toMatchObject([0, 1, 2, 3, 4, 5].map((at) => [at, { code: 'ERR_CLOSED' }]))
+  expect(settledCount(model)).toBe(3) // the others were never accepted
+})
+
+const wrong: [what: string, source: unknown, options: unknown, argument: string][] = [
+  ['no source', undefined, {}, 'source'], ['a single item', item(1), {}, 'source'], ['a text', 'abc', {}, 'source'],
+  ['maxInFlight of 0', [], { maxInFlight: 0 }, 'options.maxInFlight'], ['a fraction of an item', [], { maxInFlight: 1.5 }, 'options.maxInFlight'],
+  ['maxInFlight of Infinity', [], { maxInFlight: Infinity }, 'options.maxInFlight'], ['ordered by a word', [], { ordered: 'yes' }, 'options.ordered'],
+]
+
+it.each(wrong)('a stream is refused: %s', async (_, source, options, argument) => {
+  const model = await identity()
+  expectRefusal(await rejectionOf(() => model.inferMany(source as Feeds[], options as InferManyOptions).next()), { argument })
+})

@@ -1,0 +1,145 @@
+import { describe, expect, it } from 'vitest'
+import { Tensor, type ModelConfig } from '../../src/index.ts'
+import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
+import * as small from '../models/small.ts'
+import { batchSizes, matchesPlain } from '../support/against-plain.ts'
+import { load, sharedEngine } from '../support/open.ts'
+import { feedsOf, runPlain } from '../support/plain.ts'
+import { expectClose, expectSame } from '../support/same.ts'
+import { noise, sample, tensorTypes } from '../support/samples.ts'
+import { outcomeOf, reported, settledCount } from './outcome.ts'
+
+const engine = sharedEngine()
+const open = (path: string, config: Omit<ModelConfig, 'path'> = {}) => load(engine, path, { maxBatchSize: 8, splitOversized: true, ...config })
+const rowsOf = (count: number) => feedsOf({ x: noise([count, 4]) })
+
+describe('a request of more rows than fit', () => {
+  it.each([
+    [7, [7]], [8, [8]], [9, [1, 8]], [16, [8]], [17, [1, 8]], [100, [4, 8]],
+  ])('is run in parts and joined again: %i rows', async (rows, sizes) => {
+    const model = await open(small.identity('float32'))
+    await matchesPlain(model, [{ x: sample('float32', [rows, 4]) }])
+    expect(batchSizes(model)).toEqual(sizes)
+    expect(model.stats().inferenceCount).toBe(rows)
+  })
+
+  it.each(tensorTypes)('may be of type %s', async (type) => {
+    await matchesPlain(await open(small.identity(type, [3, 2])), [{ x: sample(type, [21, 3, 2]) }])
+  })
+
+  it('may have several inputs and outputs, and wish for one', async () => {
+    const model = await open(small.addSub('int32'))
+    const request = { a: sample('int32', [20, 16]), b: sample('int32', [20, 16]) }
+    await matchesPlain(model, [request])
+    await matchesPlain(model, [request], { outputs: ['difference'] })
+    await matchesPlain(await open(small.stringConcat()), [{ a: sample('string', [19, 2]), b: sample('string', [19, 2]) }])
+  })
+
+  it('may have rows of variable shape', async () => {
+    const model = await open(small.identityVariable('uint8'))
+    await matchesPlain(model, [[9, 5], [30, 2], [12, 0], [8, 5]].map((dims) => ({ x: sample('uint8', dims) })))
+  })
+
+  it('may be padded', async () => {
+    const model = await open(small.identityVariable('float32'), {
+      padding: { input: 'x', dim: 1, sizes: [4], outputs: [{ name: 'y', dim: 1 }] },
+    })
+    await matchesPlain(model, [[9, 3], [5, 1], [20, 4], [11, 6]].map((dims) => ({ x: sample('float32', dims) })))
+  })
+
+  it('fails when its parts have answers that cannot be joined', async () => {
+    const model = await open(small.identityVariable('float32'), { padding: { input: 'x', dim: 1 }, dynamicBatching: { holdUntilQueued: 3 } })
+    // Its second part shares a run with a longer one, and the length is not cut back: that output was not named.
+    const large = model.infer(feedsOf({ x: noise([11, 5]) }), { requestId: 'large' })
+    const other = model.infer(feedsOf({ x: noise([1, 7]) }))
+    await expect(large).rejects.toMatchObject({
+      code: 'ERR_EXECUTION', argument: 'y', requestId: 'large', message: expect.stringContaining('[8, 5] and [3, 7]'),
+    })
+    expect((await other).y!.dims).toEqual([1, 7])
+  })
+
+  it('may have answers with another number of rows than it', async () => {
+    const keep = { type: 'bool', dims: [20], data: Uint8Array.from({ length: 20 }, (_, at) => Number(at % 3 === 0)) } as const
+    const request = { x: noise([20, 4]), keep }
+    const model = await open(small.compress('N'))
+    expectSame(await model.infer(feedsOf(request)), await runPlain(model.metadata.path, request))
+  })
+
+  it('shares runs with other requests', async () => {
+    const model = await open(small.matmulSlow(32, 5), { dynamicBatching: { holdUntilQueued: 4 } })
+    const sizes = [3, 11, 5] // parts of 3, 8 and 3, 5
+    const requests = sizes.map((rows) => ({ x: noise([rows, 32]) }))
+    const answers = await Promise.all(requests.map((request) => reported(model, feedsOf(request))))
+    for (const [at, { outputs }] of answers.entries()) expectClose(outputs, await runPlain(model.metadata.path, requests[at]!))
+    expect(answers.map(({ report }) => report.parts?.length)).toEqual([undefined, 2, undefined])
+    expect(model.stats().inferenceCount).toBe(19)
+    expect(model.stats().executionCount).toBeLessThan(4)
+  })
+
+  it('tells of each of its parts in the report', async () => {
+    const model = await open(small.identity('float32'))
+    const { report } = await reported(model, rowsOf(20))
+    const { parts, ...first } = report
+    expect(parts).toHaveLength(3)
+    expect(first).toEqual(parts![0])
+    expect(parts).toMatchObject([8, 8, 4].map((batchSize, at) => ({ batchSize, position: 0, batchId: at + 1, attempts: 1 })))
+    expect((await reported(model, rowsOf(8))).report.parts).toBeUndefined()
+  })
+
+  it('is withdrawn as a whole, with the reason of its signal', async () => {
+    const model = await open(small.identity('float32'), { dynamicBatching: { holdUntilQueued: 100 } })
+    const controller = new AbortController()
+    const outcome = outcomeOf(model.infer(rowsOf(50), { signal: controller.signal }))
+    expect(model.stats().pendingRequestCount).toBe(7)
+    controller.abort('withdrawn')
+    expect(model.stats().pendingRequestCount).toBe(0)
+    expect(await outcome).toBe('withdrawn')
+    expect(await outcomeOf(model.infer(rowsOf(50), { signal: AbortSignal.abort('before') }))).toBe('before')
+  })
+
+  it('fails as a whole when one part fails, and what waits of it is withdrawn', async () => {
+    const model = await open(small.gatherRow(), { maxBatchSize: 2, sessionOptions: { logSeverityLevel: 4 } })
+    const indices = BigInt64Array.from({ length: 2000 }, (_, at) => BigInt(at === 0 ? 99 : at % 8))
+    const failing = model.infer({ index: new Tensor('int64', indices, [2000, 1]) }, { requestId: 'large' })
+    await expect(failing).rejects.toMatchObject({ code: 'ERR_EXECUTION', requestId: 'large' })
+    expect(model.stats().pendingRequestCount).toBe(0)
+    expect(model.stats().rejections).toMatchObject({ execution: 1, cancelled: expect.toSatisfy((count: number) => count > 0) })
+    await matchesPlain(model, [{ index: { type: 'int64', dims: [2, 1], data: BigInt64Array.of(1n, 2n) } }])
+    expect(settledCount(model)).toBe(1001) // none of the parts was counted twice
+  })
+
+  it('is refused as a whole when the queue has no room for a part, and leaves none behind', async () => {
+    const model = await open(small.identity('float32'), { dynamicBatching: { holdUntilQueued: 100, defaultQueuePolicy: { maxQueueSize: 3 } } })
+    expect(await outcomeOf(model.infer(rowsOf(30)))).toBe('ERR_QUEUE_FULL')
+    expect(model.stats().pendingRequestCount).toBe(0)
+  })
+})
+
+describe('splitOversized', () => {
+  it('may be asked for by a request, and declined by one', async () => {
+    const usual = await load(engine, small.identity('float32'), { maxBatchSize: 8 })
+    const refusal = { argument: "input 'x'", expected: /at most 8 rows/, received: 9 }
+    expectRefusal(await rejectionOf(() => usual.infer(rowsOf(9))), refusal)
+    expect((await usual.infer(rowsOf(9), { splitOversized: true })).y!.dims).toEqual([9, 4])
+    const splitting = await open(small.identity('float32'))
+    expectRefusal(await rejectionOf(() => splitting.infer(rowsOf(9), { splitOversized: false })), refusal)
+    expect((await splitting.infer(rowsOf(8), { splitOversized: false })).y!.dims).toEqual([8, 4])
+  })
+
+  it('is off by default, and the refusal tells of it', async () => {
+    const error = await rejectionOf(async () => (await load(engine, small.identity('float32'), { maxBatchSize: 8 })).infer(rowsOf(9)))
+    expect(error).toMatchObject({ message: expect.stringContaining('splitOversized: true') })
+  })
+
+  it('changes nothing for a model without a batch dimension', async () => {
+    const model = await open(small.identity('float32'), { maxBatchSize: 0 })
+    await matchesPlain(model, [{ x: noise([50, 4]) }])
+    expect(model.stats().executionCount).toBe(1)
+  })
+
+  it('splits though requests are not joined', async () => {
+    const model = await open(small.identity('float32'), { dynamicBatching: false })
+    await matchesPlain(model, [{ x: noise([20, 4]) }, { x: noise([3, 4]) }])
+    expect(batchSizes(model)).toEqual([3, 4, 8])
+  })
+})
