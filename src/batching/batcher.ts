@@ -165,7 +165,8 @@ export class Batcher<E extends QueueEntry> {
     entry.level.waiting++
     this.#count++
     this.#rows += entry.rows
-    this.#buckets.place(bucket)
+    if (bucket.head === entry) this.#buckets.place(bucket)
+    else this.#buckets.placeBehind(bucket)
   }
 
   #unlink(entry: E, bucket: Bucket<E>): void {
@@ -219,6 +220,7 @@ export class Batcher<E extends QueueEntry> {
     entry.timeoutAtMs = null
     entry.delayed = true
     this.#add(entry, bucket, false)
+    this.#buckets.place(bucket) // another may be first now
     this.#watch(entry)
   }
 

@@ -1,4 +1,5 @@
 import type { BatchLimits } from '../scheduling.ts'
+import { fullBatchRows } from './batch-policy.ts'
 import { expiresAtMs } from './expiries.ts'
 import { ranksBefore, ranksEqual, type QueueEntry } from './entry.ts'
 import type { HeapItem, IndexedHeap } from '../indexed-heap.ts'
@@ -16,8 +17,9 @@ export class Bucket<E extends QueueEntry> implements HeapItem {
   head: E | null = null
   count = 0
   rows = 0
-  /** What limits its batches. */
-  limits: BatchLimits
+  /** Rows of a full batch. */
+  fullRows: number
+  #limits: BatchLimits
   /** The heap it is in and what it is ordered by there; kept by the batcher. */
   heap: IndexedHeap<Bucket<E>> | null = null
   heapIndex = -1
@@ -29,7 +31,18 @@ export class Bucket<E extends QueueEntry> implements HeapItem {
 
   constructor(key: string, limits: BatchLimits) {
     this.key = key
-    this.limits = limits
+    this.#limits = limits
+    this.fullRows = fullBatchRows(limits)
+  }
+
+  /** What limits its batches. */
+  get limits(): BatchLimits {
+    return this.#limits
+  }
+
+  set limits(limits: BatchLimits) {
+    this.#limits = limits
+    this.fullRows = fullBatchRows(limits)
   }
 
   /** Puts an entry behind all of its rank. */

@@ -1,5 +1,5 @@
 import type { BatchLimits } from '../scheduling.ts'
-import { fullBatchRows, type BatchSizer } from './batch-policy.ts'
+import type { BatchSizer } from './batch-policy.ts'
 import { Bucket, isMoreUrgent } from './bucket.ts'
 import type { QueueEntry } from './entry.ts'
 import { IndexedHeap } from '../indexed-heap.ts'
@@ -57,10 +57,16 @@ export class Buckets<E extends QueueEntry> {
       if (bucket !== this.#last) this.#byKey.delete(bucket.key)
       return
     }
-    const full = bucket.rows >= fullBatchRows(bucket.limits) || !this.#joinRequests
+    const full = bucket.rows >= bucket.fullRows || !this.#joinRequests
     const heap = full ? this.#full : this.#open
     if (bucket.heap !== heap) this.#move(bucket, heap)
     else if (headChanged) heap.update(bucket)
+  }
+
+  /** As {@link place}, after a request was put behind others: what is first has not changed. */
+  placeBehind(bucket: Bucket<E>): void {
+    if (bucket.heap === this.#full || (bucket.heap === this.#open && bucket.rows < bucket.fullRows)) return
+    this.place(bucket)
   }
 
   /** From now on every request is a batch of its own. */
