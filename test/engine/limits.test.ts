@@ -14,7 +14,7 @@ async function busy(runs: number, dynamicBatching: ModelConfig['dynamicBatching'
   const engine = ownEngine()
   const model = await load(engine, small.matmulSlow(512, 400), { maxBatchSize: 1, dynamicBatching })
   const occupying = Array.from({ length: runs }, () => codeOf(model.infer({ x }, options)))
-  await until(() => model.stats().pendingRequestCount === Math.max(0, runs - 2))
+  await until(() => model.stats().pendingRequestCount <= Math.max(0, runs - 2))
   return { engine, model, occupying }
 }
 
