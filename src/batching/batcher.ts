@@ -171,6 +171,10 @@ export class Batcher<E extends QueueEntry> {
 
   #unlink(entry: E, bucket: Bucket<E>): void {
     bucket.remove(entry)
+    this.#left(entry)
+  }
+
+  #left(entry: E): void {
     entry.level.waiting--
     this.#count--
     this.#rows -= entry.rows
@@ -194,12 +198,8 @@ export class Batcher<E extends QueueEntry> {
   }
 
   #takeFrom(bucket: Bucket<E>, { requests, reason }: BatchDecision): FormedBatch<E> {
-    const entries: E[] = []
-    while (entries.length < requests) {
-      const entry = bucket.head!
-      entries.push(entry)
-      this.#unlink(entry, bucket)
-    }
+    const entries = bucket.takeFirst(requests)
+    for (const entry of entries) this.#left(entry)
     this.#buckets.place(bucket)
     if (this.#count === 0) this.#alarm.clear()
     return { entries, reason: reason === 'idle' && this.#count > 0 ? 'bucket' : reason }

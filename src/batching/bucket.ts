@@ -70,6 +70,26 @@ export class Bucket<E extends QueueEntry> implements HeapItem {
     if (!present) lasts.splice(at + 1, 0, entry)
   }
 
+  /** Takes the first `count` entries out. */
+  takeFirst(count: number): E[] {
+    const entries: E[] = []
+    let ranks = 0 // of which nothing is left
+    let entry = this.head
+    while (entries.length < count) {
+      const taken: E = entry!
+      entries.push(taken)
+      this.rows -= taken.rows
+      if (taken === this.#lasts[ranks]) ranks++
+      entry = taken.next
+      taken.bucket = taken.previous = taken.next = null
+    }
+    this.head = entry
+    if (entry !== null) entry.previous = null
+    this.count -= count
+    if (ranks > 0) this.#lasts.splice(0, ranks)
+    return entries
+  }
+
   remove(entry: E): void {
     const { previous, next } = entry
     if (next === null || !ranksEqual(next, entry)) {

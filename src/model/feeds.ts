@@ -119,22 +119,21 @@ export class FeedParser {
   }
 
   #tensorData(input: InputPlan, tensor: TensorLike): TensorData | readonly string[] {
-    const name = `input '${input.name}'`
     const { location, dims } = tensor
     if (location !== undefined && location !== 'cpu' && location !== 'cpu-pinned') {
-      throw this.#invalid(name, 'a tensor whose data is on the CPU', location === 'none' ? 'a disposed tensor' : `location '${location}'`)
+      throw this.#invalidInput(input, 'a tensor whose data is on the CPU', location === 'none' ? 'a disposed tensor' : `location '${location}'`)
     }
-    if (tensor.type !== input.type) throw this.#invalid(name, `type ${input.type}`, tensor.type)
+    if (tensor.type !== input.type) throw this.#invalidInput(input, `type ${input.type}`, tensor.type)
     // ONNX Runtime reports a scalar and an input of any rank alike, as [].
     const anyRank = input.shape.length === 0
     if (!Array.isArray(dims) || (dims.length !== input.shape.length && !anyRank)) {
-      throw this.#invalid(name, `rank ${input.shape.length}, shape [${input.shape.join(', ')}]`, dims)
+      throw this.#invalidInput(input, `rank ${input.shape.length}, shape [${input.shape.join(', ')}]`, dims)
     }
     for (let axis = 0; axis < dims.length; axis++) {
       const dim = dims[axis] as number
       const expected = input.shape[axis]
-      if (!Number.isSafeInteger(dim) || dim < 0) throw this.#invalid(name, 'dims of whole numbers, 0 or more', dims)
-      if (typeof expected === 'number' && dim !== expected) throw this.#invalid(name, `shape [${input.shape.join(', ')}]`, dims)
+      if (!Number.isSafeInteger(dim) || dim < 0) throw this.#invalidInput(input, 'dims of whole numbers, 0 or more', dims)
+      if (typeof expected === 'number' && dim !== expected) throw this.#invalidInput(input, `shape [${input.shape.join(', ')}]`, dims)
     }
     return this.#checkData(input, tensor.data, elementCount(dims), dims)
   }
@@ -142,7 +141,7 @@ export class FeedParser {
   /** Data without dims stands for exactly one row, or for the whole input of an unbatched model. */
   #bareData(input: InputPlan, value: unknown): TensorData | readonly string[] {
     if (!ArrayBuffer.isView(value) && !(input.type === 'string' && Array.isArray(value))) {
-      throw this.#invalid(`input '${input.name}'`, `a Tensor or ${this.#arrayName(input)}`, value)
+      throw this.#invalidInput(input, `a Tensor or ${this.#arrayName(input)}`, value)
     }
     this.#bareDims(input)
     return this.#checkData(input, value, input.rowElements, null)
@@ -150,36 +149,34 @@ export class FeedParser {
 
   #bareDims(input: InputPlan): readonly number[] {
     if (input.rowElements === -1) {
-      throw this.#invalid(`input '${input.name}'`, `a Tensor, since its shape [${input.shape.join(', ')}] is not fixed`, 'data without dims')
+      throw this.#invalidInput(input, `a Tensor, since its shape [${input.shape.join(', ')}] is not fixed`, 'data without dims')
     }
     const row = input.shape.slice(input.rowAxis) as number[]
     return input.rowAxis === 1 ? [1, ...row] : row
   }
 
   #checkData(input: InputPlan, data: unknown, length: number, dims: readonly number[] | null): TensorData | readonly string[] {
-    const name = `input '${input.name}'`
-    const shown = dims === null ? `one row of shape [${input.shape.join(', ')}]` : `dims [${dims.join(', ')}]`
     if (input.type === 'string') {
-      if (!Array.isArray(data)) throw this.#invalid(name, 'an array of strings', data)
+      if (!Array.isArray(data)) throw this.#invalidInput(input, 'an array of strings', data)
       // A copy: unlike a buffer, an array can get anything put in later, and a run with that fails for the whole batch.
       const strings: unknown[] = [...data]
-      if (strings.length !== length) throw this.#invalid(name, `${length} strings for ${shown}`, strings.length)
+      if (strings.length !== length) throw this.#invalidInput(input, `${length} strings for ${shown(input, dims)}`, strings.length)
       const wrong = strings.findIndex((item) => typeof item !== 'string')
-      if (wrong !== -1) throw this.#invalid(`${name}[${wrong}]`, 'a string', strings[wrong])
+      if (wrong !== -1) throw this.#invalidInput(input, 'a string', strings[wrong], wrong)
       const cut = (strings as string[]).findIndex((item) => item.includes('\0'))
       if (cut !== -1) {
-        throw this.#invalid(`${name}[${cut}]`, 'a string without NUL characters, where onnxruntime-node would cut it', strings[cut])
+        throw this.#invalidInput(input, 'a string without NUL characters, where onnxruntime-node would cut it', strings[cut], cut)
       }
       return strings as string[]
     }
     const stored = toStorage(input.type, data)
-    if (stored === null) throw this.#invalid(name, this.#arrayName(input), data)
+    if (stored === null) throw this.#invalidInput(input, this.#arrayName(input), data)
     if (stored.length !== length) {
       const detached = stored.length === 0 && stored.buffer.byteLength === 0
-      throw this.#invalid(name, `${length} elements for ${shown}`, detached ? 'an empty or detached buffer' : stored.length)
+      throw this.#invalidInput(input, `${length} elements for ${shown(input, dims)}`, detached ? 'an empty or detached buffer' : stored.length)
     }
     const strange = this.#finiteOnly ? firstNonFinite(input.type, stored) : -1
-    if (strange !== -1) throw this.#invalid(`${name}[${strange}]`, 'a finite number (rejectNonFinite)', stored[strange])
+    if (strange !== -1) throw this.#invalidInput(input, 'a finite number (rejectNonFinite)', stored[strange], strange)
     return stored
   }
 
@@ -209,7 +206,16 @@ export class FeedParser {
     return input.type === 'float16' ? `a ${name} of raw half-precision bits (or a Float16Array)` : `a ${name}`
   }
 
+  #invalidInput(input: InputPlan, expected: string, received: unknown, element?: number): InferenceError {
+    return this.#invalid(`input '${input.name}'${element === undefined ? '' : `[${element}]`}`, expected, received)
+  }
+
   #invalid(name: string, expected: string, received: unknown, hint?: string): InferenceError {
     return invalidArgument(name, expected, received, { model: this.#model, ...(hint === undefined ? {} : { hint }) })
   }
+}
+
+/** What data was checked against, for an error. */
+function shown({ shape }: InputPlan, dims: readonly number[] | null): string {
+  return dims === null ? `one row of shape [${shape.join(', ')}]` : `dims [${dims.join(', ')}]`
 }
