@@ -2,13 +2,15 @@ import { PerformanceObserver } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { InferenceEngine, InferenceError } from 'zerohop'
 import { mulberry32 } from '../../test/models/random.ts'
+import { plainTimers, type Waiting } from '../baselines/plain-timers.ts'
 import { answer, input } from '../child.ts'
 import type { BenchModel } from '../models.ts'
-import { feedsFor } from '../server.ts'
+import { feedsFor, type Side } from '../server.ts'
 import { percentile } from '../statistics.ts'
 
 /** Far more requests than the model can answer, each with a timeout of its own. */
 export interface TimeoutsInput {
+  readonly side: Side
   readonly model: BenchModel
   readonly maxBatchSize: number
   readonly requestsPerSecond: number
@@ -36,28 +38,40 @@ export interface TimeoutsResult {
 
 const sendEveryMs = 1
 
-const { model, maxBatchSize, requestsPerSecond, shortestMs, longestMs, warmupSeconds, seconds } = input<TimeoutsInput>()
-const engine = new InferenceEngine()
-const loaded = await engine.load('slow', { path: model.path, maxBatchSize })
-const feeds = feedsFor(model, 1)
+const { side, model, maxBatchSize, requestsPerSecond, shortestMs, longestMs, warmupSeconds, seconds } = input<TimeoutsInput>()
+const waiting = side === 'ours' ? await ours() : await plainTimers(model, maxBatchSize)
 const random = mulberry32(1)
 const latenessMs: number[] = []
-const pending = new Set<Promise<void>>()
+let unsettled = 0 // counted, not kept: what is measured should not be the collection of our own notes
 let answered = 0
 let mostQueued = 0
 let gcMs: number[] = []
 new PerformanceObserver((list) => gcMs.push(...list.getEntries().map(({ duration }) => duration))).observe({ entryTypes: ['gc'] })
 
+async function ours(): Promise<Waiting> {
+  const engine = new InferenceEngine()
+  const loaded = await engine.load('slow', { path: model.path, maxBatchSize })
+  const feeds = feedsFor(model, 1)
+  return {
+    wait: (timeoutMs) => loaded.infer(feeds, { timeoutMs }),
+    count: () => loaded.capacity().waiting,
+    close: () => engine.close(),
+  }
+}
+
 async function send(measured: boolean): Promise<void> {
   const timeoutMs = shortestMs + random() * (longestMs - shortestMs)
   const dueMs = performance.now() + timeoutMs
+  unsettled++
   try {
-    await loaded.infer(feeds, { timeoutMs })
+    await waiting.wait(timeoutMs)
     answered++
   } catch (error) {
     const lateMs = performance.now() - dueMs
     if (!(error instanceof InferenceError) || error.code !== 'ERR_TIMEOUT') throw error
     if (measured) latenessMs.push(lateMs)
+  } finally {
+    unsettled--
   }
 }
 
@@ -67,11 +81,9 @@ async function sendFor(runMs: number, measured: boolean): Promise<void> {
   let sent = 0
   for (let passedMs = 0; passedMs < runMs; passedMs = performance.now() - startMs) {
     for (; sent < (passedMs / 1000) * requestsPerSecond; sent++) {
-      const request = send(measured)
-      pending.add(request)
-      void request.finally(() => pending.delete(request))
+      void send(measured)
     }
-    mostQueued = Math.max(mostQueued, loaded.capacity().waiting)
+    mostQueued = Math.max(mostQueued, waiting.count())
     await sleep(sendEveryMs)
   }
 }
@@ -81,8 +93,8 @@ gcMs = []
 await sendFor(seconds * 1000, true)
 const gcTotalMs = gcMs.reduce((sum, ms) => sum + ms, 0)
 const [gcMaxMs, gcShare] = [Math.max(0, ...gcMs), gcTotalMs / (seconds * 1000)]
-await Promise.all(pending)
-await engine.close()
+while (unsettled > 0) await sleep(sendEveryMs)
+await waiting.close()
 answer({
   minMs: percentile(latenessMs, 0),
   p50Ms: percentile(latenessMs, 0.5),

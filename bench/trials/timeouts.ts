@@ -1,8 +1,8 @@
 import { run } from '../child.ts'
-import type { LoopDelay } from '../loop-delay.ts'
 import { benchModel, matmulChain } from '../models.ts'
 import type { CancelsInput, CancelsResult } from '../programs/cancels.ts'
 import type { TimeoutsInput, TimeoutsResult } from '../programs/timeouts.ts'
+import { takeTurns } from '../rounds.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast, atMost } from '../targets.ts'
 import type { Trial } from '../trial.ts'
@@ -20,7 +20,7 @@ export const timeouts: Trial = {
   seconds: 10,
   async run({ seconds, rounds, smoke }) {
     const model = smoke ? matmulChain(1000) : benchModel('resnet50')
-    const load: TimeoutsInput = {
+    const load: Omit<TimeoutsInput, 'side'> = {
       model,
       maxBatchSize,
       requestsPerSecond: smoke ? 1000 : requestsPerSecond,
@@ -29,25 +29,22 @@ export const timeouts: Trial = {
       warmupSeconds: smoke ? 0.5 : 3,
       seconds,
     }
-    const found: TimeoutsResult[] = []
-    const idle: LoopDelay[] = []
-    for (let count = 0; count < rounds; count++) {
-      const [result, delay] = await Promise.all([
-        run<TimeoutsResult>('programs/timeouts.ts', load),
-        run<LoopDelay>('programs/idle-loop.ts', { seconds: load.warmupSeconds + seconds }),
-      ])
-      found.push(result)
-      idle.push(delay)
-    }
+    const side = (side: TimeoutsInput['side']) => () => run<TimeoutsResult>('programs/timeouts.ts', { ...load, side } satisfies TimeoutsInput)
+    const found = await takeTurns(rounds, side('plain'), side('ours'))
     const cancelInput: CancelsInput = { model, maxBatchSize, cancels: smoke ? 1000 : cancels, rounds: cancelRounds }
     const cancelled = await run<CancelsResult>('programs/cancels.ts', cancelInput, ['--expose-gc'])
 
     const middle = <R>(results: readonly R[], key: keyof R) => round(median(results.map((result) => result[key] as number)))
-    const row = (what: string, delays: readonly LoopDelay[]) =>
-      ({ what, 'p50 ms': middle(delays, 'p50Ms'), 'p99 ms': middle(delays, 'p99Ms'), 'max ms': middle(delays, 'maxMs') })
-    const longest = (what: string, ms: number) => ({ what, 'p50 ms': '', 'p99 ms': '', 'max ms': round(ms) })
+    const row = (what: string, results: readonly TimeoutsResult[]) => ({
+      what,
+      'p50 ms': middle(results, 'p50Ms'),
+      'p99 ms': middle(results, 'p99Ms'),
+      'max ms': middle(results, 'maxMs'),
+      'GC max ms': middle(results, 'gcMaxMs'),
+    })
+    const longest = (what: string, ms: number) => ({ what, 'p50 ms': '', 'p99 ms': '', 'max ms': round(ms), 'GC max ms': '' })
     const { before, after } = cancelled
-    const [ours, plain] = [middle(found, 'p99Ms'), middle(idle, 'p99Ms')]
+    const [ours, plain] = [middle(found.ours, 'p99Ms'), middle(found.plain, 'p99Ms')]
     return {
       ours,
       plain,
@@ -55,7 +52,7 @@ export const timeouts: Trial = {
       ratio: round(ours / plain),
       targets: [
         atMost(2, 'p99 of the lateness, in ms', ours),
-        atLeast(0, 'earliest timeout, in ms after its time', round(Math.min(...found.map(({ minMs }) => minMs)), 3)),
+        atLeast(0, 'earliest timeout, in ms after its time', round(Math.min(...found.ours.map(({ minMs }) => minMs)), 3)),
         atLeast(cancelInput.cancels * cancelRounds, `${cancelRounds} times ${cancelInput.cancels} cancels: rejected with their signal's reason`, cancelled.withdrawn),
         atMost(0, 'cancels: waiting afterwards, of those withdrawn', Math.max(cancelled.leftWaiting, 0)),
         atMost(before.pending, 'cancels: waiting at the end', after.pending),
@@ -64,20 +61,19 @@ export const timeouts: Trial = {
         atMost(16, 'cancels: growth of RSS, in MB', megabytes(after.rssBytes - before.rssBytes)),
       ],
       rows: [
-        row('ours, of its due time', found),
-        row('an idle process, a timer of 5 ms', idle),
+        row('ours', found.ours),
+        row('a plain timer for each, beside a busy session', found.plain),
         longest(`${cancelInput.cancels} cancels in one turn, all of them`, cancelled.longestMs),
         longest(`${cancelInput.cancels} aborts that nothing waits for`, cancelled.plainLongestMs),
       ],
       settings: {
         ...load,
         model: smoke ? 'matmul' : 'resnet50',
-        timedOut: middle(found, 'timedOut'),
-        mostQueued: middle(found, 'mostQueued'),
-        gcShare: middle(found, 'gcShare'),
-        gcMaxMs: middle(found, 'gcMaxMs'),
+        timedOut: middle(found.ours, 'timedOut'),
+        mostQueued: middle(found.ours, 'mostQueued'),
+        gcShare: middle(found.ours, 'gcShare'),
       },
-      details: { found, idle, cancelled },
+      details: { found, cancelled },
     }
   },
 }
