@@ -60,6 +60,8 @@ const modelStates = {
 
 const methods = {
   'model.infer': async (_, model) => (await model.infer(feeds)).y!.dims,
+  'model.inferMany': async (_, model) => (await model.inferMany([feeds]).next()).value!.outputs!.y!.dims,
+  'model.capacity': (_, model) => typeof model.capacity().free,
   'model.stats': (_, model) => typeof model.stats().inferenceCount,
   'model.metadata': (_, model) => model.metadata.maxBatchSize,
   'model.state': (_, model) => model.state,
@@ -97,6 +99,8 @@ const order: State[] = ['loading', 'ready', 'draining', 'closed', 'failed', 'fai
 /** By method: what it gives in each state, or the code it fails with. */
 const matrix: Record<Method, unknown[]> = {
   'model.infer': [NOT_READY, row, CLOSED, CLOSED, NOT_READY, NOT_READY],
+  'model.inferMany': [NOT_READY, row, CLOSED, CLOSED, NOT_READY, NOT_READY],
+  'model.capacity': [NOT_READY, 'number', 'number', 'number', NOT_READY, 'number'],
   'model.stats': [NOT_READY, 'number', 'number', 'number', NOT_READY, 'number'],
   'model.metadata': [NOT_READY, 4, 4, 4, NOT_READY, 4],
   'model.state': ['loading', 'ready', 'draining', 'closed', 'failed', 'failed'] satisfies ModelState[],

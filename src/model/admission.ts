@@ -32,7 +32,7 @@ export class Admission {
   ): InferenceError | null {
     const { level, bucketKey, rows } = request
     this.#times.arrived(rows, nowMs)
-    if (level.full) {
+    if (level.full && !request.continues) {
       this.#stats.failed('queueFull', 0)
       const retryAfterMs = Math.max(1, Math.ceil(level.waiting * this.#times.throughput.msPerRequest))
       return this.#rejections.queueFull(request, level.policy.maxQueueSize, retryAfterMs)

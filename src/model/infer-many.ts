@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { InferOptions } from './config.ts'
 
@@ -17,7 +18,8 @@ export type InferManyResult<O> =
 /** What a stream of requests needs from its model. */
 export interface ManyHost<I, O> {
   readonly name: string
-  readonly defaultInFlight: number
+  /** Throws what `infer` would reject every item with: that the model was never ready, or that an option is wrong. */
+  start(options: InferOptions): { readonly defaultInFlight: number }
   infer(feeds: I, options: InferOptions): Promise<O>
 }
 
@@ -28,7 +30,8 @@ const retryMs = 5
  * Runs every item of a source through a model, with as many in flight as it can use: the source is read no faster than
  * that, and the results are read by whoever iterates. A result that is there is given at once, also while the source has
  * no next item yet, which may depend on it. A full queue is waited for; every other error belongs to its item. When the
- * source itself fails, the results of what it gave come first and its error is thrown then. Leaving the loop early closes
+ * source itself fails, the results of what it gave come first and its error is thrown then; so it is with the reason of
+ * the signal, and when the model is closed or has failed, as no further item could succeed. Leaving the loop early closes
  * the source and withdraws what is still queued.
  */
 export async function* inferMany<I, O>(
@@ -36,8 +39,11 @@ export async function* inferMany<I, O>(
   source: Iterable<I> | AsyncIterable<I>,
   options: InferManyOptions = {},
 ): AsyncGenerator<InferManyResult<O>, void, undefined> {
-  const { ordered = true, maxInFlight = host.defaultInFlight, signal, ...rest } = options
-  check(host.name, source, ordered, maxInFlight)
+  checkObject(host.name, source, options)
+  const { ordered = true, maxInFlight: wanted, signal, ...rest } = options
+  const { defaultInFlight } = host.start({ ...rest, ...(signal === undefined ? {} : { signal }) })
+  const maxInFlight = wanted ?? defaultInFlight
+  check(host.name, ordered, maxInFlight)
   const leave = new AbortController()
   const each: InferOptions = { ...rest, signal: signal === undefined ? leave.signal : AbortSignal.any([signal, leave.signal]) }
   const items = iterate(source)
@@ -46,11 +52,22 @@ export async function* inferMany<I, O>(
   let read = 0
   let filling = false
   let ended = false // the source, or the interest in it
+  let drained = false // the source itself has ended or failed, and needs no closing
   let failure: { reason: unknown } | null = null
   let wake = (): void => {}
 
+  const fail = (reason: unknown): void => {
+    failure ??= { reason }
+    ended = true
+  }
+  const onAbort = (): void => {
+    fail(signal!.reason)
+    wake()
+  }
   const start = async (feeds: I, index: number): Promise<void> => {
-    done.set(index, await run(host, feeds, each, index))
+    const result = await run(host, feeds, each, index)
+    if (isFinal(result.error)) fail(result.error)
+    done.set(index, result)
     wake()
   }
   const fill = async (): Promise<void> => {
@@ -58,17 +75,19 @@ export async function* inferMany<I, O>(
     try {
       while (!ended && given - read < maxInFlight) {
         const item = await items.next()
-        if (item.done === true) ended = true
+        if (item.done === true) ended = drained = true
         else if (!ended) void start(item.value, given++)
       }
     } catch (reason) {
-      failure = { reason }
-      ended = true
+      drained = true
+      fail(reason)
     }
     filling = false
     wake()
   }
 
+  signal?.addEventListener('abort', onAbort, { once: true })
+  if (signal?.aborted) onAbort()
   try {
     for (;;) {
       if (!ended && !filling) void fill()
@@ -82,9 +101,10 @@ export async function* inferMany<I, O>(
     }
     if (failure !== null) throw (failure as { reason: unknown }).reason
   } finally {
+    signal?.removeEventListener('abort', onAbort)
     leave.abort()
-    if (!ended) {
-      ended = true
+    ended = true
+    if (!drained) {
       const closed = Promise.resolve(items.return?.())
       // A source that is asked for an item closes when it has one, which may be never.
       if (filling) closed.catch(() => {})
@@ -93,13 +113,25 @@ export async function* inferMany<I, O>(
   }
 }
 
-function check(model: string, source: unknown, ordered: unknown, maxInFlight: unknown): void {
+function checkObject(model: string, source: unknown, options: unknown): void {
   const iterable = typeof source === 'object' && source !== null && (Symbol.asyncIterator in source || Symbol.iterator in source)
   if (!iterable) throw invalidArgument('source', 'an iterable or async iterable of feeds', source, { model })
+  if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options, { model })
+  for (const name of ['report', 'requestId']) {
+    if (name in options) throw invalidArgument(`options.${name}`, 'to be left out: it belongs to one request', name, { model })
+  }
+}
+
+function check(model: string, ordered: unknown, maxInFlight: unknown): void {
   if (typeof ordered !== 'boolean') throw invalidArgument('options.ordered', 'true or false', ordered, { model })
   if (!(Number.isSafeInteger(maxInFlight) && (maxInFlight as number) >= 1)) {
     throw invalidArgument('options.maxInFlight', 'a whole number, 1 or more', maxInFlight, { model })
   }
+}
+
+/** Whether an error of one item will be that of every other. */
+function isFinal(error: unknown): boolean {
+  return error instanceof InferenceError && (error.code === 'ERR_CLOSED' || error.code === 'ERR_MODEL_NOT_READY')
 }
 
 function iterate<I>(source: Iterable<I> | AsyncIterable<I>): AsyncIterator<I> | Iterator<I> {
@@ -112,10 +144,10 @@ async function run<I, O>(host: ManyHost<I, O>, feeds: I, options: InferOptions, 
       return { index, outputs: await host.infer(feeds, options) }
     } catch (error) {
       if (!(error instanceof InferenceError && error.code === 'ERR_QUEUE_FULL')) return { index, error }
-      const waitMs = error.retryAfterMs ?? retryMs
-      // Referenced: whoever waits for this stream waits for the queue.
-      await new Promise((resolve) => setTimeout(resolve, waitMs))
-      if (options.signal?.aborted) return { index, error: options.signal.reason }
+      const { signal } = options
+      // A timer that holds the process: whoever waits for this stream waits for the queue.
+      await sleep(error.retryAfterMs ?? retryMs, undefined, { signal: signal! }).catch(() => {})
+      if (signal!.aborted) return { index, error: signal!.reason }
     }
   }
 }

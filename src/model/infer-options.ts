@@ -14,6 +14,8 @@ export interface CheckedOptions {
   readonly outputs: readonly number[] | null
   readonly requestId: string | undefined
   readonly report: boolean
+  /** Not a caller's: see {@link InferRequest}. */
+  readonly continues: boolean
 }
 
 /** The options of a call that gives none. */
@@ -26,6 +28,7 @@ export const noOptions: CheckedOptions = {
   outputs: null,
   requestId: undefined,
   report: false,
+  continues: false,
 }
 
 const optionNames = ['signal', 'timeoutMs', 'deadlineMs', 'priority', 'outputs', 'requestId', 'report', 'splitOversized']
@@ -64,6 +67,7 @@ export function checkInferOptions(options: unknown, metadata: ModelMetadata): Ch
     outputs: outputs === undefined ? null : outputIndices(outputs, metadata),
     requestId,
     report: report === true,
+    continues: false,
   }
 }
 

@@ -20,8 +20,7 @@ import type { SchedulerHost } from './scheduler-host.ts'
 import { ServiceTimes } from './service-times.ts'
 import { surprisingOutputs, warnNotBatchable } from './surprises.ts'
 
-/** Deaths in a row, with this model in flight, after which it is given up. */
-const maxCrashes = 3
+const maxCrashes = 3 // in a row, with this model in flight, after which it is given up
 
 /** The options of a call that the scheduler acts on. */
 export interface SubmitOptions {
@@ -84,12 +83,12 @@ export class ModelScheduler implements InstanceOwner, BatcherHost<InferRequest> 
     })
   }
 
-  /** Accepts a request, or rejects it at once when it cannot be served: its level is full, its deadline out of reach. */
-  submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, signal }: SubmitOptions): void {
-    if (signal?.aborted) return void request.fail(signal.reason)
+  /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. Tells whether it was accepted. */
+  submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, signal }: SubmitOptions): boolean {
+    if (signal?.aborted) return !request.fail(signal.reason)
     const nowMs = this.host.clock.nowMs()
     const refusal = this.#admission.refusal(request, deadlineMs, this.#batcher.rows, this.instances, nowMs)
-    if (refusal !== null) return void request.fail(refusal)
+    if (refusal !== null) return !request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs
     if (signal !== undefined) request.listen(signal, () => this.#abort(request, signal))
     const waitMs = request.level.timeoutFor(timeoutMs)
@@ -103,6 +102,7 @@ export class ModelScheduler implements InstanceOwner, BatcherHost<InferRequest> 
       this.#flushScheduled = true
       process.nextTick(this.#flush)
     }
+    return true
   }
 
   /** Resolves when nothing waits and nothing runs. */

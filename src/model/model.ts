@@ -102,16 +102,22 @@ export class Model<M extends ModelSignature = AnySignature> {
    * waited for. An item that fails gives an `error` and the stream goes on. Leaving the loop withdraws what is queued.
    *
    * @param source the feeds of each request.
-   * @throws InferenceError `ERR_INVALID_ARG`; what the source throws is thrown after the results of what it gave.
+   * @throws InferenceError `ERR_INVALID_ARG`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`, by the first `next()`. After the results of all
+   * items that were taken: what the source throws, the signal's reason once it fired, and `ERR_CLOSED` or
+   * `ERR_MODEL_NOT_READY` when the model was closed or failed meanwhile.
    */
   inferMany(
     source: Iterable<M['inputs']> | AsyncIterable<M['inputs']>,
     options?: InferManyOptions<keyof M['outputs'] & string>,
   ): AsyncGenerator<InferManyResult<M['outputs']>, void, undefined> {
-    const { instances, maxBatchSize } = this.capacity()
     const host = {
       name: this.name,
-      defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances),
+      start: (each: InferOptions) => {
+        if (this.#lifecycle.state !== 'ready') throw this.#notReady()
+        checkInferOptions(each, this.metadata)
+        const { instances, maxBatchSize } = this.capacity()
+        return { defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances) }
+      },
       infer: (feeds: M['inputs'], each: InferOptions) => this.infer(feeds, each) as Promise<M['outputs']>,
     }
     return inferMany(host, source, options)
@@ -152,13 +158,23 @@ export class Model<M extends ModelSignature = AnySignature> {
     })
   }
 
-  /** Runs the parts of a request; when one fails the others are withdrawn. */
+  /** Runs the parts of a request, which needs one place in the queue; when a part fails the others are withdrawn. */
   async #submitParts(scheduler: ModelScheduler, parts: ParsedFeeds[], options: CheckedOptions): Promise<Answer> {
     const failed = new AbortController()
     const signal = options.signal === undefined ? failed.signal : AbortSignal.any([options.signal, failed.signal])
+    const answers: Promise<Answer>[] = []
     try {
-      const answers = await Promise.all(parts.map((part) => this.#submit(scheduler, part, { ...options, signal })))
-      return joinRows(answers, this.name, options)
+      for (const part of parts) {
+        const own = { ...options, signal, continues: answers.length > 0 }
+        let accepted = true
+        answers.push(
+          new Promise((resolve, reject) => {
+            accepted = scheduler.submit(new InferRequest(part, scheduler.levels.of(options.priority), own, resolve, reject), own)
+          }),
+        )
+        if (!accepted) break // the others would be run for nothing
+      }
+      return joinRows(await Promise.all(answers), this.name, options)
     } catch (error) {
       failed.abort()
       throw error

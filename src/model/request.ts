@@ -31,6 +31,8 @@ export interface AnswerOptions {
   readonly outputs: readonly number[] | null
   readonly requestId: string | undefined
   readonly report: boolean
+  /** Whether it is a later part of a request that was split and accepted: a full queue takes it too. */
+  readonly continues: boolean
 }
 
 /** One `infer()` on its way through the engine. It settles exactly once. */
@@ -43,6 +45,7 @@ export class InferRequest extends QueueEntry {
   readonly outputMask: number
   readonly requestId: string | undefined
   readonly wantsReport: boolean
+  readonly continues: boolean
   settled = false
   /** Runs it took part in. */
   attempts = 0
@@ -56,7 +59,7 @@ export class InferRequest extends QueueEntry {
   constructor(
     feeds: ParsedFeeds,
     level: QueueLevel,
-    { outputs, requestId, report }: AnswerOptions,
+    { outputs, requestId, report, continues }: AnswerOptions,
     resolve: (answer: Answer) => void,
     reject: (reason: unknown) => void,
   ) {
@@ -67,6 +70,7 @@ export class InferRequest extends QueueEntry {
     this.outputMask = outputs === null ? allOutputs : outputMask(outputs)
     this.requestId = requestId
     this.wantsReport = report
+    this.continues = continues
     this.#resolve = resolve
     this.#reject = reject
   }

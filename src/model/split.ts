@@ -29,7 +29,7 @@ export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows:
  *
  * @throws InferenceError `ERR_EXECUTION` when rows of an output have one shape in one part and another in the next.
  */
-export function joinRows(answers: readonly Answer[], model: string, { report, requestId }: Omit<AnswerOptions, 'outputs'>): Answer {
+export function joinRows(answers: readonly Answer[], model: string, { report, requestId }: Pick<AnswerOptions, 'report' | 'requestId'>): Answer {
   const reported = answers as { outputs: Outputs; report: BatchReport }[]
   const all = report ? reported.map(({ outputs }) => outputs) : (answers as Outputs[])
   const outputs: Outputs = {}

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { Feeds, Model } from '../../src/index.ts'
+import { rejectionOf } from '../abuse/refusal.ts'
 import * as small from '../models/small.ts'
 import { load, sharedEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
@@ -123,17 +124,34 @@ describe('a source that throws', () => {
 })
 
 describe('a signal', () => {
-  it('withdraws what waits, and what comes after; its reason is the error of each', async () => {
+  it('withdraws what waits, and its reason is thrown after the results of what was taken', async () => {
     const model = await idle()
     const controller = new AbortController()
-    const results = model.inferMany(Array(5).fill(good), { signal: controller.signal, maxInFlight: 3 })
-    const first = results.next()
+    const { state, iterable } = source(Infinity, 'sync')
+    const errors: unknown[] = []
+    const thrown = rejectionOf(async () => {
+      for await (const { error } of model.inferMany(iterable, { signal: controller.signal, maxInFlight: 3 })) errors.push(error)
+    })
     await until(() => waiting(model) === 3)
     controller.abort('withdrawn')
-    expect(await first).toEqual({ done: false, value: { index: 0, error: 'withdrawn' } })
-    const others: unknown[] = []
-    for await (const { error } of results) others.push(error)
-    expect([others, waiting(model)]).toEqual([['withdrawn', 'withdrawn', 'withdrawn', 'withdrawn'], 0])
+    expect(await thrown).toBe('withdrawn')
+    expect(errors).toMatchObject([{ code: 'ERR_INVALID_ARG' }, 'withdrawn', 'withdrawn', 'withdrawn'])
+    expect([state, waiting(model)]).toEqual([{ given: 4, closed: 1 }, 0])
+  })
+
+  it('that has fired before leaves the source alone', async () => {
+    const { state, iterable } = source(3, 'async')
+    const results = (await idle()).inferMany(iterable, { signal: AbortSignal.abort('before') })
+    expect(await rejectionOf(() => results.next())).toBe('before')
+    expect(state.given).toBe(0)
+  })
+
+  it('ends a stream whose source has no next item', async () => {
+    const controller = new AbortController()
+    const stuck = { [Symbol.asyncIterator]: () => ({ next: () => new Promise<IteratorResult<Feeds>>(() => {}) }) }
+    const first = (await idle()).inferMany(stuck, { signal: controller.signal }).next()
+    controller.abort('withdrawn')
+    expect(await rejectionOf(() => first)).toBe('withdrawn')
   })
 
   it('ends the wait for a full queue', async () => {
@@ -141,12 +159,14 @@ describe('a signal', () => {
       dynamicBatching: { holdUntilQueued: 100, defaultQueuePolicy: { maxQueueSize: 1 } },
     })
     const controller = new AbortController()
-    const results = model.inferMany([good, good, good], { signal: controller.signal, ordered: false })
-    const first = results.next()
+    const errors: unknown[] = []
+    const thrown = rejectionOf(async () => {
+      const results = model.inferMany([good, good, good], { signal: controller.signal, ordered: false })
+      for await (const { error } of results) errors.push(error)
+    })
     await until(() => model.stats().rejections.queueFull > 2)
     controller.abort('withdrawn')
-    const errors = [(await first).value]
-    for await (const result of results) errors.push(result)
-    expect(errors.map((result) => result!.error)).toEqual(['withdrawn', 'withdrawn', 'withdrawn'])
+    expect(await thrown).toBe('withdrawn')
+    expect(errors).toEqual(['withdrawn', 'withdrawn', 'withdrawn'])
   })
 })

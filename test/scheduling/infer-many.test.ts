@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { Tensor, type Feeds, type InferManyOptions, type Model } from '../../src/index.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
 import * as small from '../models/small.ts'
@@ -141,20 +141,38 @@ describe('inferMany', () => {
   })
 })
 
-it('a stream of an engine that is closed meanwhile has errors for the rest', async () => {
+it('an endless stream ends with an error when its model is closed, after the results of what it took', async () => {
   const own = ownEngine()
   const model = await load(own, small.identity('float32'), { dynamicBatching: { holdUntilQueued: 100 } })
-  const collected = collect(model, count(6), { maxInFlight: 3 })
+  const results: [number, unknown][] = []
+  const thrown = rejectionOf(async () => {
+    for await (const { index, error } of model.inferMany(count(Infinity), { maxInFlight: 3 })) results.push([index, error])
+  })
   await until(() => model.stats().pendingRequestCount === 3)
   await own.destroy()
-  expect(await collected).toMatchObject([0, 1, 2, 3, 4, 5].map((at) => [at, { code: 'ERR_CLOSED' }]))
-  expect(settledCount(model)).toBe(3) // the others were never accepted
+  expect(await thrown).toMatchObject({ code: 'ERR_CLOSED' })
+  expect(results).toMatchObject([0, 1, 2].map((at) => [at, { code: 'ERR_CLOSED' }]))
+  expect(settledCount(model)).toBe(3)
+})
+
+it('a stream of a model that was never ready is refused when it begins', async () => {
+  const own = ownEngine()
+  const loading = load(own, small.identity('float32'))
+  const [model] = own.models()
+  const read = vi.fn(() => count(1)[Symbol.iterator]())
+  const results = model!.inferMany({ [Symbol.iterator]: read })
+  expect(await rejectionOf(() => results.next())).toMatchObject({ code: 'ERR_MODEL_NOT_READY' })
+  expect(read).not.toHaveBeenCalled()
+  await loading
 })
 
 const wrong: [what: string, source: unknown, options: unknown, argument: string][] = [
   ['no source', undefined, {}, 'source'], ['a single item', item(1), {}, 'source'], ['a text', 'abc', {}, 'source'],
   ['maxInFlight of 0', [], { maxInFlight: 0 }, 'options.maxInFlight'], ['a fraction of an item', [], { maxInFlight: 1.5 }, 'options.maxInFlight'],
   ['maxInFlight of Infinity', [], { maxInFlight: Infinity }, 'options.maxInFlight'], ['ordered by a word', [], { ordered: 'yes' }, 'options.ordered'],
+  ['a misspelt option', [], { maxInflight: 3 }, 'options.maxInflight'], ['a wrong timeout', [], { timeoutMs: -1 }, 'options.timeoutMs'],
+  ['one report for many', [], { report: true }, 'options.report'], ['one id for many', [], { requestId: 'r' }, 'options.requestId'],
+  ['options of null', [], null, 'options'],
 ]
 
 it.each(wrong)('a stream is refused: %s', async (_, source, options, argument) => {

@@ -108,10 +108,15 @@ describe('a request of more rows than fit', () => {
     expect(settledCount(model)).toBe(1001) // none of the parts was counted twice
   })
 
-  it('is refused as a whole when the queue has no room for a part, and leaves none behind', async () => {
-    const model = await open(small.identity('float32'), { dynamicBatching: { holdUntilQueued: 100, defaultQueuePolicy: { maxQueueSize: 3 } } })
+  it('needs one place in the queue, however many parts it has', async () => {
+    const model = await open(small.identity('float32'), { dynamicBatching: { holdUntilQueued: 9, defaultQueuePolicy: { maxQueueSize: 3 } } })
+    const outcomes = [10, 30].map((rows) => outcomeOf(model.infer(rowsOf(rows))))
+    expect(model.stats().pendingRequestCount).toBe(6)
     expect(await outcomeOf(model.infer(rowsOf(30)))).toBe('ERR_QUEUE_FULL')
-    expect(model.stats().pendingRequestCount).toBe(0)
+    expect([model.stats().pendingRequestCount, model.stats().rejections.queueFull]).toEqual([6, 1]) // none of its parts was tried
+    expect(model.capacity().free).toBe(0)
+    await engine.unload(model.name) // which sends what waits
+    expect(await Promise.all(outcomes)).toEqual(['answered', 'answered'])
   })
 })
 
