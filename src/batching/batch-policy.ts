@@ -96,7 +96,7 @@ export function decide(head: QueuedRows | null, limits: BatchLimits, moment: Mom
     }
     rows = sum
     requests++
-    oldestMs = Math.min(oldestMs, entry.enqueuedAtMs)
+    if (maxQueueDelayMs > 0) oldestMs = Math.min(oldestMs, entry.enqueuedAtMs)
     deadlineMs = earliestMs
     if (preferredBatchSizes.includes(rows)) {
       preferred = requests
