@@ -29,6 +29,13 @@ describe.each(models)('a latency target without a setting besides: %s', (_, scen
   })
 })
 
+it('a latency target refuses few on a machine whose runs are very uneven, while the load is low', () => {
+  const scenario = { ...linear, targetMs: 180 }
+  const found = simulate({ ...atLoad(0.3, scenario), policy: 'zerohop-target', requests: 10_000, jitter: 0.5 })
+  expect(found.refused / found.requests).toBeLessThan(0.05)
+  expect(found.p99Ms!).toBeLessThanOrEqual(scenario.targetMs)
+})
+
 describe('overload with a latency target', () => {
   it.each([
     [...models[0]!, 0],
