@@ -13,12 +13,12 @@ export type QueueExit = 'timeout' | 'deadline' | 'cancelled' | 'closed'
  * request itself so that leaving the queue costs no search and no allocation.
  */
 export class QueueEntry {
-  // First what closing a batch reads of every request: with many waiting, each comes from far memory.
+  // First what closing a batch reads of every request: with many waiting, each is fetched from far memory.
   /** Rows this request adds to a batch: 1 or more (0 only for requests that ask for an empty run). */
   readonly rows: number
   next: this | null = null
-  /** When its answer is of no use any more; `null` for never. */
   // Not Infinity: an object of its own would be made to hold that number, for each request.
+  /** When its answer is of no use any more; `null` for never. */
   deadlineAtMs: number | null = null
   readonly level: QueueLevel
   /** The bucket it waits in; `null` before and after. */

@@ -105,9 +105,9 @@ export async function* inferMany<I, O>(
     leave.abort()
     ended = true
     if (!drained) {
-      const closed = Promise.resolve(items.return?.())
-      // A source that is asked for an item closes when it has one, which may be never.
-      if (filling) closed.catch(() => {})
+      const closed = (async () => void (await items.return?.()))() // which may throw, too
+      // A source that is asked for an item closes when it has one, which may be never; and an error comes before its own.
+      if (filling || failure !== null) closed.catch(() => {})
       else await closed
     }
   }

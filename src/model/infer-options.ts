@@ -1,21 +1,16 @@
 import { invalidArgument } from '../errors.ts'
 import type { InferOptions } from './config.ts'
 import type { ModelMetadata } from './metadata.ts'
+import type { AnswerOptions } from './request.ts'
 import { maxPriorityLevel } from './scheduling-config.ts'
 
 /** The options of one call, checked. */
-export interface CheckedOptions {
+export interface CheckedOptions extends AnswerOptions {
   readonly signal: AbortSignal | undefined
   readonly timeoutMs: number | undefined
   readonly deadlineMs: number | undefined
   readonly priority: number | undefined
   readonly splitOversized: boolean | undefined
-  /** Indices of the outputs wanted; `null` for all. */
-  readonly outputs: readonly number[] | null
-  readonly requestId: string | undefined
-  readonly report: boolean
-  /** Not a caller's: see {@link InferRequest}. */
-  readonly continues: boolean
 }
 
 /** The options of a call that gives none. */

@@ -5,6 +5,7 @@ import type { RunTimes } from '../batching/run-times.ts'
 import { ModelStats, type RejectionReason } from '../observability/model-stats.ts'
 import { Admission } from './admission.ts'
 import type { Batch, FinishedBatch } from './batch.ts'
+import type { CheckedOptions } from './infer-options.ts'
 import { InFlight } from './in-flight.ts'
 import type { ModelMetadata } from './metadata.ts'
 import type { InstanceOwner, ModelInstance } from './model-instance.ts'
@@ -23,11 +24,7 @@ import { surprisingOutputs, warnNotBatchable } from './surprises.ts'
 const maxCrashes = 3 // in a row, with this model in flight, after which it is given up
 
 /** The options of a call that the scheduler acts on. */
-export interface SubmitOptions {
-  readonly timeoutMs?: number | undefined
-  readonly deadlineMs?: number | undefined
-  readonly signal?: AbortSignal | undefined
-}
+export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'signal'>
 
 /** The queue of a model and its instances: forms batches, hands them out, settles every request exactly once. */
 export class ModelScheduler implements InstanceOwner, BatcherHost<InferRequest> {
@@ -132,6 +129,7 @@ export class ModelScheduler implements InstanceOwner, BatcherHost<InferRequest> 
   get waiting(): number {
     return this.#batcher.count + this.#retries.count
   }
+
   /** Batches handed to instances. */
   get running(): number {
     return this.#inFlight.running

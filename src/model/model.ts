@@ -102,8 +102,8 @@ export class Model<M extends ModelSignature = AnySignature> {
    * waited for. An item that fails gives an `error` and the stream goes on. Leaving the loop withdraws what is queued.
    *
    * @param source the feeds of each request.
-   * @throws InferenceError `ERR_INVALID_ARG`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`, by the first `next()`. After the results of all
-   * items that were taken: what the source throws, the signal's reason once it fired, and `ERR_CLOSED` or
+   * @throws InferenceError `ERR_INVALID_ARG`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`, by the first `next()`. After the
+   * results of all items that were taken: what the source throws, the signal's reason once it fired, and `ERR_CLOSED` or
    * `ERR_MODEL_NOT_READY` when the model was closed or failed meanwhile.
    */
   inferMany(

@@ -43,20 +43,20 @@ function fields(lexer: TextLexer, end: string | null, depth: number): TextField[
     }
     if (kind !== 'identifier') lexer.fail(end === null ? 'a field name' : `a field name or '${end}'`)
     found.push(field(lexer, depth))
-    if (!lexer.skip(',')) lexer.skip(';')
+    if (!lexer.accept(',')) lexer.accept(';')
   }
 }
 
 function field(lexer: TextLexer, depth: number): TextField {
   const { value: name, offset } = lexer.take()
-  const colon = lexer.skip(':')
-  const list = lexer.skip('[')
+  const colon = lexer.accept(':')
+  const list = lexer.accept('[')
   if (!list) return { name, offset, list, values: [value(lexer, colon, depth)] }
   const values: TextValue[] = []
-  if (!lexer.skip(']')) {
+  if (!lexer.accept(']')) {
     do values.push(value(lexer, colon, depth))
-    while (lexer.skip(','))
-    if (!lexer.skip(']')) lexer.fail("',' or ']'")
+    while (lexer.accept(','))
+    if (!lexer.accept(']')) lexer.fail("',' or ']'")
   }
   return { name, offset, list, values }
 }
@@ -64,11 +64,11 @@ function field(lexer: TextLexer, depth: number): TextField {
 function value(lexer: TextLexer, colon: boolean, depth: number): TextValue {
   const { offset } = lexer.next
   if (depth === deepest) lexer.fail(`at most ${deepest} messages in one another`)
-  if (lexer.skip('{')) return { kind: 'message', offset, value: fields(lexer, '}', depth + 1) }
-  if (lexer.skip('<')) return { kind: 'message', offset, value: fields(lexer, '>', depth + 1) }
+  if (lexer.accept('{')) return { kind: 'message', offset, value: fields(lexer, '}', depth + 1) }
+  if (lexer.accept('<')) return { kind: 'message', offset, value: fields(lexer, '>', depth + 1) }
   if (!colon) lexer.fail("':' or '{'")
   if (lexer.next.kind === 'string') return { kind: 'string', offset, value: strings(lexer) }
-  const negative = lexer.skip('-')
+  const negative = lexer.accept('-')
   const token = lexer.next
   if (token.kind === 'number') return { kind: 'number', offset, value: number(lexer.take(), negative) }
   if (token.kind !== 'identifier') lexer.fail(negative ? 'a number' : 'a value')

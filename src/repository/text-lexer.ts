@@ -40,7 +40,7 @@ export class TextLexer {
   }
 
   /** Takes the next token if it is this mark. */
-  skip(mark: string): boolean {
+  accept(mark: string): boolean {
     const found = this.#ahead.kind === 'mark' && this.#ahead.value === mark
     if (found) this.take()
     return found

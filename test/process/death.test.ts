@@ -35,6 +35,8 @@ describe('a worker thread that dies', () => {
     endsEachTime('death.mjs', scenario, { answer }),
   )
 
+  // Open: where a heap limit strikes while the binding makes JavaScript strings of an output, ONNX Runtime's own code gets an
+  // exception it does not catch and ends the process; nothing outside the binding can. To be tried again with its releases.
   it.todo('leaves the process whole when its heap limit strikes inside ONNX Runtime, which aborts then')
 })
 

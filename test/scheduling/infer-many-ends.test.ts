@@ -89,8 +89,9 @@ describe('leaving the loop early', () => {
   })
 })
 
+const broken = new Error('no more')
+
 describe('a source that throws', () => {
-  const broken = new Error('no more')
   function* sync() {
     yield* [bad, bad, bad]
     throw broken
@@ -144,6 +145,17 @@ describe('a signal', () => {
     const results = (await idle()).inferMany(iterable, { signal: AbortSignal.abort('before') })
     expect(await rejectionOf(() => results.next())).toBe('before')
     expect(state.given).toBe(0)
+  })
+
+  it('has its reason thrown, not the error of a source that cannot be closed then', async () => {
+    const controller = new AbortController()
+    const unclosed = { [Symbol.iterator]: () => ({ next: () => ({ done: false, value: bad }), return: () => { throw broken } }) }
+    const thrown = rejectionOf(async () => {
+      for await (const { index } of (await idle()).inferMany(unclosed as Iterable<Feeds>, { signal: controller.signal, maxInFlight: 1 })) {
+        if (index === 2) controller.abort('withdrawn')
+      }
+    })
+    expect(await thrown).toBe('withdrawn')
   })
 
   it('ends a stream whose source has no next item', async () => {
