@@ -13,13 +13,12 @@ export interface BatchSizer {
   limits(bucketKey: string): BatchLimits
 }
 
-/** A queue as the policy reads it: a chain of requests in the order in which they are served. */
+/** A request as the policy reads it. */
 export interface QueuedRows {
   readonly rows: number
   readonly enqueuedAtMs: number
   /** When its answer is of no use any more; `null` for never. */
   readonly deadlineAtMs: number | null
-  readonly next: QueuedRows | null
 }
 
 /** What is to happen now. */
@@ -58,9 +57,13 @@ export const deadlineMarginMs = 2
 
 const notYet = (closeAtMs: number): BatchDecision => ({ requests: 0, reason: 'idle', closeAtMs })
 
-/** Whether and how the queue that starts with `head` is to be sent now. */
-export function decide(head: QueuedRows | null, limits: BatchLimits, moment: Moment): BatchDecision {
-  if (head === null) return notYet(Infinity)
+/**
+ * Whether and how a queue is to be sent now.
+ *
+ * @param front the requests to be served first, in that order: all, or as many as are too much for the largest batch.
+ */
+export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment: Moment): BatchDecision {
+  if (front.length === 0) return notYet(Infinity)
   if (!limits.joinRequests) return { requests: 1, reason: 'full', closeAtMs: Infinity }
   const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = limits
   const { nowMs, idle, draining, runMs } = moment
@@ -75,8 +78,8 @@ export function decide(head: QueuedRows | null, limits: BatchLimits, moment: Mom
   let hurried = false // it can't grow, or a deadline would be missed
   let oldestMs = Infinity
   let deadlineMs = Infinity
-  let entry: QueuedRows | null = head
-  for (; entry !== null; entry = entry.next) {
+  while (requests < front.length) {
+    const entry = front[requests]!
     const sum = rows + entry.rows
     if (sum > maxBatchSize) {
       full = true
@@ -103,12 +106,9 @@ export function decide(head: QueuedRows | null, limits: BatchLimits, moment: Mom
       preferredReason = rows === maxBatchSize ? 'full' : 'preferred'
     }
     if (rows >= largestPreferred) full = true
-    if (rows === maxBatchSize) {
-      entry = entry.next
-      break
-    }
+    if (rows === maxBatchSize) break
   }
-  const everything = entry === null
+  const everything = requests === front.length
 
   if (!idle && !full) return notYet(Infinity)
   const delayExceeded = maxQueueDelayMs > 0 && nowMs >= oldestMs + maxQueueDelayMs

@@ -6,6 +6,7 @@ import type { Bucket } from './bucket.ts'
 import { Buckets } from './buckets.ts'
 import type { QueueEntry, QueueExit } from './entry.ts'
 import { Expiries, expiresAtMs } from './expiries.ts'
+import type { Rank } from './rank.ts'
 import type { RunTimes } from './run-times.ts'
 
 /** What a {@link Batcher} asks of its owner. */
@@ -110,8 +111,8 @@ export class Batcher<E extends QueueEntry> {
 
   /** Takes a waiting request out; false when it is not waiting any more. */
   cancel(entry: E, why: QueueExit): boolean {
-    const { bucket } = entry
-    if (bucket === null) return false
+    if (entry.rank === null) return false
+    const { bucket }: Rank<E> = entry.rank
     this.#unlink(entry, bucket)
     this.#buckets.place(bucket)
     if (this.#count === 0) this.#alarm.clear()
@@ -137,8 +138,9 @@ export class Batcher<E extends QueueEntry> {
       if (!idle && !this.#buckets.hasFull) return null
       if (this.#dropHopeless(bucket, nowMs + startsInMs)) continue
       const ahead = !idle && this.#buckets.isFull(bucket)
-      const decision = this.#decide(bucket, nowMs, !ahead, startsInMs)
-      if (decision.requests > 0) return idle || ahead ? this.#takeFrom(bucket, decision) : null
+      const front = bucket.front(bucket.limits.joinRequests ? bucket.limits.maxBatchSize : 0)
+      const decision = this.#decide(bucket, front, nowMs, !ahead, startsInMs)
+      if (decision.requests > 0) return idle || ahead ? this.#takeFrom(bucket, front, decision) : null
       this.#buckets.wait(bucket, decision.closeAtMs)
     }
     // Only an idle instance is kept waiting by the delay; a busy one asks again when it is done.
@@ -160,12 +162,11 @@ export class Batcher<E extends QueueEntry> {
   }
 
   #add(entry: E, bucket: Bucket<E>, first: boolean): void {
-    if (first) bucket.unshift(entry)
-    else bucket.push(entry)
+    const isHead = first ? bucket.unshift(entry) : bucket.push(entry)
     entry.level.waiting++
     this.#count++
     this.#rows += entry.rows
-    if (bucket.head === entry) this.#buckets.place(bucket)
+    if (isHead) this.#buckets.place(bucket)
     else this.#buckets.placeBehind(bucket)
   }
 
@@ -181,10 +182,10 @@ export class Batcher<E extends QueueEntry> {
     this.#expiries.remove(entry)
   }
 
-  #decide(bucket: Bucket<E>, nowMs: number, idle: boolean, startsInMs: number): BatchDecision {
+  #decide(bucket: Bucket<E>, front: readonly E[], nowMs: number, idle: boolean, startsInMs: number): BatchDecision {
     const runTimes = this.#runTimes
     const runMs = runTimes === null || !runTimes.knows(bucket.key) ? null : (rows: number) => runTimes.p99Ms(bucket.key, rows)
-    return decide(bucket.head, bucket.limits, { nowMs, idle, startsInMs, draining: this.#draining, runMs })
+    return decide(front, bucket.limits, { nowMs, idle, startsInMs, draining: this.#draining, runMs })
   }
 
   /** Drops the head of a bucket while even a run as short as they usually are would end after its deadline. */
@@ -197,8 +198,10 @@ export class Batcher<E extends QueueEntry> {
     return true
   }
 
-  #takeFrom(bucket: Bucket<E>, { requests, reason }: BatchDecision): FormedBatch<E> {
-    const entries = bucket.takeFirst(requests)
+  #takeFrom(bucket: Bucket<E>, front: E[], { requests, reason }: BatchDecision): FormedBatch<E> {
+    const entries = front
+    entries.length = requests
+    bucket.removeFirst(entries)
     for (const entry of entries) this.#left(entry)
     this.#buckets.place(bucket)
     if (this.#count === 0) this.#alarm.clear()
@@ -215,7 +218,7 @@ export class Batcher<E extends QueueEntry> {
 
   /** Lets a request whose timeout ran out wait on, behind the others of its level. */
   #delay(entry: E): void {
-    const bucket: Bucket<E> = entry.bucket!
+    const { bucket }: Rank<E> = entry.rank!
     this.#unlink(entry, bucket)
     entry.timeoutAtMs = null
     entry.delayed = true

@@ -1,20 +1,16 @@
 import type { BatchLimits } from '../scheduling.ts'
 import { fullBatchRows } from './batch-policy.ts'
 import { expiresAtMs } from './expiries.ts'
-import { ranksBefore, ranksEqual, type QueueEntry } from './entry.ts'
+import type { QueueEntry } from './entry.ts'
 import type { HeapItem, IndexedHeap } from '../indexed-heap.ts'
+import { Rank } from './rank.ts'
 
 /** How soon a request without a deadline should be served: what it counts with where buckets are compared. */
 const patienceMs = 1000
 
-/**
- * The requests that may share a batch, in the order in which they are served: by priority level, within a level those
- * not delayed first, then first come first served. One list, linked through the entries themselves; where each rank
- * ends is remembered, so that a request finds its place without a walk.
- */
+/** The requests that may share a batch, by rank and within a rank first come first served. */
 export class Bucket<E extends QueueEntry> implements HeapItem {
   readonly key: string
-  head: E | null = null
   count = 0
   rows = 0
   /** Rows of a full batch. */
@@ -26,8 +22,9 @@ export class Bucket<E extends QueueEntry> implements HeapItem {
   closeAtMs = Infinity
   urgentAtMs = Infinity
   urgentLevel = 0
-  /** The last entry of each rank that is present, in order. */
-  readonly #lasts: E[] = []
+  /** Those with requests, in the order in which they are served: by priority level, within a level those not delayed first. */
+  readonly #ranks: Rank<E>[] = []
+  #spare: Rank<E> | null = null // the last that became empty
 
   constructor(key: string, limits: BatchLimits) {
     this.key = key
@@ -45,64 +42,56 @@ export class Bucket<E extends QueueEntry> implements HeapItem {
     this.fullRows = fullBatchRows(limits)
   }
 
-  /** Puts an entry behind all of its rank. */
-  push(entry: E): void {
-    const lasts = this.#lasts
-    const end = lasts.length - 1
-    if (end >= 0 && ranksEqual(lasts[end]!, entry)) {
-      this.#link(entry, lasts[end]!)
-      lasts[end] = entry
-      return
-    }
-    const at = this.#rankAtOrBefore(entry)
-    this.#link(entry, at < 0 ? null : lasts[at]!)
-    if (at >= 0 && ranksEqual(lasts[at]!, entry)) lasts[at] = entry
-    else lasts.splice(at + 1, 0, entry)
+  /** The request to be served first; `null` for none. */
+  get head(): E | null {
+    return this.#ranks.length === 0 ? null : this.#ranks[0]!.head
   }
 
-  /** Puts an entry before all of its rank. */
-  unshift(entry: E): void {
-    const lasts = this.#lasts
-    let at = this.#rankAtOrBefore(entry)
-    const present = at >= 0 && ranksEqual(lasts[at]!, entry)
-    if (present) at--
-    this.#link(entry, at < 0 ? null : lasts[at]!)
-    if (!present) lasts.splice(at + 1, 0, entry)
+  /** Puts an entry behind all of its rank; tells whether it is the first of the bucket now. */
+  push(entry: E): boolean {
+    const rank = this.#rankOf(entry)
+    rank.push(entry)
+    this.count++
+    this.rows += entry.rows
+    return rank.count === 1 && rank === this.#ranks[0]
   }
 
-  /** Takes the first `count` entries out. */
-  takeFirst(count: number): E[] {
-    const entries: E[] = []
-    let ranks = 0 // of which nothing is left
-    let entry = this.head
-    while (entries.length < count) {
-      const taken: E = entry!
-      entries.push(taken)
-      this.rows -= taken.rows
-      if (taken === this.#lasts[ranks]) ranks++
-      entry = taken.next
-      taken.bucket = taken.previous = taken.next = null
-    }
-    this.head = entry
-    if (entry !== null) entry.previous = null
-    this.count -= count
-    if (ranks > 0) this.#lasts.splice(0, ranks)
-    return entries
+  /** Puts an entry before all of its rank; tells whether it is the first of the bucket now. */
+  unshift(entry: E): boolean {
+    const rank = this.#rankOf(entry)
+    rank.unshift(entry)
+    this.count++
+    this.rows += entry.rows
+    return rank === this.#ranks[0]
   }
 
   remove(entry: E): void {
-    const { previous, next } = entry
-    if (next === null || !ranksEqual(next, entry)) {
-      const at = this.#rankAtOrBefore(entry)
-      if (previous !== null && ranksEqual(previous, entry)) this.#lasts[at] = previous
-      else this.#lasts.splice(at, 1)
-    }
-    if (previous === null) this.head = next
-    else previous.next = next
-    if (next !== null) next.previous = previous
-    entry.bucket = entry.previous = entry.next = null
+    const rank: Rank<E> = entry.rank!
+    rank.remove(entry)
     this.count--
     this.rows -= entry.rows
+    if (rank.count === 0) this.#drop(rank)
+  }
+
+  /** Takes out requests that are its first. */
+  removeFirst(entries: readonly E[]): void {
+    for (const { rows } of entries) this.rows -= rows
+    this.count -= entries.length
+    for (let index = 0; index < entries.length; ) {
+      const rank = this.#ranks[0]!
+      index = rank.removeFirst(entries, index)
+      if (rank.count === 0) this.#drop(rank)
+    }
+  }
+
+  /** The requests to be served first, up to and with the one that is too much for `maxRows`. */
+  front(maxRows: number): E[] {
+    const entries: E[] = []
+    let rows = 0
+    for (let index = 0; index < this.#ranks.length && rows <= maxRows; index++) {
+      rows = this.#ranks[index]!.collect(entries, rows, maxRows)
+    }
+    return entries
   }
 
   /** Brings what buckets are compared by up to date; false when that did not change. */
@@ -117,29 +106,31 @@ export class Bucket<E extends QueueEntry> implements HeapItem {
     return true
   }
 
-  #link(entry: E, previous: E | null): void {
-    const next = previous === null ? this.head : (previous.next as E | null)
-    entry.bucket = this
-    entry.previous = previous
-    entry.next = next
-    if (previous === null) this.head = entry
-    else previous.next = entry
-    if (next !== null) next.previous = entry
-    this.count++
-    this.rows += entry.rows
+  #drop(rank: Rank<E>): void {
+    if (this.#ranks[0] === rank) this.#ranks.shift()
+    else this.#ranks.splice(this.#ranks.indexOf(rank), 1)
+    this.#spare = rank
   }
 
-  /** Index of the last rank that is not after the entry's; -1 when all are. */
-  #rankAtOrBefore(entry: E): number {
-    const lasts = this.#lasts
+  /** The rank where a request belongs. */
+  #rankOf({ level: { level }, delayed }: E): Rank<E> {
+    const ranks = this.#ranks
     let low = 0
-    let high = lasts.length
+    let high = ranks.length
     while (low < high) {
       const middle = (low + high) >> 1
-      if (ranksBefore(entry, lasts[middle]!)) high = middle
-      else low = middle + 1
+      const rank = ranks[middle]!
+      if (rank.level === level && rank.delayed === delayed) return rank
+      if (rank.level < level || (rank.level === level && delayed)) low = middle + 1
+      else high = middle
     }
-    return low - 1
+    const rank = this.#spare ?? new Rank<E>(this)
+    this.#spare = null
+    rank.level = level
+    rank.delayed = delayed
+    if (low === ranks.length) ranks.push(rank)
+    else ranks.splice(low, 0, rank)
+    return rank
   }
 }
 

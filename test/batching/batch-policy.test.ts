@@ -5,8 +5,7 @@ import type { Moment, QueuedRows } from '../../src/batching/batch-policy.ts'
 import type { BatchLimits, BatchReason } from '../../src/scheduling.ts'
 
 /** A queue of requests that all arrived at `enqueuedAtMs`. */
-const queued = (rows: readonly number[], enqueuedAtMs = 0): QueuedRows | null =>
-  rows.reduceRight<QueuedRows | null>((next, count) => ({ rows: count, enqueuedAtMs, deadlineAtMs: null, next }), null)
+const queued = (rows: readonly number[], enqueuedAtMs = 0): QueuedRows[] => rows.map((rows) => ({ rows, enqueuedAtMs, deadlineAtMs: null }))
 
 interface Case {
   readonly name: string
@@ -100,10 +99,10 @@ describe('decide with a delay', () => {
     const time = fc.double({ min: 1e-3, max: 1e9, noNaN: true })
     const property = fc.property(time, time, (enqueuedAtMs, maxQueueDelayMs) => {
       const limits = { maxBatchSize: 8, preferredBatchSizes: [], maxQueueDelayMs, joinRequests: true }
-      const head = queued([1], enqueuedAtMs)!
-      const { requests, closeAtMs } = decide(head, limits, moment(enqueuedAtMs))
+      const front = queued([1], enqueuedAtMs)
+      const { requests, closeAtMs } = decide(front, limits, moment(enqueuedAtMs))
       fc.pre(requests === 0)
-      expect(decide(head, limits, moment(closeAtMs)).requests).toBe(1)
+      expect(decide(front, limits, moment(closeAtMs)).requests).toBe(1)
     })
     fc.assert(property, { numRuns: 2000 })
   })

@@ -222,7 +222,7 @@ export class Simulation implements BatcherHost<LedgerRequest> {
     const forgotten = this.#requests.find(({ fate }) => fate === null)
     ensure(forgotten === undefined, () => `#${forgotten!.id} was never settled`)
     ensure(watching === null || watching.size === 0, () => `${watching!.size} requests are still watched`)
-    const linked = this.#requests.find(({ bucket, previous, next }) => bucket ?? previous ?? next)
+    const linked = this.#requests.find(({ rank }) => rank !== null)
     ensure(linked === undefined, () => `#${linked!.id} is still linked`)
   }
 }
