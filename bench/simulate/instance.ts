@@ -1,3 +1,4 @@
+import { leftOfRunMs } from '../../src/pool/worker-time.ts'
 import type { VirtualClock } from './virtual-clock.ts'
 import { FairTurns, type TurnCharge } from './fair-turns.ts'
 import type { SimulatedRequest } from './request.ts'
@@ -44,7 +45,7 @@ export class Instance {
     const { running, behind } = this
     if (running === null) return 0
     const leftMs = running.startMs + running.expectedMs - this.#clock.nowMs()
-    return Math.max(0, leftMs) + (behind?.expectedMs ?? 0)
+    return leftOfRunMs(leftMs) + (behind?.expectedMs ?? 0)
   }
 
   #start(run: Run): void {

@@ -60,7 +60,7 @@ export class Instances implements InstanceOwner {
   ended(instance: Instance, run: Run): void {
     const nowMs = this.#clock.nowMs()
     for (const request of run.requests) this.#recorder.answered(request, nowMs)
-    this.queues[run.model]!.ran(run.rows, nowMs - run.startMs)
+    this.queues[run.model]!.ran(run.requests, run.rows, nowMs - run.startMs)
     if (instance.running === null) {
       this.#idle.push(instance)
       while (this.#idle.length > 0 && this.#pending.size > 0) if (!this.#offerIdle()) break

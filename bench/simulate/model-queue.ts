@@ -51,5 +51,5 @@ export abstract class ModelQueue {
   }
 
   /** A run of this model has ended. */
-  ran(_rows: number, _tookMs: number): void {}
+  ran(_requests: readonly SimulatedRequest[], _rows: number, _tookMs: number): void {}
 }

@@ -4,6 +4,9 @@ import type { RunTimes } from './run-times.ts'
 /** What admission keeps free: a little more than the batcher, so that what was admitted never makes a batch smaller. */
 export const admissionMarginMs = deadlineMarginMs + 0.5
 
+/** Share of a run's time that runs are reckoned to spread by at least: arrivals spread however even the runs are. */
+const leastSpread = 0.05
+
 /** What a new request would wait behind. */
 export interface Backlog {
   /** Rows that wait before it. */
@@ -39,10 +42,10 @@ export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: n
   const joiningRows = Math.ceil(joiningRowsPerMs * (freeInMs + aheadMs))
   const ownRows = Math.max(presentRows, Math.min(batchRows, presentRows + joiningRows))
   const ownMs = runTimes.presentMs(bucketKey, ownRows)
-  const spreadMs = Math.max(0, runTimes.p99Ms(bucketKey, ownRows) - ownMs)
+  const spreadMs = Math.max(leastSpread * ownMs, runTimes.p99Ms(bucketKey, ownRows) - ownMs)
   // Before its own run all who share have one more; what they hold is unknown, and taken for as much as it finds itself.
   const othersMs = ((sharing - 1) / instances) * runTimes.presentMs(bucketKey, presentRows)
-  // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them. Half as much
-  // again, in the simulator, has fewer late by a few in a thousand, and refuses three times as many on an uneven machine.
-  return freeInMs + aheadMs + ownMs + othersMs + Math.sqrt(runsAhead + 2) * spreadMs + admissionMarginMs
+  // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them.
+  const reserveMs = runTimes.caution.factor * Math.sqrt(runsAhead + 2) * spreadMs
+  return freeInMs + aheadMs + ownMs + othersMs + reserveMs + admissionMarginMs
 }

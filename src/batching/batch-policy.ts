@@ -48,8 +48,16 @@ export interface Moment {
   readonly startsInMs: number
   /** True when nothing more will arrive. */
   readonly draining: boolean
-  /** How long a run of so many rows will take, in milliseconds; `null` when nobody knows. */
-  readonly runMs: ((rows: number) => number) | null
+  /** `null` when nobody knows. */
+  readonly runTimes: SizeRunTimes | null
+}
+
+/** How long runs of so many rows take, in milliseconds. */
+export interface SizeRunTimes {
+  /** What one takes at present. */
+  presentMs(rows: number): number
+  /** What 99 of 100 stay below. */
+  p99Ms(rows: number): number
 }
 
 /** What a deadline loses to timers and to the way back. */
@@ -66,7 +74,7 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
   if (front.length === 0) return notYet(Infinity)
   if (!limits.joinRequests) return { requests: 1, reason: 'full', closeAtMs: Infinity }
   const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = limits
-  const { nowMs, idle, draining, runMs } = moment
+  const { nowMs, idle, draining, runTimes } = moment
   const largestPreferred = fullBatchRows(limits)
   const startMs = nowMs + moment.startsInMs + deadlineMarginMs
 
@@ -86,9 +94,10 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
       break
     }
     const earliestMs = entry.deadlineAtMs === null ? deadlineMs : Math.min(deadlineMs, entry.deadlineAtMs)
-    if (requests > 0 && runMs !== null) {
-      // A prefix that is late already loses nothing by growing.
-      if (earliestMs !== Infinity && startMs + runMs(sum) > earliestMs && startMs + runMs(rows) <= deadlineMs) {
+    if (requests > 0 && earliestMs !== Infinity && runTimes !== null && startMs + runTimes.presentMs(sum) > earliestMs) {
+      // A prefix that is late already loses nothing by growing. By a slow run instead of the present one a queue near its
+      // deadlines would fall apart into small batches, and more would be late.
+      if (startMs + runTimes.presentMs(rows) <= deadlineMs) {
         full = hurried = true
         break
       }
@@ -119,7 +128,7 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
   if (draining) return send(requests, 'drain')
   if (delayExceeded) return send(requests, 'delay')
   if (maxQueueDelayMs === 0) return send(requests, 'idle')
-  const latestMs = runMs === null || deadlineMs === Infinity ? Infinity : deadlineMs - runMs(rows) - deadlineMarginMs
+  const latestMs = runTimes === null || deadlineMs === Infinity ? Infinity : deadlineMs - runTimes.p99Ms(rows) - deadlineMarginMs
   if (nowMs >= latestMs) return send(requests, 'deadline')
   return notYet(Math.min(oldestMs + maxQueueDelayMs, latestMs))
 }

@@ -116,6 +116,7 @@ export class Batcher<E extends QueueEntry> {
     this.#unlink(entry, bucket)
     this.#buckets.place(bucket)
     if (this.#count === 0) this.#alarm.clear()
+    if (why === 'deadline') this.#runTimes?.caution.dropped()
     this.#host.dropped(entry, why)
     return true
   }
@@ -183,9 +184,8 @@ export class Batcher<E extends QueueEntry> {
   }
 
   #decide(bucket: Bucket<E>, front: readonly E[], nowMs: number, idle: boolean, startsInMs: number): BatchDecision {
-    const runTimes = this.#runTimes
-    const runMs = runTimes === null || !runTimes.knows(bucket.key) ? null : (rows: number) => runTimes.p99Ms(bucket.key, rows)
-    return decide(front, bucket.limits, { nowMs, idle, startsInMs, draining: this.#draining, runMs })
+    const runTimes = this.#runTimes?.of(bucket.key) ?? null
+    return decide(front, bucket.limits, { nowMs, idle, startsInMs, draining: this.#draining, runTimes })
   }
 
   /** Drops the head of a bucket while even a run as short as they usually are would end after its deadline. */

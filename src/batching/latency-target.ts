@@ -11,13 +11,14 @@ const goodEnough = 0.95
 const maxBuckets = 256
 
 /**
- * The batch size with which a bucket serves most rows per second while its requests stay within `targetMs`: one that has
- * just missed a batch, and waits until the next instance is done with a run of that size, must still be admitted. Of
- * sizes that are about as good the smallest is taken. When no size is as quick as that, those count for as much as the
- * share of a run's time in which a request may come and be admitted.
+ * The batch size with which a bucket answers most rows per second within `targetMs`. A size does so for every request
+ * when one that has just missed a batch, and waits until the next instance is done with a run of that size, is admitted
+ * still. Where only those are that come later in a run, a size is worth what comes and is admitted, if that is less than
+ * it can work off: under overload enough is left to fill larger batches. Of sizes about as good the smallest is taken.
  *
  * @param sizes candidates in rows, ascending.
- * @param present the size in use, kept while it still fits and is good enough.
+ * @param arrivingRowsPerMs what comes; `null` for just as much as can be worked off.
+ * @param present the size in use, kept while it is good enough.
  */
 export function chooseBatchSize(
   sizes: readonly number[],
@@ -25,13 +26,14 @@ export function chooseBatchSize(
   runTimes: RunTimes,
   targetMs: number,
   instances: number,
+  arrivingRowsPerMs: number | null = null,
   present?: number,
 ): number {
-  const shares = sizes.map((rows) => admittedShare(rows, bucketKey, runTimes, targetMs, instances))
-  const enough = shares.includes(1) ? 1 : Number.MIN_VALUE
-  const rates = sizes.map((rows, index) =>
-    shares[index]! >= enough ? (shares[index]! * rows) / runTimes.medianMs(bucketKey, rows) : 0,
-  )
+  const rates = sizes.map((rows) => {
+    const share = admittedShare(rows, bucketKey, runTimes, targetMs, instances)
+    const rowsPerMs = (instances * rows) / runTimes.medianMs(bucketKey, rows)
+    return share === 1 ? rowsPerMs : Math.min(rowsPerMs, share * (arrivingRowsPerMs ?? rowsPerMs))
+  })
   const best = Math.max(...rates)
   if (present !== undefined && best > 0 && (rates[sizes.indexOf(present)] ?? 0) >= goodEnough * best) return present
   return sizes[rates.findIndex((rate) => rate >= asGood * best)]!
@@ -70,24 +72,24 @@ export class LatencyTarget implements BatchSizer {
   limits(bucketKey: string): BatchLimits {
     let limits = this.#chosen.get(bucketKey)
     if (limits === undefined) {
-      limits = this.#runTimes.knows(bucketKey) ? this.#choose(bucketKey) : this.#limits
+      limits = this.#runTimes.knows(bucketKey) ? this.#choose(bucketKey, null) : this.#limits
       if (this.#chosen.size >= maxBuckets) this.#chosen.delete(this.#chosen.keys().next().value!)
       this.#chosen.set(bucketKey, limits)
     }
     return limits
   }
 
-  /** Looks again after runs were observed; true when the choice is another now. */
-  review(bucketKey: string): boolean {
+  /** Looks again after runs were observed, while so many rows come; true when the choice is another now. */
+  review(bucketKey: string, arrivingRowsPerMs: number): boolean {
     const before = this.#chosen.get(bucketKey)
-    const after = this.#choose(bucketKey, before?.preferredBatchSizes[0])
+    const after = this.#choose(bucketKey, arrivingRowsPerMs, before?.preferredBatchSizes[0])
     if (before !== undefined && before.preferredBatchSizes.length === 1 && before.preferredBatchSizes[0] === after.preferredBatchSizes[0]) return false
     this.#chosen.set(bucketKey, after)
     return true
   }
 
-  #choose(bucketKey: string, present?: number): BatchLimits {
-    const size = chooseBatchSize(this.#sizes, bucketKey, this.#runTimes, this.#targetMs, this.#instances, present)
+  #choose(bucketKey: string, arrivingRowsPerMs: number | null, present?: number): BatchLimits {
+    const size = chooseBatchSize(this.#sizes, bucketKey, this.#runTimes, this.#targetMs, this.#instances, arrivingRowsPerMs, present)
     return { ...this.#limits, preferredBatchSizes: [size] }
   }
 }

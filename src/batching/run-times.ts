@@ -1,3 +1,6 @@
+import type { SizeRunTimes } from './batch-policy.ts'
+import { Caution } from './caution.ts'
+
 /** Runs of one size by which is told what is usual for it. */
 const sizeWindow = 25
 /** How many of them the expectation counts for with which a size starts. */
@@ -56,17 +59,17 @@ class Recent {
 }
 
 /** Runs of one bucket. */
-class BucketRuns {
+class BucketRuns implements SizeRunTimes {
   readonly #bySize = new Map<number, Recent>()
   /** Sizes that have been run, ascending. */
   #sizes: number[] = []
   /** How many times as long as usual for their size the last runs took. */
   readonly #spread = new Recent(spreadWindow)
-  readonly #pace = new Recent(paceWindow)
+  readonly #lastRatios = new Recent(paceWindow)
 
   observe(rows: number, ms: number): void {
     const sizes = this.#sizes
-    const pace = this.pace
+    const pace = this.#pace
     // A run outside of what is known tells nothing of the pace, only of its size.
     const known = sizes.length > 0 && rows >= sizes[0]! && rows <= sizes.at(-1)!
     const usualMs = known ? this.usualMs(rows) : ms / pace
@@ -74,18 +77,21 @@ class BucketRuns {
     this.#of(rows, known ? usualMs : null).add(ms / pace)
     const ratio = usualMs > 0 ? ms / usualMs : 1
     this.#spread.add(ratio)
-    this.#pace.add(ratio)
+    this.#lastRatios.add(ratio)
+  }
+
+  presentMs(rows: number): number {
+    return this.usualMs(rows) * this.#pace
+  }
+
+  p99Ms(rows: number): number {
+    return this.usualMs(rows) * this.#spread.quantile(0.99)
   }
 
   /** Times as long as usual that runs take at present. */
-  get pace(): number {
-    const pace = this.#sizes.length === 0 ? 1 : this.#pace.quantile(0.5)
+  get #pace(): number {
+    const pace = this.#sizes.length === 0 ? 1 : this.#lastRatios.quantile(0.5)
     return pace > paceThreshold || pace < 1 / paceThreshold ? pace : 1
-  }
-
-  /** Times as long as usual that 99 of 100 of the last runs stayed below. */
-  get p99(): number {
-    return this.#spread.quantile(0.99)
   }
 
   usualMs(rows: number): number {
@@ -124,6 +130,8 @@ class BucketRuns {
  * and how far they spread, and a size that was not run meanwhile is as well known after a slow time as it was before.
  */
 export class RunTimes {
+  /** How far admission trusts them. */
+  readonly caution = new Caution()
   readonly #buckets = new Map<string, BucketRuns>()
 
   /** Notes a run of so many rows. */
@@ -141,6 +149,11 @@ export class RunTimes {
     return this.#buckets.has(bucketKey)
   }
 
+  /** Those of one bucket; `null` when no run of it has been seen. */
+  of(bucketKey: string): SizeRunTimes | null {
+    return this.#buckets.get(bucketKey) ?? null
+  }
+
   /** What a run of so many rows usually takes, slow times left out, in milliseconds; 0 when no run has been seen. */
   medianMs(bucketKey: string, rows: number): number {
     return this.#buckets.get(bucketKey)?.usualMs(rows) ?? 0
@@ -148,13 +161,11 @@ export class RunTimes {
 
   /** What a run of so many rows takes at present, in milliseconds; 0 when no run has been seen. */
   presentMs(bucketKey: string, rows: number): number {
-    const bucket = this.#buckets.get(bucketKey)
-    return bucket === undefined ? 0 : bucket.usualMs(rows) * bucket.pace
+    return this.#buckets.get(bucketKey)?.presentMs(rows) ?? 0
   }
 
   /** What 99 of 100 runs of so many rows stay below, in milliseconds; 0 when no run has been seen. */
   p99Ms(bucketKey: string, rows: number): number {
-    const bucket = this.#buckets.get(bucketKey)
-    return bucket === undefined ? 0 : bucket.usualMs(rows) * bucket.p99
+    return this.#buckets.get(bucketKey)?.p99Ms(rows) ?? 0
   }
 }

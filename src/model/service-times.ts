@@ -41,7 +41,8 @@ export class ServiceTimes {
     const { bucketKey } = requests[0]!
     this.runTimes.observe(bucketKey, rows, inferEndMs - startMs)
     this.throughput.finished(requests.length, takenAtMs, nowMs)
-    return this.target !== null && ++this.#runs % reviewEveryRuns === 0 && this.target.review(bucketKey)
+    this.runTimes.caution.answered(requests, nowMs)
+    return this.target !== null && ++this.#runs % reviewEveryRuns === 0 && this.target.review(bucketKey, this.#arrivals.rowsPerMs(nowMs))
   }
 
   /** In how many milliseconds a request would be answered that came now; 0 when no run like it was seen. */

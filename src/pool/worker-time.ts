@@ -4,8 +4,8 @@ import type { Tenant } from './tenant.ts'
 
 /** One batch runs, one waits behind it: the worker finds it without a wake-up. */
 const maxOutstanding = 2
-/** What a run that takes longer than it was reckoned to is thought to need still: a busy worker is not an idle one. */
-const overrunMs = 1
+/** A busy worker is not an idle one: what its run is thought to need at least. */
+const leastLeftMs = 1
 
 /**
  * Where models share a worker, only batches as short as this are handed ahead. Behind the longer ones of one model a
@@ -13,12 +13,21 @@ const overrunMs = 1
  */
 const handAheadBelowMs = 5
 
+/**
+ * What a run needs still that was reckoned to be done in `leftMs`, less than 0 when it is late: it is thought to be late
+ * by as much again. Who takes it for done admits requests behind it that cannot be in time.
+ */
+export function leftOfRunMs(leftMs: number): number {
+  return Math.max(leastLeftMs, Math.abs(leftMs))
+}
+
 /** The time of one worker: who has been given what of it, and when it will be free. */
 export class WorkerTime {
   readonly shares = new FairShare<Tenant>()
   readonly #clock: Clock
   readonly #charges = new Map<number, Charge<Tenant>>() // by slot
-  #busyUntilMs = 0
+  #runEndsAtMs = 0
+  #behindMs = 0 // of what waits behind the run
   #aloneSlotId: number | null = null
 
   constructor(clock: Clock) {
@@ -37,7 +46,7 @@ export class WorkerTime {
 
   /** When the worker is reckoned to be done with what it was given, in milliseconds from now. */
   get freeInMs(): number {
-    return this.outstanding === 0 ? 0 : Math.max(overrunMs, this.#busyUntilMs - this.#clock.nowMs())
+    return this.outstanding === 0 ? 0 : leftOfRunMs(this.#runEndsAtMs - this.#clock.nowMs()) + this.#behindMs
   }
 
   /** Whether the next batch of a tenant may be handed to the busy worker. */
@@ -54,8 +63,8 @@ export class WorkerTime {
   given(tenant: Tenant, slotId: number, runMs: number, alone: boolean): void {
     if (alone) this.#aloneSlotId = slotId
     const charge = this.shares.charge(tenant, runMs)
-    const nowMs = this.#clock.nowMs()
-    this.#busyUntilMs = (this.outstanding === 0 ? nowMs : Math.max(nowMs, this.#busyUntilMs)) + charge.estimateMs
+    if (this.outstanding === 0) this.#starts(charge)
+    else this.#behindMs += charge.estimateMs
     this.#charges.set(slotId, charge)
   }
 
@@ -67,7 +76,7 @@ export class WorkerTime {
     this.#charges.delete(slotId)
     this.shares.settle(charge, tookMs)
     // What is still out, one batch at most, starts now, however well the last one was reckoned.
-    for (const { estimateMs } of this.#charges.values()) this.#busyUntilMs = this.#clock.nowMs() + estimateMs
+    for (const behind of this.#charges.values()) this.#starts(behind)
     return charge.share.tenant
   }
 
@@ -75,5 +84,10 @@ export class WorkerTime {
   lost(): void {
     this.#charges.clear()
     this.#aloneSlotId = null
+  }
+
+  #starts({ estimateMs }: Charge<Tenant>): void {
+    this.#runEndsAtMs = this.#clock.nowMs() + estimateMs
+    this.#behindMs = 0
   }
 }

@@ -22,7 +22,7 @@ interface Case {
 }
 
 /** An idle instance, asked at `nowMs`. */
-const moment = (nowMs: number, more: Partial<Moment> = {}): Moment => ({ nowMs, idle: true, startsInMs: 0, draining: false, runMs: null, ...more })
+const moment = (nowMs: number, more: Partial<Moment> = {}): Moment => ({ nowMs, idle: true, startsInMs: 0, draining: false, runTimes: null, ...more })
 
 const ones = (count: number): number[] => Array.from({ length: count }, () => 1)
 

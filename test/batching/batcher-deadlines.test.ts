@@ -17,6 +17,20 @@ describe('a deadline of a request', () => {
     expect([takeWithReason(), takeWithReason()]).toEqual([['deadline', 'hurried', 'b'], ['idle', 'c']])
   })
 
+  it('is reckoned with what runs take at present where it limits a batch, and with a slow run where the batch waits', () => {
+    const uneven = runTimes() // 10 and 15 ms, and a few of twice that
+    for (let run = 0; run < 3; run++) uneven.observe('', 1, 20)
+    const growing = setup({}, {}, uneven)
+    growing.add('a', { deadlineMs: 18 })
+    growing.add('b')
+    expect(growing.take()).toEqual(['a', 'b'])
+    const waiting = setup({ maxQueueDelayMs: 100 }, {}, uneven)
+    waiting.add('a', { deadlineMs: 30 })
+    expect(waiting.take()).toBeUndefined()
+    waiting.clock.advanceBy(8)
+    expect([waiting.wakes, waiting.takeWithReason()]).toEqual([[8], ['deadline', 'a']])
+  })
+
   it('of a later member counts as well', () => {
     const { add, takeWithReason } = setup({}, {}, runTimes())
     add('a')

@@ -29,6 +29,16 @@ describe.each(models)('a latency target without a setting besides: %s', (_, scen
   })
 })
 
+it.each([0.3, 0.6, 0.9, 1.5, 3])('a latency target is kept on a machine whose runs are very uneven, too: load %f', (load) => {
+  for (const jitter of [0.3, 0.5]) {
+    for (const targetMs of [180, 500]) {
+      const scenario = { ...linear, targetMs }
+      const found = simulate({ ...atLoad(load, scenario), policy: 'zerohop-target', requests: 20_000, jitter })
+      expect(found.p99Ms!).toBeLessThanOrEqual(targetMs)
+    }
+  }
+})
+
 it('a latency target refuses few on a machine whose runs are very uneven, while the load is low', () => {
   const scenario = { ...linear, targetMs: 180 }
   const found = simulate({ ...atLoad(0.3, scenario), policy: 'zerohop-target', requests: 10_000, jitter: 0.5 })

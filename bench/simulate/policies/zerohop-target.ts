@@ -53,9 +53,12 @@ export class ZerohopTargetQueue extends ZerohopQueue {
     return this.#runTimes.presentMs(bucketKey, rows)
   }
 
-  override ran(rows: number, tookMs: number): void {
+  override ran(requests: readonly SimulatedRequest[], rows: number, tookMs: number): void {
+    const nowMs = this.context.clock.nowMs()
     this.#runTimes.observe(bucketKey, rows, tookMs)
-    if (++this.#runs % reviewEveryRuns === 0 && this.#target.review(bucketKey)) this.batcher.resize(bucketKey)
+    this.#runTimes.caution.answered(requests, nowMs)
+    const arriving = this.#arrivals.rowsPerMs(nowMs)
+    if (++this.#runs % reviewEveryRuns === 0 && this.#target.review(bucketKey, arriving)) this.batcher.resize(bucketKey)
   }
 }
 
