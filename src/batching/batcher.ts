@@ -198,8 +198,8 @@ export class Batcher<E extends QueueEntry> {
     return true
   }
 
-  #takeFrom(bucket: Bucket<E>, front: E[], { requests, reason }: BatchDecision): FormedBatch<E> {
-    const entries = front
+  /** Makes a batch of the first of `entries`, which are the front of the bucket. */
+  #takeFrom(bucket: Bucket<E>, entries: E[], { requests, reason }: BatchDecision): FormedBatch<E> {
     entries.length = requests
     bucket.removeFirst(entries)
     for (const entry of entries) this.#left(entry)

@@ -11,7 +11,7 @@ const largest = 4
  * How much of what runs spread by admission keeps free. No estimate is exact: how runs differ depends on what else the
  * machine does, and one that starts late makes all behind it late. So it is learned from the outcome, as a quantile is
  * by stochastic approximation (Robbins and Monro, 1951): every late request raises the factor and every one in time
- * lowers it a little, so that it stays where about `lateShare` are late, whatever the reason.
+ * lowers it a little, so that it stays where about `lateShare` of a batch are late on average, whatever the reason.
  */
 export class Caution {
   /** Times the spread that is kept free. */

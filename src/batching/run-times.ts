@@ -88,12 +88,6 @@ class BucketRuns implements SizeRunTimes {
     return this.usualMs(rows) * this.#spread.quantile(0.99)
   }
 
-  /** Times as long as usual that runs take at present. */
-  get #pace(): number {
-    const pace = this.#sizes.length === 0 ? 1 : this.#lastRatios.quantile(0.5)
-    return pace > paceThreshold || pace < 1 / paceThreshold ? pace : 1
-  }
-
   usualMs(rows: number): number {
     const measured = this.#bySize.get(rows)
     if (measured !== undefined) return measured.quantile(0.5)
@@ -107,6 +101,12 @@ class BucketRuns implements SizeRunTimes {
     if (above === sizes.length) return (belowMs * rows) / Math.max(1, below)
     const share = (rows - below) / (sizes[above]! - below)
     return belowMs + share * (this.usualMs(sizes[above]!) - belowMs)
+  }
+
+  /** Times as long as usual that runs take at present. */
+  get #pace(): number {
+    const pace = this.#sizes.length === 0 ? 1 : this.#lastRatios.quantile(0.5)
+    return pace > paceThreshold || pace < 1 / paceThreshold ? pace : 1
   }
 
   #of(rows: number, expectedMs: number | null): Recent {
