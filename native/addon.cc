@@ -4,7 +4,7 @@
 
 namespace {
 
-// Raised together with BINDING_VERSION in src/staging/binding.ts whenever the exports change their meaning, so that
+// Raised together with BINDING_VERSION in src/memory/addon.ts whenever the exports change their meaning, so that
 // a binary left over from another version is told apart from one that fits.
 constexpr char kBindingVersion[] = "1";
 

@@ -1,15 +1,17 @@
 import { systemClock } from './clock.ts'
-import { EngineModel, type EngineServices } from './engine-model.ts'
-import { resolveEngineOptions, type EngineOptions, type ResolvedEngineOptions } from './engine-options.ts'
+import { LoadedModel, type EngineServices } from './loaded-model.ts'
+import { resolveEngineOptions, type EngineOptions, type ResolvedEngineOptions } from './config/engine-options.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
-import type { AnySignature, BatchReport, InferOptions, ModelConfig, ModelSignature } from './model/config.ts'
-import { Model } from './model/model.ts'
-import { resolveConfig } from './model/resolve-config.ts'
+import type { ModelConfig } from './config/model-config.ts'
+import type { BatchReport, InferOptions } from './config/infer-options.ts'
+import type { AnySignature, ModelSignature } from './config/model-signature.ts'
+import { Model } from './model.ts'
+import { resolveConfig } from './config/resolve-model-config.ts'
 import type { ModelStatistics } from './observability/model-stats.ts'
-import { Devices, type Capabilities } from './pool/devices.ts'
-import { KeepAlive } from './pool/keep-alive.ts'
-import { loadRepository, type RepositoryOptions } from './repository/load-repository.ts'
-import { StagingPool, type StagingStats } from './staging/staging-pool.ts'
+import { Devices, type Capabilities } from './workers/devices.ts'
+import { KeepAlive } from './workers/keep-alive.ts'
+import { loadRepository, type RepositoryOptions } from './triton-repository/load-repository.ts'
+import { StagingPool, type StagingStats } from './memory/staging-pool.ts'
 
 /** What {@link InferenceEngine.stats} returns. */
 export interface EngineStatistics {
@@ -33,7 +35,7 @@ const workerExitLimitMs = 30_000
  */
 export class InferenceEngine {
   readonly #options: ResolvedEngineOptions
-  readonly #models = new Map<string, EngineModel>()
+  readonly #models = new Map<string, LoadedModel>()
   readonly #keepAlive = new KeepAlive()
   readonly #devices: Devices
   readonly #services: EngineServices
@@ -81,7 +83,7 @@ export class InferenceEngine {
         hint: 'Unload that model first, or load this one under another name',
       })
     }
-    const model = new EngineModel(name, resolved, this.#services)
+    const model = new LoadedModel(name, resolved, this.#services)
     model.facade = new Model(name, model)
     this.#models.set(name, model)
     await model.load()

@@ -1,33 +1,22 @@
 export { InferenceEngine } from './engine.ts'
 export type { CloseOptions, EngineStatistics } from './engine.ts'
-export type { EngineOptions } from './engine-options.ts'
+export type { EngineOptions } from './config/engine-options.ts'
 export { InferenceError } from './errors.ts'
 export type { InferenceErrorCode, InferenceErrorDetails } from './errors.ts'
-export { Model } from './model/model.ts'
-export type { InferManyOptions, InferManyResult } from './model/infer-many.ts'
-export type { ModelCapacity, ModelState } from './model/model.ts'
-export type {
-  AnySignature,
-  BatchReport,
-  DynamicBatchingConfig,
-  Feeds,
-  FeedValue,
-  InferOptions,
-  InstanceGroup,
-  InstanceKind,
-  ModelConfig,
-  ModelSignature,
-  Outputs,
-  PaddingConfig,
-  QueuePolicy,
-  WarmupSample,
-} from './model/config.ts'
-export type { ModelMetadata, TensorMetadata } from './model/metadata.ts'
+export { Model } from './model.ts'
+export type { InferManyOptions, InferManyResult } from './request/infer-many.ts'
+export type { ModelCapacity, ModelState } from './model.ts'
+export type { InstanceGroup, InstanceKind, ModelConfig, PaddingConfig, WarmupSample } from './config/model-config.ts'
+export type { DynamicBatchingConfig, QueuePolicy } from './config/batching-config.ts'
+export type { BatchReport, InferOptions } from './config/infer-options.ts'
+export type { AnySignature, Feeds, FeedValue, ModelSignature, Outputs } from './config/model-signature.ts'
+export type { ModelMetadata, TensorMetadata } from './metadata.ts'
 export type { BatchStatistics, ModelStatistics, StatisticDuration, RejectionReason } from './observability/model-stats.ts'
-export type { WorkerOptions } from './pool/device-pool.ts'
-export type { Capabilities } from './pool/devices.ts'
-export type { RepositoryOptions } from './repository/load-repository.ts'
-export type { StagingKind, StagingOptions, StagingStats } from './staging/staging-pool.ts'
-export type { BatchReason, TimeoutAction } from './scheduling.ts'
+export type { WorkerOptions } from './config/engine-options.ts'
+export type { Capabilities } from './workers/devices.ts'
+export type { RepositoryOptions } from './triton-repository/load-repository.ts'
+export type { StagingKind, StagingStats } from './memory/staging-pool.ts'
+export type { StagingOptions } from './config/engine-options.ts'
+export type { BatchReason, TimeoutAction } from './config/batching.ts'
 export { Tensor } from './tensor.ts'
 export type { TensorData, TensorType } from './tensor.ts'

@@ -87,6 +87,14 @@ export function isTensorLike(value: unknown): value is TensorLike {
   return typeof value === 'object' && value !== null && 'dims' in value && 'type' in value && !ArrayBuffer.isView(value)
 }
 
+/** An input or output that travels by message. */
+export interface MailedTensor {
+  readonly type: TensorType
+  readonly dims: readonly number[]
+  /** Strings, or the raw bytes of the elements. */
+  readonly data: readonly string[] | ArrayBuffer
+}
+
 const Float16 = (globalThis as { Float16Array?: TensorDataConstructor }).Float16Array
 
 /**

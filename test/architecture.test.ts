@@ -9,26 +9,23 @@ import * as publicValues from '../src/index.ts'
  * match counts. An import leads to a lower floor or stays in its folder; types count like values.
  */
 const floors: [floor: string, on: string[]][] = [
-  ['foundations', ['errors.ts', 'tensor.ts', 'clock.ts', 'scheduling.ts', 'indexed-heap.ts']],
-  [
-    'declarations: what is asked for and what there is',
-    [
-      'model/config.ts', 'model/metadata.ts', 'model/resolve-config.ts', 'model/scheduling-config.ts', 'model/check-session-options.ts', 'model/session-options.ts',
-      'observability/', 'staging/binding.ts', 'preprocess/',
-    ],
-  ],
-  ['the border between the threads', ['pool/protocol.ts']],
-  ['mechanisms that know nothing of each other', ['batching/', 'staging/', 'pool/', 'repository/']],
-  ['models, the hardware, the worker', ['model/', 'pool/devices.ts', 'worker/']],
-  ['the engine', ['engine.ts', 'engine-model.ts', 'engine-options.ts', 'worker/main.ts']],
+  ['foundations', ['errors.ts', 'tensor.ts', 'float16.ts', 'metadata.ts', 'clock.ts', 'indexed-heap.ts']],
+  ['what users may say', ['config/']],
+  ['what stands by itself', ['observability/', 'memory/', 'image/', 'triton-repository/', 'latency/']],
+  ['the queue, and the way to run something', ['queue/', 'executor/executor.ts']],
+  ['requests; the executor that is onnxruntime-node', ['request/', 'executor/binding/']],
+  ['threads, and what runs in them', ['workers/', 'worker-thread/']],
+  ['an instance of a model', ['instance/']],
+  ['queue and instances joined', ['scheduler/']],
+  ['a model', ['loaded-model.ts', 'model.ts']],
+  ['the engine', ['engine.ts']],
   ['the public face', ['index.ts']],
-  ['programs', ['cli/', 'perf/']],
+  ['programs', ['cli/']],
 ]
 
 interface Import {
   readonly from: string
   readonly to: string
-  readonly typesOnly: boolean
 }
 
 const root = fileURLToPath(new URL('../src/', import.meta.url))
@@ -41,10 +38,9 @@ const texts = new Map(files.map((file) => [file, readFileSync(root + file, 'utf8
 const imports: Import[] = files.flatMap((from) => {
   const statements = texts.get(from)!.matchAll(/^(?:import|export)\s+(type\s)?[^'"`;]*?from\s+'(\.[^']+)'/gm)
   const calls = texts.get(from)!.matchAll(/\bimport\((\s*)'(\.[^']+)'/g)
-  return [...statements, ...calls].map(([, type, path]) => ({
+  return [...statements, ...calls].map(([, , path]) => ({
     from,
     to: posix.join(posix.dirname(from), path!),
-    typesOnly: type?.trim() === 'type',
   }))
 })
 
@@ -101,16 +97,20 @@ describe('the files of src/', () => {
     expect(upwards.map(shown)).toEqual([])
   })
 
-  it('do not import each other in circles, unless two neighbours share types', () => {
-    const counted = imports.filter(({ from, to, typesOnly }) => !typesOnly || folderOf(from) !== folderOf(to))
-    expect(circle(counted)).toBeNull()
+  it('do not import each other in circles, not even for types', () => {
+    expect(circle(imports)).toBeNull()
   })
 
-  it('have 250 lines at most, and about 100 in the middle', () => {
+  it('have a name of their own', () => {
+    const names = files.map((file) => posix.basename(file))
+    expect(names.filter((name, index) => names.indexOf(name) !== index)).toEqual([])
+  })
+
+  it('have 250 lines at most, and 100 at most in the middle', () => {
     const lengths = files.map((file) => ({ file, lines: texts.get(file)!.split('\n').length - 1 }))
     expect(lengths.filter(({ lines }) => lines > 250)).toEqual([])
     const inOrder = lengths.map(({ lines }) => lines).sort((a, b) => a - b)
-    expect(inOrder[Math.floor(inOrder.length / 2)]).toBeLessThanOrEqual(110)
+    expect(inOrder[Math.floor(inOrder.length / 2)]).toBeLessThanOrEqual(100)
   })
 })
 
@@ -123,37 +123,40 @@ describe('packages', () => {
   it('onnxruntime-node is known to the worker alone', () => {
     expect(naming('onnxruntime-node').sort()).toEqual([
       'cli/signature.ts', // in the text that it writes
-      'pool/cuda-provider.ts', // looks for a file of it
-      'worker/session.ts',
+      'worker-thread/onnxruntime.ts',
+      'workers/cuda-provider.ts', // looks for a file of it
     ])
   })
 
   it('Piscina is known to one file', () => {
-    expect(naming('piscina')).toEqual(['pool/thread-pool.ts'])
+    expect(naming('piscina')).toEqual(['workers/thread-pool.ts'])
   })
 
-  it('sharp is known to the preprocessing alone', () => {
-    expect(naming('sharp').filter((file) => !file.startsWith('preprocess/'))).toEqual([])
+  it('sharp is known to image/ alone', () => {
+    expect(naming('sharp').filter((file) => !file.startsWith('image/'))).toEqual([])
   })
 
-  it('batching needs nothing but the clock, the words of scheduling and a heap', () => {
+  it('the queue needs nothing but the clock, the words of batching, what is known of run times, and a heap', () => {
     const foreign = files
-      .filter((file) => file.startsWith('batching/'))
+      .filter((file) => file.startsWith('queue/'))
       .flatMap((file) => [...texts.get(file)!.matchAll(/from '([^']+)'/g)].map(([, path]) => path!))
-      .filter((path) => !path.startsWith('./') && !['../clock.ts', '../scheduling.ts', '../indexed-heap.ts'].includes(path))
+      .filter((path) => !/^(\.\/|\.\.\/(clock|indexed-heap|config\/batching|latency\/[\w-]+)\.ts$)/.test(path))
     expect(foreign).toEqual([])
   })
 })
 
 describe('the two sides of a thread', () => {
   it('meet only in the protocol and the control block', () => {
-    const side = (file: string) => /^(worker|pool)\//.test(file)
-    const crossing = imports.filter(({ from, to }) => side(from) && side(to) && folderOf(from) !== folderOf(to))
-    expect([...new Set(crossing.map(({ to }) => to))].sort()).toEqual(['pool/control-block.ts', 'pool/protocol.ts'])
+    const crossing = imports.filter(({ from, to }) => folderOf(from) === 'worker-thread' && /^(workers|executor|instance|scheduler)/.test(to))
+    expect([...new Set(crossing.map(({ to }) => to))].sort()).toEqual([
+      'executor/binding/control-block.ts',
+      'executor/binding/protocol.ts',
+      'executor/executor.ts',
+    ])
   })
 
   it('leave the worker to be loaded by its path', () => {
-    expect(imports.filter(({ to }) => to === 'worker/main.ts')).toEqual([])
+    expect(imports.filter(({ from, to }) => folderOf(to) === 'worker-thread' && folderOf(from) !== 'worker-thread')).toEqual([])
   })
 })
 

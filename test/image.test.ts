@@ -6,10 +6,10 @@ import { pathToFileURL } from 'node:url'
 import { InferenceSession } from 'onnxruntime-node'
 import sharp from 'sharp'
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from 'vitest'
-import { decodeImage, imageConcurrency, imageDims } from '../src/preprocess/index.ts'
-import type { ImageOptions, ImageSource, ImageTarget } from '../src/preprocess/index.ts'
-import { toFloat16Bits } from '../src/preprocess/float16.ts'
-import { inTurn } from '../src/preprocess/decode-queue.ts'
+import { decodeImage, imageConcurrency, imageDims } from '../src/image/exports.ts'
+import type { ImageOptions, ImageSource, ImageTarget } from '../src/image/exports.ts'
+import { toFloat16Bits } from '../src/float16.ts'
+import { inTurn } from '../src/image/decode-queue.ts'
 
 const SIZE = { width: 3, height: 2 }
 const PIXELS = [[255, 0, 7], [0, 255, 100], [1, 2, 3], [10, 20, 30], [250, 128, 127], [64, 32, 16]] as const
@@ -293,7 +293,7 @@ describe('without the binary of sharp', () => {
   it('importing works, and the first use is refused with ERR_NATIVE_LOAD', async () => {
     vi.resetModules()
     vi.doMock('sharp', () => { throw new Error('Could not load the "sharp" module') })
-    const fresh = await import('../src/preprocess/index.ts')
+    const fresh = await import('../src/image/exports.ts')
     const refused = fresh.decodeImage(RGB, SIZE)
     await expect(refused).rejects.toMatchObject({ code: 'ERR_NATIVE_LOAD', cause: expect.any(Error) })
   })

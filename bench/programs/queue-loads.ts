@@ -1,8 +1,8 @@
-import { Batcher } from '../../src/batching/batcher.ts'
-import { QueueEntry } from '../../src/batching/entry.ts'
-import { QueueLevels } from '../../src/batching/queue-level.ts'
+import { RequestQueue } from '../../src/queue/request-queue.ts'
+import { WaitingRequest } from '../../src/queue/waiting-request.ts'
+import { PriorityLevels } from '../../src/queue/priority-levels.ts'
 import { systemClock } from '../../src/clock.ts'
-import { FairShare } from '../../src/pool/fair-share.ts'
+import { FairShare } from '../../src/workers/fair-share.ts'
 import { mulberry32 } from '../../test/models/random.ts'
 
 /** Requests of a full batch. */
@@ -25,34 +25,34 @@ const shortestTimeoutMs = 10_000
 
 /** One queue, and what the engine does around it for every request. */
 class Queue {
-  readonly #levels: QueueLevels
-  readonly #batcher: Batcher<QueueEntry>
+  readonly #levels: PriorityLevels
+  readonly #queue: RequestQueue<WaitingRequest>
 
   constructor(priorityLevels: number) {
     const defaultPolicy = { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 1_000_000 } as const
-    this.#levels = new QueueLevels({ priorityLevels, defaultPriorityLevel: priorityLevels, defaultPolicy, policies: new Map() })
+    this.#levels = new PriorityLevels({ priorityLevels, defaultPriorityLevel: priorityLevels, defaultPolicy, policies: new Map() })
     const limits = { maxBatchSize: batchSize, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true, holdUntilQueued: 0 }
-    this.#batcher = new Batcher(limits, systemClock, { dropped: () => {}, wake: () => {} })
+    this.#queue = new RequestQueue(limits, systemClock, { dropped: () => {}, wake: () => {} })
   }
 
   /** True when a full batch waits. */
   enqueue(bucketKey: string, priority: number | undefined, timeoutMs: number | undefined): boolean {
     const level = this.#levels.of(priority)
     if (level.full) throw new RangeError('the queue is full')
-    const entry = new QueueEntry(1, bucketKey, level)
+    const entry = new WaitingRequest(1, bucketKey, level)
     const nowMs = systemClock.nowMs()
     const waitMs = level.timeoutFor(timeoutMs)
     if (waitMs > 0) entry.timeoutAtMs = nowMs + waitMs
-    return this.#batcher.enqueue(entry, nowMs)
+    return this.#queue.enqueue(entry, nowMs)
   }
 
   /** Requests of the batch; 0 when there was none. */
   dispatch(): number {
-    return this.#batcher.take(true)?.entries.length ?? 0
+    return this.#queue.take(true)?.entries.length ?? 0
   }
 
   close(): void {
-    this.#batcher.clear('closed')
+    this.#queue.clear('closed')
   }
 }
 

@@ -1,4 +1,4 @@
-import { leftOfRunMs } from '../../src/pool/worker-time.ts'
+import { leftOfRunMs } from '../../src/workers/worker-time.ts'
 import type { VirtualClock } from './virtual-clock.ts'
 import { FairTurns, type TurnCharge } from './fair-turns.ts'
 import type { SimulatedRequest } from './request.ts'

@@ -2,7 +2,7 @@ import { Instance, type InstanceOwner, type Run } from './instance.ts'
 import type { ModelQueue } from './model-queue.ts'
 import type { Recorder } from './recorder.ts'
 import { rowsOf } from './request.ts'
-import type { ServiceTimes } from './service-times.ts'
+import type { Estimator } from './service-times.ts'
 import type { VirtualClock } from './virtual-clock.ts'
 
 /** All instances, and who gets them: a queue is offered the idle ones first, then the one that is free soonest. */
@@ -15,10 +15,10 @@ export class Instances implements InstanceOwner {
   /** Queues at which no idle instance has looked since something came there or fell due. */
   readonly #pending = new Set<ModelQueue>()
   readonly #clock: VirtualClock
-  readonly #service: ServiceTimes
+  readonly #service: Estimator
   readonly #recorder: Recorder
 
-  constructor(count: number, models: number, clock: VirtualClock, service: ServiceTimes, recorder: Recorder) {
+  constructor(count: number, models: number, clock: VirtualClock, service: Estimator, recorder: Recorder) {
     this.#all = Array.from({ length: count }, () => new Instance(models, clock, this))
     this.#idle = [...this.#all]
     this.#clock = clock

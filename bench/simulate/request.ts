@@ -1,16 +1,16 @@
-import { QueueEntry } from '../../src/batching/entry.ts'
-import { QueueLevel } from '../../src/batching/queue-level.ts'
+import { WaitingRequest } from '../../src/queue/waiting-request.ts'
+import { PriorityLevel } from '../../src/queue/priority-levels.ts'
 
 /** Simulated requests have no priorities, no timeouts and no limit on how many may wait. */
-export function makeLevel(): QueueLevel {
-  return new QueueLevel(0, { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 0 })
+export function makeLevel(): PriorityLevel {
+  return new PriorityLevel(0, { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 0 })
 }
 
 /** A request: what the batcher needs of one, and which it is. */
-export class SimulatedRequest extends QueueEntry {
+export class SimulatedRequest extends WaitingRequest {
   readonly index: number
 
-  constructor(index: number, rows: number, level: QueueLevel) {
+  constructor(index: number, rows: number, level: PriorityLevel) {
     super(rows, '', level)
     this.index = index
   }

@@ -25,7 +25,7 @@ export function capacityRowsPerSecond(table: ServiceTable, maxBatchSize: number)
 }
 
 /** Draws what single runs take. */
-export class ServiceTimes {
+export class Estimator {
   readonly #byRows: Float64Array
   readonly #jitter: number
   readonly #steps: readonly Step[]

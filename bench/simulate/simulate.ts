@@ -6,7 +6,7 @@ import { Recorder } from './recorder.ts'
 import { makeLevel, SimulatedRequest } from './request.ts'
 import { summarise, type Result } from './result.ts'
 import { defaultScenario, type Scenario } from './scenario.ts'
-import { ServiceTimes } from './service-times.ts'
+import { Estimator } from './service-times.ts'
 import { VirtualClock } from './virtual-clock.ts'
 
 /**
@@ -24,8 +24,8 @@ export function simulate(given: Partial<Scenario>): Result {
 
   const clock = new VirtualClock()
   const recorder = new Recorder(coming, maxBatchSize, scenario.targetMs, scenario.timelineMs)
-  const service = new ServiceTimes(table, maxBatchSize, scenario.jitter, scenario.serviceSteps, seed + 1)
-  const calibration = new ServiceTimes(table, maxBatchSize, scenario.jitter, [], seed + 2)
+  const service = new Estimator(table, maxBatchSize, scenario.jitter, scenario.serviceSteps, seed + 1)
+  const calibration = new Estimator(table, maxBatchSize, scenario.jitter, [], seed + 2)
   const instances = new Instances(count, models, clock, service, recorder)
   const levels = Array.from({ length: models }, makeLevel)
   for (let model = 0; model < models; model++) {

@@ -1,4 +1,4 @@
-import { batchReasons, type BatchReason } from '../scheduling.ts'
+import { batchReasons, type BatchReason } from '../config/batching.ts'
 
 /** Why requests were not answered. */
 export type RejectionReason = 'queueFull' | 'timeout' | 'deadline' | 'cancelled' | 'closed' | 'crashed' | 'execution' | 'changed'
@@ -92,7 +92,7 @@ export class ModelStats {
   #reruns = 0
   #ownElements = 0
   #paddedElements = 0
-  readonly #rejections: Record<RejectionReason, number> = {
+  readonly #errors: Record<RejectionReason, number> = {
     queueFull: 0,
     timeout: 0,
     deadline: 0,
@@ -141,7 +141,7 @@ export class ModelStats {
 
   /** Counts a request that is rejected `ms` after it was accepted. */
   failed(why: RejectionReason, ms: number): void {
-    this.#rejections[why]++
+    this.#errors[why]++
     this.#failures++
     this.#failMs += ms
   }
@@ -170,7 +170,7 @@ export class ModelStats {
         computeOutput: duration(totals.count, totals.outputMs),
       })),
       pendingRequestCount,
-      rejections: { ...this.#rejections },
+      rejections: { ...this.#errors },
       batchReasons: { ...this.#reasons },
       rerunCount: this.#reruns,
       padding: { ownElements: this.#ownElements, paddedElements: this.#paddedElements },

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { identity, identityUnbatched } from '../models/small.ts'
-import { temporaryFolder } from '../repository/temporary.ts'
+import { temporaryFolder } from '../triton-repository/temporary.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 const tsc = fileURLToPath(new URL('../../node_modules/typescript/bin/tsc', import.meta.url))

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { BINDING_VERSION, prebuildName } from '../../src/staging/binding.ts'
+import { BINDING_VERSION, prebuildName } from '../../src/memory/addon.ts'
 import { binaries, nothingBuilt, root, runChild } from './binaries.ts'
 
 interface Loaded {
@@ -14,7 +14,7 @@ interface Loaded {
   kept: boolean
 }
 
-const loader = 'src/staging/binding.ts'
+const loader = 'src/memory/addon.ts'
 const built = join(root, binaries.find((path) => !path.includes('/Asan/')) ?? '')
 const prebuilt = `prebuilds/${prebuildName()}/zerohop.node`
 

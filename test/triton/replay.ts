@@ -1,7 +1,7 @@
-import { Batcher, type BatcherHost } from '../../src/batching/batcher.ts'
-import { QueueEntry, type QueueExit } from '../../src/batching/entry.ts'
-import { QueueLevels, type QueueLevel } from '../../src/batching/queue-level.ts'
-import { resolveConfig, batchLimits } from '../../src/model/resolve-config.ts'
+import { RequestQueue, type QueueOwner } from '../../src/queue/request-queue.ts'
+import { WaitingRequest, type QueueExit } from '../../src/queue/waiting-request.ts'
+import { PriorityLevels, type PriorityLevel } from '../../src/queue/priority-levels.ts'
+import { resolveConfig, batchLimits } from '../../src/config/resolve-model-config.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { runTicks, type Arrival, type Rule } from './rules.ts'
 
@@ -12,20 +12,20 @@ export interface Outcome {
   readonly rejected: Record<string, string>
 }
 
-class NamedEntry extends QueueEntry {
+class NamedEntry extends WaitingRequest {
   readonly arrival: Arrival
 
-  constructor(arrival: Arrival, level: QueueLevel) {
+  constructor(arrival: Arrival, level: PriorityLevel) {
     super(arrival.rows ?? 1, String(arrival.shape ?? 1), level)
     this.arrival = arrival
   }
 }
 
 /** Plays a scenario on the fake clock, a tick to a millisecond, with one instance as a worker drives it. */
-export class Replay implements BatcherHost<NamedEntry> {
+export class Replay implements QueueOwner<NamedEntry> {
   readonly #clock = new FakeClock()
-  readonly #batcher: Batcher<NamedEntry>
-  readonly #levels: QueueLevels
+  readonly #queue: RequestQueue<NamedEntry>
+  readonly #levels: PriorityLevels
   readonly #rule: Rule
   readonly #outcome: Outcome = { batches: [], waits: {}, rejected: {} }
   readonly #ahead: NamedEntry[][] = []
@@ -35,8 +35,8 @@ export class Replay implements BatcherHost<NamedEntry> {
     const { max = 8, batching = {}, busyUntil = 0 } = rule
     const config = resolveConfig('rules', { path: 'none.onnx', maxBatchSize: max, dynamicBatching: batching })
     this.#rule = rule
-    this.#levels = new QueueLevels(config.levels)
-    this.#batcher = new Batcher({ ...batchLimits(config, max), holdUntilQueued: 0 }, this.#clock, this)
+    this.#levels = new PriorityLevels(config.levels)
+    this.#queue = new RequestQueue({ ...batchLimits(config, max), holdUntilQueued: 0 }, this.#clock, this)
     this.#freeAtMs = busyUntil
     if (busyUntil > 0) this.#clock.setTimer(() => this.#finished(), busyUntil)
   }
@@ -48,7 +48,7 @@ export class Replay implements BatcherHost<NamedEntry> {
       this.#clock.advanceTo(time)
       for (const arrival of this.#rule.arrivals) {
         if ((arrival.at ?? 0) === time) entries.set(arrival, this.#arrive(arrival))
-        if (arrival.cancelAt === time) this.#batcher.cancel(entries.get(arrival)!, 'cancelled')
+        if (arrival.cancelAt === time) this.#queue.cancel(entries.get(arrival)!, 'cancelled')
       }
       this.#pump()
     }
@@ -70,7 +70,7 @@ export class Replay implements BatcherHost<NamedEntry> {
     const waitMs = entry.level.timeoutFor(arrival.timeout)
     if (waitMs > 0) entry.timeoutAtMs = nowMs + waitMs
     if (entry.level.full) this.#reject(arrival, 'ERR_QUEUE_FULL')
-    else if (this.#batcher.enqueue(entry, nowMs)) this.#pump()
+    else if (this.#queue.enqueue(entry, nowMs)) this.#pump()
     return entry
   }
 
@@ -83,7 +83,7 @@ export class Replay implements BatcherHost<NamedEntry> {
   #pump(): void {
     while (this.#ahead.length < 1) {
       const idle = this.#clock.nowMs() >= this.#freeAtMs
-      const batch = this.#batcher.take(idle)?.entries
+      const batch = this.#queue.take(idle)?.entries
       if (batch === undefined) return
       if (idle) this.#start(batch)
       else this.#ahead.push(batch)

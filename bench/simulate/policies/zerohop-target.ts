@@ -1,8 +1,8 @@
-import { estimatedAnswerMs } from '../../../src/batching/admission.ts'
-import { ArrivalRate } from '../../../src/batching/arrival-rate.ts'
-import { fullBatchRows } from '../../../src/batching/batch-policy.ts'
-import { LatencyTarget } from '../../../src/batching/latency-target.ts'
-import { RunTimes } from '../../../src/batching/run-times.ts'
+import { estimatedAnswerMs } from '../../../src/latency/answer-estimate.ts'
+import { ArrivalRate } from '../../../src/latency/arrival-rate.ts'
+import { fullBatchRows } from '../../../src/config/batching.ts'
+import { LatencyTarget } from '../../../src/latency/batch-size-for-target.ts'
+import { RunTimes } from '../../../src/latency/run-times.ts'
 import type { QueueContext } from '../model-queue.ts'
 import type { SimulatedRequest } from '../request.ts'
 import { ZerohopQueue } from './zerohop.ts'
@@ -56,7 +56,7 @@ export class ZerohopTargetQueue extends ZerohopQueue {
   override ran(requests: readonly SimulatedRequest[], rows: number, tookMs: number): void {
     const nowMs = this.context.clock.nowMs()
     this.#runTimes.observe(bucketKey, rows, tookMs)
-    this.#runTimes.caution.answered(requests, nowMs)
+    this.#runTimes.safetyFactor.answered(requests, nowMs)
     const arriving = this.#arrivals.rowsPerMs(nowMs)
     if (++this.#runs % reviewEveryRuns === 0 && this.#target.review(bucketKey, arriving)) this.batcher.resize(bucketKey)
   }

@@ -1,6 +1,6 @@
-import type { BatchSizer } from '../../../src/batching/batch-policy.ts'
-import { Batcher, type BatcherHost } from '../../../src/batching/batcher.ts'
-import type { RunTimes } from '../../../src/batching/run-times.ts'
+import type { LatencyTarget } from '../../../src/latency/batch-size-for-target.ts'
+import { RequestQueue, type QueueOwner } from '../../../src/queue/request-queue.ts'
+import type { RunTimes } from '../../../src/latency/run-times.ts'
 import { ModelQueue, type QueueContext } from '../model-queue.ts'
 import type { SimulatedRequest } from '../request.ts'
 
@@ -8,16 +8,16 @@ import type { SimulatedRequest } from '../request.ts'
  * The library's own batcher with fixed sizes: a batch is closed when an instance is idle, and a full one may wait
  * behind one that runs.
  */
-export class ZerohopQueue extends ModelQueue implements BatcherHost<SimulatedRequest> {
+export class ZerohopQueue extends ModelQueue implements QueueOwner<SimulatedRequest> {
   protected readonly context: QueueContext
-  protected readonly batcher: Batcher<SimulatedRequest>
+  protected readonly batcher: RequestQueue<SimulatedRequest>
 
-  constructor(context: QueueContext, runTimes: RunTimes | null = null, sizer: BatchSizer | null = null) {
+  constructor(context: QueueContext, runTimes: RunTimes | null = null, sizer: LatencyTarget | null = null) {
     super(context)
     this.context = context
     const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = context.scenario
     const options = { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests: true, holdUntilQueued: 0 }
-    this.batcher = new Batcher(options, context.clock, this, runTimes, sizer)
+    this.batcher = new RequestQueue(options, context.clock, this, runTimes, sizer)
   }
 
   get waiting(): number {

@@ -1,0 +1,48 @@
+import type { TimeoutAction } from './batching.ts'
+
+/** Limits of one priority level's queue; Triton's `ModelQueuePolicy`. */
+export interface QueuePolicy {
+  /**
+   * `'REJECT'`: it rejects with `ERR_TIMEOUT`. `'DELAY'`: it waits on without a timeout, behind the others of its level.
+   * Default `'REJECT'`.
+   */
+  timeoutAction?: TimeoutAction
+  /** Longest time in the queue, in milliseconds. Default 0: no limit. */
+  defaultTimeoutMs?: number
+  /**
+   * Whether a request's `timeoutMs` may shorten `defaultTimeoutMs`; as in Triton it can't lengthen it. Without a default
+   * a request's own timeout always counts. Default `false`.
+   */
+  allowTimeoutOverride?: boolean
+  /** Most requests of the level that may wait; one more is refused with `ERR_QUEUE_FULL`. Default 0: no limit. */
+  maxQueueSize?: number
+}
+
+/** How requests are gathered into batches; Triton's `dynamic_batching`. */
+export interface DynamicBatchingConfig {
+  /** Batch sizes in rows worth closing early for. Default: `maxBatchSize` alone. */
+  preferredBatchSize?: number | readonly number[]
+  /**
+   * How long an idle instance waits for a batch to grow, in milliseconds from the arrival of its oldest request.
+   * Default 0: an idle instance takes at once what there is.
+   */
+  maxQueueDelayMs?: number
+  /**
+   * Whether responses come in the order of their requests also over several instances. Refusals, timeouts and aborts
+   * are not held back. Default `false`.
+   */
+  preserveOrdering?: boolean
+  /** Number of priority levels, 1 the highest. Default 0: all requests are equal. */
+  priorityLevels?: number
+  /** Level of requests that name none. Default: `priorityLevels`, the lowest. */
+  defaultPriorityLevel?: number
+  /** Limits of every level that `priorityQueuePolicy` does not name. */
+  defaultQueuePolicy?: QueuePolicy
+  /** Limits by level. */
+  priorityQueuePolicy?: Readonly<Record<number, QueuePolicy>>
+  /**
+   * For tests: nothing is run until so many requests have waited at once, so that what is batched together does not
+   * depend on time. Default 0: no hold.
+   */
+  holdUntilQueued?: number
+}

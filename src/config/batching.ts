@@ -1,0 +1,58 @@
+/** The words of scheduling, which configuration, batching and statistics share. */
+
+/**
+ * Why a batch was closed:
+ *
+ * | reason | |
+ * |---|---|
+ * | `full` | no further request fits, or it holds the maximum |
+ * | `preferred` | it has a preferred size |
+ * | `idle` | an instance was idle and there is no delay to wait for |
+ * | `bucket` | as `idle`, while requests of other shapes waited that cannot share the run |
+ * | `delay` | its oldest request had waited for `maxQueueDelayMs` |
+ * | `deadline` | with one more row, or later, one of its requests would have missed its deadline |
+ * | `drain` | the model is closing |
+ */
+export type BatchReason = 'full' | 'preferred' | 'idle' | 'bucket' | 'delay' | 'deadline' | 'drain'
+
+/** All of them. */
+export const batchReasons: readonly BatchReason[] = ['full', 'preferred', 'idle', 'bucket', 'delay', 'deadline', 'drain']
+
+/** What becomes of a request that has waited for longer than its timeout; Triton's `timeout_action`. */
+export type TimeoutAction = 'REJECT' | 'DELAY'
+
+/** Limits of one priority level's queue; Triton's `ModelQueuePolicy`, all fields resolved. */
+export interface LevelPolicy {
+  readonly timeoutAction: TimeoutAction
+  /** Milliseconds, 0 for none. */
+  readonly defaultTimeoutMs: number
+  /** Whether a request may shorten a default timeout. */
+  readonly allowTimeoutOverride: boolean
+  /** Most requests that may wait, 0 for no limit. */
+  readonly maxQueueSize: number
+}
+
+/** How a model's requests are divided into levels. */
+export interface LevelOptions {
+  /** 0 for one level without a number. */
+  readonly priorityLevels: number
+  readonly defaultPriorityLevel: number
+  readonly defaultPolicy: LevelPolicy
+  readonly policies: ReadonlyMap<number, LevelPolicy>
+}
+
+/** What limits a batch. All sizes in rows. */
+export interface BatchLimits {
+  readonly maxBatchSize: number
+  /** Ascending, each 1..maxBatchSize; empty means `[maxBatchSize]`. */
+  readonly preferredBatchSizes: readonly number[]
+  /** How long the oldest request may wait for a larger batch while an instance is idle. */
+  readonly maxQueueDelayMs: number
+  /** False: every request is a batch of its own. */
+  readonly joinRequests: boolean
+}
+
+/** Rows at which a batch is worth handing over, whoever is idle: the largest preferred size. */
+export function fullBatchRows({ maxBatchSize, preferredBatchSizes }: BatchLimits): number {
+  return preferredBatchSizes.at(-1) ?? maxBatchSize
+}

@@ -1,0 +1,55 @@
+import type { BatchReason } from './batching.ts'
+
+/** Options of one `infer()`. */
+export interface InferOptions<Output extends string = string> {
+  /**
+   * Withdraws the request: while it is queued it leaves the queue at once; while it runs its result is dropped.
+   * Either way the call rejects with the signal's own reason.
+   */
+  signal?: AbortSignal
+  /** Longest time in the queue, in milliseconds; then `ERR_TIMEOUT`. A request that has started is not stopped. */
+  timeoutMs?: number
+  /**
+   * Within how many milliseconds from this call the answer is of use. A request that by the times of earlier runs cannot
+   * be answered in time is refused at once with `ERR_DEADLINE`, and one that cannot any more leaves the queue with it; a
+   * run that has started is delivered, late or not. Default: the model's `latencyTargetMs`.
+   */
+  deadlineMs?: number
+  /**
+   * Priority level, 1 served first. 0, and any number above the model's `priorityLevels`, means its
+   * `defaultPriorityLevel`.
+   */
+  priority?: number
+  /** Names of the outputs wanted. Default: all that can be served. */
+  outputs?: readonly Output[]
+  /** Free text carried into errors of this request. */
+  requestId?: string
+  /** Answers with `{ outputs, report }`, where the {@link BatchReport} tells how the request was batched. Default false. */
+  report?: boolean
+  /** As the model's `splitOversized`, for this request. */
+  splitOversized?: boolean
+}
+
+/** How a request was batched and run. */
+export interface BatchReport {
+  /** Number of the run, counted per model; equal for all that shared it. */
+  batchId: number
+  /** Rows of the run. */
+  batchSize: number
+  /** The length to which the padded dimension was filled up; `null` for a model without padding. */
+  paddedTo: number | null
+  /** Index of the request's first row in the run. */
+  position: number
+  /** From `infer()` to the start of the run, in milliseconds. */
+  queuedMs: number
+  /** ONNX Runtime's run, in milliseconds. */
+  computeMs: number
+  /** Why the batch was closed. */
+  reason: BatchReason
+  /** The instance that ran it: the model's name and a number. */
+  instance: string
+  /** Runs the request took part in: more than 1 after a batchmate or a worker had failed. */
+  attempts: number
+  /** For a request that was split: a report of each of its parts, the first of which is repeated above. */
+  parts?: BatchReport[]
+}

@@ -1,0 +1,96 @@
+import type { InferenceSession } from 'onnxruntime-common'
+import type { DynamicBatchingConfig } from './batching-config.ts'
+import type { Feeds } from './model-signature.ts'
+
+/**
+ * How rows of different lengths share a run: they are filled up to a common length along one dimension, and outputs are
+ * cut back to the request's own. The model must give the same for the real part whatever it was filled up with, which
+ * usually takes an attention mask among the padded inputs.
+ */
+export interface PaddingConfig {
+  /** The input to pad. */
+  input: string
+  /** The dimension to pad: an index into the input's dims, batch dimension included. */
+  dim: number
+  /**
+   * Lengths to fill up to: each request goes to the bucket of the smallest that holds it, and one longer than all runs
+   * with its own length. `'longest'`: all lengths share batches, filled up to the longest in each. Default `'longest'`.
+   */
+  sizes?: readonly number[] | 'longest'
+  /** What to fill with. Default 0. */
+  value?: number
+  /** Outputs that have the padded length, and their dimension that has it. Default: none. */
+  outputs?: readonly { name: string; dim: number }[]
+}
+
+/** Where instances of a model run. */
+export type InstanceKind = 'auto' | 'cpu' | 'cuda' | 'webgpu'
+
+/** A group of like instances; Triton's `instance_group`. */
+export interface InstanceGroup {
+  /** Default `'auto'`: CUDA where driver and provider are found, else the CPU. */
+  kind?: InstanceKind
+  /** Instances (per GPU for `cuda`). Default 1. */
+  count?: number
+  /** CUDA device ordinals. Default `[0]`; only for `cuda`. */
+  gpus?: readonly number[]
+}
+
+/** A request sent to each instance before the model is ready. */
+export interface WarmupSample {
+  feeds: Feeds
+  /** How often. Default 1. */
+  count?: number
+}
+
+/** Configuration of one model. */
+export interface ModelConfig {
+  /** Path of the `.onnx` (or `.ort`) file. External data files are looked for beside it. */
+  path: string
+  /**
+   * Most rows in one run. 0: the model has no batch dimension, every request is its own run. Left out: found from
+   * the model (32 when all inputs and outputs share one symbolic first dimension, else 0).
+   */
+  maxBatchSize?: number
+  /** `false`: requests are never joined, though one request may still hold several rows. Default: `{}`. */
+  dynamicBatching?: DynamicBatchingConfig | false
+  /** Default: one instance of kind `'auto'`. */
+  instanceGroup?: readonly InstanceGroup[]
+  /** Passed to ONNX Runtime, after this library's defaults. */
+  sessionOptions?: InferenceSession.SessionOptions
+  /** Execution providers in order of preference; overrides what `instanceGroup` implies. */
+  executionProviders?: readonly InferenceSession.ExecutionProviderConfig[]
+  /**
+   * `true`: one run on zeros per instance, where all inputs are floating point with known row shapes; `false`: none;
+   * or samples to run. A sample that fails makes the load fail. Default `true`.
+   */
+  warmup?: boolean | readonly WarmupSample[]
+  /**
+   * Latency in milliseconds that 99 of 100 requests should keep: batch size and closing time are chosen by the times of
+   * recent runs (measured first during the load) to serve as many rows per second as possible within it, and requests
+   * that cannot be answered in time are refused at once with `ERR_DEADLINE`. Default: none.
+   */
+  latencyTargetMs?: number
+  /**
+   * Inputs that a request may leave out. The graph must be able to do without: it asks with `OptionalHasElement`, or no
+   * node reads them; where one does, ONNX Runtime fails the run (`ERR_EXECUTION`). Requests batch together only when they
+   * give the same inputs. Default: none.
+   */
+  optionalInputs?: readonly string[]
+  /** Share of a worker's time relative to other models on it when all have work. Default 1. */
+  weight?: number
+  /** Lets requests of different lengths share a run; several entries for several inputs. Default: none. */
+  padding?: PaddingConfig | readonly PaddingConfig[]
+  /**
+   * Whether requests that were lost with a worker may be run again: once, and each by itself. Only for models whose runs
+   * leave no trace. Default `false`: they reject with `ERR_INSTANCE_CRASHED`.
+   */
+  rerunAfterCrash?: boolean
+  /**
+   * Guards against NaN and infinity: `'inputs'` refuses a request that has any (`ERR_INVALID_ARG`), `'outputs'` rejects
+   * the request whose own rows have any (`ERR_EXECUTION`). Costs a look at every element. Default: neither.
+   */
+  rejectNonFinite?: 'inputs' | 'outputs'
+  /** Whether a request of more than `maxBatchSize` rows is run in several batches and joined again. Default `false`: refused. */
+  splitOversized?: boolean
+}

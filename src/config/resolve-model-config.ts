@@ -1,0 +1,185 @@
+import { resolve } from 'node:path'
+import type { InferenceSession } from 'onnxruntime-common'
+import * as v from 'valibot'
+import { InferenceError, invalidArgument } from '../errors.ts'
+import { checkSessionOptions } from './check-session-options.ts'
+import type { BatchLimits, LevelOptions } from './batching.ts'
+import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
+import type { InstanceGroup, PaddingConfig, WarmupSample } from './model-config.ts'
+
+/** A configuration with every default in place; nothing reads the raw one after it. */
+export interface ResolvedConfig {
+  readonly path: string
+  /** `undefined`: to be found from the model. */
+  readonly maxBatchSize: number | undefined
+  readonly joinRequests: boolean
+  /** Ascending. */
+  readonly preferredBatchSizes: readonly number[]
+  readonly maxQueueDelayMs: number
+  readonly preserveOrdering: boolean
+  readonly levels: LevelOptions
+  readonly holdUntilQueued: number
+  readonly instanceGroup: readonly Required<InstanceGroup>[]
+  readonly sessionOptions: InferenceSession.SessionOptions
+  readonly executionProviders: readonly InferenceSession.ExecutionProviderConfig[] | undefined
+  readonly warmup: boolean | readonly WarmupSample[]
+  /** 0 for none. */
+  readonly latencyTargetMs: number
+  readonly weight: number
+  readonly optionalInputs: readonly string[]
+  readonly padding: readonly Required<PaddingConfig>[]
+  readonly rerunAfterCrash: boolean
+  readonly rejectNonFinite: 'inputs' | 'outputs' | undefined
+  readonly splitOversized: boolean
+}
+
+const integer = (minimum: number) => v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(2 ** 31 - 1))
+const paddingSchema = v.strictObject({
+  input: v.pipe(v.string(), v.minLength(1)),
+  dim: integer(0),
+  sizes: v.optional(v.union([v.literal('longest'), v.pipe(v.array(integer(1)), v.minLength(1))]), 'longest'),
+  value: v.optional(v.number(), 0),
+  outputs: v.optional(v.array(v.strictObject({ name: v.string(), dim: integer(0) })), []),
+})
+
+const schema = v.strictObject({
+  path: v.pipe(v.string(), v.minLength(1)),
+  maxBatchSize: v.optional(integer(0)),
+  dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
+  instanceGroup: v.optional(
+    v.pipe(
+      v.array(
+        v.strictObject({
+          kind: v.optional(v.picklist(['auto', 'cpu', 'cuda', 'webgpu']), 'auto'),
+          count: v.optional(v.pipe(integer(1), v.maxValue(256)), 1),
+          gpus: v.optional(v.pipe(v.array(integer(0)), v.minLength(1))),
+        }),
+      ),
+      v.minLength(1),
+    ),
+    [{}],
+  ),
+  sessionOptions: v.optional(v.record(v.string(), v.unknown()), {}),
+  executionProviders: v.optional(
+    v.pipe(v.array(v.union([v.string(), v.looseObject({ name: v.string() })])), v.minLength(1)),
+  ),
+  warmup: v.optional(
+    v.union([
+      v.boolean(),
+      v.array(v.strictObject({ feeds: v.record(v.string(), v.any()), count: v.optional(integer(1), 1) })),
+    ]),
+    true,
+  ),
+  latencyTargetMs: v.optional(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(2 ** 31 - 1))),
+  optionalInputs: v.optional(v.array(v.string()), []),
+  weight: v.optional(v.pipe(v.number(), v.finite(), v.gtValue(0)), 1),
+  padding: v.optional(v.union([paddingSchema, v.array(paddingSchema)]), []),
+  rerunAfterCrash: v.optional(v.boolean(), false),
+  rejectNonFinite: v.optional(v.picklist(['inputs', 'outputs'])),
+  splitOversized: v.optional(v.boolean(), false),
+})
+
+/**
+ * Turns what the caller gave into a checked, complete, frozen configuration.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
+ */
+export function resolveConfig(model: string, config: unknown): ResolvedConfig {
+  const raw = check(model, config)
+  const batching = raw.dynamicBatching === false ? null : raw.dynamicBatching
+  const resolved: ResolvedConfig = {
+    path: resolve(raw.path),
+    maxBatchSize: raw.maxBatchSize,
+    joinRequests: batching !== null,
+    preferredBatchSizes: ascending([batching?.preferredBatchSize ?? []].flat()),
+    maxQueueDelayMs: batching?.maxQueueDelayMs ?? 0,
+    preserveOrdering: batching?.preserveOrdering ?? false,
+    levels: resolveLevels(batching),
+    holdUntilQueued: batching?.holdUntilQueued ?? 0,
+    instanceGroup: raw.instanceGroup.map((group) => ({ ...group, gpus: group.gpus ?? [0] })),
+    sessionOptions: raw.sessionOptions as InferenceSession.SessionOptions,
+    executionProviders: raw.executionProviders as InferenceSession.ExecutionProviderConfig[] | undefined,
+    warmup: raw.warmup as boolean | readonly WarmupSample[],
+    latencyTargetMs: raw.latencyTargetMs ?? 0,
+    weight: raw.weight,
+    optionalInputs: raw.optionalInputs,
+    padding: [raw.padding].flat().map(({ sizes, ...padding }) => ({ ...padding, sizes: sizes === 'longest' ? sizes : ascending(sizes) })),
+    rerunAfterCrash: raw.rerunAfterCrash,
+    rejectNonFinite: raw.rejectNonFinite,
+    splitOversized: raw.splitOversized,
+  }
+  checkScheduling(model, batching)
+  checkGroups(model, raw.instanceGroup)
+  checkSessionOptions(model, raw.sessionOptions)
+  if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
+  return Object.freeze(resolved)
+}
+
+/** What limits the batches of a model whose largest batch has `maxBatchSize` rows, 0 for a model without a batch dimension. */
+export function batchLimits({ preferredBatchSizes, maxQueueDelayMs, joinRequests }: ResolvedConfig, maxBatchSize: number): BatchLimits {
+  return {
+    maxBatchSize: Math.max(1, maxBatchSize),
+    preferredBatchSizes,
+    maxQueueDelayMs,
+    joinRequests: joinRequests && maxBatchSize > 0,
+  }
+}
+
+/** The batching options against the batch size they must fit; called again once that is known from the model. */
+export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchSize: number): void {
+  const largest = config.preferredBatchSizes.at(-1)
+  if (largest !== undefined && largest > maxBatchSize) {
+    throw invalidArgument('dynamicBatching.preferredBatchSize', `sizes of at most maxBatchSize (${maxBatchSize})`, largest, {
+      code: 'ERR_MODEL_CONFIG',
+      model,
+    })
+  }
+  if (maxBatchSize === 0 && config.maxQueueDelayMs > 0) {
+    throw invalidArgument('dynamicBatching.maxQueueDelayMs', '0 for a model without a batch dimension', config.maxQueueDelayMs, {
+      code: 'ERR_MODEL_CONFIG',
+      model,
+      hint: 'Waiting cannot make its batches larger',
+    })
+  }
+}
+
+function ascending(sizes: readonly number[]): number[] {
+  return [...new Set(sizes)].sort((a, b) => a - b)
+}
+
+function checkGroups(model: string, groups: readonly { kind: string; gpus?: readonly number[] | undefined }[]): void {
+  for (const [index, { kind, gpus }] of groups.entries()) {
+    if (gpus === undefined || kind === 'cuda') continue
+    throw invalidArgument(`instanceGroup[${index}].gpus`, `to be left out for kind '${kind}'`, gpus, {
+      code: 'ERR_MODEL_CONFIG',
+      model,
+    })
+  }
+}
+
+function check(model: string, config: unknown): v.InferOutput<typeof schema> {
+  // An array would pass for an object without keys.
+  const result = v.safeParse(schema, Array.isArray(config) ? null : config, { abortEarly: true })
+  if (result.success) return result.output
+  throw configError(model, config, deepest(result.issues[0]))
+}
+
+/** The innermost issue of a union: the one that talks about what the caller most likely meant. */
+function deepest(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown> {
+  const nested = issue.issues?.map(deepest).toSorted((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0]
+  if (nested === undefined || nested.path === undefined) return issue
+  return { ...nested, path: [...(issue.path ?? []), ...nested.path] as unknown as [v.IssuePathItem, ...v.IssuePathItem[]] }
+}
+
+function configError(model: string, config: unknown, issue: v.BaseIssue<unknown>): InferenceError {
+  const name = (issue.path ?? []).reduce(
+    (path, { key }) => (typeof key === 'number' ? `${path}[${key}]` : path === '' ? String(key) : `${path}.${String(key)}`),
+    '',
+  )
+  const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
+  const received = unknownKey ? issue.path?.at(-1)?.key : issue.input
+  const missing = issue.type === 'strict_object' && issue.received === 'undefined' && name !== ''
+  const expected = unknownKey ? 'a known option' : missing ? 'to be given' : (issue.expected ?? issue.message)
+  if (name === '') return invalidArgument('config', 'an object', config, { code: 'ERR_MODEL_CONFIG', model })
+  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+}

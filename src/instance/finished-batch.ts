@@ -1,0 +1,23 @@
+import type { MailedTensor } from '../tensor.ts'
+import type { Batch } from './batch.ts'
+import type { StagingSlot } from './staging-slot.ts'
+
+/** Times of a batch on its way, in milliseconds on the application thread's clock. */
+export interface BatchTimeline {
+  takenAtMs: number
+  gatheredAtMs: number
+  startMs: number
+  inferStartMs: number
+  inferEndMs: number
+}
+
+/** A finished batch. */
+export interface FinishedBatch extends Batch {
+  readonly rows: number
+  readonly slot: StagingSlot
+  readonly timeline: Readonly<BatchTimeline>
+  /** The instance that ran it. */
+  readonly instance: string
+  /** Outputs that came by message, by output; `null` for what lies in the slot. */
+  readonly mailed: readonly (MailedTensor | null | undefined)[] | null
+}

@@ -1,0 +1,87 @@
+import type { MailedTensor } from '../tensor.ts'
+import { copyOf, elementCount, makeTensor, storageOf, type TensorData } from '../tensor.ts'
+import type { FinishedBatch } from './finished-batch.ts'
+import type { Outputs } from '../config/model-signature.ts'
+import type { ModelMetadata } from '../metadata.ts'
+import { copyResized, type Padding } from '../request/padding.ts'
+import type { InferRequest } from '../request/infer-request.ts'
+import type { ViewedLayout } from './staging-slot.ts'
+
+/** Part of an output with its dims. */
+interface Piece {
+  readonly data: TensorData | string[]
+  readonly dims: readonly number[]
+}
+
+/** The outputs of each request of a batch, cut from the slot and from what came by message, in the batch's order. */
+export function scatter(metadata: ModelMetadata, padding: Padding | null, { requests, slot, mailed }: FinishedBatch): Outputs[] {
+  const layout = slot.layout!
+  const results: Outputs[] = []
+  const mailedValues = mailed?.map((tensor) => (tensor ? mailedData(tensor) : null))
+  let row = 0
+  for (let member = 0; member < requests.length; member++) {
+    const request = requests[member]!
+    const outputs: Outputs = {}
+    for (let index = 0; index < metadata.outputs.length; index++) {
+      if (request.outputs !== null && !request.outputs.includes(index)) continue
+      const { name, type } = metadata.outputs[index]!
+      const tensor = mailed?.[index]
+      const piece = tensor
+        ? cutMailed(tensor, mailedValues![index]!, request, row, requests.length === 1)
+        : cutFromSlot(metadata, layout, index, request, row)
+      const { data, dims } = padding === null ? piece : cutLength(padding, layout, index, request, piece)
+      outputs[name] = makeTensor(type, data, dims)
+    }
+    results.push(outputs)
+    row += request.rows
+  }
+  return results
+}
+
+function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: number, request: InferRequest, row: number): Piece {
+  const view = layout.outputViews[index] as Float32Array
+  const dims = [...layout.outputs[index]!.dims]
+  // A copy: the caller owns what it gets, and the slot can be filled again.
+  if (metadata.maxBatchSize === 0) return { data: copyOf(view, 0, view.length), dims }
+  const elements = layout.outputRowElements[index]!
+  dims[0] = request.rows
+  return { data: copyOf(view, row * elements, (row + request.rows) * elements), dims }
+}
+
+function mailedData({ type, data }: MailedTensor): TensorData | string[] {
+  return data instanceof ArrayBuffer ? new (storageOf(type))(data) : (data as string[])
+}
+
+function cutMailed({ dims }: MailedTensor, data: TensorData | string[], request: InferRequest, row: number, alone: boolean): Piece {
+  if (alone) return { data, dims }
+  const elements = elementCount(dims.slice(1))
+  return { data: data.slice(row * elements, (row + request.rows) * elements), dims: [request.rows, ...dims.slice(1)] }
+}
+
+/** Takes what was computed from padding out of an output. */
+function cutLength(padding: Padding, { lengths }: ViewedLayout, index: number, request: InferRequest, piece: Piece): Piece {
+  const cut = padding.cuts[index]
+  if (cut === undefined || lengths === null) return piece
+  const { axis } = cut
+  const { data, dims } = piece
+  const length = dims[axis]!
+  const own = padding.ownLength(cut.by, request)
+  if (own === undefined || own >= length) return piece
+  const outer = elementCount(dims.slice(0, axis))
+  const inner = elementCount(dims.slice(axis + 1))
+  const ownDims = dims.map((dim, at) => (at === axis ? own : dim))
+  if (Array.isArray(data)) {
+    const kept = Array.from({ length: outer }, (_, block) => data.slice(block * length * inner, (block * length + own) * inner))
+    return { data: kept.flat(), dims: ownDims }
+  }
+  const target = new (data.constructor as new (length: number) => TensorData)(outer * own * inner)
+  copyResized(data, 0, target, 0, outer, inner, length, own, 0)
+  return { data: target, dims: ownDims }
+}
+
+/** The first output that cannot be divided among the rows of a batch, or `null`. */
+export function indivisibleOutput(metadata: ModelMetadata, { requests, rows, mailed }: FinishedBatch): string | null {
+  if (mailed === null || requests.length === 1) return null
+  const index = mailed.findIndex((tensor) => tensor && tensor.dims[0] !== rows)
+  return index === -1 ? null : metadata.outputs[index]!.name
+}

@@ -1,0 +1,189 @@
+import type { ToWorker } from '../executor/binding/protocol.ts'
+import type { MailedTensor } from '../tensor.ts'
+import type { StagingBuffer } from '../memory/staging-pool.ts'
+import { elementCount, storageOf, type TensorData } from '../tensor.ts'
+import { layOut, type BatchLayout } from './layout.ts'
+import type { Batch } from './batch.ts'
+import type { ModelMetadata } from '../metadata.ts'
+import { copyResized, type Padding } from '../request/padding.ts'
+import type { InferRequest } from '../request/infer-request.ts'
+
+/** A layout with this thread's views of its tensors. */
+export interface ViewedLayout extends BatchLayout {
+  readonly index: number
+  readonly inputViews: readonly (TensorData | null | undefined)[]
+  readonly outputViews: readonly (TensorData | null | undefined)[]
+  /** Elements of one row of each output; for an unbatched model, of the whole. */
+  readonly outputRowElements: readonly number[]
+  /** The lengths to which the batch is padded, by entry of the model's {@link Padding}; `null` without padding. */
+  readonly lengths: readonly number[] | null
+  /** Whether the worker knows this layout. */
+  known: boolean
+}
+
+/** Most layouts remembered per slot; models of variable shapes make many. */
+const maxLayouts = 512
+const minBytes = 4096
+
+/** The application's side of one staging slot: where the rows of a batch are gathered and its outputs appear. */
+export class StagingSlot {
+  readonly id: number
+  readonly #metadata: ModelMetadata
+  readonly #padding: Padding | null
+  readonly #acquire: (byteLength: number) => StagingBuffer
+  #buffer: StagingBuffer | null = null
+  #bufferKnown = false
+  readonly #byRows: ViewedLayout[] = [] // fixed shapes, all outputs: the hot case, found without making a key
+  readonly #byKey = new Map<string, ViewedLayout>()
+  #layouts = 0
+  /** The batch in flight. */
+  batch: Batch | null = null
+  /** Its rows. */
+  rows = 0
+  layout: ViewedLayout | null = null
+  /** When the batch was taken from the queue and when it had been gathered, in milliseconds. */
+  takenAtMs = 0
+  gatheredAtMs = 0
+
+  constructor(id: number, metadata: ModelMetadata, padding: Padding | null, acquire: (byteLength: number) => StagingBuffer) {
+    this.id = id
+    this.#metadata = metadata
+    this.#padding = padding
+    this.#acquire = acquire
+  }
+
+  /** Finds or makes the layout of a batch and memory for it. */
+  layoutFor(batch: readonly InferRequest[], rows: number, outputMask: number, unpredictable: ReadonlySet<number>): ViewedLayout {
+    const first = batch[0]!
+    const hot = first.bucketKey === '' && outputMask === -1
+    if (hot) return (this.#byRows[rows] ??= this.#make(first, null, rows, outputMask, unpredictable))
+    const lengths = this.#padding?.lengths(batch) ?? null
+    const key = `${rows}|${outputMask}|${first.bucketKey}|${lengths?.join() ?? ''}`
+    let layout = this.#byKey.get(key)
+    if (layout === undefined) this.#byKey.set(key, (layout = this.#make(first, lengths, rows, outputMask, unpredictable)))
+    return layout
+  }
+
+  #make(
+    request: InferRequest,
+    lengths: readonly number[] | null,
+    rows: number,
+    outputMask: number,
+    unpredictable: ReadonlySet<number>,
+  ): ViewedLayout {
+    const dims = lengths === null ? request.dims : this.#padded(request.dims!, lengths)
+    const layout = layOut(this.#metadata, rows, request.data, dims, outputMask, unpredictable)
+    if (this.#buffer === null || this.#buffer.byteLength < layout.byteLength) this.#grow(layout.byteLength)
+    return this.#view(layout, lengths)
+  }
+
+  #padded(dims: readonly (readonly number[])[], lengths: readonly number[]): (readonly number[])[] {
+    return dims.map((own, index) => {
+      const entry = this.#padding!.byInput[index]
+      if (entry === undefined) return own
+      const { axis } = this.#padding!.inputs[entry]!
+      return own.map((dim, at) => (at === axis ? lengths[entry]! : dim))
+    })
+  }
+
+  /** The messages that must reach the worker before a batch of `layout`. */
+  announcements(sessionId: number, layout: ViewedLayout): ToWorker[] {
+    const messages: ToWorker[] = []
+    if (!this.#bufferKnown) {
+      messages.push({ type: 'slot', slotId: this.id, sessionId, memory: this.#buffer!.memory })
+      this.#bufferKnown = true
+    }
+    if (!layout.known) {
+      const { inputs, outputs } = layout
+      messages.push({ type: 'layout', slotId: this.id, layoutIndex: layout.index, layout: { inputs, outputs } })
+      layout.known = true
+    }
+    return messages
+  }
+
+  /** Copies the rows of `batch` into the slot; what cannot lie there is returned to go by message. */
+  gather(batch: readonly InferRequest[], layout: ViewedLayout): readonly (MailedTensor | null)[] | null {
+    let mailed: (MailedTensor | null)[] | null = null
+    for (let index = 0; index < layout.inputViews.length; index++) {
+      const view = layout.inputViews[index]
+      if (view === undefined) continue
+      if (view === null) {
+        mailed ??= layout.inputViews.map(() => null)
+        mailed[index] = { type: 'string', dims: layout.inputDims[index]!, data: batch.flatMap(({ data }) => data[index] as string[]) }
+      } else if (layout.lengths !== null && this.#padding!.byInput[index] !== undefined) {
+        this.#gatherPadded(batch, layout, index, view)
+      } else {
+        let at = 0
+        for (let member = 0; member < batch.length; member++) {
+          const data = batch[member]!.data[index] as Float32Array
+          ;(view as Float32Array).set(data, at)
+          at += data.length
+        }
+      }
+    }
+    return mailed
+  }
+
+  #gatherPadded(batch: readonly InferRequest[], { inputDims, lengths }: ViewedLayout, index: number, view: TensorData): void {
+    const entry = this.#padding!.byInput[index]!
+    const { axis, fill } = this.#padding!.inputs[entry]!
+    const dims = inputDims[index]!
+    const length = lengths![entry]!
+    const blocksPerRow = elementCount(dims.slice(1, axis))
+    const inner = elementCount(dims.slice(axis + 1))
+    let at = 0
+    for (const request of batch) {
+      const blocks = request.rows * blocksPerRow
+      const own = this.#padding!.ownLength(entry, request)!
+      copyResized(request.data[index] as TensorData, 0, view, at, blocks, inner, own, length, fill)
+      at += blocks * length * inner
+    }
+  }
+
+  /** Forgets all layouts, and that a worker knows the slot: for a new thread, or after an output surprised us. */
+  forgetLayouts(): void {
+    this.#bufferKnown = false
+    this.#byRows.length = 0
+    this.#byKey.clear()
+    this.#layouts = 0
+  }
+
+  release(): void {
+    this.forgetLayouts()
+    this.#buffer?.release()
+    this.#buffer = null
+  }
+
+  #grow(neededBytes: number): void {
+    this.release()
+    this.#buffer = this.#acquire(Math.max(minBytes, 2 ** Math.ceil(Math.log2(neededBytes))))
+  }
+
+  #view(layout: BatchLayout, lengths: readonly number[] | null): ViewedLayout {
+    const { inputs, outputs } = this.#metadata
+    const bytes = this.#buffer!.bytes
+    const batched = this.#metadata.maxBatchSize > 0
+    const rowElements = (dims: readonly number[]) => elementCount(batched ? dims.slice(1) : dims)
+    return {
+      ...layout,
+      index: this.#nextIndex(),
+      inputViews: layout.inputs.map((place, index) =>
+        place ? new (storageOf(inputs[index]!.type))(bytes, place.offset, elementCount(place.dims)) : place,
+      ),
+      outputViews: layout.outputs.map((place, index) =>
+        place ? new (storageOf(outputs[index]!.type))(bytes, place.offset, elementCount(place.dims)) : place,
+      ),
+      outputRowElements: layout.outputs.map((place) => (place ? rowElements(place.dims) : -1)),
+      lengths,
+      known: false,
+    }
+  }
+
+  #nextIndex(): number {
+    if (this.#layouts < maxLayouts + this.#byRows.length) return this.#layouts++
+    // Only one batch is in this slot at a time, and it is not in flight now: any other layout can go.
+    const [oldestKey, oldest] = this.#byKey.entries().next().value!
+    this.#byKey.delete(oldestKey)
+    return oldest.index
+  }
+}

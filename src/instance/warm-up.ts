@@ -1,0 +1,57 @@
+import type { MailedTensor } from '../tensor.ts'
+import { bytesPerElement, elementCount, type TensorData } from '../tensor.ts'
+import type { WarmupSample } from '../config/model-config.ts'
+import type { FeedParser } from '../request/feeds.ts'
+import type { ModelMetadata } from '../metadata.ts'
+
+/** A sample ready to be sent to a worker. */
+export interface PreparedWarmup {
+  /** One per input; `null` for an optional one that is not given. */
+  readonly feeds: readonly (MailedTensor | null)[]
+  /** Where requests like this one are batched. */
+  readonly bucketKey: string
+  readonly count: number
+  /** Whether a failure of this sample makes the load fail: true for the caller's, false for our own. */
+  readonly required: boolean
+}
+
+const floatTypes: readonly string[] = ['float32', 'float64', 'float16']
+
+/**
+ * What each instance runs before the model is ready. Zeros are run only through floating-point inputs of known shape:
+ * an integer zero may be a divisor, and dividing by it ends the process.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` when a sample does not fit the model.
+ */
+export function prepareWarmup(metadata: ModelMetadata, parser: FeedParser, warmup: boolean | readonly WarmupSample[]): PreparedWarmup[] {
+  if (warmup === false) return []
+  if (warmup === true) return zeros(metadata)
+  return warmup.map(({ feeds, count = 1 }) => {
+    const { data, dims, rows, bucketKey } = parser.parse(feeds)
+    const mailed = metadata.inputs.map(({ type, shape }, index): MailedTensor | null => {
+      if (data[index] === null) return null
+      const inputDims = dims?.[index] ?? (metadata.maxBatchSize > 0 ? [rows, ...shape.slice(1)] : shape)
+      const value = data[index]!
+      return { type, dims: inputDims as number[], data: type === 'string' ? (value as string[]) : bytesOf(value as TensorData) }
+    })
+    return { feeds: mailed, bucketKey, count, required: true }
+  })
+}
+
+/** One row of zeros, or nothing where that might do harm. */
+export function zeros(metadata: ModelMetadata): PreparedWarmup[] {
+  const feeds: MailedTensor[] = []
+  for (const { type, shape } of metadata.inputs) {
+    const dims = metadata.maxBatchSize > 0 ? [1, ...shape.slice(1)] : shape
+    const fixed = dims.every((dim): dim is number => typeof dim === 'number')
+    if (!fixed || !floatTypes.includes(type)) return []
+    feeds.push({ type, dims, data: new ArrayBuffer(elementCount(dims) * bytesPerElement(type)) })
+  }
+  return [{ feeds, bucketKey: '', count: 1, required: false }]
+}
+
+function bytesOf({ buffer, byteOffset, byteLength }: TensorData): ArrayBuffer {
+  const bytes = new Uint8Array(byteLength)
+  bytes.set(new Uint8Array(buffer, byteOffset, byteLength))
+  return bytes.buffer
+}

@@ -1,0 +1,50 @@
+import { deadlineMarginMs, type RunTimes } from './run-times.ts'
+
+/** What admission keeps free: a little more than the batcher, so that what was admitted never makes a batch smaller. */
+export const admissionMarginMs = deadlineMarginMs + 0.5
+
+/** Share of a run's time that runs are reckoned to spread by at least: arrivals spread however even the runs are. */
+const leastSpread = 0.05
+
+/** What a new request would wait behind. */
+export interface Backlog {
+  /** Rows that wait before it. */
+  readonly rowsAhead: number
+  /** Rows of a full batch. */
+  readonly batchRows: number
+  /** Rows that are reckoned to join a batch per millisecond that it waits; 0 where deadlines keep them from it. */
+  readonly joiningRowsPerMs: number
+  readonly instances: number
+  /** How long until the first instance can start something, in milliseconds. */
+  readonly freeInMs: number
+  /** How many times longer everything takes because workers are shared; 1 for workers of one's own. */
+  readonly sharing: number
+}
+
+/**
+ * In how many milliseconds a request of `rows` rows would be answered at the latest, as far as can be known; 0 when
+ * nothing is known of such runs. Counting whole batches ahead, not requests ahead, is what keeps a long queue of a
+ * batching model from being refused without need.
+ */
+export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: number, backlog: Backlog): number {
+  if (!runTimes.knows(bucketKey)) return 0
+  const { rowsAhead, batchRows, joiningRowsPerMs, instances, freeInMs, sharing } = backlog
+  const batchesAhead = Math.floor(rowsAhead / batchRows)
+  // An instance that is free now is given what it usually can do: only by that is it found out when a slow time is over.
+  if (freeInMs === 0 && batchesAhead === 0) {
+    return runTimes.medianMs(bucketKey, Math.max(rows, Math.min(batchRows, rowsAhead + rows))) + admissionMarginMs
+  }
+  const runsAhead = (batchesAhead * sharing) / instances
+  const aheadMs = batchesAhead === 0 ? 0 : runsAhead * runTimes.presentMs(bucketKey, batchRows)
+  // Its own batch goes on growing while it waits.
+  const presentRows = Math.max(rows, Math.min(batchRows, (rowsAhead % batchRows) + rows))
+  const joiningRows = Math.ceil(joiningRowsPerMs * (freeInMs + aheadMs))
+  const ownRows = Math.max(presentRows, Math.min(batchRows, presentRows + joiningRows))
+  const ownMs = runTimes.presentMs(bucketKey, ownRows)
+  const spreadMs = Math.max(leastSpread * ownMs, runTimes.p99Ms(bucketKey, ownRows) - ownMs)
+  // Before its own run all who share have one more; what they hold is unknown, and taken for as much as it finds itself.
+  const othersMs = ((sharing - 1) / instances) * runTimes.presentMs(bucketKey, presentRows)
+  // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them.
+  const reserveMs = runTimes.safetyFactor.factor * Math.sqrt(runsAhead + 2) * spreadMs
+  return freeInMs + aheadMs + ownMs + othersMs + reserveMs + admissionMarginMs
+}

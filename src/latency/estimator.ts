@@ -1,0 +1,73 @@
+import { estimatedAnswerMs } from './answer-estimate.ts'
+import { ArrivalRate } from './arrival-rate.ts'
+import { fullBatchRows, type BatchLimits } from '../config/batching.ts'
+import { LatencyTarget } from './batch-size-for-target.ts'
+import type { RunTimes } from './run-times.ts'
+import { Throughput } from './throughput.ts'
+
+/** Runs after which a latency target looks at its choice of batch size again. */
+const reviewEveryRuns = 8
+
+/** A worker, as far as it lets tell when it can start something. */
+export interface BusyWorker {
+  /** In how many milliseconds it is reckoned to be free. */
+  readonly freeInMs: number
+  /** How many times longer work of this weight takes there because others have work too. */
+  sharing(weight: number): number
+}
+
+/** A finished run, as far as its times matter. */
+export interface TimedRun {
+  readonly requests: readonly { readonly bucketKey: string; readonly deadlineAtMs: number | null }[]
+  readonly rows: number
+  readonly timeline: { readonly takenAtMs: number; readonly startMs: number; readonly inferEndMs: number }
+}
+
+/** How long a model's requests take: what was seen, and what follows from it for the next ones. */
+export class Estimator {
+  readonly throughput = new Throughput()
+  /** Chooses batch sizes; `null` without a target, or where requests are not joined. */
+  readonly target: LatencyTarget | null
+  readonly runTimes: RunTimes
+  readonly #limits: BatchLimits
+  readonly #weight: number
+  readonly #arrivals = new ArrivalRate()
+  #runs = 0
+
+  /** @param latencyTargetMs 0 for none. */
+  constructor(runTimes: RunTimes, limits: BatchLimits, latencyTargetMs: number, instances: number, weight: number) {
+    this.runTimes = runTimes
+    this.#limits = limits
+    this.#weight = weight
+    this.target = latencyTargetMs > 0 && limits.joinRequests ? new LatencyTarget(limits, latencyTargetMs, runTimes, instances) : null
+  }
+
+  /** Notes a request, accepted or not. */
+  arrived(rows: number, nowMs: number): void {
+    if (this.target !== null) this.#arrivals.arrived(rows, nowMs)
+  }
+
+  /** Notes a finished batch; true when the limits of its bucket have changed by it. */
+  observe({ requests, rows, timeline }: TimedRun, nowMs: number): boolean {
+    const { takenAtMs, startMs, inferEndMs } = timeline
+    const { bucketKey } = requests[0]!
+    this.runTimes.observe(bucketKey, rows, inferEndMs - startMs)
+    this.throughput.finished(requests.length, takenAtMs, nowMs)
+    this.runTimes.safetyFactor.answered(requests, nowMs)
+    return this.target !== null && ++this.#runs % reviewEveryRuns === 0 && this.target.review(bucketKey, this.#arrivals.rowsPerMs(nowMs))
+  }
+
+  /** In how many milliseconds a request would be answered that came now; 0 when no run like it was seen. */
+  estimatedAnswerMs(bucketKey: string, rows: number, rowsAhead: number, instances: readonly { readonly worker: BusyWorker }[], nowMs: number): number {
+    let freeInMs = Infinity
+    let sharing = Infinity
+    for (const { worker } of instances) {
+      freeInMs = Math.min(freeInMs, worker.freeInMs)
+      sharing = Math.min(sharing, worker.sharing(this.#weight))
+    }
+    const batchRows = fullBatchRows(this.target?.limits(bucketKey) ?? this.#limits)
+    const joiningRowsPerMs = this.target === null ? 0 : this.#arrivals.rowsPerMs(nowMs)
+    const backlog = { rowsAhead, batchRows, joiningRowsPerMs, instances: instances.length, freeInMs, sharing }
+    return estimatedAnswerMs(this.runTimes, bucketKey, rows, backlog)
+  }
+}

@@ -1,0 +1,181 @@
+import { SafetyFactor } from './safety-factor.ts'
+
+/** How long runs of so many rows take, in milliseconds. */
+export interface SizeRunTimes {
+  /** What one takes at present. */
+  presentMs(rows: number): number
+  /** What 99 of 100 stay below. */
+  p99Ms(rows: number): number
+}
+
+/** What a deadline loses to timers and to the way back. */
+export const deadlineMarginMs = 2
+
+/** Runs of one size by which is told what is usual for it. */
+const sizeWindow = 25
+/** How many of them the expectation counts for with which a size starts. */
+const expectedRuns = 3
+/** Runs of all sizes by which is told how far they spread ... */
+const spreadWindow = 100
+/** ... and how fast things go at present. */
+const paceWindow = 9
+/** Times as fast or slow as usual from which on it is a change of pace, and not of this size. */
+const paceThreshold = 1.25
+/** Shapes whose runs are remembered; those longest without a run go first. */
+const maxBuckets = 128
+
+/** The last so many values. */
+class Recent {
+  readonly #ring: Float64Array
+  readonly #sorted: Float64Array
+  #count = 0
+  #next = 0
+
+  constructor(window: number) {
+    this.#ring = new Float64Array(window)
+    this.#sorted = new Float64Array(window)
+  }
+
+  add(value: number): void {
+    const sorted = this.#sorted
+    if (this.#count === sorted.length) {
+      const gone = this.#find(this.#ring[this.#next]!)
+      sorted.copyWithin(gone, gone + 1)
+      this.#count--
+    }
+    const at = this.#find(value)
+    sorted.copyWithin(at + 1, at, this.#count)
+    sorted[at] = value
+    this.#count++
+    this.#ring[this.#next] = value
+    this.#next = (this.#next + 1) % sorted.length
+  }
+
+  /** Nearest-rank quantile. */
+  quantile(q: number): number {
+    return this.#sorted[Math.max(0, Math.ceil(q * this.#count) - 1)]!
+  }
+
+  #find(value: number): number {
+    let low = 0
+    let high = this.#count
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if (this.#sorted[middle]! < value) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}
+
+/** Runs of one bucket. */
+class BucketRuns implements SizeRunTimes {
+  readonly #bySize = new Map<number, Recent>()
+  /** Sizes that have been run, ascending. */
+  #sizes: number[] = []
+  /** How many times as long as usual for their size the last runs took. */
+  readonly #spread = new Recent(spreadWindow)
+  readonly #lastRatios = new Recent(paceWindow)
+
+  observe(rows: number, ms: number): void {
+    const sizes = this.#sizes
+    const pace = this.#pace
+    // A run outside of what is known tells nothing of the pace, only of its size.
+    const known = sizes.length > 0 && rows >= sizes[0]! && rows <= sizes.at(-1)!
+    const usualMs = known ? this.usualMs(rows) : ms / pace
+    // And one in a slow time how slow it is rather than what is usual for its size.
+    this.#of(rows, known ? usualMs : null).add(ms / pace)
+    const ratio = usualMs > 0 ? ms / usualMs : 1
+    this.#spread.add(ratio)
+    this.#lastRatios.add(ratio)
+  }
+
+  presentMs(rows: number): number {
+    return this.usualMs(rows) * this.#pace
+  }
+
+  p99Ms(rows: number): number {
+    return this.usualMs(rows) * this.#spread.quantile(0.99)
+  }
+
+  usualMs(rows: number): number {
+    const measured = this.#bySize.get(rows)
+    if (measured !== undefined) return measured.quantile(0.5)
+    const sizes = this.#sizes
+    if (sizes.length === 0) return 0
+    let above = 0
+    while (above < sizes.length && sizes[above]! < rows) above++
+    if (above === 0) return this.usualMs(sizes[0]!)
+    const below = sizes[above - 1]!
+    const belowMs = this.usualMs(below)
+    if (above === sizes.length) return (belowMs * rows) / Math.max(1, below)
+    const share = (rows - below) / (sizes[above]! - below)
+    return belowMs + share * (this.usualMs(sizes[above]!) - belowMs)
+  }
+
+  /** Times as long as usual that runs take at present. */
+  get #pace(): number {
+    const pace = this.#sizes.length === 0 ? 1 : this.#lastRatios.quantile(0.5)
+    return pace > paceThreshold || pace < 1 / paceThreshold ? pace : 1
+  }
+
+  #of(rows: number, expectedMs: number | null): Recent {
+    let runs = this.#bySize.get(rows)
+    if (runs !== undefined) return runs
+    this.#bySize.set(rows, (runs = new Recent(sizeWindow)))
+    // What its neighbours let expect counts as some runs, so that a single one by chance fast or slow changes nothing.
+    if (expectedMs !== null) for (let run = 0; run < expectedRuns; run++) runs.add(expectedMs)
+    this.#sizes = [...this.#sizes, rows].sort((a, b) => a - b)
+    return runs
+  }
+}
+
+/**
+ * How long a model's runs take, per bucket and batch size. What is usual for a size is the median of its last runs; a
+ * size that has not been run lies between its measured neighbours, and above the largest more rows are reckoned to take
+ * proportionally longer, which they hardly ever exceed. Nothing is ever fitted through a single size.
+ *
+ * What makes runs slow for a while (a clock rate, a neighbour, a collection of garbage) does so whatever their size. So
+ * by how much the last runs of any size differed from what is usual tells for all sizes how fast things go at present
+ * and how far they spread, and a size that was not run meanwhile is as well known after a slow time as it was before.
+ */
+export class RunTimes {
+  /** How far admission trusts them. */
+  readonly safetyFactor = new SafetyFactor()
+  readonly #buckets = new Map<string, BucketRuns>()
+
+  /** Notes a run of so many rows. */
+  observe(bucketKey: string, rows: number, ms: number): void {
+    let bucket = this.#buckets.get(bucketKey)
+    if (bucket === undefined) {
+      this.#buckets.set(bucketKey, (bucket = new BucketRuns()))
+      if (this.#buckets.size > maxBuckets) this.#buckets.delete(this.#buckets.keys().next().value!)
+    }
+    bucket.observe(rows, ms)
+  }
+
+  /** Whether any run of this bucket has been seen. */
+  knows(bucketKey: string): boolean {
+    return this.#buckets.has(bucketKey)
+  }
+
+  /** Those of one bucket; `null` when no run of it has been seen. */
+  of(bucketKey: string): SizeRunTimes | null {
+    return this.#buckets.get(bucketKey) ?? null
+  }
+
+  /** What a run of so many rows usually takes, slow times left out, in milliseconds; 0 when no run has been seen. */
+  medianMs(bucketKey: string, rows: number): number {
+    return this.#buckets.get(bucketKey)?.usualMs(rows) ?? 0
+  }
+
+  /** What a run of so many rows takes at present, in milliseconds; 0 when no run has been seen. */
+  presentMs(bucketKey: string, rows: number): number {
+    return this.#buckets.get(bucketKey)?.presentMs(rows) ?? 0
+  }
+
+  /** What 99 of 100 runs of so many rows stay below, in milliseconds; 0 when no run has been seen. */
+  p99Ms(bucketKey: string, rows: number): number {
+    return this.#buckets.get(bucketKey)?.p99Ms(rows) ?? 0
+  }
+}

@@ -1,0 +1,169 @@
+import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
+import { join, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** The kind of native memory a lease got: page-locked by the CUDA driver, or pages of the operating system's. */
+export type NativeMemoryKind = 'pinned' | 'plain'
+
+/** A piece of staging memory, valid in every isolate of the process until it is released. */
+export interface NativeLease {
+  readonly id: number
+  /** As asked for. It starts on a cache line (64 bytes), from 64 KiB on at a page (4 KiB). */
+  readonly byteLength: number
+  readonly kind: NativeMemoryKind
+  /** Why it is not page-locked although that was asked for. */
+  readonly reason?: string
+}
+
+/** Counters of the process's staging pool. */
+export interface NativePoolStats {
+  readonly slabs: number
+  readonly reservedBytes: number
+  /** The part of `reservedBytes` that is page-locked. */
+  readonly pinnedBytes: number
+  /** Bytes of slots that a lease or a view still holds. */
+  readonly usedBytes: number
+  readonly highWaterBytes: number
+  /** Leases not yet released. */
+  readonly leases: number
+  /** Times that `acquire` returned null. */
+  readonly failures: number
+}
+
+/** What the CUDA driver says of itself, or why there is none. */
+export interface CudaProbe {
+  readonly available: boolean
+  /** Why it is not available; empty otherwise. */
+  readonly reason: string
+  /** As the driver numbers CUDA: 13000 is 13.0. */
+  readonly driverVersion: number
+  readonly devices: readonly { readonly ordinal: number; readonly name: string; readonly totalBytes: number }[]
+}
+
+/** The native addon. Arguments are validated before they get here: the C++ side only asserts. */
+export interface NativeBinding {
+  /** Must equal {@link BINDING_VERSION}. */
+  readonly version: string
+  /** The size of slabs counts before the first `acquire` only; the limit may move at any time. */
+  configure(options: { slabBytes?: number; limitBytes?: number }): void
+  /** Null where the limit is reached. Page-locked memory that is not to be had becomes plain, with the reason. */
+  acquire(byteLength: number, pageLocked: boolean): NativeLease | null
+  /**
+   * The bytes of a lease in the calling isolate; each view keeps them alive until it is collected. Throws where the
+   * lease is not held, and with code `ERR_NO_EXTERNAL_BUFFERS` where the runtime refuses native memory.
+   */
+  view(id: number): ArrayBuffer | SharedArrayBuffer
+  /** Drops the lease's own hold on the memory. Doing it twice is allowed. */
+  release(id: number): void
+  /** Gives slabs that nothing holds back to the system; returns their bytes. Costly with a GPU at work. */
+  trim(): number
+  stats(): NativePoolStats
+  /** What `view` returns in this runtime. */
+  viewKind(): 'arraybuffer' | 'sharedarraybuffer'
+  /** Opens the CUDA driver at the first call; makes no context on the GPU. */
+  cudaProbe(): CudaProbe
+}
+
+/** The addon, or in words why there is none, which paths were tried and what to do. */
+export type BindingResult =
+  | { readonly binding: NativeBinding; readonly path: string; readonly reason?: undefined }
+  | { readonly binding: null; readonly path?: undefined; readonly reason: string }
+
+/** Raised together with `kBindingVersion` in native/addon.cc whenever the exports change their meaning. */
+export const BINDING_VERSION = '1'
+
+// Two folders below the root both as src/memory/addon.ts and as dist/memory/addon.js.
+const packageRoot = fileURLToPath(new URL('../..', import.meta.url))
+
+let loaded: BindingResult | undefined
+
+/**
+ * Loads the native addon; never throws. The first usable binary wins: the one that the environment variable
+ * `ZEROHOP_NATIVE` names (then no other is tried; `off` tries none), the prebuild, a local CMake build, a local
+ * node-gyp build. The answer is kept for the life of the isolate.
+ */
+export function loadBinding(): BindingResult {
+  loaded ??= findBinding(process.env.ZEROHOP_NATIVE)
+  return loaded
+}
+
+/** The folder of this platform's prebuild. */
+export function prebuildName(): string {
+  return `${process.platform}-${process.arch}${isMusl() ? '-musl' : ''}`
+}
+
+function findBinding(chosen: string | undefined): BindingResult {
+  if (chosen === 'off') return { binding: null, reason: 'the native addon is switched off by ZEROHOP_NATIVE=off' }
+  const paths = chosen ? [resolve(chosen)] : defaultPaths()
+  const tried: string[] = []
+  for (const path of paths) {
+    try {
+      return { binding: open(path), path }
+    } catch (error) {
+      tried.push(`  ${path}: ${firstLine(error)}`)
+    }
+  }
+  const next = chosen ? 'correct or unset ZEROHOP_NATIVE' : `to build it: ${buildCommand()}`
+  return { binding: null, reason: `no native addon for ${prebuildName()}; tried\n${tried.join('\n')}\n${next}` }
+}
+
+function defaultPaths(): string[] {
+  const folders = [`prebuilds/${prebuildName()}`, 'build/cmake/Release', 'build/cmake/Debug', 'build/Release', 'build/Debug']
+  return folders.map((folder) => join(packageRoot, folder, 'zerohop.node'))
+}
+
+function open(path: string): NativeBinding {
+  if (!existsSync(path)) throw new Error('not there')
+  if (isCutShort(path)) throw new Error('the file is cut short')
+  const addon = { exports: {} as Partial<NativeBinding> | null | undefined }
+  // Not require(): it takes a file without the .node suffix for JavaScript.
+  process.dlopen(addon, path)
+  if (typeof addon.exports?.version !== 'string' || typeof addon.exports.acquire !== 'function') {
+    throw new Error('not the addon of zerohop')
+  }
+  if (addon.exports.version !== BINDING_VERSION) {
+    throw new Error(`made for another version of zerohop (binding ${addon.exports.version}, wanted ${BINDING_VERSION})`)
+  }
+  return addon.exports as NativeBinding
+}
+
+/** In a checkout there is a script; an installed package has its sources and node-gyp's build file. */
+function buildCommand(): string {
+  if (existsSync(join(packageRoot, 'scripts/native/build.mjs'))) return 'npm run build:native'
+  return `run \`npx node-gyp rebuild\` in ${packageRoot}`
+}
+
+/** Which C library this Node was linked with stands in its program header, as the loader's name. */
+function isMusl(): boolean {
+  if (process.platform !== 'linux') return false
+  try {
+    return readHeader(process.execPath).includes('ld-musl-')
+  } catch {
+    return false
+  }
+}
+
+/**
+ * A library that lost its end (a copy or an unpacking that was interrupted) does not fail to load: the system's
+ * loader touches pages that are not there, and the process dies. In ELF files the table of sections comes last.
+ */
+function isCutShort(path: string): boolean {
+  const header = readHeader(path)
+  if (process.platform !== 'linux' || header.length < 64 || header.readUInt32BE(0) !== 0x7f454c46) return false
+  const sectionsEnd = Number(header.readBigUInt64LE(40)) + header.readUInt16LE(58) * header.readUInt16LE(60)
+  return statSync(path).size < sectionsEnd
+}
+
+function readHeader(path: string): Buffer {
+  const header = Buffer.alloc(4096)
+  const file = openSync(path, 'r')
+  try {
+    return header.subarray(0, readSync(file, header, 0, header.length, 0))
+  } finally {
+    closeSync(file)
+  }
+}
+
+function firstLine(error: unknown): string {
+  return String(error instanceof Error ? error.message : error).split('\n', 1)[0]!
+}

@@ -1,0 +1,204 @@
+import { InferenceError } from './errors.ts'
+import type { ModelStatistics } from './observability/model-stats.ts'
+import type { BatchReport, InferOptions } from './config/infer-options.ts'
+import type { AnySignature, ModelSignature } from './config/model-signature.ts'
+import type { FeedParser } from './request/feeds.ts'
+import { checkInferOptions, noOptions, type CheckedOptions } from './config/check-infer-options.ts'
+import { inferMany, type InferManyOptions, type InferManyResult } from './request/infer-many.ts'
+import type { ModelMetadata } from './metadata.ts'
+import type { Scheduler } from './scheduler/scheduler.ts'
+import { InferRequest, type Answer, type ParsedFeeds } from './request/infer-request.ts'
+import { joinRows, splitRows } from './request/split.ts'
+
+/**
+ * `loading` until every instance is up and warmed, then `ready`; `draining` while what was accepted is finished, then
+ * `closed`; `failed` when it could not be loaded or its worker died repeatedly.
+ */
+export type ModelState = 'loading' | 'ready' | 'draining' | 'closed' | 'failed'
+
+/** How much more a model can take; see {@link Model.capacity}. */
+export interface ModelCapacity {
+  /** Instances that serve. */
+  readonly instances: number
+  /** Most rows in one run. */
+  readonly maxBatchSize: number
+  /** Requests accepted and not started. */
+  readonly waiting: number
+  /** Batches handed to instances. */
+  readonly running: number
+  /** Requests of the default level that would be accepted now; `Infinity` without a `maxQueueSize`. */
+  readonly free: number
+  /** Requests worked off per second while there was work, from the last batches; 0 before the first. */
+  readonly requestsPerSecond: number
+  /** In how many milliseconds one more request would be answered, by the times of earlier runs; 0 before the first. */
+  readonly estimatedMs: number
+}
+
+/** A loaded model. Made by `engine.load`; any number of callers may use it at once. */
+export class Model<M extends ModelSignature = AnySignature> {
+  /** The name it was loaded under. */
+  readonly name: string
+  /** Set by the engine, read by everyone. */
+  readonly #lifecycle: ModelLifecycle
+
+  /** @internal */
+  constructor(name: string, lifecycle: ModelLifecycle) {
+    this.name = name
+    this.#lifecycle = lifecycle
+  }
+
+  get state(): ModelState {
+    return this.#lifecycle.state
+  }
+
+  /** Why the model failed; `null` unless its state is `failed`. */
+  get failure(): string | null {
+    return this.#lifecycle.failure
+  }
+
+  /**
+   * Inputs, outputs and batch size.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
+   */
+  get metadata(): ModelMetadata {
+    const { scheduler } = this.#lifecycle
+    if (scheduler === null) throw this.#notReady()
+    return scheduler.metadata
+  }
+
+  /**
+   * Runs one request, in a batch with others where the model allows it.
+   *
+   * The data of `feeds` is read when its batch is formed: leave it alone until the call settles.
+   *
+   * @param feeds every input by name; dims include the batch dimension, and there may be several rows.
+   * @returns the outputs with the request's own rows, owned by the caller.
+   * @throws InferenceError `ERR_INVALID_ARG`, `ERR_QUEUE_FULL`, `ERR_TIMEOUT`, `ERR_DEADLINE`, `ERR_EXECUTION`,
+   * `ERR_INSTANCE_CRASHED`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`; an aborted request rejects with its signal's reason.
+   */
+  infer(
+    feeds: M['inputs'],
+    options: InferOptions<keyof M['outputs'] & string> & { report: true },
+  ): Promise<{ outputs: M['outputs']; report: BatchReport }>
+  infer(feeds: M['inputs'], options?: InferOptions<keyof M['outputs'] & string>): Promise<M['outputs']>
+  infer(feeds: M['inputs'], options?: InferOptions): Promise<Answer> {
+    const { state, scheduler, parser } = this.#lifecycle
+    if (state !== 'ready' || scheduler === null || parser === null) return Promise.reject(this.#notReady())
+    try {
+      const checked = options === undefined ? noOptions : checkInferOptions(options, scheduler.metadata)
+      const { maxBatchSize } = scheduler.metadata
+      const split = (checked.splitOversized ?? this.#lifecycle.splitsOversized) && maxBatchSize > 0
+      const parsed = parser.parse(feeds, split ? Infinity : maxBatchSize)
+      return split && parsed.rows > maxBatchSize
+        ? this.#submitParts(scheduler, splitRows(parsed, maxBatchSize), checked)
+        : this.#submit(scheduler, parsed, checked)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  /**
+   * Runs every item of an iterable or async iterable, taking from it no more than can be used at once; a full queue is
+   * waited for. An item that fails gives an `error` and the stream goes on. Leaving the loop withdraws what is queued.
+   *
+   * @param source the feeds of each request.
+   * @throws InferenceError `ERR_INVALID_ARG`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`, by the first `next()`. After the
+   * results of all items that were taken: what the source throws, the signal's reason once it fired, and `ERR_CLOSED` or
+   * `ERR_MODEL_NOT_READY` when the model was closed or failed meanwhile.
+   */
+  inferMany(
+    source: Iterable<M['inputs']> | AsyncIterable<M['inputs']>,
+    options?: InferManyOptions<keyof M['outputs'] & string>,
+  ): AsyncGenerator<InferManyResult<M['outputs']>, void, undefined> {
+    const host = {
+      name: this.name,
+      start: (each: InferOptions) => {
+        if (this.#lifecycle.state !== 'ready') throw this.#notReady()
+        checkInferOptions(each, this.metadata)
+        const { instances, maxBatchSize } = this.capacity()
+        return { defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances) }
+      },
+      infer: (feeds: M['inputs'], each: InferOptions) => this.infer(feeds, each) as Promise<M['outputs']>,
+    }
+    return inferMany(host, source, options)
+  }
+
+  /**
+   * How much more the model can take now, for callers that want to slow down rather than be refused.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
+   */
+  capacity(): ModelCapacity {
+    const { scheduler } = this.#lifecycle
+    if (scheduler === null) throw this.#notReady()
+    const { instances, metadata, waiting, running, times, levels } = scheduler
+    const { msPerRequest } = times.throughput
+    const { policy, waiting: levelWaiting } = levels.of(undefined)
+    return {
+      instances: instances.length,
+      maxBatchSize: metadata.maxBatchSize,
+      waiting,
+      running,
+      free: policy.maxQueueSize === 0 ? Infinity : Math.max(0, policy.maxQueueSize - levelWaiting),
+      requestsPerSecond: msPerRequest === 0 ? 0 : 1000 / msPerRequest,
+      estimatedMs: scheduler.estimatedAnswerMs('', 1),
+    }
+  }
+
+  /** Statistics since the model was loaded; they include every response delivered so far. */
+  stats(): ModelStatistics {
+    const { scheduler } = this.#lifecycle
+    if (scheduler === null) throw this.#notReady()
+    return scheduler.stats.snapshot(scheduler.waiting)
+  }
+
+  #submit(scheduler: Scheduler, parsed: ParsedFeeds, options: CheckedOptions): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      scheduler.submit(new InferRequest(parsed, scheduler.levels.of(options.priority), options, resolve, reject), options)
+    })
+  }
+
+  /** Runs the parts of a request, which needs one place in the queue; when a part fails the others are withdrawn. */
+  async #submitParts(scheduler: Scheduler, parts: ParsedFeeds[], options: CheckedOptions): Promise<Answer> {
+    const failed = new AbortController()
+    const signal = options.signal === undefined ? failed.signal : AbortSignal.any([options.signal, failed.signal])
+    const answers: Promise<Answer>[] = []
+    try {
+      for (const part of parts) {
+        const own = { ...options, signal, continues: answers.length > 0 }
+        let accepted = true
+        answers.push(
+          new Promise((resolve, reject) => {
+            accepted = scheduler.submit(new InferRequest(part, scheduler.levels.of(options.priority), own, resolve, reject), own)
+          }),
+        )
+        if (!accepted) break // the others would be run for nothing
+      }
+      return joinRows(await Promise.all(answers), this.name, options)
+    } catch (error) {
+      failed.abort()
+      throw error
+    }
+  }
+
+  #notReady(): InferenceError {
+    const { state, failure } = this.#lifecycle
+    const closed = state === 'draining' || state === 'closed'
+    const why = failure === null ? '' : `: ${failure}`
+    return new InferenceError(
+      closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY',
+      `Model '${this.name}' is ${state}${why}. ${state === 'failed' ? 'Unload it and load it again.' : state === 'loading' ? 'Wait for load().' : 'Load it again.'}`,
+      { model: this.name, expected: 'ready', received: state },
+    )
+  }
+}
+
+/** What a {@link Model} shows of the engine's work on it. */
+export interface ModelLifecycle {
+  readonly state: ModelState
+  readonly failure: string | null
+  readonly scheduler: Scheduler | null
+  readonly parser: FeedParser | null
+  readonly splitsOversized: boolean
+}

@@ -1,0 +1,131 @@
+import type { BatchLimits } from '../config/batching.ts'
+import type { LatencyTarget } from '../latency/batch-size-for-target.ts'
+import { Bucket, isMoreUrgent } from './bucket.ts'
+import type { WaitingRequest } from './waiting-request.ts'
+import { IndexedHeap } from '../indexed-heap.ts'
+
+/**
+ * The buckets of one queue. Every bucket with requests is in one of three heaps, so that neither many requests nor many
+ * buckets make a decision slower: those with a full batch, those that an idle instance should look at, and those that
+ * wait for their delay.
+ */
+export class Buckets<E extends WaitingRequest> {
+  readonly #limits: BatchLimits
+  readonly #sizer: LatencyTarget | null
+  readonly #byKey = new Map<string, Bucket<E>>()
+  readonly #full = new IndexedHeap<Bucket<E>>(isMoreUrgent)
+  readonly #open = new IndexedHeap<Bucket<E>>(isMoreUrgent)
+  readonly #waiting = new IndexedHeap<Bucket<E>>((a, b) => a.closeAtMs < b.closeAtMs)
+  #last: Bucket<E> // of the last request: with fixed shapes, the only one
+  #joinRequests: boolean
+
+  constructor(limits: BatchLimits, sizer: LatencyTarget | null) {
+    this.#limits = limits
+    this.#sizer = sizer
+    this.#joinRequests = limits.joinRequests
+    this.#last = this.#make('')
+  }
+
+  /** Whether any bucket holds a full batch. */
+  get hasFull(): boolean {
+    return this.#full.size > 0
+  }
+
+  /** Whether a bucket holds a batch that may be handed to a busy instance too. */
+  isFull(bucket: Bucket<E>): boolean {
+    return bucket.heap === this.#full
+  }
+
+  /** Finds or makes a bucket. */
+  of(key: string): Bucket<E> {
+    const last = this.#last
+    if (key === last.key) return last
+    // A bucket of a shape that comes once must not stay for ever; the one in use does.
+    if (last.count === 0) this.#byKey.delete(last.key)
+    return (this.#last = this.#byKey.get(key) ?? this.#make(key))
+  }
+
+  all(): Bucket<E>[] {
+    return [...this.#byKey.values()]
+  }
+
+  /** Brings a bucket to the heap where it belongs after its requests changed. */
+  place(bucket: Bucket<E>): void {
+    const headChanged = bucket.refreshUrgency()
+    if (bucket.count === 0) {
+      this.#move(bucket, null)
+      if (bucket !== this.#last) this.#byKey.delete(bucket.key)
+      return
+    }
+    const full = bucket.rows >= bucket.fullRows || !this.#joinRequests
+    const heap = full ? this.#full : this.#open
+    if (bucket.heap !== heap) this.#move(bucket, heap)
+    else if (headChanged) heap.update(bucket)
+  }
+
+  /** As {@link place}, after a request was put behind others: what is first has not changed. */
+  placeBehind(bucket: Bucket<E>): void {
+    if (bucket.heap === this.#full || (bucket.heap === this.#open && bucket.rows < bucket.fullRows)) return
+    this.place(bucket)
+  }
+
+  /** From now on every request is a batch of its own. */
+  stopJoining(): void {
+    this.#joinRequests = false
+    for (const bucket of this.all()) {
+      bucket.limits = { ...bucket.limits, joinRequests: false }
+      this.place(bucket)
+    }
+  }
+
+  /** The limits of a bucket are no longer what they were. */
+  resize(key: string): void {
+    const bucket = this.#byKey.get(key)
+    if (bucket === undefined) return
+    bucket.limits = this.#limitsOf(key)
+    this.place(bucket)
+  }
+
+  /** The bucket to serve first: a full one, or one that an idle instance should look at. */
+  mostUrgent(): Bucket<E> | null {
+    const full = this.#full.peek()
+    const open = this.#open.peek()
+    if (full === null || open === null) return full ?? open
+    return isMoreUrgent(open, full) ? open : full
+  }
+
+  /** Has a bucket wait until its requests change or `closeAtMs` comes. */
+  wait(bucket: Bucket<E>, closeAtMs: number): void {
+    bucket.closeAtMs = closeAtMs
+    this.#move(bucket, this.#waiting)
+  }
+
+  /** Lets an idle instance look again at buckets whose time has come. */
+  reopen(nowMs: number): void {
+    for (let due = this.#waiting.peek(); due !== null && due.closeAtMs <= nowMs; due = this.#waiting.peek()) {
+      this.#move(due, this.#open)
+    }
+  }
+
+  /** When the next waiting bucket is to be looked at; `Infinity` for none. */
+  get nextCloseAtMs(): number {
+    return this.#waiting.peek()?.closeAtMs ?? Infinity
+  }
+
+  #make(key: string): Bucket<E> {
+    const bucket = new Bucket<E>(key, this.#limitsOf(key))
+    this.#byKey.set(key, bucket)
+    return bucket
+  }
+
+  #limitsOf(key: string): BatchLimits {
+    const limits = this.#sizer?.limits(key) ?? this.#limits
+    return this.#joinRequests ? limits : { ...limits, joinRequests: false }
+  }
+
+  #move(bucket: Bucket<E>, heap: IndexedHeap<Bucket<E>> | null): void {
+    bucket.heap?.remove(bucket)
+    bucket.heap = heap
+    heap?.push(bucket)
+  }
+}

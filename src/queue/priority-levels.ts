@@ -1,0 +1,69 @@
+import type { LevelOptions, LevelPolicy } from '../config/batching.ts'
+
+/** One priority level of a queue. */
+export class PriorityLevel {
+  /** 1 is served first. */
+  readonly level: number
+  readonly policy: LevelPolicy
+  /** Requests waiting at this level, whatever their shape. */
+  waiting = 0
+
+  constructor(level: number, policy: LevelPolicy) {
+    this.level = level
+    this.policy = policy
+  }
+
+  /** True when one more request would exceed `maxQueueSize`. */
+  get full(): boolean {
+    const { maxQueueSize } = this.policy
+    return maxQueueSize > 0 && this.waiting >= maxQueueSize
+  }
+
+  /**
+   * How long a request may wait that asks for `timeoutMs`, in milliseconds; 0 for as long as it takes. As in Triton a
+   * request can only shorten a default, and only where the policy allows it; unlike Triton its own timeout also counts
+   * where there is no default.
+   */
+  timeoutFor(timeoutMs: number | undefined): number {
+    const { defaultTimeoutMs, allowTimeoutOverride } = this.policy
+    if (timeoutMs === undefined) return defaultTimeoutMs
+    if (defaultTimeoutMs === 0) return timeoutMs
+    return allowTimeoutOverride ? Math.min(timeoutMs, defaultTimeoutMs) : defaultTimeoutMs
+  }
+}
+
+/** Levels kept although nobody waits there; their numbers may be huge, and callers may use any. */
+const maxKeptLevels = 1024
+
+/** The levels of one queue. */
+export class PriorityLevels {
+  readonly #options: LevelOptions
+  readonly #levels = new Map<number, PriorityLevel>()
+  readonly #default: PriorityLevel
+
+  constructor(options: LevelOptions) {
+    this.#options = options
+    this.#default = this.#make(options.priorityLevels === 0 ? 0 : options.defaultPriorityLevel)
+    this.#levels.set(this.#default.level, this.#default)
+  }
+
+  /** The level of a request; as in Triton 0 and what is above the number of levels mean the default one. */
+  of(priority: number | undefined): PriorityLevel {
+    if (priority === undefined || priority === 0 || priority > this.#options.priorityLevels) return this.#default
+    let level = this.#levels.get(priority)
+    if (level !== undefined) return level
+    if (this.#levels.size >= maxKeptLevels) this.#forgetUnused()
+    this.#levels.set(priority, (level = this.#make(priority)))
+    return level
+  }
+
+  #forgetUnused(): void {
+    for (const [number, level] of this.#levels) {
+      if (level.waiting === 0 && level !== this.#default) this.#levels.delete(number)
+    }
+  }
+
+  #make(level: number): PriorityLevel {
+    return new PriorityLevel(level, this.#options.policies.get(level) ?? this.#options.defaultPolicy)
+  }
+}

@@ -1,0 +1,153 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { InferenceError, invalidArgument } from '../errors.ts'
+import type { InferOptions } from '../config/infer-options.ts'
+
+/** Options of {@link Model.inferMany}: those of `infer()`, which hold for each item, and these. */
+export interface InferManyOptions<Output extends string = string> extends Omit<InferOptions<Output>, 'report' | 'requestId'> {
+  /** Whether results come in the order of their items; `false`: as they are done. Default `true`. */
+  ordered?: boolean
+  /** Most items in flight at once; no more are taken from the source meanwhile. Default: two full batches per instance. */
+  maxInFlight?: number
+}
+
+/** The result of one item: `outputs`, or the `error` with which it alone was rejected. */
+export type InferManyResult<O> =
+  | { readonly index: number; readonly outputs: O; readonly error?: undefined }
+  | { readonly index: number; readonly outputs?: undefined; readonly error: unknown }
+
+/** What a stream of requests needs from its model. */
+export interface ManyHost<I, O> {
+  readonly name: string
+  /** Throws what `infer` would reject every item with: that the model was never ready, or that an option is wrong. */
+  start(options: InferOptions): { readonly defaultInFlight: number }
+  infer(feeds: I, options: InferOptions): Promise<O>
+}
+
+/** How long to wait when a full queue does not say it. */
+const retryMs = 5
+
+/**
+ * Runs every item of a source through a model, with as many in flight as it can use: the source is read no faster than
+ * that, and the results are read by whoever iterates. A result that is there is given at once, also while the source has
+ * no next item yet, which may depend on it. A full queue is waited for; every other error belongs to its item. When the
+ * source itself fails, the results of what it gave come first and its error is thrown then; so it is with the reason of
+ * the signal, and when the model is closed or has failed, as no further item could succeed. Leaving the loop early closes
+ * the source and withdraws what is still queued.
+ */
+export async function* inferMany<I, O>(
+  host: ManyHost<I, O>,
+  source: Iterable<I> | AsyncIterable<I>,
+  options: InferManyOptions = {},
+): AsyncGenerator<InferManyResult<O>, void, undefined> {
+  checkObject(host.name, source, options)
+  const { ordered = true, maxInFlight: wanted, signal, ...rest } = options
+  const { defaultInFlight } = host.start({ ...rest, ...(signal === undefined ? {} : { signal }) })
+  const maxInFlight = wanted ?? defaultInFlight
+  check(host.name, ordered, maxInFlight)
+  const leave = new AbortController()
+  const each: InferOptions = { ...rest, signal: signal === undefined ? leave.signal : AbortSignal.any([signal, leave.signal]) }
+  const items = iterate(source)
+  const done = new Map<number, InferManyResult<O>>()
+  let given = 0
+  let read = 0
+  let filling = false
+  let ended = false // the source, or the interest in it
+  let drained = false // the source itself has ended or failed, and needs no closing
+  let failure: { reason: unknown } | null = null
+  let wake = (): void => {}
+
+  const fail = (reason: unknown): void => {
+    failure ??= { reason }
+    ended = true
+  }
+  const onAbort = (): void => {
+    fail(signal!.reason)
+    wake()
+  }
+  const start = async (feeds: I, index: number): Promise<void> => {
+    const result = await run(host, feeds, each, index)
+    if (isFinal(result.error)) fail(result.error)
+    done.set(index, result)
+    wake()
+  }
+  const fill = async (): Promise<void> => {
+    filling = true
+    try {
+      while (!ended && given - read < maxInFlight) {
+        const item = await items.next()
+        if (item.done === true) ended = drained = true
+        else if (!ended) void start(item.value, given++)
+      }
+    } catch (reason) {
+      drained = true
+      fail(reason)
+    }
+    filling = false
+    wake()
+  }
+
+  signal?.addEventListener('abort', onAbort, { once: true })
+  if (signal?.aborted) onAbort()
+  try {
+    for (;;) {
+      if (!ended && !filling) void fill()
+      const result = ordered ? done.get(read) : done.values().next().value
+      if (result !== undefined) {
+        done.delete(result.index)
+        yield result
+        read++ // not before whoever iterates is done with it
+      } else if (ended && given === read) break
+      else await new Promise<void>((resolve) => (wake = resolve))
+    }
+    if (failure !== null) throw (failure as { reason: unknown }).reason
+  } finally {
+    signal?.removeEventListener('abort', onAbort)
+    leave.abort()
+    ended = true
+    if (!drained) {
+      const closed = (async () => void (await items.return?.()))() // which may throw, too
+      // A source that is asked for an item closes when it has one, which may be never; and an error comes before its own.
+      if (filling || failure !== null) closed.catch(() => {})
+      else await closed
+    }
+  }
+}
+
+function checkObject(model: string, source: unknown, options: unknown): void {
+  const iterable = typeof source === 'object' && source !== null && (Symbol.asyncIterator in source || Symbol.iterator in source)
+  if (!iterable) throw invalidArgument('source', 'an iterable or async iterable of feeds', source, { model })
+  if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options, { model })
+  for (const name of ['report', 'requestId']) {
+    if (name in options) throw invalidArgument(`options.${name}`, 'to be left out: it belongs to one request', name, { model })
+  }
+}
+
+function check(model: string, ordered: unknown, maxInFlight: unknown): void {
+  if (typeof ordered !== 'boolean') throw invalidArgument('options.ordered', 'true or false', ordered, { model })
+  if (!(Number.isSafeInteger(maxInFlight) && (maxInFlight as number) >= 1)) {
+    throw invalidArgument('options.maxInFlight', 'a whole number, 1 or more', maxInFlight, { model })
+  }
+}
+
+/** Whether an error of one item will be that of every other. */
+function isFinal(error: unknown): boolean {
+  return error instanceof InferenceError && (error.code === 'ERR_CLOSED' || error.code === 'ERR_MODEL_NOT_READY')
+}
+
+function iterate<I>(source: Iterable<I> | AsyncIterable<I>): AsyncIterator<I> | Iterator<I> {
+  return Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]()
+}
+
+async function run<I, O>(host: ManyHost<I, O>, feeds: I, options: InferOptions, index: number): Promise<InferManyResult<O>> {
+  for (;;) {
+    try {
+      return { index, outputs: await host.infer(feeds, options) }
+    } catch (error) {
+      if (!(error instanceof InferenceError && error.code === 'ERR_QUEUE_FULL')) return { index, error }
+      const { signal } = options
+      // A timer that holds the process: whoever waits for this stream waits for the queue.
+      await sleep(error.retryAfterMs ?? retryMs, undefined, { signal: signal! }).catch(() => {})
+      if (signal!.aborted) return { index, error: signal!.reason }
+    }
+  }
+}

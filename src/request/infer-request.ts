@@ -1,0 +1,97 @@
+import type { AnswerOptions } from '../config/check-infer-options.ts'
+import { WaitingRequest } from '../queue/waiting-request.ts'
+import type { PriorityLevel } from '../queue/priority-levels.ts'
+import type { TensorData } from '../tensor.ts'
+import { unwatch, watch } from './abort-watch.ts'
+import type { BatchReport } from '../config/infer-options.ts'
+import type { Outputs } from '../config/model-signature.ts'
+
+/** Checked inputs of one request, in the order of the model's inputs. */
+export interface ParsedFeeds {
+  readonly rows: number
+  /** Requests with equal keys may share a run. */
+  readonly bucketKey: string
+  /** `null` for an optional input that was left out. */
+  readonly data: readonly (TensorData | readonly string[] | null)[]
+  /** Dims of each input; `null` when the model fixes everything but the rows. */
+  readonly dims: readonly (readonly number[])[] | null
+}
+
+/** The mask that wants every output. */
+const allOutputs = -1
+
+function outputMask(outputs: readonly number[]): number {
+  return outputs.reduce((mask, index) => (index > 30 ? mask : mask | (1 << index)), 0)
+}
+
+/** What `infer()` resolves with: the outputs, or with `report: true` both. */
+export type Answer = Outputs | { readonly outputs: Outputs; readonly report: BatchReport }
+
+/** One `infer()` on its way through the engine. It settles exactly once. */
+export class InferRequest extends WaitingRequest {
+  readonly data: ParsedFeeds['data']
+  readonly dims: ParsedFeeds['dims']
+  /** Indices of the outputs wanted; `null` for all. */
+  readonly outputs: readonly number[] | null
+  /** The same as bits, for the union over a batch; see {@link outputMask}. */
+  readonly outputMask: number
+  readonly requestId: string | undefined
+  readonly wantsReport: boolean
+  readonly continues: boolean
+  settled = false
+  /** Runs it took part in. */
+  attempts = 0
+  /** Whether a worker died under it. */
+  crashed = false
+  readonly #resolve: (answer: Answer) => void
+  readonly #reject: (reason: unknown) => void
+  #signal: AbortSignal | null = null
+  #onAbort: (() => void) | null = null
+
+  constructor(
+    feeds: ParsedFeeds,
+    level: PriorityLevel,
+    { outputs, requestId, report, continues }: AnswerOptions,
+    resolve: (answer: Answer) => void,
+    reject: (reason: unknown) => void,
+  ) {
+    super(feeds.rows, feeds.bucketKey, level)
+    this.data = feeds.data
+    this.dims = feeds.dims
+    this.outputs = outputs
+    this.outputMask = outputs === null ? allOutputs : outputMask(outputs)
+    this.requestId = requestId
+    this.wantsReport = report
+    this.continues = continues
+    this.#resolve = resolve
+    this.#reject = reject
+  }
+
+  /** Calls `onAbort` when the signal fires before the request settles. */
+  listen(signal: AbortSignal, onAbort: () => void): void {
+    this.#signal = signal
+    this.#onAbort = onAbort
+    watch(signal, onAbort)
+  }
+
+  /** True when this call settled the request; false when it was settled before. */
+  succeed(answer: Answer): boolean {
+    if (!this.#settle()) return false
+    this.#resolve(answer)
+    return true
+  }
+
+  /** As {@link succeed}, with a rejection. */
+  fail(reason: unknown): boolean {
+    if (!this.#settle()) return false
+    this.#reject(reason)
+    return true
+  }
+
+  #settle(): boolean {
+    if (this.settled) return false
+    this.settled = true
+    if (this.#signal !== null) unwatch(this.#signal, this.#onAbort!)
+    return true
+  }
+}

@@ -1,0 +1,136 @@
+import { invalidArgument, type InferenceError } from '../errors.ts'
+import { toFloat16Bits } from '../float16.ts'
+import { storageOf, type TensorData, type TensorType } from '../tensor.ts'
+import type { PaddingConfig } from '../config/model-config.ts'
+import type { ModelMetadata, TensorMetadata } from '../metadata.ts'
+import type { InferRequest } from './infer-request.ts'
+
+/** One padded input. */
+export interface PaddedInput {
+  readonly index: number
+  readonly axis: number
+  /** Ascending; `'longest'` for the longest of each batch. */
+  readonly sizes: readonly number[] | 'longest'
+  /** What to fill with, as it is stored. */
+  readonly fill: number | bigint
+}
+
+/** An output that is cut back to the length of a padded input. */
+export interface CutOutput {
+  readonly axis: number
+  /** Index into {@link Padding.inputs}. */
+  readonly by: number
+}
+
+/** Which dimensions of a model are padded, and to what. */
+export class Padding {
+  readonly inputs: readonly PaddedInput[]
+  /** By index of the input: which of {@link Padding.inputs} it is; `undefined` for one that is not padded. */
+  readonly byInput: readonly (number | undefined)[]
+  /** By index of the output; `undefined` for one that is not cut. */
+  readonly cuts: readonly (CutOutput | undefined)[]
+
+  private constructor(inputs: readonly PaddedInput[], byInput: (number | undefined)[], cuts: (CutOutput | undefined)[]) {
+    this.inputs = inputs
+    this.byInput = byInput
+    this.cuts = cuts
+  }
+
+  /**
+   * Fits the configuration to the model; `null` without padding.
+   *
+   * @throws InferenceError `ERR_MODEL_CONFIG` when an input or output does not exist or has no such variable dimension.
+   */
+  static of(metadata: ModelMetadata, config: readonly Required<PaddingConfig>[]): Padding | null {
+    if (config.length === 0) return null
+    const byInput: (number | undefined)[] = metadata.inputs.map(() => undefined)
+    const cuts: (CutOutput | undefined)[] = metadata.outputs.map(() => undefined)
+    const { name: model } = metadata
+    if (metadata.maxBatchSize === 0) throw wrong('padding', 'a model with a batch dimension', 'maxBatchSize 0', model)
+    const inputs = config.map(({ input, dim, sizes, value, outputs }, entry): PaddedInput => {
+      const index = find(metadata.inputs, input, dim, `padding[${entry}].input`, model)
+      const { type } = metadata.inputs[index]!
+      if (type === 'string') throw wrong(`padding[${entry}].input`, 'an input of numbers', `'${input}' of strings`, model)
+      if (byInput[index] !== undefined) throw wrong(`padding[${entry}].input`, 'an input that no other entry names', input, model)
+      byInput[index] = entry
+      for (const output of outputs) {
+        cuts[find(metadata.outputs, output.name, output.dim, `padding[${entry}].outputs`, model)] = { axis: output.dim, by: entry }
+      }
+      const fill = stored(type, value)
+      if (fill === null) throw wrong(`padding[${entry}].value`, `a value of type ${type}`, value, model)
+      return { index, axis: dim, sizes, fill }
+    })
+    return new Padding(inputs, byInput, cuts)
+  }
+
+  /** What stands in a bucket's key for a length: requests of equal words share a run. */
+  bucketWord(entry: number, length: number): string {
+    const { sizes } = this.inputs[entry]!
+    return sizes === 'longest' ? '*' : `<${sizes.find((size) => size >= length) ?? length}`
+  }
+
+  /** The lengths to which a batch is filled up, by entry. */
+  lengths(batch: readonly InferRequest[]): number[] {
+    return this.inputs.map(({ sizes }, entry) => {
+      let longest = 0
+      for (const request of batch) longest = Math.max(longest, this.ownLength(entry, request) ?? 0)
+      return sizes === 'longest' ? longest : (sizes.find((size) => size >= longest) ?? longest)
+    })
+  }
+
+  /** The request's own length along the padded dimension of an entry; `undefined` when it leaves that input out. */
+  ownLength(entry: number, request: InferRequest): number | undefined {
+    const { index, axis } = this.inputs[entry]!
+    return request.dims![index]![axis]
+  }
+}
+
+function find(values: readonly TensorMetadata[], name: string, axis: number, option: string, model: string): number {
+  const index = values.findIndex((value) => value.name === name)
+  const names = values.map((value) => `'${value.name}'`).join(', ')
+  if (index === -1) throw wrong(option, `one of ${names}`, name, model)
+  const { shape } = values[index]!
+  if (axis >= 1 && axis < shape.length && typeof shape[axis] === 'string') return index
+  throw wrong(option, `a variable dimension of '${name}' after the first, whose shape is [${shape.join(', ')}]`, axis, model)
+}
+
+function wrong(name: string, expected: string, received: unknown, model: string): InferenceError {
+  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+}
+
+/** A value as an element of `type` is stored; `null` when the type has no such value. */
+function stored(type: TensorType, value: number): number | bigint | null {
+  if (type === 'float32' || type === 'float64') return value
+  if (type === 'float16') return toFloat16Bits(value)
+  if (!Number.isInteger(value) || (type === 'bool' && value !== 0 && value !== 1)) return null
+  const element = type === 'int64' || type === 'uint64' ? BigInt(value) : value
+  const [kept] = (storageOf(type) as unknown as typeof Int32Array).of(element as number)
+  return kept === element ? element : null
+}
+
+/**
+ * Copies rows whose dimension `axis` is `from` long to where it is `to` long: filled up when that is longer, cut when
+ * it is shorter.
+ *
+ * @param outer blocks before the axis, rows included.
+ * @param inner elements after the axis.
+ */
+export function copyResized(
+  source: TensorData,
+  sourceAt: number,
+  target: TensorData,
+  targetAt: number,
+  outer: number,
+  inner: number,
+  from: number,
+  to: number,
+  fill: number | bigint,
+): void {
+  const kept = Math.min(from, to) * inner
+  for (let block = 0; block < outer; block++) {
+    const start = sourceAt + block * from * inner
+    const end = targetAt + block * to * inner
+    ;(target as Float32Array).set((source as Float32Array).subarray(start, start + kept), end)
+    if (to > from) (target as Float32Array).fill(fill as number, end + kept, end + to * inner)
+  }
+}

@@ -1,0 +1,53 @@
+import type { InferenceError } from '../errors.ts'
+import type { ModelStats } from '../observability/model-stats.ts'
+import type { ModelInstance } from '../instance/model-instance.ts'
+import type { RequestErrors } from './request-errors.ts'
+import type { InferRequest } from '../request/infer-request.ts'
+import type { Estimator } from '../latency/estimator.ts'
+
+/** Says at once what waiting would only say later: that a queue is full, or a deadline out of reach. */
+export class Admission {
+  readonly #times: Estimator
+  readonly #errors: RequestErrors
+  readonly #stats: ModelStats
+
+  constructor(times: Estimator, rejections: RequestErrors, stats: ModelStats) {
+    this.#times = times
+    this.#errors = rejections
+    this.#stats = stats
+  }
+
+  /**
+   * Why a request cannot be accepted; `null` when it can.
+   *
+   * @param deadlineMs 0 for none.
+   * @param rowsAhead rows that wait before it.
+   */
+  refusal(
+    request: InferRequest,
+    deadlineMs: number,
+    rowsAhead: number,
+    instances: readonly ModelInstance[],
+    nowMs: number,
+  ): InferenceError | null {
+    const { level, bucketKey, rows } = request
+    this.#times.arrived(rows, nowMs)
+    if (level.full && !request.continues) {
+      this.#stats.failed('queueFull', 0)
+      const retryAfterMs = Math.max(1, Math.ceil(level.waiting * this.#times.throughput.msPerRequest))
+      return this.#errors.queueFull(request, level.policy.maxQueueSize, retryAfterMs)
+    }
+    if (deadlineMs === 0) return null
+    const estimatedMs = this.#times.estimatedAnswerMs(bucketKey, rows, rowsAhead, instances, nowMs)
+    if (estimatedMs <= deadlineMs) return null
+    this.#stats.failed('deadline', 0)
+    return this.#errors.hopeless(request, deadlineMs, estimatedMs)
+  }
+
+  /** The error of a waiting request whose deadline cannot be met any more. */
+  hopeless(request: InferRequest, nowMs: number): InferenceError {
+    const { enqueuedAtMs, deadlineAtMs, bucketKey, rows } = request
+    const estimatedMs = nowMs - enqueuedAtMs + this.#times.runTimes.medianMs(bucketKey, rows)
+    return this.#errors.hopeless(request, deadlineAtMs! - enqueuedAtMs, estimatedMs)
+  }
+}

@@ -1,0 +1,160 @@
+import type { Clock } from '../clock.ts'
+import type { ModelStats, RejectionReason } from '../observability/model-stats.ts'
+import { elementCount, firstNonFinite, type Tensor, type TensorData } from '../tensor.ts'
+import type { FinishedBatch } from '../instance/finished-batch.ts'
+import type { BatchReport } from '../config/infer-options.ts'
+import type { Outputs } from '../config/model-signature.ts'
+import type { ModelMetadata } from '../metadata.ts'
+import type { Padding } from '../request/padding.ts'
+import type { RequestErrors } from './request-errors.ts'
+import type { Answer, InferRequest } from '../request/infer-request.ts'
+import { AnswerOrder, type Outcome } from './answer-order.ts'
+import { scatter } from '../instance/scatter.ts'
+
+/** How a model answers. */
+export interface AnswerSettings {
+  readonly preserveOrdering: boolean
+  /** Reject a request whose own outputs are not finite. */
+  readonly finiteOnly: boolean
+}
+
+/** Divides finished batches among their requests, settles them, and counts it. */
+export class Answers {
+  readonly #metadata: ModelMetadata
+  readonly #padding: Padding | null
+  readonly #stats: ModelStats
+  readonly #errors: RequestErrors
+  readonly #clock: Clock
+  readonly #finiteOnly: boolean
+  readonly #order: AnswerOrder | null
+
+  constructor(
+    metadata: ModelMetadata,
+    padding: Padding | null,
+    stats: ModelStats,
+    rejections: RequestErrors,
+    clock: Clock,
+    { preserveOrdering, finiteOnly }: AnswerSettings,
+  ) {
+    this.#metadata = metadata
+    this.#padding = padding
+    this.#stats = stats
+    this.#errors = rejections
+    this.#clock = clock
+    this.#finiteOnly = finiteOnly
+    this.#order = preserveOrdering ? new AnswerOrder((request, outcome) => this.#settle(request, outcome)) : null
+  }
+
+  /** A request has been accepted: its place among the responses is the next. */
+  accept(request: InferRequest): void {
+    this.#order?.accept(request)
+  }
+
+  /** Answers the requests of a batch; when that cannot be done (there is no memory for the outputs, say) rejects them. */
+  answer(batch: FinishedBatch): void {
+    try {
+      this.#answer(batch)
+    } catch (error) {
+      for (const request of batch.requests) this.failed(request, this.#errors.failedRun(request, (error as Error).message))
+    }
+  }
+
+  #answer(batch: FinishedBatch): void {
+    const { requests, rows, timeline } = batch
+    const { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs } = timeline
+    const scatterAtMs = this.#clock.nowMs()
+    const outputs = scatter(this.#metadata, this.#padding, batch)
+    const doneAtMs = this.#clock.nowMs()
+
+    const strange = this.#finiteOnly ? outputs.map(nonFiniteOutput) : null
+    let count = 0
+    let enqueuedMs = 0
+    for (let member = 0; member < requests.length; member++) {
+      const { settled, enqueuedAtMs } = requests[member]!
+      if (settled || strange?.[member]) continue // aborted while it ran, or about to be rejected
+      count++
+      enqueuedMs += enqueuedAtMs
+    }
+    const behindMs = Math.max(0, startMs - gatheredAtMs) // handed over, but another batch still ran
+    this.#stats.succeeded(count, rows, count * doneAtMs - enqueuedMs, count * (takenAtMs + behindMs) - enqueuedMs, {
+      inputMs: gatheredAtMs - takenAtMs + (inferStartMs - startMs),
+      inferMs: inferEndMs - inferStartMs,
+      outputMs: doneAtMs - scatterAtMs,
+    })
+    if (this.#padding !== null) this.#countPadding(batch)
+    let position = 0
+    for (let member = 0; member < requests.length; member++) {
+      const request = requests[member]!
+      const own = outputs[member]!
+      const output = strange?.[member]
+      if (output) this.failed(request, this.#errors.nonFinite(request, output))
+      else this.#succeed(request, request.wantsReport ? { outputs: own, report: this.#report(batch, request, position) } : own)
+      position += request.rows
+    }
+  }
+
+  /** Rejects a request whose run failed: a response like any other, and in its order. */
+  failed(request: InferRequest, error: Error, why: RejectionReason = 'execution'): void {
+    if (request.settled) return
+    this.#stats.failed(why, this.#clock.nowMs() - request.enqueuedAtMs)
+    if (this.#order !== null) this.#order.ended(request, { reason: error })
+    else request.fail(error)
+  }
+
+  /** Rejects a request that did not come to a run, at once. */
+  reject(request: InferRequest, why: RejectionReason, reason: unknown): void {
+    // One that waits for its turn has been counted as what it came to.
+    const counted = this.#order?.holds(request) ?? false
+    if (request.fail(reason) && !counted) this.#stats.failed(why, this.#clock.nowMs() - request.enqueuedAtMs)
+    this.#order?.release()
+  }
+
+  #succeed(request: InferRequest, answer: Answer): void {
+    if (this.#order === null) request.succeed(answer)
+    else if (!request.settled) this.#order.ended(request, { answer })
+  }
+
+  #settle(request: InferRequest, outcome: Outcome): void {
+    if ('answer' in outcome) request.succeed(outcome.answer)
+    else request.fail(outcome.reason)
+  }
+
+  #report({ id, rows, slot, timeline, reason, instance }: FinishedBatch, request: InferRequest, position: number): BatchReport {
+    return {
+      batchId: id,
+      batchSize: rows,
+      paddedTo: slot.layout!.lengths?.[0] ?? null,
+      position,
+      queuedMs: Math.max(0, timeline.startMs - request.enqueuedAtMs),
+      computeMs: timeline.inferEndMs - timeline.inferStartMs,
+      reason,
+      instance,
+      attempts: request.attempts,
+    }
+  }
+
+  #countPadding({ requests, rows, slot }: FinishedBatch): void {
+    const { lengths, inputDims } = slot.layout!
+    if (lengths === null) return
+    for (const [entry, { index }] of this.#padding!.inputs.entries()) {
+      const dims = inputDims[index]
+      if (!dims) continue // an optional input that was left out
+      const perLength = elementCount(dims.slice(1)) / Math.max(1, lengths[entry]!)
+      let own = 0
+      for (const request of requests) own += request.rows * this.#padding!.ownLength(entry, request)!
+      this.#stats.padded(own * perLength, rows * lengths[entry]! * perLength)
+    }
+  }
+}
+
+/** The name of the first output that has NaN or infinity, or `null`. */
+function nonFiniteOutput(outputs: Outputs): string | null {
+  for (const name in outputs) {
+    const { type, data } = outputs[name] as Tensor
+    // Newer Node shows float16 as numbers, older as bits.
+    const values = data as TensorData | string[]
+    const shownType = type === 'float16' && !(values instanceof Uint16Array) ? 'float32' : type
+    if (firstNonFinite(shownType as 'float32', values) !== -1) return name
+  }
+  return null
+}

@@ -1,0 +1,62 @@
+import { InferenceError, type InferenceErrorCode, type InferenceErrorDetails } from '../errors.ts'
+import type { InferRequest } from '../request/infer-request.ts'
+
+/** The errors a request of `model` may be rejected with, in one place. */
+export class RequestErrors {
+  readonly #model: string
+
+  constructor(model: string) {
+    this.#model = model
+  }
+
+  timedOut(request: InferRequest): InferenceError {
+    const limitMs = Math.round(request.timeoutAtMs! - request.enqueuedAtMs)
+    return this.#error('ERR_TIMEOUT', request, `waited in the queue of model '${this.#model}' longer than its ${limitMs} ms`)
+  }
+
+  queueFull(request: InferRequest, maxQueueSize: number, retryAfterMs: number): InferenceError {
+    const message = `found the queue of model '${this.#model}' full: ${maxQueueSize} requests wait already; try again in ${retryAfterMs} ms`
+    return this.#error('ERR_QUEUE_FULL', request, message, { expected: `fewer than ${maxQueueSize} waiting`, retryAfterMs })
+  }
+
+  /** @param limitMs what the request has, from its call on. */
+  hopeless(request: InferRequest, limitMs: number, estimatedMs: number): InferenceError {
+    const rounded = Math.max(1, Math.round(estimatedMs))
+    const message =
+      `would be answered by model '${this.#model}' about ${rounded} ms after it was made, its deadline is ${Math.round(limitMs)} ms; ` +
+      'give it more time, or send less at once'
+    return this.#error('ERR_DEADLINE', request, message, { expected: `an answer within ${limitMs} ms`, estimatedMs: rounded })
+  }
+
+  nonFinite(request: InferRequest, output: string): InferenceError {
+    const message = `has an answer of model '${this.#model}' whose output '${output}' is not finite (rejectNonFinite)`
+    return this.#error('ERR_EXECUTION', request, message, { name: output, expected: 'finite numbers', received: 'NaN or infinity' })
+  }
+
+  closed(request: InferRequest): InferenceError {
+    return this.#error('ERR_CLOSED', request, `was still waiting when model '${this.#model}' was closed`)
+  }
+
+  crashed(request: InferRequest, reason: string): InferenceError {
+    const message = `was lost with the worker of model '${this.#model}': ${reason}`
+    return this.#error('ERR_INSTANCE_CRASHED', request, message, { cause: new Error(reason) })
+  }
+
+  failedRun(request: InferRequest, reason: string): InferenceError {
+    return this.#error('ERR_EXECUTION', request, `failed in model '${this.#model}': ${reason}`, { cause: new Error(reason) })
+  }
+
+  #error(code: InferenceErrorCode, { requestId }: InferRequest, message: string, details: InferenceErrorDetails = {}) {
+    const who = requestId === undefined ? 'The request' : `Request '${requestId}'`
+    const stackTraceLimit = Error.stackTraceLimit
+    // The stack here is the scheduler's own; taking it costs more than serving a request, just when there are too many.
+    Error.stackTraceLimit = 0
+    const error = new InferenceError(code, `${who} ${message}.`, {
+      model: this.#model,
+      ...details,
+      ...(requestId === undefined ? {} : { requestId }),
+    })
+    Error.stackTraceLimit = stackTraceLimit
+    return error
+  }
+}

@@ -1,0 +1,70 @@
+import type { Batch } from '../instance/batch.ts'
+import type { InferRequest } from '../request/infer-request.ts'
+
+/** Runs that have to be done again, before anything else that waits. */
+export class Retries {
+  readonly #batches: Omit<Batch, 'id'>[] = []
+  #requests = 0
+
+  /** Requests waiting for another run. */
+  get count(): number {
+    return this.#requests
+  }
+
+  /**
+   * A run failed for several requests: runs its halves. With one culprit among n requests that makes two runs per
+   * halving, 2 ceil(log2 n) in all, and every request is run at most 1 + ceil(log2 n) times whatever fails.
+   */
+  bisect({ requests, reason }: Batch): void {
+    const open = requests.filter(({ settled }) => !settled)
+    const middle = Math.ceil(open.length / 2)
+    this.#add(open.slice(0, middle), reason, false)
+    this.#add(open.slice(middle), reason, false)
+  }
+
+  /**
+   * A worker died under this batch: runs each of its requests by itself, unless one had died under it before.
+   *
+   * @returns the requests that are not run again.
+   */
+  afterCrash({ requests, reason }: Batch): InferRequest[] {
+    const lost = requests.filter(({ crashed }) => crashed)
+    for (const request of requests) {
+      if (request.settled || request.crashed) continue
+      request.crashed = true
+      this.#add([request], reason, true)
+    }
+    return lost
+  }
+
+  /** Takes the next batch out; `null` for none, or when it has to wait until its worker has nothing else to do. */
+  take(idle: boolean): Omit<Batch, 'id'> | null {
+    const next = this.#batches[0]
+    if (next === undefined || (next.alone && !idle)) return null
+    this.#batches.shift()
+    this.#requests -= next.requests.length
+    return next
+  }
+
+  /** Leaves a request out that was withdrawn. */
+  cancel(request: InferRequest): void {
+    const at = this.#batches.findIndex(({ requests }) => requests.includes(request))
+    if (at === -1) return
+    const batch = this.#batches[at]!
+    const requests = batch.requests.filter((other) => other !== request)
+    this.#batches.splice(at, 1, ...(requests.length > 0 ? [{ ...batch, requests }] : []))
+    this.#requests--
+  }
+
+  /** Takes everything out. */
+  clear(): InferRequest[] {
+    this.#requests = 0
+    return this.#batches.splice(0).flatMap(({ requests }) => requests)
+  }
+
+  #add(requests: readonly InferRequest[], reason: Batch['reason'], alone: boolean): void {
+    if (requests.length === 0) return
+    this.#batches.push({ requests, reason, alone })
+    this.#requests += requests.length
+  }
+}

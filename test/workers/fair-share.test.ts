@@ -1,0 +1,95 @@
+import { describe, expect, it } from 'vitest'
+import { FairShare } from '../../src/workers/fair-share.ts'
+
+/** Gives turns to whoever is least served among `wanting`, each batch taking the tenant's own time. */
+function serve(share: FairShare<string>, wanting: string[], costMs: Record<string, number>, turns: number) {
+  const servedMs: Record<string, number> = {}
+  for (const tenant of share.tenants) {
+    if (wanting.includes(tenant)) share.activate(tenant)
+    else share.deactivate(tenant)
+  }
+  for (let turn = 0; turn < turns; turn++) {
+    const { tenant } = share.next()!
+    share.settle(share.charge(tenant), costMs[tenant]!)
+    servedMs[tenant] = (servedMs[tenant] ?? 0) + costMs[tenant]!
+  }
+  return servedMs
+}
+
+describe('FairShare', () => {
+  it('divides the time evenly, not the turns', () => {
+    const share = new FairShare<string>()
+    share.join('heavy')
+    share.join('light')
+    const servedMs = serve(share, ['heavy', 'light'], { heavy: 100, light: 1 }, 5000)
+    expect(servedMs['heavy']! / servedMs['light']!).toBeCloseTo(1, 1)
+  })
+
+  it('divides the time by weight', () => {
+    const share = new FairShare<string>()
+    share.join('one')
+    share.join('three', 3)
+    const servedMs = serve(share, ['one', 'three'], { one: 7, three: 2 }, 5000)
+    expect(servedMs['three']! / servedMs['one']!).toBeCloseTo(3, 1)
+    expect(share.activeWeight).toBe(4)
+  })
+
+  it('gives no turn to a tenant without work', () => {
+    const share = new FairShare<string>()
+    for (const tenant of ['a', 'b', 'c']) share.join(tenant)
+    expect(share.next()).toBeNull()
+    share.activate('b')
+    share.activate('b')
+    expect([share.next()?.tenant, share.activeWeight]).toEqual(['b', 1])
+    share.deactivate('b')
+    expect([share.next(), share.activeWeight]).toEqual([null, 0])
+  })
+
+  it('charges what a batch is reckoned to take until it is done', () => {
+    const share = new FairShare<string>()
+    share.join('a')
+    share.join('b')
+    for (const tenant of ['a', 'b']) share.activate(tenant)
+    const charge = share.charge('a', 50)
+    expect(share.next()?.tenant).toBe('b')
+    share.settle(charge, 10)
+    share.charge('b', 20)
+    expect(share.next()).toMatchObject({ tenant: 'a', finishMs: 10 })
+  })
+
+  it('gives no credit for time in which a tenant wanted nothing', () => {
+    const share = new FairShare<string>()
+    share.join('steady')
+    share.join('idle')
+    serve(share, ['steady'], { steady: 10 }, 1000)
+    const servedMs = serve(share, ['steady', 'idle'], { steady: 10, idle: 10 }, 100)
+    expect(servedMs['idle']).toBeLessThanOrEqual(servedMs['steady']! + 20)
+  })
+
+  it('lets a newcomer start level with the others', () => {
+    const share = new FairShare<string>()
+    share.join('old')
+    serve(share, ['old'], { old: 5 }, 100)
+    share.join('new')
+    const servedMs = serve(share, ['old', 'new'], { old: 5, new: 5 }, 100)
+    expect(Math.abs(servedMs['old']! - servedMs['new']!)).toBeLessThanOrEqual(10)
+  })
+
+  it('charges two batches in flight separately', () => {
+    const share = new FairShare<string>()
+    share.join('a')
+    const [first, second] = [share.charge('a'), share.charge('a')]
+    share.settle(first, 30)
+    share.settle(second, 10)
+    share.activate('a')
+    expect(share.next()).toMatchObject({ tenant: 'a', finishMs: 40 })
+  })
+
+  it('forgets a tenant that parts', () => {
+    const share = new FairShare<string>()
+    share.join('a')
+    share.part('a')
+    share.part('a')
+    expect(share.size).toBe(0)
+  })
+})
