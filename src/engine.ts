@@ -53,10 +53,9 @@ export class InferenceEngine {
       keepAlive: this.#keepAlive,
       staging: () => this.#staging!,
       nextId: () => this.#nextId++,
-      place: async (config) => {
-        const places = await this.#devices.place(config)
+      place: async (config, place) => {
+        await this.#devices.place(config, place)
         this.#staging ??= new StagingPool(this.#options.staging, this.#devices.acceptsSharedMemory)
-        return places
       },
     }
   }

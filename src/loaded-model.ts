@@ -1,22 +1,22 @@
 import { stat } from 'node:fs/promises'
-import { InferenceError, invalidArgument } from './errors.ts'
-import { checkBatchDimension, defaultMaxBatchSize, isBatchable, servable, type ModelMetadata } from './metadata.ts'
-import { ModelInstance } from './instance/model-instance.ts'
-import { Scheduler } from './scheduler/scheduler.ts'
-import type { Model, ModelLifecycle, ModelState } from './model.ts'
+import type { Clock } from './clock.ts'
 import { checkBatchSizes, type ResolvedConfig } from './config/resolve-model-config.ts'
-import type { SchedulerHost } from './instance/scheduler-host.ts'
 import { sessionOptions, type Placement } from './config/session-options.ts'
+import { InferenceError, invalidArgument } from './errors.ts'
+import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
+import { ModelInstance, type SlotSource } from './instance/model-instance.ts'
+import { prepareWarmup, zeros, type PreparedWarmup } from './instance/warm-up.ts'
 import { calibrate } from './latency/calibration.ts'
+import { RunTimes } from './latency/run-times.ts'
+import type { StagingPool } from './memory/staging-pool.ts'
+import { checkBatchDimension, defaultMaxBatchSize, isBatchable, servable, type ModelMetadata } from './metadata.ts'
+import type { Model, ModelLifecycle, ModelState } from './model.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
-import { prepareWarmup, zeros, type PreparedWarmup } from './instance/warm-up.ts'
-import { RunTimes } from './latency/run-times.ts'
-import type { Clock } from './clock.ts'
+import { Scheduler } from './scheduler/scheduler.ts'
 import type { KeepAlive } from './workers/keep-alive.ts'
+import { WorkerSession } from './workers/worker-session.ts'
 import type { Worker } from './workers/worker.ts'
-import type { OpenedSession } from './executor/binding/worker-link.ts'
-import type { StagingPool } from './memory/staging-pool.ts'
 
 /** What the engine lends to the models it loads. */
 export interface EngineServices {
@@ -24,19 +24,12 @@ export interface EngineServices {
   readonly keepAlive: KeepAlive
   staging(): StagingPool
   nextId(): number
-  /** Workers for a group of instances, threads started. */
-  place(config: ResolvedConfig): Promise<{ worker: Worker; placement: Placement }[]>
+  /** Chooses a worker for every instance and calls `place` for each; resolves when their threads have started. */
+  place(config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void): Promise<void>
 }
 
-interface Opened {
-  readonly worker: Worker
-  readonly placement: Placement
-  readonly sessionId: number
-  readonly session: OpenedSession
-}
-
-/** One model's life in an engine: opens its sessions, watches its state, reopens what dies, releases it all. */
-export class LoadedModel implements ModelLifecycle, SchedulerHost {
+/** One model's life in an engine: opens its sessions, watches its state, releases it all. */
+export class LoadedModel implements ModelLifecycle {
   readonly name: string
   state: ModelState = 'loading'
   failure: string | null = null
@@ -45,11 +38,10 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   readonly splitsOversized: boolean
   /** Set once by the engine; what callers hold. */
   facade!: Model
-  readonly clock: Clock
-  readonly keepAlive: KeepAlive
   readonly #config: ResolvedConfig
   readonly #services: EngineServices
-  readonly #placements = new Map<ModelInstance, Placement>()
+  readonly #sessions: WorkerSession[] = []
+  #instances: readonly ModelInstance[] = []
   #warmups: readonly PreparedWarmup[] = []
   #pageLocked = false
   #loading: Promise<void> = Promise.resolve()
@@ -57,8 +49,6 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
 
   constructor(name: string, config: ResolvedConfig, services: EngineServices) {
     this.name = name
-    this.clock = services.clock
-    this.keepAlive = services.keepAlive
     this.splitsOversized = config.splitOversized
     this.#config = config
     this.#services = services
@@ -66,37 +56,32 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
 
   /** Opens every instance and warms it; `ready` afterwards. Rejects with a typed error, with nothing left open. */
   load(): Promise<void> {
-    const loading = this.keepAlive.during(this.#load())
+    const loading = this.#services.keepAlive.during(this.#load())
     this.#loading = loading.catch(() => {})
     return loading
   }
 
   async #load(): Promise<void> {
-    let opened: Opened[] = []
     try {
       await this.#checkFile()
-      const places = await this.#services.place(this.#config).catch((error: Error) => {
-        throw error instanceof InferenceError ? error : this.#threadError(error)
-      })
+      const [opened] = await this.#openAll()
       this.#checkStillLoading()
-      opened = await this.#openAll(places)
-      this.#checkStillLoading()
-      const metadata = this.#metadata(opened[0]!.session)
+      const metadata = this.#metadata(opened!)
       const { optionalInputs, rejectNonFinite, warmup } = this.#config
       const padding = Padding.of(metadata, this.#config.padding)
       this.parser = new FeedParser(metadata, { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs' })
       this.#warmups = prepareWarmup(metadata, this.parser, warmup)
-      for (const { worker, sessionId } of opened) await this.#warmUp(worker, sessionId)
-      const runTimes = await this.#calibrated(metadata, opened[0]!)
+      for (const session of this.#sessions) await this.#warmUp(session)
+      const runTimes = await this.#calibrated(metadata, this.#sessions[0]!)
       this.#checkStillLoading()
-      this.#serve(metadata, padding, runTimes, opened)
+      this.#serve(metadata, padding, runTimes)
     } catch (error) {
-      await Promise.all(opened.map(({ worker, sessionId }) => worker.link.close(sessionId)))
-      if (this.state === 'loading') {
-        this.state = 'failed'
-        this.failure = (error as Error).message
-      }
-      throw error
+      await Promise.all(this.#sessions.map((session) => session.close()))
+      if (this.state !== 'loading') throw this.#closedWhileLoading()
+      this.state = 'failed'
+      const failure = error instanceof InferenceError ? error : this.#threadError(error as Error)
+      this.failure = failure.message
+      throw failure
     }
   }
 
@@ -115,23 +100,26 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   }
 
   #checkStillLoading(): void {
-    if (this.state === 'loading') return
-    throw new InferenceError('ERR_CLOSED', `Model '${this.name}' was closed while it was loading.`, { model: this.name })
+    if (this.state !== 'loading') throw this.#closedWhileLoading()
   }
 
-  async #openAll(places: { worker: Worker; placement: Placement }[]): Promise<Opened[]> {
-    const opening = places.map(async ({ worker, placement }): Promise<Opened> => {
-      const sessionId = this.#services.nextId()
-      const options = sessionOptions(this.#config, placement)
-      return { worker, placement, sessionId, session: await worker.link.open(sessionId, this.#config.path, options) }
+  #closedWhileLoading(): InferenceError {
+    return new InferenceError('ERR_CLOSED', `Model '${this.name}' was closed while it was loading.`, { model: this.name })
+  }
+
+  async #openAll(): Promise<OpenedSession[]> {
+    const { path } = this.#config
+    await this.#services.place(this.#config, (worker, placement) => {
+      if (placement.kind === 'cuda') this.#pageLocked = true
+      this.#sessions.push(new WorkerSession(this.#services.nextId(), worker, { path, options: sessionOptions(this.#config, placement) }))
     })
-    const results = await Promise.allSettled(opening)
-    const opened = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+    this.#checkStillLoading()
+    const results = await Promise.allSettled(this.#sessions.map((session) => session.open()))
     const failed = results.find((result) => result.status === 'rejected')
-    if (failed === undefined) return opened
-    await Promise.all(opened.map(({ worker, sessionId }) => worker.link.close(sessionId)))
+    if (failed === undefined) return results.map((result) => (result as PromiseFulfilledResult<OpenedSession>).value)
+    if (failed.reason instanceof ThreadEndedError) throw failed.reason
     const { message } = failed.reason as Error
-    throw /executionprovider/i.test(message) ? this.#providerError(failed.reason) : this.#loadError(message.trim(), this.#config.path, failed.reason)
+    throw /executionprovider/i.test(message) ? this.#providerError(failed.reason) : this.#loadError(message.trim(), path, failed.reason)
   }
 
   #loadError(message: string, received: unknown, cause?: unknown): InferenceError {
@@ -163,87 +151,75 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
     return Object.freeze({ name: this.name, path: this.#config.path, ...served, maxBatchSize })
   }
 
-  async #warmUp(worker: Worker, sessionId: number): Promise<void> {
+  async #warmUp(session: WorkerSession): Promise<void> {
     for (const { feeds, count, required } of this.#warmups) {
-      const { error } = await this.#run(worker, sessionId, feeds, count)
-      if (error !== null && required) throw this.#loadError(`a warm-up sample failed: ${error}`, 'a failing sample')
+      for (let run = 0; run < count; run++) {
+        const { error } = await session.runSample(feeds)
+        if (error === null) continue
+        if (required) throw this.#loadError(`a warm-up sample failed: ${error}`, 'a failing sample')
+        break
+      }
     }
   }
 
-  #run(worker: Worker, sessionId: number, feeds: PreparedWarmup['feeds'], count: number) {
-    return worker.link.warmup(sessionId, feeds, count, this.#services.nextId()).catch((cause: Error) => {
-      throw this.#threadError(cause)
-    })
-  }
-
   /** What runs take; measured beforehand where a latency target depends on it. */
-  async #calibrated(metadata: ModelMetadata, { worker, sessionId }: Opened): Promise<RunTimes> {
+  async #calibrated(metadata: ModelMetadata, session: WorkerSession): Promise<RunTimes> {
     const runTimes = new RunTimes()
     const { latencyTargetMs, preferredBatchSizes, joinRequests, warmup } = this.#config
     const sample = this.#warmups[0] ?? (warmup === false ? undefined : zeros(metadata)[0])
     if (latencyTargetMs === 0 || sample === undefined) return runTimes
     const maxBatchSize = joinRequests ? metadata.maxBatchSize : Math.min(1, metadata.maxBatchSize)
-    await calibrate(runTimes, sample, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds, count) =>
-      this.#run(worker, sessionId, feeds, count),
-    )
+    await calibrate(runTimes, sample, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds) => session.runSample(feeds))
     return runTimes
   }
 
-  #serve(metadata: ModelMetadata, padding: Padding | null, runTimes: RunTimes, opened: readonly Opened[]): void {
-    this.#pageLocked = opened.some(({ placement }) => placement.kind === 'cuda')
-    this.scheduler = new Scheduler(metadata, padding, this.#config, runTimes, opened.length, this)
-    for (const [index, { worker, placement, sessionId }] of opened.entries()) {
-      const instance = new ModelInstance(this.scheduler, `${this.name}_${index}`, worker, sessionId, this.#config.weight)
-      this.#placements.set(instance, placement)
-      this.scheduler.instances.push(instance)
-      worker.join(instance)
+  #serve(metadata: ModelMetadata, padding: Padding | null, runTimes: RunTimes): void {
+    const { clock, keepAlive } = this.#services
+    const gaveUp = (reason: string) => this.#gaveUp(reason)
+    const scheduler = new Scheduler({
+      metadata, padding, runTimes, clock, keepAlive, gaveUp, config: this.#config, instances: this.#sessions.length,
+    }) // prettier-ignore
+    this.scheduler = scheduler
+    const slots: SlotSource = {
+      nextSlotId: () => this.#services.nextId(),
+      acquire: (byteLength) => this.#services.staging().acquire(byteLength, this.#pageLocked),
     }
+    this.#instances = this.#sessions.map((session, index) => {
+      const instance = new ModelInstance(scheduler, `${this.name}_${index}`, session, this.#config.weight, slots)
+      scheduler.instances.add(instance)
+      session.serve(instance, {
+        reopened: () => {
+          instance.forgetLayouts()
+          return this.#warmUp(session)
+        },
+        abandoned: (reason) => scheduler.abandoned(instance, reason),
+      })
+      return instance
+    })
     this.state = 'ready'
   }
 
-  // ── for the scheduler ──
-
-  acquire(byteLength: number) {
-    return this.#services.staging().acquire(byteLength, this.#pageLocked)
-  }
-
-  nextSlotId(): number {
-    return this.#services.nextId()
-  }
-
-  async reopen(instance: ModelInstance): Promise<void> {
-    const options = sessionOptions(this.#config, this.#placements.get(instance)!)
-    await instance.worker.link.open(instance.sessionId, this.#config.path, options)
-    await this.#warmUp(instance.worker, instance.sessionId)
-  }
-
-  gaveUp(reason: string): void {
+  #gaveUp(reason: string): void {
     if (this.state === 'closed') return
     this.state = 'failed'
     this.failure = reason
   }
 
-  // ── end ──
-
   /** Takes no more requests, finishes those accepted (or rejects those waiting), releases everything. */
   close(dropWaiting: boolean): Promise<void> {
     if (dropWaiting) this.scheduler?.rejectWaiting()
-    this.#closing ??= this.keepAlive.during(this.#close())
+    this.#closing ??= this.#services.keepAlive.during(this.#close())
     return this.#closing
   }
 
   async #close(): Promise<void> {
+    const wasLoading = this.state === 'loading'
     if (this.state !== 'failed') this.state = 'draining'
+    if (wasLoading) for (const session of this.#sessions) void session.close()
     await this.#loading
-    const { scheduler } = this
-    if (scheduler !== null) {
-      await scheduler.drained()
-      const instances = [...this.#placements.keys()]
-      for (const instance of instances) instance.worker.part(instance)
-      const open = instances.filter(({ worker }) => !worker.threadless)
-      await Promise.all(open.map(({ worker, sessionId }) => worker.link.close(sessionId)))
-      for (const instance of instances) instance.release()
-    }
+    await this.scheduler?.drained()
+    await Promise.all(this.#sessions.map((session) => session.close()))
+    for (const instance of this.#instances) instance.release()
     this.state = 'closed'
   }
 }

@@ -136,7 +136,7 @@ export class Model<M extends ModelSignature = AnySignature> {
     const { msPerRequest } = times.throughput
     const { policy, waiting: levelWaiting } = levels.of(undefined)
     return {
-      instances: instances.length,
+      instances: instances.size,
       maxBatchSize: metadata.maxBatchSize,
       waiting,
       running,

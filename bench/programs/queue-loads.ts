@@ -32,7 +32,7 @@ class Queue {
     const defaultPolicy = { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 1_000_000 } as const
     this.#levels = new PriorityLevels({ priorityLevels, defaultPriorityLevel: priorityLevels, defaultPolicy, policies: new Map() })
     const limits = { maxBatchSize: batchSize, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true, holdUntilQueued: 0 }
-    this.#queue = new RequestQueue(limits, systemClock, { dropped: () => {}, wake: () => {} })
+    this.#queue = new RequestQueue(limits, systemClock, { dropped: () => {}, takeBack: () => false, wake: () => {} })
   }
 
   /** True when a full batch waits. */
@@ -100,13 +100,13 @@ export class QueueLoad {
   dispatch(): number {
     if (this.#case.models === 1) return this.#queues[0]!.dispatch()
     for (let share = this.#shares.next(); share !== null; share = this.#shares.next()) {
-      const requests = share.tenant.dispatch()
+      const requests = share.source.dispatch()
       if (requests > 0) {
-        const charge = this.#shares.charge(share.tenant, 1)
+        const charge = this.#shares.charge(share.source, 1)
         this.#shares.settle(charge, 0.5 + this.#randoms[this.#next % drawn]!)
         return requests
       }
-      this.#shares.deactivate(share.tenant)
+      this.#shares.deactivate(share.source)
     }
     throw new Error('no queue has work')
   }

@@ -26,7 +26,7 @@ export class FairTurns {
 
   /** The model whose turn it is, or `null` when none has requests. */
   next(): number | null {
-    return this.#shares.next()?.tenant ?? null
+    return this.#shares.next()?.source ?? null
   }
 
   /** Whether the model whose turn it is may hand a batch to the instance while it is busy. */

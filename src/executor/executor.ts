@@ -1,3 +1,8 @@
+import type { InferenceSession } from 'onnxruntime-common'
+import type { SlotMemory } from '../memory/staging-pool.ts'
+import type { RawValueMetadata } from '../metadata.ts'
+import type { MailedTensor } from '../tensor.ts'
+
 /** A tensor's place in a slot. */
 export interface TensorPlace {
   readonly offset: number
@@ -20,3 +25,66 @@ export interface RunTimestamps {
   endMs: number
 }
 
+/** What a session told of itself when it was opened. */
+export interface OpenedSession {
+  readonly inputs: RawValueMetadata[]
+  readonly outputs: RawValueMetadata[]
+}
+
+/** How a sample run ended: ONNX Runtime's message when it failed, and what it took. */
+export interface SampleRun {
+  readonly error: string | null
+  readonly runMs: number
+}
+
+/** Outputs that left a run by message, by output; `null` for what lies in the slot, `undefined` for what nobody wants. */
+export type MailedOutputs = readonly (MailedTensor | null | undefined)[]
+
+/** What was asked of a thread that is gone. */
+export class ThreadEndedError extends Error {
+  override readonly name = 'ThreadEndedError'
+
+  constructor() {
+    super('The worker thread has ended.')
+  }
+}
+
+/** Told of what happens on a thread. */
+export interface ExecutorEvents {
+  /**
+   * A batch is done. `times` is reused: read it at once.
+   *
+   * @param error ONNX Runtime's message when it failed.
+   * @param mailed `null` when all outputs lie in the slot.
+   */
+  finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null): void
+  /** The thread is gone although nobody told it to go. */
+  died(): void
+}
+
+/**
+ * One thread that runs models, and the only way to it. A batch that was submitted can be taken back until the thread has
+ * started it, also when the thread is gone.
+ */
+export interface Executor {
+  /** Opens a session; rejects with ONNX Runtime's message, or when the thread dies. */
+  open(sessionId: number, path: string, options: InferenceSession.SessionOptions): Promise<OpenedSession>
+  /** Runs a session once on sample inputs; rejects when the thread dies. */
+  runSample(sessionId: number, feeds: readonly (MailedTensor | null)[]): Promise<SampleRun>
+  /** Releases a session and its slots; resolves also when the thread dies over it. */
+  close(sessionId: number): Promise<void>
+  defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void
+  defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void
+  /** Hands a batch over. `mailed`: inputs that do not lie in the slot. */
+  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedTensor | null)[] | null): void
+  /** Takes a batch back; false when the thread has started it. */
+  takeBack(slotId: number): boolean
+  /** Reports finished batches to the events. */
+  drainCompletions(): void
+  /** Asks the thread to end its loop; resolves once it has. */
+  exit(): Promise<void>
+  /** Gives up on a thread that never started serving; should it come up after all, it ends its loop. */
+  abandon(): void
+  /** Forbids the thread to enter ONNX Runtime again; resolves when it is not inside any more. */
+  stop(): Promise<void>
+}

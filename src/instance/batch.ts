@@ -3,9 +3,14 @@ import type { InferRequest } from '../request/infer-request.ts'
 
 /** A batch on its way to an instance. */
 export interface Batch {
-  readonly id: number
+  /** Batches are numbered as they leave the queue. */
+  readonly number: number
   readonly requests: readonly InferRequest[]
   readonly reason: BatchReason
   /** Whether nothing else may be on the worker meanwhile: a request of it may have killed one before. */
   readonly alone: boolean
+  /** Whether its requests have been run before, and some run of them has failed. */
+  readonly isRerun: boolean
+  /** Whether it waits behind another one still: it can be taken back. */
+  ahead: boolean
 }

@@ -1,4 +1,4 @@
-import type { MailedTensor } from '../tensor.ts'
+import type { MailedOutputs } from '../executor/executor.ts'
 import type { Batch } from './batch.ts'
 import type { StagingSlot } from './staging-slot.ts'
 
@@ -12,12 +12,16 @@ export interface BatchTimeline {
 }
 
 /** A finished batch. */
-export interface FinishedBatch extends Batch {
+export interface FinishedBatch {
+  readonly number: number
+  readonly requests: Batch['requests']
+  readonly reason: Batch['reason']
+  readonly isRerun: boolean
   readonly rows: number
   readonly slot: StagingSlot
   readonly timeline: Readonly<BatchTimeline>
   /** The instance that ran it. */
   readonly instance: string
   /** Outputs that came by message, by output; `null` for what lies in the slot. */
-  readonly mailed: readonly (MailedTensor | null | undefined)[] | null
+  readonly mailed: MailedOutputs | null
 }

@@ -1,127 +1,142 @@
+import type { MailedOutputs, RunTimestamps } from '../executor/executor.ts'
+import type { Clock } from '../clock.ts'
 import type { RunTimes } from '../latency/run-times.ts'
-import { invalidArgument } from '../errors.ts'
-import type { Offer, Tenant } from '../workers/tenant.ts'
-import type { Worker } from '../workers/worker.ts'
-import type { FromWorker } from '../executor/binding/protocol.ts'
-import type { RunTimestamps } from '../executor/executor.ts'
-import { elementCount } from '../tensor.ts'
-import type { Batch } from './batch.ts'
-import type { FinishedBatch } from './finished-batch.ts'
+import type { StagingBuffer } from '../memory/staging-pool.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
-import type { InferRequest } from '../request/infer-request.ts'
-import type { SchedulerHost } from './scheduler-host.ts'
+import type { BatchSource, PreparedBatch } from '../workers/batch-source.ts'
+import type { WorkerSession } from '../workers/worker-session.ts'
+import type { Batch } from './batch.ts'
+import type { FinishedBatch } from './finished-batch.ts'
 import { StagingSlot } from './staging-slot.ts'
 
 /** What an instance needs from its model. */
-export interface InstanceOwner {
+export interface BatchOwner {
   readonly metadata: ModelMetadata
   readonly padding: Padding | null
   readonly unpredictableOutputs: ReadonlySet<number>
-  readonly host: SchedulerHost
+  readonly clock: Clock
   readonly times: { readonly runTimes: RunTimes }
   /**
-   * The next batch, or `null`; it counts as running until it is finished, failed, crashed or withdrawn.
+   * The next batch for an instance, or `null`.
+   *
    * @param startsInMs when a busy instance will be able to start it.
    */
   take(idle: boolean, startsInMs: number): Batch | null
-  readonly waiting: number
-  /** Every request of a batch was refused: there is nothing to run. */
-  withdrawn(): void
+  /** Whether requests wait that are not on their way. */
+  readonly hasWaiting: boolean
+  /** A batch that was handed ahead is reckoned to run from now on. */
+  started(batch: Batch): void
+  /** A batch comes back that has not started. */
+  takenBack(batch: Batch): void
   finished(batch: FinishedBatch): void
   failed(batch: Batch, message: string): void
-  /** The batch of a request could not be formed; it alone is rejected. */
-  refused(request: InferRequest, reason: Error): void
-  /** The thread died with these batches in flight. */
-  crashed(batches: readonly Batch[], reason: string): void
-  /** The instance is lost for good. */
-  lost(instance: ModelInstance, reason: string): void
+  /** The thread died over a batch. */
+  lost(batch: Batch, reason: string): void
+}
+
+/** What an instance's slots are made of. */
+export interface SlotSource {
+  nextSlotId(): number
+  acquire(byteLength: number): StagingBuffer
 }
 
 /** One batch runs while the next is gathered. */
 const slotsPerInstance = 2
 
 /** An instance of a model: a session on one worker and the staging slots through which it is fed. */
-export class ModelInstance implements Tenant {
+export class ModelInstance implements BatchSource {
   /** The model's name and a number, as in Triton. */
   readonly name: string
-  readonly worker: Worker
-  readonly sessionId: number
+  readonly session: WorkerSession
   readonly weight: number
-  readonly #owner: InstanceOwner
+  readonly #owner: BatchOwner
   readonly #slots = new Map<number, StagingSlot>()
   readonly #free: StagingSlot[] = []
 
-  constructor(owner: InstanceOwner, name: string, worker: Worker, sessionId: number, weight: number) {
+  constructor(owner: BatchOwner, name: string, session: WorkerSession, weight: number, source: SlotSource) {
     this.#owner = owner
     this.name = name
     this.weight = weight
-    this.worker = worker
-    this.sessionId = sessionId
+    this.session = session
     for (let count = 0; count < slotsPerInstance; count++) {
-      const slot = new StagingSlot(owner.host.nextSlotId(), owner.metadata, owner.padding, (byteLength) => owner.host.acquire(byteLength))
+      const slot = new StagingSlot(source.nextSlotId(), owner.metadata, owner.padding, (byteLength) => source.acquire(byteLength))
       this.#slots.set(slot.id, slot)
       this.#free.push(slot)
     }
   }
 
-  offer(idle: boolean, startsInMs: number): Offer {
-    const slot = this.#free.at(-1)
-    if (slot === undefined) return 'nothing'
-    const taken = this.#owner.take(idle, startsInMs)
-    if (taken === null) return this.#owner.waiting > 0 && !idle ? 'waits-for-idle' : 'nothing'
-    const batch = this.#intact(taken)
-    if (batch.requests.length === 0) {
-      this.#owner.withdrawn()
-      return this.offer(idle, startsInMs)
-    }
-    this.#free.pop()
-    try {
-      this.#submit(slot, batch)
-    } catch (error) {
-      // Memory for the batch could not be had, say: this batch fails, the next may not.
-      this.#reuse(slot)
-      this.#owner.failed(batch, (error as Error).message)
-      return this.offer(idle, startsInMs)
-    }
-    return 'submitted'
+  get worker(): WorkerSession['worker'] {
+    return this.session.worker
   }
 
-  completed(slotId: number, times: RunTimestamps): void {
-    this.#finish(slotId, times, null)
+  /** Whether it would start a batch at once. */
+  get idle(): boolean {
+    return this.session.ready && this.worker.idle
   }
 
-  done({ slotId, times, error, outputs }: Extract<FromWorker, { type: 'done' }>): void {
-    if (error === null) return this.#finish(slotId, times, outputs)
-    const slot = this.#slots.get(slotId)
-    if (slot === undefined) return
-    const { batch } = slot
-    this.#reuse(slot)
-    this.#owner.failed(batch!, error)
+  nextBatch(idle: boolean, startsInMs: number): PreparedBatch | 'when idle' | null {
+    if (!this.session.ready) return null
+    for (;;) {
+      const slot = this.#free.at(-1)
+      if (slot === undefined) return null
+      const batch = this.#owner.take(idle, startsInMs)
+      if (batch === null) return this.#owner.hasWaiting && !idle ? 'when idle' : null
+      this.#free.pop()
+      try {
+        return this.#prepare(slot, batch)
+      } catch (error) {
+        // Memory for the batch could not be had, say: this batch fails, the next may not.
+        this.#reuse(slot)
+        if (batch.ahead) this.#owner.started(batch)
+        this.#owner.failed(batch, (error as Error).message)
+      }
+    }
+  }
+
+  /** The batch that was handed ahead here; `null` for none. */
+  get batchAhead(): Batch | null {
+    return this.#slotAhead()?.batch ?? null
+  }
+
+  /** Takes the batch back that was handed ahead here; false when there is none, or it has started. */
+  takeBackAhead(): boolean {
+    const slot = this.#slotAhead()
+    return slot !== null && this.worker.takeBack(slot.id)
+  }
+
+  started(slotId: number): void {
+    const { batch } = this.#slots.get(slotId)!
+    if (batch!.ahead) this.#owner.started(batch!)
+  }
+
+  takenBack(slotId: number): void {
+    this.#owner.takenBack(this.#release(slotId))
+  }
+
+  finished(slotId: number, { startMs, inferStartMs, inferEndMs }: RunTimestamps, mailed: MailedOutputs | null): void {
+    const slot = this.#slots.get(slotId)!
+    this.started(slotId)
+    const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
+    // Field by field: a spread costs more here than all the rest of the way back.
+    const { number, requests, reason, isRerun } = slot.batch!
+    this.#owner.finished({ number, requests, reason, isRerun, rows: slot.rows, slot, timeline, instance: this.name, mailed })
+    this.#release(slotId)
     this.worker.offer(this)
   }
 
-  lost(reason: string): void {
-    const batches: Batch[] = []
-    for (const slot of this.#slots.values()) {
-      if (slot.batch !== null) {
-        batches.push(slot.batch)
-        this.#reuse(slot)
-      }
-      slot.forgetLayouts()
-    }
-    this.#owner.crashed(batches, reason)
+  failed(slotId: number, message: string): void {
+    this.started(slotId)
+    this.#owner.failed(this.#release(slotId), message)
+    this.worker.offer(this)
   }
 
-  restore(): Promise<void> {
-    return this.#owner.host.reopen(this)
+  lost(slotId: number, reason: string): void {
+    this.started(slotId)
+    this.#owner.lost(this.#release(slotId), reason)
   }
 
-  abandoned(reason: string): void {
-    this.#owner.lost(this, reason)
-  }
-
-  /** Outputs turned out to be unpredictable: layouts that reckon with them are of no use any more. */
+  /** Forgets what the worker knows: for a new thread, or when layouts that reckon with an output's size are of no use any more. */
   forgetLayouts(): void {
     for (const slot of this.#slots.values()) slot.forgetLayouts()
   }
@@ -133,42 +148,10 @@ export class ModelInstance implements Tenant {
     this.#free.length = 0
   }
 
-  /** Leaves out requests whose buffers were detached or resized since they were checked. */
-  #intact(batch: Batch): Batch {
-    const { requests } = batch
-    for (const request of requests) {
-      const changed = request.settled ? null : this.#changedInput(request)
-      if (changed !== null) this.#owner.refused(request, changed)
-    }
-    if (!requests.some(({ settled }) => settled)) return batch
-    return { ...batch, requests: requests.filter(({ settled }) => !settled) }
-  }
-
-  #changedInput({ data, dims, rows }: InferRequest): Error | null {
-    const { inputs, maxBatchSize, name: model } = this.#owner.metadata
-    for (let index = 0; index < data.length; index++) {
-      const { name, shape } = inputs[index]!
-      const values = data[index]!
-      if (values === null) continue
-      const expected = dims !== null ? elementCount(dims[index]!) : this.#fixedElements(shape, maxBatchSize > 0 ? rows : -1)
-      const received = values.length
-      if (received === expected) continue
-      const hint = 'Its buffer was detached or changed after infer() was called; leave it alone until the call settles'
-      return invalidArgument(`input '${name}'`, `${expected} elements`, received, { model, hint })
-    }
-    return null
-  }
-
-  #fixedElements(shape: readonly (number | string)[], rows: number): number {
-    let count = rows === -1 ? 1 : rows
-    for (let axis = rows === -1 ? 0 : 1; axis < shape.length; axis++) count *= shape[axis] as number
-    return count
-  }
-
-  #submit(slot: StagingSlot, batch: Batch): void {
+  #prepare(slot: StagingSlot, batch: Batch): PreparedBatch {
     const owner = this.#owner
     const { requests } = batch
-    slot.takenAtMs = owner.host.clock.nowMs()
+    slot.takenAtMs = owner.clock.nowMs()
     let rows = 0
     let outputMask = 0
     for (const request of requests) {
@@ -181,26 +164,22 @@ export class ModelInstance implements Tenant {
     slot.rows = rows
     slot.batch = batch
     slot.layout = layout
-    const { link } = this.worker
-    for (const message of slot.announcements(this.sessionId, layout)) link.post(message)
-    slot.gatheredAtMs = owner.host.clock.nowMs()
+    slot.announce(this.worker.executor, this.session.id, layout)
+    slot.gatheredAtMs = owner.clock.nowMs()
     const runMs = owner.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
-    if (mailed === null) return this.worker.submit(this, slot.id, layout.index, runMs, batch.alone)
-    link.post({ type: 'run', slotId: slot.id, layoutIndex: layout.index, mailed })
-    this.worker.submit(this, slot.id, null, runMs, batch.alone)
+    return { slotId: slot.id, layoutIndex: layout.index, mailed, runMs, alone: batch.alone }
   }
 
-  #finish(slotId: number, times: RunTimestamps, mailed: FinishedBatch['mailed']): void {
-    const slot = this.#slots.get(slotId)
-    if (slot === undefined) return
+  #slotAhead(): StagingSlot | null {
+    for (const slot of this.#slots.values()) if (slot.batch?.ahead === true) return slot
+    return null
+  }
+
+  #release(slotId: number): Batch {
+    const slot = this.#slots.get(slotId)!
     const batch = slot.batch!
-    const { startMs, inferStartMs, inferEndMs } = times
-    const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
-    // Field by field: a spread costs more here than all the rest of the way back.
-    const { id, requests, reason, alone } = batch
-    this.#owner.finished({ id, requests, reason, alone, rows: slot.rows, slot, timeline, instance: this.name, mailed })
     this.#reuse(slot)
-    this.worker.offer(this)
+    return batch
   }
 
   #reuse(slot: StagingSlot): void {

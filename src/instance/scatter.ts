@@ -85,3 +85,8 @@ export function indivisibleOutput(metadata: ModelMetadata, { requests, rows, mai
   const index = mailed.findIndex((tensor) => tensor && tensor.dims[0] !== rows)
   return index === -1 ? null : metadata.outputs[index]!.name
 }
+
+/** Outputs of a finished batch that turned out to be of another size than their layout said, by index. */
+export function unexpectedOutputs({ slot, mailed }: FinishedBatch): number[] {
+  return mailed?.flatMap((tensor, index) => (tensor && slot.layout!.outputs[index] ? [index] : [])) ?? []
+}

@@ -1,4 +1,4 @@
-import type { ToWorker } from '../executor/binding/protocol.ts'
+import type { Executor } from '../executor/executor.ts'
 import type { MailedTensor } from '../tensor.ts'
 import type { StagingBuffer } from '../memory/staging-pool.ts'
 import { elementCount, storageOf, type TensorData } from '../tensor.ts'
@@ -86,19 +86,17 @@ export class StagingSlot {
     })
   }
 
-  /** The messages that must reach the worker before a batch of `layout`. */
-  announcements(sessionId: number, layout: ViewedLayout): ToWorker[] {
-    const messages: ToWorker[] = []
+  /** Tells the worker what it does not know yet of the slot and of `layout`. */
+  announce(executor: Executor, sessionId: number, layout: ViewedLayout): void {
     if (!this.#bufferKnown) {
-      messages.push({ type: 'slot', slotId: this.id, sessionId, memory: this.#buffer!.memory })
+      executor.defineSlot(this.id, sessionId, this.#buffer!.memory)
       this.#bufferKnown = true
     }
     if (!layout.known) {
       const { inputs, outputs } = layout
-      messages.push({ type: 'layout', slotId: this.id, layoutIndex: layout.index, layout: { inputs, outputs } })
+      executor.defineLayout(this.id, layout.index, { inputs, outputs })
       layout.known = true
     }
-    return messages
   }
 
   /** Copies the rows of `batch` into the slot; what cannot lie there is returned to go by message. */

@@ -4,8 +4,8 @@ import type { MailedTensor } from '../tensor.ts'
 /** Runs of each size; the first, which sets up memory, is not counted. */
 const runsPerSize = 4
 
-/** Runs a sample so many times on an instance and says what each took, in milliseconds. */
-export type RunSample = (feeds: readonly (MailedTensor | null)[], count: number) => Promise<{ error: string | null; runMs: readonly number[] }>
+/** Runs a sample on an instance and says what that took, in milliseconds. */
+export type RunSample = (feeds: readonly (MailedTensor | null)[]) => Promise<{ readonly error: string | null; readonly runMs: number }>
 
 /**
  * Measures what runs take before anybody waits for one: batches of 1, 2, 4 ... rows and of the largest size, each a
@@ -24,9 +24,12 @@ export async function calibrate(
 ): Promise<void> {
   const batched = maxBatchSize > 0
   for (const rows of batched ? sizes(maxBatchSize, preferred) : [1]) {
-    const { error, runMs } = await run(batched ? feeds.map((feed) => feed && repeatRow(feed, rows)) : feeds, runsPerSize)
-    if (error !== null) return
-    for (const ms of runMs.slice(1)) runTimes.observe(bucketKey, rows, ms)
+    const repeated = batched ? feeds.map((feed) => feed && repeatRow(feed, rows)) : feeds
+    for (let count = 0; count < runsPerSize; count++) {
+      const { error, runMs } = await run(repeated)
+      if (error !== null) return
+      if (count > 0) runTimes.observe(bucketKey, rows, runMs)
+    }
     if (runTimes.medianMs(bucketKey, rows) > targetMs) return
   }
 }

@@ -143,13 +143,17 @@ export class RunTimes {
   /** How far admission trusts them. */
   readonly safetyFactor = new SafetyFactor()
   readonly #buckets = new Map<string, BucketRuns>()
+  #lastKey: string | null = null
 
   /** Notes a run of so many rows. */
   observe(bucketKey: string, rows: number, ms: number): void {
     let bucket = this.#buckets.get(bucketKey)
-    if (bucket === undefined) {
-      this.#buckets.set(bucketKey, (bucket = new BucketRuns()))
+    if (bucket === undefined || bucketKey !== this.#lastKey) {
+      // In the order in which they were last run.
+      this.#buckets.delete(bucketKey)
+      this.#buckets.set(bucketKey, (bucket ??= new BucketRuns()))
       if (this.#buckets.size > maxBuckets) this.#buckets.delete(this.#buckets.keys().next().value!)
+      this.#lastKey = bucketKey
     }
     bucket.observe(rows, ms)
   }

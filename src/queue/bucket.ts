@@ -3,9 +3,6 @@ import { expiresAtMs, type WaitingRequest } from './waiting-request.ts'
 import type { HeapItem, IndexedHeap } from '../indexed-heap.ts'
 import { WaitingLine } from './waiting-line.ts'
 
-/** How soon a request without a deadline should be served: what it counts with where buckets are compared. */
-const patienceMs = 1000
-
 /** The requests that may share a batch, by line and within a line first come first served. */
 export class Bucket<E extends WaitingRequest> implements HeapItem {
   readonly key: string
@@ -20,6 +17,8 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   closeAtMs = Infinity
   urgentAtMs = Infinity
   urgentLevel = 0
+  /** When a batch was last taken from it. */
+  servedAtMs = 0
   /** Those with requests, in the order in which they are served: by priority level, within a level those not delayed first. */
   readonly #lines: WaitingLine<E, Bucket<E>>[] = []
   #spare: WaitingLine<E, Bucket<E>> | null = null // the last that became empty
@@ -92,12 +91,17 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     return entries
   }
 
-  /** Brings what buckets are compared by up to date; false when that did not change. */
-  refreshUrgency(): boolean {
+  /**
+   * Brings what buckets are compared by up to date; false when that did not change.
+   *
+   * @param patienceMs how soon a request should be served, its timeout and deadline aside, counted from when its bucket was
+   * served last: however much waits in the others, a bucket gets its turn.
+   */
+  refreshUrgency(patienceMs: number): boolean {
     const { head } = this
     if (head === null) return true
     const level = head.level.level
-    const atMs = Math.min(expiresAtMs(head), head.enqueuedAtMs + patienceMs)
+    const atMs = Math.min(expiresAtMs(head), Math.max(head.enqueuedAtMs, this.servedAtMs) + patienceMs)
     if (level === this.urgentLevel && atMs === this.urgentAtMs) return false
     this.urgentLevel = level
     this.urgentAtMs = atMs

@@ -4,12 +4,18 @@ import { Bucket, isMoreUrgent } from './bucket.ts'
 import type { WaitingRequest } from './waiting-request.ts'
 import { IndexedHeap } from '../indexed-heap.ts'
 
+const longestPatienceMs = 1000
+const shortestPatienceMs = 20
+/** Runs of others that a request is reckoned to be able to wait for. */
+const patienceRuns = 8
+
 /**
  * The buckets of one queue. Every bucket with requests is in one of three heaps, so that neither many requests nor many
  * buckets make a decision slower: those with a full batch, those that an idle instance should look at, and those that
  * wait for their delay.
  */
 export class Buckets<E extends WaitingRequest> {
+  #patienceMs = longestPatienceMs
   readonly #limits: BatchLimits
   readonly #sizer: LatencyTarget | null
   readonly #byKey = new Map<string, Bucket<E>>()
@@ -36,6 +42,11 @@ export class Buckets<E extends WaitingRequest> {
     return bucket.heap === this.#full
   }
 
+  /** Reckons patience in runs as long as this one; 0 when that is unknown. */
+  reckonPatience(runMs: number): void {
+    if (runMs > 0) this.#patienceMs = Math.min(longestPatienceMs, Math.max(shortestPatienceMs, patienceRuns * runMs))
+  }
+
   /** Finds or makes a bucket. */
   of(key: string): Bucket<E> {
     const last = this.#last
@@ -51,7 +62,7 @@ export class Buckets<E extends WaitingRequest> {
 
   /** Brings a bucket to the heap where it belongs after its requests changed. */
   place(bucket: Bucket<E>): void {
-    const headChanged = bucket.refreshUrgency()
+    const headChanged = bucket.refreshUrgency(this.#patienceMs)
     if (bucket.count === 0) {
       this.#move(bucket, null)
       if (bucket !== this.#last) this.#byKey.delete(bucket.key)

@@ -7,6 +7,8 @@ export class PriorityLevel {
   readonly policy: LevelPolicy
   /** Requests waiting at this level, whatever their shape. */
   waiting = 0
+  /** Rows of those that are in no batch. */
+  rows = 0
 
   constructor(level: number, policy: LevelPolicy) {
     this.level = level
@@ -55,6 +57,13 @@ export class PriorityLevels {
     if (this.#levels.size >= maxKeptLevels) this.#forgetUnused()
     this.#levels.set(priority, (level = this.#make(priority)))
     return level
+  }
+
+  /** Rows that are served before those that come now to `level`. */
+  rowsAhead(level: PriorityLevel): number {
+    let rows = 0
+    for (const other of this.#levels.values()) if (other.level <= level.level) rows += other.rows
+    return rows
   }
 
   #forgetUnused(): void {

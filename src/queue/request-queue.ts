@@ -13,7 +13,12 @@ import type { RunTimes } from '../latency/run-times.ts'
 export interface QueueOwner<E extends WaitingRequest> {
   /** `entry` left the queue for good without a batch; settle it. */
   dropped(entry: E, why: QueueExit): void
-  /** A queue delay ran out: offer the batcher an idle instance again. */
+  /**
+   * Takes the batch back of which `entry` is a part and that was handed ahead, by {@link RequestQueue.putBack}; false when
+   * it has started.
+   */
+  takeBack(entry: E): boolean
+  /** A queue delay ran out: offer the queue an idle instance again. */
   wake(): void
 }
 
@@ -34,8 +39,9 @@ export class RequestQueue<E extends WaitingRequest> {
   readonly #runTimes: RunTimes | null
   readonly #buckets: Buckets<E>
   readonly #expiries = new Expiries<E>()
-  #count = 0
+  #count = 0 // in the buckets
   #rows = 0
+  #ahead = 0 // in batches that were handed ahead
   #holding: boolean
   #draining = false
   readonly #alarm: Alarm
@@ -60,12 +66,17 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#holding = options.holdUntilQueued > 0
   }
 
-  /** Requests waiting. */
+  /** Requests waiting, those in batches that were handed ahead included. */
   get count(): number {
-    return this.#count
+    return this.#count + this.#ahead
   }
 
-  /** Rows waiting across all buckets. */
+  /** Whether any wait that are in no batch. */
+  get hasUnsent(): boolean {
+    return this.#count > 0
+  }
+
+  /** Rows that wait in no batch. */
   get rows(): number {
     return this.#rows
   }
@@ -100,7 +111,28 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#buckets.reopen(Infinity)
   }
 
-  /** Puts requests that were taken back before the others of their line, in their order, and without a timeout. */
+  /** Requests that {@link take} gave to a busy instance run now: they wait no more. */
+  started(entries: readonly E[]): void {
+    for (const entry of entries) {
+      if (!entry.ahead) continue
+      entry.ahead = false
+      this.#ahead--
+      this.#waitsNoMore(entry)
+    }
+    this.#quietAlarm()
+  }
+
+  /** The same requests have not started and wait on, before the others of their line and in their order. */
+  putBack(entries: readonly E[]): void {
+    for (const entry of entries.toReversed()) {
+      if (!entry.ahead) continue
+      entry.ahead = false
+      this.#ahead--
+      this.#put(entry, this.#buckets.of(entry.bucketKey), true)
+    }
+  }
+
+  /** Puts requests back that have run, before the others of their line, in their order, and without a timeout. */
   requeue(batch: readonly E[]): void {
     for (const entry of batch.toReversed()) {
       entry.timeoutAtMs = null
@@ -111,11 +143,12 @@ export class RequestQueue<E extends WaitingRequest> {
 
   /** Takes a waiting request out; false when it is not waiting any more. */
   cancel(entry: E, why: QueueExit): boolean {
+    if (entry.ahead && !this.#host.takeBack(entry)) return false
     if (entry.line === null) return false
     const bucket: Bucket<E> = entry.line.owner
     this.#unlink(entry, bucket)
     this.#buckets.place(bucket)
-    if (this.#count === 0) this.#alarm.clear()
+    this.#quietAlarm()
     if (why === 'deadline') this.#runTimes?.safetyFactor.dropped()
     this.#host.dropped(entry, why)
     return true
@@ -141,7 +174,7 @@ export class RequestQueue<E extends WaitingRequest> {
       const ahead = !idle && this.#buckets.isFull(bucket)
       const front = bucket.front(bucket.limits.joinRequests ? bucket.limits.maxBatchSize : 0)
       const decision = this.#decide(bucket, front, nowMs, !ahead, startsInMs)
-      if (decision.requests > 0) return idle || ahead ? this.#takeFrom(bucket, front, decision) : null
+      if (decision.requests > 0) return idle || ahead ? this.#takeFrom(bucket, front, decision, !idle, nowMs) : null
       this.#buckets.wait(bucket, decision.closeAtMs)
     }
     // Only an idle instance is kept waiting by the delay; a busy one asks again when it is done.
@@ -163,8 +196,13 @@ export class RequestQueue<E extends WaitingRequest> {
   }
 
   #add(entry: E, bucket: Bucket<E>, first: boolean): void {
-    const isHead = first ? bucket.unshift(entry) : bucket.push(entry)
     entry.level.waiting++
+    this.#put(entry, bucket, first)
+  }
+
+  #put(entry: E, bucket: Bucket<E>, first: boolean): void {
+    const isHead = first ? bucket.unshift(entry) : bucket.push(entry)
+    entry.level.rows += entry.rows
     this.#count++
     this.#rows += entry.rows
     if (isHead) this.#buckets.place(bucket)
@@ -173,14 +211,23 @@ export class RequestQueue<E extends WaitingRequest> {
 
   #unlink(entry: E, bucket: Bucket<E>): void {
     bucket.remove(entry)
-    this.#left(entry)
+    this.#outOfBucket(entry)
+    this.#waitsNoMore(entry)
   }
 
-  #left(entry: E): void {
-    entry.level.waiting--
+  #outOfBucket(entry: E): void {
+    entry.level.rows -= entry.rows
     this.#count--
     this.#rows -= entry.rows
+  }
+
+  #waitsNoMore(entry: E): void {
+    entry.level.waiting--
     this.#expiries.remove(entry)
+  }
+
+  #quietAlarm(): void {
+    if (this.#count + this.#ahead === 0) this.#alarm.clear()
   }
 
   #decide(bucket: Bucket<E>, front: readonly E[], nowMs: number, idle: boolean, startsInMs: number): BatchDecision {
@@ -199,12 +246,19 @@ export class RequestQueue<E extends WaitingRequest> {
   }
 
   /** Makes a batch of the first of `entries`, which are the front of the bucket. */
-  #takeFrom(bucket: Bucket<E>, entries: E[], { requests, reason }: BatchDecision): FormedBatch<E> {
+  #takeFrom(bucket: Bucket<E>, entries: E[], { requests, reason }: BatchDecision, ahead: boolean, nowMs: number): FormedBatch<E> {
     entries.length = requests
     bucket.removeFirst(entries)
-    for (const entry of entries) this.#left(entry)
+    bucket.servedAtMs = nowMs
+    this.#buckets.reckonPatience(this.#runTimes?.presentMs(bucket.key, bucket.fullRows) ?? 0)
+    for (const entry of entries) {
+      this.#outOfBucket(entry)
+      if (ahead) entry.ahead = true
+      else this.#waitsNoMore(entry)
+    }
+    if (ahead) this.#ahead += requests
     this.#buckets.place(bucket)
-    if (this.#count === 0) this.#alarm.clear()
+    this.#quietAlarm()
     return { entries, reason: reason === 'idle' && this.#count > 0 ? 'bucket' : reason }
   }
 
@@ -218,6 +272,7 @@ export class RequestQueue<E extends WaitingRequest> {
 
   /** Lets a request whose timeout ran out wait on, behind the others of its level. */
   #delay(entry: E): void {
+    if (entry.ahead && !this.#host.takeBack(entry)) return
     const bucket: Bucket<E> = entry.line!.owner
     this.#unlink(entry, bucket)
     entry.timeoutAtMs = null
@@ -237,6 +292,6 @@ export class RequestQueue<E extends WaitingRequest> {
   #onAlarm(): void {
     this.#expire(this.#clock.nowMs())
     this.#alarm.set(this.#expiries.nextAtMs)
-    if (this.#count > 0) this.#host.wake()
+    if (this.count > 0) this.#host.wake()
   }
 }

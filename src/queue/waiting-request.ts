@@ -28,6 +28,8 @@ export class WaitingRequest {
   line: LineOf<any> | null = null
   /** Its place there; kept by the line. */
   position = 0
+  /** Whether it is part of a batch that was handed to a busy instance: it waits still, in no line. */
+  ahead = false
   // Not Infinity: an object of its own would be made to hold that number, for each request.
   /** When its answer is of no use any more; `null` for never. */
   deadlineAtMs: number | null = null

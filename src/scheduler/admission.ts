@@ -1,9 +1,8 @@
 import type { InferenceError } from '../errors.ts'
 import type { ModelStats } from '../observability/model-stats.ts'
-import type { ModelInstance } from '../instance/model-instance.ts'
 import type { RequestErrors } from './request-errors.ts'
 import type { InferRequest } from '../request/infer-request.ts'
-import type { Estimator } from '../latency/estimator.ts'
+import type { BusyWorker, Estimator } from '../latency/estimator.ts'
 
 /** Says at once what waiting would only say later: that a queue is full, or a deadline out of reach. */
 export class Admission {
@@ -27,7 +26,7 @@ export class Admission {
     request: InferRequest,
     deadlineMs: number,
     rowsAhead: number,
-    instances: readonly ModelInstance[],
+    instances: readonly { readonly worker: BusyWorker }[],
     nowMs: number,
   ): InferenceError | null {
     const { level, bucketKey, rows } = request

@@ -119,9 +119,9 @@ export class Answers {
     else request.fail(outcome.reason)
   }
 
-  #report({ id, rows, slot, timeline, reason, instance }: FinishedBatch, request: InferRequest, position: number): BatchReport {
+  #report({ number, rows, slot, timeline, reason, instance }: FinishedBatch, request: InferRequest, position: number): BatchReport {
     return {
-      batchId: id,
+      batchId: number,
       batchSize: rows,
       paddedTo: slot.layout!.lengths?.[0] ?? null,
       position,

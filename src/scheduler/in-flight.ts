@@ -5,7 +5,7 @@ export class InFlight {
   readonly #keepAlive: KeepAlive
   readonly #onDrained: (() => void)[] = []
   #busy = false
-  /** Batches handed to instances. */
+  /** Batches that run. */
   running = 0
 
   constructor(keepAlive: KeepAlive) {

@@ -3,7 +3,7 @@ import type { InferRequest } from '../request/infer-request.ts'
 
 /** Runs that have to be done again, before anything else that waits. */
 export class Retries {
-  readonly #batches: Omit<Batch, 'id'>[] = []
+  readonly #batches: Pick<Batch, 'requests' | 'reason' | 'alone'>[] = []
   #requests = 0
 
   /** Requests waiting for another run. */
@@ -37,11 +37,10 @@ export class Retries {
     return lost
   }
 
-  /** Takes the next batch out; `null` for none, or when it has to wait until its worker has nothing else to do. */
-  take(idle: boolean): Omit<Batch, 'id'> | null {
-    const next = this.#batches[0]
-    if (next === undefined || (next.alone && !idle)) return null
-    this.#batches.shift()
+  /** Takes the next batch out; `null` for none. */
+  take(): Pick<Batch, 'requests' | 'reason' | 'alone'> | null {
+    const next = this.#batches.shift()
+    if (next === undefined) return null
     this.#requests -= next.requests.length
     return next
   }

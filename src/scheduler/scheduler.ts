@@ -1,42 +1,58 @@
-import { RequestQueue, type QueueOwner } from '../queue/request-queue.ts'
-import type { QueueExit } from '../queue/waiting-request.ts'
-import { PriorityLevels } from '../queue/priority-levels.ts'
-import type { RunTimes } from '../latency/run-times.ts'
-import { ModelStats, type RejectionReason } from '../observability/model-stats.ts'
-import { Admission } from './admission.ts'
+import type { Clock } from '../clock.ts'
+import type { CheckedOptions } from '../config/check-infer-options.ts'
+import { batchLimits, type ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { Batch } from '../instance/batch.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
-import type { CheckedOptions } from '../config/check-infer-options.ts'
-import { InFlight } from './in-flight.ts'
-import type { ModelMetadata } from '../metadata.ts'
-import type { InstanceOwner, ModelInstance } from '../instance/model-instance.ts'
-import type { Padding } from '../request/padding.ts'
-import { RequestErrors } from './request-errors.ts'
-import type { InferRequest } from '../request/infer-request.ts'
-import { batchLimits, type ResolvedConfig } from '../config/resolve-model-config.ts'
-import { Answers } from './answers.ts'
-import { Retries } from './retries.ts'
-import { offerToAll } from './offer.ts'
-import { indivisibleOutput } from '../instance/scatter.ts'
-import type { SchedulerHost } from '../instance/scheduler-host.ts'
+import { InstanceSet } from '../instance/instance-set.ts'
+import type { BatchOwner, ModelInstance } from '../instance/model-instance.ts'
+import { indivisibleOutput, unexpectedOutputs } from '../instance/scatter.ts'
 import { Estimator } from '../latency/estimator.ts'
-import { surprisingOutputs, warnNotBatchable } from './surprises.ts'
+import type { RunTimes } from '../latency/run-times.ts'
+import type { ModelMetadata } from '../metadata.ts'
+import { ModelStats, type RejectionReason } from '../observability/model-stats.ts'
+import { PriorityLevels } from '../queue/priority-levels.ts'
+import { RequestQueue, type QueueOwner } from '../queue/request-queue.ts'
+import { expiresAtMs, type QueueExit } from '../queue/waiting-request.ts'
+import type { InferRequest } from '../request/infer-request.ts'
+import type { Padding } from '../request/padding.ts'
+import type { KeepAlive } from '../workers/keep-alive.ts'
+import { Admission } from './admission.ts'
+import { Answers } from './answers.ts'
+import { changedInput } from './changed-input.ts'
+import { InFlight } from './in-flight.ts'
+import { RequestErrors } from './request-errors.ts'
+import { Retries } from './retries.ts'
 
-const maxCrashes = 3 // in a row, with this model in flight, after which it is given up
+const maxDeaths = 3 // in a row, over runs of this model, after which it is given up
 
 /** The options of a call that the scheduler acts on. */
 export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'signal'>
 
-/** The queue of a model and its instances: forms batches, hands them out, settles every request exactly once. */
-export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
+/** What a {@link Scheduler} is made for. */
+export interface ScheduledModel {
   readonly metadata: ModelMetadata
   readonly padding: Padding | null
+  readonly config: ResolvedConfig
+  /** What runs took so far, from a calibration. */
+  readonly runTimes: RunTimes
+  /** How many instances there will be. */
+  readonly instances: number
+  readonly clock: Clock
+  readonly keepAlive: KeepAlive
+  /** The model cannot serve any more. */
+  gaveUp(reason: string): void
+}
+
+/** The queue of a model and its instances: forms batches, hands them out, settles every request exactly once. */
+export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
+  readonly metadata: ModelMetadata
+  readonly padding: Padding | null
+  readonly clock: Clock
   readonly levels: PriorityLevels
   readonly stats = new ModelStats()
   readonly times: Estimator
   readonly unpredictableOutputs = new Set<number>()
-  readonly instances: ModelInstance[] = []
-  readonly host: SchedulerHost
+  readonly instances = new InstanceSet()
   readonly #queue: RequestQueue<InferRequest>
   readonly #config: ResolvedConfig
   readonly #errors: RequestErrors
@@ -44,48 +60,38 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
   readonly #answers: Answers
   readonly #retries = new Retries()
   readonly #inFlight: InFlight
+  readonly #gaveUp: (reason: string) => void
   #rejectWaiting: [why: RejectionReason, error: (request: InferRequest) => Error]
-  #batchId = 0
-  #flushScheduled = false
-  #crashes = 0
+  #batches = 0
+  #offerScheduled = false
+  #deaths = 0
   #runsSingly = false
 
-  /**
-   * @param runTimes what runs took so far, from a calibration.
-   * @param instances how many there will be.
-   */
-  constructor(
-    metadata: ModelMetadata,
-    padding: Padding | null,
-    config: ResolvedConfig,
-    runTimes: RunTimes,
-    instances: number,
-    host: SchedulerHost,
-  ) {
+  constructor({ metadata, padding, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
     this.metadata = metadata
     this.padding = padding
+    this.clock = clock
     this.levels = new PriorityLevels(config.levels)
     this.#config = config
-    this.host = host
-    this.#inFlight = new InFlight(host.keepAlive)
+    this.#gaveUp = gaveUp
+    this.#inFlight = new InFlight(keepAlive)
     this.#errors = new RequestErrors(metadata.name)
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
     const { holdUntilQueued, latencyTargetMs, weight, preserveOrdering, rejectNonFinite } = config
     const limits = batchLimits(config, metadata.maxBatchSize)
     this.times = new Estimator(runTimes, limits, latencyTargetMs, instances, weight)
     this.#admission = new Admission(this.times, this.#errors, this.stats)
-    this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued }, host.clock, this, runTimes, this.times.target)
-    this.#answers = new Answers(metadata, padding, this.stats, this.#errors, host.clock, {
-      preserveOrdering,
-      finiteOnly: rejectNonFinite === 'outputs',
-    })
+    this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued }, clock, this, runTimes, this.times.target)
+    const settings = { preserveOrdering, finiteOnly: rejectNonFinite === 'outputs' }
+    this.#answers = new Answers(metadata, padding, this.stats, this.#errors, clock, settings)
   }
 
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. Tells whether it was accepted. */
   submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, signal }: SubmitOptions): boolean {
     if (signal?.aborted) return !request.fail(signal.reason)
-    const nowMs = this.host.clock.nowMs()
-    const refusal = this.#admission.refusal(request, deadlineMs, this.#queue.rows, this.instances, nowMs)
+    const nowMs = this.clock.nowMs()
+    const rowsAhead = deadlineMs > 0 ? this.levels.rowsAhead(request.level) : 0
+    const refusal = this.#admission.refusal(request, deadlineMs, rowsAhead, this.instances.serving, nowMs)
     if (refusal !== null) return !request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs
     if (signal !== undefined) request.listen(signal, () => this.#abort(request, signal))
@@ -94,36 +100,34 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
     this.#answers.accept(request)
     const full = this.#queue.enqueue(request, nowMs)
     this.#inFlight.update(this.waiting)
+    if (this.#overtakes(request)) this.instances.takeBackAhead()
     // A full batch starts at once; otherwise whoever calls in the same turn of the event loop may still join.
-    if (full) offerToAll(this.instances)
-    else if (!this.#flushScheduled) {
-      this.#flushScheduled = true
-      process.nextTick(this.#flush)
-    }
+    if (full) this.instances.offer()
+    else this.#offerSoon()
     return true
   }
 
   /** Resolves when nothing waits and nothing runs. */
   drained(): Promise<void> {
     this.#queue.drain()
-    offerToAll(this.instances)
+    this.instances.offer()
     return this.#inFlight.drained()
   }
 
   /** Rejects what waits; what runs goes on. */
   rejectWaiting(): void {
+    this.instances.takeBackAhead()
     const [why, error] = this.#rejectWaiting
     for (const request of this.#retries.clear()) this.#answers.reject(request, why, error(request))
     this.#queue.clear('closed')
     this.#inFlight.update(this.waiting)
   }
 
-  /** Rejects what waits with `reason` and lets go of all instances. */
+  /** Rejects what waits with `reason`; what runs comes to its end. */
   giveUp(reason: string): void {
-    this.host.gaveUp(reason)
+    this.#gaveUp(reason)
     this.#rejectWaiting = ['crashed', (request) => this.#errors.crashed(request, reason)]
     this.rejectWaiting()
-    for (const instance of this.instances.splice(0)) instance.worker.part(instance)
   }
 
   /** Requests accepted and not started. */
@@ -131,44 +135,60 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
     return this.#queue.count + this.#retries.count
   }
 
-  /** Batches handed to instances. */
+  /** Batches that run. */
   get running(): number {
     return this.#inFlight.running
   }
 
-  /** In how many milliseconds a request would be answered that came now; 0 when no run like it was seen. */
+  /** In how many milliseconds a request of the default level would be answered that came now; 0 when no run like it was seen. */
   estimatedAnswerMs(bucketKey: string, rows: number): number {
-    return this.times.estimatedAnswerMs(bucketKey, rows, this.#queue.rows, this.instances, this.host.clock.nowMs())
+    const rowsAhead = this.levels.rowsAhead(this.levels.of(undefined))
+    return this.times.estimatedAnswerMs(bucketKey, rows, rowsAhead, this.instances.serving, this.clock.nowMs())
+  }
+
+  // ── for the instances ──
+
+  get hasWaiting(): boolean {
+    return this.#queue.hasUnsent || this.#retries.count > 0
   }
 
   take(idle: boolean, startsInMs: number): Batch | null {
-    const batch = this.#next(idle, startsInMs)
-    if (batch !== null) this.#inFlight.running++
-    return batch
-  }
-
-  #next(idle: boolean, startsInMs: number): Batch | null {
-    const retry = this.#retries.take(idle)
+    // What waits to be run again goes first, as soon as an instance is idle.
+    if (this.#retries.count > 0 && !idle) return null
+    const retry = this.#retries.take()
     if (retry !== null) {
-      this.stats.closed(retry.reason, true)
-      return { ...retry, id: ++this.#batchId }
+      this.#inFlight.running++
+      return { ...retry, number: ++this.#batches, isRerun: true, ahead: false }
     }
-    if (this.#retries.count > 0) return null // what waits there goes first, as soon as an instance is idle
-    const formed = this.#queue.take(idle, startsInMs)
-    if (formed === null) return null
-    this.stats.closed(formed.reason, false)
-    return { id: ++this.#batchId, requests: formed.entries, reason: formed.reason, alone: false }
+    // An instance that is idle takes what was handed ahead to a busy one.
+    if (idle && this.instances.size > 1) this.instances.takeBackAhead()
+    for (;;) {
+      const formed = this.#queue.take(idle, startsInMs)
+      if (formed === null) return null
+      const requests = this.#unchanged(formed.entries)
+      if (requests.length === 0) continue
+      if (idle) this.#inFlight.running++
+      return { number: ++this.#batches, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle }
+    }
   }
 
-  withdrawn(): void {
-    this.#inFlight.running--
-    this.#inFlight.update(this.waiting)
+  started(batch: Batch): void {
+    batch.ahead = false
+    this.#inFlight.running++
+    this.#queue.started(batch.requests)
+  }
+
+  takenBack(batch: Batch): void {
+    batch.ahead = false
+    for (const request of batch.requests) request.attempts--
+    this.#queue.putBack(batch.requests)
   }
 
   finished(batch: FinishedBatch): void {
     this.#inFlight.running--
-    this.#crashes = 0
-    if (this.times.observe(batch, this.host.clock.nowMs())) this.#queue.resize(batch.requests[0]!.bucketKey)
+    this.#deaths = 0
+    this.#count(batch)
+    if (this.times.observe(batch, this.clock.nowMs())) this.#queue.resize(batch.requests[0]!.bucketKey)
     const indivisible = indivisibleOutput(this.metadata, batch)
     if (indivisible === null) {
       this.#noteUnpredictable(batch)
@@ -179,57 +199,95 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
 
   failed(batch: Batch, message: string): void {
     this.#inFlight.running--
-    this.#crashes = 0
+    this.#deaths = 0
+    this.#count(batch)
     if (batch.requests.length > 1) this.#retries.bisect(batch)
     else for (const request of batch.requests) this.#answers.failed(request, this.#errors.failedRun(request, message))
     this.#inFlight.update(this.waiting)
-    offerToAll(this.instances)
+    this.#offerSoon()
   }
 
-  refused(request: InferRequest, reason: Error): void {
-    this.#answers.reject(request, 'changed', reason)
+  lost(batch: Batch, reason: string): void {
+    this.#inFlight.running--
+    this.#count(batch)
+    const lost = this.#config.rerunAfterCrash ? this.#retries.afterCrash(batch) : batch.requests
+    for (const request of lost) this.#answers.failed(request, this.#errors.crashed(request, reason), 'crashed')
+    // A suspect that runs alone says nothing new of the model.
+    if (!batch.alone && ++this.#deaths >= maxDeaths) this.giveUp(`its worker died ${maxDeaths} times in a row, last of: ${reason}`)
     this.#inFlight.update(this.waiting)
+    this.#offerSoon()
   }
 
-  crashed(batches: readonly Batch[], reason: string): void {
-    if (batches.length === 0) return
-    this.#inFlight.running -= batches.length
-    for (const batch of batches) {
-      const lost = this.#config.rerunAfterCrash ? this.#retries.afterCrash(batch) : batch.requests
-      for (const request of lost) this.#answers.failed(request, this.#errors.crashed(request, reason), 'crashed')
-    }
-    if (!batches.every(({ alone }) => alone)) this.#crashes++ // a suspect that runs alone says nothing new of the model
-    if (this.#crashes >= maxCrashes) this.giveUp(`its worker died ${maxCrashes} times in a row, last of: ${reason}`)
-    this.#inFlight.update(this.waiting)
-    offerToAll(this.instances)
+  /** An instance is lost for good. */
+  abandoned(instance: ModelInstance, reason: string): void {
+    this.instances.remove(instance)
+    if (this.instances.size === 0) this.giveUp(reason)
+    else this.#offerSoon()
   }
 
-  lost(instance: ModelInstance, reason: string): void {
-    instance.worker.part(instance)
-    this.instances.splice(this.instances.indexOf(instance), 1)
-    if (this.instances.length === 0) this.giveUp(reason)
-  }
+  // ── for the queue ──
 
   dropped(request: InferRequest, why: QueueExit): void {
     if (why === 'timeout') this.#answers.reject(request, 'timeout', this.#errors.timedOut(request))
-    else if (why === 'deadline') this.#answers.reject(request, 'deadline', this.#admission.hopeless(request, this.host.clock.nowMs()))
+    else if (why === 'deadline') this.#answers.reject(request, 'deadline', this.#admission.hopeless(request, this.clock.nowMs()))
     else if (why === 'closed') this.#answers.reject(request, this.#rejectWaiting[0], this.#rejectWaiting[1](request))
     this.#inFlight.update(this.waiting)
   }
 
-  wake(): void {
-    offerToAll(this.instances)
+  takeBack(request: InferRequest): boolean {
+    if (!this.instances.takeBackBatchOf(request)) return false
+    this.#offerSoon()
+    return true
   }
 
-  readonly #flush = (): void => {
-    this.#flushScheduled = false
-    offerToAll(this.instances)
+  wake(): void {
+    this.instances.offer()
+  }
+
+  readonly #offer = (): void => {
+    this.#offerScheduled = false
+    this.instances.offer()
+  }
+
+  #offerSoon(): void {
+    if (this.#offerScheduled) return
+    this.#offerScheduled = true
+    process.nextTick(this.#offer)
+  }
+
+  /** Whether a request is to be served before a batch that was handed ahead. */
+  #overtakes(request: InferRequest): boolean {
+    for (const { requests } of this.instances.ahead()) {
+      const [first] = requests
+      if (request.level.level < first!.level.level) return true
+      if (request.bucketKey !== first!.bucketKey && expiresAtMs(request) < expiresAtMs(first!)) return true
+    }
+    return false
+  }
+
+  /** Rejects requests whose data was changed since they were checked, and gives the others. */
+  #unchanged(requests: InferRequest[]): InferRequest[] {
+    let refused = 0
+    for (const request of requests) {
+      const error = changedInput(this.metadata, request)
+      if (error === null) continue
+      refused++
+      this.#queue.started([request])
+      this.#answers.reject(request, 'changed', error)
+    }
+    if (refused === 0) return requests
+    this.#inFlight.update(this.waiting)
+    return requests.filter(({ settled }) => !settled)
+  }
+
+  #count({ reason, isRerun }: Pick<Batch, 'reason' | 'isRerun'>): void {
+    this.stats.closed(reason, isRerun)
   }
 
   #noteUnpredictable(batch: FinishedBatch): void {
-    const surprises = surprisingOutputs(batch)
-    if (surprises.length === 0) return
-    for (const index of surprises) this.unpredictableOutputs.add(index)
+    const unexpected = unexpectedOutputs(batch)
+    if (unexpected.length === 0) return
+    for (const index of unexpected) this.unpredictableOutputs.add(index)
     for (const instance of this.instances) instance.forgetLayouts()
   }
 
@@ -246,4 +304,12 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
     if (!this.#queue.cancel(request, 'cancelled')) this.#retries.cancel(request)
     this.#inFlight.update(this.waiting)
   }
+}
+
+/** Tells the user that a model that was taken for batchable is not. */
+function warnNotBatchable(model: string, output: string): void {
+  process.emitWarning(
+    `Output '${output}' of model '${model}' does not have one entry per row, so its requests are run one by one from now on.`,
+    { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_BATCHABLE' },
+  )
 }

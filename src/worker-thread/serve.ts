@@ -1,10 +1,10 @@
 import { receiveMessageOnPort, type MessagePort, type TransferListItem } from 'node:worker_threads'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { servable, type TensorMetadata } from '../metadata.ts'
-import type { Bell, ControlBlock } from '../executor/binding/control-block.ts'
+import type { Bell } from '../executor/binding/bell.ts'
+import type { ControlBlock, Job } from '../executor/binding/control-block.ts'
 import type { FromWorker, ToWorker } from '../executor/binding/protocol.ts'
 import type { RunTimestamps } from '../executor/executor.ts'
-import type { MailedTensor } from '../tensor.ts'
 import { execute, withMailed } from './execute.ts'
 import type { NamedTensors, Runtime, Session } from './onnxruntime.ts'
 import { WorkerSlot } from './worker-slot.ts'
@@ -14,11 +14,6 @@ interface OpenModel {
   readonly session: Session
   readonly inputs: readonly TensorMetadata[]
   readonly outputs: readonly TensorMetadata[]
-}
-
-interface Job {
-  slotId: number
-  layoutIndex: number
 }
 
 /** How long the loop may run batches before the thread's own event loop gets a turn, in milliseconds. */
@@ -57,16 +52,16 @@ export class Server {
   /** Runs until told to exit. Must not be awaited by the pool's task: a task that never returns holds the process. */
   async serve(): Promise<void> {
     const control = this.#control
-    const job: Job = { slotId: 0, layoutIndex: 0 }
+    const job: Job = { cell: 0, slotId: 0, layoutIndex: 0 }
     let turnAtMs = performance.now() + turnEveryMs
     while (!control.stopped) {
       const wakeCount = control.wakeCount
       if (control.takeMail()) await this.#readMail()
       if (this.#exiting) break
-      if (control.takeSubmission(job)) {
+      if (control.claim(job)) {
         // What the batch needs to be known was posted before it, maybe after the look above.
         if (control.takeMail()) await this.#readMail()
-        await this.#run(job, null)
+        await this.#run(job)
         if (performance.now() < turnAtMs) continue
         await nextTurn()
       } else {
@@ -87,10 +82,10 @@ export class Server {
     switch (message.type) {
       case 'open':
         return this.#open(message)
-      case 'warmup':
-        return this.#warmup(message)
+      case 'runSample':
+        return this.#runSample(message)
       case 'close':
-        return this.#close(message.sessionId)
+        return this.#close(message)
       case 'slot':
         this.#slots.set(message.slotId, new WorkerSlot(message.sessionId, message.memory, this.#view, this.#runtime.Tensor))
         return
@@ -100,26 +95,27 @@ export class Server {
         slot.prepare(message.layoutIndex, message.layout, model.inputs, model.outputs)
         return
       }
-      case 'run':
-        return this.#run(message, message.mailed)
+      case 'inputs':
+        this.#slots.get(message.slotId)!.mailed = message.mailed
+        return
       case 'exit':
         this.#exiting = true
     }
   }
 
-  async #open({ sessionId, path, options }: Extract<ToWorker, { type: 'open' }>): Promise<void> {
+  async #open({ questionId, sessionId, path, options }: Extract<ToWorker, { type: 'open' }>): Promise<void> {
     if (!this.#control.enter()) return
     let session: Session
     try {
       session = await this.#runtime.open(path, options)
     } catch (error) {
-      this.#post({ type: 'openFailed', sessionId, message: (error as Error).message })
+      this.#post({ type: 'refused', questionId, message: (error as Error).message })
       return
     } finally {
       this.#control.leave()
     }
     const { inputs, outputs } = session
-    this.#post({ type: 'opened', sessionId, inputs, outputs })
+    this.#post({ type: 'opened', questionId, inputs, outputs })
     try {
       this.#models.set(sessionId, { session, ...servable('', inputs, outputs) })
     } catch {
@@ -127,31 +123,27 @@ export class Server {
     }
   }
 
-  async #warmup({ sessionId, feeds, count, replyId }: Extract<ToWorker, { type: 'warmup' }>): Promise<void> {
+  async #runSample({ questionId, sessionId, feeds }: Extract<ToWorker, { type: 'runSample' }>): Promise<void> {
     const { session, inputs, outputs } = this.#models.get(sessionId)!
     const named: NamedTensors = {}
     for (const [index, feed] of feeds.entries()) {
       if (feed !== null) named[inputs[index]!.name] = mailedTensor(this.#runtime.Tensor, feed)
     }
-    const runMs: number[] = []
     const fetches = Object.fromEntries(outputs.map(({ name }) => [name, null]))
     let error: string | null = null
     if (!this.#control.enter()) return
+    const startMs = performance.now()
     try {
-      for (let run = 0; run < count; run++) {
-        const startMs = performance.now()
-        await session.run(named, fetches, true)
-        runMs.push(performance.now() - startMs)
-      }
+      await session.run(named, fetches, true)
     } catch (reason) {
       error = (reason as Error).message
     } finally {
       this.#control.leave()
     }
-    this.#post({ type: 'warmedUp', replyId, error, runMs })
+    this.#post({ type: 'ranSample', questionId, error, runMs: performance.now() - startMs })
   }
 
-  async #close(sessionId: number): Promise<void> {
+  async #close({ questionId, sessionId }: Extract<ToWorker, { type: 'close' }>): Promise<void> {
     for (const [slotId, slot] of this.#slots) if (slot.sessionId === sessionId) this.#slots.delete(slotId)
     const model = this.#models.get(sessionId)
     this.#models.delete(sessionId)
@@ -162,15 +154,18 @@ export class Server {
         this.#control.leave()
       }
     }
-    this.#post({ type: 'closed', sessionId })
+    this.#post({ type: 'closed', questionId })
   }
 
-  async #run({ slotId, layoutIndex }: Job, mailed: readonly (MailedTensor | null)[] | null): Promise<void> {
+  async #run(job: Job): Promise<void> {
+    const { slotId, layoutIndex } = job
     const times = this.#times
     const slot = this.#slots.get(slotId)!
     const { session, inputs, outputs } = this.#models.get(slot.sessionId)!
     const prepared = slot.layouts[layoutIndex]!
     times.startMs = performance.now() + this.#toMainMs
+    const { mailed } = slot
+    slot.mailed = null
     const feeds: NamedTensors =
       mailed === null ? prepared.feeds : withMailed(prepared.feeds, inputs, mailed, this.#runtime.Tensor)
 
@@ -188,9 +183,10 @@ export class Server {
     times.inferEndMs = times.endMs = performance.now() + this.#toMainMs
 
     if (sent === null && error === null) {
-      this.#control.complete(slotId, times)
+      this.#control.complete(job, times)
     } else {
       const { outputs, transfer } = sent ?? { outputs: [], transfer: [] }
+      this.#control.release(job) // before the message: once it has arrived, the cell may be needed
       this.#post({ type: 'done', slotId, times: { ...times }, error, outputs }, transfer)
     }
     this.#bell.ring()

@@ -1,4 +1,5 @@
-import { Bell, ControlBlock } from '../executor/binding/control-block.ts'
+import { Bell } from '../executor/binding/bell.ts'
+import { ControlBlock } from '../executor/binding/control-block.ts'
 import { clockOffsetMs, type WorkerReady, type WorkerSetup } from '../executor/binding/protocol.ts'
 import { loadBinding } from '../memory/addon.ts'
 import { Server } from './serve.ts'

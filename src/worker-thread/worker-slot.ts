@@ -1,7 +1,7 @@
 import type { Tensor, TensorConstructor } from 'onnxruntime-common'
 import type { SlotLayout, TensorPlace } from '../executor/executor.ts'
 import type { SlotMemory } from '../memory/staging-pool.ts'
-import { bytesPerElement, elementCount, storageOf, type TensorType } from '../tensor.ts'
+import { bytesPerElement, elementCount, storageOf, type TensorType, type MailedTensor } from '../tensor.ts'
 import type { TensorMetadata } from '../metadata.ts'
 import type { NamedTensors } from './onnxruntime.ts'
 import { numericTensor } from './ort-tensors.ts'
@@ -26,6 +26,8 @@ export interface PreparedLayout {
 export class WorkerSlot {
   readonly sessionId: number
   readonly layouts: PreparedLayout[] = []
+  /** Inputs of its next batch that do not lie in it. */
+  mailed: readonly (MailedTensor | null)[] | null = null
   readonly #Tensor: TensorConstructor
   readonly #shared: ArrayBufferLike
   /** What ONNX Runtime sees: the shared bytes, or private ones that are copied to and fro. */

@@ -1,11 +1,12 @@
 import type { WorkerOptions } from '../config/engine-options.ts'
 import type { Clock } from '../clock.ts'
-import type { Bell } from '../executor/binding/control-block.ts'
+import type { Bell } from '../executor/binding/bell.ts'
 import type { WorkerReady } from '../executor/binding/protocol.ts'
 import { ThreadPool } from './thread-pool.ts'
 import type { ThreadSource } from './thread-source.ts'
 import { Worker } from './worker.ts'
-import { WorkerLink, type WorkerLinkEvents } from '../executor/binding/worker-link.ts'
+import { BindingExecutor } from '../executor/binding/binding-executor.ts'
+import type { ExecutorEvents } from '../executor/executor.ts'
 
 const defaultStartTimeoutMs = 60_000
 
@@ -13,15 +14,15 @@ const defaultStartTimeoutMs = 60_000
  * The worker threads of one device. Piscina owns their lives; work reaches them through shared memory, never through
  * `pool.run`, which only carries the init task that puts a thread to serve.
  */
-export class DevicePool implements ThreadSource {
-  hosts: Worker[] = []
+export class DevicePool implements ThreadSource<BindingExecutor> {
+  workers: Worker<BindingExecutor>[] = []
   readonly #maxWorkers: number
   readonly #options: WorkerOptions
   readonly #bell: Bell
   readonly #clock: Clock
   readonly submitted: () => void
   #threads: ThreadPool | null = null
-  readonly #ends = new WeakMap<WorkerLink, Promise<string>>()
+  readonly #ends = new WeakMap<BindingExecutor, Promise<string>>()
   #ready: WorkerReady | null = null
 
   constructor(maxWorkers: number, options: WorkerOptions, bell: Bell, clock: Clock, submitted: () => void) {
@@ -37,28 +38,28 @@ export class DevicePool implements ThreadSource {
     return this.#ready
   }
 
-  /** `count` hosts for new tenants, the least occupied ones first; starts threads as long as the pool may grow. */
-  async place(count: number): Promise<Worker[]> {
-    this.hosts = this.hosts.filter(({ givenUp }) => !givenUp)
-    const wanted = Math.min(count, this.#maxWorkers)
-    const missing = wanted - this.hosts.length
-    const starting = Array.from({ length: Math.max(0, missing) }, () => new Worker(this, this.#clock))
-    this.hosts.push(...starting)
-    const byOccupation = this.hosts.toSorted((a, b) => a.tenants - b.tenants)
-    // Those that another load is just starting are waited for too: what a thread can do is known only then.
-    const chosen = byOccupation.slice(0, wanted)
-    const results = await Promise.allSettled([...new Set([...starting, ...chosen])].map((host) => host.start()))
-    const failed = results.find((result) => result.status === 'rejected')
-    if (failed !== undefined) throw failed.reason
-    return Array.from({ length: count }, (_, index) => chosen[index % wanted]!)
+  /**
+   * The worker for one more session: the one with the fewest, and of those the one that has had least to do; a new one as
+   * long as all have sessions and the pool may grow. Its thread may still have to be started.
+   *
+   * @param apartFrom workers that are taken only when there is no other.
+   */
+  leastOccupied(apartFrom: ReadonlySet<Worker>): Worker {
+    this.workers = this.workers.filter(({ givenUp }) => !givenUp)
+    const others = this.workers.filter((worker) => !apartFrom.has(worker))
+    const [least] = (others.length > 0 ? others : this.workers).toSorted((a, b) => a.sessions - b.sessions || a.busyShare - b.busyShare)
+    if (least !== undefined && ((least.sessions === 0 && others.length > 0) || this.workers.length >= this.#maxWorkers)) return least
+    const added = new Worker(this, this.#clock)
+    this.workers.push(added)
+    return added
   }
 
-  link(events: WorkerLinkEvents): WorkerLink {
-    return new WorkerLink(this.#bell, events)
+  executor(events: ExecutorEvents): BindingExecutor {
+    return new BindingExecutor(this.#bell, events)
   }
 
-  async start(link: WorkerLink): Promise<void> {
-    const { setup, transferList } = link.setup()
+  async start(executor: BindingExecutor): Promise<void> {
+    const { setup, transferList } = executor.setup()
     const limitMs = this.#options.startTimeoutMs ?? defaultStartTimeoutMs
     let timer: unknown
     const timedOut = new Promise<never>((_, reject) => {
@@ -67,29 +68,29 @@ export class DevicePool implements ThreadSource {
     try {
       this.#threads ??= new ThreadPool(this.#maxWorkers, this.#options)
       const { ready, ended } = this.#threads.start(setup, transferList)
-      this.#ends.set(link, ended)
+      this.#ends.set(executor, ended)
       const died = ended.then((reason) => {
         throw new Error(reason)
       })
       this.#ready = await Promise.race([ready, died, timedOut])
     } catch (error) {
       // A thread that is gone is in ONNX Runtime no more, whatever its last word was.
-      void this.#ends.get(link)?.then(() => link.control.leave())
-      link.abandon()
+      void this.#ends.get(executor)?.then(() => executor.control.leave())
+      executor.abandon()
       throw error
     } finally {
       this.#clock.clearTimer(timer)
     }
   }
 
-  failure(link: WorkerLink): Promise<string> {
-    return this.#ends.get(link) ?? Promise.resolve('the worker thread was never started')
+  failure(executor: BindingExecutor): Promise<string> {
+    return this.#ends.get(executor) ?? Promise.resolve('the worker thread was never started')
   }
 
   /** Ends all threads; one that is still inside ONNX Runtime after `timeoutMs` is left to itself. */
   async close(timeoutMs: number): Promise<void> {
-    const ended = await Promise.all(this.hosts.map((host) => host.close(timeoutMs)))
-    this.hosts = []
+    const ended = await Promise.all(this.workers.map((worker) => worker.close(timeoutMs)))
+    this.workers = []
     const threads = this.#threads
     this.#threads = null
     if (threads !== null && ended.every(Boolean)) await threads.destroy()

@@ -5,7 +5,7 @@ import { loadBinding, type CudaProbe } from '../memory/addon.ts'
 import type { StagingStats } from '../memory/staging-pool.ts'
 import { CompletionLoop } from '../executor/binding/completion-loop.ts'
 import { cudaProviderInstalled } from './cuda-provider.ts'
-import { Bell } from '../executor/binding/control-block.ts'
+import { Bell } from '../executor/binding/bell.ts'
 import { DevicePool } from './device-pool.ts'
 import { type WorkerOptions } from '../config/engine-options.ts'
 import type { Worker } from './worker.ts'
@@ -33,6 +33,14 @@ export interface DeviceOptions {
 
 const noCuda = (reason: string): CudaProbe => ({ available: false, reason, driverVersion: 0, devices: [] })
 
+/** Where one instance is to run. */
+interface Seat {
+  readonly kind: Placement['kind']
+  readonly gpu: number
+  readonly device: string
+  readonly maxWorkers: number
+}
+
 /** GPU workers per device: one copies while the other computes. */
 const workersPerGpu = 2
 
@@ -47,7 +55,7 @@ export class Devices {
   constructor(options: DeviceOptions, clock: Clock) {
     this.#options = options
     this.#clock = clock
-    this.#loop = new CompletionLoop(this.#bell, () => this.#hosts())
+    this.#loop = new CompletionLoop(this.#bell, () => this.#workers())
   }
 
   /** Whether ONNX Runtime reads SharedArrayBuffers in the workers that have started. */
@@ -55,33 +63,41 @@ export class Devices {
     return [...this.#pools.values()].every((pool) => pool.ready?.acceptsSharedMemory ?? true)
   }
 
-  /** Workers for every instance of a model. */
-  async place(config: ResolvedConfig): Promise<{ worker: Worker; placement: Placement }[]> {
-    const places: { worker: Worker; placement: Placement }[] = []
-    for (const { kind, count, gpus } of config.instanceGroup) {
+  /**
+   * Chooses a worker for every instance of a model and calls `place` for each, at once: what is placed counts from then on,
+   * so that loads at the same time choose different workers. Resolves when their threads have started.
+   */
+  async place(config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void): Promise<void> {
+    const seats = config.instanceGroup.flatMap(({ kind, count, gpus }): Seat[] => {
       const resolved = kind === 'auto' ? (config.executionProviders === undefined ? this.#auto() : 'cpu') : kind
+      const each = Array.from({ length: count })
       if (resolved === 'cuda') {
-        for (const gpu of gpus) places.push(...(await this.#placeOn(`cuda:${gpu}`, workersPerGpu, count, 'cuda', gpu)))
-      } else if (resolved === 'webgpu') {
-        // Two threads in the WebGPU provider at once end the process.
-        places.push(...(await this.#placeOn('webgpu', 1, count, 'webgpu', 0)))
-      } else {
-        places.push(...(await this.#placeOn('cpu', this.#options.cpuWorkers, count, 'cpu', 0)))
+        return gpus.flatMap((gpu) => each.map((): Seat => ({ kind: 'cuda', gpu, device: `cuda:${gpu}`, maxWorkers: workersPerGpu })))
       }
+      // Two threads in the WebGPU provider at once end the process.
+      const maxWorkers = resolved === 'webgpu' ? 1 : this.#options.cpuWorkers
+      return each.map((): Seat => ({ kind: resolved, gpu: 0, device: resolved, maxWorkers }))
+    })
+    const onCpu = Math.min(seats.filter(({ kind }) => kind === 'cpu').length, this.#options.cpuWorkers)
+    const intraOpNumThreads = Math.max(1, Math.floor(this.#options.cores / Math.max(1, onCpu)))
+    const taken = new Set<Worker>()
+    for (const { kind, gpu, device, maxWorkers } of seats) {
+      const worker = this.#pool(device, maxWorkers).leastOccupied(taken)
+      taken.add(worker)
+      place(worker, { kind, gpu, intraOpNumThreads: kind === 'cpu' ? intraOpNumThreads : 1 })
     }
-    return places
+    const results = await Promise.allSettled([...taken].map((worker) => worker.start()))
+    const failed = results.find((result) => result.status === 'rejected')
+    if (failed !== undefined) throw failed.reason
   }
 
-  async #placeOn(device: string, maxWorkers: number, count: number, kind: Placement['kind'], gpu: number) {
+  #pool(device: string, maxWorkers: number): DevicePool {
     let pool = this.#pools.get(device)
     if (pool === undefined) {
       pool = new DevicePool(maxWorkers, this.#options.workers, this.#bell, this.#clock, () => this.#loop.listen())
       this.#pools.set(device, pool)
     }
-    const hosts = await pool.place(count)
-    const workers = new Set(hosts).size
-    const intraOpNumThreads = kind === 'cpu' ? Math.max(1, Math.floor(this.#options.cores / workers)) : 1
-    return hosts.map((worker) => ({ worker, placement: { kind, gpu, intraOpNumThreads } }))
+    return pool
   }
 
   #auto(): 'cuda' | 'cpu' {
@@ -89,8 +105,8 @@ export class Devices {
     return binding !== null && binding.cudaProbe().available && cudaProviderInstalled() ? 'cuda' : 'cpu'
   }
 
-  *#hosts(): Iterable<Worker> {
-    for (const { hosts } of this.#pools.values()) yield* hosts
+  *#workers(): Iterable<Worker> {
+    for (const { workers } of this.#pools.values()) yield* workers
   }
 
   capabilities(staging: StagingStats | null): Capabilities {
@@ -100,7 +116,7 @@ export class Devices {
     return {
       node: process.versions.node,
       onnxruntime: ready?.onnxruntimeVersion ?? null,
-      cpu: { cores, maxWorkers: cpuWorkers, workers: this.#pools.get('cpu')?.hosts.length ?? 0 },
+      cpu: { cores, maxWorkers: cpuWorkers, workers: this.#pools.get('cpu')?.workers.length ?? 0 },
       native: loaded.binding === null ? { available: false, reason: loaded.reason } : { available: true, path: loaded.path },
       staging: staging === null ? { kind: null, reason: 'no model has been loaded' } : { kind: staging.kind, reason: staging.reason },
       cuda: loaded.binding === null ? noCuda('the native addon is not loaded') : loaded.binding.cudaProbe(),

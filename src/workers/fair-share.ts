@@ -1,8 +1,8 @@
 import { IndexedHeap, type HeapItem } from '../indexed-heap.ts'
 
-/** One tenant's account. */
+/** One source's account. */
 export interface Share<T> extends HeapItem {
-  readonly tenant: T
+  readonly source: T
   readonly weight: number
   /** Virtual time at which what it was given so far is used up, in milliseconds divided by its weight. */
   finishMs: number
@@ -19,10 +19,10 @@ export interface Charge<T> {
 }
 
 /**
- * Divides a worker among its tenants by measured milliseconds and weight: start-time fair queueing (Goyal et al. 1996),
- * where a batch is charged with what it is reckoned to take and corrected when it is done. What a tenant used beyond its
- * share it pays back at once and exactly, where deficit round robin would do so over many rounds; a tenant that was idle
- * gets no credit for it. Only tenants that may have work are looked at, so a hundred idle ones cost nothing.
+ * Divides a worker among its sources by measured milliseconds and weight: start-time fair queueing (Goyal et al. 1996),
+ * where a batch is charged with what it is reckoned to take and corrected when it is done. What a source used beyond its
+ * share it pays back at once and exactly, where deficit round robin would do so over many rounds; a source that was idle
+ * gets no credit for it. Only sources that may have work are looked at, so a hundred idle ones cost nothing.
  */
 export class FairShare<T> {
   readonly #shares = new Map<T, Share<T>>()
@@ -34,36 +34,37 @@ export class FairShare<T> {
     return this.#shares.size
   }
 
-  /** Weights of the tenants that may have work, summed. */
+  /** Weights of the sources that may have work, summed. */
   get activeWeight(): number {
     return this.#activeWeight
   }
 
-  get tenants(): T[] {
+  get sources(): T[] {
     return [...this.#shares.keys()]
   }
 
-  join(tenant: T, weight = 1): void {
-    this.#shares.set(tenant, { tenant, weight, finishMs: this.#virtualMs, lastMs: 0, active: false, heapIndex: -1 })
+  join(source: T, weight = 1): void {
+    this.#shares.set(source, { source, weight, finishMs: this.#virtualMs, lastMs: 0, active: false, heapIndex: -1 })
   }
 
-  part(tenant: T): void {
-    this.deactivate(tenant)
-    this.#shares.delete(tenant)
+  part(source: T): void {
+    this.deactivate(source)
+    this.#shares.delete(source)
   }
 
-  /** Says that a tenant may have work. */
-  activate(tenant: T): void {
-    const share = this.#shares.get(tenant)
-    if (share === undefined || share.active) return
+  /** Says that a source may have work; true when that is new. */
+  activate(source: T): boolean {
+    const share = this.#shares.get(source)
+    if (share === undefined || share.active) return false
     share.active = true
     this.#activeWeight += share.weight
     this.#active.push(share)
+    return true
   }
 
-  /** Says that a tenant has no work. */
-  deactivate(tenant: T): void {
-    const share = this.#shares.get(tenant)
+  /** Says that a source has no work. */
+  deactivate(source: T): void {
+    const share = this.#shares.get(source)
     if (share === undefined || !share.active) return
     share.active = false
     this.#activeWeight -= share.weight
@@ -80,8 +81,8 @@ export class FairShare<T> {
    *
    * @param estimateMs what it is reckoned to take; 0 when that is unknown, for what the last one took.
    */
-  charge(tenant: T, estimateMs = 0): Charge<T> {
-    const share = this.#shares.get(tenant)!
+  charge(source: T, estimateMs = 0): Charge<T> {
+    const share = this.#shares.get(source)!
     const reckonedMs = estimateMs > 0 ? estimateMs : share.lastMs
     this.#virtualMs = Math.max(this.#virtualMs, share.finishMs)
     this.#finish(share, this.#virtualMs + reckonedMs / share.weight)
@@ -92,6 +93,11 @@ export class FairShare<T> {
   settle({ share, estimateMs }: Charge<T>, tookMs: number): void {
     share.lastMs = tookMs
     this.#finish(share, share.finishMs + (tookMs - estimateMs) / share.weight)
+  }
+
+  /** Takes a charge back: its batch was not run. */
+  refund({ share, estimateMs }: Charge<T>): void {
+    this.#finish(share, share.finishMs - estimateMs / share.weight)
   }
 
   #finish(share: Share<T>, finishMs: number): void {

@@ -1,13 +1,13 @@
-import type { WorkerLink, WorkerLinkEvents } from '../executor/binding/worker-link.ts'
+import type { Executor, ExecutorEvents } from '../executor/executor.ts'
 
-/** How a host gets its threads. */
-export interface ThreadSource {
-  /** A new link that reports to `events`. */
-  link(events: WorkerLinkEvents): WorkerLink
-  /** Starts a thread that serves `link`; rejects, with nothing left behind, when it does not come up. */
-  start(link: WorkerLink): Promise<void>
-  /** Why the thread that served `link` has ended, in words. */
-  failure(link: WorkerLink): Promise<string>
+/** How a worker gets its threads. */
+export interface ThreadSource<E extends Executor> {
+  /** A new thread's executor, which reports to `events`; the thread is not started. */
+  executor(events: ExecutorEvents): E
+  /** Starts the thread; rejects, with nothing left behind, when it does not come up. */
+  start(executor: E): Promise<void>
+  /** Why the thread has ended, in words. */
+  failure(executor: E): Promise<string>
   /** A batch was handed over: its completion is to be listened for. */
   submitted(): void
 }

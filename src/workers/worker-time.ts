@@ -1,17 +1,11 @@
 import type { Clock } from '../clock.ts'
 import { FairShare, type Charge, type Share } from './fair-share.ts'
-import type { Tenant } from './tenant.ts'
+import type { BatchSource } from './batch-source.ts'
 
-/** One batch runs, one waits behind it: the worker finds it without a wake-up. */
-const maxOutstanding = 2
 /** A busy worker is not an idle one: what its run is thought to need at least. */
 const leastLeftMs = 1
-
-/**
- * Where models share a worker, only batches as short as this are handed ahead. Behind the longer ones of one model a
- * request of another would wait for a second run, to save a wake-up that is nothing beside it.
- */
-const handAheadBelowMs = 5
+/** After so long a busy time counts for a third of what it did. */
+const busyMemoryMs = 5000
 
 /**
  * What a run needs still that was reckoned to be done in `leftMs`, less than 0 when it is late: it is thought to be late
@@ -21,72 +15,95 @@ export function leftOfRunMs(leftMs: number): number {
   return Math.max(leastLeftMs, Math.abs(leftMs))
 }
 
+/** A batch that was handed to a worker. */
+export interface HandedOver {
+  readonly slotId: number
+  readonly source: BatchSource
+  readonly charge: Charge<BatchSource>
+  /** Whether nothing else may be on the worker meanwhile. */
+  readonly alone: boolean
+}
+
 /** The time of one worker: who has been given what of it, and when it will be free. */
 export class WorkerTime {
-  readonly shares = new FairShare<Tenant>()
+  readonly shares = new FairShare<BatchSource>()
   readonly #clock: Clock
-  readonly #charges = new Map<number, Charge<Tenant>>() // by slot
+  readonly #handedOver: HandedOver[] = [] // the first of them runs
   #runEndsAtMs = 0
   #behindMs = 0 // of what waits behind the run
-  #aloneSlotId: number | null = null
+  #busyMs = 0
+  #busyAtMs = 0
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
-  /** Batches handed over and not yet back. */
-  get outstanding(): number {
-    return this.#charges.size
-  }
-
-  /** Whether the worker may be given one more batch. */
-  get hasRoom(): boolean {
-    return this.#aloneSlotId === null && this.outstanding < maxOutstanding
+  /** What was handed over and is not back, in its order. */
+  get handedOver(): readonly HandedOver[] {
+    return this.#handedOver
   }
 
   /** When the worker is reckoned to be done with what it was given, in milliseconds from now. */
   get freeInMs(): number {
-    return this.outstanding === 0 ? 0 : leftOfRunMs(this.#runEndsAtMs - this.#clock.nowMs()) + this.#behindMs
+    return this.#handedOver.length === 0 ? 0 : leftOfRunMs(this.#runEndsAtMs - this.#clock.nowMs()) + this.#behindMs
   }
 
-  /** Whether the next batch of a tenant may be handed to the busy worker. */
-  mayGoAhead({ lastMs }: Share<Tenant>): boolean {
-    return this.shares.size === 1 || lastMs <= handAheadBelowMs
+  /** The part of the last seconds in which it ran something. */
+  get busyShare(): number {
+    return (this.#busyMs * Math.exp((this.#busyAtMs - this.#clock.nowMs()) / busyMemoryMs)) / busyMemoryMs
   }
 
   /**
    * Notes a batch that is handed over.
    *
    * @param runMs what it is reckoned to take; 0 when nobody knows.
-   * @param alone whether nothing else may be on the worker meanwhile.
    */
-  given(tenant: Tenant, slotId: number, runMs: number, alone: boolean): void {
-    if (alone) this.#aloneSlotId = slotId
-    const charge = this.shares.charge(tenant, runMs)
-    if (this.outstanding === 0) this.#starts(charge)
+  given(source: BatchSource, slotId: number, runMs: number, alone: boolean): void {
+    const charge = this.shares.charge(source, runMs)
+    if (this.#handedOver.length === 0) this.#starts(charge)
     else this.#behindMs += charge.estimateMs
-    this.#charges.set(slotId, charge)
+    this.#handedOver.push({ slotId, source, charge, alone })
   }
 
-  /** Notes that a batch is back; returns whose it was, or `undefined` when nobody's. */
-  back(slotId: number, tookMs: number): Tenant | undefined {
-    const charge = this.#charges.get(slotId)
-    if (charge === undefined) return undefined
-    if (slotId === this.#aloneSlotId) this.#aloneSlotId = null
-    this.#charges.delete(slotId)
-    this.shares.settle(charge, tookMs)
+  /** Notes that a batch is done; returns it, or `null` when it is none of those handed over. */
+  done(slotId: number, tookMs: number): HandedOver | null {
+    const done = this.#remove(slotId)
+    if (done === null) return null
+    this.shares.settle(done.charge, tookMs)
+    const nowMs = this.#clock.nowMs()
+    this.#busyMs = this.#busyMs * Math.exp((this.#busyAtMs - nowMs) / busyMemoryMs) + tookMs
+    this.#busyAtMs = nowMs
     // What is still out, one batch at most, starts now, however well the last one was reckoned.
-    for (const behind of this.#charges.values()) this.#starts(behind)
-    return charge.share.tenant
+    if (this.#handedOver.length > 0) this.#starts(this.#handedOver[0]!.charge)
+    return done
   }
 
-  /** Forgets what was handed over: the thread is gone. */
-  lost(): void {
-    this.#charges.clear()
-    this.#aloneSlotId = null
+  /** Notes that a batch did not start and is not on the worker any more. */
+  takenBack(slotId: number): HandedOver | null {
+    const back = this.#remove(slotId)
+    if (back === null) return null
+    this.shares.refund(back.charge)
+    this.#behindMs = Math.max(0, this.#behindMs - back.charge.estimateMs)
+    return back
   }
 
-  #starts({ estimateMs }: Charge<Tenant>): void {
+  /** Takes the account of a thread that is gone: nothing is on it any more. */
+  clear(): HandedOver[] {
+    this.#behindMs = 0
+    return this.#handedOver.splice(0)
+  }
+
+  /** Whose turn it is. */
+  next(): Share<BatchSource> | null {
+    return this.shares.next()
+  }
+
+  #remove(slotId: number): HandedOver | null {
+    const index = this.#handedOver.findIndex((handed) => handed.slotId === slotId)
+    return index === -1 ? null : this.#handedOver.splice(index, 1)[0]!
+  }
+
+  #starts({ estimateMs }: Charge<BatchSource>): void {
     this.#runEndsAtMs = this.#clock.nowMs() + estimateMs
     this.#behindMs = 0
   }

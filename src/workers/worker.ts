@@ -1,221 +1,271 @@
 import type { Clock } from '../clock.ts'
-import type { FromWorker } from '../executor/binding/protocol.ts'
-import type { RunTimestamps } from '../executor/executor.ts'
-import type { Tenant } from './tenant.ts'
+import { maxHandedOver } from '../executor/binding/control-block.ts'
+import { ThreadEndedError, type Executor, type MailedOutputs, type RunTimestamps } from '../executor/executor.ts'
+import type { BatchSource, PreparedBatch } from './batch-source.ts'
 import type { ThreadSource } from './thread-source.ts'
+import { WorkerRestarts } from './worker-restarts.ts'
+import { WorkerTasks } from './worker-tasks.ts'
 import { WorkerTime } from './worker-time.ts'
-import type { WorkerLink } from '../executor/binding/worker-link.ts'
 
-const restartDelaysMs = [0, 100, 1000]
+/** What lives on a worker and outlives its threads. */
+export interface WorkerResident {
+  /** The thread is gone; the next one is being started. */
+  lost(reason: string): void
+  /** No thread can be had. */
+  abandon(reason: string): void
+}
+
+/** From what a batch is reckoned to take on, it is taken back for a source that has just got work. */
+const yieldsFromMs = 1
 
 /**
- * A place for a worker thread and the tenants that live there. It outlives its threads: a dead one is replaced with
- * back-off and its tenants are restored. Tenants share the thread by measured milliseconds and weight.
+ * A place for a worker thread and the sessions that live there. It outlives its threads: a dead one is replaced with
+ * back-off, and what was handed over and had not started goes back to its source. Sources share the thread by measured
+ * milliseconds and weight.
  */
-export class Worker {
+export class Worker<E extends Executor = Executor> {
   /** True when no thread could be had any more: nobody should come to live here. */
   givenUp = false
-  readonly #source: ThreadSource
+  readonly #threads: ThreadSource<E>
   readonly #clock: Clock
   readonly #time: WorkerTime
-  #link: WorkerLink
+  readonly #tasks = new WorkerTasks()
+  readonly #restarts: WorkerRestarts
+  readonly #residents = new Set<WorkerResident>()
+  #executor: E
   #started: Promise<void> | null = null
   #starting: Promise<void> | null = null
   #serving = false
   #closing = false
-  #failures = 0
-  #restartTimer: unknown = null
+  #handingOut = false
+  #handOutAgain = false
 
-  constructor(source: ThreadSource, clock: Clock) {
-    this.#source = source
+  constructor(threads: ThreadSource<E>, clock: Clock) {
+    this.#threads = threads
     this.#clock = clock
     this.#time = new WorkerTime(clock)
-    this.#link = this.#newLink()
+    this.#restarts = new WorkerRestarts(clock, () => void this.#restart())
+    this.#executor = this.#newExecutor()
+  }
+
+  /** The thread that serves now. */
+  get executor(): Executor {
+    return this.#executor
   }
 
   /** Batches handed over and not yet back. */
   get outstanding(): number {
-    return this.#time.outstanding
+    return this.#time.handedOver.length
   }
 
-  get tenants(): number {
-    return this.#time.shares.size
+  /** Sessions that live here, those included that are being opened. */
+  get sessions(): number {
+    return this.#residents.size
+  }
+
+  /** The part of the last seconds in which it ran something. */
+  get busyShare(): number {
+    return this.#time.busyShare
+  }
+
+  /** Whether it would start a batch at once. */
+  get idle(): boolean {
+    return this.#serving && this.outstanding === 0 && !this.#tasks.running
   }
 
   /** When the worker is reckoned to be done with what it was given, in milliseconds from now. */
   get freeInMs(): number {
-    return this.#time.freeInMs
+    return this.#serving ? this.#time.freeInMs : this.#restarts.servesInMs
   }
 
-  /** How many times longer a tenant's work takes here because others have work too. */
+  /** How many times longer a source's work takes here because others have work too. */
   sharing(weight: number): number {
     return Math.max(1, this.#time.shares.activeWeight / weight)
   }
 
-  /** True when there is no thread, and none is being started: no session is open here. */
-  get threadless(): boolean {
-    return this.givenUp || this.#restartTimer !== null
-  }
-
-  /** The link of the present thread. */
-  get link(): WorkerLink {
-    return this.#link
-  }
-
   /** Starts the first thread; rejects when it does not come up. */
   start(): Promise<void> {
-    this.#started ??= this.#startThread().then(
-      () => void (this.#serving = true),
-      (error: Error) => {
-        this.givenUp = true
-        throw error
-      },
-    )
+    this.#started ??= this.#startThread().catch((error: Error) => {
+      this.givenUp = true
+      throw error
+    })
     return this.#started
   }
 
-  join(tenant: Tenant): void {
-    this.#time.shares.join(tenant, tenant.weight)
+  attach(resident: WorkerResident): void {
+    this.#residents.add(resident)
   }
 
-  part(tenant: Tenant): void {
-    this.#time.shares.part(tenant)
-  }
-
-  /** A tenant has work again: offers it a free place when it is its turn. */
-  offer(tenant: Tenant): void {
-    this.#time.shares.activate(tenant)
-    this.pump()
-  }
-
-  /** As {@link offer}, but only a batch that is started at once. */
-  offerIdle(tenant: Tenant): void {
-    this.#time.shares.activate(tenant)
-    if (this.#serving && this.outstanding === 0) this.#offerOne(true)
-  }
-
-  /** Offers the worker's free places to the tenants that have work, least served first. */
-  pump(): void {
-    while (this.#serving && this.#time.hasRoom) {
-      if (!this.#offerOne(this.outstanding === 0)) return
-    }
-  }
-
-  #offerOne(idle: boolean): boolean {
-    for (let share = this.#time.shares.next(); share !== null; share = this.#time.shares.next()) {
-      if (!idle && !this.#time.mayGoAhead(share)) return false
-      const offer = share.tenant.offer(idle, idle ? 0 : this.freeInMs)
-      if (offer === 'submitted') return true
-      // It is this tenant's turn as soon as the worker is free; nobody may be handed ahead of it.
-      if (offer === 'waits-for-idle') return false
-      this.#time.shares.deactivate(share.tenant)
-    }
-    return false
+  /** The resident leaves; what it has asked for and was not begun is rejected. */
+  detach(resident: WorkerResident): void {
+    this.#residents.delete(resident)
+    this.#tasks.withdraw(resident)
   }
 
   /**
-   * Hands a batch over. The slot's messages, if any, are posted before.
+   * Has something done on the thread as soon as nothing is handed over.
    *
-   * @param runMs what it is reckoned to take; 0 when nobody knows.
-   * @param alone whether nothing else may be on the worker meanwhile.
+   * @param thread the one it is meant for; `null` for whichever there is then.
    */
-  submit(tenant: Tenant, slotId: number, layoutIndex: number | null, runMs: number, alone: boolean): void {
-    this.#time.given(tenant, slotId, runMs, alone)
-    if (layoutIndex !== null) this.#link.control.submit(slotId, layoutIndex)
-    this.#source.submitted()
+  ask<T>(owner: WorkerResident | null, thread: Executor | null, work: (executor: Executor) => Promise<T>): Promise<T> {
+    if (this.givenUp || this.#closing || (thread !== null && thread !== this.#executor)) return Promise.reject(new ThreadEndedError())
+    const done = this.#tasks.add(owner, thread, work)
+    this.#handOut()
+    return done
   }
 
-  #completed(slotId: number, times: RunTimestamps): void {
-    const tenant = this.#release(slotId, times)
-    // Before the results are handed out: the worker should not wait for that.
-    this.pump()
-    tenant?.completed(slotId, times)
+  join(source: BatchSource): void {
+    this.#time.shares.join(source, source.weight)
   }
 
-  #done(message: Extract<FromWorker, { type: 'done' }>): void {
-    const tenant = this.#release(message.slotId, message.times)
-    this.pump()
-    tenant?.done(message)
-    this.pump()
+  part(source: BatchSource): void {
+    this.#time.shares.part(source)
+  }
+
+  /** A source has work. */
+  offer(source: BatchSource): void {
+    if (this.#time.shares.activate(source)) this.#yieldTo(source)
+    this.#handOut()
+  }
+
+  /** Takes a batch back that has not started; false when it has. Its source is told. */
+  takeBack(slotId: number): boolean {
+    if (!this.#executor.takeBack(slotId)) return false
+    this.#time.takenBack(slotId)?.source.takenBack(slotId)
+    return true
   }
 
   /** Looks for finished batches. */
   drain(): void {
-    if (this.#time.outstanding === 0) return
-    this.#link.drainCompletions()
-    this.pump()
+    if (this.outstanding === 0) return
+    this.#executor.drainCompletions()
+    this.#handOut()
   }
 
-  #release(slotId: number, times: RunTimestamps): Tenant | undefined {
-    const tenant = this.#time.back(slotId, times.endMs - times.startMs)
-    if (tenant !== undefined) this.#failures = 0
-    return tenant
+  /** The one loop that decides what the worker is given: as long as there is room, it asks whose turn it is for a batch. */
+  #handOut(): void {
+    this.#handOutAgain = true
+    if (this.#handingOut) return // what it calls may have more to give: it looks again
+    this.#handingOut = true
+    while (this.#handOutAgain) {
+      this.#handOutAgain = false
+      while (this.#handOutOne());
+    }
+    this.#handingOut = false
   }
 
-  #newLink(): WorkerLink {
-    const link: WorkerLink = this.#source.link({
-      completed: (slotId, times) => this.#completed(slotId, times),
-      done: (message) => this.#done(message),
+  #handOutOne(): boolean {
+    const { handedOver } = this.#time
+    if (!this.#serving || this.#tasks.running) return false
+    const idle = handedOver.length === 0
+    if (!idle && (this.#tasks.waiting || handedOver.length === maxHandedOver || handedOver[0]!.alone)) return false
+    if (idle && this.#tasks.waiting && (this.#tasks.isTurn || this.#time.next() === null)) return this.#startTask()
+    const share = this.#time.next()
+    if (share === null) return false
+    const { source } = share
+    const batch = source.nextBatch(idle, this.#time.freeInMs)
+    // It is this source's turn as soon as the worker is free; nobody may be handed ahead of it.
+    if (batch === 'when idle') return false
+    if (batch === null) this.#time.shares.deactivate(source)
+    else this.#handOver(source, batch)
+    return true
+  }
+
+  #handOver(source: BatchSource, { slotId, layoutIndex, mailed, runMs, alone }: PreparedBatch): void {
+    this.#tasks.isTurn = true
+    this.#time.given(source, slotId, runMs, alone)
+    this.#executor.submit(slotId, layoutIndex, mailed)
+    this.#threads.submitted()
+  }
+
+  #startTask(): boolean {
+    const executor = this.#executor
+    this.#tasks.start(executor, () => {
+      if (executor === this.#executor) this.#handOut()
+    })
+    return false
+  }
+
+  /** Takes back what waits behind another source's run: who has waited for nothing yet comes first. */
+  #yieldTo(source: BatchSource): void {
+    const [first, ahead] = this.#time.handedOver
+    if (ahead === undefined || ahead.source === source || ahead.source !== first!.source) return
+    if (ahead.charge.estimateMs >= yieldsFromMs) this.takeBack(ahead.slotId)
+  }
+
+  #finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null): void {
+    const done = this.#time.done(slotId, times.endMs - times.startMs)
+    if (done === null) return
+    this.#restarts.worked()
+    const [next] = this.#time.handedOver
+    if (next !== undefined) next.source.started(next.slotId)
+    // Before the results are handed out: the worker should not wait for that.
+    this.#handOut()
+    if (error === null) done.source.finished(slotId, times, mailed)
+    else done.source.failed(slotId, error)
+    this.#handOut()
+  }
+
+  #newExecutor(): E {
+    const executor: E = this.#threads.executor({
+      finished: (slotId, times, error, mailed) => this.#finished(slotId, times, error, mailed),
       died: () => {
-        if (link !== this.#link) return
+        if (executor !== this.#executor) return
         this.#serving = false
-        void this.#source.failure(link).then((reason) => {
-          if (link === this.#link) this.#threadLost(reason)
+        void this.#threads.failure(executor).then((reason) => {
+          if (executor === this.#executor) this.#threadLost(executor, reason)
         })
       },
     })
-    return link
+    return executor
   }
 
   async #startThread(): Promise<void> {
-    this.#starting = this.#source.start(this.#link)
+    const executor = this.#executor
+    const startedAtMs = this.#clock.nowMs()
+    this.#starting = this.#threads.start(executor)
     try {
       await this.#starting
     } finally {
       this.#starting = null
     }
+    this.#restarts.took(this.#clock.nowMs() - startedAtMs)
+    if (executor !== this.#executor || this.#closing) return
+    this.#serving = true
+    this.#handOut()
   }
 
-  #threadLost(reason: string): void {
+  #threadLost(executor: Executor, reason: string): void {
     this.#serving = false
-    this.#time.lost()
-    for (const tenant of this.#time.shares.tenants) {
-      tenant.lost(reason)
-      this.#time.shares.activate(tenant)
+    if (!this.#closing) this.#executor = this.#newExecutor()
+    const lost = []
+    for (const { slotId, source } of this.#time.clear()) {
+      if (executor.takeBack(slotId)) source.takenBack(slotId)
+      else lost.push(() => source.lost(slotId, reason))
     }
+    this.#tasks.lost(executor)
+    for (const tell of lost) tell()
     if (this.#closing) return
-    this.#link = this.#newLink()
-    const delayMs = restartDelaysMs[this.#failures++]
-    if (delayMs === undefined) return this.#abandon(reason)
-    this.#restartTimer = this.#clock.setTimer(() => void this.#restart(), delayMs)
+    for (const resident of [...this.#residents]) resident.lost(reason)
+    this.#restarts.schedule()
   }
 
   async #restart(): Promise<void> {
-    this.#restartTimer = null
-    const link = this.#link
+    const executor = this.#executor
     try {
       await this.#startThread()
     } catch (error) {
-      if (link === this.#link) this.#threadLost((error as Error).message)
-      return
+      if (executor !== this.#executor || this.#closing) return
+      this.#executor = this.#newExecutor()
+      if (!this.#restarts.failed()) this.#abandon((error as Error).message)
     }
-    await Promise.all(
-      this.#time.shares.tenants.map((tenant) =>
-        tenant.restore().catch((error: Error) => {
-          // When the thread died over it, every tenant has been told already.
-          if (link === this.#link) tenant.abandoned(error.message)
-        }),
-      ),
-    )
-    if (link !== this.#link || this.#closing) return
-    this.#serving = true
-    this.pump()
   }
 
   #abandon(reason: string): void {
     this.givenUp = true
-    this.#link.abandon() // who asks something of it gets an answer
-    for (const tenant of this.#time.shares.tenants) tenant.abandoned(reason)
+    this.#executor.abandon() // who asks something of it gets an answer
+    this.#tasks.clear()
+    for (const resident of [...this.#residents]) resident.abandon(reason)
   }
 
   /**
@@ -224,26 +274,19 @@ export class Worker {
    */
   async close(timeoutMs: number): Promise<boolean> {
     this.#closing = true
-    if (this.#restartTimer !== null) this.#clock.clearTimer(this.#restartTimer)
-    let timer: unknown
-    const timedOut = new Promise<boolean>((resolve) => {
-      timer = this.#clock.setTimer(() => resolve(false), timeoutMs)
-    })
-    const ended = await Promise.race([this.#endThread(), timedOut])
-    this.#clock.clearTimer(timer)
-    return ended
+    this.#tasks.clear()
+    return this.#restarts.within(timeoutMs, this.#endThread())
   }
 
   async #endThread(): Promise<boolean> {
     await this.#starting?.catch(() => {})
-    const link = this.#link
+    const executor = this.#executor
     const serving = this.#serving
     this.#serving = false
-    if (serving) await link.exit()
-    else link.abandon()
+    if (serving) await executor.exit()
+    else executor.abandon()
     // Not before nothing can enter ONNX Runtime any more and nothing is inside may the thread be terminated.
-    link.control.stop()
-    await link.control.left()
+    await executor.stop()
     return true
   }
 }

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { Bell, ControlBlock } from '../../src/executor/binding/control-block.ts'
+import { Bell } from '../../src/executor/binding/bell.ts'
+import { ControlBlock } from '../../src/executor/binding/control-block.ts'
 
 const times = () => ({ startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 })
 
@@ -10,24 +11,65 @@ function pair() {
 }
 
 describe('ControlBlock', () => {
-  it('hands submissions over in order, each once', () => {
+  it('hands batches over in order, each once', () => {
     const { application, worker } = pair()
-    const job = { slotId: 0, layoutIndex: 0 }
+    const job = { cell: 0, slotId: 0, layoutIndex: 0 }
     application.submit(7, 1)
     application.submit(8, 2)
-    expect([worker.takeSubmission(job), { ...job }]).toEqual([true, { slotId: 7, layoutIndex: 1 }])
-    expect([worker.takeSubmission(job), { ...job }]).toEqual([true, { slotId: 8, layoutIndex: 2 }])
-    expect(worker.takeSubmission(job)).toBe(false)
+    expect(worker.claim(job)).toBe(true)
+    expect(job).toMatchObject({ slotId: 7, layoutIndex: 1 })
+    expect(worker.claim(job)).toBe(true)
+    expect(job).toMatchObject({ slotId: 8, layoutIndex: 2 })
+    expect(worker.claim(job)).toBe(false)
   })
 
-  it('keeps slots and times together over many turns of the rings', () => {
+  it('keeps their order whichever cells they lie in', () => {
     const { application, worker } = pair()
-    const job = { slotId: 0, layoutIndex: 0 }
+    const [first, second] = [0, 1].map(() => ({ cell: 0, slotId: 0, layoutIndex: 0 }))
+    application.submit(1, 0)
+    application.submit(2, 0)
+    worker.claim(first!)
+    worker.complete(first!, times())
+    application.submit(3, 0)
+    worker.claim(first!)
+    worker.claim(second!)
+    expect([first!.slotId, second!.slotId]).toEqual([2, 3])
+  })
+
+  it('gives a batch back until the worker has claimed it, and not after', () => {
+    const { application, worker } = pair()
+    const job = { cell: 0, slotId: 0, layoutIndex: 0 }
+    application.submit(7, 1)
+    application.submit(8, 2)
+    worker.claim(job)
+    expect(application.takeBack(7)).toBe(false)
+    expect(application.takeBack(8)).toBe(true)
+    expect(application.takeBack(8)).toBe(false)
+    expect(worker.claim(job)).toBe(false)
+    application.submit(8, 3)
+    expect(worker.claim(job)).toBe(true)
+    expect(job).toMatchObject({ slotId: 8, layoutIndex: 3 })
+  })
+
+  it('gives the cell of a batch that was reported by message to the next', () => {
+    const { application, worker } = pair()
+    const job = { cell: 0, slotId: 0, layoutIndex: 0 }
+    for (let turn = 1; turn <= 10; turn++) {
+      application.submit(turn, 0)
+      expect(worker.claim(job)).toBe(true)
+      expect(job.slotId).toBe(turn)
+      worker.release(job)
+    }
+  })
+
+  it('keeps slots and times together over many turns of the ring', () => {
+    const { application, worker } = pair()
+    const job = { cell: 0, slotId: 0, layoutIndex: 0 }
     for (let turn = 1; turn <= 1000; turn++) {
       application.submit(turn, turn * 2)
-      expect(worker.takeSubmission(job)).toBe(true)
-      expect(job).toEqual({ slotId: turn, layoutIndex: turn * 2 })
-      worker.complete(turn, { startMs: turn, inferStartMs: turn + 0.25, inferEndMs: turn + 0.5, endMs: turn + 0.75 })
+      expect(worker.claim(job)).toBe(true)
+      expect(job).toMatchObject({ slotId: turn, layoutIndex: turn * 2 })
+      worker.complete(job, { startMs: turn, inferStartMs: turn + 0.25, inferEndMs: turn + 0.5, endMs: turn + 0.75 })
       const read = times()
       expect(application.takeCompletion(read)).toBe(turn)
       expect(read).toEqual({ startMs: turn, inferStartMs: turn + 0.25, inferEndMs: turn + 0.5, endMs: turn + 0.75 })

@@ -36,6 +36,7 @@ export function setup(options: Partial<QueueOptions> = {}, levelOptions: Partial
     clock,
     {
       dropped: ({ name }, why) => exits.push([name, why, clock.nowMs() - 1000]),
+      takeBack: () => false,
       wake: () => wakes.push(clock.nowMs() - 1000),
     },
     runTimes,

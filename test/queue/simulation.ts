@@ -80,6 +80,10 @@ export class Simulation implements QueueOwner<LedgerRequest> {
     this.#ledger.dropped(request, why, this.#clock.nowMs())
   }
 
+  takeBack(): boolean {
+    return false
+  }
+
   wake(): void {
     this.#pumpAll()
   }
@@ -181,6 +185,7 @@ export class Simulation implements QueueOwner<LedgerRequest> {
       const batch = this.#queue.take(idle)?.entries ?? null
       this.#ledger.taken(batch, idle, this.#clock.nowMs())
       if (batch === null) return
+      this.#queue.started(batch)
       outstanding.push(batch)
     }
   }

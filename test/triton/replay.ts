@@ -60,6 +60,13 @@ export class Replay implements QueueOwner<NamedEntry> {
     this.#reject(arrival, why === 'cancelled' ? 'aborted' : 'ERR_TIMEOUT')
   }
 
+  takeBack(entry: NamedEntry): boolean {
+    const at = this.#ahead.findIndex((batch) => batch.includes(entry))
+    if (at === -1) return false
+    this.#queue.putBack(this.#ahead.splice(at, 1)[0]!)
+    return true
+  }
+
   wake(): void {
     this.#pump()
   }
@@ -100,7 +107,10 @@ export class Replay implements QueueOwner<NamedEntry> {
 
   #finished(): void {
     const next = this.#ahead.shift()
-    if (next !== undefined) this.#start(next)
+    if (next !== undefined) {
+      this.#queue.started(next)
+      this.#start(next)
+    }
     this.#pump()
   }
 }

@@ -4,12 +4,12 @@ import { FairShare } from '../../src/workers/fair-share.ts'
 /** Gives turns to whoever is least served among `wanting`, each batch taking the tenant's own time. */
 function serve(share: FairShare<string>, wanting: string[], costMs: Record<string, number>, turns: number) {
   const servedMs: Record<string, number> = {}
-  for (const tenant of share.tenants) {
+  for (const tenant of share.sources) {
     if (wanting.includes(tenant)) share.activate(tenant)
     else share.deactivate(tenant)
   }
   for (let turn = 0; turn < turns; turn++) {
-    const { tenant } = share.next()!
+    const { source: tenant } = share.next()!
     share.settle(share.charge(tenant), costMs[tenant]!)
     servedMs[tenant] = (servedMs[tenant] ?? 0) + costMs[tenant]!
   }
@@ -40,7 +40,7 @@ describe('FairShare', () => {
     expect(share.next()).toBeNull()
     share.activate('b')
     share.activate('b')
-    expect([share.next()?.tenant, share.activeWeight]).toEqual(['b', 1])
+    expect([share.next()?.source, share.activeWeight]).toEqual(['b', 1])
     share.deactivate('b')
     expect([share.next(), share.activeWeight]).toEqual([null, 0])
   })
@@ -51,10 +51,10 @@ describe('FairShare', () => {
     share.join('b')
     for (const tenant of ['a', 'b']) share.activate(tenant)
     const charge = share.charge('a', 50)
-    expect(share.next()?.tenant).toBe('b')
+    expect(share.next()?.source).toBe('b')
     share.settle(charge, 10)
     share.charge('b', 20)
-    expect(share.next()).toMatchObject({ tenant: 'a', finishMs: 10 })
+    expect(share.next()).toMatchObject({ source: 'a', finishMs: 10 })
   })
 
   it('gives no credit for time in which a tenant wanted nothing', () => {
@@ -82,7 +82,7 @@ describe('FairShare', () => {
     share.settle(first, 30)
     share.settle(second, 10)
     share.activate('a')
-    expect(share.next()).toMatchObject({ tenant: 'a', finishMs: 40 })
+    expect(share.next()).toMatchObject({ source: 'a', finishMs: 40 })
   })
 
   it('forgets a tenant that parts', () => {

@@ -1,37 +1,61 @@
 import { expect, it } from 'vitest'
+import type { BatchSource } from '../../src/workers/batch-source.ts'
 import { WorkerTime } from '../../src/workers/worker-time.ts'
-import type { Tenant } from '../../src/workers/tenant.ts'
 import { FakeClock } from '../fake-clock.ts'
 
-const tenant = {} as Tenant
+const source = {} as BatchSource
 
 function setup() {
   const clock = new FakeClock(1000)
   const time = new WorkerTime(clock)
-  time.shares.join(tenant)
+  time.shares.join(source)
   return { clock, time }
 }
 
 it('a worker is free when its run and what waits behind it are done, as reckoned', () => {
   const { clock, time } = setup()
   expect(time.freeInMs).toBe(0)
-  time.given(tenant, 0, 30, false)
-  time.given(tenant, 1, 20, false)
+  time.given(source, 0, 30, false)
+  time.given(source, 1, 20, false)
   expect(time.freeInMs).toBe(50)
   clock.advanceBy(10)
   expect(time.freeInMs).toBe(40)
-  time.back(0, 10)
+  time.done(0, 10)
   expect(time.freeInMs).toBe(20)
-  time.back(1, 20)
+  time.done(1, 20)
   expect(time.freeInMs).toBe(0)
 })
 
 it('a run that is late is reckoned to be late by as much again, and what waits behind it takes its time after that', () => {
   const { clock, time } = setup()
-  time.given(tenant, 0, 30, false)
-  time.given(tenant, 1, 20, false)
+  time.given(source, 0, 30, false)
+  time.given(source, 1, 20, false)
   clock.advanceBy(30)
   expect(time.freeInMs).toBe(1 + 20) // busy still
   clock.advanceBy(15)
   expect(time.freeInMs).toBe(15 + 20)
+})
+
+it('a batch that was taken back costs its source nothing', () => {
+  const { time } = setup()
+  time.given(source, 0, 30, false)
+  time.shares.activate(source)
+  const { finishMs } = time.next()!
+  time.given(source, 1, 20, false)
+  expect(time.takenBack(1)).toMatchObject({ slotId: 1 })
+  expect(time.next()).toMatchObject({ finishMs })
+  expect(time.freeInMs).toBe(30)
+  expect(time.done(1, 20)).toBeNull()
+})
+
+it('a worker that has just run something is busier than one that has not, and less so later', () => {
+  const { clock, time } = setup()
+  expect(time.busyShare).toBe(0)
+  time.given(source, 0, 30, false)
+  clock.advanceBy(1000)
+  time.done(0, 1000)
+  const { busyShare } = time
+  expect(busyShare).toBeGreaterThan(0.1)
+  clock.advanceBy(5000)
+  expect(time.busyShare).toBeLessThan(busyShare / 2)
 })

@@ -34,11 +34,18 @@ export class ZerohopQueue extends ModelQueue implements QueueOwner<SimulatedRequ
   }
 
   take(idle: boolean, startsInMs: number): SimulatedRequest[] | null {
-    return this.batcher.take(idle, startsInMs)?.entries ?? null
+    const entries = this.batcher.take(idle, startsInMs)?.entries ?? null
+    if (entries !== null) this.batcher.started(entries)
+    return entries
   }
 
   dropped(request: SimulatedRequest): void {
     this.context.drop(request)
+  }
+
+  /** What was handed over runs: the simulation takes nothing back. */
+  takeBack(): boolean {
+    return false
   }
 
   wake(): void {

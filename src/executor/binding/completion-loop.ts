@@ -1,4 +1,4 @@
-import type { Bell } from './control-block.ts'
+import type { Bell } from './bell.ts'
 
 /** Who may have finished batches to report. */
 export interface CompletionSource {

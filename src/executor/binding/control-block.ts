@@ -1,27 +1,43 @@
 import type { RunTimestamps } from '../executor.ts'
 
-const ringCapacity = 16 // a power of two, more than a worker is ever given at once
+/** Batches that a worker can hold: one runs, one waits behind it, so that the worker finds it without a wake-up. */
+export const maxHandedOver = 2
+
+const ringCapacity = 4 // a power of two, at least `maxHandedOver`
 const timesPerRun = 4
 
-/** Words of the control block. Each is written by one side only, except `wake`. */
-const word = { stop: 0, busy: 1, wake: 2, submitted: 3, completed: 4, mail: 5, rings: 8 } as const
-const submissionWords = 2
-const completionsAt = word.rings + ringCapacity * submissionWords
+/** Words of the control block. `wake`, `mail` and the states of cells are written by both sides, the others by one. */
+const word = { stop: 0, busy: 1, wake: 2, completed: 3, mail: 4, cells: 8 } as const
+/** A batch that was handed over: its state, its number among all that were, its slot and its layout. */
+const cellWord = { state: 0, number: 1, slotId: 2, layoutIndex: 3 } as const
+const cellWords = 4
+const cellState = { empty: 0, ready: 1, claimed: 2 } as const
+const completionsAt = word.cells + maxHandedOver * cellWords
 const words = completionsAt + ringCapacity
 const timesOffsetBytes = Math.ceil((words * 4) / 8) * 8
 
 /** How long a worker looks for the next batch before it sleeps; saves the wake-up when callers take turns with it. */
 const spinMs = 0.03
 
+/** A batch that the worker has claimed. */
+export interface Job {
+  cell: number
+  slotId: number
+  layoutIndex: number
+}
+
 /**
- * The shared words between the application's thread and one worker: two single-producer single-consumer rings, the
- * flags that make exit safe, and the bell. Sequentially consistent atomics order the ring's content before its tail.
+ * The shared words between the application's thread and one worker: cells with the batches that were handed over, a ring of
+ * those that are done, the flags that make exit safe, and the bell. A cell goes from empty to ready by the application's
+ * thread; then either the worker claims it or the application's thread takes it back, whichever comes first. Sequentially
+ * consistent atomics order what is in a cell and in its slot before its state.
  */
 export class ControlBlock {
   readonly buffer: SharedArrayBuffer
   readonly #words: Int32Array
   readonly #times: Float64Array
-  #taken = 0 // of the ring this side consumes
+  #submitted = 0
+  #taken = 0 // of the ring of completions
   #mailRead = 0
 
   constructor(buffer = new SharedArrayBuffer(timesOffsetBytes + ringCapacity * timesPerRun * 8)) {
@@ -32,14 +48,25 @@ export class ControlBlock {
 
   // ── application thread ──
 
-  /** Hands a batch to the worker. */
+  /** Hands a batch to the worker; there must be a cell for it. */
   submit(slotId: number, layoutIndex: number): void {
-    const tail = this.#words[word.submitted]!
-    const at = word.rings + (tail & (ringCapacity - 1)) * submissionWords
-    this.#words[at] = slotId
-    this.#words[at + 1] = layoutIndex
-    Atomics.store(this.#words, word.submitted, (tail + 1) | 0)
+    let at = word.cells
+    while (Atomics.load(this.#words, at) !== cellState.empty) at += cellWords
+    this.#submitted = (this.#submitted + 1) | 0
+    this.#words[at + cellWord.number] = this.#submitted
+    this.#words[at + cellWord.slotId] = slotId
+    this.#words[at + cellWord.layoutIndex] = layoutIndex
+    Atomics.store(this.#words, at, cellState.ready)
     this.wake()
+  }
+
+  /** Takes the batch of a slot back; false when the worker has claimed it. */
+  takeBack(slotId: number): boolean {
+    for (let at = word.cells; at < completionsAt; at += cellWords) {
+      if (this.#words[at + cellWord.slotId] !== slotId) continue
+      if (Atomics.compareExchange(this.#words, at, cellState.ready, cellState.empty) === cellState.ready) return true
+    }
+    return false
   }
 
   /** Tells the worker that a message was posted to its port. */
@@ -113,18 +140,21 @@ export class ControlBlock {
     return true
   }
 
-  /** Takes the next batch: `slotId` and `layoutIndex` into `job`; false when there is none. */
-  takeSubmission(job: { slotId: number; layoutIndex: number }): boolean {
-    if (this.#taken === Atomics.load(this.#words, word.submitted)) return false
-    const at = word.rings + (this.#taken & (ringCapacity - 1)) * submissionWords
-    this.#taken = (this.#taken + 1) | 0
-    job.slotId = this.#words[at]!
-    job.layoutIndex = this.#words[at + 1]!
-    return true
+  /** Claims the batch that was handed over first and writes it into `job`; false when there is none. */
+  claim(job: Job): boolean {
+    for (;;) {
+      const at = this.#firstReady()
+      if (at === -1) return false
+      if (Atomics.compareExchange(this.#words, at, cellState.ready, cellState.claimed) !== cellState.ready) continue // taken back
+      job.cell = at
+      job.slotId = this.#words[at + cellWord.slotId]!
+      job.layoutIndex = this.#words[at + cellWord.layoutIndex]!
+      return true
+    }
   }
 
   /** Reports a finished batch whose outputs lie in its slot. */
-  complete(slotId: number, times: RunTimestamps): void {
+  complete({ cell, slotId }: Job, times: RunTimestamps): void {
     const tail = this.#words[word.completed]!
     const index = tail & (ringCapacity - 1)
     const at = index * timesPerRun
@@ -133,7 +163,13 @@ export class ControlBlock {
     this.#times[at + 2] = times.inferEndMs
     this.#times[at + 3] = times.endMs
     this.#words[completionsAt + index] = slotId
+    Atomics.store(this.#words, cell, cellState.empty)
     Atomics.store(this.#words, word.completed, (tail + 1) | 0)
+  }
+
+  /** Gives the cell of a batch back that is about to be reported by message. */
+  release({ cell }: Job): void {
+    Atomics.store(this.#words, cell, cellState.empty)
   }
 
   /** The bell's count; read it before looking for work, then pass it to {@link sleep}. */
@@ -155,30 +191,13 @@ export class ControlBlock {
     Atomics.add(this.#words, word.wake, 1)
     Atomics.notify(this.#words, word.wake)
   }
-}
 
-/** The bell that workers ring on the application's thread when a batch is finished. */
-export class Bell {
-  readonly buffer: SharedArrayBuffer
-  readonly #word: Int32Array
-
-  constructor(buffer = new SharedArrayBuffer(4)) {
-    this.buffer = buffer
-    this.#word = new Int32Array(buffer)
-  }
-
-  get count(): number {
-    return Atomics.load(this.#word, 0)
-  }
-
-  ring(): void {
-    Atomics.add(this.#word, 0, 1)
-    Atomics.notify(this.#word, 0)
-  }
-
-  /** Resolves once the bell has rung since `count` was read; `undefined` when it has already. */
-  heard(count: number): Promise<unknown> | undefined {
-    const wait = Atomics.waitAsync(this.#word, 0, count)
-    return wait.async ? wait.value : undefined
+  #firstReady(): number {
+    let first = -1
+    for (let at = word.cells; at < completionsAt; at += cellWords) {
+      if (Atomics.load(this.#words, at) !== cellState.ready) continue
+      if (first === -1 || ((this.#words[at + cellWord.number]! - this.#words[first + cellWord.number]!) | 0) < 0) first = at
+    }
+    return first
   }
 }

@@ -7,28 +7,29 @@ import type { MailedTensor } from '../../tensor.ts'
 
 /**
  * Everything the application's thread and a worker say to each other. Per batch they exchange two small integers
- * through rings in shared memory ({@link ControlBlock}); whatever is rare travels as a message on the worker's port,
- * and the sender then rings the same bell. A worker reads its mail before its ring, so a message that describes a
+ * through shared memory ({@link ControlBlock}); whatever is rare travels as a message on the worker's port,
+ * and the sender then rings the same bell. A worker reads its mail before it runs a batch, so a message that describes a
  * slot or a layout is always known before the batch that needs it.
  */
 
-/** Messages to a worker. */
+/** Messages to a worker. Those with a `questionId` are answered, by the same or by `refused`. */
 export type ToWorker =
-  | { type: 'open'; sessionId: number; path: string; options: InferenceSession.SessionOptions }
-  | { type: 'warmup'; sessionId: number; feeds: readonly (MailedTensor | null)[]; count: number; replyId: number }
-  | { type: 'close'; sessionId: number }
+  | { type: 'open'; questionId: number; sessionId: number; path: string; options: InferenceSession.SessionOptions }
+  | { type: 'runSample'; questionId: number; sessionId: number; feeds: readonly (MailedTensor | null)[] }
+  | { type: 'close'; questionId: number; sessionId: number }
   | { type: 'slot'; slotId: number; sessionId: number; memory: SlotMemory }
   | { type: 'layout'; slotId: number; layoutIndex: number; layout: SlotLayout }
-  | { type: 'run'; slotId: number; layoutIndex: number; mailed: readonly (MailedTensor | null)[] | null }
+  /** The inputs of the next batch of a slot that do not lie in it. */
+  | { type: 'inputs'; slotId: number; mailed: readonly (MailedTensor | null)[] }
   | { type: 'exit' }
 
 /** Messages from a worker. */
 export type FromWorker =
-  | { type: 'opened'; sessionId: number; inputs: RawValueMetadata[]; outputs: RawValueMetadata[] }
-  | { type: 'openFailed'; sessionId: number; message: string }
-  /** `runMs`: what each run took. */
-  | { type: 'warmedUp'; replyId: number; error: string | null; runMs: number[] }
-  | { type: 'closed'; sessionId: number }
+  | { type: 'opened'; questionId: number; inputs: RawValueMetadata[]; outputs: RawValueMetadata[] }
+  | { type: 'ranSample'; questionId: number; error: string | null; runMs: number }
+  | { type: 'closed'; questionId: number }
+  /** What was asked for could not be done. */
+  | { type: 'refused'; questionId: number; message: string }
   /** A batch that failed, or some of whose outputs travel by message. */
   | { type: 'done'; slotId: number; times: RunTimestamps; error: string | null; outputs: (MailedTensor | null | undefined)[] }
 

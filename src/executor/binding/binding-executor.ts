@@ -1,0 +1,154 @@
+import { MessageChannel, type MessagePort } from 'node:worker_threads'
+import type { InferenceSession } from 'onnxruntime-common'
+import type { SlotMemory } from '../../memory/staging-pool.ts'
+import type { MailedTensor } from '../../tensor.ts'
+import {
+  ThreadEndedError,
+  type Executor,
+  type ExecutorEvents,
+  type OpenedSession,
+  type RunTimestamps,
+  type SampleRun,
+  type SlotLayout,
+} from '../executor.ts'
+import type { Bell } from './bell.ts'
+import { ControlBlock } from './control-block.ts'
+import { guardExit, unguardExit } from './exit-guard.ts'
+import { clockOffsetMs, type FromWorker, type ToWorker, type WorkerSetup } from './protocol.ts'
+
+interface Question {
+  resolve(message: FromWorker): void
+  reject(reason: Error): void
+}
+
+/** The application's end of a thread that runs models through onnxruntime-node: its control block, its port, and what it was asked. */
+export class BindingExecutor implements Executor {
+  readonly control = new ControlBlock()
+  readonly #port: MessagePort
+  readonly #workerPort: MessagePort
+  readonly #bell: Bell
+  readonly #events: ExecutorEvents
+  readonly #questions = new Map<number, Question>()
+  readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
+  readonly #closed: Promise<void>
+  #lastQuestion = 0
+  #leaving = false
+  #abandoned = false
+  #gone = false
+
+  constructor(bell: Bell, events: ExecutorEvents) {
+    const { port1, port2 } = new MessageChannel()
+    this.#port = port1
+    this.#workerPort = port2
+    this.#bell = bell
+    this.#events = events
+    this.#port.on('message', (message: FromWorker) => this.#receive(message))
+    // The port closes with the thread, however that ends: the one sign of death that names the worker.
+    this.#closed = new Promise((resolve) => this.#port.once('close', () => resolve(this.#onClose())))
+    this.#port.unref()
+    guardExit(this.control)
+  }
+
+  /** What the init task is to be given, and what of it must be moved. */
+  setup(): { setup: WorkerSetup; transferList: MessagePort[] } {
+    const setup = {
+      port: this.#workerPort,
+      control: this.control.buffer,
+      bell: this.#bell.buffer,
+      clockOffsetMs: clockOffsetMs(),
+    }
+    return { setup, transferList: [this.#workerPort] }
+  }
+
+  async open(sessionId: number, path: string, options: InferenceSession.SessionOptions): Promise<OpenedSession> {
+    const answer = await this.#ask((questionId) => ({ type: 'open', questionId, sessionId, path, options }))
+    if (answer.type === 'refused') throw new Error(answer.message)
+    return answer as Extract<FromWorker, { type: 'opened' }>
+  }
+
+  async runSample(sessionId: number, feeds: readonly (MailedTensor | null)[]): Promise<SampleRun> {
+    const answer = await this.#ask((questionId) => ({ type: 'runSample', questionId, sessionId, feeds }))
+    if (answer.type === 'refused') return { error: answer.message, runMs: 0 }
+    return answer as Extract<FromWorker, { type: 'ranSample' }>
+  }
+
+  async close(sessionId: number): Promise<void> {
+    await this.#ask((questionId) => ({ type: 'close', questionId, sessionId })).catch(() => {})
+  }
+
+  defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void {
+    this.#post({ type: 'slot', slotId, sessionId, memory })
+  }
+
+  defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void {
+    this.#post({ type: 'layout', slotId, layoutIndex, layout })
+  }
+
+  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedTensor | null)[] | null): void {
+    if (mailed !== null) this.#post({ type: 'inputs', slotId, mailed })
+    this.control.submit(slotId, layoutIndex)
+  }
+
+  takeBack(slotId: number): boolean {
+    return this.control.takeBack(slotId)
+  }
+
+  drainCompletions(): void {
+    const times = this.#times
+    for (let slotId = this.control.takeCompletion(times); slotId !== -1; slotId = this.control.takeCompletion(times)) {
+      this.#events.finished(slotId, times, null, null)
+    }
+  }
+
+  exit(): Promise<void> {
+    this.#leaving = true
+    if (!this.#gone) this.#post({ type: 'exit' })
+    return this.#closed
+  }
+
+  abandon(): void {
+    this.#leaving = this.#abandoned = true
+    this.control.stop()
+    this.#port.close()
+  }
+
+  stop(): Promise<void> {
+    this.control.stop()
+    return this.control.left()
+  }
+
+  /** Posts a message and rings the worker's bell. */
+  #post(message: ToWorker): void {
+    this.#port.postMessage(message)
+    this.control.announceMail()
+  }
+
+  #ask(message: (questionId: number) => ToWorker): Promise<FromWorker> {
+    return new Promise((resolve, reject) => {
+      if (this.#gone) return reject(new ThreadEndedError())
+      const questionId = ++this.#lastQuestion
+      this.#post(message(questionId))
+      this.#questions.set(questionId, { resolve, reject })
+    })
+  }
+
+  #receive(message: FromWorker): void {
+    if (message.type === 'done') return this.#events.finished(message.slotId, message.times, message.error, message.outputs)
+    const question = this.#questions.get(message.questionId)
+    this.#questions.delete(message.questionId)
+    question?.resolve(message)
+  }
+
+  #onClose(): void {
+    this.#gone = true
+    // A thread that is gone is in no run, whatever its last word was; one we gave up on may still be.
+    if (!this.#abandoned) this.control.leave()
+    void this.control.left().then(() => unguardExit(this.control))
+    // What was finished before the end is still good.
+    this.drainCompletions()
+    const questions = [...this.#questions.values()]
+    this.#questions.clear()
+    for (const { reject } of questions) reject(new ThreadEndedError())
+    if (!this.#leaving) this.#events.died()
+  }
+}

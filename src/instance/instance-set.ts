@@ -1,0 +1,70 @@
+import type { InferRequest } from '../request/infer-request.ts'
+import type { Batch } from './batch.ts'
+import type { ModelInstance } from './model-instance.ts'
+
+/** The instances of a model: which of them is given what waits. */
+export class InstanceSet implements Iterable<ModelInstance> {
+  #instances: ModelInstance[] = []
+
+  get size(): number {
+    return this.#instances.length
+  }
+
+  [Symbol.iterator](): Iterator<ModelInstance> {
+    return this.#instances[Symbol.iterator]()
+  }
+
+  add(instance: ModelInstance): void {
+    this.#instances.push(instance)
+  }
+
+  /** Takes an instance out; what it was given comes to its end. */
+  remove(instance: ModelInstance): void {
+    this.#instances = this.#instances.filter((other) => other !== instance)
+  }
+
+  /** Those that serve; all of them when none does at present. */
+  get serving(): readonly ModelInstance[] {
+    const serving = this.#instances.filter(({ session }) => session.ready)
+    return serving.length > 0 ? serving : this.#instances
+  }
+
+  /** Offers what waits: first to each idle instance a batch to start, then to the others what may wait behind, the one that is free soonest first. */
+  offer(): void {
+    const instances = this.#instances
+    if (instances.length === 1) return instances[0]!.worker.offer(instances[0]!)
+    const busy: ModelInstance[] = []
+    for (const instance of instances) {
+      if (instance.idle) instance.worker.offer(instance)
+      else if (instance.session.ready) busy.push(instance)
+    }
+    if (busy.length > 1) busy.sort((a, b) => a.worker.freeInMs - b.worker.freeInMs)
+    for (const instance of busy) instance.worker.offer(instance)
+  }
+
+  /** Whether a batch was handed ahead to an instance. */
+  get hasAhead(): boolean {
+    for (const instance of this.#instances) if (instance.batchAhead !== null) return true
+    return false
+  }
+
+  /** Batches that wait behind others on their instances. */
+  *ahead(): Iterable<Batch> {
+    for (const { batchAhead } of this.#instances) if (batchAhead !== null) yield batchAhead
+  }
+
+  /** Takes the batch back of which a request is a part; false when that has started. */
+  takeBackBatchOf(request: InferRequest): boolean {
+    const instance = this.#instances.find(({ batchAhead }) => batchAhead?.requests.includes(request))
+    return instance?.takeBackAhead() ?? false
+  }
+
+  /** Takes back all that was handed ahead and has not started, the last of it first; true when there was any. */
+  takeBackAhead(): boolean {
+    const withAhead = this.#instances.filter(({ batchAhead }) => batchAhead !== null)
+    if (withAhead.length > 1) withAhead.sort((a, b) => b.batchAhead!.number - a.batchAhead!.number)
+    let any = false
+    for (const instance of withAhead) if (instance.takeBackAhead()) any = true
+    return any
+  }
+}

@@ -1,0 +1,35 @@
+import type { MailedOutputs, RunTimestamps } from '../executor/executor.ts'
+import type { MailedTensor } from '../tensor.ts'
+
+/** A batch that lies in its slot, ready to be run. */
+export interface PreparedBatch {
+  readonly slotId: number
+  readonly layoutIndex: number
+  /** Inputs that do not lie in the slot. */
+  readonly mailed: readonly (MailedTensor | null)[] | null
+  /** What it is reckoned to take, in milliseconds; 0 when nobody knows. */
+  readonly runMs: number
+  /** Whether nothing else may be on the worker meanwhile. */
+  readonly alone: boolean
+}
+
+/** Who has batches for a worker: an instance of a model. */
+export interface BatchSource {
+  /** Its share of the worker relative to others. */
+  readonly weight: number
+  /**
+   * Prepares its next batch; `'when idle'` when it has one that only an idle worker should be given, `null` for none.
+   *
+   * @param idle whether the worker would start it at once, or it would wait behind the running one.
+   * @param startsInMs when that one is reckoned to be done; 0 for an idle worker.
+   */
+  nextBatch(idle: boolean, startsInMs: number): PreparedBatch | 'when idle' | null
+  /** A batch that was handed ahead is reckoned to run from now on. */
+  started(slotId: number): void
+  finished(slotId: number, times: Readonly<RunTimestamps>, mailed: MailedOutputs | null): void
+  failed(slotId: number, message: string): void
+  /** A batch comes back that had not started. */
+  takenBack(slotId: number): void
+  /** The thread died over a batch that had started. */
+  lost(slotId: number, reason: string): void
+}

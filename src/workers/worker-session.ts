@@ -1,0 +1,130 @@
+import type { InferenceSession } from 'onnxruntime-common'
+import { ThreadEndedError, type Executor, type OpenedSession, type SampleRun } from '../executor/executor.ts'
+import type { MailedTensor } from '../tensor.ts'
+import type { BatchSource } from './batch-source.ts'
+import type { Worker, WorkerResident } from './worker.ts'
+
+/** What a session is opened from. */
+export interface SessionSource {
+  readonly path: string
+  readonly options: InferenceSession.SessionOptions
+}
+
+/** What becomes of a session whose thread died; see {@link WorkerSession.serve}. */
+export interface SessionEvents {
+  /** It is open on a new thread: what it needs to serve again, such as warming. Rejects when it cannot serve. */
+  reopened(): Promise<void>
+  /** It will not be open again. */
+  abandoned(reason: string): void
+}
+
+/** Threads that may die over opening a session before it is given up. */
+const maxDeathsOverOpening = 3
+
+/** A session of a model on a worker. It outlives the worker's threads: on each new one it is opened and warmed again. */
+export class WorkerSession implements WorkerResident {
+  readonly id: number
+  readonly worker: Worker
+  readonly #source: SessionSource
+  #batches: BatchSource | null = null
+  #events: SessionEvents | null = null
+  /** The thread on which it is open. */
+  #openOn: Executor | null = null
+  #ready = false
+  /** What the thread is doing for it now: opening or trying it. */
+  #work: Promise<unknown> | null = null
+  #closed = false
+  #deathsOverOpening = 0
+
+  /** A worker counts its sessions from here on, so that others are put elsewhere; until {@link close}. */
+  constructor(id: number, worker: Worker, source: SessionSource) {
+    this.id = id
+    this.worker = worker
+    this.#source = source
+    worker.attach(this)
+  }
+
+  /** Whether batches can be run on it now. */
+  get ready(): boolean {
+    return this.#ready
+  }
+
+  /** Opens it; rejects with ONNX Runtime's message, or when the thread dies. */
+  open(): Promise<OpenedSession> {
+    return this.worker.ask(this, null, (executor) =>
+      this.#during(async () => {
+        const opened = await executor.open(this.id, this.#source.path, this.#source.options)
+        this.#openOn = executor
+        return opened
+      }),
+    )
+  }
+
+  /** Runs it once on a sample; rejects when the thread dies. */
+  runSample(feeds: readonly (MailedTensor | null)[]): Promise<SampleRun> {
+    const thread = this.#openOn
+    if (thread === null) return Promise.reject(new ThreadEndedError())
+    return this.worker.ask(this, thread, (executor) => this.#during(() => executor.runSample(this.id, feeds)))
+  }
+
+  /** Takes batches from `batches` from now on. */
+  serve(batches: BatchSource, events: SessionEvents): void {
+    this.#batches = batches
+    this.#events = events
+    this.#ready = true
+    this.worker.join(batches)
+  }
+
+  /** Takes no more batches, and releases the session when those that it was given are done. */
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    this.#ready = false
+    if (this.#batches !== null) this.worker.part(this.#batches)
+    this.worker.detach(this)
+    await this.#work?.catch(() => {})
+    const thread = this.#openOn
+    if (thread === null) return
+    // Behind the batches that it was given.
+    await this.worker.ask(null, thread, (executor) => executor.close(this.id)).catch(() => {})
+  }
+
+  lost(reason: string): void {
+    const diedOverIt = this.#work !== null
+    this.#openOn = null
+    this.#ready = false
+    this.#work = null
+    if (this.#batches === null) return // never served: whoever opens it is told
+    if (diedOverIt && ++this.#deathsOverOpening >= maxDeathsOverOpening) return this.abandon(reason)
+    void this.#reopen()
+  }
+
+  abandon(reason: string): void {
+    if (this.#closed) return
+    void this.close()
+    this.#events?.abandoned(reason)
+  }
+
+  async #reopen(): Promise<void> {
+    try {
+      await this.open()
+      await this.#events!.reopened()
+      if (this.#closed) return
+      this.#ready = true
+      this.#deathsOverOpening = 0
+      this.worker.offer(this.#batches!)
+    } catch (error) {
+      // Of a thread that died over it `lost` is told, and tries again.
+      if (!(error instanceof ThreadEndedError)) this.abandon((error as Error).message)
+    }
+  }
+
+  async #during<T>(work: () => Promise<T>): Promise<T> {
+    const doing = (this.#work = work())
+    try {
+      return await doing
+    } finally {
+      if (this.#work === doing) this.#work = null
+    }
+  }
+}
