@@ -3,8 +3,10 @@ import type { InferRequest } from '../request/infer-request.ts'
 
 /** A batch on its way to an instance. */
 export interface Batch {
-  /** Batches are numbered as they leave the queue. */
-  readonly number: number
+  /** Its number among those that left the queue. */
+  readonly formed: number
+  /** Its number among those that were run; 0 while it is ahead. */
+  id: number
   readonly requests: readonly InferRequest[]
   readonly reason: BatchReason
   /** Whether nothing else may be on the worker meanwhile: a request of it may have killed one before. */

@@ -13,7 +13,7 @@ export interface BatchTimeline {
 
 /** A finished batch. */
 export interface FinishedBatch {
-  readonly number: number
+  readonly id: number
   readonly requests: Batch['requests']
   readonly reason: Batch['reason']
   readonly isRerun: boolean

@@ -62,7 +62,7 @@ export class InstanceSet implements Iterable<ModelInstance> {
   /** Takes back all that was handed ahead and has not started, the last of it first; true when there was any. */
   takeBackAhead(): boolean {
     const withAhead = this.#instances.filter(({ batchAhead }) => batchAhead !== null)
-    if (withAhead.length > 1) withAhead.sort((a, b) => b.batchAhead!.number - a.batchAhead!.number)
+    if (withAhead.length > 1) withAhead.sort((a, b) => b.batchAhead!.formed - a.batchAhead!.formed)
     let any = false
     for (const instance of withAhead) if (instance.takeBackAhead()) any = true
     return any

@@ -119,8 +119,8 @@ export class ModelInstance implements BatchSource {
     this.started(slotId)
     const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
     // Field by field: a spread costs more here than all the rest of the way back.
-    const { number, requests, reason, isRerun } = slot.batch!
-    this.#owner.finished({ number, requests, reason, isRerun, rows: slot.rows, slot, timeline, instance: this.name, mailed })
+    const { id, requests, reason, isRerun } = slot.batch!
+    this.#owner.finished({ id, requests, reason, isRerun, rows: slot.rows, slot, timeline, instance: this.name, mailed })
     this.#release(slotId)
     this.worker.offer(this)
   }

@@ -17,7 +17,9 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   closeAtMs = Infinity
   urgentAtMs = Infinity
   urgentLevel = 0
-  /** When a batch was last taken from it. */
+  /** When its first request came. */
+  headAtMs = 0
+  /** When a batch was last taken from it and left some. */
   servedAtMs = 0
   /** Those with requests, in the order in which they are served: by priority level, within a level those not delayed first. */
   readonly #lines: WaitingLine<E, Bucket<E>>[] = []
@@ -102,9 +104,10 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     if (head === null) return true
     const level = head.level.level
     const atMs = Math.min(expiresAtMs(head), Math.max(head.enqueuedAtMs, this.servedAtMs) + patienceMs)
-    if (level === this.urgentLevel && atMs === this.urgentAtMs) return false
+    if (level === this.urgentLevel && atMs === this.urgentAtMs && head.enqueuedAtMs === this.headAtMs) return false
     this.urgentLevel = level
     this.urgentAtMs = atMs
+    this.headAtMs = head.enqueuedAtMs
     return true
   }
 
@@ -136,7 +139,8 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   }
 }
 
-/** Whether `a` is to be served before `b` when both can be: by priority level, then by the oldest deadline. */
+/** Whether `a` is to be served before `b` when both can be: by priority level, then by the oldest deadline, then by age. */
 export function isMoreUrgent(a: Bucket<any>, b: Bucket<any>): boolean {
-  return a.urgentLevel === b.urgentLevel ? a.urgentAtMs < b.urgentAtMs : a.urgentLevel < b.urgentLevel
+  if (a.urgentLevel !== b.urgentLevel) return a.urgentLevel < b.urgentLevel
+  return a.urgentAtMs === b.urgentAtMs ? a.headAtMs < b.headAtMs : a.urgentAtMs < b.urgentAtMs
 }

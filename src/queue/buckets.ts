@@ -64,6 +64,7 @@ export class Buckets<E extends WaitingRequest> {
   place(bucket: Bucket<E>): void {
     const headChanged = bucket.refreshUrgency(this.#patienceMs)
     if (bucket.count === 0) {
+      bucket.servedAtMs = 0
       this.#move(bucket, null)
       if (bucket !== this.#last) this.#byKey.delete(bucket.key)
       return

@@ -119,9 +119,9 @@ export class Answers {
     else request.fail(outcome.reason)
   }
 
-  #report({ number, rows, slot, timeline, reason, instance }: FinishedBatch, request: InferRequest, position: number): BatchReport {
+  #report({ id, rows, slot, timeline, reason, instance }: FinishedBatch, request: InferRequest, position: number): BatchReport {
     return {
-      batchId: number,
+      batchId: id,
       batchSize: rows,
       paddedTo: slot.layout!.lengths?.[0] ?? null,
       position,

@@ -62,7 +62,8 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly #inFlight: InFlight
   readonly #gaveUp: (reason: string) => void
   #rejectWaiting: [why: RejectionReason, error: (request: InferRequest) => Error]
-  #batches = 0
+  #formed = 0
+  #runs = 0
   #offerScheduled = false
   #deaths = 0
   #runsSingly = false
@@ -158,7 +159,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     const retry = this.#retries.take()
     if (retry !== null) {
       this.#inFlight.running++
-      return { ...retry, number: ++this.#batches, isRerun: true, ahead: false }
+      return { ...retry, formed: ++this.#formed, id: ++this.#runs, isRerun: true, ahead: false }
     }
     // An instance that is idle takes what was handed ahead to a busy one.
     if (idle && this.instances.size > 1) this.instances.takeBackAhead()
@@ -168,12 +169,14 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
       const requests = this.#unchanged(formed.entries)
       if (requests.length === 0) continue
       if (idle) this.#inFlight.running++
-      return { number: ++this.#batches, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle }
+      const id = idle ? ++this.#runs : 0
+      return { formed: ++this.#formed, id, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle }
     }
   }
 
   started(batch: Batch): void {
     batch.ahead = false
+    batch.id = ++this.#runs
     this.#inFlight.running++
     this.#queue.started(batch.requests)
   }

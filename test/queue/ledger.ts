@@ -28,11 +28,6 @@ export function ensure(condition: boolean, broken: () => string): asserts condit
 /** Where a request stands: levels first, the delayed of a level after its others. */
 const rank = ({ level, delayed }: LedgerRequest): number => 2 * level.level + Number(delayed)
 
-const urgentAtMs = ({ timeoutAtMs, enqueuedAtMs }: LedgerRequest): number => Math.min(timeoutAtMs ?? Infinity, enqueuedAtMs + 1000)
-
-const isMoreUrgent = (a: LedgerRequest, b: LedgerRequest): boolean =>
-  a.level.level === b.level.level ? urgentAtMs(a) < urgentAtMs(b) : a.level.level < b.level.level
-
 const rowsOf = (requests: Requests): number => requests.reduce((sum, { rows }) => sum + rows, 0)
 const named = (requests: Requests): string => `[${requests.map(({ id, rows }) => `#${id}:${rows}`).join(' ')}]`
 
@@ -45,6 +40,7 @@ export class Ledger {
   joinRequests: boolean
   readonly lanes = new Map<string, LedgerRequest[]>()
   readonly #fullRows: number
+  readonly #servedAtMs = new Map<string, number>()
 
   constructor(limits: QueueOptions) {
     this.limits = limits
@@ -67,6 +63,17 @@ export class Ledger {
     this.#insert(lane, request, true)
     request.limitAtMs = request.timeoutAtMs ?? Infinity
     return !this.joinRequests || this.isFull(lane)
+  }
+
+  /** A request is served within a second of its bucket's last batch, or sooner when it expires. */
+  #urgentAtMs({ timeoutAtMs, enqueuedAtMs, bucketKey }: LedgerRequest): number {
+    return Math.min(timeoutAtMs ?? Infinity, Math.max(enqueuedAtMs, this.#servedAtMs.get(bucketKey) ?? 0) + 1000)
+  }
+
+  #isMoreUrgent(a: LedgerRequest, b: LedgerRequest): boolean {
+    if (a.level.level !== b.level.level) return a.level.level < b.level.level
+    const [first, second] = [this.#urgentAtMs(a), this.#urgentAtMs(b)]
+    return first === second ? a.enqueuedAtMs < b.enqueuedAtMs : first < second
   }
 
   requeued(batch: Requests): void {
@@ -106,6 +113,7 @@ export class Ledger {
     ensure(why !== 'timeout' || request.limitAtMs <= nowMs, () => `#${request.id} timed out before its time`)
     ensure(why !== 'timeout' || request.level.policy.timeoutAction === 'REJECT', () => `#${request.id} timed out and was not delayed`)
     lane.splice(lane.indexOf(request), 1)
+    if (lane.length === 0) this.#servedAtMs.delete(request.bucketKey)
     this.settle(request, why)
   }
 
@@ -115,7 +123,7 @@ export class Ledger {
     const ready = [...this.lanes.values()].filter((lane) => this.#isReady(lane, true, nowMs))
     if (batch === null) {
       // A busy instance is given nothing while a partial batch has its turn.
-      const next = ready.filter(([head]) => !ready.some(([other]) => isMoreUrgent(other!, head!)))
+      const next = ready.filter(([head]) => !ready.some(([other]) => this.#isMoreUrgent(other!, head!)))
       const withheld = next.length > 0 && (idle || next.every((lane) => this.#isReady(lane, false, nowMs)))
       ensure(!withheld, () => `${idle ? 'an idle' : 'a busy'} instance was not given ${named(next[0]!)}`)
       return
@@ -128,12 +136,18 @@ export class Ledger {
     const mayGo = idle || !this.joinRequests || this.isFull(lane)
     ensure(mayGo, () => `partial ${named(batch)} was handed to a busy instance`)
     ensure(ready.includes(lane), () => `${named(batch)} did not wait for its delay`)
-    const urgent = ready.find(([head]) => isMoreUrgent(head!, lane[0]!))
+    const urgent = ready.find(([head]) => this.#isMoreUrgent(head!, lane[0]!))
     ensure(urgent === undefined, () => `${named(batch)} went before the more urgent ${named(urgent!)}`)
     const late = batch.find(({ timeoutAtMs }) => timeoutAtMs !== null && timeoutAtMs <= nowMs)
     ensure(late === undefined, () => `#${late!.id} was handed over after its timeout`)
     this.#checkSize(batch, lane, idle, nowMs)
     lane.splice(0, batch.length)
+    this.#noteServed(batch[0]!.bucketKey, nowMs)
+  }
+
+  #noteServed(bucketKey: string, nowMs: number): void {
+    if (this.#lane(bucketKey).length > 0) this.#servedAtMs.set(bucketKey, nowMs)
+    else this.#servedAtMs.delete(bucketKey)
   }
 
   /** A lane an idle instance must not leave alone, its delay being over. */
