@@ -122,23 +122,25 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#quietAlarm()
   }
 
-  /** The same requests have not started and wait on, before the others of their line and in their order. */
+  /** Requests that {@link take} gave have not started and wait on, before the others of their line and in their order. */
   putBack(entries: readonly E[]): void {
     for (const entry of entries.toReversed()) {
-      if (!entry.ahead) continue
-      entry.ahead = false
-      this.#ahead--
-      this.#put(entry, this.#buckets.of(entry.bucketKey), true)
+      const bucket = this.#buckets.of(entry.bucketKey)
+      if (entry.ahead) {
+        entry.ahead = false
+        this.#ahead--
+        this.#put(entry, bucket, true)
+      } else {
+        this.#add(entry, bucket, true)
+        this.#watch(entry)
+      }
     }
   }
 
-  /** Puts requests back that have run, before the others of their line, in their order, and without a timeout. */
-  requeue(batch: readonly E[]): void {
-    for (const entry of batch.toReversed()) {
-      entry.timeoutAtMs = null
-      this.#add(entry, this.#buckets.of(entry.bucketKey), true)
-      this.#watch(entry)
-    }
+  /** Puts requests back that have run: as {@link putBack}, and without a timeout. */
+  requeue(entries: readonly E[]): void {
+    for (const entry of entries) entry.timeoutAtMs = null
+    this.putBack(entries)
   }
 
   /** Takes a waiting request out; false when it is not waiting any more. */

@@ -45,6 +45,13 @@ export class Retries {
     return next
   }
 
+  /** Puts a batch back that was taken out and has not run. */
+  putBack({ requests, reason, alone }: Batch): void {
+    if (requests.length === 0) return
+    this.#batches.unshift({ requests, reason, alone })
+    this.#requests += requests.length
+  }
+
   /** Leaves a request out that was withdrawn. */
   cancel(request: InferRequest): void {
     const at = this.#batches.findIndex(({ requests }) => requests.includes(request))

@@ -182,9 +182,14 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   takenBack(batch: Batch): void {
-    batch.ahead = false
     for (const request of batch.requests) request.attempts--
-    this.#queue.putBack(batch.requests)
+    // One that was settled while it was ahead is still in the queue's account, and is taken out of it now.
+    const waiting = batch.ahead ? batch.requests : batch.requests.filter(({ settled }) => !settled)
+    if (!batch.ahead) this.#inFlight.running--
+    batch.ahead = false
+    if (batch.isRerun) this.#retries.putBack({ ...batch, requests: waiting })
+    else this.#queue.putBack(waiting)
+    this.#inFlight.update(this.waiting)
   }
 
   finished(batch: FinishedBatch): void {

@@ -4,9 +4,9 @@ import { endsEachTime, testTimeoutMs } from './child.ts'
 const midBatch = (reason: unknown) => ({
   error: ['ERR_INSTANCE_CRASHED', reason],
   inTime: true,
-  // One request had been handed over behind the deadly one; the others were still in the queue.
-  others: ['ERR_INSTANCE_CRASHED', true, true, true],
-  counts: [3, 2, 0],
+  // One request had been handed ahead behind the deadly one, and had not started; the others were still in the queue.
+  others: [true, true, true, true],
+  counts: [4, 1, 0],
   state: 'ready',
 })
 
