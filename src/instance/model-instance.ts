@@ -1,14 +1,13 @@
 import type { RunTimes } from '../latency/run-times.ts'
-import { invalidArgument } from '../errors.ts'
 import type { Offer, Tenant } from '../workers/tenant.ts'
 import type { Worker } from '../workers/worker.ts'
 import type { FromWorker } from '../executor/binding/protocol.ts'
 import type { RunTimestamps } from '../executor/executor.ts'
-import { elementCount } from '../tensor.ts'
 import type { Batch } from './batch.ts'
 import type { FinishedBatch } from './finished-batch.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
+import { changedInput } from '../request/changed-input.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { SchedulerHost } from './scheduler-host.ts'
 import { StagingSlot } from './staging-slot.ts'
@@ -137,32 +136,11 @@ export class ModelInstance implements Tenant {
   #intact(batch: Batch): Batch {
     const { requests } = batch
     for (const request of requests) {
-      const changed = request.settled ? null : this.#changedInput(request)
+      const changed = request.settled ? null : changedInput(this.#owner.metadata, request)
       if (changed !== null) this.#owner.refused(request, changed)
     }
     if (!requests.some(({ settled }) => settled)) return batch
     return { ...batch, requests: requests.filter(({ settled }) => !settled) }
-  }
-
-  #changedInput({ data, dims, rows }: InferRequest): Error | null {
-    const { inputs, maxBatchSize, name: model } = this.#owner.metadata
-    for (let index = 0; index < data.length; index++) {
-      const { name, shape } = inputs[index]!
-      const values = data[index]!
-      if (values === null) continue
-      const expected = dims !== null ? elementCount(dims[index]!) : this.#fixedElements(shape, maxBatchSize > 0 ? rows : -1)
-      const received = values.length
-      if (received === expected) continue
-      const hint = 'Its buffer was detached or changed after infer() was called; leave it alone until the call settles'
-      return invalidArgument(`input '${name}'`, `${expected} elements`, received, { model, hint })
-    }
-    return null
-  }
-
-  #fixedElements(shape: readonly (number | string)[], rows: number): number {
-    let count = rows === -1 ? 1 : rows
-    for (let axis = rows === -1 ? 0 : 1; axis < shape.length; axis++) count *= shape[axis] as number
-    return count
   }
 
   #submit(slot: StagingSlot, batch: Batch): void {

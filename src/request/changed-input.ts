@@ -1,0 +1,32 @@
+import { invalidArgument, type InferenceError } from '../errors.ts'
+import { elementCount } from '../tensor.ts'
+import { lengthOf } from '../typed-array.ts'
+import type { ModelMetadata } from '../metadata.ts'
+import type { InferRequest } from './infer-request.ts'
+
+/**
+ * Whether the data of a request have still as many elements as were checked: a buffer can be detached or resized while
+ * the request waits, and fewer would leave in the slot what another caller sent. To be asked right before the data are
+ * read. Strings were copied and cannot change.
+ *
+ * @returns what to reject the request with, or `null`.
+ */
+export function changedInput({ inputs, maxBatchSize, name: model }: ModelMetadata, { data, dims, rows }: InferRequest): InferenceError | null {
+  for (let index = 0; index < data.length; index++) {
+    const values = data[index]!
+    if (!ArrayBuffer.isView(values)) continue
+    const { name, shape } = inputs[index]!
+    const expected = dims !== null ? elementCount(dims[index]!) : fixedElements(shape, maxBatchSize > 0 ? rows : -1)
+    const received = lengthOf(values)
+    if (received === expected) continue
+    const hint = 'Its buffer was detached or changed after infer() was called; leave it alone until the call settles'
+    return invalidArgument(`input '${name}'`, `${expected} elements`, received, { model, hint })
+  }
+  return null
+}
+
+function fixedElements(shape: readonly (number | string)[], rows: number): number {
+  let count = rows === -1 ? 1 : rows
+  for (let axis = rows === -1 ? 0 : 1; axis < shape.length; axis++) count *= shape[axis] as number
+  return count
+}
