@@ -4,7 +4,7 @@ import type { ModelMetadata } from '../metadata.ts'
 import type { ParsedFeeds } from './infer-request.ts'
 import { InputReader } from './input-reader.ts'
 import type { Padding } from './padding.ts'
-import { maxParts } from './split.ts'
+import { maxEmptyParts, maxParts } from './split.ts'
 
 /** What a model's configuration says of its feeds. */
 export interface FeedOptions {
