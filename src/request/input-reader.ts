@@ -93,13 +93,13 @@ export class InputReader {
     if (rank === -1 || (rank !== shape.length && shape.length > 0)) {
       throw this.#invalid(`rank ${shape.length}, shape [${shape.join(', ')}]`, given)
     }
-    const dims: number[] = []
+    const dims = shape.slice() as number[] // of that length at once; every entry is replaced
     for (let axis = 0; axis < rank; axis++) {
       const dim = given[axis]
       const expected = shape[axis]
       if (!Number.isSafeInteger(dim) || (dim as number) < 0) throw this.#invalid('dims of whole numbers, 0 or more', given)
       if (typeof expected === 'number' && dim !== expected) throw this.#invalid(`shape [${shape.join(', ')}]`, given)
-      dims.push(dim as number)
+      dims[axis] = dim as number
     }
     return dims
   }

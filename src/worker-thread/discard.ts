@@ -1,4 +1,5 @@
-import { MessageChannel } from 'node:worker_threads'
+import { MessageChannel, type TransferListItem } from 'node:worker_threads'
+import type { Tensor } from 'onnxruntime-common'
 
 /** Smaller ones cost more to free one by one than the collector takes for them. */
 const discardedFromBytes = 65_536
@@ -12,7 +13,11 @@ nowhere.unref()
  * of its own; left to the collector, those pieces pile up to tens of megabytes, and every one is fresh memory that the
  * kernel has to clear (measured: 8 times the cost of copying into memory freed at once). What is moved to a port
  * without another end is freed at once, on every Node; `ArrayBuffer.transfer` is not in Node 20.
+ *
+ * @param kept what is not to be freed: it is about to be sent.
  */
-export function discard(data: ArrayBufferView): void {
-  if (data.byteLength >= discardedFromBytes) nowhere.postMessage(null, [data.buffer as ArrayBuffer])
+export function discard(data: Tensor['data'], kept: readonly TransferListItem[] = []): void {
+  if (!ArrayBuffer.isView(data) || data.byteLength < discardedFromBytes) return
+  const buffer = data.buffer as ArrayBuffer
+  if (!kept.includes(buffer)) nowhere.postMessage(null, [buffer])
 }

@@ -27,14 +27,15 @@ export async function execute(session: Session, slot: WorkerSlot, prepared: Prep
   for (const output of prepared.outputs) {
     const result = resultOf(results, output.metadata)
     if (output.place !== null && fits(result, output)) {
-      const data = result.data as Uint8Array
-      output.place.set(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))
-      discard(data)
+      const { buffer, byteOffset, byteLength } = result.data as Uint8Array
+      output.place.set(new Uint8Array(buffer, byteOffset, byteLength))
     } else {
       sent ??= { outputs: prepared.layout.outputs.map((place) => (place === undefined ? undefined : null)), transfer: [] }
       sent.outputs[output.index] = mailed(result, sent.transfer)
     }
   }
+  // Not before all are read: nothing says that two results do not share memory.
+  for (const { metadata } of prepared.outputs) discard(results[metadata.name]!.data, sent?.transfer)
   return sent
 }
 
