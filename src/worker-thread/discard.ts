@@ -1,8 +1,8 @@
 import { MessageChannel, type TransferListItem } from 'node:worker_threads'
 import type { Tensor } from 'onnxruntime-common'
 
-/** Smaller ones cost more to free one by one than the collector takes for them. */
-const discardedFromBytes = 65_536
+/** From so many bytes on results are freed: smaller ones cost more one by one than the collector takes for them. */
+export const discardedFromBytes = 65_536
 
 const { port1: nowhere, port2: end } = new MessageChannel()
 end.close()
@@ -17,7 +17,7 @@ nowhere.unref()
  * @param kept what is not to be freed: it is about to be sent.
  */
 export function discard(data: Tensor['data'], kept: readonly TransferListItem[] = []): void {
-  if (!ArrayBuffer.isView(data) || data.byteLength < discardedFromBytes) return
+  if (!ArrayBuffer.isView(data) || data.byteLength === 0) return // of strings, or moved before
   const buffer = data.buffer as ArrayBuffer
   if (!kept.includes(buffer)) nowhere.postMessage(null, [buffer])
 }

@@ -35,7 +35,7 @@ export async function execute(session: Session, slot: WorkerSlot, prepared: Prep
     }
   }
   // Not before all are read: nothing says that two results do not share memory.
-  for (const { metadata } of prepared.outputs) discard(results[metadata.name]!.data, sent?.transfer)
+  for (const name of prepared.largeOutputs) discard(results[name]!.data, sent?.transfer)
   return sent
 }
 

@@ -3,6 +3,7 @@ import type { SlotLayout, TensorPlace } from '../executor/executor.ts'
 import type { SlotMemory } from '../memory/staging-pool.ts'
 import { bytesPerElement, elementCount, storageOf, type TensorType } from '../tensor.ts'
 import type { TensorMetadata } from '../metadata.ts'
+import { discardedFromBytes } from './discard.ts'
 import type { NamedTensors } from './onnxruntime.ts'
 import { byName, numericTensor } from './ort-tensors.ts'
 
@@ -22,6 +23,8 @@ export interface PreparedLayout {
   /** The names of what is wanted; no output is prepared. */
   readonly fetches: Record<string, null>
   readonly outputs: readonly PreparedOutput[]
+  /** Names of those with a large place, whose results are to be freed once they are copied. */
+  readonly largeOutputs: readonly string[]
   /** Byte ranges to copy in when ONNX Runtime cannot read the shared memory itself. */
   readonly inputRanges: readonly [start: number, end: number][]
   readonly layout: SlotLayout
@@ -61,7 +64,9 @@ export class WorkerSlot {
       const bytes = place && new Uint8Array(this.#shared, place.offset, byteLength(metadata.type, place))
       prepared.push({ index, metadata, place: bytes, dims: place && place.dims })
     }
-    this.layouts[layoutIndex] = { feeds, fetches, outputs: prepared, inputRanges, layout }
+    const large = prepared.filter(({ place }) => place !== null && place.byteLength >= discardedFromBytes)
+    const largeOutputs = large.map(({ metadata }) => metadata.name)
+    this.layouts[layoutIndex] = { feeds, fetches, outputs: prepared, largeOutputs, inputRanges, layout }
   }
 
   /** Brings the inputs of a batch to where ONNX Runtime reads them. */
