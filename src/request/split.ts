@@ -36,7 +36,8 @@ export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows:
 /**
  * Joins the answers to the parts of a request, in their order.
  *
- * @throws InferenceError `ERR_EXECUTION` when rows of an output have one shape in one part and another in the next.
+ * @throws InferenceError `ERR_EXECUTION` when rows of an output have one shape in one part and another in the next, or
+ * there is no memory for all of them.
  */
 export function joinRows(answers: readonly Answer[], model: string, { report, requestId }: Pick<AnswerOptions, 'report' | 'requestId'>): Answer {
   const reported = answers as { outputs: Outputs; report: BatchReport }[]
@@ -44,23 +45,24 @@ export function joinRows(answers: readonly Answer[], model: string, { report, re
   const outputs: Outputs = {}
   for (const name of Object.keys(all[0]!)) {
     const tensors = all.map((part) => part[name]!)
-    const { dims } = tensors[0]!
-    const other = tensors.find((tensor) => tensor.dims.length === 0 || tensor.dims.slice(1).join() !== dims.slice(1).join())
-    if (other !== undefined) {
-      const shapes = `[${dims.join(', ')}] and [${other.dims.join(', ')}]`
-      const details = { model, name, expected: 'rows of one shape', received: shapes, ...(requestId === undefined ? {} : { requestId }) }
-      const message = `Output '${name}' of model '${model}' cannot be joined: parts of the request have ${shapes}.`
-      throw new InferenceError('ERR_EXECUTION', message, details)
+    try {
+      putTensor(outputs, name, joinTensors(tensors))
+    } catch (cause) {
+      const received = (cause as Error).message
+      const details = { model, name, expected: 'rows that can be joined', received, cause, ...(requestId === undefined ? {} : { requestId }) }
+      throw new InferenceError('ERR_EXECUTION', `Output '${name}' of model '${model}' cannot be joined: ${received}.`, details)
     }
-    putTensor(outputs, name, joinTensors(tensors))
   }
   if (!report) return outputs
   const parts = reported.map((answer) => answer.report)
   return { outputs, report: { ...parts[0]!, parts } }
 }
 
+/** @throws Error when they cannot be joined. */
 function joinTensors(tensors: readonly Tensor[]): Tensor {
   const { type, dims, data } = tensors[0]!
+  const other = tensors.find((tensor) => tensor.dims.length === 0 || tensor.dims.slice(1).join() !== dims.slice(1).join())
+  if (other !== undefined) throw new Error(`parts of the request have [${dims.join(', ')}] and [${other.dims.join(', ')}]`)
   const joinedDims = [tensors.reduce((rows, tensor) => rows + tensor.dims[0]!, 0), ...dims.slice(1)]
   if (Array.isArray(data)) return makeTensor(type as TensorType, tensors.flatMap((tensor) => tensor.data as string[]), joinedDims)
   const joined = new (data.constructor as new (length: number) => TensorData)(elementCount(joinedDims)) as Float32Array
