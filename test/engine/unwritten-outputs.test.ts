@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import type { Model } from '../../src/index.ts'
+import type { Model, ModelConfig } from '../../src/index.ts'
 import { optionalBias } from '../models/scheduling.ts'
 import * as small from '../models/small.ts'
 import { largestBatch } from '../support/against-plain.ts'
@@ -20,7 +20,7 @@ interface Case {
   readonly path: () => string
   /** One request; told from others by `seed`. */
   readonly request: (seed: number) => Samples
-  readonly config?: { optionalInputs: string[] }
+  readonly config?: Omit<ModelConfig, 'path'>
   /** What is right, where ONNX Runtime's own API does not take such a request. */
   readonly expected?: (samples: Samples) => Samples
   /** Whether requests share runs. Default true. */
@@ -32,6 +32,12 @@ const cases: Record<string, Case> = {
   'an input of the graph': { path: small.inputAsOutput, request: rows },
   'an input of variable length': { path: small.variableInputAsOutput, request: (seed) => ({ x: noise([1 + (seed % 2), 5]) }) },
   'an input of many elements': { path: small.variableInputAsOutput, request: (seed) => ({ x: noise([1 + (seed % 2), large]) }) },
+  'an input that is filled up': {
+    path: small.variableInputAsOutput,
+    request: (seed) => ({ x: noise([1 + (seed % 2), seed]) }),
+    config: { padding: { input: 'x', dim: 1, sizes: [4, 8], outputs: [{ name: 'x', dim: 1 }, { name: 'y', dim: 1 }] } },
+  },
+  'strings': { path: () => small.identity('string', [2]), request: (seed) => ({ x: sample('string', [1 + (seed % 2), 2]) }) },
   'constants': { path: small.constantOutputs, request: () => ({ x: noise([4]) }), joined: false },
   'other names of the input': { path: small.sharedMemory, request: rows },
   'other names of a value that is written': { path: small.valueOfThreeNames, request: rows },
