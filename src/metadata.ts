@@ -37,13 +37,16 @@ export const defaultMaxBatchSize = 32
 /**
  * Splits what ONNX Runtime reports into what can be served and what can't.
  *
- * @throws InferenceError `ERR_MODEL_LOAD` when an input, or every output, is of a type the Node binding cannot carry.
+ * @throws InferenceError `ERR_MODEL_LOAD` when an input, or every output, is of a type the Node binding cannot carry, or
+ * two inputs or outputs have one name.
  */
 export function servable(
   model: string,
   inputs: readonly RawValueMetadata[],
   outputs: readonly RawValueMetadata[],
 ): Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs'> {
+  checkNames(model, 'input', inputs)
+  checkNames(model, 'output', outputs)
   for (const { name, type } of inputs) {
     if (isTensorType(type)) continue
     throw invalidArgument(`input '${name}'`, 'a tensor type that onnxruntime-node can carry', type, {
@@ -64,6 +67,18 @@ export function servable(
     })
   }
   return { inputs: inputs as readonly TensorMetadata[], outputs: served, unservableOutputs }
+}
+
+/** Values are given and answered by name: of two with one name, one would be lost. */
+function checkNames(model: string, kind: 'input' | 'output', values: readonly RawValueMetadata[]): void {
+  const names = values.map(({ name }) => name)
+  const twice = names.find((name, index) => names.indexOf(name) !== index)
+  if (twice === undefined) return
+  throw invalidArgument(`${kind} '${twice}'`, 'a name of its own', `${names.filter((name) => name === twice).length} ${kind}s of that name`, {
+    code: 'ERR_MODEL_LOAD',
+    model,
+    hint: `Re-export the model, or give each ${kind} an Identity node with another name`,
+  })
 }
 
 /**

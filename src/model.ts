@@ -72,7 +72,7 @@ export class Model<M extends ModelSignature = AnySignature> {
    *
    * The data of `feeds` is read when its batch is formed: leave it alone until the call settles.
    *
-   * @param feeds every input by name; dims include the batch dimension, and there may be several rows.
+   * @param feeds every input by name, as properties of its own; dims include the batch dimension, and there may be several rows.
    * @returns the outputs with the request's own rows, owned by the caller.
    * @throws InferenceError `ERR_INVALID_ARG`, `ERR_QUEUE_FULL`, `ERR_TIMEOUT`, `ERR_DEADLINE`, `ERR_EXECUTION`,
    * `ERR_INSTANCE_CRASHED`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`; an aborted request rejects with its signal's reason.
@@ -89,7 +89,7 @@ export class Model<M extends ModelSignature = AnySignature> {
       const checked = options === undefined ? noOptions : checkInferOptions(options, scheduler.metadata)
       const { maxBatchSize } = scheduler.metadata
       const split = (checked.splitOversized ?? this.#lifecycle.splitsOversized) && maxBatchSize > 0
-      const parsed = parser.parse(feeds, split ? Infinity : maxBatchSize)
+      const parsed = parser.parse(feeds, split)
       return split && parsed.rows > maxBatchSize
         ? this.#submitParts(scheduler, splitRows(parsed, maxBatchSize), checked)
         : this.#submit(scheduler, parsed, checked)

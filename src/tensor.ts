@@ -1,4 +1,5 @@
 import { Tensor } from 'onnxruntime-common'
+import { kindOf, viewAs } from './typed-array.ts'
 
 /** Element types a request may carry; ONNX Runtime's own names. */
 export type TensorType =
@@ -95,18 +96,17 @@ export interface MailedTensor {
   readonly data: readonly string[] | ArrayBuffer
 }
 
-const Float16 = (globalThis as { Float16Array?: TensorDataConstructor }).Float16Array
+/** The kind of typed array that each numeric type is stored in. */
+const kinds = Object.fromEntries(Object.entries(storage).map(([type, { name }]) => [type, name]))
 
 /**
  * The array as it is stored: a `Float16Array` becomes a view of its raw 16-bit words, every other array itself.
  * Returns `null` when the array cannot back `type`.
  */
 export function toStorage(type: TensorType, data: unknown): TensorData | null {
-  if (data instanceof storageOf(type)) return data
-  if (type === 'float16' && Float16 !== undefined && data instanceof Float16) {
-    return new Uint16Array(data.buffer, data.byteOffset, data.length)
-  }
-  return null
+  const kind = kindOf(data)
+  if (kind !== undefined && kind === kinds[type]) return data as TensorData
+  return type === 'float16' && kind === 'Float16Array' ? viewAs(Uint16Array, data as Uint16Array) : null
 }
 
 /** Index of the first NaN or infinity in floating-point data; -1 for none. */
@@ -134,6 +134,12 @@ export function copyOf(data: TensorData, start: number, end: number): TensorData
 /** Makes the tensor a caller receives. `data` must be of the storage type of `type`. */
 export function makeTensor(type: TensorType, data: TensorData | string[], dims: readonly number[]): Tensor {
   return new Tensor(type as 'float32', data as Float32Array, dims)
+}
+
+/** Puts a tensor under its name. Assigning to `__proto__` would change what the object is instead. */
+export function putTensor(outputs: Record<string, Tensor>, name: string, tensor: Tensor): void {
+  if (name !== '__proto__') outputs[name] = tensor
+  else Object.defineProperty(outputs, name, { value: tensor, writable: true, enumerable: true, configurable: true })
 }
 
 export { Tensor }

@@ -88,12 +88,18 @@ function outputIndices(outputs: unknown, metadata: ModelMetadata): number[] {
   if (!Array.isArray(outputs) || outputs.length === 0) {
     throw invalidArgument('options.outputs', 'an array of output names', outputs, { model })
   }
-  return outputs.map((name) => {
+  const indices: number[] = []
+  for (const name of outputs) {
     const index = metadata.outputs.findIndex((output) => output.name === name)
-    if (index !== -1) return index
+    if (indices.includes(index)) throw invalidArgument('options.outputs', 'each name once', name, { model })
+    if (index !== -1) {
+      indices.push(index)
+      continue
+    }
     const unservable = metadata.unservableOutputs.find((output) => output.name === name)
     const names = metadata.outputs.map((output) => `'${output.name}'`).join(', ')
     const hint = unservable ? { hint: `It is ${unservable.type}, which onnxruntime-node cannot return` } : {}
     throw invalidArgument('options.outputs', `names out of ${names}`, name, { model, ...hint })
-  })
+  }
+  return indices
 }

@@ -20,7 +20,7 @@ export interface InferOptions<Output extends string = string> {
    * `defaultPriorityLevel`.
    */
   priority?: number
-  /** Names of the outputs wanted. Default: all that can be served. */
+  /** Names of the outputs wanted, each once. Default: all that can be served. */
   outputs?: readonly Output[]
   /** Free text carried into errors of this request. */
   requestId?: string

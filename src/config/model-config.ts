@@ -17,9 +17,12 @@ export interface PaddingConfig {
    * with its own length. `'longest'`: all lengths share batches, filled up to the longest in each. Default `'longest'`.
    */
   sizes?: readonly number[] | 'longest'
-  /** What to fill with. Default 0. */
+  /** What to fill with: a number that the input's type has, or rounds to another than 0 or infinity. Default 0. */
   value?: number
-  /** Outputs that have the padded length, and their dimension that has it. Default: none. */
+  /**
+   * Outputs that have the padded length, and their dimension that has it; each in one entry, once. One that turns out to
+   * have another length fails the run (`ERR_EXECUTION`). Default: none.
+   */
   outputs?: readonly { name: string; dim: number }[]
 }
 
@@ -91,6 +94,9 @@ export interface ModelConfig {
    * the request whose own rows have any (`ERR_EXECUTION`). Costs a look at every element. Default: neither.
    */
   rejectNonFinite?: 'inputs' | 'outputs'
-  /** Whether a request of more than `maxBatchSize` rows is run in several batches and joined again. Default `false`: refused. */
+  /**
+   * Whether a request of more than `maxBatchSize` rows is run in several batches and joined again. Default `false`: refused.
+   * So is one of more than 10 000 parts, or of more than 100 when its rows have no element.
+   */
   splitOversized?: boolean
 }

@@ -6,6 +6,7 @@ import { checkSessionOptions } from './check-session-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
 import type { InstanceGroup, PaddingConfig, WarmupSample } from './model-config.ts'
+import type { Feeds } from './model-signature.ts'
 
 /** A configuration with every default in place; nothing reads the raw one after it. */
 export interface ResolvedConfig {
@@ -42,6 +43,9 @@ const paddingSchema = v.strictObject({
   outputs: v.optional(v.array(v.strictObject({ name: v.string(), dim: integer(0) })), []),
 })
 
+// Not a record: that leaves out an input named `constructor`. What the feeds must be is known with the model.
+const feedsSchema = v.custom<Feeds>((feeds) => typeof feeds === 'object' && feeds !== null && !Array.isArray(feeds), 'an object of inputs by name')
+
 const schema = v.strictObject({
   path: v.pipe(v.string(), v.minLength(1)),
   maxBatchSize: v.optional(integer(0)),
@@ -66,7 +70,7 @@ const schema = v.strictObject({
   warmup: v.optional(
     v.union([
       v.boolean(),
-      v.array(v.strictObject({ feeds: v.record(v.string(), v.any()), count: v.optional(integer(1), 1) })),
+      v.array(v.strictObject({ feeds: feedsSchema, count: v.optional(integer(1), 1) })),
     ]),
     true,
   ),

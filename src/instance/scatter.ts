@@ -1,5 +1,5 @@
 import type { MailedTensor } from '../tensor.ts'
-import { copyOf, elementCount, makeTensor, storageOf, type TensorData } from '../tensor.ts'
+import { copyOf, elementCount, makeTensor, putTensor, storageOf, type TensorData } from '../tensor.ts'
 import type { FinishedBatch } from './finished-batch.ts'
 import type { Outputs } from '../config/model-signature.ts'
 import type { ModelMetadata } from '../metadata.ts'
@@ -29,8 +29,8 @@ export function scatter(metadata: ModelMetadata, padding: Padding | null, { requ
       const piece = tensor
         ? cutMailed(tensor, mailedValues![index]!, request, row, requests.length === 1)
         : cutFromSlot(metadata, layout, index, request, row)
-      const { data, dims } = padding === null ? piece : cutLength(padding, layout, index, request, piece)
-      outputs[name] = makeTensor(type, data, dims)
+      const { data, dims } = padding === null ? piece : cutLength(name, padding, layout, index, request, piece)
+      putTensor(outputs, name, makeTensor(type, data, dims))
     }
     results.push(outputs)
     row += request.rows
@@ -58,15 +58,24 @@ function cutMailed({ dims }: MailedTensor, data: TensorData | string[], request:
   return { data: data.slice(row * elements, (row + request.rows) * elements), dims: [request.rows, ...dims.slice(1)] }
 }
 
-/** Takes what was computed from padding out of an output. */
-function cutLength(padding: Padding, { lengths }: ViewedLayout, index: number, request: InferRequest, piece: Piece): Piece {
+/**
+ * Takes what was computed from padding out of an output.
+ *
+ * @throws Error when the output has not the length that was filled up to, so that nobody knows what of it is the request's.
+ */
+function cutLength(name: string, padding: Padding, { lengths }: ViewedLayout, index: number, request: InferRequest, piece: Piece): Piece {
   const cut = padding.cuts[index]
   if (cut === undefined || lengths === null) return piece
   const { axis } = cut
   const { data, dims } = piece
-  const length = dims[axis]!
+  const length = dims[axis]
   const own = padding.ownLength(cut.by, request)
-  if (own === undefined || own >= length) return piece
+  if (own === undefined) return piece
+  if (length !== lengths[cut.by]) {
+    const shown = `dims [${dims.join(', ')}], and not ${lengths[cut.by]} along dimension ${axis}, to which its input was padded`
+    throw new Error(`output '${name}' has ${shown}; it cannot be cut back, leave it out of the outputs of padding`)
+  }
+  if (own === length) return piece
   const outer = elementCount(dims.slice(0, axis))
   const inner = elementCount(dims.slice(axis + 1))
   const ownDims = dims.map((dim, at) => (at === axis ? own : dim))

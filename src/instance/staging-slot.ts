@@ -2,6 +2,7 @@ import type { Executor } from '../executor/executor.ts'
 import type { MailedTensor } from '../tensor.ts'
 import type { StagingBuffer } from '../memory/staging-pool.ts'
 import { elementCount, storageOf, type TensorData } from '../tensor.ts'
+import { lengthOf, plainView } from '../typed-array.ts'
 import { layOut, type BatchLayout } from './layout.ts'
 import type { Batch } from './batch.ts'
 import type { ModelMetadata } from '../metadata.ts'
@@ -115,7 +116,7 @@ export class StagingSlot {
         for (let member = 0; member < batch.length; member++) {
           const data = batch[member]!.data[index] as Float32Array
           ;(view as Float32Array).set(data, at)
-          at += data.length
+          at += lengthOf(data)
         }
       }
     }
@@ -133,7 +134,7 @@ export class StagingSlot {
     for (const request of batch) {
       const blocks = request.rows * blocksPerRow
       const own = this.#padding!.ownLength(entry, request)!
-      copyResized(request.data[index] as TensorData, 0, view, at, blocks, inner, own, length, fill)
+      copyResized(plainView(request.data[index] as TensorData), 0, view, at, blocks, inner, own, length, fill)
       at += blocks * length * inner
     }
   }

@@ -1,5 +1,6 @@
 import type { MailedTensor } from '../tensor.ts'
 import { bytesPerElement, elementCount, type TensorData } from '../tensor.ts'
+import { plainView } from '../typed-array.ts'
 import type { WarmupSample } from '../config/model-config.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import type { ModelMetadata } from '../metadata.ts'
@@ -50,7 +51,8 @@ export function zeros(metadata: ModelMetadata): PreparedWarmup[] {
   return [{ feeds, bucketKey: '', count: 1, required: false }]
 }
 
-function bytesOf({ buffer, byteOffset, byteLength }: TensorData): ArrayBuffer {
+function bytesOf(data: TensorData): ArrayBuffer {
+  const { buffer, byteOffset, byteLength } = plainView(data)
   const bytes = new Uint8Array(byteLength)
   bytes.set(new Uint8Array(buffer, byteOffset, byteLength))
   return bytes.buffer

@@ -1,17 +1,10 @@
-import { invalidArgument, type InferenceError } from '../errors.ts'
-import { elementCount, firstNonFinite, isTensorLike, storageOf, toStorage, type TensorData, type TensorLike } from '../tensor.ts'
-import type { ModelMetadata, TensorMetadata } from '../metadata.ts'
-import type { Padding } from './padding.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
+import { isTensorLike, type TensorData } from '../tensor.ts'
+import type { ModelMetadata } from '../metadata.ts'
 import type { ParsedFeeds } from './infer-request.ts'
-
-/** An input with what is known of it before any request. */
-interface InputPlan extends TensorMetadata {
-  /** Index of the first dimension that belongs to a row: 1 for a batched model, else 0. */
-  readonly rowAxis: number
-  /** Elements of one row, -1 when a dimension of the row is symbolic. */
-  readonly rowElements: number
-  readonly optional: boolean
-}
+import { InputReader } from './input-reader.ts'
+import type { Padding } from './padding.ts'
+import { maxEmptyParts, maxParts } from './split.ts'
 
 /** What a model's configuration says of its feeds. */
 export interface FeedOptions {
@@ -21,14 +14,16 @@ export interface FeedOptions {
   readonly finiteOnly?: boolean
 }
 
-/** Checks the feeds of one model, so that nothing invalid ever reaches a batch. */
+/**
+ * Checks the feeds of one model, so that nothing invalid ever reaches a batch. The caller's objects are read once, and
+ * what was read is what is checked and used: an object may answer otherwise when it is asked again.
+ */
 export class FeedParser {
   readonly #model: string
   readonly #maxBatchSize: number
-  readonly #inputs: readonly InputPlan[]
+  readonly #inputs: readonly InputReader[]
   readonly #fixedShapes: boolean
   readonly #padding: Padding | null
-  readonly #finiteOnly: boolean
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when an optional input is none of the model's. */
   constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false }: FeedOptions = {}) {
@@ -36,9 +31,7 @@ export class FeedParser {
     this.#model = metadata.name
     this.#maxBatchSize = metadata.maxBatchSize
     this.#inputs = metadata.inputs.map((input) => {
-      const row = input.shape.slice(rowAxis)
-      const fixed = row.every((dim): dim is number => typeof dim === 'number')
-      return { ...input, rowAxis, rowElements: fixed ? elementCount(row) : -1, optional: optionalInputs.includes(input.name) }
+      return new InputReader(metadata.name, input, { rowAxis, optional: optionalInputs.includes(input.name), finiteOnly })
     })
     const unknown = optionalInputs.find((name) => !this.#inputs.some((input) => input.name === name))
     if (unknown !== undefined) {
@@ -46,138 +39,106 @@ export class FeedParser {
       throw invalidArgument('optionalInputs', `names out of ${this.#names()}`, unknown, details)
     }
     this.#padding = padding
-    this.#finiteOnly = finiteOnly
-    this.#fixedShapes = this.#inputs.every(({ rowElements, shape }) => rowElements !== -1 && shape.length > 0)
+    this.#fixedShapes = this.#inputs.every(({ fixedShape }) => fixedShape)
   }
 
   /**
    * Reads the feeds of one request.
    *
-   * @param maxRows most rows, where that is not `maxBatchSize`.
-   * @throws InferenceError `ERR_INVALID_ARG` naming the input, what was expected and what was received.
+   * @param split whether it may have more rows than a batch: as many as {@link maxParts} batches.
+   * @throws InferenceError `ERR_INVALID_ARG` naming the input, what was expected and what was received; with the `cause`
+   * when something cannot be read, as with a getter that throws.
    */
-  parse(feeds: unknown, maxRows = this.#maxBatchSize): ParsedFeeds {
-    if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds) || isTensorLike(feeds)) {
-      throw this.#invalid('feeds', 'an object of inputs by name', feeds)
+  parse(feeds: unknown, split = false): ParsedFeeds {
+    try {
+      return this.#parse(feeds, split)
+    } catch (error) {
+      if (error instanceof InferenceError) throw error
+      throw invalidArgument('feeds', 'inputs that can be read', 'an exception', { model: this.#model, cause: error, hint: messageOf(error) })
     }
-    const inputs = this.#inputs
-    this.#checkNames(feeds as Record<string, unknown>)
+  }
 
+  #parse(feeds: unknown, split: boolean): ParsedFeeds {
+    const values = this.#values(feeds)
     const data: (TensorData | readonly string[] | null)[] = []
     const dims: (readonly number[])[] | null = this.#fixedShapes ? null : []
     let first: string | null = null // the input that says how many rows there are
     let rows = 1
-    for (let index = 0; index < inputs.length; index++) {
-      const input = inputs[index]!
-      const value = (feeds as Record<string, unknown>)[input.name]
+    let empty = true
+    for (let index = 0; index < values.length; index++) {
+      const value = values[index]
       if (value === undefined) {
         data.push(null)
         dims?.push([])
         continue
       }
-      const tensor = isTensorLike(value) ? value : null
-      data.push(tensor === null ? this.#bareData(input, value) : this.#tensorData(input, tensor))
-      dims?.push(tensor === null ? this.#bareDims(input) : [...tensor.dims])
-      if (input.rowAxis === 0) continue
-      const inputRows = tensor === null ? 1 : tensor.dims[0]!
-      if (first === null) {
-        rows = inputRows
-        first = input.name
-      } else if (inputRows !== rows) {
-        throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${first}' has`, inputRows)
+      const input = this.#inputs[index]!
+      const given = input.read(value)
+      if (this.#maxBatchSize > 0) {
+        const inputRows = given.dims[0]!
+        if (first === null) {
+          first = input.name
+          rows = inputRows
+          if (rows > this.#maxBatchSize) this.#checkRows(first, rows, split)
+        } else if (inputRows !== rows) {
+          throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${first}' has`, inputRows)
+        }
       }
+      empty &&= given.dims.includes(0)
+      data.push(input.check(given))
+      dims?.push(given.dims)
     }
-    if (this.#maxBatchSize > 0 && rows > maxRows) {
-      const hint = 'Split the request, or load the model with splitOversized: true'
-      throw this.#invalid(`input '${first}'`, `at most ${maxRows} rows (maxBatchSize)`, rows, hint)
-    }
+    if (empty && first !== null && rows > this.#maxBatchSize) this.#checkParts(first, rows, maxEmptyParts, 'rows without any element')
     return { rows, bucketKey: this.#bucketKey(rows, data, dims), data, dims }
   }
 
-  #checkNames(feeds: Record<string, unknown>): void {
-    let given = 0
-    for (const name in feeds) if (feeds[name] !== undefined) given++
+  /** What is given for each input, each read once; `undefined` for an optional one that is not given. */
+  #values(feeds: unknown): unknown[] {
+    if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds)) throw this.#noObject(feeds)
+    const values: unknown[] = []
     let present = 0
-    let missing: InputPlan | null = null
-    for (const input of this.#inputs) {
-      if (feeds[input.name] !== undefined) present++
-      else if (!input.optional) missing ??= input
+    let missing: string | null = null
+    for (const { name, optional } of this.#inputs) {
+      // Of its own: every object has a `toString`.
+      const value = Object.hasOwn(feeds, name) ? (feeds as Record<string, unknown>)[name] : undefined
+      values.push(value)
+      if (value !== undefined) present++
+      else if (!optional) missing ??= name
     }
-    if (missing === null && given === present && given > 0 === this.#inputs.length > 0) return
+    let given = 0
+    for (const _ in feeds) given++
+    if (missing !== null || given > present || present === 0) this.#checkNames(feeds as Record<string, unknown>, missing, present)
+    return values
+  }
+
+  #checkNames(feeds: Record<string, unknown>, missing: string | null, present: number): void {
     const names = this.#inputs.map(({ name }) => name)
-    const unknown = Object.keys(feeds).filter((name) => !names.includes(name))
+    const unknown = Object.keys(feeds).filter((name) => !names.includes(name) && feeds[name] !== undefined)
     const hint = `The model's inputs are ${this.#names()}`
+    if (missing !== null && isTensorLike(feeds)) throw this.#noObject(feeds)
     if (missing !== null) {
-      throw this.#invalid(`input '${missing.name}'`, 'to be given', unknown.length > 0 ? unknown : undefined, hint)
+      throw this.#invalid(`input '${missing}'`, 'to be given', unknown.length > 0 ? unknown : undefined, hint)
     }
     if (unknown.length > 0) throw this.#invalid(`input '${unknown[0]}'`, 'an input of the model', unknown[0], hint)
-    if (given === 0 && this.#inputs.length > 0) throw this.#invalid('feeds', 'at least one input', feeds, hint)
+    if (present === 0 && names.length > 0) throw this.#invalid('feeds', 'at least one input', feeds, hint)
+  }
+
+  /** More rows than are run are refused before any data are looked at. */
+  #checkRows(input: string, rows: number, split: boolean): void {
+    if (split) return this.#checkParts(input, rows, maxParts, 'rows')
+    const hint = 'Split the request, or load the model with splitOversized: true'
+    throw this.#invalid(`input '${input}'`, `at most ${this.#maxBatchSize} rows (maxBatchSize)`, rows, hint)
+  }
+
+  #checkParts(input: string, rows: number, most: number, what: string): void {
+    const maxRows = this.#maxBatchSize * most
+    if (rows <= maxRows) return
+    const expected = `at most ${maxRows} ${what} (${most} parts of maxBatchSize ${this.#maxBatchSize})`
+    throw this.#invalid(`input '${input}'`, expected, rows, 'Send it as several requests, or raise maxBatchSize')
   }
 
   #names(): string {
     return this.#inputs.map(({ name }) => `'${name}'`).join(', ') || '(none)'
-  }
-
-  #tensorData(input: InputPlan, tensor: TensorLike): TensorData | readonly string[] {
-    const { location, dims } = tensor
-    if (location !== undefined && location !== 'cpu' && location !== 'cpu-pinned') {
-      throw this.#invalidInput(input, 'a tensor whose data is on the CPU', location === 'none' ? 'a disposed tensor' : `location '${location}'`)
-    }
-    if (tensor.type !== input.type) throw this.#invalidInput(input, `type ${input.type}`, tensor.type)
-    // ONNX Runtime reports a scalar and an input of any rank alike, as [].
-    const anyRank = input.shape.length === 0
-    if (!Array.isArray(dims) || (dims.length !== input.shape.length && !anyRank)) {
-      throw this.#invalidInput(input, `rank ${input.shape.length}, shape [${input.shape.join(', ')}]`, dims)
-    }
-    for (let axis = 0; axis < dims.length; axis++) {
-      const dim = dims[axis] as number
-      const expected = input.shape[axis]
-      if (!Number.isSafeInteger(dim) || dim < 0) throw this.#invalidInput(input, 'dims of whole numbers, 0 or more', dims)
-      if (typeof expected === 'number' && dim !== expected) throw this.#invalidInput(input, `shape [${input.shape.join(', ')}]`, dims)
-    }
-    return this.#checkData(input, tensor.data, elementCount(dims), dims)
-  }
-
-  /** Data without dims stands for exactly one row, or for the whole input of an unbatched model. */
-  #bareData(input: InputPlan, value: unknown): TensorData | readonly string[] {
-    if (!ArrayBuffer.isView(value) && !(input.type === 'string' && Array.isArray(value))) {
-      throw this.#invalidInput(input, `a Tensor or ${this.#arrayName(input)}`, value)
-    }
-    this.#bareDims(input)
-    return this.#checkData(input, value, input.rowElements, null)
-  }
-
-  #bareDims(input: InputPlan): readonly number[] {
-    if (input.rowElements === -1) {
-      throw this.#invalidInput(input, `a Tensor, since its shape [${input.shape.join(', ')}] is not fixed`, 'data without dims')
-    }
-    const row = input.shape.slice(input.rowAxis) as number[]
-    return input.rowAxis === 1 ? [1, ...row] : row
-  }
-
-  #checkData(input: InputPlan, data: unknown, length: number, dims: readonly number[] | null): TensorData | readonly string[] {
-    if (input.type === 'string') {
-      if (!Array.isArray(data)) throw this.#invalidInput(input, 'an array of strings', data)
-      // A copy: unlike a buffer, an array can get anything put in later, and a run with that fails for the whole batch.
-      const strings: unknown[] = [...data]
-      if (strings.length !== length) throw this.#invalidInput(input, `${length} strings for ${shown(input, dims)}`, strings.length)
-      const wrong = strings.findIndex((item) => typeof item !== 'string')
-      if (wrong !== -1) throw this.#invalidInput(input, 'a string', strings[wrong], wrong)
-      const cut = (strings as string[]).findIndex((item) => item.includes('\0'))
-      if (cut !== -1) {
-        throw this.#invalidInput(input, 'a string without NUL characters, where onnxruntime-node would cut it', strings[cut], cut)
-      }
-      return strings as string[]
-    }
-    const stored = toStorage(input.type, data)
-    if (stored === null) throw this.#invalidInput(input, this.#arrayName(input), data)
-    if (stored.length !== length) {
-      const detached = stored.length === 0 && stored.buffer.byteLength === 0
-      throw this.#invalidInput(input, `${length} elements for ${shown(input, dims)}`, detached ? 'an empty or detached buffer' : stored.length)
-    }
-    const strange = this.#finiteOnly ? firstNonFinite(input.type, stored) : -1
-    if (strange !== -1) throw this.#invalidInput(input, 'a finite number (rejectNonFinite)', stored[strange], strange)
-    return stored
   }
 
   #bucketKey(rows: number, data: ParsedFeeds['data'], dims: readonly (readonly number[])[] | null): string {
@@ -200,14 +161,8 @@ export class FeedParser {
     return key
   }
 
-  #arrayName(input: InputPlan): string {
-    if (input.type === 'string') return 'an array of strings'
-    const name = storageOf(input.type).name
-    return input.type === 'float16' ? `a ${name} of raw half-precision bits (or a Float16Array)` : `a ${name}`
-  }
-
-  #invalidInput(input: InputPlan, expected: string, received: unknown, element?: number): InferenceError {
-    return this.#invalid(`input '${input.name}'${element === undefined ? '' : `[${element}]`}`, expected, received)
+  #noObject(received: unknown): InferenceError {
+    return this.#invalid('feeds', 'an object of inputs by name', received)
   }
 
   #invalid(name: string, expected: string, received: unknown, hint?: string): InferenceError {
@@ -215,7 +170,6 @@ export class FeedParser {
   }
 }
 
-/** What data was checked against, for an error. */
-function shown({ shape }: InputPlan, dims: readonly number[] | null): string {
-  return dims === null ? `one row of shape [${shape.join(', ')}]` : `dims [${dims.join(', ')}]`
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : 'What was thrown is the cause'
 }

@@ -53,8 +53,11 @@ export class Padding {
       if (type === 'string') throw wrong(`padding[${entry}].input`, 'an input of numbers', `'${input}' of strings`, model)
       if (byInput[index] !== undefined) throw wrong(`padding[${entry}].input`, 'an input that no other entry names', input, model)
       byInput[index] = entry
-      for (const output of outputs) {
-        cuts[find(metadata.outputs, output.name, output.dim, `padding[${entry}].outputs`, model)] = { axis: output.dim, by: entry }
+      for (const { name, dim: axis } of outputs) {
+        const option = `padding[${entry}].outputs`
+        const output = find(metadata.outputs, name, axis, option, model)
+        if (cuts[output] !== undefined) throw wrong(option, 'each output once, in one entry', name, model)
+        cuts[output] = { axis, by: entry }
       }
       const fill = stored(type, value)
       if (fill === null) throw wrong(`padding[${entry}].value`, `a value of type ${type}`, value, model)
@@ -98,10 +101,15 @@ function wrong(name: string, expected: string, received: unknown, model: string)
   return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }
 
-/** A value as an element of `type` is stored; `null` when the type has no such value. */
+/** A value as an element of `type` is stored; `null` when the type has no such value, nor one that stands for it. */
 function stored(type: TensorType, value: number): number | bigint | null {
-  if (type === 'float32' || type === 'float64') return value
-  if (type === 'float16') return toFloat16Bits(value)
+  if (type === 'float64') return value
+  if (type === 'float32' || type === 'float16') {
+    const kept = type === 'float32' ? Math.fround(value) : toFloat16Bits(value)
+    const [zero, infinite] = type === 'float32' ? [kept === 0, Math.abs(kept) === Infinity] : [(kept & 0x7fff) === 0, (kept & 0x7fff) === 0x7c00]
+    // Rounding is what such types do; that a number becomes nothing, or infinite, is another value.
+    return zero === (value === 0) && infinite === (Math.abs(value) === Infinity) ? kept : null
+  }
   if (!Number.isInteger(value) || (type === 'bool' && value !== 0 && value !== 1)) return null
   const element = type === 'int64' || type === 'uint64' ? BigInt(value) : value
   const [kept] = (storageOf(type) as unknown as typeof Int32Array).of(element as number)

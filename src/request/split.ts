@@ -1,13 +1,20 @@
 import { InferenceError } from '../errors.ts'
-import { elementCount, makeTensor, type Tensor, type TensorData, type TensorType } from '../tensor.ts'
+import { elementCount, makeTensor, putTensor, type Tensor, type TensorData, type TensorType } from '../tensor.ts'
+import { plainView } from '../typed-array.ts'
 import type { BatchReport } from '../config/infer-options.ts'
 import type { Outputs } from '../config/model-signature.ts'
 import type { Answer, ParsedFeeds } from './infer-request.ts'
 import type { AnswerOptions } from '../config/check-infer-options.ts'
 
+/** Most parts of one request: more would hold up the application's thread and everybody else's requests. */
+export const maxParts = 10_000
+/** Most parts of a request whose rows have no element: they cost their sender nothing, but each part is a run. */
+export const maxEmptyParts = 100
+
 /** Cuts a request into parts of at most `maxRows` rows; the data is not copied. */
 export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows: number): ParsedFeeds[] {
   const parts: ParsedFeeds[] = []
+  const whole = data.map((values) => (ArrayBuffer.isView(values) ? plainView(values) : values))
   for (let start = 0; start < rows; start += maxRows) {
     const partRows = Math.min(maxRows, rows - start)
     const cut = (values: ParsedFeeds['data'][number]) => {
@@ -19,7 +26,7 @@ export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows:
     parts.push({
       rows: partRows,
       bucketKey,
-      data: data.map(cut),
+      data: whole.map(cut),
       dims: dims?.map((own) => (own.length === 0 ? own : [partRows, ...own.slice(1)])) ?? null,
     })
   }
@@ -29,31 +36,33 @@ export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows:
 /**
  * Joins the answers to the parts of a request, in their order.
  *
- * @throws InferenceError `ERR_EXECUTION` when rows of an output have one shape in one part and another in the next.
+ * @throws InferenceError `ERR_EXECUTION` when rows of an output have one shape in one part and another in the next, or
+ * there is no memory for all of them.
  */
 export function joinRows(answers: readonly Answer[], model: string, { report, requestId }: Pick<AnswerOptions, 'report' | 'requestId'>): Answer {
   const reported = answers as { outputs: Outputs; report: BatchReport }[]
   const all = report ? reported.map(({ outputs }) => outputs) : (answers as Outputs[])
   const outputs: Outputs = {}
-  for (const name in all[0]) {
+  for (const name of Object.keys(all[0]!)) {
     const tensors = all.map((part) => part[name]!)
-    const { dims } = tensors[0]!
-    const other = tensors.find((tensor) => tensor.dims.slice(1).join() !== dims.slice(1).join())
-    if (other !== undefined) {
-      const shapes = `[${dims.join(', ')}] and [${other.dims.join(', ')}]`
-      const details = { model, name, expected: 'rows of one shape', received: shapes, ...(requestId === undefined ? {} : { requestId }) }
-      const message = `Output '${name}' of model '${model}' cannot be joined: parts of the request have ${shapes}.`
-      throw new InferenceError('ERR_EXECUTION', message, details)
+    try {
+      putTensor(outputs, name, joinTensors(tensors))
+    } catch (cause) {
+      const received = (cause as Error).message
+      const details = { model, name, expected: 'rows that can be joined', received, cause, ...(requestId === undefined ? {} : { requestId }) }
+      throw new InferenceError('ERR_EXECUTION', `Output '${name}' of model '${model}' cannot be joined: ${received}.`, details)
     }
-    outputs[name] = joinTensors(tensors)
   }
   if (!report) return outputs
   const parts = reported.map((answer) => answer.report)
   return { outputs, report: { ...parts[0]!, parts } }
 }
 
+/** @throws Error when they cannot be joined. */
 function joinTensors(tensors: readonly Tensor[]): Tensor {
   const { type, dims, data } = tensors[0]!
+  const other = tensors.find((tensor) => tensor.dims.length === 0 || tensor.dims.slice(1).join() !== dims.slice(1).join())
+  if (other !== undefined) throw new Error(`parts of the request have [${dims.join(', ')}] and [${other.dims.join(', ')}]`)
   const joinedDims = [tensors.reduce((rows, tensor) => rows + tensor.dims[0]!, 0), ...dims.slice(1)]
   if (Array.isArray(data)) return makeTensor(type as TensorType, tensors.flatMap((tensor) => tensor.data as string[]), joinedDims)
   const joined = new (data.constructor as new (length: number) => TensorData)(elementCount(joinedDims)) as Float32Array

@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts'
 import type { ModelStats, RejectionReason } from '../observability/model-stats.ts'
-import { elementCount, firstNonFinite, type Tensor, type TensorData } from '../tensor.ts'
+import { elementCount, firstNonFinite, type TensorData } from '../tensor.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
 import type { BatchReport } from '../config/infer-options.ts'
 import type { Outputs } from '../config/model-signature.ts'
@@ -149,8 +149,7 @@ export class Answers {
 
 /** The name of the first output that has NaN or infinity, or `null`. */
 function nonFiniteOutput(outputs: Outputs): string | null {
-  for (const name in outputs) {
-    const { type, data } = outputs[name] as Tensor
+  for (const [name, { type, data }] of Object.entries(outputs)) {
     // Newer Node shows float16 as numbers, older as bits.
     const values = data as TensorData | string[]
     const shownType = type === 'float16' && !(values instanceof Uint16Array) ? 'float32' : type

@@ -1,11 +1,11 @@
 import type { TransferListItem } from 'node:worker_threads'
-import type { TensorConstructor } from 'onnxruntime-common'
+import type { Tensor, TensorConstructor } from 'onnxruntime-common'
 import type { TensorMetadata } from '../metadata.ts'
 import type { MailedTensor } from '../tensor.ts'
 import { discard } from './discard.ts'
 import type { NamedTensors, Session } from './onnxruntime.ts'
-import { mailedTensor } from './ort-tensors.ts'
-import type { PreparedLayout, WorkerSlot } from './worker-slot.ts'
+import { byName, mailedTensor } from './ort-tensors.ts'
+import type { PreparedLayout, PreparedOutput, WorkerSlot } from './worker-slot.ts'
 
 /** Outputs that leave the worker by message, and what of them is moved rather than copied. */
 export interface MailedOutputs {
@@ -13,62 +13,52 @@ export interface MailedOutputs {
   readonly transfer: TransferListItem[]
 }
 
-/** ONNX Runtime's words for "the output is not of the size you prepared". */
-const wrongOutputSize = /OrtValue (provided for output|shape verification failed)|invalid (dimensions|rank) for output/i
-
 /**
- * Runs one batch. Outputs of known size are written into the slot by ONNX Runtime itself; `null` means that all were.
- * A model whose output turns out to be of another size than it declares is run once more without prepared outputs.
+ * Runs one batch. An output that is as it was laid out is copied to its place in the slot, any other is sent by message;
+ * `null` means that all are in their places. ONNX Runtime could write to those places itself, but does not when an
+ * output is an input or a constant of the graph, and its binding copies what it wrote all the same. So nothing is
+ * answered that does not come out of the results of this very run.
  */
-export async function execute(
-  session: Session,
-  servedOutputs: readonly TensorMetadata[],
-  slot: WorkerSlot,
-  prepared: PreparedLayout,
-  feeds: NamedTensors,
-): Promise<MailedOutputs | null> {
+export async function execute(session: Session, slot: WorkerSlot, prepared: PreparedLayout, feeds: NamedTensors): Promise<MailedOutputs | null> {
   slot.copyIn(prepared)
-  let results: NamedTensors
-  let allMailed = false
-  try {
-    // Until it has fitted once the layout is a guess; that it is wrong is no error to be printed.
-    const running = session.run(feeds, prepared.fetches, !prepared.proven)
-    results = running instanceof Promise ? await running : running
-    prepared.proven = true
-  } catch (error) {
-    if (prepared.outputRanges.length === 0 || !wrongOutputSize.test((error as Error).message)) throw error
-    const unprepared = Object.fromEntries(Object.keys(prepared.fetches).map((name) => [name, null]))
-    results = await session.run(feeds, unprepared)
-    allMailed = true
+  const running = session.run(feeds, prepared.fetches)
+  const results = running instanceof Promise ? await running : running
+  let sent: MailedOutputs | null = null
+  for (const output of prepared.outputs) {
+    const result = resultOf(results, output.metadata)
+    if (output.place !== null && fits(result, output)) {
+      const { buffer, byteOffset, byteLength } = result.data as Uint8Array
+      output.place.set(new Uint8Array(buffer, byteOffset, byteLength))
+    } else {
+      sent ??= { outputs: prepared.layout.outputs.map((place) => (place === undefined ? undefined : null)), transfer: [] }
+      sent.outputs[output.index] = mailed(result, sent.transfer)
+    }
   }
-  if (!allMailed) {
-    slot.copyOut(prepared)
-    for (const name of prepared.placedOutputs) discard(results[name]!, prepared.fetches[name]!)
-  }
-  return allMailed || prepared.mailedOutputs ? mailOutputs(results, servedOutputs, prepared, allMailed) : null
+  // Not before all are read: nothing says that two results do not share memory.
+  for (const name of prepared.largeOutputs) discard(results[name]!.data, sent?.transfer)
+  return sent
 }
 
-function mailOutputs(
-  results: NamedTensors,
-  servedOutputs: readonly TensorMetadata[],
-  prepared: PreparedLayout,
-  allMailed: boolean,
-): MailedOutputs {
-  const transfer: TransferListItem[] = []
-  const outputs = prepared.layout.outputs.map((place, index): MailedTensor | null | undefined => {
-    if (place === undefined) return undefined
-    if (place !== null && !allMailed) return null
-    const { name, type } = servedOutputs[index]!
-    const tensor = results[name]!
-    const data = tensor.data
-    if (Array.isArray(data)) return { type, dims: tensor.dims, data }
-    const { buffer, byteOffset, byteLength } = data as Uint8Array<ArrayBuffer>
-    const own = byteLength === buffer.byteLength && !transfer.includes(buffer)
-    const bytes = own ? buffer : buffer.slice(byteOffset, byteOffset + byteLength)
-    transfer.push(bytes)
-    return { type, dims: tensor.dims, data: bytes }
-  })
-  return { outputs, transfer }
+/** @throws Error when the run gave no such output, or one of another type. */
+function resultOf(results: NamedTensors, { name, type }: TensorMetadata): Tensor {
+  const result = results[name] as Partial<Tensor> | undefined // by a name such as `toString`, what every object has
+  if (result?.type === type) return result as Tensor
+  throw new Error(`ONNX Runtime gave ${result?.type ?? 'nothing'} for output '${name}', which the model declares as ${type}`)
+}
+
+function fits({ dims, data }: Tensor, { dims: expected, place }: PreparedOutput): boolean {
+  if (!ArrayBuffer.isView(data) || data.byteLength !== place!.byteLength || dims.length !== expected!.length) return false
+  for (let axis = 0; axis < dims.length; axis++) if (dims[axis] !== expected![axis]) return false
+  return true
+}
+
+function mailed({ type, dims, data }: Tensor, transfer: TransferListItem[]): MailedTensor {
+  if (Array.isArray(data)) return { type: 'string', dims, data }
+  const { buffer, byteOffset, byteLength } = data as Uint8Array<ArrayBuffer>
+  const own = byteLength === buffer.byteLength && !transfer.includes(buffer)
+  const bytes = own ? buffer : buffer.slice(byteOffset, byteOffset + byteLength)
+  transfer.push(bytes)
+  return { type: type as MailedTensor['type'], dims, data: bytes }
 }
 
 /** The feeds of a batch some of whose inputs came by message. */
@@ -78,7 +68,7 @@ export function withMailed(
   mailed: readonly (MailedTensor | null)[],
   TensorClass: TensorConstructor,
 ): NamedTensors {
-  const all = { ...feeds }
+  const all = Object.assign(byName<Tensor>(), feeds)
   for (const [index, value] of mailed.entries()) {
     if (value !== null) all[inputs[index]!.name] = mailedTensor(TensorClass, value)
   }

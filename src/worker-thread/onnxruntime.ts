@@ -15,7 +15,7 @@ export type NamedTensors = Record<string, Tensor>
 export interface Session {
   readonly inputs: RawValueMetadata[]
   readonly outputs: RawValueMetadata[]
-  run(feeds: NamedTensors, fetches: Record<string, Tensor | null>, quiet?: boolean): NamedTensors | Promise<NamedTensors>
+  run(feeds: NamedTensors, fetches: Record<string, null>, quiet?: boolean): NamedTensors | Promise<NamedTensors>
   release(): void | Promise<void>
 }
 
@@ -29,7 +29,7 @@ interface BindingMetadata {
 
 interface BindingSession {
   loadModel(path: string, options: InferenceSession.SessionOptions): void
-  run(feeds: NamedTensors, fetches: Record<string, Tensor | null>, options: InferenceSession.RunOptions): NamedTensors
+  run(feeds: NamedTensors, fetches: Record<string, null>, options: InferenceSession.RunOptions): NamedTensors
   dispose(): void
   readonly inputMetadata: BindingMetadata[]
   readonly outputMetadata: BindingMetadata[]

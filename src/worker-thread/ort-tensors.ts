@@ -2,7 +2,15 @@ import type { Tensor, TensorConstructor } from 'onnxruntime-common'
 import type { MailedTensor } from '../tensor.ts'
 import { storageOf, type TensorData, type TensorType } from '../tensor.ts'
 
-/** A numeric tensor over `data`, which ONNX Runtime will read or write in place. */
+/**
+ * For values by name, as the binding takes them. Without a prototype: it asks for every name whether the object has it,
+ * and any object has a `toString`.
+ */
+export function byName<T>(): Record<string, T> {
+  return Object.create(null) as Record<string, T>
+}
+
+/** A numeric tensor over `data`, which ONNX Runtime will read in place. */
 export function numericTensor(Tensor: TensorConstructor, type: TensorType, data: TensorData, dims: readonly number[]): Tensor {
   const tensor = new Tensor(type as 'float32', data as Float32Array, dims)
   // Newer Node: onnxruntime-common turns float16's raw bits into a Float16Array, whose length the binding reads as 0.

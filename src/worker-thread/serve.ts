@@ -8,7 +8,7 @@ import type { RunTimestamps } from '../executor/executor.ts'
 import { execute, withMailed } from './execute.ts'
 import type { NamedTensors, Runtime, Session } from './onnxruntime.ts'
 import { WorkerSlot } from './worker-slot.ts'
-import { mailedTensor } from './ort-tensors.ts'
+import { byName, mailedTensor } from './ort-tensors.ts'
 
 interface OpenModel {
   readonly session: Session
@@ -125,11 +125,12 @@ export class Server {
 
   async #runSample({ questionId, sessionId, feeds }: Extract<ToWorker, { type: 'runSample' }>): Promise<void> {
     const { session, inputs, outputs } = this.#models.get(sessionId)!
-    const named: NamedTensors = {}
+    const named: NamedTensors = byName()
     for (const [index, feed] of feeds.entries()) {
       if (feed !== null) named[inputs[index]!.name] = mailedTensor(this.#runtime.Tensor, feed)
     }
-    const fetches = Object.fromEntries(outputs.map(({ name }) => [name, null]))
+    const fetches = byName<null>()
+    for (const { name } of outputs) fetches[name] = null
     let error: string | null = null
     if (!this.#control.enter()) return
     const startMs = performance.now()
@@ -161,7 +162,7 @@ export class Server {
     const { slotId, layoutIndex } = job
     const times = this.#times
     const slot = this.#slots.get(slotId)!
-    const { session, inputs, outputs } = this.#models.get(slot.sessionId)!
+    const { session, inputs } = this.#models.get(slot.sessionId)!
     const prepared = slot.layouts[layoutIndex]!
     times.startMs = performance.now() + this.#toMainMs
     const { mailed } = slot
@@ -174,7 +175,7 @@ export class Server {
     let sent = null
     let error: string | null = null
     try {
-      sent = await execute(session, outputs, slot, prepared, feeds)
+      sent = await execute(session, slot, prepared, feeds)
     } catch (reason) {
       error = reason instanceof Error ? reason.message : String(reason)
     } finally {

@@ -3,23 +3,31 @@ import type { SlotLayout, TensorPlace } from '../executor/executor.ts'
 import type { SlotMemory } from '../memory/staging-pool.ts'
 import { bytesPerElement, elementCount, storageOf, type TensorType, type MailedTensor } from '../tensor.ts'
 import type { TensorMetadata } from '../metadata.ts'
+import { discardedFromBytes } from './discard.ts'
 import type { NamedTensors } from './onnxruntime.ts'
-import { numericTensor } from './ort-tensors.ts'
+import { byName, numericTensor } from './ort-tensors.ts'
+
+/** An output that is wanted, and where it goes. */
+export interface PreparedOutput {
+  /** Index among the outputs that are served. */
+  readonly index: number
+  readonly metadata: TensorMetadata
+  /** The bytes of its place in the slot, and the dims it has to have to lie there; `null` when only the run tells them. */
+  readonly place: Uint8Array | null
+  readonly dims: readonly number[] | null
+}
 
 /** A layout made ready to run: tensors over the slot's bytes, built once and kept. */
 export interface PreparedLayout {
   readonly feeds: NamedTensors
-  readonly fetches: Record<string, Tensor | null>
-  /** Byte ranges to copy in and out when ONNX Runtime cannot read the shared memory itself. */
+  /** The names of what is wanted; no output is prepared. */
+  readonly fetches: Record<string, null>
+  readonly outputs: readonly PreparedOutput[]
+  /** Names of those with a large place, whose results are to be freed once they are copied. */
+  readonly largeOutputs: readonly string[]
+  /** Byte ranges to copy in when ONNX Runtime cannot read the shared memory itself. */
   readonly inputRanges: readonly [start: number, end: number][]
-  readonly outputRanges: readonly [start: number, end: number][]
-  /** Names of the outputs that are written to their places in the slot. */
-  readonly placedOutputs: readonly string[]
-  /** Whether there are outputs whose sizes only the run tells. */
-  readonly mailedOutputs: boolean
   readonly layout: SlotLayout
-  /** Whether a run has found its outputs to be of the sizes laid out. */
-  proven: boolean
 }
 
 /** The worker's side of one staging slot. */
@@ -30,7 +38,7 @@ export class WorkerSlot {
   mailed: readonly (MailedTensor | null)[] | null = null
   readonly #Tensor: TensorConstructor
   readonly #shared: ArrayBufferLike
-  /** What ONNX Runtime sees: the shared bytes, or private ones that are copied to and fro. */
+  /** Where ONNX Runtime reads: the shared bytes, or private ones that they are copied to. */
   readonly #visible: ArrayBufferLike
 
   constructor(sessionId: number, memory: SlotMemory, view: (leaseId: number) => ArrayBufferLike, Tensor: TensorConstructor) {
@@ -41,38 +49,34 @@ export class WorkerSlot {
   }
 
   prepare(layoutIndex: number, layout: SlotLayout, inputs: readonly TensorMetadata[], outputs: readonly TensorMetadata[]): void {
-    const feeds: NamedTensors = {}
-    const fetches: Record<string, Tensor | null> = {}
+    const feeds = byName<Tensor>()
+    const fetches = byName<null>()
     const inputRanges: [number, number][] = []
-    const outputRanges: [number, number][] = []
+    const prepared: PreparedOutput[] = []
     for (const [index, place] of layout.inputs.entries()) {
       if (!place) continue
       const { name, type } = inputs[index]!
       feeds[name] = this.#tensor(type, place)
-      inputRanges.push(byteRange(type, place))
+      inputRanges.push([place.offset, place.offset + byteLength(type, place)])
     }
-    const placedOutputs: string[] = []
-    let mailedOutputs = false
     for (const [index, place] of layout.outputs.entries()) {
       if (place === undefined) continue
-      const { name, type } = outputs[index]!
-      fetches[name] = place === null ? null : this.#tensor(type, place)
-      if (place === null) mailedOutputs = true
-      else {
-        placedOutputs.push(name)
-        outputRanges.push(byteRange(type, place))
-      }
+      const metadata = outputs[index]!
+      fetches[metadata.name] = null
+      const bytes = place && new Uint8Array(this.#shared, place.offset, byteLength(metadata.type, place))
+      prepared.push({ index, metadata, place: bytes, dims: place && place.dims })
     }
-    this.layouts[layoutIndex] = { feeds, fetches, inputRanges, outputRanges, placedOutputs, mailedOutputs, layout, proven: false }
+    const large = prepared.filter(({ place }) => place !== null && place.byteLength >= discardedFromBytes)
+    const largeOutputs = large.map(({ metadata }) => metadata.name)
+    this.layouts[layoutIndex] = { feeds, fetches, outputs: prepared, largeOutputs, inputRanges, layout }
   }
 
   /** Brings the inputs of a batch to where ONNX Runtime reads them. */
-  copyIn(prepared: PreparedLayout): void {
-    if (this.#visible !== this.#shared) copyRanges(this.#shared, this.#visible, prepared.inputRanges)
-  }
-
-  copyOut(prepared: PreparedLayout): void {
-    if (this.#visible !== this.#shared) copyRanges(this.#visible, this.#shared, prepared.outputRanges)
+  copyIn({ inputRanges }: PreparedLayout): void {
+    if (this.#visible === this.#shared) return
+    for (const [start, end] of inputRanges) {
+      new Uint8Array(this.#visible, start, end - start).set(new Uint8Array(this.#shared, start, end - start))
+    }
   }
 
   #tensor(type: TensorType, { offset, dims }: TensorPlace): Tensor {
@@ -80,10 +84,6 @@ export class WorkerSlot {
   }
 }
 
-function byteRange(type: TensorType, { offset, dims }: TensorPlace): [number, number] {
-  return [offset, offset + elementCount(dims) * bytesPerElement(type)]
-}
-
-function copyRanges(from: ArrayBufferLike, to: ArrayBufferLike, ranges: readonly [number, number][]): void {
-  for (const [start, end] of ranges) new Uint8Array(to, start, end - start).set(new Uint8Array(from, start, end - start))
+function byteLength(type: TensorType, { dims }: TensorPlace): number {
+  return elementCount(dims) * bytesPerElement(type)
 }

@@ -162,13 +162,32 @@ describe.each(Object.entries(cases))('a request is refused alone when %s', (_, t
   )
 })
 
-it('an exception out of the caller\'s own getter comes back as it is', async () => {
+describe('an exception out of something of the caller\'s own is the cause of the refusal', () => {
   const thrown = new Error('from a getter')
-  const unreadable = {
-    get a(): never {
-      throw thrown
-    },
-    b,
+  const throws = (): never => {
+    throw thrown
   }
-  expect(await keepsGoodOnesWell(bench, () => bench.model.infer(unreadable))).toBe(thrown)
+  const throwing = (property: string, rest: object) => Object.defineProperty({ ...rest }, property, { get: throws, enumerable: true })
+  const revoked = () => {
+    const { proxy, revoke } = Proxy.revocable({}, {})
+    revoke()
+    return proxy
+  }
+  const own: [what: string, feeds: () => unknown][] = [
+    ['a getter of the feeds', () => throwing('a', { b })],
+    ['a getter of the type', () => ({ a: throwing('type', fake([1, 4])), b })],
+    ['a getter of the dims', () => ({ a: throwing('dims', fake([1, 4])), b })],
+    ['a getter of the data', () => ({ a: throwing('data', fake([1, 4])), b })],
+    ['a getter of one dimension', () => ({ a: fake(Object.defineProperty([1, 4], 1, { get: throws })), b })],
+    ['a trap of a proxy', () => new Proxy({ a, b }, { get: throws })],
+  ]
+  it.each(own)('%s', async (_, feeds) => {
+    const error = await keepsGoodOnesWell(bench, () => bench.model.infer(feeds() as Feeds))
+    expect(error).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'feeds', cause: thrown, message: expect.stringContaining('from a getter') })
+  })
+
+  it('a proxy that was revoked', async () => {
+    const error = await keepsGoodOnesWell(bench, () => bench.model.infer(revoked() as Feeds))
+    expect(error).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'feeds', cause: expect.any(TypeError) })
+  })
 })

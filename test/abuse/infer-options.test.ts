@@ -37,6 +37,7 @@ const cases: Case[] = [
   ['a signal of null', { signal: null }, { argument: 'options.signal', received: null }],
   ['no outputs', { outputs: [] }, { ...outputs, received: [] }],
   ['an unknown output', { outputs: ['y', 'z'] }, { ...outputs, expected: /'y'/, received: 'z' }],
+  ['an output twice', { outputs: ['y', 'y'] }, { ...outputs, expected: /each name once/, received: 'y' }],
   ['outputs as text', { outputs: 'y' }, { ...outputs, received: 'y' }],
   ['an output by index', { outputs: [0] }, { ...outputs, received: 0 }],
   ['outputs as an object', { outputs: { y: null } }, outputs],

@@ -117,6 +117,11 @@ export class GraphBuilder {
     })
   }
 
+  /** What was built as a branch or body, for an attribute of a node that runs it. */
+  subgraph(): GraphProto {
+    return this.#graph
+  }
+
   /** The bytes of the model and the contents of its external files. */
   bundle(options: BuildOptions = {}): ModelFiles {
     return { model: this.build(options), files: this.#externalFiles }

@@ -40,6 +40,7 @@ export interface AttributeProto {
   i?: number
   s?: Uint8Array
   t?: TensorProto
+  g?: GraphProto
   floats?: number[]
   ints?: number[]
   strings?: Uint8Array[]

@@ -55,6 +55,19 @@ export function lyingShape(how: 'plain' | 'hidden' = 'plain'): string {
   })
 }
 
+/** Every second element of each row: x is float32 ['N', 'L'], y ['N', 'H'] half as long, though nothing says so. */
+export function everySecond(): string {
+  return modelPath('every-second', () => graph('every-second')
+    .input('x', 'float32', ['N', 'L'])
+    .output('y', 'float32', ['N', 'H'])
+    .initializer('start', 'int64', [1], [0])
+    .initializer('end', 'int64', [1], [2 ** 31])
+    .initializer('axis', 'int64', [1], [1])
+    .initializer('step', 'int64', [1], [2])
+    .node('Slice', ['x', 'start', 'end', 'axis', 'step'], ['y'])
+    .build())
+}
+
 /**
  * One step of a recurrent network whose state has the batch on axis 1, so that it cannot be batched on axis 0:
  * stateN [2, 'b', 8] = tanh(state + x · W) and y ['b', 4] = softmax(x + stateN[1] · V), x being ['b', 4].

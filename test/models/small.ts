@@ -1,3 +1,4 @@
+export * from './aliases.ts'
 export * from './arithmetic.ts'
 export * from './broken.ts'
 export * from './identity.ts'

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, it } from 'vitest'
 import { endsEachTime, testTimeoutMs } from '../process/child.ts'
 
 const crashed = 'ERR_INSTANCE_CRASHED'

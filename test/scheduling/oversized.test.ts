@@ -120,6 +120,40 @@ describe('a request of more rows than fit', () => {
   })
 })
 
+describe('the parts of a request are so many at most', () => {
+  const rowsOfNothing = (rows: number) => ({ x: new Tensor('float32', new Float32Array(0), [rows, 0]) })
+  const refusedParts = async (rows: number, most: number, what: string) => {
+    const model = await open(small.identityVariable('float32'))
+    const feeds = what === 'rows' ? { x: { type: 'float32', dims: [rows, 1], data: new Float32Array(rows) } as unknown as Tensor } : rowsOfNothing(rows)
+    const refusal = { argument: "input 'x'", expected: new RegExp(`^at most ${most * 8} ${what} \\(${most} parts of maxBatchSize 8\\)$`), received: rows }
+    expectRefusal(await rejectionOf(() => model.infer(feeds)), refusal)
+    expect(model.stats()).toMatchObject({ pendingRequestCount: 0, executionCount: 0 })
+  }
+
+  it('10 000, and one row more is refused', () => refusedParts(80_001, 10_000, 'rows'))
+  it('100 of rows without any element, and one more is refused', () => refusedParts(801, 100, 'rows without any element'))
+
+  it.each([1e9, 2 ** 53 - 1])('so that %d rows of no byte are refused at once', async (rows) => {
+    const model = await open(small.identityVariable('float32'))
+    const error = await rejectionOf(() => model.infer(rowsOfNothing(rows)))
+    expectRefusal(error, { argument: "input 'x'", expected: /^at most 80000 rows/, received: rows })
+    expect((error as Error).message).toMatch(/Send it as several requests, or raise maxBatchSize$/)
+  })
+
+  it('and so many are answered', async () => {
+    const model = await open(small.identityVariable('float32'), { maxBatchSize: 2 })
+    await matchesPlain(model, [{ x: noise([20_000, 1]) }, { x: noise([200, 0]) }])
+    expect(settledCount(model)).toBe(10_100)
+  })
+
+  it('and strings are not copied for more', async () => {
+    const model = await open(small.identity('string', [1]))
+    const data = new Proxy([], { get: (_, name) => (name === 'length' ? 1e9 : name === Symbol.iterator ? undefined : 'a') })
+    const x = { type: 'string', dims: [1e9, 1], data } as unknown as Tensor
+    expectRefusal(await rejectionOf(() => model.infer({ x })), { argument: "input 'x'", expected: /^at most 80000 rows/ })
+  })
+})
+
 describe('splitOversized', () => {
   it('may be asked for by a request, and declined by one', async () => {
     const usual = await load(engine, small.identity('float32'), { maxBatchSize: 8 })

@@ -23,6 +23,12 @@ const cases: Case[] = [
   ['an output that there is not', { ...x, outputs: [{ name: 'y', dim: 1 }] }, { argument: 'padding[0].outputs', expected: /'positions', 'sum'/, received: 'y' }],
   ['an output without that dimension', { ...x, outputs: [{ name: 'sum', dim: 1 }] }, { argument: 'padding[0].outputs', expected: /\[N, 1\]/, received: 1 }],
   ['the batch dimension of an output', { ...x, outputs: [{ name: 'positions', dim: 0 }] }, { argument: 'padding[0].outputs', received: 0 }],
+  ['an output twice', { ...x, outputs: [{ name: 'positions', dim: 1 }, { name: 'positions', dim: 1 }] }, { argument: 'padding[0].outputs', expected: /each output once/, received: 'positions' }],
+  [
+    'an output in two entries',
+    [{ ...x, outputs: [{ name: 'positions', dim: 1 }] }, { input: 'mask', dim: 1, outputs: [{ name: 'positions', dim: 1 }] }],
+    { argument: 'padding[1].outputs', expected: /in one entry/, received: 'positions' },
+  ],
   ['a value that the type has not', [x, { input: 'mask', dim: 1, value: Infinity }], { argument: 'padding[1].value', expected: /int64/, received: Infinity }],
   ['a fraction for whole numbers', { input: 'mask', dim: 1, value: 0.5 }, { argument: 'padding[0].value', expected: /int64/, received: 0.5 }],
   ['an input without a name', { input: '', dim: 1 }, { argument: 'padding.input', received: '' }],
@@ -49,11 +55,18 @@ describe('padding is refused', () => {
     refused(small.unknownRank('float32'), { padding: x }, { argument: 'padding' }))
 
   it.each([
+    ['float32', 1e39], ['float32', -1e39], ['float32', 1e-46], ['float16', 65_520], ['float16', -1e6], ['float16', 1e-8],
     ['uint8', -1], ['uint8', 256], ['int8', 128], ['uint64', -1], ['int64', 2 ** 63], ['bool', 2],
   ] as const)('with a value that %s does not have: %d', (type, value) => {
     const refusal = { argument: 'padding[0].value', expected: new RegExp(type), received: value }
     return refused(small.identityVariable(type), { padding: { ...x, value } }, refusal)
   })
+})
+
+it.each([
+  ['float32', -Infinity], ['float32', 0.1], ['float32', 1e-45], ['float64', 1e300], ['float16', -Infinity], ['float16', 65_504], ['float16', 1e-7], ['float16', -0],
+] as const)('padding with a value that %s has, or rounds, is accepted: %d', async (type, value) => {
+  await load(engine, small.identityVariable(type), { padding: { ...x, value } })
 })
 
 it('padding of no input is no padding', async () => {

@@ -160,3 +160,13 @@ describe('a padded dimension', () => {
     await failure
   })
 })
+
+it('an output that has not the length that was filled up to fails its run: nobody knows what of it is whose', async () => {
+  const padding = { input: 'x', dim: 1, sizes: [4], outputs: [{ name: 'y', dim: 1 }] }
+  const model = await load(engine, small.everySecond(), { padding })
+  for (const length of [3, 4]) {
+    await expect(model.infer(feedsOf({ x: noise([1, length]) }))).rejects.toMatchObject({
+      code: 'ERR_EXECUTION', message: expect.stringMatching(/output 'y' has dims \[1, 2\], and not 4 along dimension 1/),
+    })
+  }
+})

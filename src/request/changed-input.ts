@@ -1,16 +1,23 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import type { ModelMetadata } from '../metadata.ts'
-import type { InferRequest } from '../request/infer-request.ts'
 import { elementCount } from '../tensor.ts'
+import { lengthOf } from '../typed-array.ts'
+import type { ModelMetadata } from '../metadata.ts'
+import type { InferRequest } from './infer-request.ts'
 
-/** What is wrong with an input whose buffer was detached or resized since it was checked; `null` when all are as they were. */
+/**
+ * Whether the data of a request have still as many elements as were checked: a buffer can be detached or resized while
+ * the request waits, and fewer would leave in the slot what another caller sent. To be asked right before the data are
+ * read. Strings were copied and cannot change.
+ *
+ * @returns what to reject the request with, or `null`.
+ */
 export function changedInput({ inputs, maxBatchSize, name: model }: ModelMetadata, { data, dims, rows }: InferRequest): InferenceError | null {
   for (let index = 0; index < data.length; index++) {
-    const { name, shape } = inputs[index]!
     const values = data[index]!
-    if (values === null) continue
+    if (!ArrayBuffer.isView(values)) continue
+    const { name, shape } = inputs[index]!
     const expected = dims !== null ? elementCount(dims[index]!) : fixedElements(shape, maxBatchSize > 0 ? rows : -1)
-    const received = values.length
+    const received = lengthOf(values)
     if (received === expected) continue
     const hint = 'Its buffer was detached or changed after infer() was called; leave it alone until the call settles'
     return invalidArgument(`input '${name}'`, `${expected} elements`, received, { model, hint })

@@ -1,0 +1,143 @@
+import { invalidArgument, type InferenceError } from '../errors.ts'
+import { elementCount, firstNonFinite, isTensorLike, storageOf, toStorage, type TensorData, type TensorLike } from '../tensor.ts'
+import { isEmptied, lengthOf, plainView } from '../typed-array.ts'
+import type { TensorMetadata } from '../metadata.ts'
+
+/** What was given for an input, each property read once: what is asked again could answer otherwise. */
+export interface GivenInput {
+  /** A copy, checked against the input's shape; the batch dimension included. */
+  readonly dims: readonly number[]
+  /** Not looked at yet. */
+  readonly data: unknown
+}
+
+/** How an input is to be read. */
+export interface ReadOptions {
+  /** Index of the first dimension that belongs to a row: 1 for a batched model, else 0. */
+  readonly rowAxis: number
+  readonly optional: boolean
+  /** Refuse NaN and infinity. */
+  readonly finiteOnly: boolean
+}
+
+/** Reads and checks what requests give for one input of a model. */
+export class InputReader {
+  readonly name: string
+  readonly optional: boolean
+  /** Whether each request has the same dims but for its rows. */
+  readonly fixedShape: boolean
+  readonly #model: string
+  readonly #input: TensorMetadata
+  readonly #finiteOnly: boolean
+  /** Dims of data without dims: exactly one row, or the whole input of an unbatched model; `null` where they are not fixed. */
+  readonly #bareDims: readonly number[] | null
+
+  constructor(model: string, input: TensorMetadata, { rowAxis, optional, finiteOnly }: ReadOptions) {
+    const row = input.shape.slice(rowAxis)
+    const fixed = row.every((dim): dim is number => typeof dim === 'number')
+    this.name = input.name
+    this.optional = optional
+    this.fixedShape = fixed && input.shape.length > 0
+    this.#model = model
+    this.#input = input
+    this.#finiteOnly = finiteOnly
+    this.#bareDims = !fixed ? null : rowAxis === 1 ? [1, ...row] : row
+  }
+
+  /**
+   * Reads a tensor, or data without dims.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG`.
+   */
+  read(value: unknown): GivenInput {
+    if (isTensorLike(value)) return this.#readTensor(value)
+    if (!ArrayBuffer.isView(value) && !(this.#input.type === 'string' && Array.isArray(value))) {
+      throw this.#invalid(`a Tensor or ${this.#arrayName()}`, value)
+    }
+    if (this.#bareDims !== null) return { dims: this.#bareDims, data: value }
+    throw this.#invalid(`a Tensor, since its shape [${this.#input.shape.join(', ')}] is not fixed`, 'data without dims')
+  }
+
+  /**
+   * The data as they are kept for the run: typed arrays as they are, strings in a copy.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG` when they are not of the input's type, or not as many as the dims say.
+   */
+  check({ dims, data }: GivenInput): TensorData | readonly string[] {
+    const { type } = this.#input
+    const length = elementCount(dims)
+    if (type === 'string') return this.#strings(data, length, dims)
+    const stored = toStorage(type, data)
+    if (stored === null) throw this.#invalid(this.#arrayName(), data)
+    const received = lengthOf(stored)
+    if (received !== length) {
+      throw this.#invalid(`${length} elements for ${this.#shown(dims)}`, isEmptied(stored) ? 'an empty or detached buffer' : received)
+    }
+    if (this.#finiteOnly) this.#checkFinite(plainView(stored))
+    return stored
+  }
+
+  #readTensor(tensor: TensorLike): GivenInput {
+    const { location, type } = tensor
+    if (location !== undefined && location !== 'cpu' && location !== 'cpu-pinned') {
+      throw this.#invalid('a tensor whose data is on the CPU', location === 'none' ? 'a disposed tensor' : `location '${location}'`)
+    }
+    if (type !== this.#input.type) throw this.#invalid(`type ${this.#input.type}`, type)
+    return { dims: this.#ownDims(tensor.dims), data: tensor.data }
+  }
+
+  #ownDims(given: readonly unknown[]): readonly number[] {
+    const { shape } = this.#input
+    const rank = Array.isArray(given) ? given.length : -1
+    // ONNX Runtime reports a scalar and an input of any rank alike, as [].
+    if (rank === -1 || (rank !== shape.length && shape.length > 0)) {
+      throw this.#invalid(`rank ${shape.length}, shape [${shape.join(', ')}]`, given)
+    }
+    const dims = shape.slice() as number[] // of that length at once; every entry is replaced
+    for (let axis = 0; axis < rank; axis++) {
+      const dim = given[axis]
+      const expected = shape[axis]
+      if (!Number.isSafeInteger(dim) || (dim as number) < 0) throw this.#invalid('dims of whole numbers, 0 or more', given)
+      if (typeof expected === 'number' && dim !== expected) throw this.#invalid(`shape [${shape.join(', ')}]`, given)
+      dims[axis] = dim as number
+    }
+    return dims
+  }
+
+  /** A copy: unlike a buffer, an array can get anything put in later, and a run with that fails for the whole batch. */
+  #strings(data: unknown, length: number, dims: readonly number[]): readonly string[] {
+    if (!Array.isArray(data)) throw this.#invalid('an array of strings', data)
+    const given = data.length
+    if (given !== length) throw this.#invalid(`${length} strings for ${this.#shown(dims)}`, given)
+    const strings: string[] = []
+    for (let index = 0; index < length; index++) {
+      const item: unknown = data[index]
+      if (typeof item !== 'string') throw this.#invalid('a string', item, index)
+      if (item.includes('\0')) throw this.#invalid('a string without NUL characters, where onnxruntime-node would cut it', item, index)
+      strings.push(item)
+    }
+    return strings
+  }
+
+  #checkFinite(data: TensorData): void {
+    const strange = firstNonFinite(this.#input.type, data)
+    if (strange !== -1) throw this.#invalid('a finite number (rejectNonFinite)', data[strange], strange)
+  }
+
+  /** What data was checked against, for an error. */
+  #shown(dims: readonly number[]): string {
+    return dims === this.#bareDims ? `one row of shape [${this.#input.shape.join(', ')}]` : `dims [${dims.join(', ')}]`
+  }
+
+  #arrayName(): string {
+    const { type } = this.#input
+    if (type === 'string') return 'an array of strings'
+    const { name } = storageOf(type)
+    return type === 'float16' ? `a ${name} of raw half-precision bits (or a Float16Array)` : `a ${name}`
+  }
+
+  #invalid(expected: string, received: unknown, element?: number): InferenceError {
+    const name = `input '${this.name}'${element === undefined ? '' : `[${element}]`}`
+    return invalidArgument(name, expected, received, { model: this.#model })
+  }
+}
