@@ -5,7 +5,7 @@ import type { Bell, ControlBlock } from '../executor/binding/control-block.ts'
 import type { FromWorker, ToWorker } from '../executor/binding/protocol.ts'
 import type { RunTimestamps } from '../executor/executor.ts'
 import type { MailedTensor } from '../tensor.ts'
-import { execute, withMailed } from './execute.ts'
+import { execute, withMailed, type MailedOutputs } from './execute.ts'
 import type { NamedTensors, Runtime, Session } from './onnxruntime.ts'
 import { WorkerSlot } from './worker-slot.ts'
 import { mailedTensor } from './ort-tensors.ts'
@@ -34,6 +34,8 @@ export class Server {
   readonly #toMainMs: number
   readonly #models = new Map<number, OpenModel>()
   readonly #slots = new Map<number, WorkerSlot>()
+  /** Why a slot or a layout of it could not be prepared: the answer to the batches that come in it. */
+  readonly #faults = new Map<number, string>()
   readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
   #exiting = false
 
@@ -92,19 +94,42 @@ export class Server {
       case 'close':
         return this.#close(message.sessionId)
       case 'slot':
-        this.#slots.set(message.slotId, new WorkerSlot(message.sessionId, message.memory, this.#view, this.#runtime.Tensor))
-        return
-      case 'layout': {
-        const slot = this.#slots.get(message.slotId)!
-        const model = this.#models.get(slot.sessionId)!
-        slot.prepare(message.layoutIndex, message.layout, model.inputs, model.outputs)
-        return
-      }
+        return this.#prepare(message.slotId, () => this.#define(message))
+      case 'layout':
+        return this.#prepare(message.slotId, () => this.#layOut(message))
       case 'run':
         return this.#run(message, message.mailed)
       case 'exit':
         this.#exiting = true
     }
+  }
+
+  #prepare(slotId: number, step: () => void): void {
+    try {
+      step()
+    } catch (error) {
+      this.#faults.set(slotId, messageOf(error))
+    }
+  }
+
+  #model(sessionId: number): OpenModel {
+    const model = this.#models.get(sessionId)
+    if (model === undefined) throw new Error('The session was closed.')
+    return model
+  }
+
+  #define({ slotId, sessionId, memory }: Extract<ToWorker, { type: 'slot' }>): void {
+    this.#slots.delete(slotId)
+    this.#faults.delete(slotId)
+    this.#slots.set(slotId, new WorkerSlot(sessionId, memory, this.#view, this.#runtime.Tensor))
+  }
+
+  #layOut({ slotId, layoutIndex, layout }: Extract<ToWorker, { type: 'layout' }>): void {
+    const slot = this.#slots.get(slotId)
+    const model = slot && this.#models.get(slot.sessionId)
+    if (model === undefined) return // the batch finds the same
+    delete slot!.layouts[layoutIndex]
+    slot!.prepare(layoutIndex, layout, model.inputs, model.outputs)
   }
 
   async #open({ sessionId, path, options }: Extract<ToWorker, { type: 'open' }>): Promise<void> {
@@ -113,7 +138,7 @@ export class Server {
     try {
       session = await this.#runtime.open(path, options)
     } catch (error) {
-      this.#post({ type: 'openFailed', sessionId, message: (error as Error).message })
+      this.#post({ type: 'openFailed', sessionId, message: messageOf(error) })
       return
     } finally {
       this.#control.leave()
@@ -128,23 +153,23 @@ export class Server {
   }
 
   async #warmup({ sessionId, feeds, count, replyId }: Extract<ToWorker, { type: 'warmup' }>): Promise<void> {
-    const { session, inputs, outputs } = this.#models.get(sessionId)!
-    const named: NamedTensors = {}
-    for (const [index, feed] of feeds.entries()) {
-      if (feed !== null) named[inputs[index]!.name] = mailedTensor(this.#runtime.Tensor, feed)
-    }
     const runMs: number[] = []
-    const fetches = Object.fromEntries(outputs.map(({ name }) => [name, null]))
     let error: string | null = null
     if (!this.#control.enter()) return
     try {
+      const { session, inputs, outputs } = this.#model(sessionId)
+      const named: NamedTensors = {}
+      for (const [index, feed] of feeds.entries()) {
+        if (feed !== null) named[inputs[index]!.name] = mailedTensor(this.#runtime.Tensor, feed)
+      }
+      const fetches = Object.fromEntries(outputs.map(({ name }) => [name, null]))
       for (let run = 0; run < count; run++) {
         const startMs = performance.now()
         await session.run(named, fetches, true)
         runMs.push(performance.now() - startMs)
       }
     } catch (reason) {
-      error = (reason as Error).message
+      error = messageOf(reason)
     } finally {
       this.#control.leave()
     }
@@ -158,6 +183,8 @@ export class Server {
     if (model !== undefined && this.#control.enter()) {
       try {
         await model.session.release()
+      } catch {
+        // It is out of use all the same, and nobody could do anything about it.
       } finally {
         this.#control.leave()
       }
@@ -167,36 +194,47 @@ export class Server {
 
   async #run({ slotId, layoutIndex }: Job, mailed: readonly (MailedTensor | null)[] | null): Promise<void> {
     const times = this.#times
-    const slot = this.#slots.get(slotId)!
-    const { session, inputs, outputs } = this.#models.get(slot.sessionId)!
-    const prepared = slot.layouts[layoutIndex]!
-    times.startMs = performance.now() + this.#toMainMs
-    const feeds: NamedTensors =
-      mailed === null ? prepared.feeds : withMailed(prepared.feeds, inputs, mailed, this.#runtime.Tensor)
-
+    const slot = this.#slots.get(slotId)
+    const model = slot && this.#models.get(slot.sessionId)
+    const prepared = slot?.layouts[layoutIndex]
+    times.startMs = times.inferStartMs = performance.now() + this.#toMainMs
     if (!this.#control.enter()) return
-    times.inferStartMs = performance.now() + this.#toMainMs
-    let sent = null
+    let sent: MailedOutputs | null = null
     let error: string | null = null
     try {
-      sent = await execute(session, outputs, slot, prepared, feeds)
+      if (model === undefined || prepared === undefined) throw new Error(this.#faults.get(slotId) ?? 'The session or its slot was closed.')
+      const feeds: NamedTensors =
+        mailed === null ? prepared.feeds : withMailed(prepared.feeds, model.inputs, mailed, this.#runtime.Tensor)
+      times.inferStartMs = performance.now() + this.#toMainMs
+      sent = await execute(model.session, model.outputs, slot!, prepared, feeds)
     } catch (reason) {
-      error = reason instanceof Error ? reason.message : String(reason)
+      error = messageOf(reason)
     } finally {
       this.#control.leave()
     }
     times.inferEndMs = times.endMs = performance.now() + this.#toMainMs
 
-    if (sent === null && error === null) {
-      this.#control.complete(slotId, times)
-    } else {
-      const { outputs, transfer } = sent ?? { outputs: [], transfer: [] }
-      this.#post({ type: 'done', slotId, times: { ...times }, error, outputs }, transfer)
-    }
+    if (sent === null && error === null) this.#control.complete(slotId, times)
+    else this.#report(slotId, error, sent)
     this.#bell.ring()
+  }
+
+  /** Answers a batch by message; as a failed one when its outputs cannot be sent. */
+  #report(slotId: number, error: string | null, sent: MailedOutputs | null): void {
+    const done = { type: 'done', slotId, times: { ...this.#times } } as const
+    try {
+      this.#post({ ...done, error, outputs: sent?.outputs ?? [] }, sent?.transfer)
+    } catch (reason) {
+      this.#post({ ...done, error: messageOf(reason), outputs: [] })
+    }
   }
 
   #post(message: FromWorker, transfer: readonly TransferListItem[] = []): void {
     this.#port.postMessage(message, transfer)
   }
+}
+
+/** What is sent of an exception. */
+function messageOf(reason: unknown): string {
+  return reason instanceof Error ? reason.message : String(reason)
 }

@@ -41,11 +41,30 @@ export interface WorkerSetup {
   clockOffsetMs: number
 }
 
-/** What the init task answers. */
+/** What the init task is given besides, to say how it went: one {@link StartAnswer}. */
+export interface StartTask extends WorkerSetup {
+  answer: MessagePort
+}
+
+/** A worker's first word, and the only one if it cannot serve. */
+export type StartAnswer = { ready: WorkerReady } | { failed: StartRefusal }
+
+/** What a worker says when it serves. */
 export interface WorkerReady {
   onnxruntimeVersion: string
   /** Whether ONNX Runtime reads views of a SharedArrayBuffer here. */
   acceptsSharedMemory: boolean
+  /** Why the thread cannot see the native addon's memory; `null` where it can. */
+  noNativeMemory: string | null
+}
+
+/** Why a worker cannot serve. */
+export interface StartRefusal {
+  message: string
+  /** The code of the underlying error, if it has one. */
+  code: string | undefined
+  /** Whether onnxruntime-node could not be loaded. */
+  onnxruntime: boolean
 }
 
 /** `process.hrtime` minus `performance.now` in this isolate: puts times of two threads on one scale. */
