@@ -15,6 +15,7 @@ const failures: [way: string, code: string, message: RegExp][] = [
 
 const forGood: [way: string, code: string, message: RegExp][] = [
   ['cannot be made at all', 'ERR_MODEL_LOAD', /--foo/],
+  ['gets no memory for its stack', 'ERR_MODEL_LOAD', /EAGAIN/],
   ['may load no addons', 'ERR_NATIVE_LOAD', /loading addons is disabled.*without --no-addons/],
 ]
 

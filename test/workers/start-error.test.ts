@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
 import { InferenceError } from '../../src/errors.ts'
 import { StartFailure, startError } from '../../src/workers/start-error.ts'
@@ -47,6 +48,14 @@ describe('onnxruntime-node that cannot be loaded', () => {
     expect(error.message).toMatch(remedy)
     expect(error.message).toContain(`received '${message.split('\nRequire stack')[0]}'`)
     expect(error.message).not.toContain('Require stack')
+  })
+})
+
+describe('the package', () => {
+  it('asks for the versions of onnxruntime-node that its errors ask for', () => {
+    const { peerDependencies, dependencies } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
+    expect(peerDependencies['onnxruntime-node']).toBe('>=1.25 <2')
+    expect(dependencies['onnxruntime-common']).toBe(peerDependencies['onnxruntime-node'])
   })
 })
 
