@@ -23,7 +23,7 @@ const installAgain = 'Remove node_modules/onnxruntime-node and run `npm install 
 /** What to do, by the words of Node's loaders and the system's; the first that fits counts. */
 const remedies: readonly (readonly [words: RegExp, remedy: string])[] = [
   [/Cannot find (?:module|package) 'onnxruntime-(?:node|common)'/, install],
-  [/is older than/, 'Run `npm install onnxruntime-node@latest`: older ones cannot be loaded again once the thread that had them has ended'],
+  [/is older than/, 'Run `npm install onnxruntime-node@1`: older ones cannot be loaded again once the thread that had them has ended'],
   [
     /loading addons is disabled/,
     'Start Node, and the workers (workers.execArgv), without --no-addons; with --permission, add --allow-addons',

@@ -10,7 +10,7 @@ const linux = `${ort}/bin/napi-v6/linux/x64`
 const messages: [cause: string, message: string, remedy: RegExp][] = [
   ['not installed', "Cannot find module 'onnxruntime-node'\nRequire stack:\n- /app/node_modules/zerohop/dist/worker-thread/onnxruntime.js", /npm install onnxruntime-node`\.$/],
   ['without the package it needs', `Cannot find module 'onnxruntime-common'\nRequire stack:\n- ${ort}/dist/index.js`, /npm install onnxruntime-node`\.$/],
-  ['too old', 'its version 1.24.3 is older than 1.25', /npm install onnxruntime-node@latest/],
+  ['too old', 'its version 1.24.3 is older than 1.25', /npm install onnxruntime-node@1/],
   ['in a thread without addons', 'Cannot load native addon because loading addons is disabled.', /without --no-addons; with --permission, add --allow-addons/],
   [
     'beside another version',
