@@ -55,7 +55,7 @@ export class InferenceEngine {
       nextId: () => this.#nextId++,
       place: async (config, place) => {
         await this.#devices.place(config, place)
-        this.#staging ??= new StagingPool(this.#options.staging, this.#devices.acceptsSharedMemory)
+        this.#staging ??= new StagingPool(this.#options.staging, this.#devices.acceptsSharedMemory, this.#devices.noNativeMemory)
       },
     }
   }
@@ -65,7 +65,8 @@ export class InferenceEngine {
    *
    * @param name under which the model is known to this engine.
    * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such file), `ERR_MODEL_LOAD`,
-   * `ERR_NATIVE_LOAD` or `ERR_CLOSED`.
+   * `ERR_NATIVE_LOAD` (onnxruntime-node cannot be loaded, or native memory that was asked for) or `ERR_CLOSED`. What
+   * failed for want of a worker thread can be loaded again once the cause is gone.
    */
   async load<M extends ModelSignature = AnySignature>(name: string, config: ModelConfig): Promise<Model<M>> {
     this.#checkOpen()

@@ -14,7 +14,7 @@
  * | `ERR_CLOSED` | the model or the engine is closing or closed |
  * | `ERR_INSTANCE_CRASHED` | the worker died while the request was in flight |
  * | `ERR_EXECUTION` | ONNX Runtime failed the run; `cause` carries its message |
- * | `ERR_NATIVE_LOAD` | a native part that was asked for (the addon by name, sharp by an image) cannot be loaded |
+ * | `ERR_NATIVE_LOAD` | a native part cannot be loaded: onnxruntime-node, sharp (by an image), the addon (asked for by name) |
  * | `ERR_IMAGE_DECODE` | the bytes are not an image that can be decoded |
  */
 export type InferenceErrorCode =

@@ -77,9 +77,9 @@ export class LoadedModel implements ModelLifecycle {
       this.#serve(metadata, padding, runTimes)
     } catch (error) {
       await Promise.all(this.#sessions.map((session) => session.close()))
-      if (this.state !== 'loading') throw this.#closedWhileLoading()
+      if (this.state !== 'loading') throw error instanceof ThreadEndedError ? this.#closedWhileLoading() : this.#typed(error as Error)
       this.state = 'failed'
-      const failure = error instanceof InferenceError ? error : this.#threadError(error as Error)
+      const failure = this.#typed(error as Error)
       this.failure = failure.message
       throw failure
     }
@@ -139,8 +139,10 @@ export class LoadedModel implements ModelLifecycle {
     return invalidArgument(name, 'execution providers that onnxruntime-node has here', received, details)
   }
 
-  #threadError(cause: Error): InferenceError {
-    return invalidArgument('workers', 'a worker thread that stays', cause.message, { code: 'ERR_MODEL_LOAD', model: this.name, cause })
+  #typed(error: Error): InferenceError {
+    if (error instanceof InferenceError) return error
+    const details = { code: 'ERR_MODEL_LOAD', model: this.name, cause: error } as const
+    return invalidArgument('workers', 'a worker thread that stays', error.message, details)
   }
 
   #metadata(session: OpenedSession): ModelMetadata {

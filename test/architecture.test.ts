@@ -149,6 +149,7 @@ describe('the two sides of a thread', () => {
   it('meet only in the protocol and the control block', () => {
     const crossing = imports.filter(({ from, to }) => folderOf(from) === 'worker-thread' && /^(workers|executor|instance|scheduler)/.test(to))
     expect([...new Set(crossing.map(({ to }) => to))].sort()).toEqual([
+      'executor/binding/bell.ts',
       'executor/binding/control-block.ts',
       'executor/binding/protocol.ts',
       'executor/executor.ts',

@@ -11,8 +11,15 @@ export interface WorkerOptions {
    */
   resourceLimits?: ResourceLimits
   execArgv?: string[]
+  /**
+   * `process.env` of the threads; a copy of the application's by default. Native code does not see it, except that
+   * `ORT_DISABLE_TELEMETRY` is set for the process as it says here, unless the process has that variable.
+   */
   env?: Record<string, string>
-  /** How long a worker may take to start, in milliseconds. Default 60 000. */
+  /**
+   * How long a worker may take to start, in milliseconds; then the load fails. A thread that hangs inside ONNX Runtime
+   * is left to itself and ends when it comes back. Default 60 000.
+   */
   startTimeoutMs?: number
 }
 
@@ -65,7 +72,8 @@ const schema = v.strictObject({
           maxYoungGenerationSizeMb: v.optional(positiveNumber),
           maxOldGenerationSizeMb: v.optional(positiveNumber),
           codeRangeSizeMb: v.optional(positiveNumber),
-          stackSizeMb: v.optional(positiveNumber),
+          // Node ends the process where a thread's stack is too small for its own start.
+          stackSizeMb: v.optional(v.pipe(positiveNumber, v.minValue(0.25))),
         }),
       ),
       execArgv: v.optional(v.array(v.string())),

@@ -31,10 +31,13 @@ export interface OpenedSession {
   readonly outputs: RawValueMetadata[]
 }
 
-/** How a sample run ended: ONNX Runtime's message when it failed, and what it took. */
+/** What a run gave that is for no caller. */
 export interface SampleRun {
+  /** ONNX Runtime's message when it failed. */
   readonly error: string | null
   readonly runMs: number
+  /** The outputs that can be served, in their order; none when it failed, or when they were not wanted. */
+  readonly outputs: readonly MailedTensor[]
 }
 
 /** Outputs that left a run by message, by output; `null` for what lies in the slot, `undefined` for what nobody wants. */
@@ -70,7 +73,7 @@ export interface Executor {
   /** Opens a session; rejects with ONNX Runtime's message, or when the thread dies. */
   open(sessionId: number, path: string, options: InferenceSession.SessionOptions): Promise<OpenedSession>
   /** Runs a session once on sample inputs; rejects when the thread dies. */
-  runSample(sessionId: number, feeds: readonly (MailedTensor | null)[]): Promise<SampleRun>
+  runSample(sessionId: number, feeds: readonly (MailedTensor | null)[], wantsOutputs: boolean): Promise<SampleRun>
   /** Releases a session and its slots; resolves also when the thread dies over it. */
   close(sessionId: number): Promise<void>
   defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void

@@ -52,12 +52,13 @@ export class StagingPool {
 
   /**
    * @param acceptsSharedMemory whether ONNX Runtime reads SharedArrayBuffers in the workers.
+   * @param noNativeMemory why the workers cannot see the native addon's memory; `null` where they can.
    * @throws InferenceError `ERR_NATIVE_LOAD` when a kind is asked for that cannot be had.
    */
-  constructor(options: StagingOptions, acceptsSharedMemory: boolean) {
+  constructor(options: StagingOptions, acceptsSharedMemory: boolean, noNativeMemory: string | null = null) {
     const asked = options.kind ?? 'auto'
     const loaded = loadBinding()
-    const missing = loaded.binding === null ? loaded.reason : null
+    const missing = loaded.binding === null ? loaded.reason : noNativeMemory && `In the workers: ${noNativeMemory}`
     const useNative = missing === null && (asked === 'auto' || asked === 'native')
     if (asked === 'native' && missing !== null) {
       throw new InferenceError('ERR_NATIVE_LOAD', `staging.kind 'native' needs the native addon. ${missing}`)

@@ -53,6 +53,9 @@ const elementTypes = [
   'float8e5m2fnuz', 'uint4', 'int4', 'float4e2m1',
 ] // prettier-ignore
 
+/** The first 1.x that can be loaded again after the last thread that had it has ended. */
+const oldestMinor = 25
+
 const notATensor = 'a sequence, map, optional or sparse value'
 /** Severities of ONNX Runtime's log; errors reach the caller as exceptions, a trial run should not print them too. */
 const fatalOnly: InferenceSession.RunOptions = { logSeverityLevel: 4 }
@@ -65,9 +68,10 @@ export class Runtime {
   readonly #api: PublicApi
   readonly #inner: InnerBinding | null
 
-  /** Loads onnxruntime-node; throws what `require` throws. */
+  /** Loads onnxruntime-node; throws what `require` throws, or that the installed version is too old. */
   constructor() {
     const require = createRequire(import.meta.url)
+    checkVersion(require)
     this.#api = require('onnxruntime-node') as PublicApi
     // The first environment of the process decides what ONNX Runtime prints.
     this.#api.env.logLevel = 'error'
@@ -89,6 +93,18 @@ export class Runtime {
   async openBytes(bytes: Uint8Array): Promise<InferenceSession> {
     return this.#api.InferenceSession.create(bytes, { logSeverityLevel: 4 })
   }
+}
+
+/** Before it is loaded: an older one fails with words that help nobody, and only from the second time on. */
+function checkVersion(require: NodeJS.Require): void {
+  let version: string
+  try {
+    ;({ version } = require('onnxruntime-node/package.json') as { version: string })
+  } catch {
+    return // loading the package itself tells better what is wrong
+  }
+  const [major, minor] = version.split('.').map(Number)
+  if (major! < 1 || (major === 1 && minor! < oldestMinor)) throw new Error(`its version ${version} is older than 1.${oldestMinor}`)
 }
 
 function innerBinding(require: NodeJS.Require): InnerBinding | null {

@@ -1,25 +1,25 @@
 import { receiveMessageOnPort, type MessagePort, type TransferListItem } from 'node:worker_threads'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { servable, type TensorMetadata } from '../metadata.ts'
 import type { Bell } from '../executor/binding/bell.ts'
 import type { ControlBlock, Job } from '../executor/binding/control-block.ts'
 import type { FromWorker, ToWorker } from '../executor/binding/protocol.ts'
 import type { RunTimestamps } from '../executor/executor.ts'
-import { execute, withMailed } from './execute.ts'
-import type { NamedTensors, Runtime, Session } from './onnxruntime.ts'
+import { servable } from '../metadata.ts'
+import { execute, withMailed, type MailedOutputs } from './execute.ts'
+import type { Runtime } from './onnxruntime.ts'
+import type { OpenModel } from './open-model.ts'
+import { runSample } from './sample-run.ts'
 import { WorkerSlot } from './worker-slot.ts'
-import { byName, mailedTensor } from './ort-tensors.ts'
 
-interface OpenModel {
-  readonly session: Session
-  readonly inputs: readonly TensorMetadata[]
-  readonly outputs: readonly TensorMetadata[]
-}
+type Question<Type extends ToWorker['type']> = Extract<ToWorker, { type: Type }>
 
 /** How long the loop may run batches before the thread's own event loop gets a turn, in milliseconds. */
 const turnEveryMs = 20
 
-/** Serves batches on a worker's thread: reads mail, runs what is handed over, sleeps when there is nothing. */
+/**
+ * Serves batches on a worker's thread: reads mail, runs what is handed over, sleeps when there is nothing. Whatever goes
+ * wrong over a message is answered; a slot that could not be made ready is remembered for the batch that needs it.
+ */
 export class Server {
   readonly #port: MessagePort
   readonly #control: ControlBlock
@@ -29,6 +29,8 @@ export class Server {
   readonly #toMainMs: number
   readonly #models = new Map<number, OpenModel>()
   readonly #slots = new Map<number, WorkerSlot>()
+  /** Why a slot cannot be used, by slot. */
+  readonly #faults = new Map<number, string>()
   readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
   #exiting = false
 
@@ -81,119 +83,136 @@ export class Server {
   async #handle(message: ToWorker): Promise<void> {
     switch (message.type) {
       case 'open':
-        return this.#open(message)
+        return this.#answer(message.questionId, () => this.#open(message))
       case 'runSample':
-        return this.#runSample(message)
+        return this.#answer(message.questionId, () => this.#runSample(message))
       case 'close':
-        return this.#close(message)
+        return this.#answer(message.questionId, () => this.#close(message))
       case 'slot':
-        this.#slots.set(message.slotId, new WorkerSlot(message.sessionId, message.memory, this.#view, this.#runtime.Tensor))
-        return
-      case 'layout': {
-        const slot = this.#slots.get(message.slotId)!
-        const model = this.#models.get(slot.sessionId)!
-        slot.prepare(message.layoutIndex, message.layout, model.inputs, model.outputs)
+        return this.#prepare(message.slotId, () => this.#define(message))
+      case 'layout':
+        return this.#prepare(message.slotId, () => this.#layOut(message))
+      case 'inputs': {
+        const slot = this.#slots.get(message.slotId)
+        if (slot !== undefined) slot.mailed = message.mailed
         return
       }
-      case 'inputs':
-        this.#slots.get(message.slotId)!.mailed = message.mailed
-        return
       case 'exit':
         this.#exiting = true
     }
   }
 
-  async #open({ questionId, sessionId, path, options }: Extract<ToWorker, { type: 'open' }>): Promise<void> {
+  /** Does what was asked inside ONNX Runtime; an exception is the answer, too. */
+  async #answer(questionId: number, work: () => Promise<[answer: FromWorker, transfer?: TransferListItem[]]>): Promise<void> {
     if (!this.#control.enter()) return
-    let session: Session
     try {
-      session = await this.#runtime.open(path, options)
-    } catch (error) {
-      this.#post({ type: 'refused', questionId, message: (error as Error).message })
-      return
-    } finally {
-      this.#control.leave()
-    }
-    const { inputs, outputs } = session
-    this.#post({ type: 'opened', questionId, inputs, outputs })
-    try {
-      this.#models.set(sessionId, { session, ...servable('', inputs, outputs) })
-    } catch {
-      this.#models.set(sessionId, { session, inputs: [], outputs: [] }) // the engine finds the same and closes it
-    }
-  }
-
-  async #runSample({ questionId, sessionId, feeds }: Extract<ToWorker, { type: 'runSample' }>): Promise<void> {
-    const { session, inputs, outputs } = this.#models.get(sessionId)!
-    const named: NamedTensors = byName()
-    for (const [index, feed] of feeds.entries()) {
-      if (feed !== null) named[inputs[index]!.name] = mailedTensor(this.#runtime.Tensor, feed)
-    }
-    const fetches = byName<null>()
-    for (const { name } of outputs) fetches[name] = null
-    let error: string | null = null
-    if (!this.#control.enter()) return
-    const startMs = performance.now()
-    try {
-      await session.run(named, fetches, true)
+      this.#post(...(await work()))
     } catch (reason) {
-      error = (reason as Error).message
+      this.#post({ type: 'refused', questionId, message: messageOf(reason) })
     } finally {
       this.#control.leave()
     }
-    this.#post({ type: 'ranSample', questionId, error, runMs: performance.now() - startMs })
   }
 
-  async #close({ questionId, sessionId }: Extract<ToWorker, { type: 'close' }>): Promise<void> {
+  async #open({ questionId, sessionId, path, options }: Question<'open'>): Promise<[FromWorker]> {
+    const session = await this.#runtime.open(path, options)
+    const { inputs, outputs } = session
+    let served: Pick<OpenModel, 'inputs' | 'outputs'> = { inputs: [], outputs: [] }
+    try {
+      served = servable('', inputs, outputs)
+    } catch {
+      // The engine finds the same and closes it.
+    }
+    this.#models.set(sessionId, { session, inputs: served.inputs, outputs: served.outputs })
+    return [{ type: 'opened', questionId, inputs, outputs }]
+  }
+
+  async #runSample({ questionId, sessionId, feeds, wantsOutputs }: Question<'runSample'>): Promise<[FromWorker, TransferListItem[]]> {
+    const model = this.#models.get(sessionId)
+    if (model === undefined) throw new Error('The session was closed.')
+    const { run, transfer } = await runSample(model, feeds, wantsOutputs, this.#runtime.Tensor)
+    return [{ type: 'ranSample', questionId, ...run }, transfer]
+  }
+
+  async #close({ questionId, sessionId }: Question<'close'>): Promise<[FromWorker]> {
     for (const [slotId, slot] of this.#slots) if (slot.sessionId === sessionId) this.#slots.delete(slotId)
     const model = this.#models.get(sessionId)
     this.#models.delete(sessionId)
-    if (model !== undefined && this.#control.enter()) {
-      try {
-        await model.session.release()
-      } finally {
-        this.#control.leave()
-      }
+    try {
+      await model?.session.release()
+    } catch {
+      // It is out of use all the same, and nobody could do anything about it.
     }
-    this.#post({ type: 'closed', questionId })
+    return [{ type: 'closed', questionId }]
+  }
+
+  #prepare(slotId: number, step: () => void): void {
+    try {
+      step()
+    } catch (error) {
+      this.#faults.set(slotId, messageOf(error))
+    }
+  }
+
+  #define({ slotId, sessionId, memory }: Question<'slot'>): void {
+    this.#slots.delete(slotId)
+    this.#faults.delete(slotId)
+    this.#slots.set(slotId, new WorkerSlot(sessionId, memory, this.#view, this.#runtime.Tensor))
+  }
+
+  #layOut({ slotId, layoutIndex, layout }: Question<'layout'>): void {
+    const slot = this.#slots.get(slotId)
+    const model = slot && this.#models.get(slot.sessionId)
+    if (model === undefined) return // the batch finds the same
+    delete slot!.layouts[layoutIndex]
+    slot!.prepare(layoutIndex, layout, model.inputs, model.outputs)
   }
 
   async #run(job: Job): Promise<void> {
     const { slotId, layoutIndex } = job
     const times = this.#times
-    const slot = this.#slots.get(slotId)!
-    const { session, inputs } = this.#models.get(slot.sessionId)!
-    const prepared = slot.layouts[layoutIndex]!
-    times.startMs = performance.now() + this.#toMainMs
-    const { mailed } = slot
-    slot.mailed = null
-    const feeds: NamedTensors =
-      mailed === null ? prepared.feeds : withMailed(prepared.feeds, inputs, mailed, this.#runtime.Tensor)
-
+    const slot = this.#slots.get(slotId)
+    const model = slot && this.#models.get(slot.sessionId)
+    const prepared = slot?.layouts[layoutIndex]
+    times.startMs = times.inferStartMs = performance.now() + this.#toMainMs
     if (!this.#control.enter()) return
-    times.inferStartMs = performance.now() + this.#toMainMs
-    let sent = null
+    let sent: MailedOutputs | null = null
     let error: string | null = null
     try {
-      sent = await execute(session, slot, prepared, feeds)
+      if (model === undefined || prepared === undefined) throw new Error(this.#faults.get(slotId) ?? 'The session or its slot was closed.')
+      const mailed = slot!.takeMailed()
+      const feeds = mailed === null ? prepared.feeds : withMailed(prepared.feeds, model.inputs, mailed, this.#runtime.Tensor)
+      times.inferStartMs = performance.now() + this.#toMainMs
+      sent = await execute(model.session, slot!, prepared, feeds)
     } catch (reason) {
-      error = reason instanceof Error ? reason.message : String(reason)
+      error = messageOf(reason)
     } finally {
       this.#control.leave()
     }
     times.inferEndMs = times.endMs = performance.now() + this.#toMainMs
 
-    if (sent === null && error === null) {
-      this.#control.complete(job, times)
-    } else {
-      const { outputs, transfer } = sent ?? { outputs: [], transfer: [] }
-      this.#control.release(job) // before the message: once it has arrived, the cell may be needed
-      this.#post({ type: 'done', slotId, times: { ...times }, error, outputs }, transfer)
-    }
+    if (sent === null && error === null) this.#control.complete(job, times)
+    else this.#report(job, error, sent)
     this.#bell.ring()
+  }
+
+  /** Answers a batch by message; as a failed one when its outputs cannot be sent. */
+  #report(job: Job, error: string | null, sent: MailedOutputs | null): void {
+    const done = { type: 'done', slotId: job.slotId, times: { ...this.#times } } as const
+    this.#control.release(job) // before the message: once it has arrived, the cell may be needed
+    try {
+      this.#post({ ...done, error, outputs: sent?.outputs ?? [] }, sent?.transfer)
+    } catch (reason) {
+      this.#post({ ...done, error: messageOf(reason), outputs: [] })
+    }
   }
 
   #post(message: FromWorker, transfer: readonly TransferListItem[] = []): void {
     this.#port.postMessage(message, transfer)
   }
+}
+
+/** What is sent of an exception. */
+function messageOf(reason: unknown): string {
+  return reason instanceof Error ? reason.message : String(reason)
 }

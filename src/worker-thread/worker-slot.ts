@@ -34,7 +34,7 @@ export interface PreparedLayout {
 export class WorkerSlot {
   readonly sessionId: number
   readonly layouts: PreparedLayout[] = []
-  /** Inputs of its next batch that do not lie in it. */
+  /** Inputs of its next batch that do not lie in it; taken by {@link takeMailed}. */
   mailed: readonly (MailedTensor | null)[] | null = null
   readonly #Tensor: TensorConstructor
   readonly #shared: ArrayBufferLike
@@ -46,6 +46,12 @@ export class WorkerSlot {
     this.#Tensor = Tensor
     this.#shared = memory.kind === 'native' ? view(memory.leaseId) : memory.buffer
     this.#visible = memory.kind === 'shared' && memory.copy ? new ArrayBuffer(memory.byteLength) : this.#shared
+  }
+
+  takeMailed(): readonly (MailedTensor | null)[] | null {
+    const { mailed } = this
+    this.mailed = null
+    return mailed
   }
 
   prepare(layoutIndex: number, layout: SlotLayout, inputs: readonly TensorMetadata[], outputs: readonly TensorMetadata[]): void {

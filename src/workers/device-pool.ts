@@ -2,7 +2,8 @@ import type { WorkerOptions } from '../config/engine-options.ts'
 import type { Clock } from '../clock.ts'
 import type { Bell } from '../executor/binding/bell.ts'
 import type { WorkerReady } from '../executor/binding/protocol.ts'
-import { ThreadPool } from './thread-pool.ts'
+import { startError } from './start-error.ts'
+import { ThreadPool, type StartedThread } from './thread-pool.ts'
 import type { ThreadSource } from './thread-source.ts'
 import { Worker } from './worker.ts'
 import { BindingExecutor } from '../executor/binding/binding-executor.ts'
@@ -65,19 +66,19 @@ export class DevicePool implements ThreadSource<BindingExecutor> {
     const timedOut = new Promise<never>((_, reject) => {
       timer = this.#clock.setTimer(() => reject(new Error(`The worker did not start within ${limitMs} ms.`)), limitMs)
     })
+    let thread: StartedThread | null = null
     try {
-      this.#threads ??= new ThreadPool(this.#maxWorkers, this.#options)
-      const { ready, ended } = this.#threads.start(setup, transferList)
-      this.#ends.set(executor, ended)
-      const died = ended.then((reason) => {
+      this.#threads ??= new ThreadPool(this.#options)
+      thread = this.#threads.start(setup, transferList)
+      this.#ends.set(executor, thread.ended)
+      const died = thread.ended.then((reason) => {
         throw new Error(reason)
       })
-      this.#ready = await Promise.race([ready, died, timedOut])
+      this.#ready = await Promise.race([thread.ready, died, timedOut])
     } catch (error) {
-      // A thread that is gone is in ONNX Runtime no more, whatever its last word was.
-      void this.#ends.get(executor)?.then(() => executor.control.leave())
       executor.abandon()
-      throw error
+      void thread?.end() // not waited for: it may hang
+      throw startError(error as Error)
     } finally {
       this.#clock.clearTimer(timer)
     }
@@ -89,10 +90,12 @@ export class DevicePool implements ThreadSource<BindingExecutor> {
 
   /** Ends all threads; one that is still inside ONNX Runtime after `timeoutMs` is left to itself. */
   async close(timeoutMs: number): Promise<void> {
-    const ended = await Promise.all(this.workers.map((worker) => worker.close(timeoutMs)))
+    // One that was given up has no thread, or one that is left to itself already.
+    const workers = this.workers.filter(({ givenUp }) => !givenUp)
+    const ended = await Promise.all(workers.map((worker) => worker.close(timeoutMs)))
     this.workers = []
-    const threads = this.#threads
+    const destroyed = this.#threads?.destroy()
     this.#threads = null
-    if (threads !== null && ended.every(Boolean)) await threads.destroy()
+    if (ended.every(Boolean)) await destroyed
   }
 }

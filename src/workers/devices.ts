@@ -8,6 +8,7 @@ import { cudaProviderInstalled } from './cuda-provider.ts'
 import { Bell } from '../executor/binding/bell.ts'
 import { DevicePool } from './device-pool.ts'
 import { type WorkerOptions } from '../config/engine-options.ts'
+import { telemetryState, type TelemetryState } from './telemetry.ts'
 import type { Worker } from './worker.ts'
 
 /** What an engine has found and uses. */
@@ -22,6 +23,8 @@ export interface Capabilities {
   readonly staging: { readonly kind: string | null; readonly reason: string }
   /** The CUDA driver. Asked for only here and when an instance of kind `auto` or `cuda` is placed. */
   readonly cuda: CudaProbe
+  /** ONNX Runtime's telemetry: switched off by setting `ORT_DISABLE_TELEMETRY`, unless the user has set it. */
+  readonly telemetry: TelemetryState
 }
 
 /** What the devices need of the engine's options. */
@@ -61,6 +64,12 @@ export class Devices {
   /** Whether ONNX Runtime reads SharedArrayBuffers in the workers that have started. */
   get acceptsSharedMemory(): boolean {
     return [...this.#pools.values()].every((pool) => pool.ready?.acceptsSharedMemory ?? true)
+  }
+
+  /** Why the workers that have started cannot see the native addon's memory; `null` where they can. */
+  get noNativeMemory(): string | null {
+    for (const { ready } of this.#pools.values()) if (ready !== null && ready.noNativeMemory !== null) return ready.noNativeMemory
+    return null
   }
 
   /**
@@ -120,6 +129,7 @@ export class Devices {
       native: loaded.binding === null ? { available: false, reason: loaded.reason } : { available: true, path: loaded.path },
       staging: staging === null ? { kind: null, reason: 'no model has been loaded' } : { kind: staging.kind, reason: staging.reason },
       cuda: loaded.binding === null ? noCuda('the native addon is not loaded') : loaded.binding.cudaProbe(),
+      telemetry: telemetryState(this.#options.workers.env),
     }
   }
 

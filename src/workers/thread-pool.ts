@@ -1,87 +1,118 @@
 import type { WorkerOptions } from '../config/engine-options.ts'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import type { TransferListItem } from 'node:worker_threads'
-import { ArrayTaskQueue, Piscina } from 'piscina'
-import type { WorkerReady, WorkerSetup } from '../executor/binding/protocol.ts'
+import { MessageChannel, type MessagePort, type TransferListItem } from 'node:worker_threads'
+import { Piscina } from 'piscina'
+import { ControlBlock } from '../executor/binding/control-block.ts'
+import type { StartAnswer, StartTask, WorkerReady, WorkerSetup } from '../executor/binding/protocol.ts'
+import { StartFailure } from './start-error.ts'
+import { switchOffTelemetry } from './telemetry.ts'
 
 /** A thread that was asked for. */
 export interface StartedThread {
-  /** What its init task answered. Stays pending when the thread dies before it can run the task. */
+  /**
+   * What it says once it serves; rejects with a {@link StartFailure} when it says that it cannot. Stays pending when
+   * the thread ends, or hangs, before it can say either.
+   */
   readonly ready: Promise<WorkerReady>
   /** Resolves when the thread is gone, with the reason in words. */
   readonly ended: Promise<string>
+  /**
+   * Ends the thread as soon as it is not inside ONNX Runtime, which it may not enter any more; resolves when it is gone.
+   * Until then it holds neither the process nor a place for another thread.
+   */
+  end(): Promise<void>
 }
-
-/** Travels with an init task, so that the thread that was started for it runs it, and no other. */
-interface Ticket {
-  threadId: number
-}
-
-const ticketOf = Piscina.queueOptionsSymbol as unknown as 'ticket'
 
 /**
- * Piscina with one task per thread: the one that puts it to serve. Which thread serves what is known, and what becomes
- * of it: Piscina would leave the task of a thread that dies at its start pending, for the next thread to find.
+ * Starts and ends threads, a Piscina of one thread and one task for each: a Piscina ends all its threads or none, and
+ * leaves the task of a thread that dies at its start to the next one it starts.
  */
 export class ThreadPool {
-  readonly #queue = new ArrayTaskQueue()
-  readonly #piscina: Piscina
+  readonly #options: WorkerOptions
+  readonly #threads = new Set<StartedThread>()
 
-  constructor(maxThreads: number, { resourceLimits, execArgv, env }: WorkerOptions) {
-    this.#piscina = new Piscina({
-      filename: workerFile(),
-      minThreads: 0,
-      maxThreads,
-      idleTimeout: Infinity,
-      // A parked worker would run no timers and handle no messages.
-      atomics: 'disabled',
-      recordTiming: false,
-      taskQueue: this.#queue,
-      loadBalancer: (task, workers) => {
-        const { threadId } = (task as unknown as { ticket: Ticket })[ticketOf]
-        return workers.find(({ id, destroyed }) => id === threadId && !destroyed) ?? null
-      },
-      ...(resourceLimits === undefined ? {} : { resourceLimits }),
-      ...(execArgv === undefined ? {} : { execArgv }),
-      ...(env === undefined ? {} : { env }),
-    })
-    this.#piscina.on('error', () => {}) // each thread's end is listened for below
+  constructor(options: WorkerOptions) {
+    this.#options = options
   }
 
   /** Starts a thread; throws what `new Worker` throws. */
   start(setup: WorkerSetup, transferList: TransferListItem[]): StartedThread {
-    const piscina = this.#piscina
-    const before = new Set(piscina.threads)
-    const ticket: Ticket = { threadId: 0 } // the main thread's: none of the pool's
-    const dropTask = () => {
-      const task = this.#queue.tasks.find((queued) => (queued as unknown as { ticket: Ticket })[ticketOf] === ticket)
-      if (task !== undefined) this.#queue.remove(task)
-    }
-    let ready: Promise<WorkerReady>
+    switchOffTelemetry(this.#options.env)
+    const piscina = this.#newPiscina()
+    const { port1: answers, port2: answer } = new MessageChannel()
+    const task: StartTask = { ...setup, answer }
     try {
-      ready = piscina.run({ ...setup, [ticketOf]: ticket }, { transferList }) as Promise<WorkerReady>
+      // Settles long before the thread serves; how that went comes as a message.
+      piscina.run(task, { transferList: [...transferList, answer] }).catch(() => {})
     } catch (error) {
-      dropTask()
+      answers.close()
       throw error
     }
-    const thread = piscina.threads.find((candidate) => !before.has(candidate))!
-    ticket.threadId = thread.threadId
-    const ended = new Promise<string>((resolve) => {
-      let reason: string | null = null
-      thread.once('error', (error: Error) => (reason = error.message))
-      thread.once('exit', (code) => {
-        dropTask()
-        resolve(reason ?? `the worker thread ended with exit code ${code}`)
-      })
-    })
-    return { ready, ended }
+    const ended = endOf(piscina, () => answers.close())
+    const thread = { ready: readyFrom(answers), ended, end: () => this.#end(thread, piscina, setup) }
+    this.#threads.add(thread)
+    void ended.then(() => this.#threads.delete(thread))
+    return thread
   }
 
-  /** Terminates all threads; none may be inside ONNX Runtime. */
-  destroy(): Promise<void> {
-    return this.#piscina.destroy()
+  /** Ends all threads, as {@link StartedThread.end} does; waits for none that was to be ended before. */
+  async destroy(): Promise<void> {
+    await Promise.all([...this.#threads].map((thread) => thread.end()))
   }
+
+  #newPiscina(): Piscina {
+    const { resourceLimits, execArgv, env } = this.#options
+    const piscina = new Piscina({
+      filename: workerFile(),
+      minThreads: 0,
+      maxThreads: 1,
+      idleTimeout: Infinity,
+      // A parked worker would run no timers and handle no messages.
+      atomics: 'disabled',
+      recordTiming: false,
+      ...(resourceLimits === undefined ? {} : { resourceLimits }),
+      ...(execArgv === undefined ? {} : { execArgv }),
+      ...(env === undefined ? {} : { env }),
+    })
+    return piscina.on('error', () => {}) // each thread's end is listened for
+  }
+
+  async #end(thread: StartedThread, piscina: Piscina, setup: WorkerSetup): Promise<void> {
+    this.#threads.delete(thread)
+    const control = new ControlBlock(setup.control)
+    // A thread that is gone is in ONNX Runtime no more, whatever its last word was.
+    void thread.ended.then(() => control.leave())
+    control.stop()
+    await control.left()
+    await Promise.all([piscina.destroy(), thread.ended])
+  }
+}
+
+/** Resolves with the reason when the only thread of `piscina` has ended, after `closed` was called. */
+function endOf(piscina: Piscina, closed: () => void): Promise<string> {
+  const thread = piscina.threads[0]!
+  return new Promise((resolve) => {
+    let reason: string | null = null
+    thread.once('error', (error: Error) => (reason = error.message))
+    thread.once('exit', (code) => {
+      closed()
+      resolve(reason ?? `the worker thread ended with exit code ${code}`)
+    })
+  })
+}
+
+function readyFrom(answers: MessagePort): Promise<WorkerReady> {
+  const ready = new Promise<WorkerReady>((resolve, reject) => {
+    answers.once('message', (answer: StartAnswer) => {
+      answers.close()
+      if ('ready' in answer) resolve(answer.ready)
+      else reject(new StartFailure(answer.failed))
+    })
+  })
+  answers.unref()
+  ready.catch(() => {}) // it may come when nobody waits any more
+  return ready
 }
 
 /** The compiled worker beside this file, or in `dist/` when this file runs from its TypeScript source. */

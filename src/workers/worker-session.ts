@@ -61,10 +61,10 @@ export class WorkerSession implements WorkerResident {
   }
 
   /** Runs it once on a sample; rejects when the thread dies. */
-  runSample(feeds: readonly (MailedTensor | null)[]): Promise<SampleRun> {
+  runSample(feeds: readonly (MailedTensor | null)[], wantsOutputs = false): Promise<SampleRun> {
     const thread = this.#openOn
     if (thread === null) return Promise.reject(new ThreadEndedError())
-    return this.worker.ask(this, thread, (executor) => this.#during(() => executor.runSample(this.id, feeds)))
+    return this.worker.ask(this, thread, (executor) => this.#during(() => executor.runSample(this.id, feeds, wantsOutputs)))
   }
 
   /** Takes batches from `batches` from now on. */

@@ -33,6 +33,7 @@ const cases: Case[] = [
     'options.workers.resourceLimits.maxHeapMb',
     'maxHeapMb',
   ],
+  ['a stack on which no thread starts', { workers: { resourceLimits: { stackSizeMb: 0.1 } } }, 'options.workers.resourceLimits.stackSizeMb', 0.1],
   ['execArgv as text', { workers: { execArgv: '--no-warnings' } }, 'options.workers.execArgv', '--no-warnings'],
   ['a number in env', { workers: { env: { LEVEL: 1 } } }, 'options.workers.env.LEVEL', 1],
   ['no time to start', { workers: { startTimeoutMs: 0 } }, 'options.workers.startTimeoutMs', 0],

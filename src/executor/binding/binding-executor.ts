@@ -66,9 +66,9 @@ export class BindingExecutor implements Executor {
     return answer as Extract<FromWorker, { type: 'opened' }>
   }
 
-  async runSample(sessionId: number, feeds: readonly (MailedTensor | null)[]): Promise<SampleRun> {
-    const answer = await this.#ask((questionId) => ({ type: 'runSample', questionId, sessionId, feeds }))
-    if (answer.type === 'refused') return { error: answer.message, runMs: 0 }
+  async runSample(sessionId: number, feeds: readonly (MailedTensor | null)[], wantsOutputs: boolean): Promise<SampleRun> {
+    const answer = await this.#ask((questionId) => ({ type: 'runSample', questionId, sessionId, feeds, wantsOutputs }))
+    if (answer.type === 'refused') return { error: answer.message, runMs: 0, outputs: [] }
     return answer as Extract<FromWorker, { type: 'ranSample' }>
   }
 

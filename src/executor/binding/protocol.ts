@@ -2,7 +2,7 @@ import type { MessagePort } from 'node:worker_threads'
 import type { InferenceSession } from 'onnxruntime-common'
 import type { RawValueMetadata } from '../../metadata.ts'
 import type { SlotMemory } from '../../memory/staging-pool.ts'
-import type { RunTimestamps, SlotLayout } from '../executor.ts'
+import type { RunTimestamps, SampleRun, SlotLayout } from '../executor.ts'
 import type { MailedTensor } from '../../tensor.ts'
 
 /**
@@ -15,7 +15,7 @@ import type { MailedTensor } from '../../tensor.ts'
 /** Messages to a worker. Those with a `questionId` are answered, by the same or by `refused`. */
 export type ToWorker =
   | { type: 'open'; questionId: number; sessionId: number; path: string; options: InferenceSession.SessionOptions }
-  | { type: 'runSample'; questionId: number; sessionId: number; feeds: readonly (MailedTensor | null)[] }
+  | { type: 'runSample'; questionId: number; sessionId: number; feeds: readonly (MailedTensor | null)[]; wantsOutputs: boolean }
   | { type: 'close'; questionId: number; sessionId: number }
   | { type: 'slot'; slotId: number; sessionId: number; memory: SlotMemory }
   | { type: 'layout'; slotId: number; layoutIndex: number; layout: SlotLayout }
@@ -26,7 +26,7 @@ export type ToWorker =
 /** Messages from a worker. */
 export type FromWorker =
   | { type: 'opened'; questionId: number; inputs: RawValueMetadata[]; outputs: RawValueMetadata[] }
-  | { type: 'ranSample'; questionId: number; error: string | null; runMs: number }
+  | ({ type: 'ranSample'; questionId: number } & SampleRun)
   | { type: 'closed'; questionId: number }
   /** What was asked for could not be done. */
   | { type: 'refused'; questionId: number; message: string }
@@ -42,11 +42,30 @@ export interface WorkerSetup {
   clockOffsetMs: number
 }
 
-/** What the init task answers. */
+/** What the init task is given besides, to say how it went: one {@link StartAnswer}. */
+export interface StartTask extends WorkerSetup {
+  answer: MessagePort
+}
+
+/** A worker's first word, and the only one if it cannot serve. */
+export type StartAnswer = { ready: WorkerReady } | { failed: StartRefusal }
+
+/** What a worker says when it serves. */
 export interface WorkerReady {
   onnxruntimeVersion: string
   /** Whether ONNX Runtime reads views of a SharedArrayBuffer here. */
   acceptsSharedMemory: boolean
+  /** Why the thread cannot see the native addon's memory; `null` where it can. */
+  noNativeMemory: string | null
+}
+
+/** Why a worker cannot serve. */
+export interface StartRefusal {
+  message: string
+  /** The code of the underlying error, if it has one. */
+  code: string | undefined
+  /** Whether onnxruntime-node could not be loaded. */
+  onnxruntime: boolean
 }
 
 /** `process.hrtime` minus `performance.now` in this isolate: puts times of two threads on one scale. */

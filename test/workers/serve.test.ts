@@ -1,0 +1,169 @@
+import { once } from 'node:events'
+import { MessageChannel } from 'node:worker_threads'
+import { Tensor } from 'onnxruntime-common'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { Bell } from '../../src/executor/binding/bell.ts'
+import { ControlBlock } from '../../src/executor/binding/control-block.ts'
+import type { FromWorker, ToWorker } from '../../src/executor/binding/protocol.ts'
+import type { NamedTensors, Runtime, Session } from '../../src/worker-thread/onnxruntime.ts'
+import { Server } from '../../src/worker-thread/serve.ts'
+
+/** A session whose y is its x, prepared outputs written in place. */
+function identity(overrides: Partial<Session> = {}): Session {
+  const value = (name: string) => [{ name, type: 'float32', shape: ['N', 4] }]
+  return {
+    inputs: value('x'),
+    outputs: value('y'),
+    run: (feeds, fetches) => {
+      const y = fetches.y ?? new Tensor('float32', new Float32Array(feeds.x!.size), feeds.x!.dims)
+      ;(y.data as Float32Array).set(feeds.x!.data as Float32Array)
+      return { y }
+    },
+    release: () => {},
+    ...overrides,
+  }
+}
+
+const noMemory = () => {
+  throw new Error('there is no addon in this worker')
+}
+
+let sessions: Session[]
+let control: ControlBlock
+let port: MessageChannel['port1']
+let serving: Promise<void>
+const mailbox: FromWorker[] = []
+
+beforeEach(() => {
+  const channel = new MessageChannel()
+  const bell = new Bell()
+  port = channel.port1
+  control = new ControlBlock()
+  mailbox.length = 0
+  port.on('message', (message: FromWorker) => mailbox.push(message))
+  const runtime = { Tensor, version: 'none', open: async () => sessions.shift()! } as unknown as Runtime
+  const workersEnd = new ControlBlock(control.buffer)
+  serving = new Server(channel.port2, workersEnd, bell, runtime, noMemory, 0).serve()
+})
+
+// The server still serves at the end of each test, and ends when it is asked to.
+afterEach(async () => {
+  sessions = [identity()]
+  await ask({ type: 'open', questionId: 99, sessionId: 99, path: '', options: {} }, 'opened')
+  const closed = once(port, 'close')
+  post({ type: 'exit' })
+  await serving
+  await closed
+})
+
+function post(message: ToWorker): void {
+  port.postMessage(message)
+  control.announceMail()
+}
+
+async function next(type: FromWorker['type']): Promise<FromWorker> {
+  for (;;) {
+    const index = mailbox.findIndex((message) => message.type === type)
+    if (index !== -1) return mailbox.splice(index, 1)[0]!
+    await once(port, 'message')
+  }
+}
+
+function ask(message: ToWorker, answer: FromWorker['type']): Promise<FromWorker> {
+  post(message)
+  return next(answer)
+}
+
+const open = (session: Session) => {
+  sessions = [session]
+  return ask({ type: 'open', questionId: 1, sessionId: 1, path: '', options: {} }, 'opened')
+}
+const close = () => ask({ type: 'close', questionId: 2, sessionId: 1 }, 'closed')
+
+const shared = (byteLength: number) =>
+  ({ kind: 'shared', buffer: new SharedArrayBuffer(byteLength), copy: true, byteLength }) as const
+const slot = (memory: Extract<ToWorker, { type: 'slot' }>['memory'] = shared(256)): ToWorker => ({ type: 'slot', slotId: 7, sessionId: 1, memory })
+const layout = (layoutIndex: number, outputOffset = 64): ToWorker => ({
+  type: 'layout',
+  slotId: 7,
+  layoutIndex,
+  layout: { inputs: [{ offset: 0, dims: [1, 4] }], outputs: [{ offset: outputOffset, dims: [1, 4] }] },
+})
+
+/** What is answered to a batch: `'completed'`, or the error. */
+async function run(layoutIndex = 0): Promise<unknown> {
+  control.submit(7, layoutIndex)
+  const times = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
+  for (;;) {
+    if (control.takeCompletion(times) !== -1) return 'completed'
+    const done = mailbox.findIndex(({ type }) => type === 'done')
+    if (done !== -1) return (mailbox.splice(done, 1)[0] as Extract<FromWorker, { type: 'done' }>).error
+    await new Promise(setImmediate)
+  }
+}
+
+describe('a worker over whose message something is thrown', () => {
+  it('answers a batch whose memory it cannot see, with the reason', async () => {
+    await open(identity())
+    post(slot({ kind: 'native', leaseId: 1, byteLength: 256 }))
+    post(layout(0))
+    expect(await run()).toBe('there is no addon in this worker')
+    expect(await run()).toBe('there is no addon in this worker')
+    // The slot is given other memory.
+    post(slot())
+    post(layout(0))
+    expect(await run()).toBe('completed')
+  })
+
+  it('answers a batch whose layout cannot be prepared, and serves others in the same slot', async () => {
+    await open(identity())
+    post(slot())
+    post(layout(0, 1_000_000))
+    post(layout(1))
+    expect(await run(0)).toMatch(/Invalid|offset|length/)
+    expect(await run(1)).toBe('completed')
+  })
+
+  it('answers a batch whose session is closed', async () => {
+    await open(identity())
+    post(slot())
+    post(layout(0))
+    expect(await run()).toBe('completed')
+    await close()
+    post(layout(0))
+    expect(await run()).toBe('The session or its slot was closed.')
+  })
+
+  it('answers a warm-up of a session that is closed', async () => {
+    await open(identity())
+    await close()
+    const answer = await ask({ type: 'runSample', questionId: 5, sessionId: 1, feeds: [], wantsOutputs: false }, 'refused')
+    expect(answer).toEqual({ type: 'refused', questionId: 5, message: 'The session was closed.' })
+  })
+
+  it('answers a warm-up whose samples make no tensors', async () => {
+    await open(identity())
+    const feeds = [{ type: 'float32' as const, dims: [1, 4], data: new ArrayBuffer(3) }]
+    const answer = await ask({ type: 'runSample', questionId: 5, sessionId: 1, feeds, wantsOutputs: false }, 'refused')
+    expect(answer).toMatchObject({ type: 'refused', questionId: 5, message: expect.stringMatching(/multiple of 4/) })
+  })
+
+  it('has closed a session that could not be released', async () => {
+    const release = () => {
+      throw new Error('Session already disposed.')
+    }
+    await open(identity({ release }))
+    expect(await close()).toEqual({ type: 'closed', questionId: 2 })
+  })
+
+  it('answers a batch whose outputs cannot be sent', async () => {
+    const unsendable = { y: { type: 'float32', dims: [1, 4], data: [() => {}] } } as unknown as NamedTensors
+    await open(identity({ run: () => unsendable }))
+    post(slot())
+    post({
+      type: 'layout', slotId: 7, layoutIndex: 0,
+      layout: { inputs: [{ offset: 0, dims: [1, 4] }], outputs: [null] },
+    }) // prettier-ignore
+    expect(await run()).toMatch(/could not be cloned/)
+  })
+})
