@@ -1,15 +1,19 @@
 import { stat } from 'node:fs/promises'
 import { InferenceError, invalidArgument } from './errors.ts'
-import { checkBatchDimension, defaultMaxBatchSize, isBatchable, servable, type ModelMetadata } from './metadata.ts'
+import { servable } from './metadata.ts'
 import { ModelInstance } from './instance/model-instance.ts'
+import { Joining } from './scheduler/joining.ts'
+import { checkAtLoad } from './scheduler/load-check.ts'
+import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import type { Model, ModelLifecycle, ModelState } from './model.ts'
-import { checkBatchSizes, type ResolvedConfig } from './config/resolve-model-config.ts'
+import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import type { SchedulerHost } from './instance/scheduler-host.ts'
 import { sessionOptions, type Placement } from './config/session-options.ts'
 import { calibrate } from './latency/calibration.ts'
-import { FeedParser } from './request/feeds.ts'
+import { FeedParser, wholeKey } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
+import type { RunTrial } from './instance/row-trials.ts'
 import { prepareWarmup, zeros, type PreparedWarmup } from './instance/warm-up.ts'
 import { RunTimes } from './latency/run-times.ts'
 import type { Clock } from './clock.ts'
@@ -81,15 +85,17 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
       this.#checkStillLoading()
       opened = await this.#openAll(places)
       this.#checkStillLoading()
-      const metadata = this.#metadata(opened[0]!.session)
-      const { optionalInputs, rejectNonFinite, warmup } = this.#config
-      const padding = Padding.of(metadata, this.#config.padding)
-      this.parser = new FeedParser(metadata, { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs' })
-      this.#warmups = prepareWarmup(metadata, this.parser, warmup)
-      for (const { worker, sessionId } of opened) await this.#warmUp(worker, sessionId)
-      const runTimes = await this.#calibrated(metadata, opened[0]!)
+      const { inputs, outputs } = opened[0]!.session
+      const joining = new Joining(this.name, this.#config, servable(this.name, inputs, outputs))
+      const padding = this.#parse(joining)
+      for (const [index, instance] of opened.entries()) {
+        await this.#warmUp(instance, true)
+        const warm = index === 0 && (await checkAtLoad(joining, this.#config, padding, this.#warmups, this.#trial(instance)))
+        if (!warm) await this.#warmUp(instance, false)
+      }
+      const runTimes = await this.#calibrated(joining, opened[0]!)
       this.#checkStillLoading()
-      this.#serve(metadata, padding, runTimes, opened)
+      this.#serve(joining, padding, runTimes, opened)
     } catch (error) {
       await Promise.all(opened.map(({ worker, sessionId }) => worker.link.close(sessionId)))
       if (this.state === 'loading') {
@@ -155,19 +161,31 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
     return invalidArgument('workers', 'a worker thread that stays', cause.message, { code: 'ERR_MODEL_LOAD', model: this.name, cause })
   }
 
-  #metadata(session: OpenedSession): ModelMetadata {
-    const served = servable(this.name, session.inputs, session.outputs)
-    const maxBatchSize = this.#config.maxBatchSize ?? (isBatchable(served) ? defaultMaxBatchSize : 0)
-    checkBatchDimension(this.name, maxBatchSize, served)
-    checkBatchSizes(this.name, this.#config, maxBatchSize)
-    return Object.freeze({ name: this.name, path: this.#config.path, ...served, maxBatchSize })
+  /** Makes ready to read requests; samples are read as rows, whatever becomes of the requests. */
+  #parse(joining: Joining): Padding | null {
+    const { optionalInputs, rejectNonFinite, warmup, maxBatchSize } = this.#config
+    const padding = Padding.of(joining.stacked, this.#config.padding)
+    const options = { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs', limited: maxBatchSize !== undefined }
+    const parser = new FeedParser(joining.stacked, options)
+    this.parser = parser
+    this.#warmups = prepareWarmup(joining.stacked, parser, warmup)
+    return padding
   }
 
-  async #warmUp(worker: Worker, sessionId: number): Promise<void> {
+  /** Runs the samples that the user gave, or else our own, on an instance. */
+  async #warmUp({ worker, sessionId }: Pick<Opened, 'worker' | 'sessionId'>, own: boolean): Promise<void> {
     for (const { feeds, count, required } of this.#warmups) {
+      if (required !== own) continue
       const { error } = await this.#run(worker, sessionId, feeds, count)
       if (error !== null && required) throw this.#loadError(`a warm-up sample failed: ${error}`, 'a failing sample')
     }
+  }
+
+  #trial({ worker, sessionId }: Pick<Opened, 'worker' | 'sessionId'>): RunTrial {
+    return (feeds) =>
+      worker.link.trial(sessionId, feeds, this.#services.nextId()).catch((cause: Error) => {
+        throw this.#threadError(cause)
+      })
   }
 
   #run(worker: Worker, sessionId: number, feeds: PreparedWarmup['feeds'], count: number) {
@@ -177,27 +195,32 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   }
 
   /** What runs take; measured beforehand where a latency target depends on it. */
-  async #calibrated(metadata: ModelMetadata, { worker, sessionId }: Opened): Promise<RunTimes> {
+  async #calibrated({ joins, stacked, largestBatch }: Joining, { worker, sessionId }: Opened): Promise<RunTimes> {
     const runTimes = new RunTimes()
     const { latencyTargetMs, preferredBatchSizes, joinRequests, warmup } = this.#config
-    const sample = this.#warmups[0] ?? (warmup === false ? undefined : zeros(metadata)[0])
+    const sample = this.#warmups[0] ?? (warmup === false ? undefined : zeros(stacked)[0])
     if (latencyTargetMs === 0 || sample === undefined) return runTimes
-    const maxBatchSize = joinRequests ? metadata.maxBatchSize : Math.min(1, metadata.maxBatchSize)
-    await calibrate(runTimes, sample, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds, count) =>
+    const bucketKey = joins ? sample.bucketKey : wholeKey(sample.feeds.map((feed) => feed && feed.dims))
+    const maxBatchSize = joinRequests && joins ? largestBatch : Math.min(1, largestBatch)
+    await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds, count) =>
       this.#run(worker, sessionId, feeds, count),
     )
     return runTimes
   }
 
-  #serve(metadata: ModelMetadata, padding: Padding | null, runTimes: RunTimes, opened: readonly Opened[]): void {
+  #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, opened: readonly Opened[]): void {
     this.#pageLocked = opened.some(({ placement }) => placement.kind === 'cuda')
-    this.scheduler = new Scheduler(metadata, padding, this.#config, runTimes, opened.length, this)
+    const parser = this.parser!
+    joining.onChange = () => void (parser.joins = joining.joins)
+    joining.onChange()
+    this.scheduler = new Scheduler(joining, padding, this.#config, runTimes, opened.length, this)
     for (const [index, { worker, placement, sessionId }] of opened.entries()) {
       const instance = new ModelInstance(this.scheduler, `${this.name}_${index}`, worker, sessionId, this.#config.weight)
       this.#placements.set(instance, placement)
       this.scheduler.instances.push(instance)
       worker.join(instance)
     }
+    if (joining.undecided) this.scheduler.realRows = new RealRowCheck(joining, this.#trial(this.scheduler.instances[0]!))
     this.state = 'ready'
   }
 
@@ -214,7 +237,8 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   async reopen(instance: ModelInstance): Promise<void> {
     const options = sessionOptions(this.#config, this.#placements.get(instance)!)
     await instance.worker.link.open(instance.sessionId, this.#config.path, options)
-    await this.#warmUp(instance.worker, instance.sessionId)
+    await this.#warmUp(instance, true)
+    await this.#warmUp(instance, false)
   }
 
   gaveUp(reason: string): void {

@@ -48,10 +48,16 @@ export interface ModelConfig {
   /** Path of the `.onnx` (or `.ort`) file. External data files are looked for beside it. */
   path: string
   /**
-   * Most rows in one run. 0: the model has no batch dimension, every request is its own run. Left out: found from
-   * the model (32 when all inputs and outputs share one symbolic first dimension, else 0).
+   * Most rows in one run. 0: every request is its own run, as it is. Left out: 32 for a model whose inputs and outputs
+   * all have a variable first dimension and whose rows a check at load finds to be independent, else 0; requests of more
+   * rows then run alone as they are. Given: rows are believed to be independent, and a check that finds otherwise warns.
    */
   maxBatchSize?: number
+  /**
+   * Whether a load finds out by some runs on made-up rows whether rows depend on each other; see `metadata.joining`.
+   * `false` without `maxBatchSize`: requests are never joined. Default `true`.
+   */
+  checkRows?: boolean
   /** `false`: requests are never joined, though one request may still hold several rows. Default: `{}`. */
   dynamicBatching?: DynamicBatchingConfig | false
   /** Default: one instance of kind `'auto'`. */

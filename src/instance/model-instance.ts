@@ -18,6 +18,8 @@ export interface InstanceOwner {
   readonly metadata: ModelMetadata
   readonly padding: Padding | null
   readonly unpredictableOutputs: ReadonlySet<number>
+  /** The same for requests that run as they are. */
+  readonly unpredictableWhole: ReadonlySet<number>
   readonly host: SchedulerHost
   readonly times: { readonly runTimes: RunTimes }
   /**
@@ -176,7 +178,8 @@ export class ModelInstance implements Tenant {
       rows += request.rows
       outputMask |= request.outputMask
     }
-    const layout = slot.layoutFor(requests, rows, outputMask, owner.unpredictableOutputs)
+    const unpredictable = requests[0]!.whole ? owner.unpredictableWhole : owner.unpredictableOutputs
+    const layout = slot.layoutFor(requests, rows, outputMask, unpredictable)
     const mailed = slot.gather(requests, layout)
     slot.rows = rows
     slot.batch = batch

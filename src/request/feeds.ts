@@ -1,3 +1,4 @@
+import { aloneKey } from '../config/batching.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { elementCount, firstNonFinite, isTensorLike, storageOf, toStorage, type TensorData, type TensorLike } from '../tensor.ts'
 import type { ModelMetadata, TensorMetadata } from '../metadata.ts'
@@ -19,6 +20,8 @@ export interface FeedOptions {
   readonly padding?: Padding | null
   /** Refuse NaN and infinity. */
   readonly finiteOnly?: boolean
+  /** Whether the user set `maxBatchSize`: what has more rows is refused then, else it runs alone. Default `true`. */
+  readonly limited?: boolean
 }
 
 /** Checks the feeds of one model, so that nothing invalid ever reaches a batch. */
@@ -29,9 +32,12 @@ export class FeedParser {
   readonly #fixedShapes: boolean
   readonly #padding: Padding | null
   readonly #finiteOnly: boolean
+  readonly #limited: boolean
+  /** Whether requests may share runs; else each is to run alone as it is. */
+  joins = true
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when an optional input is none of the model's. */
-  constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false }: FeedOptions = {}) {
+  constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false, limited = true }: FeedOptions = {}) {
     const rowAxis = metadata.maxBatchSize > 0 ? 1 : 0
     this.#model = metadata.name
     this.#maxBatchSize = metadata.maxBatchSize
@@ -47,6 +53,7 @@ export class FeedParser {
     }
     this.#padding = padding
     this.#finiteOnly = finiteOnly
+    this.#limited = limited
     this.#fixedShapes = this.#inputs.every(({ rowElements, shape }) => rowElements !== -1 && shape.length > 0)
   }
 
@@ -67,6 +74,7 @@ export class FeedParser {
     const dims: (readonly number[])[] | null = this.#fixedShapes ? null : []
     let first: string | null = null // the input that says how many rows there are
     let rows = 1
+    let ownRows: number[] | null = null // of each input, once they differ
     for (let index = 0; index < inputs.length; index++) {
       const input = inputs[index]!
       const value = (feeds as Record<string, unknown>)[input.name]
@@ -84,14 +92,29 @@ export class FeedParser {
         rows = inputRows
         first = input.name
       } else if (inputRows !== rows) {
-        throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${first}' has`, inputRows)
+        if (this.#limited) throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${first}' has`, inputRows)
+        ownRows ??= Array.from({ length: index }, () => rows)
       }
+      if (ownRows !== null) ownRows[index] = inputRows
     }
-    if (this.#maxBatchSize > 0 && rows > maxRows) {
-      const hint = 'Split the request, or load the model with splitOversized: true'
-      throw this.#invalid(`input '${first}'`, `at most ${maxRows} rows (maxBatchSize)`, rows, hint)
+    if (this.#maxBatchSize > 0) {
+      const oversized = rows > maxRows
+      if (oversized && this.#limited) {
+        const hint = 'Without maxBatchSize it would run as it is; if no row depends on another, splitOversized: true runs it in parts'
+        throw this.#invalid(`input '${first}'`, `at most ${maxRows} rows (maxBatchSize)`, rows, hint)
+      }
+      if (oversized || ownRows !== null || !this.joins) return this.#whole(data, dims ?? this.#dims(data, ownRows, rows))
     }
-    return { rows, bucketKey: this.#bucketKey(rows, data, dims), data, dims }
+    return { rows, bucketKey: this.#bucketKey(rows, data, dims), whole: false, data, dims }
+  }
+
+  #whole(data: ParsedFeeds['data'], dims: readonly (readonly number[])[]): ParsedFeeds {
+    return { rows: 1, bucketKey: wholeKey(dims.map((own, index) => (data[index] === null ? null : own))), whole: true, data, dims }
+  }
+
+  /** Dims of inputs that have only their rows variable. */
+  #dims(data: ParsedFeeds['data'], ownRows: readonly number[] | null, rows: number): (readonly number[])[] {
+    return this.#inputs.map(({ shape }, index) => (data[index] === null ? [] : [ownRows?.[index] ?? rows, ...(shape.slice(1) as number[])]))
   }
 
   #checkNames(feeds: Record<string, unknown>): void {
@@ -213,6 +236,11 @@ export class FeedParser {
   #invalid(name: string, expected: string, received: unknown, hint?: string): InferenceError {
     return invalidArgument(name, expected, received, { model: this.#model, ...(hint === undefined ? {} : { hint }) })
   }
+}
+
+/** The bucket of a request that runs as it is: by the dims of its inputs, `null` for one not given. */
+export function wholeKey(dims: readonly (readonly number[] | null)[]): string {
+  return `${aloneKey}${dims.map((own) => own?.join() ?? '-').join(';')}`
 }
 
 /** What data was checked against, for an error. */

@@ -8,6 +8,8 @@ import type { Batch } from '../instance/batch.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
 import type { CheckedOptions } from '../config/check-infer-options.ts'
 import { InFlight } from './in-flight.ts'
+import type { Joining } from './joining.ts'
+import type { RealRowCheck } from './real-row-check.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { InstanceOwner, ModelInstance } from '../instance/model-instance.ts'
 import type { Padding } from '../request/padding.ts'
@@ -29,12 +31,17 @@ export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 's
 
 /** The queue of a model and its instances: forms batches, hands them out, settles every request exactly once. */
 export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
+  /** The model as its batches are laid out; what its users see is in {@link joining}. */
   readonly metadata: ModelMetadata
+  readonly joining: Joining
+  /** Watches what is served while that decides whether requests may be joined. */
+  realRows: RealRowCheck | null = null
   readonly padding: Padding | null
   readonly levels: PriorityLevels
   readonly stats = new ModelStats()
   readonly times: Estimator
   readonly unpredictableOutputs = new Set<number>()
+  readonly unpredictableWhole = new Set<number>()
   readonly instances: ModelInstance[] = []
   readonly host: SchedulerHost
   readonly #queue: RequestQueue<InferRequest>
@@ -55,13 +62,15 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
    * @param instances how many there will be.
    */
   constructor(
-    metadata: ModelMetadata,
+    joining: Joining,
     padding: Padding | null,
     config: ResolvedConfig,
     runTimes: RunTimes,
     instances: number,
     host: SchedulerHost,
   ) {
+    const metadata = joining.stacked
+    this.joining = joining
     this.metadata = metadata
     this.padding = padding
     this.levels = new PriorityLevels(config.levels)
@@ -71,7 +80,7 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
     this.#errors = new RequestErrors(metadata.name)
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
     const { holdUntilQueued, latencyTargetMs, weight, preserveOrdering, rejectNonFinite } = config
-    const limits = batchLimits(config, metadata.maxBatchSize)
+    const limits = batchLimits(config, joining.largestBatch)
     this.times = new Estimator(runTimes, limits, latencyTargetMs, instances, weight)
     this.#admission = new Admission(this.times, this.#errors, this.stats)
     this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued }, host.clock, this, runTimes, this.times.target)
@@ -172,6 +181,7 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
     const indivisible = indivisibleOutput(this.metadata, batch)
     if (indivisible === null) {
       this.#noteUnpredictable(batch)
+      this.realRows?.served(batch.requests)
       this.#answers.answer(batch)
     } else this.#runSingly(batch, indivisible)
     this.#inFlight.update(this.waiting)
@@ -229,7 +239,8 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
   #noteUnpredictable(batch: FinishedBatch): void {
     const surprises = surprisingOutputs(batch)
     if (surprises.length === 0) return
-    for (const index of surprises) this.unpredictableOutputs.add(index)
+    const unpredictable = batch.requests[0]!.whole ? this.unpredictableWhole : this.unpredictableOutputs
+    for (const index of surprises) unpredictable.add(index)
     for (const instance of this.instances) instance.forgetLayouts()
   }
 
@@ -237,6 +248,7 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
   #runSingly({ requests }: FinishedBatch, output: string): void {
     if (!this.#runsSingly) warnNotBatchable(this.metadata.name, output) // other batches may have been on their way
     this.#runsSingly = true
+    this.joining.refuted(output)
     this.#queue.stopJoining()
     this.#queue.requeue(requests.filter(({ settled }) => !settled))
   }

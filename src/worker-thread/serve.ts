@@ -7,6 +7,7 @@ import type { RunTimestamps } from '../executor/executor.ts'
 import type { MailedTensor } from '../tensor.ts'
 import { execute, withMailed } from './execute.ts'
 import type { NamedTensors, Runtime, Session } from './onnxruntime.ts'
+import { runTrial } from './trial.ts'
 import { WorkerSlot } from './worker-slot.ts'
 import { mailedTensor } from './ort-tensors.ts'
 
@@ -89,6 +90,8 @@ export class Server {
         return this.#open(message)
       case 'warmup':
         return this.#warmup(message)
+      case 'trial':
+        return this.#try(message)
       case 'close':
         return this.#close(message.sessionId)
       case 'slot':
@@ -149,6 +152,17 @@ export class Server {
       this.#control.leave()
     }
     this.#post({ type: 'warmedUp', replyId, error, runMs })
+  }
+
+  async #try({ sessionId, feeds, replyId }: Extract<ToWorker, { type: 'trial' }>): Promise<void> {
+    const model = this.#models.get(sessionId)
+    if (!this.#control.enter()) return
+    try {
+      const { result, transfer } = await runTrial(model, feeds, this.#runtime.Tensor)
+      this.#post({ type: 'tried', replyId, ...result }, transfer)
+    } finally {
+      this.#control.leave()
+    }
   }
 
   async #close(sessionId: number): Promise<void> {

@@ -16,6 +16,8 @@ import type { MailedTensor } from '../../tensor.ts'
 export type ToWorker =
   | { type: 'open'; sessionId: number; path: string; options: InferenceSession.SessionOptions }
   | { type: 'warmup'; sessionId: number; feeds: readonly (MailedTensor | null)[]; count: number; replyId: number }
+  /** One run whose outputs are wanted: nothing of it reaches a caller. */
+  | { type: 'trial'; sessionId: number; feeds: readonly (MailedTensor | null)[]; replyId: number }
   | { type: 'close'; sessionId: number }
   | { type: 'slot'; slotId: number; sessionId: number; memory: SlotMemory }
   | { type: 'layout'; slotId: number; layoutIndex: number; layout: SlotLayout }
@@ -28,9 +30,19 @@ export type FromWorker =
   | { type: 'openFailed'; sessionId: number; message: string }
   /** `runMs`: what each run took. */
   | { type: 'warmedUp'; replyId: number; error: string | null; runMs: number[] }
+  | ({ type: 'tried'; replyId: number } & TrialResult)
   | { type: 'closed'; sessionId: number }
   /** A batch that failed, or some of whose outputs travel by message. */
   | { type: 'done'; slotId: number; times: RunTimestamps; error: string | null; outputs: (MailedTensor | null | undefined)[] }
+
+/** What a trial run gave. */
+export interface TrialResult {
+  /** ONNX Runtime's message when it failed. */
+  readonly error: string | null
+  readonly runMs: number
+  /** The outputs that can be served, in their order; none when it failed. */
+  readonly outputs: readonly MailedTensor[]
+}
 
 /** What a worker's init task is given. */
 export interface WorkerSetup {

@@ -3,7 +3,7 @@ import type { InferenceSession } from 'onnxruntime-common'
 import type { RawValueMetadata } from '../../metadata.ts'
 import { ControlBlock, type Bell } from './control-block.ts'
 import { guardExit, unguardExit } from './exit-guard.ts'
-import { clockOffsetMs, type FromWorker, type ToWorker, type WorkerSetup } from './protocol.ts'
+import { clockOffsetMs, type FromWorker, type ToWorker, type TrialResult, type WorkerSetup } from './protocol.ts'
 import type { RunTimestamps } from '../executor.ts'
 import type { MailedTensor } from '../../tensor.ts'
 
@@ -94,6 +94,12 @@ export class WorkerLink {
     return answer as Extract<FromWorker, { type: 'warmedUp' }>
   }
 
+  /** Runs a session once and resolves with its outputs; rejects only when the thread dies. */
+  async trial(sessionId: number, feeds: readonly (MailedTensor | null)[], replyId: number): Promise<TrialResult> {
+    const answer = await this.#ask(`trial ${replyId}`, { type: 'trial', sessionId, feeds, replyId })
+    return answer as Extract<FromWorker, { type: 'tried' }>
+  }
+
   /** Releases a session; resolves also when the thread dies over it. */
   async close(sessionId: number): Promise<void> {
     if (this.#gone) return
@@ -141,6 +147,8 @@ export class WorkerLink {
         return this.#answer(`close ${message.sessionId}`, message)
       case 'warmedUp':
         return this.#answer(`warmup ${message.replyId}`, message)
+      case 'tried':
+        return this.#answer(`trial ${message.replyId}`, message)
     }
   }
 
