@@ -195,13 +195,13 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   }
 
   /** What runs take; measured beforehand where a latency target depends on it. */
-  async #calibrated({ joins, stacked, largestBatch }: Joining, { worker, sessionId }: Opened): Promise<RunTimes> {
+  async #calibrated({ byRow, stacked, largestBatch }: Joining, { worker, sessionId }: Opened): Promise<RunTimes> {
     const runTimes = new RunTimes()
     const { latencyTargetMs, preferredBatchSizes, joinRequests, warmup } = this.#config
     const sample = this.#warmups[0] ?? (warmup === false ? undefined : zeros(stacked)[0])
     if (latencyTargetMs === 0 || sample === undefined) return runTimes
-    const bucketKey = joins ? sample.bucketKey : wholeKey(sample.feeds.map((feed) => feed && feed.dims))
-    const maxBatchSize = joinRequests && joins ? largestBatch : Math.min(1, largestBatch)
+    const bucketKey = byRow ? sample.bucketKey : wholeKey(sample.feeds.map((feed) => feed && feed.dims))
+    const maxBatchSize = joinRequests && byRow ? largestBatch : Math.min(1, largestBatch)
     await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds, count) =>
       this.#run(worker, sessionId, feeds, count),
     )
@@ -211,7 +211,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, opened: readonly Opened[]): void {
     this.#pageLocked = opened.some(({ placement }) => placement.kind === 'cuda')
     const parser = this.parser!
-    joining.onChange = () => void (parser.joins = joining.joins)
+    joining.onChange = () => void (parser.byRow = joining.byRow)
     joining.onChange()
     this.scheduler = new Scheduler(joining, padding, this.#config, runTimes, opened.length, this)
     for (const [index, { worker, placement, sessionId }] of opened.entries()) {

@@ -89,7 +89,7 @@ export class Model<M extends ModelSignature = AnySignature> {
       const checked = options === undefined ? noOptions : checkInferOptions(options, scheduler.metadata)
       const { maxBatchSize } = scheduler.joining.metadata
       const split = (checked.splitOversized ?? this.#lifecycle.splitsOversized) && maxBatchSize > 0
-      const parsed = parser.parse(feeds, split ? Infinity : maxBatchSize)
+      const parsed = parser.parse(feeds, split ? Infinity : undefined)
       return split && !parsed.whole && parsed.rows > maxBatchSize
         ? this.#submitParts(scheduler, splitRows(parsed, maxBatchSize), checked)
         : this.#submit(scheduler, parsed, checked)

@@ -13,7 +13,7 @@ export const float16Tolerance = 1e-2
 /** Rows tell nothing of each other unless they differ by so many times the tolerance. */
 const tellingTimes = 10
 /** A row of zeros is measured by the other rows, by this share of them. */
-const floorShare = 1e-3
+const floorShare = 1e-4
 
 const floats: readonly TensorType[] = ['float32', 'float64', 'float16']
 
@@ -108,19 +108,19 @@ function magnitude(values: Values, start: number, end: number): number {
   return most
 }
 
-/** The largest difference of two rows relative to the first; anything but numbers differs by infinity or not at all. */
+/** The largest difference of two rows relative to the larger one; anything but numbers differs by infinity or not at all. */
 function rowDifference(a: Values, aAt: number, b: Values, bAt: number, length: number, floor: number): number {
   let most = 0
   for (let index = 0; index < length; index++) {
     const x = a[aAt + index]!
     const y = b[bAt + index]!
     if (x === y || (x !== x && y !== y)) continue
-    const distance = typeof x === 'string' ? Infinity : Math.abs(Number(x) - Number(y))
+    // Neighbours among 64-bit integers may be one number as floats.
+    const distance = typeof x === 'string' ? Infinity : Math.abs(Number(x) - Number(y)) || (typeof x === 'bigint' ? 1 : NaN)
     // NaN for NaN or infinity on one side.
     if (!(distance < Infinity)) return Infinity
-    // Neighbours among 64-bit integers may be one number as floats.
-    if (distance === 0) most = Math.max(most, Number.MIN_VALUE)
     if (distance > most) most = distance
   }
-  return most === 0 ? 0 : most / (magnitude(a, aAt, aAt + length) + floor)
+  if (most === 0) return 0
+  return most / (Math.max(magnitude(a, aAt, aAt + length), magnitude(b, bAt, bAt + length)) + floor)
 }

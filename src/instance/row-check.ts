@@ -3,7 +3,7 @@ import type { Padding } from '../request/padding.ts'
 import { rowRecipes, wide, widened, without, type RowRecipe } from './row-recipes.ts'
 import { sampleRow } from './row-samples.ts'
 import { RowTrials, type RunTrial, type Sampled } from './row-trials.ts'
-import type { TrialFeeds } from './trial-feeds.ts'
+import { singleRows, type TrialFeeds } from './trial-feeds.ts'
 
 /** What a check found; a `declared` model is checked like any other. */
 export interface RowVerdict extends RowJoining {
@@ -28,7 +28,9 @@ export interface RowCheckSetup {
 /** What a check may cost, in milliseconds ... */
 const budgetMs = 40
 /** ... and in runs of one row beside that. */
-const budgetRuns = 4.5
+const budgetRuns = 4.15
+/** After so many milliseconds by the clock, whoever used them, nothing but what tells most is tried. */
+const patienceMs = 35
 /** Sizes of joined runs that tell most, before all others in turn. */
 const tellingSizes = [3, 5, 2, 4, 8]
 /** Rows to join: as many as can be afforded. */
@@ -62,12 +64,20 @@ export async function checkRequests(
   run: RunTrial,
 ): Promise<RowVerdict> {
   const trials = new RowTrials(metadata.outputs.map(({ name }) => name), run)
-  const pool: Sampled[] = []
-  for (const feeds of requests) {
-    const sampled = await trials.alone(feeds)
-    if (sampled !== null) pool.push(sampled)
+  const runAlone = async (all: readonly TrialFeeds[]): Promise<Sampled[]> => {
+    const pool: Sampled[] = []
+    for (const feeds of all) {
+      const sampled = await trials.alone(feeds)
+      if (sampled !== null) pool.push(sampled)
+    }
+    return pool
   }
-  await joinPool(trials, pool, maxBatchSize, requests.length + budgetRuns)
+  const pool = await runAlone(requests)
+  const allRows = pool.reduce((sum, { rows }) => sum + rows, 0)
+  await joinPool(trials, pool, maxBatchSize, 2 * allRows + budgetRuns)
+  // Requests of several rows may be independent of each other where their rows, which others may come in, are not.
+  const rows = allRows === pool.length || trials.dependence !== null ? [] : await runAlone(requests.flatMap((feeds) => singleRows(feeds, 2)))
+  if (trials.dependence === null) await joinPool(trials, rows, maxBatchSize, 3 * allRows + budgetRuns)
   return verdict(trials)
 }
 
@@ -151,6 +161,7 @@ async function joinPool(trials: RowTrials, pool: readonly Sampled[], maxBatchSiz
     const rows = batch.reduce((sum, request) => sum + request.rows, 0)
     const first = size === 2 && trials.largestDifference === null
     if (rows > affordable(trials, budget) && !first) continue
+    if (trials.elapsedMs > patienceMs && !tellingSizes.includes(size) && size !== maxBatchSize) continue
     if (!(await trials.joined(batch))) return
   }
   if (trials.largestDifference !== null) trials.tell(pool)
@@ -179,7 +190,7 @@ async function tryMore(
   budget: number,
 ): Promise<void> {
   for (const other of [wide(recipe), ...(optional.size > 0 ? [without(recipe, optional)] : [])]) {
-    if (trials.dependence !== null || affordable(trials, budget) < 2 * poolCost[4]!) return
+    if (trials.dependence !== null || trials.elapsedMs > patienceMs || affordable(trials, budget) < 2 * poolCost[4]!) return
     const pool: Sampled[] = []
     for (let row = 10; row < 15; row++) {
       const sampled = await trials.alone(sampleRow(inputs, other.rowDims, other.draws, row))

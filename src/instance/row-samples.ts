@@ -1,5 +1,5 @@
 import { toFloat16Bits } from '../float16.ts'
-import { elementCount, storageOf, type MailedTensor, type TensorData } from '../tensor.ts'
+import { elementCount, storageOf, type MailedTensor, type TensorData, type TensorType } from '../tensor.ts'
 import type { TensorMetadata } from '../metadata.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 
@@ -7,7 +7,7 @@ import type { TrialFeeds } from './trial-feeds.ts'
 export type Draw =
   /** Floats of either sign at a scale of the row's own, integers 1 to 7. */
   | 'usual'
-  /** Floats of either sign at one scale, integers of either sign up to 99. */
+  /** Floats of either sign at one scale, integers of either sign up to 99 or 999. */
   | 'wide'
   /** Whole numbers 1 to 7: floats that stand for something countable. */
   | 'whole'
@@ -19,11 +19,12 @@ export type Draw =
   | 'absent'
 
 /** Scales of the rows in turn: what one row adds to another shows wherever the other is smaller by far. */
-const scales = [1, 30, 0.03, 100, 0.01, 5, 0.2, 300]
+const scales = [1, 30, 0.03, 100, 0.01, 5, 0.2, 10_000]
 /** Every so many rows one has no negative float. */
 const positiveEvery = 4
 const largestSmall = 7
-const largestWide = 99
+const largestWide = { int8: 99, uint8: 99 } as Partial<Record<TensorType, number>>
+const largestWideElse = 999
 /** Elements that are drawn; a longer row repeats them. Prime, so that they fall into no step with a dimension. */
 const drawn = 8191
 
@@ -69,7 +70,8 @@ function element(type: MailedTensor['type'], draw: Draw, row: number, random: ()
   }
   if (draw !== 'wide') return (at) => (at === 0 && row === 0 ? largestSmall : small(random))
   const signed = !type.startsWith('u')
-  return () => (signed && random() < 0.5 ? -1 : 1) * (1 + Math.floor(random() * largestWide))
+  const largest = largestWide[type] ?? largestWideElse
+  return () => (signed && random() < 0.5 ? -1 : 1) * (1 + Math.floor(random() * largest))
 }
 
 /** A bool that is alone in its row takes turns; of several the first is true, as in a mask that must leave something. */

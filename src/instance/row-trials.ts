@@ -34,6 +34,7 @@ export class RowTrials {
   runs = 0
   /** Outputs, by index, in which rows that were joined differ by enough for a mix-up to show. */
   readonly told = new Set<number>()
+  readonly #startMs = performance.now()
   readonly #names: readonly string[]
   readonly #run: RunTrial
 
@@ -41,6 +42,11 @@ export class RowTrials {
   constructor(names: readonly string[], run: RunTrial) {
     this.#names = names
     this.#run = run
+  }
+
+  /** Since the first trial, in milliseconds. */
+  get elapsedMs(): number {
+    return performance.now() - this.#startMs
   }
 
   /** Runs a request alone; `null` when it cannot be run. */

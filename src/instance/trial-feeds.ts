@@ -8,16 +8,6 @@ export function rowsIn(feeds: TrialFeeds): number {
   return feeds.find((feed) => feed !== null)?.dims[0] ?? 0
 }
 
-/** Bytes of a request; a string counts as much as its characters. */
-export function bytesIn(feeds: TrialFeeds): number {
-  let bytes = 0
-  for (const feed of feeds) {
-    if (feed === null) continue
-    bytes += feed.data instanceof ArrayBuffer ? feed.data.byteLength : feed.data.reduce((sum, text) => sum + 2 * text.length, 0)
-  }
-  return bytes
-}
-
 /** Requests of equal row shapes one behind the other, as a batch holds them. */
 export function joinFeeds(requests: readonly TrialFeeds[]): TrialFeeds {
   return requests[0]!.map((first, index) => first && joinTensors(requests.map((feeds) => feeds[index]!)))

@@ -33,8 +33,8 @@ export class FeedParser {
   readonly #padding: Padding | null
   readonly #finiteOnly: boolean
   readonly #limited: boolean
-  /** Whether requests may share runs; else each is to run alone as it is. */
-  joins = true
+  /** Whether requests are divided into rows; else each is to run alone as it is. */
+  byRow = true
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when an optional input is none of the model's. */
   constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false, limited = true }: FeedOptions = {}) {
@@ -103,7 +103,7 @@ export class FeedParser {
         const hint = 'Without maxBatchSize it would run as it is; if no row depends on another, splitOversized: true runs it in parts'
         throw this.#invalid(`input '${first}'`, `at most ${maxRows} rows (maxBatchSize)`, rows, hint)
       }
-      if (oversized || ownRows !== null || !this.joins) return this.#whole(data, dims ?? this.#dims(data, ownRows, rows))
+      if (oversized || ownRows !== null || !this.byRow) return this.#whole(data, dims ?? this.#dims(data, ownRows, rows))
     }
     return { rows, bucketKey: this.#bucketKey(rows, data, dims), whole: false, data, dims }
   }

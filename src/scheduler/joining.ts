@@ -17,10 +17,11 @@ export class Joining {
   readonly stacked: ModelMetadata
   /** Whether the user said that rows are independent. */
   readonly declared: boolean
-  /** Called when {@link Joining.joins} changes. */
+  /** Called when {@link Joining.byRow} changes. */
   onChange: () => void = () => {}
   #metadata: ModelMetadata
   #undecided: boolean
+  readonly #never: boolean
   #warned = false
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when the batch size does not fit the model. */
@@ -32,6 +33,7 @@ export class Joining {
     this.declared = config.maxBatchSize !== undefined
     const joining = initially(config, obstacle)
     this.stacked = Object.freeze({ name, path: config.path, ...served, maxBatchSize, joining })
+    this.#never = !config.joinRequests
     this.#undecided = config.checkRows && config.joinRequests && maxBatchSize > 1 && obstacle === null
     this.#metadata = this.#shown(joining)
   }
@@ -41,9 +43,9 @@ export class Joining {
     return this.#metadata
   }
 
-  /** Whether a request is taken for rows that may share a run; else it runs as it is. */
-  get joins(): boolean {
-    return this.declared || this.#metadata.joining.rows === 'independent'
+  /** Whether requests are divided into rows, which may share runs where they are joined at all; else each runs as it is. */
+  get byRow(): boolean {
+    return this.declared || this.#never || this.#metadata.joining.rows === 'independent'
   }
 
   /** Whether it is still to be found out if rows are independent. */
@@ -53,7 +55,7 @@ export class Joining {
 
   /** Most rows in one run, now or once it is decided; 0 when requests are never joined. */
   get largestBatch(): number {
-    return this.joins || this.#undecided ? this.stacked.maxBatchSize : 0
+    return this.byRow || this.#undecided ? this.stacked.maxBatchSize : 0
   }
 
   /**
@@ -76,9 +78,9 @@ export class Joining {
   }
 
   #show(joining: RowJoining): void {
-    const before = this.joins
+    const before = this.byRow
     this.#metadata = this.#shown(joining)
-    if (this.joins !== before) this.onChange()
+    if (this.byRow !== before) this.onChange()
   }
 
   #shown(joining: RowJoining): ModelMetadata {

@@ -1,9 +1,8 @@
 import { checkRequests } from '../instance/row-check.ts'
 import type { RunTrial } from '../instance/row-trials.ts'
-import { bytesIn, rowsIn, type TrialFeeds } from '../instance/trial-feeds.ts'
-import type { ModelMetadata } from '../metadata.ts'
+import { rowsIn, type TrialFeeds } from '../instance/trial-feeds.ts'
 import type { InferRequest } from '../request/infer-request.ts'
-import { elementCount, type MailedTensor, type TensorData } from '../tensor.ts'
+import { elementCount, type MailedTensor, type TensorData, type TensorType } from '../tensor.ts'
 import type { Joining } from './joining.ts'
 
 /** Different requests of equal row shapes that are tried together. */
@@ -14,6 +13,17 @@ const patience = 16
 const maxTrials = 4
 const maxShapes = 8
 const maxBytes = 16 * 2 ** 20
+
+/** Requests that are looked at; of later ones one of so many is. */
+const attentiveFor = 64
+const lookAtEvery = 16
+
+/** An input as its caller gave it. */
+interface Given {
+  readonly type: TensorType
+  readonly dims: readonly number[]
+  readonly values: TensorData | readonly string[]
+}
 
 /** Requests of one shape, kept for a trial. */
 interface Kept {
@@ -31,6 +41,7 @@ export class RealRowCheck {
   readonly #run: RunTrial
   readonly #byShape = new Map<string, Kept>()
   #bytes = 0
+  #seen = 0
   #trials = 0
   #busy = false
 
@@ -45,24 +56,28 @@ export class RealRowCheck {
   }
 
   #keep({ data, dims, rows }: InferRequest): void {
+    // One that stays undecided for long should cost next to nothing.
+    if (++this.#seen > attentiveFor && this.#seen % lookAtEvery !== 0) return
     const { stacked } = this.#joining
-    const ownDims = dims ?? stacked.inputs.map(({ shape }) => [rows, ...(shape.slice(1) as number[])])
-    const given = ownDims.filter((_, index) => data[index] !== null)
-    if (ownDims.some((own, index) => data[index] !== null && data[index]!.length !== elementCount(own))) return // detached since
-    const first = given[0]?.[0] ?? 0
-    if (first === 0 || 2 * first > stacked.maxBatchSize || given.some((own) => own[0] !== first)) return
-    const shape = ownDims.map((own, index) => (data[index] === null ? '-' : own.slice(1).join())).join(';')
+    const feeds = data.map((values, index): Given | null => {
+      const { type, shape } = stacked.inputs[index]!
+      return values === null ? null : { type, dims: dims?.[index] ?? [rows, ...(shape.slice(1) as number[])], values }
+    })
+    const given = feeds.filter((feed) => feed !== null)
+    const first = given[0]?.dims[0] ?? 0
+    if (first === 0 || 2 * first > stacked.maxBatchSize || given.some((feed) => feed.dims[0] !== first)) return
+    // Detached since it was run, or too large to be kept.
+    if (given.some(({ values, dims }) => values.length !== elementCount(dims)) || bytesOf(given) > maxBytes / 4) return
+    const shape = feeds.map((feed) => feed?.dims.slice(1).join() ?? '-').join(';')
     let kept = this.#byShape.get(shape)
     if (kept === undefined) {
-      if (this.#byShape.size >= maxShapes) this.#forget()
+      if (this.#byShape.size >= maxShapes || this.#bytes > maxBytes) this.#forget()
       this.#byShape.set(shape, (kept = { requests: [], seen: 0 }))
     }
     kept.seen++
-    const feeds = copied(stacked, data, ownDims)
     if (!kept.requests.some((other) => isSame(other, feeds))) {
-      this.#bytes += bytesIn(feeds)
-      if (this.#bytes > maxBytes) return this.#forget()
-      kept.requests.push(feeds)
+      this.#bytes += bytesOf(given)
+      kept.requests.push(feeds.map((feed) => feed && copied(feed)))
     }
     const rowsKept = kept.requests.reduce((sum, other) => sum + rowsIn(other), 0)
     const enough = kept.requests.length >= (kept.seen >= patience ? 2 : wanted)
@@ -89,21 +104,25 @@ export class RealRowCheck {
   }
 }
 
-function copied({ inputs }: ModelMetadata, data: InferRequest['data'], dims: readonly (readonly number[])[]): TrialFeeds {
-  return data.map((values, index): MailedTensor | null => {
-    if (values === null) return null
-    const { type } = inputs[index]!
-    if (type === 'string') return { type, dims: dims[index]!, data: [...(values as readonly string[])] }
-    const { buffer, byteOffset, byteLength } = values as TensorData
-    return { type, dims: dims[index]!, data: new Uint8Array(buffer, byteOffset, byteLength).slice().buffer }
+function bytesOf(feeds: readonly Given[]): number {
+  return feeds.reduce((sum, { values }) => {
+    if (ArrayBuffer.isView(values)) return sum + values.byteLength
+    return sum + 2 * (values as readonly string[]).reduce((length, text) => length + text.length, 0)
+  }, 0)
+}
+
+function copied({ type, dims, values }: Given): MailedTensor {
+  return { type, dims, data: ArrayBuffer.isView(values) ? new Uint8Array(bytes(values)).buffer : [...(values as readonly string[])] }
+}
+
+function isSame(kept: TrialFeeds, feeds: readonly (Given | null)[]): boolean {
+  return kept.every((own, index) => {
+    const other = feeds[index]
+    if (own === null || !other) return own === null && !other
+    if (own.dims[0] !== other.dims[0]) return false
+    if (own.data instanceof ArrayBuffer) return Buffer.from(own.data).equals(bytes(other.values as TensorData))
+    return own.data.every((text, at) => text === (other.values as readonly string[])[at])
   })
 }
 
-function isSame(a: TrialFeeds, b: TrialFeeds): boolean {
-  return a.every((own, index) => {
-    const other = b[index]
-    if (own === null || !other) return own === null && !other
-    if (!(own.data instanceof ArrayBuffer)) return own.data.join('\0') === (other.data as readonly string[]).join('\0')
-    return Buffer.from(own.data).equals(Buffer.from(other.data as ArrayBuffer))
-  })
-}
+const bytes = ({ buffer, byteOffset, byteLength }: TensorData) => new Uint8Array(buffer, byteOffset, byteLength)
