@@ -1,6 +1,6 @@
 import type { ModelMetadata, RowJoining } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
-import { rowRecipes, wide, widened, without, type RowRecipe } from './row-recipes.ts'
+import { constantInput, rowRecipes, wide, widened, without, type RowRecipe } from './row-recipes.ts'
 import { sampleRow } from './row-samples.ts'
 import { RowTrials, type RunTrial, type Sampled } from './row-trials.ts'
 import { singleRows, type TrialFeeds } from './trial-feeds.ts'
@@ -53,7 +53,7 @@ export async function checkRows(metadata: Pick<ModelMetadata, 'inputs' | 'output
   await fillPool(trials, pool, inputs, recipe, setup.samples, budget)
   await joinPool(trials, pool, setup.maxBatchSize, budget)
   if (recipe !== null) await tryMore(trials, inputs, recipe, setup, budget)
-  return verdict(trials)
+  return verdict(trials, recipe === null || setup.samples.length > 1 ? null : constantInput(inputs, recipe))
 }
 
 /** As {@link checkRows}, with requests that were made by callers. */
@@ -76,16 +76,21 @@ export async function checkRequests(
   const allRows = pool.reduce((sum, { rows }) => sum + rows, 0)
   await joinPool(trials, pool, maxBatchSize, 2 * allRows + budgetRuns)
   // Requests of several rows may be independent of each other where their rows, which others may come in, are not.
-  const rows = allRows === pool.length || trials.dependence !== null ? [] : await runAlone(requests.flatMap((feeds) => singleRows(feeds, 2)))
-  if (trials.dependence === null) await joinPool(trials, rows, maxBatchSize, 3 * allRows + budgetRuns)
-  return verdict(trials)
+  const several = trials.dependence === null && allRows > pool.length
+  const rows = several ? await runAlone(requests.flatMap((feeds) => singleRows(feeds, 2))) : pool
+  if (several) await joinPool(trials, rows, maxBatchSize, 3 * allRows + budgetRuns)
+  const found = verdict(trials)
+  if (rows.length > 1 || found.rows !== 'independent') return found
+  return { ...found, rows: 'unknown', reason: `requests cannot be divided into rows: ${trials.failure}` }
 }
 
-function verdict({ largestDifference, dependence, untold, failure, runs }: RowTrials): RowVerdict {
+/** @param constant an input that had the same value in all rows. */
+function verdict({ largestDifference, dependence, untold, failure, runs }: RowTrials, constant: string | null = null): RowVerdict {
   const found = (rows: RowVerdict['rows'], reason: string) => ({ rows, largestDifference, reason, runs })
   if (dependence !== null) return found('dependent', dependence)
   if (largestDifference === null) return found('unknown', `there are no two requests that can be run: ${failure ?? 'too few were given'}`)
   if (untold !== null) return found('unknown', `output '${untold}' is the same for everything that was tried, which shows nothing`)
+  if (constant !== null) return found('unknown', `input '${constant}' takes no values but one of those that were tried`)
   return found('independent', `the same rows gave the same alone and joined, in ${runs} runs`)
 }
 
@@ -107,7 +112,7 @@ async function findRecipe(
   for (const recipe of rowRecipes(inputs, sample, padding, optional)) {
     const first = await trials.alone(sampleRow(inputs, recipe.rowDims, recipe.draws, 0))
     if (first !== null) {
-      const best = recipe.draws.includes('one') ? await widen(trials, inputs, { recipe, first }, budget) : { recipe, first }
+      const best = await widen(trials, inputs, { recipe, first }, budget)
       return { recipe: best.recipe, pool: [best.first, ...pool] }
     }
     if (trials.spentMs > budgetMs) break
@@ -123,10 +128,13 @@ interface Found {
 async function widen(trials: RowTrials, inputs: ModelMetadata['inputs'], found: Found, budget: number): Promise<Found> {
   let best = found
   for (const index of inputs.keys()) {
-    const recipe = widened(inputs, best.recipe, index)
-    if (recipe.draws[index] === best.recipe.draws[index] || affordable(trials, budget) < poolCost[2]!) continue
-    const first = await trials.alone(sampleRow(inputs, recipe.rowDims, recipe.draws, 0))
-    if (first !== null) best = { recipe, first }
+    for (const recipe of widened(inputs, best.recipe, index)) {
+      if (affordable(trials, budget) < poolCost[2]!) return best
+      const first = await trials.alone(sampleRow(inputs, recipe.rowDims, recipe.draws, 0))
+      if (first === null) continue
+      best = { recipe, first }
+      break
+    }
   }
   return best
 }

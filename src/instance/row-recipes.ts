@@ -37,21 +37,32 @@ export function rowRecipes(
   const shapes = sample === null ? lengths.slice(0, variable ? undefined : 1) : [dimsLike(sample, lengths[0]!)]
   const given = inputs.map((_, index) => sample === null || sample[index] !== null)
   const usual = inputs.map((input, index): Draw => (given[index] ? usualDraw(input) : 'absent'))
-  const narrow = inputs.map((input, index): Draw => (isCount(input) && given[index] ? 'one' : usual[index]!))
+  const integers = (draw: Draw) => inputs.map((input, index): Draw => (isInteger(input) && given[index] ? drawFor(input, draw) : usual[index]!))
   const whole = inputs.map(({ type }, index): Draw => (floats.includes(type) && given[index] ? 'whole' : usual[index]!))
   const recipes = shapes.flatMap((rowDims) => {
     const recipe = { rowDims, draws: usual }
-    return [recipe, { rowDims, draws: narrow }, without(recipe, optional)]
+    const narrower = (['few', 'one', 'last'] as const).map((draw) => ({ rowDims, draws: integers(draw) }))
+    return [recipe, ...narrower, without(recipe, optional)]
   })
   recipes.push({ rowDims: shapes[0]!, draws: whole })
   const keys = recipes.map((recipe) => JSON.stringify(recipe))
   return recipes.filter((_, index) => keys.indexOf(keys[index]!) === index)
 }
 
-/** Recipes that let one input after the other take more values than 1. */
-export function widened(inputs: readonly TensorMetadata[], { rowDims, draws }: RowRecipe, index: number): RowRecipe {
-  return { rowDims, draws: draws.map((draw, at) => (at === index ? usualDraw(inputs[index]!) : draw)) }
+/** A recipe that runs, with more values for one input: none where that has several already, else the best one first. */
+export function widened(inputs: readonly TensorMetadata[], { rowDims, draws }: RowRecipe, index: number): RowRecipe[] {
+  if (!isConstant(draws[index]!)) return []
+  const wider: Draw[] = isSigned(inputs[index]!) ? ['usual', 'few', 'back'] : ['usual', 'few']
+  return wider.map((wide) => ({ rowDims, draws: draws.map((draw, at) => (at === index ? wide : draw)) }))
 }
+
+/** The first input that has but one value in all rows of a recipe, whose part in the answers stays in the dark; `null` for none. */
+export function constantInput(inputs: readonly TensorMetadata[], { draws }: RowRecipe): string | null {
+  return inputs.find((input, index) => isConstant(draws[index]!) && usualDraw(input) === 'usual')?.name ?? null
+}
+
+const isConstant = (draw: Draw): boolean => draw === 'one' || draw === 'last'
+const isSigned = ({ type }: TensorMetadata): boolean => type.startsWith('int')
 
 /** As a recipe that runs, with values further apart. */
 export function wide({ rowDims, draws }: RowRecipe): RowRecipe {
@@ -63,13 +74,16 @@ export function without({ rowDims, draws }: RowRecipe, optional: ReadonlySet<num
   return { rowDims, draws: draws.map((draw, index) => (optional.has(index) ? 'absent' : draw)) }
 }
 
-/** What says how often, which or where: an integer. */
-function isCount({ type }: TensorMetadata): boolean {
+function isInteger({ type }: TensorMetadata): boolean {
   return /^u?int/.test(type)
 }
 
+function drawFor(input: TensorMetadata, draw: Draw): Draw {
+  return draw === 'last' && !isSigned(input) ? 'one' : draw
+}
+
 function usualDraw(input: TensorMetadata): Draw {
-  if (!isCount(input)) return 'usual'
+  if (!isInteger(input)) return 'usual'
   // Names that exporters of language models have agreed on.
   return /mask/i.test(input.name) ? 'mask' : /type|segment/i.test(input.name) ? 'one' : 'usual'
 }

@@ -11,8 +11,14 @@ export type Draw =
   | 'wide'
   /** Whole numbers 1 to 7: floats that stand for something countable. */
   | 'whole'
-  /** 1 everywhere: an index into something with two entries, say. */
+  /** 1 to 3, for integers. */
+  | 'few'
+  /** 1 everywhere: all that an index into something with two entries can be without being 0. */
   | 'one'
+  /** -1 and -2: the same index counted from the end. */
+  | 'back'
+  /** -1 everywhere. */
+  | 'last'
   /** 0 and 1, the first of each row 1. */
   | 'mask'
   /** Not given. */
@@ -23,6 +29,7 @@ const scales = [1, 30, 0.03, 100, 0.01, 5, 0.2, 10_000]
 /** Every so many rows one has no negative float. */
 const positiveEvery = 4
 const largestSmall = 7
+const largestFew = 3
 const largestWide = { int8: 99, uint8: 99 } as Partial<Record<TensorType, number>>
 const largestWideElse = 999
 /** Elements that are drawn; a longer row repeats them. Prime, so that they fall into no step with a dimension. */
@@ -61,6 +68,9 @@ export function sampleRow(
 
 function element(type: MailedTensor['type'], draw: Draw, row: number, random: () => number): (at: number) => number {
   if (draw === 'one') return () => 1
+  if (draw === 'last') return () => -1
+  if (draw === 'back') return () => (random() < 0.5 ? -1 : -2)
+  if (draw === 'few') return (at) => (at === 0 && row === 0 ? largestFew : 1 + Math.floor(random() * largestFew))
   if (draw === 'mask') return (at) => (at === 0 || row % positiveEvery === 0 || random() < 0.5 ? 1 : 0)
   if (type === 'float32' || type === 'float64' || type === 'float16') {
     const scale = draw === 'wide' ? 1 : scales[row % scales.length]!

@@ -17,7 +17,7 @@ function bertLike(): RowGraph {
       .initializer('words', 'float32', [vocabulary, width], weights(vocabulary * width, 1))
       .initializer('types', 'float32', [2, width], weights(2 * width, 2))
       .initializer('positions', 'float32', [64, width], weights(64 * width, 3))
-      .initializer('ones', 'float32', [width], new Array(width).fill(1))
+      .initializer('ones', 'float32', [width], Array.from({ length: width }, () => 1))
       .initializer('split', 'int64', [4], [0, 0, heads, width / heads])
       .initializer('merge', 'int64', [3], [0, 0, width])
       .initializer('mask_axes', 'int64', [2], [1, 2])

@@ -20,6 +20,17 @@ export const farIdsSummed = (): RowGraph =>
 export const farIdsIgnored = (): RowGraph =>
   rowGraph('ids from a thousand on, ignored', (model) => table(1000)(model).initializer('none', 'float32', [], [0]).node('Mul', ['own', 'none'], ['y']), far)
 
+/** As {@link farIds}, less the mean of each two rows: an odd number of them cannot be run. */
+export const farPairs = (): RowGraph =>
+  rowGraph('ids from a thousand on, in pairs', (model) =>
+    table(1000)(model)
+      .initializer('pairs', 'int64', [3], [-1, 2, 4])
+      .initializer('rows', 'int64', [2], [-1, 4])
+      .node('Reshape', ['own', 'pairs'], ['pair'])
+      .node('ReduceMean', ['pair'], ['mean'], { axes: [1], keepdims: 1 })
+      .node('Sub', ['pair', 'mean'], ['apart'])
+      .node('Reshape', ['apart', 'rows'], ['y']), far)
+
 /** y = x + bias for x ['N', 4] and bias ['M', 4], one of which may have a single row that counts for all. */
 export const broadcast = (): RowGraph =>
   rowGraph('broadcast', (model) => model.node('Add', ['x', 'bias'], ['y']), {

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Tensor, type Model } from '../../src/index.ts'
-import { farIds, farIdsIgnored, farIdsSummed } from '../models/particular-rows.ts'
+import { farIds, farIdsIgnored, farIdsSummed, farPairs } from '../models/particular-rows.ts'
 import { batchSizes, matchesPlain } from '../support/against-plain.ts'
 import { load, ownEngine } from '../support/open.ts'
 import type { Samples } from '../support/plain.ts'
@@ -39,6 +39,15 @@ describe('a model that no made-up row can be run on', () => {
     await matchesPlain(model, [ids(1003, 1004), ids(1040, 1007), ids(1011, 1000)])
     await decided(model)
     expect(model.metadata.joining.rows).toBe('dependent')
+  })
+
+  it('stays alone when requests cannot be divided into rows', async () => {
+    const model = await open(farPairs().path)
+    await matchesPlain(model, [ids(1003, 1004), ids(1040, 1007), ids(1011, 1000)])
+    await until(() => model.metadata.joining.reason.includes('divided'))
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown' } })
+    await matchesPlain(model, [ids(1003, 1004), ids(1040, 1007, 1001, 1002)])
+    expect(runs(model)).toBe(5)
   })
 
   it('learns nothing from one request that comes again and again', async () => {
