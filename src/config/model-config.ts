@@ -67,8 +67,9 @@ export interface ModelConfig {
   /** Execution providers in order of preference; overrides what `instanceGroup` implies. */
   executionProviders?: readonly InferenceSession.ExecutionProviderConfig[]
   /**
-   * `true`: one run on zeros per instance, where all inputs are floating point with known row shapes; `false`: none;
-   * or samples to run. A sample that fails makes the load fail. Default `true`.
+   * `true`: one run on zeros per instance, where all inputs are floating point with known row shapes (not on the first
+   * instance where `checkRows` has run it); `false`: none; or samples to run, whose rows take part in that check. A sample
+   * that fails makes the load fail. Default `true`.
    */
   warmup?: boolean | readonly WarmupSample[]
   /**

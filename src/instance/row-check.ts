@@ -3,7 +3,7 @@ import type { Padding } from '../request/padding.ts'
 import { constantInput, rowRecipes, wide, widened, without, type RowRecipe } from './row-recipes.ts'
 import { sampleRow } from './row-samples.ts'
 import { RowTrials, type RunTrial, type Sampled } from './row-trials.ts'
-import { singleRows, type TrialFeeds } from './trial-feeds.ts'
+import { alike, singleRows, type TrialFeeds } from './trial-feeds.ts'
 
 /** What a check found; a `declared` model is checked like any other. */
 export interface RowVerdict extends RowJoining {
@@ -113,7 +113,7 @@ async function findRecipe(
     const first = await trials.alone(sampleRow(inputs, recipe.rowDims, recipe.draws, 0))
     if (first !== null) {
       const best = await widen(trials, inputs, { recipe, first }, budget)
-      return { recipe: best.recipe, pool: [best.first, ...pool] }
+      return { recipe: best.recipe, pool: [best.first, ...pool.filter(({ feeds }) => alike(feeds, best.first.feeds))] }
     }
     if (trials.spentMs > budgetMs) break
   }
@@ -153,7 +153,7 @@ async function fillPool(
     for (const feeds of candidates) {
       const wanted = poolSizes.find((size) => affordable(trials, budget) + pool.length >= poolCost[size]!) ?? 2
       if (pool.length >= wanted) return
-      const sampled = feeds ? await trials.alone(feeds) : null
+      const sampled = feeds && pool.every((other) => alike(other.feeds, feeds)) ? await trials.alone(feeds) : null
       if (sampled !== null) pool.push(sampled)
     }
   }

@@ -56,9 +56,9 @@ export function widened(inputs: readonly TensorMetadata[], { rowDims, draws }: R
   return wider.map((wide) => ({ rowDims, draws: draws.map((draw, at) => (at === index ? wide : draw)) }))
 }
 
-/** The first input that has but one value in all rows of a recipe, whose part in the answers stays in the dark; `null` for none. */
+/** The first input that has but one value in all rows of a recipe, or none, so that its part stays in the dark; `null` without such. */
 export function constantInput(inputs: readonly TensorMetadata[], { draws }: RowRecipe): string | null {
-  return inputs.find((input, index) => isConstant(draws[index]!) && usualDraw(input) === 'usual')?.name ?? null
+  return inputs.find((input, index) => (isConstant(draws[index]!) && usualDraw(input) === 'usual') || draws[index] === 'absent')?.name ?? null
 }
 
 const isConstant = (draw: Draw): boolean => draw === 'one' || draw === 'last'

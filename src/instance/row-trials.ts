@@ -13,8 +13,10 @@ export interface Sampled {
   readonly outputs: readonly MailedTensor[]
 }
 
-/** What a message to a worker and back costs, in milliseconds. */
+/** What a message to a worker and back costs, in milliseconds ... */
 const messageMs = 0.2
+/** ... and each MiB in it, made up, joined, copied and compared. */
+const mebibyteMs = 3
 /** A run that takes so many times what its rows took alone was held up by something else. */
 const heldUpTimes = 3
 
@@ -54,7 +56,7 @@ export class RowTrials {
     const rows = rowsIn(feeds)
     const { error, runMs, outputs } = await this.#timed(feeds, rows)
     if (error === null) {
-      this.rowMs = Math.min(this.rowMs, runMs / Math.max(1, rows))
+      this.rowMs = Math.min(this.rowMs, (runMs + carryingMs(feeds) + carryingMs(outputs)) / Math.max(1, rows))
       return { feeds, rows, outputs }
     }
     this.failure = error
@@ -65,7 +67,6 @@ export class RowTrials {
   async joined(requests: readonly Sampled[]): Promise<boolean> {
     const rows = requests.map((request) => request.rows)
     const { error, outputs } = await this.#timed(joinFeeds(requests.map(({ feeds }) => feeds)), rows.reduce((sum, count) => sum + count, 0))
-    const startMs = performance.now()
     if (error !== null) return this.#differ(Infinity, `requests that run alone fail when joined: ${error}`)
     let most = 0
     let wrong: string | null = null
@@ -75,7 +76,6 @@ export class RowTrials {
       most = Math.max(most, difference)
       wrong ??= reason
     }
-    this.spentMs += performance.now() - startMs
     if (wrong === null) {
       this.largestDifference = Math.max(this.largestDifference ?? 0, most)
       return true
@@ -107,9 +107,15 @@ export class RowTrials {
     const result = await this.#run(feeds)
     this.runs++
     const expectedMs = this.rowMs === Infinity ? Infinity : heldUpTimes * rows * this.rowMs
-    this.spentMs += messageMs + Math.min(result.runMs, expectedMs)
+    this.spentMs += messageMs + Math.min(result.runMs + carryingMs(feeds) + carryingMs(result.outputs), expectedMs)
     return result
   }
+}
+
+function carryingMs(tensors: TrialFeeds): number {
+  let bytes = 0
+  for (const tensor of tensors) if (tensor?.data instanceof ArrayBuffer) bytes += tensor.data.byteLength
+  return (bytes / 2 ** 20) * mebibyteMs
 }
 
 /** Whether an output of a request that was run once more is the same, whatever its first dimension counts. */

@@ -8,6 +8,11 @@ export function rowsIn(feeds: TrialFeeds): number {
   return feeds.find((feed) => feed !== null)?.dims[0] ?? 0
 }
 
+/** Whether two requests give the same inputs, and rows of the same shapes. */
+export function alike(a: TrialFeeds, b: TrialFeeds): boolean {
+  return a.every((own, index) => own?.dims.slice(1).join() === b[index]?.dims.slice(1).join() && (own === null) === (b[index] === null))
+}
+
 /** Requests of equal row shapes one behind the other, as a batch holds them. */
 export function joinFeeds(requests: readonly TrialFeeds[]): TrialFeeds {
   return requests[0]!.map((first, index) => first && joinTensors(requests.map((feeds) => feeds[index]!)))

@@ -1,9 +1,9 @@
-import { aloneKey } from '../config/batching.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { elementCount, firstNonFinite, isTensorLike, storageOf, toStorage, type TensorData, type TensorLike } from '../tensor.ts'
 import type { ModelMetadata, TensorMetadata } from '../metadata.ts'
 import type { Padding } from './padding.ts'
 import type { ParsedFeeds } from './infer-request.ts'
+import { wholeRequest } from './whole-request.ts'
 
 /** An input with what is known of it before any request. */
 interface InputPlan extends TensorMetadata {
@@ -103,18 +103,11 @@ export class FeedParser {
         const hint = 'Without maxBatchSize it would run as it is; if no row depends on another, splitOversized: true runs it in parts'
         throw this.#invalid(`input '${first}'`, `at most ${maxRows} rows (maxBatchSize)`, rows, hint)
       }
-      if (oversized || ownRows !== null || !this.byRow) return this.#whole(data, dims ?? this.#dims(data, ownRows, rows))
+      if (oversized || ownRows !== null || !this.byRow) {
+        return wholeRequest(inputs, data, dims, (index) => ownRows?.[index] ?? rows)
+      }
     }
     return { rows, bucketKey: this.#bucketKey(rows, data, dims), whole: false, data, dims }
-  }
-
-  #whole(data: ParsedFeeds['data'], dims: readonly (readonly number[])[]): ParsedFeeds {
-    return { rows: 1, bucketKey: wholeKey(dims.map((own, index) => (data[index] === null ? null : own))), whole: true, data, dims }
-  }
-
-  /** Dims of inputs that have only their rows variable. */
-  #dims(data: ParsedFeeds['data'], ownRows: readonly number[] | null, rows: number): (readonly number[])[] {
-    return this.#inputs.map(({ shape }, index) => (data[index] === null ? [] : [ownRows?.[index] ?? rows, ...(shape.slice(1) as number[])]))
   }
 
   #checkNames(feeds: Record<string, unknown>): void {
@@ -236,11 +229,6 @@ export class FeedParser {
   #invalid(name: string, expected: string, received: unknown, hint?: string): InferenceError {
     return invalidArgument(name, expected, received, { model: this.#model, ...(hint === undefined ? {} : { hint }) })
   }
-}
-
-/** The bucket of a request that runs as it is: by the dims of its inputs, `null` for one not given. */
-export function wholeKey(dims: readonly (readonly number[] | null)[]): string {
-  return `${aloneKey}${dims.map((own) => own?.join() ?? '-').join(';')}`
 }
 
 /** What data was checked against, for an error. */

@@ -3,6 +3,7 @@ import { Tensor, type Model } from '../../src/index.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
 import { dependentRows } from '../models/dependent-rows.ts'
 import { broadcast, divided, nodesAndEdges } from '../models/particular-rows.ts'
+import { optionalBias } from '../models/scheduling.ts'
 import * as small from '../models/small.ts'
 import { batchSizes, largestBatch, matchesPlain } from '../support/against-plain.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
@@ -153,6 +154,18 @@ describe('the check at load', () => {
     const warmup = [{ feeds: { x: new Tensor('float32', Float32Array.from({ length: 10 }, (_, at) => at), [2, 5]) } }]
     const model: Model = await load(engine, sequences, { warmup, ...hold(2) })
     expect(model.metadata.joining.rows).toBe('independent')
+  })
+
+  it('takes samples of several shapes, with optional inputs and without', async () => {
+    const feeds = (rows: number, length: number) => ({ x: new Tensor('float32', Float32Array.from({ length: rows * length }, (_, at) => at + 1), [rows, length]) })
+    const warmup = [{ feeds: feeds(2, 5) }, { feeds: feeds(1, 3) }, { feeds: feeds(40, 5) }]
+    const model = await load(engine, small.identityVariable('float32'), { warmup, ...hold(2) })
+    expect(model.metadata.joining.rows).toBe('independent')
+    await matchesPlain(model, [{ x: noise([1, 3]) }, { x: noise([2, 3]) }])
+    expect(largestBatch(model)).toBe(3)
+    const withBias = { x: Float32Array.of(1, 2, 3, 4), bias: Float32Array.of(5, 6, 7, 8) }
+    const optional = await load(engine, optionalBias(), { optionalInputs: ['bias'], warmup: [{ feeds: { x: withBias.x } }, { feeds: withBias }] })
+    expect(optional.metadata.joining.rows).not.toBe('dependent')
   })
 
   it('hides nothing that depends on what comes in a certain order', async () => {
