@@ -12,3 +12,12 @@ export function toFloat16Bits(value: number): number {
   const units = nearest - exact === 0.5 && nearest % 2 === 1 ? nearest - 1 : nearest
   return sign | ((exponent + 14) * 1024 + units)
 }
+
+/** The number that 16 bits of an IEEE 754 binary16 number stand for. */
+export function fromFloat16Bits(bits: number): number {
+  const sign = bits & 0x8000 ? -1 : 1
+  const exponent = (bits >> 10) & 0x1f
+  const fraction = bits & 0x3ff
+  if (exponent === 0x1f) return fraction === 0 ? sign * Infinity : NaN
+  return exponent === 0 ? sign * fraction * 2 ** -24 : sign * (1024 + fraction) * 2 ** (exponent - 25)
+}

@@ -1,6 +1,6 @@
 import { stat } from 'node:fs/promises'
 import type { Clock } from './clock.ts'
-import { checkBatchSizes, type ResolvedConfig } from './config/resolve-model-config.ts'
+import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { sessionOptions, type Placement } from './config/session-options.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
@@ -9,10 +9,14 @@ import { prepareWarmup, zeros, type PreparedWarmup } from './instance/warm-up.ts
 import { calibrate } from './latency/calibration.ts'
 import { RunTimes } from './latency/run-times.ts'
 import type { StagingPool } from './memory/staging-pool.ts'
-import { checkBatchDimension, defaultMaxBatchSize, isBatchable, servable, type ModelMetadata } from './metadata.ts'
+import { servable } from './metadata.ts'
 import type { Model, ModelLifecycle, ModelState } from './model.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
+import { wholeKey } from './request/whole-request.ts'
+import { Joining } from './scheduler/joining.ts'
+import { checkAtLoad } from './scheduler/load-check.ts'
+import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import type { KeepAlive } from './workers/keep-alive.ts'
 import { WorkerSession } from './workers/worker-session.ts'
@@ -66,15 +70,16 @@ export class LoadedModel implements ModelLifecycle {
       await this.#checkFile()
       const [opened] = await this.#openAll()
       this.#checkStillLoading()
-      const metadata = this.#metadata(opened!)
-      const { optionalInputs, rejectNonFinite, warmup } = this.#config
-      const padding = Padding.of(metadata, this.#config.padding)
-      this.parser = new FeedParser(metadata, { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs' })
-      this.#warmups = prepareWarmup(metadata, this.parser, warmup)
-      for (const session of this.#sessions) await this.#warmUp(session)
-      const runTimes = await this.#calibrated(metadata, this.#sessions[0]!)
+      const joining = new Joining(this.name, this.#config, servable(this.name, opened!.inputs, opened!.outputs))
+      const padding = this.#parse(joining)
+      for (const [index, session] of this.#sessions.entries()) {
+        await this.#warmUp(session, true)
+        const warm = index === 0 && (await checkAtLoad(joining, this.#config, padding, this.#warmups, (feeds) => session.runSample(feeds, true)))
+        if (!warm) await this.#warmUp(session, false)
+      }
+      const runTimes = await this.#calibrated(joining, this.#sessions[0]!)
       this.#checkStillLoading()
-      this.#serve(metadata, padding, runTimes)
+      this.#serve(joining, padding, runTimes)
     } catch (error) {
       await Promise.all(this.#sessions.map((session) => session.close()))
       if (this.state !== 'loading') throw error instanceof ThreadEndedError ? this.#closedWhileLoading() : this.#typed(error as Error)
@@ -145,17 +150,21 @@ export class LoadedModel implements ModelLifecycle {
     return invalidArgument('workers', 'a worker thread that stays', error.message, details)
   }
 
-  #metadata(session: OpenedSession): ModelMetadata {
-    const served = servable(this.name, session.inputs, session.outputs)
-    const maxBatchSize = this.#config.maxBatchSize ?? (isBatchable(served) ? defaultMaxBatchSize : 0)
-    checkBatchDimension(this.name, maxBatchSize, served)
-    checkBatchSizes(this.name, this.#config, maxBatchSize)
-    return Object.freeze({ name: this.name, path: this.#config.path, ...served, maxBatchSize })
+  /** Makes ready to read requests; samples are read as rows, whatever becomes of the requests. */
+  #parse(joining: Joining): Padding | null {
+    const { optionalInputs, rejectNonFinite, warmup, maxBatchSize } = this.#config
+    const padding = Padding.of(joining.stacked, this.#config.padding)
+    const options = { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs', limited: maxBatchSize !== undefined }
+    const parser = new FeedParser(joining.stacked, options)
+    this.parser = parser
+    this.#warmups = prepareWarmup(joining.stacked, parser, warmup)
+    return padding
   }
 
-  async #warmUp(session: WorkerSession): Promise<void> {
+  /** Runs the samples that the user gave, or else our own, on an instance. */
+  async #warmUp(session: WorkerSession, own: boolean): Promise<void> {
     for (const { feeds, count, required } of this.#warmups) {
-      for (let run = 0; run < count; run++) {
+      for (let run = 0; run < count && required === own; run++) {
         const { error } = await session.runSample(feeds)
         if (error === null) continue
         if (required) throw this.#loadError(`a warm-up sample failed: ${error}`, 'a failing sample')
@@ -165,21 +174,28 @@ export class LoadedModel implements ModelLifecycle {
   }
 
   /** What runs take; measured beforehand where a latency target depends on it. */
-  async #calibrated(metadata: ModelMetadata, session: WorkerSession): Promise<RunTimes> {
+  async #calibrated({ byRow, stacked, largestBatch }: Joining, session: WorkerSession): Promise<RunTimes> {
     const runTimes = new RunTimes()
     const { latencyTargetMs, preferredBatchSizes, joinRequests, warmup } = this.#config
-    const sample = this.#warmups[0] ?? (warmup === false ? undefined : zeros(metadata)[0])
+    const sample = this.#warmups[0] ?? (warmup === false ? undefined : zeros(stacked)[0])
     if (latencyTargetMs === 0 || sample === undefined) return runTimes
-    const maxBatchSize = joinRequests ? metadata.maxBatchSize : Math.min(1, metadata.maxBatchSize)
-    await calibrate(runTimes, sample, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds) => session.runSample(feeds))
+    const bucketKey = byRow ? sample.bucketKey : wholeKey(sample.feeds.map((feed) => feed && feed.dims))
+    const maxBatchSize = joinRequests && byRow ? largestBatch : Math.min(1, largestBatch)
+    const run = (feeds: PreparedWarmup['feeds']) => session.runSample(feeds)
+    await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, run)
     return runTimes
   }
 
-  #serve(metadata: ModelMetadata, padding: Padding | null, runTimes: RunTimes): void {
+  #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes): void {
     const { clock, keepAlive } = this.#services
+    const parser = this.parser!
+    joining.onChange = () => void (parser.byRow = joining.byRow)
+    joining.onChange()
+    const [first] = this.#sessions
+    const realRows = joining.undecided ? new RealRowCheck(joining, (feeds) => first!.runSample(feeds, true)) : null
     const gaveUp = (reason: string) => this.#gaveUp(reason)
     const scheduler = new Scheduler({
-      metadata, padding, runTimes, clock, keepAlive, gaveUp, config: this.#config, instances: this.#sessions.length,
+      joining, realRows, padding, runTimes, clock, keepAlive, gaveUp, config: this.#config, instances: this.#sessions.length,
     }) // prettier-ignore
     this.scheduler = scheduler
     const slots: SlotSource = {
@@ -190,9 +206,10 @@ export class LoadedModel implements ModelLifecycle {
       const instance = new ModelInstance(scheduler, `${this.name}_${index}`, session, this.#config.weight, slots)
       scheduler.instances.add(instance)
       session.serve(instance, {
-        reopened: () => {
+        reopened: async () => {
           instance.forgetLayouts()
-          return this.#warmUp(session)
+          await this.#warmUp(session, true)
+          await this.#warmUp(session, false)
         },
         abandoned: (reason) => scheduler.abandoned(instance, reason),
       })

@@ -18,6 +18,26 @@ export interface TensorMetadata {
   readonly shape: readonly (number | string)[]
 }
 
+/** What is known of whether a model's rows depend on each other; see {@link ModelMetadata.joining}. */
+export interface RowJoining {
+  /**
+   * | | requests share runs |
+   * |---|---|
+   * | `independent` | yes: rows gave the same alone and beside others, in every trial |
+   * | `declared` | yes, because `maxBatchSize` was given, whatever the check found |
+   * | `dependent` | no: rows change each other, or outputs cannot be divided among rows |
+   * | `unknown` | no: not checked, not to be joined, or nothing could be tried yet (the first real requests may decide) |
+   */
+  readonly rows: 'independent' | 'declared' | 'dependent' | 'unknown'
+  /**
+   * By how much a row beside others differed from the same row alone, relative to the largest value of the row: the
+   * largest of all trials. `Infinity` where it has no measure (NaN, strings, another shape), `null` without a trial.
+   */
+  readonly largestDifference: number | null
+  /** Why, in words. */
+  readonly reason: string
+}
+
 /** What a loaded model takes and gives. */
 export interface ModelMetadata {
   readonly name: string
@@ -27,11 +47,13 @@ export interface ModelMetadata {
   readonly outputs: readonly TensorMetadata[]
   /** Outputs the model has but the Node binding cannot carry, with their types. */
   readonly unservableOutputs: readonly { readonly name: string; readonly type: string }[]
-  /** Most rows in one run; 0 for a model without a batch dimension. */
+  /** Most rows in one run; 0 for a model whose requests are not joined. */
   readonly maxBatchSize: number
+  /** Whether rows of different requests share runs, and why. The object is another one when that changes. */
+  readonly joining: RowJoining
 }
 
-/** The batch size of a batchable model whose configuration names none. */
+/** The batch size of a model with independent rows whose configuration names none. */
 export const defaultMaxBatchSize = 32
 
 /**
@@ -82,19 +104,16 @@ function checkNames(model: string, kind: 'input' | 'output', values: readonly Ra
 }
 
 /**
- * Whether rows of different requests may share a run: each input and output has a symbolic first dimension, the same
- * one everywhere, and it occurs nowhere else (a model of pairwise distances has it twice). Dimensions without names
- * count as the same one only if all other dimensions are fixed. When in doubt the answer is no: unbatched is slower,
- * wrongly batched is wrong.
+ * Why the shapes alone rule out that requests share a run; `null` where they don't. Each input and output needs a
+ * symbolic first dimension, whatever its name: whether that counts independent rows is to be found out by running.
  */
-export function isBatchable({ inputs, outputs }: Pick<ModelMetadata, 'inputs' | 'outputs'>): boolean {
-  const shapes = [...inputs, ...outputs].map(({ shape }) => shape)
-  const batch = shapes[0]?.[0]
-  if (inputs.length === 0 || typeof batch !== 'string') return false
-  return shapes.every(
-    ([first, ...rest]) =>
-      first === batch && (batch === '' ? rest.every((dim) => typeof dim === 'number') : !rest.includes(batch)),
-  )
+export function notStackable({ inputs, outputs }: Pick<ModelMetadata, 'inputs' | 'outputs'>): string | null {
+  if (inputs.length === 0) return 'the model has no inputs'
+  const fixed = (values: readonly TensorMetadata[]) => values.find(({ shape }) => typeof shape[0] !== 'string')
+  const input = fixed(inputs)
+  if (input !== undefined) return `input '${input.name}' of shape [${input.shape.join(', ')}] has no variable first dimension`
+  const output = fixed(outputs)
+  return output === undefined ? null : `output '${output.name}' of shape [${output.shape.join(', ')}] has no variable first dimension`
 }
 
 /**
@@ -112,7 +131,7 @@ export function checkBatchDimension(model: string, maxBatchSize: number, metadat
     throw invalidArgument('maxBatchSize', `0, since '${name}' has the fixed shape [${shape.join(', ')}]`, maxBatchSize, {
       code: 'ERR_MODEL_CONFIG',
       model,
-      hint: 'Export the model with a symbolic first dimension to batch it',
+      hint: 'Leave maxBatchSize out: every request is then run by itself, as it is',
     })
   }
 }

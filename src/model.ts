@@ -20,7 +20,7 @@ export type ModelState = 'loading' | 'ready' | 'draining' | 'closed' | 'failed'
 export interface ModelCapacity {
   /** Instances that serve. */
   readonly instances: number
-  /** Most rows in one run. */
+  /** Most rows in one run; 0 for a model whose requests are not joined. */
   readonly maxBatchSize: number
   /** Requests accepted and not started. */
   readonly waiting: number
@@ -57,14 +57,14 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   /**
-   * Inputs, outputs and batch size.
+   * Inputs, outputs, batch size, and whether requests are joined. Another object when that is found out while it serves.
    *
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
   get metadata(): ModelMetadata {
     const { scheduler } = this.#lifecycle
     if (scheduler === null) throw this.#notReady()
-    return scheduler.metadata
+    return scheduler.joining.metadata
   }
 
   /**
@@ -87,10 +87,10 @@ export class Model<M extends ModelSignature = AnySignature> {
     if (state !== 'ready' || scheduler === null || parser === null) return Promise.reject(this.#notReady())
     try {
       const checked = options === undefined ? noOptions : checkInferOptions(options, scheduler.metadata)
-      const { maxBatchSize } = scheduler.metadata
+      const { maxBatchSize } = scheduler.joining.metadata
       const split = (checked.splitOversized ?? this.#lifecycle.splitsOversized) && maxBatchSize > 0
       const parsed = parser.parse(feeds, split)
-      return split && parsed.rows > maxBatchSize
+      return split && !parsed.whole && parsed.rows > maxBatchSize
         ? this.#submitParts(scheduler, splitRows(parsed, maxBatchSize), checked)
         : this.#submit(scheduler, parsed, checked)
     } catch (error) {
@@ -132,12 +132,12 @@ export class Model<M extends ModelSignature = AnySignature> {
   capacity(): ModelCapacity {
     const { scheduler } = this.#lifecycle
     if (scheduler === null) throw this.#notReady()
-    const { instances, metadata, waiting, running, times, levels } = scheduler
+    const { instances, joining, waiting, running, times, levels } = scheduler
     const { msPerRequest } = times.throughput
     const { policy, waiting: levelWaiting } = levels.of(undefined)
     return {
       instances: instances.size,
-      maxBatchSize: metadata.maxBatchSize,
+      maxBatchSize: joining.metadata.maxBatchSize,
       waiting,
       running,
       free: policy.maxQueueSize === 0 ? Infinity : Math.max(0, policy.maxQueueSize - levelWaiting),

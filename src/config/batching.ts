@@ -41,6 +41,9 @@ export interface LevelOptions {
   readonly policies: ReadonlyMap<number, LevelPolicy>
 }
 
+/** How the bucket of a request begins that shares a run with no other, whatever its model does. */
+export const aloneKey = 'alone:'
+
 /** What limits a batch. All sizes in rows. */
 export interface BatchLimits {
   readonly maxBatchSize: number

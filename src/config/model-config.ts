@@ -51,10 +51,16 @@ export interface ModelConfig {
   /** Path of the `.onnx` (or `.ort`) file. External data files are looked for beside it. */
   path: string
   /**
-   * Most rows in one run. 0: the model has no batch dimension, every request is its own run. Left out: found from
-   * the model (32 when all inputs and outputs share one symbolic first dimension, else 0).
+   * Most rows in one run. 0: every request is its own run, as it is. Left out: 32 for a model whose inputs and outputs
+   * all have a variable first dimension and whose rows a check at load finds to be independent, else 0; requests of more
+   * rows then run alone as they are. Given: rows are believed to be independent, and a check that finds otherwise warns.
    */
   maxBatchSize?: number
+  /**
+   * Whether a load finds out by some runs on made-up rows whether rows depend on each other; see `metadata.joining`.
+   * `false` without `maxBatchSize`: requests are never joined. Default `true`.
+   */
+  checkRows?: boolean
   /** `false`: requests are never joined, though one request may still hold several rows. Default: `{}`. */
   dynamicBatching?: DynamicBatchingConfig | false
   /** Default: one instance of kind `'auto'`. */
@@ -64,8 +70,9 @@ export interface ModelConfig {
   /** Execution providers in order of preference; overrides what `instanceGroup` implies. */
   executionProviders?: readonly InferenceSession.ExecutionProviderConfig[]
   /**
-   * `true`: one run on zeros per instance, where all inputs are floating point with known row shapes; `false`: none;
-   * or samples to run. A sample that fails makes the load fail. Default `true`.
+   * `true`: one run on zeros per instance, where all inputs are floating point with known row shapes (not on the first
+   * instance where `checkRows` has run it); `false`: none; or samples to run, whose rows take part in that check. A sample
+   * that fails makes the load fail. Default `true`.
    */
   warmup?: boolean | readonly WarmupSample[]
   /**
@@ -95,8 +102,9 @@ export interface ModelConfig {
    */
   rejectNonFinite?: 'inputs' | 'outputs'
   /**
-   * Whether a request of more than `maxBatchSize` rows is run in several batches and joined again. Default `false`: refused.
-   * So is one of more than 10 000 parts, or of more than 100 when its rows have no element.
+   * Whether a request of more than `maxBatchSize` rows is run in several batches and joined again. Default `false`: it is
+   * refused where `maxBatchSize` was given, else it runs alone as it is.
+   * One of more than 10 000 parts, or of more than 100 when its rows have no element, is refused.
    */
   splitOversized?: boolean
 }

@@ -13,6 +13,7 @@ export interface ResolvedConfig {
   readonly path: string
   /** `undefined`: to be found from the model. */
   readonly maxBatchSize: number | undefined
+  readonly checkRows: boolean
   readonly joinRequests: boolean
   /** Ascending. */
   readonly preferredBatchSizes: readonly number[]
@@ -49,6 +50,7 @@ const feedsSchema = v.custom<Feeds>((feeds) => typeof feeds === 'object' && feed
 const schema = v.strictObject({
   path: v.pipe(v.string(), v.minLength(1)),
   maxBatchSize: v.optional(integer(0)),
+  checkRows: v.optional(v.boolean(), true),
   dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
   instanceGroup: v.optional(
     v.pipe(
@@ -94,6 +96,7 @@ export function resolveConfig(model: string, config: unknown): ResolvedConfig {
   const resolved: ResolvedConfig = {
     path: resolve(raw.path),
     maxBatchSize: raw.maxBatchSize,
+    checkRows: raw.checkRows,
     joinRequests: batching !== null,
     preferredBatchSizes: ascending([batching?.preferredBatchSize ?? []].flat()),
     maxQueueDelayMs: batching?.maxQueueDelayMs ?? 0,
@@ -119,11 +122,11 @@ export function resolveConfig(model: string, config: unknown): ResolvedConfig {
   return Object.freeze(resolved)
 }
 
-/** What limits the batches of a model whose largest batch has `maxBatchSize` rows, 0 for a model without a batch dimension. */
+/** What limits the batches of a model whose largest batch has `maxBatchSize` rows, 0 for a model whose requests are never joined. */
 export function batchLimits({ preferredBatchSizes, maxQueueDelayMs, joinRequests }: ResolvedConfig, maxBatchSize: number): BatchLimits {
   return {
     maxBatchSize: Math.max(1, maxBatchSize),
-    preferredBatchSizes,
+    preferredBatchSizes: maxBatchSize > 0 ? preferredBatchSizes : [],
     maxQueueDelayMs,
     joinRequests: joinRequests && maxBatchSize > 0,
   }

@@ -25,6 +25,7 @@ const movedFromBytes = 65_536
  * @param given which inputs there are, by index.
  * @param rowDims dims of each input, padded, whatever the rows; `null` when the model fixes all but the rows.
  * @param unpredictable indices of outputs whose size has turned out not to follow from the metadata.
+ * @param whole whether the first dimensions are the request's own, as for a model that is not batched.
  */
 export function layOut(
   metadata: ModelMetadata,
@@ -33,8 +34,9 @@ export function layOut(
   rowDims: readonly (readonly number[])[] | null,
   outputMask: number,
   unpredictable: ReadonlySet<number>,
+  whole = false,
 ): BatchLayout {
-  const batched = metadata.maxBatchSize > 0
+  const batched = metadata.maxBatchSize > 0 && !whole
   const inputDims = metadata.inputs.map(({ shape }, index) => {
     if (given[index] === null) return null
     const dims = [...(rowDims?.[index] ?? (shape as readonly number[]))]
@@ -70,13 +72,20 @@ export function wants(outputMask: number, index: number): boolean {
   return index > 30 || (outputMask & (1 << index)) !== 0
 }
 
-/** What the named dimensions stand for in this batch. */
+/** What the named dimensions stand for in this batch; nothing is known of one that stands for two lengths. */
 function bindSymbols(inputs: readonly TensorMetadata[], dims: readonly (readonly number[] | null)[]): Map<string, number> {
   const symbols = new Map<string, number>()
+  const unclear = new Set<string>()
   for (const [index, { shape }] of inputs.entries()) {
     if (dims[index] === null) continue
-    for (const [axis, dim] of shape.entries()) if (typeof dim === 'string' && dim !== '') symbols.set(dim, dims[index]![axis]!)
+    for (const [axis, dim] of shape.entries()) {
+      if (typeof dim !== 'string' || dim === '') continue
+      const length = dims[index]![axis]!
+      if ((symbols.get(dim) ?? length) !== length) unclear.add(dim)
+      symbols.set(dim, length)
+    }
   }
+  for (const name of unclear) symbols.delete(name)
   return symbols
 }
 

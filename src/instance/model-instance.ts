@@ -15,6 +15,8 @@ export interface BatchOwner {
   readonly metadata: ModelMetadata
   readonly padding: Padding | null
   readonly unpredictableOutputs: ReadonlySet<number>
+  /** The same for requests that run as they are. */
+  readonly unpredictableWhole: ReadonlySet<number>
   readonly clock: Clock
   readonly times: { readonly runTimes: RunTimes }
   /**
@@ -159,7 +161,8 @@ export class ModelInstance implements BatchSource {
       rows += request.rows
       outputMask |= request.outputMask
     }
-    const layout = slot.layoutFor(requests, rows, outputMask, owner.unpredictableOutputs)
+    const unpredictable = requests[0]!.whole ? owner.unpredictableWhole : owner.unpredictableOutputs
+    const layout = slot.layoutFor(requests, rows, outputMask, unpredictable)
     const mailed = slot.gather(requests, layout)
     slot.rows = rows
     slot.batch = batch

@@ -42,7 +42,7 @@ function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: numbe
   const view = layout.outputViews[index] as Float32Array
   const dims = [...layout.outputs[index]!.dims]
   // A copy: the caller owns what it gets, and the slot can be filled again.
-  if (metadata.maxBatchSize === 0) return { data: copyOf(view, 0, view.length), dims }
+  if (metadata.maxBatchSize === 0 || request.whole) return { data: copyOf(view, 0, view.length), dims }
   const elements = layout.outputRowElements[index]!
   dims[0] = request.rows
   return { data: copyOf(view, row * elements, (row + request.rows) * elements), dims }

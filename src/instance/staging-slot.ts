@@ -14,7 +14,7 @@ export interface ViewedLayout extends BatchLayout {
   readonly index: number
   readonly inputViews: readonly (TensorData | null | undefined)[]
   readonly outputViews: readonly (TensorData | null | undefined)[]
-  /** Elements of one row of each output; for an unbatched model, of the whole. */
+  /** Elements of one row of each output; for a request that runs as it is, of the whole. */
   readonly outputRowElements: readonly number[]
   /** The lengths to which the batch is padded, by entry of the model's {@link Padding}; `null` without padding. */
   readonly lengths: readonly number[] | null
@@ -58,7 +58,7 @@ export class StagingSlot {
     const first = batch[0]!
     const hot = first.bucketKey === '' && outputMask === -1
     if (hot) return (this.#byRows[rows] ??= this.#make(first, null, rows, outputMask, unpredictable))
-    const lengths = this.#padding?.lengths(batch) ?? null
+    const lengths = first.whole ? null : (this.#padding?.lengths(batch) ?? null)
     const key = `${rows}|${outputMask}|${first.bucketKey}|${lengths?.join() ?? ''}`
     let layout = this.#byKey.get(key)
     if (layout === undefined) this.#byKey.set(key, (layout = this.#make(first, lengths, rows, outputMask, unpredictable)))
@@ -73,9 +73,9 @@ export class StagingSlot {
     unpredictable: ReadonlySet<number>,
   ): ViewedLayout {
     const dims = lengths === null ? request.dims : this.#padded(request.dims!, lengths)
-    const layout = layOut(this.#metadata, rows, request.data, dims, outputMask, unpredictable)
+    const layout = layOut(this.#metadata, rows, request.data, dims, outputMask, unpredictable, request.whole)
     if (this.#buffer === null || this.#buffer.byteLength < layout.byteLength) this.#grow(layout.byteLength)
-    return this.#view(layout, lengths)
+    return this.#view(layout, lengths, this.#metadata.maxBatchSize > 0 && !request.whole)
   }
 
   #padded(dims: readonly (readonly number[])[], lengths: readonly number[]): (readonly number[])[] {
@@ -158,10 +158,9 @@ export class StagingSlot {
     this.#buffer = this.#acquire(Math.max(minBytes, 2 ** Math.ceil(Math.log2(neededBytes))))
   }
 
-  #view(layout: BatchLayout, lengths: readonly number[] | null): ViewedLayout {
+  #view(layout: BatchLayout, lengths: readonly number[] | null, batched: boolean): ViewedLayout {
     const { inputs, outputs } = this.#metadata
     const bytes = this.#buffer!.bytes
-    const batched = this.#metadata.maxBatchSize > 0
     const rowElements = (dims: readonly number[]) => elementCount(batched ? dims.slice(1) : dims)
     return {
       ...layout,

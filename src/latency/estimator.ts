@@ -1,6 +1,6 @@
 import { estimatedAnswerMs } from './answer-estimate.ts'
 import { ArrivalRate } from './arrival-rate.ts'
-import { fullBatchRows, type BatchLimits } from '../config/batching.ts'
+import { aloneKey, fullBatchRows, type BatchLimits } from '../config/batching.ts'
 import { LatencyTarget } from './batch-size-for-target.ts'
 import type { RunTimes } from './run-times.ts'
 import { Throughput } from './throughput.ts'
@@ -65,7 +65,8 @@ export class Estimator {
       freeInMs = Math.min(freeInMs, worker.freeInMs)
       sharing = Math.min(sharing, worker.sharing(this.#weight))
     }
-    const batchRows = fullBatchRows(this.target?.limits(bucketKey) ?? this.#limits)
+    const alone = bucketKey.startsWith(aloneKey)
+    const batchRows = alone ? 1 : fullBatchRows(this.target?.limits(bucketKey) ?? this.#limits)
     const joiningRowsPerMs = this.target === null ? 0 : this.#arrivals.rowsPerMs(nowMs)
     const backlog = { rowsAhead, batchRows, joiningRowsPerMs, instances: instances.length, freeInMs, sharing }
     return estimatedAnswerMs(this.runTimes, bucketKey, rows, backlog)

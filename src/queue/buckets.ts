@@ -1,4 +1,4 @@
-import type { BatchLimits } from '../config/batching.ts'
+import { aloneKey, type BatchLimits } from '../config/batching.ts'
 import type { LatencyTarget } from '../latency/batch-size-for-target.ts'
 import { Bucket, isMoreUrgent } from './bucket.ts'
 import type { WaitingRequest } from './waiting-request.ts'
@@ -69,7 +69,7 @@ export class Buckets<E extends WaitingRequest> {
       if (bucket !== this.#last) this.#byKey.delete(bucket.key)
       return
     }
-    const full = bucket.rows >= bucket.fullRows || !this.#joinRequests
+    const full = bucket.rows >= bucket.fullRows || !bucket.limits.joinRequests
     const heap = full ? this.#full : this.#open
     if (bucket.heap !== heap) this.#move(bucket, heap)
     else if (headChanged) heap.update(bucket)
@@ -132,7 +132,7 @@ export class Buckets<E extends WaitingRequest> {
 
   #limitsOf(key: string): BatchLimits {
     const limits = this.#sizer?.limits(key) ?? this.#limits
-    return this.#joinRequests ? limits : { ...limits, joinRequests: false }
+    return this.#joinRequests && !key.startsWith(aloneKey) ? limits : { ...limits, joinRequests: false }
   }
 
   #move(bucket: Bucket<E>, heap: IndexedHeap<Bucket<E>> | null): void {

@@ -1,10 +1,11 @@
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { isTensorLike, type TensorData } from '../tensor.ts'
-import type { ModelMetadata } from '../metadata.ts'
+import type { ModelMetadata, TensorMetadata } from '../metadata.ts'
 import type { ParsedFeeds } from './infer-request.ts'
 import { InputReader } from './input-reader.ts'
 import type { Padding } from './padding.ts'
 import { maxEmptyParts, maxParts } from './split.ts'
+import { wholeRequest } from './whole-request.ts'
 
 /** What a model's configuration says of its feeds. */
 export interface FeedOptions {
@@ -12,6 +13,8 @@ export interface FeedOptions {
   readonly padding?: Padding | null
   /** Refuse NaN and infinity. */
   readonly finiteOnly?: boolean
+  /** Whether the user set `maxBatchSize`: what has more rows is refused then, else it runs alone. Default `true`. */
+  readonly limited?: boolean
 }
 
 /**
@@ -24,12 +27,18 @@ export class FeedParser {
   readonly #inputs: readonly InputReader[]
   readonly #fixedShapes: boolean
   readonly #padding: Padding | null
+  readonly #tensors: readonly TensorMetadata[]
+  readonly #limited: boolean
+  /** Whether requests are divided into rows; else each is to run alone as it is. */
+  byRow = true
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when an optional input is none of the model's. */
-  constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false }: FeedOptions = {}) {
+  constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false, limited = true }: FeedOptions = {}) {
     const rowAxis = metadata.maxBatchSize > 0 ? 1 : 0
     this.#model = metadata.name
     this.#maxBatchSize = metadata.maxBatchSize
+    this.#tensors = metadata.inputs
+    this.#limited = limited
     this.#inputs = metadata.inputs.map((input) => {
       return new InputReader(metadata.name, input, { rowAxis, optional: optionalInputs.includes(input.name), finiteOnly })
     })
@@ -64,6 +73,7 @@ export class FeedParser {
     const dims: (readonly number[])[] | null = this.#fixedShapes ? null : []
     let first: string | null = null // the input that says how many rows there are
     let rows = 1
+    let ownRows: number[] | null = null // of each input, once they differ
     let empty = true
     for (let index = 0; index < values.length; index++) {
       const value = values[index]
@@ -79,17 +89,22 @@ export class FeedParser {
         if (first === null) {
           first = input.name
           rows = inputRows
-          if (rows > this.#maxBatchSize) this.#checkRows(first, rows, split)
+          if (rows > this.#maxBatchSize && (this.#limited || (split && this.byRow))) this.#checkRows(first, rows, split)
         } else if (inputRows !== rows) {
-          throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${first}' has`, inputRows)
+          if (this.#limited) throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${first}' has`, inputRows)
+          ownRows ??= Array.from({ length: index }, () => rows)
         }
+        if (ownRows !== null) ownRows[index] = inputRows
       }
       empty &&= given.dims.includes(0)
       data.push(input.check(given))
       dims?.push(given.dims)
     }
+    if (this.#maxBatchSize > 0 && (!this.byRow || ownRows !== null || (rows > this.#maxBatchSize && !split))) {
+      return wholeRequest(this.#tensors, data, dims, (index) => ownRows?.[index] ?? rows)
+    }
     if (empty && first !== null && rows > this.#maxBatchSize) this.#checkParts(first, rows, maxEmptyParts, 'rows without any element')
-    return { rows, bucketKey: this.#bucketKey(rows, data, dims), data, dims }
+    return { rows, bucketKey: this.#bucketKey(rows, data, dims), whole: false, data, dims }
   }
 
   /** What is given for each input, each read once; `undefined` for an optional one that is not given. */
@@ -126,7 +141,7 @@ export class FeedParser {
   /** More rows than are run are refused before any data are looked at. */
   #checkRows(input: string, rows: number, split: boolean): void {
     if (split) return this.#checkParts(input, rows, maxParts, 'rows')
-    const hint = 'Split the request, or load the model with splitOversized: true'
+    const hint = 'Without maxBatchSize it would run as it is; if no row depends on another, splitOversized: true runs it in parts'
     throw this.#invalid(`input '${input}'`, `at most ${this.#maxBatchSize} rows (maxBatchSize)`, rows, hint)
   }
 

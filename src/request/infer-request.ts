@@ -11,6 +11,8 @@ export interface ParsedFeeds {
   readonly rows: number
   /** Requests with equal keys may share a run. */
   readonly bucketKey: string
+  /** Whether it runs alone as it is, whatever its first dimensions: they count no rows, and it counts as one. */
+  readonly whole: boolean
   /** `null` for an optional input that was left out. */
   readonly data: readonly (TensorData | readonly string[] | null)[]
   /** Dims of each input; `null` when the model fixes everything but the rows. */
@@ -31,6 +33,7 @@ export type Answer = Outputs | { readonly outputs: Outputs; readonly report: Bat
 export class InferRequest extends WaitingRequest {
   readonly data: ParsedFeeds['data']
   readonly dims: ParsedFeeds['dims']
+  readonly whole: boolean
   /** Indices of the outputs wanted; `null` for all. */
   readonly outputs: readonly number[] | null
   /** The same as bits, for the union over a batch; see {@link outputMask}. */
@@ -58,6 +61,7 @@ export class InferRequest extends WaitingRequest {
     super(feeds.rows, feeds.bucketKey, level)
     this.data = feeds.data
     this.dims = feeds.dims
+    this.whole = feeds.whole
     this.outputs = outputs
     this.outputMask = outputs === null ? allOutputs : outputMask(outputs)
     this.requestId = requestId

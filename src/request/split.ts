@@ -26,6 +26,7 @@ export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows:
     parts.push({
       rows: partRows,
       bucketKey,
+      whole: false,
       data: whole.map(cut),
       dims: dims?.map((own) => (own.length === 0 ? own : [partRows, ...own.slice(1)])) ?? null,
     })

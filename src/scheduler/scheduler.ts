@@ -20,6 +20,8 @@ import { Admission } from './admission.ts'
 import { Answers } from './answers.ts'
 import { changedInput } from '../request/changed-input.ts'
 import { InFlight } from './in-flight.ts'
+import type { Joining } from './joining.ts'
+import type { RealRowCheck } from './real-row-check.ts'
 import { RequestErrors } from './request-errors.ts'
 import { Retries } from './retries.ts'
 
@@ -30,7 +32,9 @@ export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 's
 
 /** What a {@link Scheduler} is made for. */
 export interface ScheduledModel {
-  readonly metadata: ModelMetadata
+  readonly joining: Joining
+  /** Watches what is served while that decides whether requests may be joined; else `null`. */
+  readonly realRows: RealRowCheck | null
   readonly padding: Padding | null
   readonly config: ResolvedConfig
   /** What runs took so far, from a calibration. */
@@ -45,7 +49,9 @@ export interface ScheduledModel {
 
 /** The queue of a model and its instances: forms batches, hands them out, settles every request exactly once. */
 export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
+  /** The model as its batches are laid out; what its users see is in {@link joining}. */
   readonly metadata: ModelMetadata
+  readonly joining: Joining
   readonly padding: Padding | null
   readonly clock: Clock
   readonly levels: PriorityLevels
@@ -53,6 +59,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly times: Estimator
   readonly unpredictableOutputs = new Set<number>()
   readonly instances = new InstanceSet()
+  readonly unpredictableWhole = new Set<number>()
   readonly #queue: RequestQueue<InferRequest>
   readonly #config: ResolvedConfig
   readonly #errors: RequestErrors
@@ -60,6 +67,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly #answers: Answers
   readonly #retries = new Retries()
   readonly #inFlight: InFlight
+  readonly #realRows: RealRowCheck | null
   readonly #gaveUp: (reason: string) => void
   #rejectWaiting: [why: RejectionReason, error: (request: InferRequest) => Error]
   #formed = 0
@@ -68,18 +76,21 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   #deaths = 0
   #runsSingly = false
 
-  constructor({ metadata, padding, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
+  constructor({ joining, realRows, padding, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
+    const metadata = joining.stacked
+    this.joining = joining
     this.metadata = metadata
     this.padding = padding
     this.clock = clock
     this.levels = new PriorityLevels(config.levels)
     this.#config = config
+    this.#realRows = realRows
     this.#gaveUp = gaveUp
     this.#inFlight = new InFlight(keepAlive)
     this.#errors = new RequestErrors(metadata.name)
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
     const { holdUntilQueued, latencyTargetMs, weight, preserveOrdering, rejectNonFinite } = config
-    const limits = batchLimits(config, metadata.maxBatchSize)
+    const limits = batchLimits(config, joining.largestBatch)
     this.times = new Estimator(runTimes, limits, latencyTargetMs, instances, weight)
     this.#admission = new Admission(this.times, this.#errors, this.stats)
     this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued }, clock, this, runTimes, this.times.target)
@@ -200,6 +211,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     const indivisible = indivisibleOutput(this.metadata, batch)
     if (indivisible === null) {
       this.#noteUnpredictable(batch)
+      this.#realRows?.served(batch.requests)
       this.#answers.answer(batch)
     } else this.#runSingly(batch, indivisible)
     this.#inFlight.update(this.waiting)
@@ -295,7 +307,8 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   #noteUnpredictable(batch: FinishedBatch): void {
     const unexpected = unexpectedOutputs(batch)
     if (unexpected.length === 0) return
-    for (const index of unexpected) this.unpredictableOutputs.add(index)
+    const unpredictable = batch.requests[0]!.whole ? this.unpredictableWhole : this.unpredictableOutputs
+    for (const index of unexpected) unpredictable.add(index)
     for (const instance of this.instances) instance.forgetLayouts()
   }
 
@@ -303,6 +316,8 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   #runSingly({ requests }: FinishedBatch, output: string): void {
     if (!this.#runsSingly) warnNotBatchable(this.metadata.name, output) // other batches may have been on their way
     this.#runsSingly = true
+    this.joining.refuted(output)
+    this.joining.refuted(output)
     this.#queue.stopJoining()
     this.#queue.requeue(requests.filter(({ settled }) => !settled))
   }

@@ -2,7 +2,7 @@ import { dirname } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { InferenceEngine, type ModelConfig } from '../../src/index.ts'
 import {
-  emptyFile, gram, identity, identityUnbatched, int4Input, missingExternalData, notOnnx, sequenceInput, sequenceOnly, truncated,
+  emptyFile, identity, identityUnbatched, int4Input, missingExternalData, notOnnx, sequenceInput, sequenceOnly, truncated,
   unknownDomain, unknownOperator,
 } from '../models/small.ts'
 import { expectNoWarnings, expectRefusal, rejectionOf, type Refusal } from './refusal.ts'
@@ -97,8 +97,8 @@ const contradictions: Case[] = [
     config('dynamicBatching.maxQueueDelayMs', /^0/, 5),
   ],
   [
-    'a delay for what turns out not to be batchable',
-    () => ({ path: gram(), dynamicBatching: { maxQueueDelayMs: 5 } }),
+    'a delay for what cannot be batched',
+    () => ({ path: fixed, dynamicBatching: { maxQueueDelayMs: 5 } }),
     config('dynamicBatching.maxQueueDelayMs', /^0/, 5),
   ],
   [

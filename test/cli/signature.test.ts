@@ -2,8 +2,9 @@ import { describe, expect, it } from 'vitest'
 import type { ModelMetadata, TensorMetadata } from 'zerohop'
 import { signatureName, signatureSource } from '../../src/cli/signature.ts'
 
+const joining = { rows: 'declared', largestDifference: null, reason: '' } as const
 const metadata = (inputs: TensorMetadata[], outputs: TensorMetadata[], maxBatchSize = 32): ModelMetadata =>
-  ({ name: 'm', path: 'm.onnx', inputs, outputs, unservableOutputs: [], maxBatchSize })
+  ({ name: 'm', path: 'm.onnx', inputs, outputs, unservableOutputs: [], maxBatchSize, joining })
 
 describe('the source of a signature', () => {
   it('has a member with type and shape for each input and output', () => {

@@ -5,7 +5,8 @@ import type { ModelMetadata, TensorMetadata } from '../../src/metadata.ts'
 function metadata(maxBatchSize: number, inputs: Partial<TensorMetadata>[], outputs: Partial<TensorMetadata>[]): ModelMetadata {
   const complete = (values: Partial<TensorMetadata>[], prefix: string) =>
     values.map((value, index) => ({ name: `${prefix}${index}`, type: 'float32', shape: [], ...value }) as TensorMetadata)
-  return { name: 'm', path: 'm.onnx', inputs: complete(inputs, 'x'), outputs: complete(outputs, 'y'), unservableOutputs: [], maxBatchSize }
+  const joining = { rows: 'declared', largestDifference: null, reason: '' } as const
+  return { name: 'm', path: 'm.onnx', inputs: complete(inputs, 'x'), outputs: complete(outputs, 'y'), unservableOutputs: [], maxBatchSize, joining }
 }
 
 const none = new Set<number>()

@@ -1,0 +1,126 @@
+import { fromFloat16Bits } from '../float16.ts'
+import { elementCount, storageOf, type MailedTensor, type TensorType } from '../tensor.ts'
+
+/**
+ * By how much a float of a row that ran beside others may differ from the same row alone, relative to the largest value
+ * of its row. Kernels are chosen by the size of a batch and sum in another order, which costs some last places; a row
+ * that others reach is changed by far more, as the rows of a trial are of very different scales. Everything that is not a
+ * float has to be equal.
+ */
+export const floatTolerance = 1e-3
+/** The same for float16, which has 11 significant bits. */
+export const float16Tolerance = 1e-2
+/** Rows tell nothing of each other unless they differ by so many times the tolerance. */
+const tellingTimes = 10
+/** A row of zeros is measured by the other rows, by this share of them. */
+const floorShare = 1e-4
+
+const floats: readonly TensorType[] = ['float32', 'float64', 'float16']
+
+/** What came out of a comparison. */
+export interface Comparison {
+  /** Relative to the tensor's rows; `Infinity` where there is no measure. */
+  readonly difference: number
+  /** What is wrong, in words; `null` for nothing. */
+  readonly reason: string | null
+}
+
+/** Allowed relative difference of elements of a type. */
+function toleranceOf(type: TensorType): number {
+  return type === 'float16' ? float16Tolerance : floats.includes(type) ? floatTolerance : 0
+}
+
+/**
+ * Compares one output of a batch with what its requests gave alone.
+ *
+ * @param alone of each request, in the order of the batch.
+ * @param rows of each request.
+ */
+export function compareOutput(name: string, alone: readonly MailedTensor[], rows: readonly number[], joined: MailedTensor): Comparison {
+  const total = rows.reduce((sum, count) => sum + count, 0)
+  const odd = alone.findIndex(({ dims }, index) => dims[0] !== rows[index])
+  if (odd !== -1) return shapeless(`output '${name}' of shape [${alone[odd]!.dims.join(', ')}] is not divided by rows (${rows[odd]})`)
+  if (joined.dims[0] !== total) {
+    return shapeless(`output '${name}' of shape [${joined.dims.join(', ')}] is not divided by rows (${total})`)
+  }
+  const rowDims = joined.dims.slice(1)
+  const other = alone.find(({ dims }) => dims.slice(1).join() !== rowDims.join())
+  if (other !== undefined) {
+    return shapeless(`output '${name}' has rows of shape [${rowDims.join(', ')}] in one run and [${other.dims.slice(1).join(', ')}] in another`)
+  }
+  const { type } = joined
+  const elements = elementCount(rowDims)
+  const values = valuesOf(joined)
+  const parts = alone.map(valuesOf)
+  const floor = floats.includes(type) ? floorShare * Math.max(0, ...parts.map((part) => magnitude(part, 0, part.length))) : 0
+  let difference = 0
+  let row = 0
+  for (const [index, part] of parts.entries()) {
+    for (let own = 0; own < rows[index]!; own++, row++) {
+      difference = Math.max(difference, rowDifference(part, own * elements, values, row * elements, elements, floor))
+    }
+  }
+  const wrong = difference > toleranceOf(type)
+  return { difference, reason: wrong ? `output '${name}' of a row is another when other rows are in the run` : null }
+}
+
+/** Whether requests that ran alone differ in an output by enough for a mix-up to show. */
+export function tellsApart(alone: readonly MailedTensor[]): boolean {
+  const first = alone.find(isReadable)
+  if (first === undefined) return false
+  const enough = tellingTimes * toleranceOf(first.type)
+  return alone.some((other) => {
+    if (other === first || !isReadable(other)) return false
+    if (other.dims.slice(1).join() !== first.dims.slice(1).join()) return true
+    const [a, b] = [valuesOf(first), valuesOf(other)]
+    return rowDifference(a, 0, b, 0, Math.min(a.length, b.length), 0) > enough
+  })
+}
+
+/** Whether there is anything in it to compare: NaN everywhere is the same whatever happened. */
+function isReadable(tensor: MailedTensor): boolean {
+  const values = valuesOf(tensor)
+  return values.length > 0 && (!floats.includes(tensor.type) || hasFinite(values as ArrayLike<number>))
+}
+
+function hasFinite(values: ArrayLike<number>): boolean {
+  for (let index = 0; index < values.length; index++) if (Number.isFinite(values[index])) return true
+  return false
+}
+
+const shapeless = (reason: string): Comparison => ({ difference: Infinity, reason })
+
+type Values = ArrayLike<number> | ArrayLike<bigint> | readonly string[]
+
+function valuesOf({ type, data }: MailedTensor): Values {
+  if (!(data instanceof ArrayBuffer)) return data
+  const stored = new (storageOf(type))(data)
+  return type === 'float16' ? Float32Array.from(stored as Uint16Array, fromFloat16Bits) : stored
+}
+
+/** The largest finite absolute value. */
+function magnitude(values: Values, start: number, end: number): number {
+  let most = 0
+  for (let index = start; index < end; index++) {
+    const size = Math.abs(Number(values[index]))
+    if (size > most && size !== Infinity) most = size
+  }
+  return most
+}
+
+/** The largest difference of two rows relative to the larger one; anything but numbers differs by infinity or not at all. */
+function rowDifference(a: Values, aAt: number, b: Values, bAt: number, length: number, floor: number): number {
+  let most = 0
+  for (let index = 0; index < length; index++) {
+    const x = a[aAt + index]!
+    const y = b[bAt + index]!
+    if (x === y || (x !== x && y !== y)) continue
+    // Neighbours among 64-bit integers may be one number as floats.
+    const distance = typeof x === 'string' ? Infinity : Math.abs(Number(x) - Number(y)) || (typeof x === 'bigint' ? 1 : NaN)
+    // NaN for NaN or infinity on one side.
+    if (!(distance < Infinity)) return Infinity
+    if (distance > most) most = distance
+  }
+  if (most === 0) return 0
+  return most / (Math.max(magnitude(a, aAt, aAt + length), magnitude(b, bAt, bAt + length)) + floor)
+}

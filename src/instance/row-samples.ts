@@ -1,0 +1,103 @@
+import { toFloat16Bits } from '../float16.ts'
+import { elementCount, storageOf, type MailedTensor, type TensorData, type TensorType } from '../tensor.ts'
+import type { TensorMetadata } from '../metadata.ts'
+import type { TrialFeeds } from './trial-feeds.ts'
+
+/** How the elements of one input are drawn; bools and strings have one way only. */
+export type Draw =
+  /** Floats of either sign at a scale of the row's own, integers 1 to 7. */
+  | 'usual'
+  /** Floats of either sign at one scale, integers of either sign up to 99 or 999. */
+  | 'wide'
+  /** Whole numbers 1 to 7: floats that stand for something countable. */
+  | 'whole'
+  /** 1 to 3, for integers. */
+  | 'few'
+  /** 1 everywhere: all that an index into something with two entries can be without being 0. */
+  | 'one'
+  /** -1 and -2: the same index counted from the end. */
+  | 'back'
+  /** -1 everywhere. */
+  | 'last'
+  /** 0 and 1, the first of each row 1. */
+  | 'mask'
+  /** Not given. */
+  | 'absent'
+
+/** Scales of the rows in turn: what one row adds to another shows wherever the other is smaller by far. */
+const scales = [1, 30, 0.03, 100, 0.01, 5, 0.2, 10_000]
+/** Every so many rows one has no negative float. */
+const positiveEvery = 4
+const largestSmall = 7
+const largestFew = 3
+const largestWide = { int8: 99, uint8: 99 } as Partial<Record<TensorType, number>>
+const largestWideElse = 999
+/** Elements that are drawn; a longer row repeats them. Prime, so that they fall into no step with a dimension. */
+const drawn = 8191
+
+/**
+ * One row of made-up values, always the same for the same arguments. No integer but in a mask is 0: it may be a divisor,
+ * and ONNX Runtime dividing by it ends the process.
+ *
+ * @param rowDims dims of each input's row, without the first dimension.
+ * @param draws for each input.
+ * @param row the number of the row.
+ */
+export function sampleRow(
+  inputs: readonly TensorMetadata[],
+  rowDims: readonly (readonly number[])[],
+  draws: readonly Draw[],
+  row: number,
+): TrialFeeds {
+  return inputs.map(({ type }, index): MailedTensor | null => {
+    const draw = draws[index]!
+    if (draw === 'absent') return null
+    const dims = [1, ...rowDims[index]!]
+    const count = elementCount(dims)
+    const random = generator(row * 131 + index * 17 + draw.length)
+    if (type === 'string') return { type, dims, data: Array.from({ length: count }, () => String(small(random))) }
+    const data = new (storageOf(type))(count) as Float32Array
+    const own = Math.min(count, drawn)
+    const next = type === 'bool' ? bool(count, row, random) : element(type, draw, row, random)
+    const big = type === 'int64' || type === 'uint64'
+    for (let at = 0; at < own; at++) (data as unknown as (number | bigint)[])[at] = big ? BigInt(next(at)) : next(at)
+    for (let at = own; at < count; at += own) data.copyWithin(at, 0, Math.min(own, count - at))
+    return { type, dims, data: (data as TensorData).buffer as ArrayBuffer }
+  })
+}
+
+function element(type: MailedTensor['type'], draw: Draw, row: number, random: () => number): (at: number) => number {
+  if (draw === 'one') return () => 1
+  if (draw === 'last') return () => -1
+  if (draw === 'back') return () => (random() < 0.5 ? -1 : -2)
+  if (draw === 'few') return (at) => (at === 0 && row === 0 ? largestFew : 1 + Math.floor(random() * largestFew))
+  if (draw === 'mask') return (at) => (at === 0 || row % positiveEvery === 0 || random() < 0.5 ? 1 : 0)
+  if (type === 'float32' || type === 'float64' || type === 'float16') {
+    const scale = draw === 'wide' ? 1 : scales[row % scales.length]!
+    const positive = row % positiveEvery === positiveEvery - 1
+    const value = draw === 'whole' ? () => small(random) : () => (positive || random() < 0.5 ? scale : -scale) * (0.1 + 0.9 * random())
+    return type === 'float16' ? () => toFloat16Bits(value()) : value
+  }
+  if (draw !== 'wide') return (at) => (at === 0 && row === 0 ? largestSmall : small(random))
+  const signed = !type.startsWith('u')
+  const largest = largestWide[type] ?? largestWideElse
+  return () => (signed && random() < 0.5 ? -1 : 1) * (1 + Math.floor(random() * largest))
+}
+
+/** A bool that is alone in its row takes turns; of several the first is true, as in a mask that must leave something. */
+function bool(count: number, row: number, random: () => number): (at: number) => number {
+  return count === 1 ? () => (row + 1) % 2 : (at) => (at === 0 || random() < 0.5 ? 1 : 0)
+}
+
+const small = (random: () => number): number => 1 + Math.floor(random() * largestSmall)
+
+/** Numbers from 0 to 1 that follow from a seed. */
+function generator(seed: number): () => number {
+  let state = (seed + 1) * 0x9e3779b9
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}

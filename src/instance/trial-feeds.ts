@@ -1,0 +1,44 @@
+import { bytesPerElement, elementCount, type MailedTensor } from '../tensor.ts'
+
+/** One request as a trial run takes it, in the order of the model's inputs; `null` for an optional input left out. */
+export type TrialFeeds = readonly (MailedTensor | null)[]
+
+/** Rows of a request. */
+export function rowsIn(feeds: TrialFeeds): number {
+  return feeds.find((feed) => feed !== null)?.dims[0] ?? 0
+}
+
+/** Whether two requests give the same inputs, and rows of the same shapes. */
+export function alike(a: TrialFeeds, b: TrialFeeds): boolean {
+  return a.every((own, index) => own?.dims.slice(1).join() === b[index]?.dims.slice(1).join() && (own === null) === (b[index] === null))
+}
+
+/** Requests of equal row shapes one behind the other, as a batch holds them. */
+export function joinFeeds(requests: readonly TrialFeeds[]): TrialFeeds {
+  return requests[0]!.map((first, index) => first && joinTensors(requests.map((feeds) => feeds[index]!)))
+}
+
+/** The first rows of a request, each as a request of its own; none when its inputs differ in their first dimension. */
+export function singleRows(feeds: TrialFeeds, most: number): TrialFeeds[] {
+  const rows = rowsIn(feeds)
+  if (feeds.some((feed) => feed !== null && feed.dims[0] !== rows)) return []
+  return Array.from({ length: Math.min(rows, most) }, (_, row) => feeds.map((feed) => feed && cutRow(feed, row)))
+}
+
+function joinTensors(tensors: readonly MailedTensor[]): MailedTensor {
+  const { type, dims } = tensors[0]!
+  const joinedDims = [tensors.reduce((rows, tensor) => rows + tensor.dims[0]!, 0), ...dims.slice(1)]
+  if (type === 'string') return { type, dims: joinedDims, data: tensors.flatMap(({ data }) => data as readonly string[]) }
+  const joined = new Uint8Array(elementCount(joinedDims) * bytesPerElement(type))
+  let at = 0
+  for (const { data } of tensors) {
+    joined.set(new Uint8Array(data as ArrayBuffer), at)
+    at += (data as ArrayBuffer).byteLength
+  }
+  return { type, dims: joinedDims, data: joined.buffer }
+}
+
+function cutRow({ type, dims, data }: MailedTensor, row: number): MailedTensor {
+  const length = (data instanceof ArrayBuffer ? data.byteLength : data.length) / dims[0]!
+  return { type, dims: [1, ...dims.slice(1)], data: data.slice(row * length, (row + 1) * length) }
+}

@@ -1,0 +1,109 @@
+import { checkBatchSizes, type ResolvedConfig } from '../config/resolve-model-config.ts'
+import { floatTolerance } from '../instance/compare-rows.ts'
+import type { RowVerdict } from '../instance/row-check.ts'
+import { checkBatchDimension, defaultMaxBatchSize, notStackable, type ModelMetadata, type RowJoining } from '../metadata.ts'
+
+/** What a session says of a model. */
+type Served = Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs'>
+
+const unchecked = (rows: RowJoining['rows'], reason: string): RowJoining => ({ rows, largestDifference: null, reason })
+
+/**
+ * Whether a model's requests may share runs: what the user says of it counts, else what is found by running. It may
+ * change while the model serves, and {@link Joining.metadata} is then another object.
+ */
+export class Joining {
+  /** The model as it would be if its requests were joined: for whoever lays out batches. */
+  readonly stacked: ModelMetadata
+  /** Whether the user said that rows are independent. */
+  readonly declared: boolean
+  /** Called when {@link Joining.byRow} changes. */
+  onChange: () => void = () => {}
+  #metadata: ModelMetadata
+  #undecided: boolean
+  readonly #never: boolean
+  #warned = false
+
+  /** @throws InferenceError `ERR_MODEL_CONFIG` when the batch size does not fit the model. */
+  constructor(name: string, config: ResolvedConfig, served: Served) {
+    const obstacle = notStackable(served)
+    const maxBatchSize = config.maxBatchSize ?? (obstacle === null ? defaultMaxBatchSize : 0)
+    checkBatchDimension(name, maxBatchSize, served)
+    checkBatchSizes(name, config, maxBatchSize)
+    this.declared = config.maxBatchSize !== undefined
+    const joining = initially(config, obstacle)
+    this.stacked = Object.freeze({ name, path: config.path, ...served, maxBatchSize, joining })
+    this.#never = !config.joinRequests
+    this.#undecided = config.checkRows && config.joinRequests && maxBatchSize > 1 && obstacle === null
+    this.#metadata = this.#shown(joining)
+  }
+
+  /** The model as its users see it. */
+  get metadata(): ModelMetadata {
+    return this.#metadata
+  }
+
+  /** Whether requests are divided into rows, which may share runs where they are joined at all; else each runs as it is. */
+  get byRow(): boolean {
+    return this.declared || this.#never || this.#metadata.joining.rows === 'independent'
+  }
+
+  /** Whether it is still to be found out if rows are independent. */
+  get undecided(): boolean {
+    return this.#undecided
+  }
+
+  /** Most rows in one run, now or once it is decided; 0 when requests are never joined. */
+  get largestBatch(): number {
+    return this.byRow || this.#undecided ? this.stacked.maxBatchSize : 0
+  }
+
+  /**
+   * Takes note of what a check found. A declared model is joined whatever that is, and a difference is warned about once.
+   *
+   * @param final whether nothing more is to be tried when the check has shown nothing.
+   */
+  found({ rows, largestDifference, reason }: RowVerdict, final = false): void {
+    if (rows !== 'unknown' || final) this.#undecided = false
+    if (this.declared) {
+      this.#show({ rows: 'declared', largestDifference, reason: `maxBatchSize was given; ${reason}` })
+      if (rows === 'dependent') this.#warn(reason, largestDifference)
+    } else this.#show({ rows, largestDifference, reason })
+  }
+
+  /** A run has shown that an output cannot be divided among the rows of a batch. */
+  refuted(output: string): void {
+    this.#undecided = false
+    this.#show(unchecked('dependent', `output '${output}' does not have one entry per row`))
+  }
+
+  #show(joining: RowJoining): void {
+    const before = this.byRow
+    this.#metadata = this.#shown(joining)
+    if (this.byRow !== before) this.onChange()
+  }
+
+  #shown(joining: RowJoining): ModelMetadata {
+    const maxBatchSize = this.declared || joining.rows === 'independent' ? this.stacked.maxBatchSize : 0
+    return Object.freeze({ ...this.stacked, maxBatchSize, joining: Object.freeze(joining) })
+  }
+
+  #warn(reason: string, largestDifference: number | null): void {
+    if (this.#warned) return
+    this.#warned = true
+    const difference = Number.isFinite(largestDifference) ? `up to ${(100 * largestDifference!).toPrecision(2)} % of the row's largest value` : 'not measurable'
+    process.emitWarning(
+      `Rows of model '${this.stacked.name}' do not give the same alone and in one run with others (${reason}; difference ${difference}, ` +
+        `allowed ${100 * floatTolerance} %), but are joined because maxBatchSize says so. Without maxBatchSize every request runs alone.`,
+      { type: 'ZerohopWarning', code: 'ZEROHOP_DEPENDENT_ROWS' },
+    )
+  }
+}
+
+function initially({ maxBatchSize, joinRequests, checkRows }: ResolvedConfig, obstacle: string | null): RowJoining {
+  if (maxBatchSize === 0) return unchecked('unknown', 'requests are not joined because maxBatchSize is 0')
+  if (obstacle !== null && maxBatchSize === undefined) return unchecked('dependent', obstacle)
+  if (!joinRequests) return unchecked('unknown', 'requests are not joined because dynamicBatching is false')
+  if (maxBatchSize !== undefined) return unchecked('declared', `maxBatchSize was given${checkRows ? '' : '; checkRows is false'}`)
+  return unchecked('unknown', checkRows ? 'nothing has been run yet' : 'checkRows is false, and without a check nothing is joined')
+}

@@ -1,0 +1,180 @@
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { Tensor, type Model } from '../../src/index.ts'
+import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
+import { dependentRows } from '../models/dependent-rows.ts'
+import { broadcast, divided, nodesAndEdges } from '../models/particular-rows.ts'
+import { optionalBias } from '../models/scheduling.ts'
+import * as small from '../models/small.ts'
+import { batchSizes, largestBatch, matchesPlain } from '../support/against-plain.ts'
+import { load, ownEngine, sharedEngine } from '../support/open.ts'
+import { requestsOf } from '../support/row-requests.ts'
+import { noise } from '../support/samples.ts'
+
+const engine = sharedEngine({ cpuWorkers: 1 })
+const hold = (count: number) => ({ dynamicBatching: { holdUntilQueued: count } })
+const ones = (count: number) => Array.from({ length: count }, () => ({ x: noise([1, 4]) }))
+
+/** Warnings of this library from now on. */
+function warnings(): { code?: string; message: string }[] {
+  const seen: { code?: string; message: string }[] = []
+  const note = (warning: Error & { code?: string }) => void (warning.name === 'ZerohopWarning' && seen.push(warning))
+  process.on('warning', note)
+  onTestFinished(() => void process.off('warning', note))
+  return seen
+}
+const turn = () => new Promise((resolve) => setImmediate(resolve))
+
+describe('a model whose maxBatchSize is given', () => {
+  it('is joined though its rows depend on each other, and one warning says by how much', async () => {
+    const seen = warnings()
+    const model = await load(engine, small.mixesRows(), { maxBatchSize: 8, ...hold(2), instanceGroup: [{ count: 2 }] })
+    expect(model.metadata).toMatchObject({ maxBatchSize: 8, joining: { rows: 'declared', reason: expect.stringContaining('maxBatchSize') } })
+    expect(model.metadata.joining.largestDifference).toBeGreaterThan(0.5)
+    await Promise.all(ones(2).map(({ x }) => model.infer({ x: new Tensor('float32', x.data as Float32Array, x.dims) })))
+    expect(batchSizes(model)).toEqual([2])
+    await turn()
+    expect(seen).toEqual([expect.objectContaining({ code: 'ZEROHOP_DEPENDENT_ROWS', message: expect.stringMatching(/difference .*%/) })])
+  })
+
+  it('is not warned about where its rows are independent', async () => {
+    const seen = warnings()
+    const model = await load(engine, small.identity('float32'), { maxBatchSize: 8 })
+    expect(model.metadata.joining).toMatchObject({ rows: 'declared', largestDifference: 0 })
+    await turn()
+    expect(seen).toEqual([])
+  })
+
+  it('is not checked with checkRows: false', async () => {
+    const seen = warnings()
+    const model = await load(engine, small.mixesRows(), { maxBatchSize: 8, checkRows: false })
+    expect(model.metadata.joining).toMatchObject({ rows: 'declared', largestDifference: null })
+    await turn()
+    expect(seen).toEqual([])
+  })
+
+  it('refuses more rows, without advice that would change answers', async () => {
+    const model = await load(engine, small.mixesRows(), { maxBatchSize: 2, checkRows: false })
+    const error = await rejectionOf(() => model.infer({ x: new Tensor('float32', new Float32Array(12), [3, 4]) }))
+    expectRefusal(error, { argument: "input 'x'", expected: /at most 2 rows/, received: 3 })
+    expect((error as Error).message).toMatch(/Without maxBatchSize .* if no row depends on another/)
+  })
+})
+
+describe('a model whose requests are not joined', () => {
+  it('is not without a check', async () => {
+    const model = await load(engine, small.identity('float32'), { checkRows: false, ...hold(3) })
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', largestDifference: null, reason: expect.stringContaining('checkRows') } })
+    await matchesPlain(model, [...ones(2), { x: noise([5, 4]) }])
+    expect(model.stats().executionCount).toBe(3)
+  })
+
+  it('is not checked when it was to be so', async () => {
+    for (const config of [{ maxBatchSize: 0 }, { dynamicBatching: false }] as const) {
+      const model = await load(engine, small.identity('float32'), config)
+      expect(model.metadata.joining).toMatchObject({ rows: 'unknown', largestDifference: null, reason: expect.stringContaining(Object.keys(config)[0]!) })
+      await matchesPlain(model, [...ones(2), { x: noise([50, 4]) }])
+    }
+  })
+
+  it('is served as it is whatever its scheduling says', async () => {
+    const dynamicBatching = { maxQueueDelayMs: 5, preferredBatchSize: [4, 8], holdUntilQueued: 3 }
+    const model = await load(engine, small.gram(), { dynamicBatching, splitOversized: true })
+    expect(model.metadata.joining.rows).toBe('dependent')
+    await matchesPlain(model, [3, 1, 50].map((rows) => ({ x: noise([rows, 4]) })))
+    expect(model.stats().executionCount).toBe(3)
+  })
+
+  it('takes a bare array for one row all the same', async () => {
+    const model = await load(engine, small.mixesRows())
+    expect((await model.infer({ x: Float32Array.of(1, 2, 3, 4) })).y!.dims).toEqual([1, 4])
+  })
+
+  it('pads nothing', async () => {
+    const model = await load(engine, small.identityVariable('float32'), { padding: { input: 'x', dim: 1, sizes: [8] }, checkRows: false })
+    await matchesPlain(model, [{ x: noise([1, 3]) }, { x: noise([2, 5]) }])
+  })
+
+  it('takes requests of any first dimensions', async () => {
+    const model = await load(engine, nodesAndEdges().path)
+    const edges = { type: 'int64', dims: [3, 2], data: BigInt64Array.of(0n, 1n, 1n, 4n, 3n, 0n) } as const
+    await matchesPlain(model, [{ nodes: noise([5, 4]), edges }, { nodes: noise([70, 4]), edges }])
+    expect(model.metadata.joining.rows).not.toBe('independent')
+  })
+})
+
+describe('a limit that nobody set', () => {
+  it('refuses no request of more rows: it runs alone as it is', async () => {
+    const model = await load(engine, small.identity('float32'), hold(3))
+    expect(model.metadata.maxBatchSize).toBe(32)
+    await matchesPlain(model, [{ x: noise([100, 4]) }, ...ones(2)])
+    expect(model.stats().executionCount).toBe(2)
+    expect(largestBatch(model)).toBe(2)
+  })
+
+  it('refuses no request whose inputs differ in their first dimension', async () => {
+    const model = await load(engine, broadcast().path, hold(4))
+    expect(model.metadata.joining.rows).toBe('independent')
+    const pair = (rows: number, biasRows: number) => ({ x: noise([rows, 4]), bias: noise([biasRows, 4]) })
+    await matchesPlain(model, [pair(3, 1), pair(1, 3), pair(1, 1), pair(2, 2)])
+    expect(model.stats().executionCount).toBe(3)
+  })
+
+  it('is kept to by a request that asks to be split', async () => {
+    const model = await load(engine, small.identity('float32'), { splitOversized: true })
+    await matchesPlain(model, [{ x: noise([70, 4]) }])
+    expect(model.stats().executionCount).toBe(3)
+  })
+})
+
+describe('the check at load', () => {
+  it('divides by no zero', async () => {
+    const graph = divided()
+    const model = await load(engine, graph.path, hold(3))
+    expect(model.metadata.joining.rows).toBe('independent')
+    await matchesPlain(model, requestsOf(graph, [1, 2, 1]))
+  })
+
+  it('is done by one instance, whatever others there are, and is no warm-up sample', async () => {
+    const instances = ownEngine({ cpuWorkers: 2 })
+    const model = await load(instances, small.identity('float32'), { instanceGroup: [{ count: 2 }], warmup: false, ...hold(2) })
+    expect(model.metadata.joining.rows).toBe('independent')
+    expect(model.stats()).toMatchObject({ inferenceCount: 0, executionCount: 0 })
+  })
+
+  it('of a model that is closed meanwhile leaves nothing behind', async () => {
+    const own = ownEngine({ cpuWorkers: 1 })
+    const loading = own.load('m', { path: small.identity('float32') })
+    const outcome = loading.then(() => 'loaded', (error: { code: string }) => error.code)
+    await own.close()
+    expect(['loaded', 'ERR_CLOSED']).toContain(await outcome)
+  })
+
+  it('uses the shapes of warm-up samples', async () => {
+    const sequences = small.identityVariable('float32')
+    const warmup = [{ feeds: { x: new Tensor('float32', Float32Array.from({ length: 10 }, (_, at) => at), [2, 5]) } }]
+    const model: Model = await load(engine, sequences, { warmup, ...hold(2) })
+    expect(model.metadata.joining.rows).toBe('independent')
+  })
+
+  it('takes samples of several shapes, with optional inputs and without', async () => {
+    const feeds = (rows: number, length: number) => ({ x: new Tensor('float32', Float32Array.from({ length: rows * length }, (_, at) => at + 1), [rows, length]) })
+    const warmup = [{ feeds: feeds(2, 5) }, { feeds: feeds(1, 3) }, { feeds: feeds(40, 5) }]
+    const model = await load(engine, small.identityVariable('float32'), { warmup, ...hold(2) })
+    expect(model.metadata.joining.rows).toBe('independent')
+    await matchesPlain(model, [{ x: noise([1, 3]) }, { x: noise([2, 3]) }])
+    expect(largestBatch(model)).toBe(3)
+    const withBias = { x: Float32Array.of(1, 2, 3, 4), bias: Float32Array.of(5, 6, 7, 8) }
+    const optional = await load(engine, optionalBias(), { optionalInputs: ['bias'], warmup: [{ feeds: { x: withBias.x } }, { feeds: withBias }] })
+    expect(optional.metadata.joining.rows).not.toBe('dependent')
+  })
+
+  it('hides nothing that depends on what comes in a certain order', async () => {
+    for (const { path } of dependentRows().slice(0, 3)) {
+      for (const latencyTargetMs of [undefined, 1000]) {
+        const model = await load(engine, path, latencyTargetMs === undefined ? {} : { latencyTargetMs })
+        expect(model.metadata.joining.rows).toBe('dependent')
+        expect(model.capacity().maxBatchSize).toBe(0)
+      }
+    }
+  })
+})

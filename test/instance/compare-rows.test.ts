@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest'
+import { compareOutput, tellsApart } from '../../src/instance/compare-rows.ts'
+import { toFloat16Bits } from '../../src/float16.ts'
+import { storageOf, type MailedTensor, type TensorType } from '../../src/tensor.ts'
+
+const tensor = (type: TensorType, dims: number[], values: readonly (number | bigint)[]): MailedTensor => {
+  const data = new (storageOf(type))(values.length) as Float32Array
+  data.set(values as number[])
+  return { type, dims, data: data.buffer as ArrayBuffer }
+}
+const floats = (dims: number[], values: number[]) => tensor('float32', dims, values)
+const compare = (alone: MailedTensor[], joined: MailedTensor) => compareOutput('y', alone, alone.map(({ dims }) => dims[0]!), joined)
+const [big, small] = [floats([1, 2], [1000, 1]), floats([1, 2], [0.01, 0.02])]
+
+describe('rows compared', () => {
+  it('may differ by last places of their own largest value', () => {
+    expect(compare([big, small], floats([2, 2], [1000.5, 1.4, 0.01, 0.020001]))).toMatchObject({ reason: null, difference: expect.closeTo(5e-4, 5) })
+  })
+
+  it('may not differ by what is little to another row', () => {
+    expect(compare([big, small], floats([2, 2], [1000, 1, 0.011, 0.02])).reason).toContain("output 'y'")
+  })
+
+  it('are measured by other rows where they are zero', () => {
+    const zero = floats([1, 2], [0, 0])
+    expect(compare([big, zero], floats([2, 2], [1000, 1, 1e-6, 0])).reason).toBeNull()
+    expect(compare([big, zero], floats([2, 2], [1000, 1, 1, 0])).reason).not.toBeNull()
+  })
+
+  it('have NaN and infinity in the same places', () => {
+    const odd = floats([1, 3], [NaN, Infinity, 1])
+    expect(compare([odd], odd)).toEqual({ difference: 0, reason: null })
+    expect(compare([odd], floats([1, 3], [1, Infinity, 1])).difference).toBe(Infinity)
+    expect(compare([odd], floats([1, 3], [NaN, -Infinity, 1])).difference).toBe(Infinity)
+  })
+
+  it('of integers, bools and strings are equal', () => {
+    expect(compare([tensor('int64', [1], [2n ** 60n])], tensor('int64', [1], [2n ** 60n + 1n])).reason).not.toBeNull()
+    expect(compare([tensor('bool', [1], [1])], tensor('bool', [1], [0])).reason).not.toBeNull()
+    expect(compare([{ type: 'string', dims: [1], data: ['a'] }], { type: 'string', dims: [1], data: ['b'] })).toMatchObject({ difference: Infinity })
+    expect(compare([tensor('uint8', [1], [7])], tensor('uint8', [1], [7]))).toEqual({ difference: 0, reason: null })
+  })
+
+  it('of half precision may differ by more', () => {
+    const half = (value: number) => tensor('float16', [1], [toFloat16Bits(value)])
+    expect(compare([half(1)], half(1.005)).reason).toBeNull()
+    expect(compare([half(1)], half(1.02)).reason).not.toBeNull()
+  })
+
+  it('have one shape, and as many are there as were sent', () => {
+    expect(compare([big, small], floats([1, 2], [1, 2])).reason).toContain('shape [1, 2]')
+    expect(compare([big], floats([1, 1], [1])).reason).toContain('rows of shape [1]')
+    expect(compareOutput('y', [floats([3], [1, 2, 3])], [1], floats([1], [1])).reason).toContain('not divided by rows')
+    expect(compare([floats([], [1])], floats([], [1])).reason).toContain('not divided by rows')
+  })
+})
+
+describe('rows tell something of each other', () => {
+  it('when they differ by far more than what is allowed', () => {
+    expect(tellsApart([big, small])).toBe(true)
+    expect(tellsApart([big, big])).toBe(false)
+    expect(tellsApart([big, floats([1, 2], [1001, 1])])).toBe(false)
+    expect(tellsApart([tensor('int32', [1], [5]), tensor('int32', [1], [6])])).toBe(true)
+  })
+
+  it('when there is something to compare', () => {
+    expect(tellsApart([floats([1], [NaN]), floats([1], [NaN])])).toBe(false)
+    expect(tellsApart([floats([1, 0], []), floats([1, 0], [])])).toBe(false)
+    expect(tellsApart([floats([1], [NaN]), floats([1], [1]), floats([1], [2])])).toBe(true)
+  })
+})

@@ -1,0 +1,109 @@
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { Tensor, type Model } from '../../src/index.ts'
+import { farIds, farIdsIgnored, farIdsSummed, farPairs } from '../models/particular-rows.ts'
+import { batchSizes, matchesPlain } from '../support/against-plain.ts'
+import { load, ownEngine } from '../support/open.ts'
+import type { Samples } from '../support/plain.ts'
+import { until } from '../support/until.ts'
+
+const ids = (...values: number[]): Samples => ({ x: { type: 'int64', dims: [values.length], data: BigInt64Array.from(values, BigInt) } })
+const open = (path: string, config = {}) => load(ownEngine({ cpuWorkers: 1 }), path, config)
+const several = [ids(1003), ids(1040), ids(1011)]
+const decided = (model: Model) => until(() => model.metadata.joining.rows !== 'unknown')
+const runs = (model: Model) => model.stats().executionCount
+
+describe('a model that no made-up row can be run on', () => {
+  it('is served alone until its first requests have shown that rows are independent, then joined', async () => {
+    const model = await open(farIds().path)
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', reason: expect.stringContaining('indices element out of data bounds') } })
+    await matchesPlain(model, several)
+    expect(runs(model)).toBe(3)
+    await decided(model)
+    expect(model.metadata).toMatchObject({ maxBatchSize: 32, joining: { rows: 'independent', largestDifference: 0 } })
+    await matchesPlain(model, [ids(1005), ids(1006, 1001), ids(1049)])
+    expect(runs(model)).toBe(4)
+    expect(batchSizes(model)).toEqual([1, 4])
+  })
+
+  it('stays alone when they have shown that rows depend on each other', async () => {
+    const model = await open(farIdsSummed().path)
+    await matchesPlain(model, several)
+    await decided(model)
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'dependent', reason: expect.stringContaining("output 'y'") } })
+    await matchesPlain(model, several)
+    expect(runs(model)).toBe(6)
+  })
+
+  it('looks into the rows of requests that have several', async () => {
+    const model = await open(farIdsSummed().path)
+    await matchesPlain(model, [ids(1003, 1004), ids(1040, 1007), ids(1011, 1000)])
+    await decided(model)
+    expect(model.metadata.joining.rows).toBe('dependent')
+  })
+
+  it('stays alone when requests cannot be divided into rows', async () => {
+    const model = await open(farPairs().path)
+    await matchesPlain(model, [ids(1003, 1004), ids(1040, 1007), ids(1011, 1000)])
+    await until(() => model.metadata.joining.reason.includes('divided'))
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown' } })
+    await matchesPlain(model, [ids(1003, 1004), ids(1040, 1007, 1001, 1002)])
+    expect(runs(model)).toBe(5)
+  })
+
+  it('learns nothing from one request that comes again and again', async () => {
+    const model = await open(farIds().path)
+    for (let round = 0; round < 10; round++) await matchesPlain(model, [several[0]!, several[0]!])
+    expect(model.metadata.joining.rows).toBe('unknown')
+  })
+
+  it('is decided by two requests where no third one comes', async () => {
+    const model = await open(farIds().path)
+    for (let round = 0; round < 10; round++) await matchesPlain(model, several.slice(0, 2))
+    await decided(model)
+    expect(model.metadata.joining.rows).toBe('independent')
+  })
+
+  it('is left undecided after some trials in which all answers were the same', async () => {
+    const model = await open(farIdsIgnored().path)
+    for (let round = 0; round < 6; round++) {
+      await matchesPlain(model, [0, 1, 2].map((index) => ids(1000 + 3 * round + index)))
+      await new Promise((resolve) => setTimeout(resolve, 20)) // so that a trial is over
+    }
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', reason: expect.stringContaining("output 'y' is the same") } })
+    await matchesPlain(model, several)
+  })
+
+  it('takes no notice of requests with too many rows, or without any', async () => {
+    const model = await open(farIds().path)
+    const many = Array.from({ length: 40 }, (_, at) => 1000 + at)
+    await matchesPlain(model, [ids(...many), ids(...many.toReversed()), ids(...many.slice(1), 1000), ids()])
+    expect(model.metadata.joining.rows).toBe('unknown')
+  })
+
+  it('keeps its promise when it is unloaded during a trial', async () => {
+    const model = await open(farIds().path)
+    const engine = ownEngine({ cpuWorkers: 1 })
+    const own = await engine.load('m', { path: farIds().path })
+    await matchesPlain(own, several)
+    await engine.unload('m')
+    await matchesPlain(model, several)
+  })
+})
+
+describe('a declared model that no made-up row can be run on', () => {
+  it('is joined at once, and warned about when its first requests show that rows depend on each other', async () => {
+    const seen: Error[] = []
+    const note = (warning: Error) => void (warning.name === 'ZerohopWarning' && seen.push(warning))
+    process.on('warning', note)
+    onTestFinished(() => void process.off('warning', note))
+    const model = await open(farIdsSummed().path, { maxBatchSize: 8, dynamicBatching: { holdUntilQueued: 3 } })
+    expect(model.metadata).toMatchObject({ maxBatchSize: 8, joining: { rows: 'declared', largestDifference: null } })
+    expect(seen).toEqual([])
+    const feeds = () => several.map(({ x }) => ({ x: new Tensor('int64', (x!.data as BigInt64Array).slice(), x!.dims) }))
+    await Promise.all(feeds().map((request) => model.infer(request)))
+    expect(batchSizes(model)).toEqual([3])
+    await until(() => seen.length > 0)
+    expect(model.metadata.joining).toMatchObject({ rows: 'declared', largestDifference: expect.any(Number) })
+    expect(seen).toHaveLength(1)
+  })
+})
