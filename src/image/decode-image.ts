@@ -1,5 +1,6 @@
 import { Tensor } from 'onnxruntime-common'
-import { describe, invalidArgument } from '../errors.ts'
+import { describe } from '../describe.ts'
+import { invalidArgument } from '../errors.ts'
 import { inTurn } from './decode-queue.ts'
 import { checkNames, dimsOf, resolveImageOptions } from './image-options.ts'
 import type { ImageOptions, ResolvedImageOptions } from './image-options.ts'

@@ -148,14 +148,14 @@ describe.each(Object.entries({ files, contradictions, providers, 'warm-up sample
 })
 
 describe('a bad name', () => {
-  const names: [what: string, name: unknown][] = [
+  const names: [what: string, name: unknown, received?: unknown][] = [
     ['empty', ''],
     ['missing', undefined],
     ['null', null],
     ['a number', 7],
-    ['an object', {}],
+    ['an object', {}, 'an instance of Object'],
   ]
-  it.each(names)('is refused: %s', (_, name) => refusesToLoad(name, { path }, { argument: 'name', received: name }))
+  it.each(names)('is refused: %s', (_, name, received = name) => refusesToLoad(name, { path }, { argument: 'name', received }))
 
   it('is refused when a loaded model has it', () =>
     refusesToLoad('good', { path }, { code: 'ERR_MODEL_CONFIG', argument: 'name', received: 'good' }))
