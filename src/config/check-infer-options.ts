@@ -1,7 +1,9 @@
+import { listNames } from '../describe.ts'
 import { invalidArgument } from '../errors.ts'
 import type { InferOptions } from './infer-options.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import { maxPriorityLevel } from './batching-schema.ts'
+import { readOptions, typed } from './plain-options.ts'
 
 /** How a request wants to be answered. */
 export interface AnswerOptions {
@@ -35,7 +37,7 @@ export const noOptions: CheckedOptions = {
   continues: false,
 }
 
-const optionNames = ['signal', 'timeoutMs', 'deadlineMs', 'priority', 'outputs', 'requestId', 'report', 'splitOversized']
+const optionNames: readonly (keyof InferOptions)[] = ['signal', 'timeoutMs', 'deadlineMs', 'priority', 'outputs', 'requestId', 'report', 'splitOversized']
 
 /**
  * Checks the options of one call.
@@ -44,15 +46,12 @@ const optionNames = ['signal', 'timeoutMs', 'deadlineMs', 'priority', 'outputs',
  */
 export function checkInferOptions(options: unknown, metadata: ModelMetadata): CheckedOptions {
   const model = metadata.name
-  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
-    throw invalidArgument('options', 'an object', options, { model })
-  }
-  for (const name in options) {
-    if (!optionNames.includes(name)) {
-      throw invalidArgument(`options.${name}`, `one of ${optionNames.join(', ')}`, name, { model })
-    }
-  }
-  const { signal, timeoutMs, deadlineMs, priority, outputs, requestId, report, splitOversized } = options as Record<keyof InferOptions, unknown>
+  const { signal, timeoutMs, deadlineMs, priority, outputs, requestId, report, splitOversized } = readOptions(
+    'options',
+    options,
+    optionNames,
+    { model },
+  )
   const wrong = (name: string, expected: string, value: unknown) => invalidArgument(`options.${name}`, expected, value, { model })
   const duration = 'milliseconds, more than 0 and less than 2^31'
   if (signal !== undefined && !(signal instanceof AbortSignal)) throw wrong('signal', 'an AbortSignal', signal)
@@ -85,15 +84,23 @@ function isDuration(value: unknown): value is number {
 
 function outputIndices(outputs: unknown, metadata: ModelMetadata): number[] {
   const model = metadata.name
-  if (!Array.isArray(outputs) || outputs.length === 0) {
-    throw invalidArgument('options.outputs', 'an array of output names', outputs, { model })
-  }
-  return outputs.map((name) => {
+  return readNames(outputs, model).map((name) => {
     const index = metadata.outputs.findIndex((output) => output.name === name)
     if (index !== -1) return index
     const unservable = metadata.unservableOutputs.find((output) => output.name === name)
-    const names = metadata.outputs.map((output) => `'${output.name}'`).join(', ')
+    const names = listNames(metadata.outputs.map((output) => output.name))
     const hint = unservable ? { hint: `It is ${unservable.type}, which onnxruntime-node cannot return` } : {}
     throw invalidArgument('options.outputs', `names out of ${names}`, name, { model, ...hint })
   })
+}
+
+function readNames(outputs: unknown, model: string): unknown[] {
+  let names: unknown[] = []
+  try {
+    if (Array.isArray(outputs)) names = [...(outputs as unknown[])]
+  } catch (error) {
+    throw typed('options.outputs', error, { model })
+  }
+  if (names.length === 0) throw invalidArgument('options.outputs', 'an array of output names', outputs, { model })
+  return names
 }
