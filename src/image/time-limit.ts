@@ -1,0 +1,17 @@
+/**
+ * Settles as `work` does, or rejects before it is done: with what `timedOut` makes after `timeoutMs`, and with the reason of
+ * `signal` once that fires. The work itself goes on, unheard.
+ */
+export function within<T>(work: Promise<T>, timeoutMs: number, timedOut: () => Error, signal?: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => reject(signal!.reason as Error)
+    const timer = setTimeout(() => reject(timedOut()), timeoutMs)
+    signal?.addEventListener('abort', onAbort, { once: true })
+    if (signal?.aborted === true) onAbort()
+    const end = (): void => {
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', onAbort)
+    }
+    work.then(resolve, reject).finally(end)
+  })
+}
