@@ -60,6 +60,7 @@ export interface InferenceErrorDetails {
 /** In characters. What is longer ends with its length; the whole of what ONNX Runtime said is in `cause`. */
 const longestMessage = 4000
 const longestName = 200
+const longestExpected = 1000
 
 /** The one error class of the library; tell failures apart by {@link InferenceError.code}. */
 export class InferenceError extends Error {
@@ -78,6 +79,7 @@ export class InferenceError extends Error {
     super(cut(message, longestMessage), cause === undefined ? undefined : { cause })
     this.code = code
     if (Object.hasOwn(fields, 'received')) fields.received = receivedOf(fields.received)
+    if (typeof fields.expected === 'string') fields.expected = cut(fields.expected, longestExpected)
     Object.assign(this, fields, name === undefined ? undefined : { argument: cut(name, longestName) })
   }
 }
