@@ -1,4 +1,3 @@
-import { stat } from 'node:fs/promises'
 import { InferenceError, invalidArgument } from './errors.ts'
 import { checkBatchDimension, defaultMaxBatchSize, isBatchable, servable, type ModelMetadata } from './metadata.ts'
 import { ModelInstance } from './instance/model-instance.ts'
@@ -8,6 +7,7 @@ import { checkBatchSizes, type ResolvedConfig } from './config/resolve-model-con
 import type { SchedulerHost } from './instance/scheduler-host.ts'
 import { sessionOptions, type Placement } from './config/session-options.ts'
 import { calibrate } from './latency/calibration.ts'
+import { checkModelFile, loadFailure, unloadable } from './load-failure.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
 import { prepareWarmup, zeros, type PreparedWarmup } from './instance/warm-up.ts'
@@ -74,7 +74,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   async #load(): Promise<void> {
     let opened: Opened[] = []
     try {
-      await this.#checkFile()
+      await checkModelFile(this.name, this.#config.path)
       const places = await this.#services.place(this.#config).catch((error: Error) => {
         throw error instanceof InferenceError ? error : this.#threadError(error)
       })
@@ -100,20 +100,6 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
     }
   }
 
-  async #checkFile(): Promise<void> {
-    const { path } = this.#config
-    const file = await stat(path).catch((cause: Error) => {
-      throw new InferenceError('ERR_MODEL_NOT_FOUND', `Model '${this.name}': expected a file at ${path}, received ${cause.message}`, {
-        model: this.name,
-        name: 'path',
-        expected: 'a readable file',
-        received: path,
-        cause,
-      })
-    })
-    if (!file.isFile()) throw this.#loadError(`expected a model file at ${path}, received a directory or special file`, path)
-  }
-
   #checkStillLoading(): void {
     if (this.state === 'loading') return
     throw new InferenceError('ERR_CLOSED', `Model '${this.name}' was closed while it was loading.`, { model: this.name })
@@ -130,25 +116,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
     const failed = results.find((result) => result.status === 'rejected')
     if (failed === undefined) return opened
     await Promise.all(opened.map(({ worker, sessionId }) => worker.link.close(sessionId)))
-    const { message } = failed.reason as Error
-    throw /executionprovider/i.test(message) ? this.#providerError(failed.reason) : this.#loadError(message.trim(), this.#config.path, failed.reason)
-  }
-
-  #loadError(message: string, received: unknown, cause?: unknown): InferenceError {
-    return new InferenceError('ERR_MODEL_LOAD', `Model '${this.name}' cannot be loaded from ${this.#config.path}: ${message}`, {
-      model: this.name,
-      name: 'path',
-      expected: 'a model that ONNX Runtime can load',
-      received,
-      ...(cause === undefined ? {} : { cause }),
-    })
-  }
-
-  #providerError(cause: Error): InferenceError {
-    const { executionProviders, instanceGroup } = this.#config
-    const [name, received] = executionProviders ? ['executionProviders', executionProviders] : ['instanceGroup', instanceGroup]
-    const details = { code: 'ERR_MODEL_LOAD', model: this.name, hint: cause.message.trim(), cause } as const
-    return invalidArgument(name, 'execution providers that onnxruntime-node has here', received, details)
+    throw loadFailure(this.name, this.#config, failed.reason as Error)
   }
 
   #threadError(cause: Error): InferenceError {
@@ -166,7 +134,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   async #warmUp(worker: Worker, sessionId: number): Promise<void> {
     for (const { feeds, count, required } of this.#warmups) {
       const { error } = await this.#run(worker, sessionId, feeds, count)
-      if (error !== null && required) throw this.#loadError(`a warm-up sample failed: ${error}`, 'a failing sample')
+      if (error !== null && required) throw unloadable(this.name, this.#config.path, `a warm-up sample failed: ${error}`, 'a failing sample')
     }
   }
 

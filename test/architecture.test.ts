@@ -17,7 +17,7 @@ const floors: [floor: string, on: string[]][] = [
   ['threads, and what runs in them', ['workers/', 'worker-thread/']],
   ['an instance of a model', ['instance/']],
   ['queue and instances joined', ['scheduler/']],
-  ['a model', ['loaded-model.ts', 'model.ts']],
+  ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts']],
   ['the engine', ['engine.ts']],
   ['the public face', ['index.ts']],
   ['programs', ['cli/']],

@@ -24,7 +24,8 @@ export function sessionOptions(config: ResolvedConfig, placement: Placement): In
     intraOpNumThreads: placement.intraOpNumThreads,
     interOpNumThreads: 1,
     executionMode: 'sequential',
-    logSeverityLevel: 3,
+    // Errors come to the caller as exceptions; ONNX Runtime would print them as well.
+    logSeverityLevel: 4,
     ...given,
     executionProviders: [...(config.executionProviders ?? providers(placement))],
     extra: { ...defaultEntries, ...extra },

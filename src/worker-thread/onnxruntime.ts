@@ -69,8 +69,8 @@ export class Runtime {
   constructor() {
     const require = createRequire(import.meta.url)
     this.#api = require('onnxruntime-node') as PublicApi
-    // The first environment of the process decides what ONNX Runtime prints.
-    this.#api.env.logLevel = 'error'
+    // The first environment of the process decides what ONNX Runtime prints beside its sessions: nothing that is thrown, too.
+    this.#api.env.logLevel = 'fatal'
     this.Tensor = this.#api.Tensor
     this.version = this.#api.env.versions.node ?? this.#api.env.versions.common
     this.#inner = innerBinding(require)
