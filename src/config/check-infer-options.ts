@@ -3,6 +3,7 @@ import { invalidArgument } from '../errors.ts'
 import type { InferOptions } from './infer-options.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import { maxPriorityLevel } from './batching-schema.ts'
+import { isAbortSignal } from './abort-signal.ts'
 import { readOptions, typed } from './plain-options.ts'
 
 /** How a request wants to be answered. */
@@ -54,7 +55,7 @@ export function checkInferOptions(options: unknown, metadata: ModelMetadata): Ch
   )
   const wrong = (name: string, expected: string, value: unknown) => invalidArgument(`options.${name}`, expected, value, { model })
   const duration = 'milliseconds, more than 0 and less than 2^31'
-  if (signal !== undefined && !(signal instanceof AbortSignal)) throw wrong('signal', 'an AbortSignal', signal)
+  if (signal !== undefined && !isAbortSignal(signal)) throw wrong('signal', 'an AbortSignal', signal)
   if (timeoutMs !== undefined && !isDuration(timeoutMs)) throw wrong('timeoutMs', duration, timeoutMs)
   if (deadlineMs !== undefined && !isDuration(deadlineMs)) throw wrong('deadlineMs', duration, deadlineMs)
   if (priority !== undefined && !isLevel(priority)) throw wrong('priority', 'a whole number, 0 or more', priority)

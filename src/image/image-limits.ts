@@ -1,3 +1,4 @@
+import { isAbortSignal } from '../config/abort-signal.ts'
 import { invalidArgument } from '../errors.ts'
 import { defaultFormats, imageFormats, type ImageFormat } from './image-format.ts'
 
@@ -35,7 +36,7 @@ export const limitNames = ['limitInputPixels', 'limitInputBytes', 'formats', 'ti
 /** Defaults, then checks; throws `ERR_INVALID_ARG` for the first limit that is wrong. */
 export function resolveImageLimits(options: Partial<Record<(typeof limitNames)[number], unknown>>): ResolvedImageLimits {
   const { limitInputPixels = 64_000_000, limitInputBytes = 2 ** 27, formats = defaultFormats, timeoutMs = 30_000, signal } = options
-  if (signal !== undefined && !(signal instanceof AbortSignal)) throw invalidArgument('signal', 'an AbortSignal', signal)
+  if (signal !== undefined && !isAbortSignal(signal)) throw invalidArgument('signal', 'an AbortSignal', signal)
   return {
     limitInputPixels: count('limitInputPixels', limitInputPixels),
     limitInputBytes: count('limitInputBytes', limitInputBytes),

@@ -62,7 +62,7 @@ function overBytes(source: CheckedSource, { limitInputBytes }: ResolvedImageLimi
 
 /** The typed error for an image that is over a limit; `name` is that of the option. */
 export function overLimit(source: CheckedSource, name: string, expected: string, received: string, cause?: unknown): InferenceError {
-  const message = `${name}: expected an image of ${expected}, received ${describeSource(source)}: ${received}. Raise the option ${name} only for images you trust`
+  const message = `${name}: expected an image of ${expected}, received ${describeSource(source)}: ${received}. Change the option ${name} only for images you trust`
   return new InferenceError('ERR_IMAGE_DECODE', message, { name, expected, received, ...(cause === undefined ? {} : { cause }) })
 }
 

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { InferOptions } from '../config/infer-options.ts'
-import { readPlain } from '../config/plain-options.ts'
+import { readPlain, typed } from '../config/plain-options.ts'
 
 /** Options of {@link Model.inferMany}: those of `infer()`, which hold for each item, and these. */
 export interface InferManyOptions<Output extends string = string> extends Omit<InferOptions<Output>, 'report' | 'requestId'> {
@@ -114,13 +114,20 @@ export async function* inferMany<I, O>(
 }
 
 function readManyOptions(model: string, source: unknown, options: unknown): InferManyOptions {
-  const iterable = typeof source === 'object' && source !== null && (Symbol.asyncIterator in source || Symbol.iterator in source)
-  if (!iterable) throw invalidArgument('source', 'an iterable or async iterable of feeds', source, { model })
+  if (!isIterable(model, source)) throw invalidArgument('source', 'an iterable or async iterable of feeds', source, { model })
   const read = readPlain('options', options, { model })
   for (const name of ['report', 'requestId']) {
     if (name in read) throw invalidArgument(`options.${name}`, 'to be left out: it belongs to one request', name, { model })
   }
   return read
+}
+
+function isIterable(model: string, source: unknown): boolean {
+  try {
+    return typeof source === 'object' && source !== null && (Symbol.asyncIterator in source || Symbol.iterator in source)
+  } catch (error) {
+    throw typed('source', error, { model })
+  }
 }
 
 function check(model: string, ordered: unknown, maxInFlight: unknown): void {

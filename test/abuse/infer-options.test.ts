@@ -34,6 +34,8 @@ const cases: Case[] = [
     { argument: 'options.signal', expected: /AbortSignal/ },
   ],
   ['a controller for a signal', { signal: new AbortController() }, { argument: 'options.signal' }],
+  ['what only inherits from a signal', { signal: Object.create(AbortSignal.prototype) as AbortSignal }, { argument: 'options.signal' }],
+  ['a proxy of a signal', { signal: new Proxy(new AbortController().signal, {}) }, { argument: 'options.signal' }],
   ['a signal of null', { signal: null }, { argument: 'options.signal', received: null }],
   ['no outputs', { outputs: [] }, { ...outputs, received: [] }],
   ['an unknown output', { outputs: ['y', 'z'] }, { ...outputs, expected: /'y'/, received: 'z' }],
