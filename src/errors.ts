@@ -17,7 +17,7 @@ import { cut, describe, receivedOf } from './describe.ts'
  * | `ERR_INSTANCE_CRASHED` | the worker died while the request was in flight |
  * | `ERR_EXECUTION` | ONNX Runtime failed the run; `cause` carries its message |
  * | `ERR_NATIVE_LOAD` | a native part that was asked for (the addon by name, sharp by an image) cannot be loaded |
- * | `ERR_IMAGE_DECODE` | the bytes are not an image that can be decoded |
+ * | `ERR_IMAGE_DECODE` | the bytes are not an image that can be decoded, or it is over a limit; `argument` names the option |
  */
 export type InferenceErrorCode =
   | 'ERR_INVALID_ARG'
@@ -75,12 +75,17 @@ export class InferenceError extends Error {
   declare readonly requestId?: string
 
   constructor(code: InferenceErrorCode, message: string, details: InferenceErrorDetails = {}) {
-    const { cause, name, ...fields } = own(details)
-    super(cut(message, longestMessage), cause === undefined ? undefined : { cause })
+    super(cut(message, longestMessage), Object.hasOwn(details, 'cause') && details.cause !== undefined ? { cause: details.cause } : undefined)
     this.code = code
-    if (Object.hasOwn(fields, 'received')) fields.received = receivedOf(fields.received)
-    if (typeof fields.expected === 'string') fields.expected = cut(fields.expected, longestExpected)
-    Object.assign(this, fields, name === undefined ? undefined : { argument: cut(name, longestName) })
+    // Property by property: an overloaded model makes one of these for every request it refuses.
+    const fields: Record<string, unknown> = this as never
+    for (const field of Object.keys(details) as (keyof InferenceErrorDetails)[]) {
+      const value = details[field]
+      if (field === 'received') fields['received'] = receivedOf(value)
+      else if (field === 'name') fields['argument'] = typeof value === 'string' ? cut(value, longestName) : undefined
+      else if (field === 'expected') fields['expected'] = typeof value === 'string' ? cut(value, longestExpected) : value
+      else if (field !== 'cause') fields[field] = value
+    }
   }
 }
 

@@ -4,7 +4,7 @@ import type { InferOptions } from './infer-options.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import { maxPriorityLevel } from './batching-schema.ts'
 import { isAbortSignal } from './abort-signal.ts'
-import { readOptions, typed } from './plain-options.ts'
+import { isPlainObject, typed } from './plain-options.ts'
 
 /** How a request wants to be answered. */
 export interface AnswerOptions {
@@ -47,12 +47,7 @@ const optionNames: readonly (keyof InferOptions)[] = ['signal', 'timeoutMs', 'de
  */
 export function checkInferOptions(options: unknown, metadata: ModelMetadata): CheckedOptions {
   const model = metadata.name
-  const { signal, timeoutMs, deadlineMs, priority, outputs, requestId, report, splitOversized } = readOptions(
-    'options',
-    options,
-    optionNames,
-    { model },
-  )
+  const { signal, timeoutMs, deadlineMs, priority, outputs, requestId, report, splitOversized } = ownOptions(options, model)
   const wrong = (name: string, expected: string, value: unknown) => invalidArgument(`options.${name}`, expected, value, { model })
   const duration = 'milliseconds, more than 0 and less than 2^31'
   if (signal !== undefined && !isAbortSignal(signal)) throw wrong('signal', 'an AbortSignal', signal)
@@ -72,6 +67,30 @@ export function checkInferOptions(options: unknown, metadata: ModelMetadata): Ch
     requestId,
     report: report === true,
     continues: false,
+  }
+}
+
+/** As `readOptions` does it, which takes five times as long: this is done for every request. */
+function ownOptions(options: unknown, model: string): Record<keyof InferOptions, unknown> {
+  try {
+    if (!isPlainObject(options)) throw invalidArgument('options', 'a plain object', options, { model })
+    for (const name in options) {
+      if (optionNames.includes(name as keyof InferOptions) || !Object.hasOwn(options, name)) continue
+      throw invalidArgument(`options.${name}`, `one of ${optionNames.join(', ')}`, name, { model })
+    }
+    return {
+      signal: undefined,
+      timeoutMs: undefined,
+      deadlineMs: undefined,
+      priority: undefined,
+      outputs: undefined,
+      requestId: undefined,
+      report: undefined,
+      splitOversized: undefined,
+      ...options,
+    }
+  } catch (error) {
+    throw typed('options', error, { model })
   }
 }
 

@@ -8,7 +8,7 @@ import { InferenceError, invalidArgument, unreadable } from '../errors.ts'
 export function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   const prototype = Object.getPrototypeOf(value) as object | null
-  return prototype === null || Object.getPrototypeOf(prototype) === null
+  return prototype === Object.prototype || prototype === null || Object.getPrototypeOf(prototype) === null
 }
 
 /** A copy that inherits nothing: what is not in it is not given, whatever `Object.prototype` has. Reads each property once. */

@@ -15,7 +15,7 @@ export type CheckedSource = string | Uint8Array
 
 /** What was given, in a few words for an error: the path, or the kind of bytes and how many. */
 export function describeSource(source: CheckedSource): string {
-  if (typeof source === 'string') return describe(source)
+  if (typeof source === 'string') return `'${cut(source, 500)}'`
   return `${cut(describe(source), 80).replace(/\(\d+\)$/, '')} of ${source.byteLength} bytes`
 }
 

@@ -103,6 +103,8 @@ describe('options', () => {
       expect(errorOf(() => resolveConfig('m', { path, instanceGroup: [value] }))).toMatchObject({ code: 'ERR_INVALID_ARG', cause: thrown })
       expect(errorOf(() => resolveConfig('m', { path, sessionOptions: { extra: value } }))).toMatchObject({ code: 'ERR_INVALID_ARG', cause: thrown })
       expect(errorOf(() => resolveEngineOptions(value))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options', cause: thrown })
+    }
+    for (const value of [{ get timeoutMs(): number { throw thrown } }, proxy]) {
       expect(errorOf(() => checkInferOptions(value, metadata))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options', cause: thrown })
     }
     for (const read of [() => resolveConfig('m', revoked), () => resolveEngineOptions(revoked), () => checkInferOptions(revoked, metadata),
