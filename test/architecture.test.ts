@@ -132,6 +132,14 @@ describe('packages', () => {
     expect(naming('piscina')).toEqual(['workers/thread-pool.ts'])
   })
 
+  it('sharp may be left out, and what only a build of the addon needs is left to those who build it', () => {
+    const manifest = JSON.parse(readFileSync(`${root}../package.json`, 'utf8')) as Record<string, Record<string, unknown>>
+    expect(Object.keys(manifest['dependencies']!).sort()).toEqual(['commander', 'onnxruntime-common', 'piscina', 'valibot'])
+    expect(manifest['peerDependencies']).toHaveProperty('sharp')
+    expect(manifest['peerDependenciesMeta']).toEqual({ sharp: { optional: true } })
+    expect(Object.keys(manifest['devDependencies']!)).toEqual(expect.arrayContaining(['node-addon-api', 'sharp']))
+  })
+
   it('sharp is known to image/ alone', () => {
     expect(naming('sharp').filter((file) => !file.startsWith('image/'))).toEqual([])
   })
