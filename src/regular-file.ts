@@ -1,8 +1,8 @@
 import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 
-/** Most bytes read at once; between two reads the limit is looked at. */
-const chunkBytes = 2 ** 20
+/** By how much the room grows for a file that is longer than it says. */
+const leastGrowthBytes = 65_536
 
 /** Why a path is not read although something is there. `code` is that of the like error of Node.js. */
 export class NotReadable extends Error {
@@ -44,15 +44,14 @@ export function checkRegularFile(path: string): Promise<void> {
 export function readRegularFile(path: string, limitBytes: number): Promise<Buffer> {
   return withRegularFile(path, async (file, byteLength) => {
     if (byteLength > limitBytes) throw new NotReadable('EFBIG', `it has ${byteLength} bytes`)
-    const chunks: Buffer[] = []
-    let length = 0
-    for (let wanted = byteLength; ; wanted = chunkBytes) {
-      // One byte more than there should be: an empty read is the end.
-      const { buffer, bytesRead } = await file.read(Buffer.allocUnsafeSlow(Math.min(wanted, chunkBytes) + 1))
-      if (bytesRead === 0) return chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)
+    // One byte more than there should be: whether the file goes on is seen at once.
+    let data = Buffer.allocUnsafeSlow(byteLength + 1)
+    for (let length = 0; ; ) {
+      const { bytesRead } = await file.read(data, length, data.length - length, null)
       length += bytesRead
       if (length > limitBytes) throw new NotReadable('EFBIG', `it has more than ${limitBytes} bytes`)
-      chunks.push(buffer.subarray(0, bytesRead))
+      if (bytesRead === 0 || (length === byteLength && length < data.length)) return data.subarray(0, length)
+      if (length === data.length) data = Buffer.concat([data, Buffer.allocUnsafeSlow(Math.max(data.length, leastGrowthBytes))])
     }
   })
 }

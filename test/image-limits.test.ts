@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process'
+import { getEventListeners } from 'node:events'
 import { open, readFile, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { crc32, deflateSync, gzipSync } from 'node:zlib'
@@ -204,6 +205,19 @@ describe('the line of images', () => {
     open()
     await third
     expect(started).toEqual(['first', 'third'])
+  })
+
+  it('puts one listener on a signal, however many images share it', async () => {
+    const warnings: Error[] = []
+    const onWarning = (warning: Error) => warnings.push(warning)
+    process.on('warning', onWarning)
+    const bytes = await solid(3, 3).png().toBuffer()
+    const { signal } = new AbortController()
+    await Promise.all(Array.from({ length: 30 }, () => decodeImage(bytes, { ...size, signal })))
+    await new Promise(setImmediate)
+    process.off('warning', onWarning)
+    expect(warnings).toEqual([])
+    expect(getEventListeners(signal, 'abort')).toEqual([])
   })
 
   it('rejects decodeImage with the reason of its signal', async () => {

@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { invalidArgument } from '../errors.ts'
+import { unwatch, watch } from '../request/abort-watch.ts'
 import { within } from './time-limit.ts'
 
 /** Decoding runs on libuv's thread pool; what is started beyond that only waits there, with its time running. */
@@ -55,7 +56,7 @@ export async function inTurn<T>(task: () => Promise<T>, limits?: TurnLimits): Pr
 function place(signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     const start = (): void => {
-      signal?.removeEventListener('abort', abort)
+      if (signal !== undefined) unwatch(signal, abort)
       resolve()
     }
     const abort = (): void => {
@@ -63,7 +64,7 @@ function place(signal?: AbortSignal): Promise<void> {
       reject(signal!.reason as Error)
     }
     waiting.add(start)
-    signal?.addEventListener('abort', abort, { once: true })
+    if (signal !== undefined) watch(signal, abort)
   })
 }
 

@@ -1,3 +1,5 @@
+import { unwatch, watch } from '../request/abort-watch.ts'
+
 /**
  * Settles as `work` does, or rejects before it is done: with what `timedOut` makes after `timeoutMs`, and with the reason of
  * `signal` once that fires. The work itself goes on, unheard.
@@ -6,11 +8,11 @@ export function within<T>(work: Promise<T>, timeoutMs: number, timedOut: () => E
   return new Promise((resolve, reject) => {
     const onAbort = (): void => reject(signal!.reason as Error)
     const timer = setTimeout(() => reject(timedOut()), timeoutMs)
-    signal?.addEventListener('abort', onAbort, { once: true })
     if (signal?.aborted === true) onAbort()
+    else if (signal !== undefined) watch(signal, onAbort)
     const end = (): void => {
       clearTimeout(timer)
-      signal?.removeEventListener('abort', onAbort)
+      if (signal !== undefined) unwatch(signal, onAbort)
     }
     work.then(resolve, reject).finally(end)
   })
