@@ -2,6 +2,7 @@ import { cut } from '../describe.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { ModelConfig } from '../config/model-config.ts'
 import { readOptions, typed } from '../config/plain-options.ts'
+import type { RepositoryEntry } from './model-folder.ts'
 import { readRepository } from './read-repository.ts'
 
 /** Options of `engine.loadRepository()`. */
@@ -27,9 +28,7 @@ export async function loadRepository<M>(
   if (typeof path !== 'string' || path === '') throw invalidArgument('path', 'the path of a model repository', path)
   const { models: wanted, onNote } = readRepositoryOptions(options)
   const { entries, failures } = await readRepository(path, wanted)
-  for (const { name, notes } of entries) {
-    for (const note of notes) onNote?.(name, note)
-  }
+  if (onNote !== undefined) tell(entries, onNote)
   const results = await Promise.allSettled(entries.map(({ name, config }) => load(name, config)))
   const models = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   const failed = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as InferenceError] : []))
@@ -37,6 +36,14 @@ export async function loadRepository<M>(
   if (errors.length === 0) return models
   if (models.length === 0 && errors.every(({ code }) => code === 'ERR_CLOSED')) throw errors[0]!
   throw loadError(path, models.length, errors)
+}
+
+function tell(entries: readonly RepositoryEntry[], onNote: NonNullable<RepositoryOptions['onNote']>): void {
+  try {
+    for (const { name, notes } of entries) for (const note of notes) onNote(name, note)
+  } catch (cause) {
+    throw invalidArgument('options.onNote', 'a function that does not throw', cause, { cause })
+  }
 }
 
 /** How many of the models that failed the message tells about. */
