@@ -1,7 +1,9 @@
 import { systemClock } from './clock.ts'
 import { LoadedModel, type EngineServices } from './loaded-model.ts'
 import { resolveEngineOptions, type EngineOptions, type ResolvedEngineOptions } from './config/engine-options.ts'
+import { listNames } from './describe.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
+import { readOptions } from './config/plain-options.ts'
 import type { ModelConfig } from './config/model-config.ts'
 import type { BatchReport, InferOptions } from './config/infer-options.ts'
 import type { AnySignature, ModelSignature } from './config/model-signature.ts'
@@ -152,9 +154,7 @@ export class InferenceEngine {
 
   /** Refuses new work, finishes what was accepted, releases everything. May be called more than once. */
   async close(options: CloseOptions = {}): Promise<void> {
-    if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options)
-    const { timeoutMs, ...others } = options
-    for (const name in others) throw invalidArgument(`options.${name}`, 'a known option: timeoutMs', name)
+    const { timeoutMs } = readOptions('options', options, ['timeoutMs'])
     if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs >= 0 && timeoutMs < 2 ** 31)) {
       throw invalidArgument('options.timeoutMs', 'milliseconds, 0 or more and less than 2^31', timeoutMs)
     }
@@ -192,8 +192,7 @@ export class InferenceEngine {
   }
 
   #notFound(name: unknown): InferenceError {
-    const known = [...this.#models.keys()].map((key) => `'${key}'`).join(', ') || 'none'
-    return invalidArgument('name', `a loaded model (loaded: ${known})`, name, { code: 'ERR_MODEL_NOT_FOUND' })
+    return invalidArgument('name', `a loaded model (loaded: ${listNames([...this.#models.keys()])})`, name, { code: 'ERR_MODEL_NOT_FOUND' })
   }
 }
 

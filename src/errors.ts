@@ -1,3 +1,5 @@
+import { cut, describe, receivedOf } from './describe.ts'
+
 /**
  * The stable codes of {@link InferenceError}; a caller branches on these, never on messages.
  *
@@ -15,7 +17,7 @@
  * | `ERR_INSTANCE_CRASHED` | the worker died while the request was in flight |
  * | `ERR_EXECUTION` | ONNX Runtime failed the run; `cause` carries its message |
  * | `ERR_NATIVE_LOAD` | a native part cannot be loaded: onnxruntime-node, sharp (by an image), the addon (asked for by name) |
- * | `ERR_IMAGE_DECODE` | the bytes are not an image that can be decoded |
+ * | `ERR_IMAGE_DECODE` | the bytes are not an image that can be decoded, or it is over a limit; `argument` names the option |
  */
 export type InferenceErrorCode =
   | 'ERR_INVALID_ARG'
@@ -40,7 +42,10 @@ export interface InferenceErrorDetails {
   name?: string
   /** What would have been right, in words or as a value. */
   expected?: unknown
-  /** What came instead. */
+  /**
+   * What came instead: a short primitive, or a short array of those, as it was; of anything else its description, so that
+   * the error keeps nobody's data and can be serialised.
+   */
   received?: unknown
   /** When a refused request may be worth another try, in milliseconds (`ERR_QUEUE_FULL`). */
   retryAfterMs?: number
@@ -51,6 +56,11 @@ export interface InferenceErrorDetails {
   /** The underlying error. */
   cause?: unknown
 }
+
+/** In characters. What is longer ends with its length; the whole of what ONNX Runtime said is in `cause`. */
+const longestMessage = 4000
+const longestName = 200
+const longestExpected = 1000
 
 /** The one error class of the library; tell failures apart by {@link InferenceError.code}. */
 export class InferenceError extends Error {
@@ -65,25 +75,18 @@ export class InferenceError extends Error {
   declare readonly requestId?: string
 
   constructor(code: InferenceErrorCode, message: string, details: InferenceErrorDetails = {}) {
-    super(message, details.cause === undefined ? undefined : { cause: details.cause })
+    super(cut(message, longestMessage), Object.hasOwn(details, 'cause') && details.cause !== undefined ? { cause: details.cause } : undefined)
     this.code = code
-    const { cause: _, name, ...fields } = details
-    Object.assign(this, fields, name === undefined ? undefined : { argument: name })
+    // Property by property: an overloaded model makes one of these for every request it refuses.
+    const fields: Record<string, unknown> = this as never
+    for (const field of Object.keys(details) as (keyof InferenceErrorDetails)[]) {
+      const value = details[field]
+      if (field === 'received') fields['received'] = receivedOf(value)
+      else if (field === 'name') fields['argument'] = typeof value === 'string' ? cut(value, longestName) : undefined
+      else if (field === 'expected') fields['expected'] = typeof value === 'string' ? cut(value, longestExpected) : value
+      else if (field !== 'cause') fields[field] = value
+    }
   }
-}
-
-/** Shows a received value in an error message: short, with its type, never throwing. */
-export function describe(value: unknown): string {
-  if (value === null || value === undefined) return String(value)
-  if (typeof value === 'string') return value.length > 80 ? `'${value.slice(0, 77)}...'` : `'${value}'`
-  if (typeof value === 'function') return `function ${value.name || '(anonymous)'}`
-  if (typeof value !== 'object') return `${String(value)} (${typeof value})`
-  if (Array.isArray(value)) {
-    const shown = value.slice(0, 8).map((item) => (typeof item === 'object' && item !== null ? describe(item) : String(item)))
-    return `[${shown.join(', ')}${value.length > 8 ? `, ... ${value.length} items` : ''}]`
-  }
-  const kind = value.constructor?.name ?? 'object'
-  return ArrayBuffer.isView(value) && 'length' in value ? `${kind}(${value.length as number})` : `an instance of ${kind}`
 }
 
 /** The one formatter for wrong arguments: which name, what was expected, what was received. */
@@ -93,8 +96,19 @@ export function invalidArgument(
   received: unknown,
   details: Omit<InferenceErrorDetails, 'name' | 'expected' | 'received'> & { hint?: string; code?: InferenceErrorCode } = {},
 ): InferenceError {
-  const { hint, code = 'ERR_INVALID_ARG', ...rest } = details
-  const where = rest.model === undefined ? '' : ` of model '${rest.model}'`
-  const message = `${name}${where}: expected ${expected}, received ${describe(received)}${hint === undefined ? '' : `. ${hint}`}`
-  return new InferenceError(code, message, { ...rest, name, expected, received })
+  const { hint, code = 'ERR_INVALID_ARG', model, ...rest } = own(details)
+  const where = model === undefined ? '' : ` of model '${cut(model, longestName)}'`
+  const after = hint === undefined ? '' : `. ${hint}`
+  const message = `${cut(name, longestName)}${where}: expected ${expected}, received ${describe(received)}${after}`
+  return new InferenceError(code, message, { ...rest, ...(model === undefined ? {} : { model }), name, expected, received })
+}
+
+/** What the caller's own code threw (a getter, a proxy) while an argument of theirs was read. */
+export function unreadable(name: string, cause: unknown, details: { model?: string; code?: InferenceErrorCode } = {}): InferenceError {
+  return invalidArgument(name, 'a value that can be read', cause, { ...details, hint: 'Reading it has thrown; see cause', cause })
+}
+
+/** Without what a changed `Object.prototype` would add. */
+function own<T extends object>(object: T): T {
+  return { __proto__: null, ...object } as T
 }

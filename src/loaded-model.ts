@@ -1,4 +1,3 @@
-import { stat } from 'node:fs/promises'
 import type { Clock } from './clock.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { sessionOptions, type Placement } from './config/session-options.ts'
@@ -8,6 +7,7 @@ import { ModelInstance, type SlotSource } from './instance/model-instance.ts'
 import { prepareWarmup, zeros, type PreparedWarmup } from './instance/warm-up.ts'
 import { calibrate } from './latency/calibration.ts'
 import { RunTimes } from './latency/run-times.ts'
+import { checkModelFile, loadFailure, unloadable } from './load-failure.ts'
 import type { StagingPool } from './memory/staging-pool.ts'
 import { servable } from './metadata.ts'
 import type { Model, ModelLifecycle, ModelState } from './model.ts'
@@ -67,7 +67,7 @@ export class LoadedModel implements ModelLifecycle {
 
   async #load(): Promise<void> {
     try {
-      await this.#checkFile()
+      await checkModelFile(this.name, this.#config.path)
       const [opened] = await this.#openAll()
       this.#checkStillLoading()
       const joining = new Joining(this.name, this.#config, servable(this.name, opened!.inputs, opened!.outputs))
@@ -90,20 +90,6 @@ export class LoadedModel implements ModelLifecycle {
     }
   }
 
-  async #checkFile(): Promise<void> {
-    const { path } = this.#config
-    const file = await stat(path).catch((cause: Error) => {
-      throw new InferenceError('ERR_MODEL_NOT_FOUND', `Model '${this.name}': expected a file at ${path}, received ${cause.message}`, {
-        model: this.name,
-        name: 'path',
-        expected: 'a readable file',
-        received: path,
-        cause,
-      })
-    })
-    if (!file.isFile()) throw this.#loadError(`expected a model file at ${path}, received a directory or special file`, path)
-  }
-
   #checkStillLoading(): void {
     if (this.state !== 'loading') throw this.#closedWhileLoading()
   }
@@ -123,25 +109,7 @@ export class LoadedModel implements ModelLifecycle {
     const failed = results.find((result) => result.status === 'rejected')
     if (failed === undefined) return results.map((result) => (result as PromiseFulfilledResult<OpenedSession>).value)
     if (failed.reason instanceof ThreadEndedError) throw failed.reason
-    const { message } = failed.reason as Error
-    throw /executionprovider/i.test(message) ? this.#providerError(failed.reason) : this.#loadError(message.trim(), path, failed.reason)
-  }
-
-  #loadError(message: string, received: unknown, cause?: unknown): InferenceError {
-    return new InferenceError('ERR_MODEL_LOAD', `Model '${this.name}' cannot be loaded from ${this.#config.path}: ${message}`, {
-      model: this.name,
-      name: 'path',
-      expected: 'a model that ONNX Runtime can load',
-      received,
-      ...(cause === undefined ? {} : { cause }),
-    })
-  }
-
-  #providerError(cause: Error): InferenceError {
-    const { executionProviders, instanceGroup } = this.#config
-    const [name, received] = executionProviders ? ['executionProviders', executionProviders] : ['instanceGroup', instanceGroup]
-    const details = { code: 'ERR_MODEL_LOAD', model: this.name, hint: cause.message.trim(), cause } as const
-    return invalidArgument(name, 'execution providers that onnxruntime-node has here', received, details)
+    throw loadFailure(this.name, this.#config, failed.reason as Error)
   }
 
   #typed(error: Error): InferenceError {
@@ -167,7 +135,7 @@ export class LoadedModel implements ModelLifecycle {
       for (let run = 0; run < count && required === own; run++) {
         const { error } = await session.runSample(feeds)
         if (error === null) continue
-        if (required) throw this.#loadError(`a warm-up sample failed: ${error}`, 'a failing sample')
+        if (required) throw unloadable(this.name, this.#config.path, `a warm-up sample failed: ${error}`, 'a failing sample')
         break
       }
     }

@@ -9,7 +9,7 @@ import * as publicValues from '../src/index.ts'
  * match counts. An import leads to a lower floor or stays in its folder; types count like values.
  */
 const floors: [floor: string, on: string[]][] = [
-  ['foundations', ['errors.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'metadata.ts', 'clock.ts', 'indexed-heap.ts']],
+  ['foundations', ['describe.ts', 'errors.ts', 'regular-file.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'metadata.ts', 'clock.ts', 'indexed-heap.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
   ['what stands by itself', ['observability/', 'memory/', 'image/', 'triton-repository/', 'latency/']],
   ['the queue, and the way to run something', ['queue/', 'executor/executor.ts']],
@@ -17,7 +17,7 @@ const floors: [floor: string, on: string[]][] = [
   ['threads, and what runs in them', ['workers/', 'worker-thread/']],
   ['an instance of a model', ['instance/']],
   ['queue and instances joined', ['scheduler/']],
-  ['a model', ['loaded-model.ts', 'model.ts']],
+  ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts']],
   ['the engine', ['engine.ts']],
   ['the public face', ['index.ts']],
   ['programs', ['cli/']],
@@ -130,6 +130,14 @@ describe('packages', () => {
 
   it('Piscina is known to one file', () => {
     expect(naming('piscina')).toEqual(['workers/thread-pool.ts'])
+  })
+
+  it('sharp may be left out, and what only a build of the addon needs is left to those who build it', () => {
+    const manifest = JSON.parse(readFileSync(`${root}../package.json`, 'utf8')) as Record<string, Record<string, unknown>>
+    expect(Object.keys(manifest['dependencies']!).sort()).toEqual(['commander', 'onnxruntime-common', 'piscina', 'valibot'])
+    expect(manifest['peerDependencies']).toHaveProperty('sharp')
+    expect(manifest['peerDependenciesMeta']).toEqual({ sharp: { optional: true } })
+    expect(Object.keys(manifest['devDependencies']!)).toEqual(expect.arrayContaining(['node-addon-api', 'sharp']))
   })
 
   it('sharp is known to image/ alone', () => {

@@ -109,11 +109,29 @@ describe('the report', () => {
     { file: '1-3.png', error: 'ERR_IMAGE_DECODE: it is empty' },
   ]
   const labels = ['1', '3', '8']
-  it('has a row for every file', () => {
-    const [, head, , ...rows] = outcomeTable(outcomes).split('\n')
-    expect(head).toMatch(/file .* label .* probability/)
-    expect(rows[0]).toMatch(/in\/3-0001\.png .* 3 .* 0\.9877/)
-    expect(rows[3]).toMatch(/1-3\.png .* ERR_IMAGE_DECODE: it is empty/)
+  const rowsOf = (text: string) => text.split('\n').filter((line) => line.startsWith('│')).slice(1)
+  it('has a row for every file, those that are wrong or unreadable first', () => {
+    const text = outcomeTable(outcomes, labels)
+    expect(text.split('\n')[1]).toMatch(/file .* label .* probability/)
+    const rows = rowsOf(text)
+    expect(rows).toHaveLength(4)
+    expect(rows[0]).toMatch(/8-2\.png .* 3 .* 0\.5000/)
+    expect(rows[1]).toMatch(/1-3\.png .* ERR_IMAGE_DECODE: it is empty/)
+    expect(rows[2]).toMatch(/in\/3-0001\.png .* 3 .* 0\.9877/)
+    expect(rows[3]).toMatch(/holiday\.png/)
+    expect(text).not.toContain('more')
+  })
+  it('has 20 rows at most, and says how many more there are', () => {
+    const right = Array.from({ length: 30 }, (_, index) => ({ file: `3-${index}.png`, label: '3', probability: 1 }))
+    const wrong = Array.from({ length: 25 }, (_, index) => ({ file: `1-${index}.png`, label: '3', probability: 1 }))
+    const few = outcomeTable([...right, ...wrong.slice(0, 2)], labels)
+    expect(rowsOf(few)).toHaveLength(20)
+    expect(rowsOf(few).slice(0, 3).map((row) => /[13]-\d+/.exec(row)![0])).toEqual(['1-0', '1-1', '3-0'])
+    expect(few.split('\n').at(-1)).toBe('and 12 more')
+    const many = outcomeTable([...right, ...wrong], labels)
+    expect(rowsOf(many).every((row) => /1-\d+/.test(row))).toBe(true)
+    expect(many.split('\n').at(-1)).toBe('and 35 more, 5 of them wrong or unreadable')
+    expect(rowsOf(outcomeTable(right, undefined))).toHaveLength(20)
   })
   it('counts images, batches by size, right answers and unreadable files', () => {
     const text = summary(outcomes, 100, 1500, [{ batchSize: 32, computeInfer: { count: 4, ns: 2e6 } }], labels)

@@ -295,7 +295,7 @@ describe('without the binary of sharp', () => {
     vi.doMock('sharp', () => { throw new Error('Could not load the "sharp" module') })
     const fresh = await import('../src/image/exports.ts')
     const refused = fresh.decodeImage(RGB, SIZE)
-    await expect(refused).rejects.toMatchObject({ code: 'ERR_NATIVE_LOAD', cause: expect.any(Error) })
+    await expect(refused).rejects.toMatchObject({ code: 'ERR_NATIVE_LOAD', message: expect.stringContaining('npm install sharp'), cause: expect.any(Error) })
   })
 })
 

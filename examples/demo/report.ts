@@ -14,14 +14,21 @@ export interface StagingInfo {
   native: { available: boolean; path?: string; reason?: string }
 }
 
-/** One row per file, in the order given. */
-export function outcomeTable(outcomes: readonly Outcome[]): string {
+/** A table is read by a person: this many rows of it are printed. */
+const rowsShown = 20
+
+/** One row per file, 20 at most: those that could not be read and those that are wrong by their name first, then the others in the order given. */
+export function outcomeTable(outcomes: readonly Outcome[], labels: readonly string[] | undefined): string {
   const table = new Table({ head: ['file', 'label', 'probability'], colAligns: ['left', 'left', 'right'], style: PLAIN })
-  for (const outcome of outcomes) {
+  const wrongFirst = outcomes.toSorted((a, b) => Number(isRight(a, labels)) - Number(isRight(b, labels)))
+  for (const outcome of wrongFirst.slice(0, rowsShown)) {
     if ('error' in outcome) table.push([outcome.file, { colSpan: 2, content: outcome.error }])
     else table.push([outcome.file, outcome.label, outcome.probability.toFixed(4)])
   }
-  return table.toString()
+  const more = wrongFirst.slice(rowsShown)
+  if (more.length === 0) return table.toString()
+  const wrong = more.filter((outcome) => !isRight(outcome, labels)).length
+  return `${table.toString()}\nand ${more.length} more${wrong === 0 ? '' : `, ${wrong} of them wrong or unreadable`}`
 }
 
 const PLAIN = { head: [], border: [], compact: true }
@@ -66,15 +73,19 @@ export function accuracyOf(
   outcomes: readonly Outcome[],
   labels: readonly string[] | undefined,
 ): { known: number; right: number } | undefined {
-  let known = 0
-  let right = 0
-  for (const outcome of outcomes) {
-    const expected = labels?.find((label) => basename(outcome.file).startsWith(`${label}-`))
-    if (expected === undefined || 'error' in outcome) continue
-    known++
-    if (outcome.label === expected) right++
-  }
-  return known === 0 ? undefined : { known, right }
+  const known = outcomes.filter((outcome) => !('error' in outcome) && expectedOf(outcome, labels) !== undefined)
+  return known.length === 0 ? undefined : { known: known.length, right: known.filter((outcome) => isRight(outcome, labels)).length }
+}
+
+/** Whether it has the label that the file's name tells, or any where that tells none. */
+function isRight(outcome: Outcome, labels: readonly string[] | undefined): boolean {
+  if ('error' in outcome) return false
+  const expected = expectedOf(outcome, labels)
+  return expected === undefined || outcome.label === expected
+}
+
+function expectedOf({ file }: Outcome, labels: readonly string[] | undefined): string | undefined {
+  return labels?.find((label) => basename(file).startsWith(`${label}-`))
 }
 
 /** Which memory the batches are gathered in, and what is missing for a better one. */

@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
 import type { LevelOptions, LevelPolicy } from './batching.ts'
+import { optionsOf, properties } from './plain-options.ts'
 
 const integer = (minimum: number, maximum = 2 ** 31 - 1) =>
   v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(maximum))
@@ -9,7 +10,7 @@ const duration = v.pipe(v.number(), v.finite(), v.minValue(0), v.maxValue(2 ** 3
 /** Triton's levels have 64 bits. */
 export const maxPriorityLevel = 2 ** 64
 
-const queuePolicySchema = v.strictObject({
+const queuePolicySchema = optionsOf({
   timeoutAction: v.optional(v.picklist(['REJECT', 'DELAY']), 'REJECT'),
   defaultTimeoutMs: v.optional(duration, 0),
   allowTimeoutOverride: v.optional(v.boolean(), false),
@@ -17,14 +18,14 @@ const queuePolicySchema = v.strictObject({
 })
 
 /** Schema of `dynamicBatching`. */
-export const schedulingSchema = v.strictObject({
+export const schedulingSchema = optionsOf({
   preferredBatchSize: v.optional(v.union([integer(1), v.pipe(v.array(integer(1)), v.minLength(1))])),
   maxQueueDelayMs: v.optional(duration, 0),
   preserveOrdering: v.optional(v.boolean(), false),
   priorityLevels: v.optional(integer(0, maxPriorityLevel), 0),
   defaultPriorityLevel: v.optional(integer(0, maxPriorityLevel)),
   defaultQueuePolicy: v.optional(queuePolicySchema, {}),
-  priorityQueuePolicy: v.optional(v.record(v.string(), queuePolicySchema), {}),
+  priorityQueuePolicy: v.optional(v.pipe(properties, v.record(v.string(), queuePolicySchema)), {}),
   holdUntilQueued: v.optional(integer(0), 0),
 })
 

@@ -1,34 +1,42 @@
+import type { InferenceSession } from 'onnxruntime-common'
 import { invalidArgument, type InferenceError } from '../errors.ts'
+import { ownProperties, typed } from './plain-options.ts'
+import { flattenExtra, type SessionConfigEntries } from './session-config-entries.ts'
+
+/** Session options as they are sent to a worker thread. */
+export type CheckedSessionOptions = Omit<InferenceSession.SessionOptions, 'extra'> & { readonly extra: SessionConfigEntries }
 
 /**
  * Checks the options that are handed through to ONNX Runtime for what it would refuse late or in obscure words: they
  * travel to another thread, and every value in `extra` has to be text.
  *
+ * @returns a copy, in which `extra` is flat: each entry under its full name.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
-export function checkSessionOptions(model: string, options: Readonly<Record<string, unknown>>): void {
+export function checkSessionOptions(model: string, options: Readonly<Record<string, unknown>>): CheckedSessionOptions {
+  const checked: Record<string, unknown> = ownProperties({ extra: {} })
   for (const [name, value] of Object.entries(options)) {
-    if (name === 'executionProviders') throw wrong(model, name, "to be given beside sessionOptions, as the model's executionProviders", value)
-    if (name === 'extra') checkExtra(model, name, value)
-    else if (!canBeSent(value)) throw wrong(model, name, 'a value that can be sent to a worker thread', value)
+    if (name === 'executionProviders') {
+      throw wrong(model, name, "to be given beside sessionOptions, as the model's executionProviders", value)
+    }
+    checked[name] = name === 'extra' ? readExtra(model, value) : sendable(model, name, value)
   }
+  return checked as CheckedSessionOptions
 }
 
-/** Options in groups: `{ session: { intra_op: { allow_spinning: '0' } } }`. */
-function checkExtra(model: string, name: string, value: unknown): void {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw wrong(model, name, 'an object of options', value)
-  for (const [key, item] of Object.entries(value)) {
-    if (typeof item === 'object' && item !== null) checkExtra(model, `${name}.${key}`, item)
-    else if (typeof item !== 'string') throw wrong(model, `${name}.${key}`, 'a string, as all values in extra', item)
-  }
-}
-
-function canBeSent(value: unknown): boolean {
+function readExtra(model: string, extra: unknown): SessionConfigEntries {
   try {
-    structuredClone(value)
-    return true
+    return flattenExtra(model, extra)
+  } catch (error) {
+    throw typed('sessionOptions.extra', error, { model })
+  }
+}
+
+function sendable(model: string, name: string, value: unknown): unknown {
+  try {
+    return structuredClone(value)
   } catch {
-    return false
+    throw wrong(model, name, 'a value that can be sent to a worker thread', value)
   }
 }
 

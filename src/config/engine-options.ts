@@ -2,6 +2,7 @@ import type { ResourceLimits } from 'node:worker_threads'
 import { availableParallelism } from 'node:os'
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
+import { optionsOf, properties, typed } from './plain-options.ts'
 
 /** Settings of worker threads, all but the last passed on to `node:worker_threads`. */
 export interface WorkerOptions {
@@ -56,19 +57,19 @@ const positiveInteger = v.pipe(v.number(), v.integer('a whole number'), v.minVal
 
 const positiveNumber = v.pipe(v.number(), v.finite(), v.gtValue(0))
 
-const schema = v.strictObject({
+const schema = optionsOf({
   cpuWorkers: v.optional(v.pipe(positiveInteger, v.maxValue(1024))),
   staging: v.optional(
-    v.strictObject({
+    optionsOf({
       kind: v.optional(v.picklist(['auto', 'native', 'shared', 'copied'])),
       limitBytes: v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(0))),
     }),
     {},
   ),
   workers: v.optional(
-    v.strictObject({
+    optionsOf({
       resourceLimits: v.optional(
-        v.strictObject({
+        optionsOf({
           maxYoungGenerationSizeMb: v.optional(positiveNumber),
           maxOldGenerationSizeMb: v.optional(positiveNumber),
           codeRangeSizeMb: v.optional(positiveNumber),
@@ -77,7 +78,7 @@ const schema = v.strictObject({
         }),
       ),
       execArgv: v.optional(v.array(v.string())),
-      env: v.optional(v.record(v.string(), v.string())),
+      env: v.optional(v.pipe(properties, v.record(v.string(), v.string()))),
       startTimeoutMs: v.optional(positiveInteger),
     }),
     {},
@@ -90,11 +91,10 @@ const schema = v.strictObject({
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
 export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptions {
-  // An array would pass for an object without keys.
-  const result = v.safeParse(schema, Array.isArray(options) ? null : options, { abortEarly: true })
+  const result = parse(options)
   if (!result.success) {
     const issue = result.issues[0]
-    if (issue.path === undefined) throw invalidArgument('options', 'an object', options)
+    if (issue.path === undefined) throw invalidArgument('options', 'a plain object', options)
     const name = ['options', ...(issue.path ?? []).map(({ key }) => String(key))].join('.')
     const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
     throw invalidArgument(name, unknownKey ? 'a known option' : (issue.expected ?? issue.message), unknownKey ? issue.path?.at(-1)?.key : issue.input)
@@ -106,5 +106,13 @@ export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptio
     cpuWorkers: cpuWorkers ?? cores,
     staging: staging as StagingOptions,
     workers: workers as WorkerOptions,
+  }
+}
+
+function parse(options: unknown) {
+  try {
+    return v.safeParse(schema, options, { abortEarly: true })
+  } catch (error) {
+    throw typed('options', error)
   }
 }

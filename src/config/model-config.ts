@@ -65,7 +65,11 @@ export interface ModelConfig {
   dynamicBatching?: DynamicBatchingConfig | false
   /** Default: one instance of kind `'auto'`. */
   instanceGroup?: readonly InstanceGroup[]
-  /** Passed to ONNX Runtime, after this library's defaults. */
+  /**
+   * Passed to ONNX Runtime, after this library's defaults: `interOpNumThreads: 1`, no spinning, and `logSeverityLevel: 4`,
+   * as errors come as exceptions. Entries of `extra` may be given in groups or by their full names
+   * (`{ 'session.intra_op.allow_spinning': '1' }`).
+   */
   sessionOptions?: InferenceSession.SessionOptions
   /** Execution providers in order of preference; overrides what `instanceGroup` implies. */
   executionProviders?: readonly InferenceSession.ExecutionProviderConfig[]

@@ -2,11 +2,11 @@ import { resolve } from 'node:path'
 import type { InferenceSession } from 'onnxruntime-common'
 import * as v from 'valibot'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import { checkSessionOptions } from './check-session-options.ts'
+import { checkSessionOptions, type CheckedSessionOptions } from './check-session-options.ts'
+import { optionsOf, ownProperties, properties, typed } from './plain-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
 import type { InstanceGroup, PaddingConfig, WarmupSample } from './model-config.ts'
-import type { Feeds } from './model-signature.ts'
 
 /** A configuration with every default in place; nothing reads the raw one after it. */
 export interface ResolvedConfig {
@@ -22,7 +22,7 @@ export interface ResolvedConfig {
   readonly levels: LevelOptions
   readonly holdUntilQueued: number
   readonly instanceGroup: readonly Required<InstanceGroup>[]
-  readonly sessionOptions: InferenceSession.SessionOptions
+  readonly sessionOptions: CheckedSessionOptions
   readonly executionProviders: readonly InferenceSession.ExecutionProviderConfig[] | undefined
   readonly warmup: boolean | readonly WarmupSample[]
   /** 0 for none. */
@@ -36,18 +36,18 @@ export interface ResolvedConfig {
 }
 
 const integer = (minimum: number) => v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(2 ** 31 - 1))
-const paddingSchema = v.strictObject({
+const paddingSchema = optionsOf({
   input: v.pipe(v.string(), v.minLength(1)),
   dim: integer(0),
   sizes: v.optional(v.union([v.literal('longest'), v.pipe(v.array(integer(1)), v.minLength(1))]), 'longest'),
   value: v.optional(v.number(), 0),
-  outputs: v.optional(v.array(v.strictObject({ name: v.string(), dim: integer(0) })), []),
+  outputs: v.optional(v.array(optionsOf({ name: v.string(), dim: integer(0) })), []),
 })
 
-// Not a record: that leaves out an input named `constructor`. What the feeds must be is known with the model.
-const feedsSchema = v.custom<Feeds>((feeds) => typeof feeds === 'object' && feeds !== null && !Array.isArray(feeds), 'an object of inputs by name')
+/** An execution provider with options of its own, which ONNX Runtime checks. */
+const providerSchema = v.pipe(properties, v.looseObject(ownProperties({ name: v.string() })), v.transform(ownProperties))
 
-const schema = v.strictObject({
+const schema = optionsOf({
   path: v.pipe(v.string(), v.minLength(1)),
   maxBatchSize: v.optional(integer(0)),
   checkRows: v.optional(v.boolean(), true),
@@ -55,7 +55,7 @@ const schema = v.strictObject({
   instanceGroup: v.optional(
     v.pipe(
       v.array(
-        v.strictObject({
+        optionsOf({
           kind: v.optional(v.picklist(['auto', 'cpu', 'cuda', 'webgpu']), 'auto'),
           count: v.optional(v.pipe(integer(1), v.maxValue(256)), 1),
           gpus: v.optional(v.pipe(v.array(integer(0)), v.minLength(1))),
@@ -65,14 +65,14 @@ const schema = v.strictObject({
     ),
     [{}],
   ),
-  sessionOptions: v.optional(v.record(v.string(), v.unknown()), {}),
+  sessionOptions: v.optional(properties, {}),
   executionProviders: v.optional(
-    v.pipe(v.array(v.union([v.string(), v.looseObject({ name: v.string() })])), v.minLength(1)),
+    v.pipe(v.array(v.union([v.string(), providerSchema])), v.minLength(1)),
   ),
   warmup: v.optional(
     v.union([
       v.boolean(),
-      v.array(v.strictObject({ feeds: feedsSchema, count: v.optional(integer(1), 1) })),
+      v.array(optionsOf({ feeds: properties, count: v.optional(integer(1), 1) })),
     ]),
     true,
   ),
@@ -104,7 +104,7 @@ export function resolveConfig(model: string, config: unknown): ResolvedConfig {
     levels: resolveLevels(batching),
     holdUntilQueued: batching?.holdUntilQueued ?? 0,
     instanceGroup: raw.instanceGroup.map((group) => ({ ...group, gpus: group.gpus ?? [0] })),
-    sessionOptions: raw.sessionOptions as InferenceSession.SessionOptions,
+    sessionOptions: checkSessionOptions(model, raw.sessionOptions),
     executionProviders: raw.executionProviders as InferenceSession.ExecutionProviderConfig[] | undefined,
     warmup: raw.warmup as boolean | readonly WarmupSample[],
     latencyTargetMs: raw.latencyTargetMs ?? 0,
@@ -117,7 +117,6 @@ export function resolveConfig(model: string, config: unknown): ResolvedConfig {
   }
   checkScheduling(model, batching)
   checkGroups(model, raw.instanceGroup)
-  checkSessionOptions(model, raw.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)
 }
@@ -165,8 +164,12 @@ function checkGroups(model: string, groups: readonly { kind: string; gpus?: read
 }
 
 function check(model: string, config: unknown): v.InferOutput<typeof schema> {
-  // An array would pass for an object without keys.
-  const result = v.safeParse(schema, Array.isArray(config) ? null : config, { abortEarly: true })
+  let result
+  try {
+    result = v.safeParse(schema, config, { abortEarly: true })
+  } catch (error) {
+    throw typed('config', error, { model })
+  }
   if (result.success) return result.output
   throw configError(model, config, deepest(result.issues[0]))
 }
@@ -187,6 +190,6 @@ function configError(model: string, config: unknown, issue: v.BaseIssue<unknown>
   const received = unknownKey ? issue.path?.at(-1)?.key : issue.input
   const missing = issue.type === 'strict_object' && issue.received === 'undefined' && name !== ''
   const expected = unknownKey ? 'a known option' : missing ? 'to be given' : (issue.expected ?? issue.message)
-  if (name === '') return invalidArgument('config', 'an object', config, { code: 'ERR_MODEL_CONFIG', model })
+  if (name === '') return invalidArgument('config', 'a plain object', config, { code: 'ERR_MODEL_CONFIG', model })
   return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }

@@ -1,9 +1,11 @@
 import { Tensor } from 'onnxruntime-common'
-import { describe, invalidArgument } from '../errors.ts'
+import { describe } from '../describe.ts'
+import { invalidArgument } from '../errors.ts'
 import { inTurn } from './decode-queue.ts'
-import { checkNames, dimsOf, resolveImageOptions } from './image-options.ts'
+import { readOptions, typed } from '../config/plain-options.ts'
+import { dimsOf, resolveImageOptions } from './image-options.ts'
 import type { ImageOptions, ResolvedImageOptions } from './image-options.ts'
-import { checkSource } from './image-source.ts'
+import { checkSource, overLimit } from './image-source.ts'
 import type { ImageSource } from './image-source.ts'
 import { ARRAY_OF, writePixels } from './pixels.ts'
 import type { PixelArray } from './pixels.ts'
@@ -19,13 +21,15 @@ export interface ImageTarget {
 
 /**
  * Decodes an image into the input of a model: oriented as its EXIF data say, without transparency, resized, and
- * normalised as `options` say. Reads what sharp reads (JPEG, PNG, WebP, GIF, TIFF, AVIF, SVG, in grey, CMYK, palette or
- * 16 bits; colours go to 8-bit sRGB by the embedded profile if there is one); of an animation the first frame.
- * At most {@link imageConcurrency} images are decoded at once.
+ * normalised as `options` say. Reads JPEG, PNG, WebP, GIF, TIFF and AVIF (and SVG if `formats` names it), in grey, CMYK,
+ * palette or 16 bits (colours go to 8-bit sRGB by the embedded profile if there is one); of an animation the first frame.
+ * At most {@link imageConcurrency} images are decoded at once, and none that is over the {@link ImageLimits}.
  *
  * @returns the tensor, of dims [1, C, height, width] or [1, height, width, C]; nothing if `target` is given
- * @throws `ERR_INVALID_ARG` for an argument or option that is wrong, `ERR_IMAGE_DECODE` for a file or bytes that are
- * missing, empty, damaged or no image, `ERR_NATIVE_LOAD` if sharp's binary cannot be loaded (all as rejections)
+ * @throws `ERR_INVALID_ARG` for an argument or option that is wrong; `ERR_IMAGE_DECODE` for a file or bytes that are
+ * missing, empty, damaged or no image, for what is no regular file, and for what is over a limit, whose name is `argument`;
+ * `ERR_NATIVE_LOAD` if sharp is not installed or its binary cannot be loaded (all as rejections). Once `signal` has fired,
+ * its reason.
  * @example
  * const image = await decodeImage('cat.jpg', { width: 224, height: 224, scale: 1 / 255 })
  * const batch = new Float32Array(8 * 3 * 224 * 224)
@@ -34,19 +38,29 @@ export interface ImageTarget {
 export function decodeImage(source: ImageSource, options: ImageOptions): Promise<Tensor>
 export function decodeImage(source: ImageSource, options: ImageOptions, target: ImageTarget): Promise<void>
 export async function decodeImage(source: ImageSource, options: ImageOptions, target?: ImageTarget): Promise<Tensor | void> {
-  checkSource(source)
+  const checked = checkSource(source)
   const resolved = resolveImageOptions(options)
   if (target !== undefined) rowOf(target, resolved)
-  const rgb = await inTurn(() => decodeRgb(source, resolved))
+  const { signal, timeoutMs } = resolved
+  const timedOut = () => overLimit(checked, 'timeoutMs', `at most ${timeoutMs} ms of reading and decoding`, 'one that takes longer')
+  const rgb = await inTurn(() => decodeRgb(checked, resolved), { signal, timeoutMs, timedOut })
   if (target !== undefined) {
     // Looked at again: the memory may have been given away while the image was decoded.
     writePixels(rgb, rowOf(target, resolved), resolved)
     return
   }
-  const dims = dimsOf(resolved)
-  const data = new ARRAY_OF[resolved.dtype](elementsOf(resolved))
+  const data = newRow(resolved)
   writePixels(rgb, data, resolved)
-  return new Tensor(resolved.dtype, data, dims)
+  return new Tensor(resolved.dtype, data, dimsOf(resolved))
+}
+
+function newRow(options: ResolvedImageOptions): PixelArray {
+  const elements = elementsOf(options)
+  try {
+    return new ARRAY_OF[options.dtype](elements)
+  } catch (cause) {
+    throw invalidArgument('width', `a result for which there is memory: ${elements} elements of ${options.dtype}`, options.width, { cause })
+  }
 }
 
 function elementsOf({ channelCount, height, width }: ResolvedImageOptions): number {
@@ -54,19 +68,24 @@ function elementsOf({ channelCount, height, width }: ResolvedImageOptions): numb
 }
 
 function rowOf(target: ImageTarget, options: ResolvedImageOptions): PixelArray {
-  checkNames('target', target, ['into', 'offset'])
-  const { into, offset = 0 } = target
+  const { into, offset = 0 } = readOptions('target', target, ['into', 'offset'])
+  try {
+    return view(into, offset, options)
+  } catch (error) {
+    throw typed('target.into', error)
+  }
+}
+
+function view(into: unknown, offset: unknown, options: ResolvedImageOptions): PixelArray {
   const kind = ARRAY_OF[options.dtype]
   const isFloat16 = options.dtype === 'float16' && Object.prototype.toString.call(into) === '[object Float16Array]'
   if (!(into instanceof kind || isFloat16)) {
     throw invalidArgument('into', `a ${kind.name}, as dtype is ${options.dtype}`, into)
   }
+  const { buffer, byteOffset, length, BYTES_PER_ELEMENT } = into as PixelArray
   const needed = elementsOf(options)
-  if (!Number.isInteger(offset) || offset < 0 || offset + needed > into.length) {
+  if (!Number.isInteger(offset) || (offset as number) < 0 || (offset as number) + needed > length) {
     throw invalidArgument('offset', `room for ${needed} elements in ${describe(into)} from an element on`, offset)
   }
-  const bytesPerElement = into.BYTES_PER_ELEMENT
-  return isFloat16
-    ? new Uint16Array(into.buffer, into.byteOffset + offset * bytesPerElement, needed)
-    : into.subarray(offset, offset + needed)
+  return new kind(buffer, byteOffset + (offset as number) * BYTES_PER_ELEMENT, needed)
 }

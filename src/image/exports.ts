@@ -11,5 +11,7 @@ export type {
   ImageLayout,
   ImageOptions,
 } from './image-options.ts'
+export type { ImageFormat } from './image-format.ts'
+export type { ImageLimits } from './image-limits.ts'
 export type { ImageSource } from './image-source.ts'
 export type { PixelArray } from './pixels.ts'

@@ -1,4 +1,6 @@
 import { invalidArgument } from '../errors.ts'
+import { readOptions, typed } from '../config/plain-options.ts'
+import { limitNames, resolveImageLimits, type ImageLimits, type ResolvedImageLimits } from './image-limits.ts'
 
 const FITS = ['cover', 'contain', 'fill'] as const
 const KERNELS = ['nearest', 'linear', 'cubic', 'mitchell', 'lanczos2', 'lanczos3', 'mks2013', 'mks2021'] as const
@@ -24,7 +26,7 @@ export interface ImageCrop {
  * The defaults leave pixels as they are. ImageNet models trained with torchvision want
  * `scale: 1 / 255, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]` with `channels: 'rgb'`.
  */
-export interface ImageOptions {
+export interface ImageOptions extends ImageLimits {
   /** Width of the result in pixels, at least 1. */
   width: number
   /** Height of the result in pixels, at least 1. */
@@ -59,8 +61,8 @@ export interface ImageOptions {
 }
 
 /** {@link ImageOptions} with every default in place and everything checked. */
-export type ResolvedImageOptions = Readonly<
-  Required<Omit<ImageOptions, 'crop' | 'mean' | 'std'>> & {
+export type ResolvedImageOptions = ResolvedImageLimits & Readonly<
+  Required<Omit<ImageOptions, keyof ImageLimits | 'crop' | 'mean' | 'std'>> & {
     crop: ImageCrop | undefined
     channelCount: number
     mean: readonly number[]
@@ -68,22 +70,34 @@ export type ResolvedImageOptions = Readonly<
   }
 >
 
-const NAMES = {
-  width: 0, height: 0, fit: 0, crop: 0, kernel: 0, background: 0, channels: 0, layout: 0, dtype: 0, scale: 0, mean: 0, std: 0,
-} satisfies Record<keyof ImageOptions, 0>
+const names = [
+  'width', 'height', 'fit', 'crop', 'kernel', 'background', 'channels', 'layout', 'dtype', 'scale', 'mean', 'std', ...limitNames,
+] as const satisfies readonly (keyof ImageOptions)[]
+
+/** Most pixels of a result: 1.6 GB of float64 in three channels. */
+const largestResult = 2 ** 26
 
 /** Defaults, then checks; throws `ERR_INVALID_ARG` for the first option that is wrong. */
 export function resolveImageOptions(options: ImageOptions): ResolvedImageOptions {
-  checkNames('options', options, Object.keys(NAMES))
-  const width = size('width', options.width)
-  const height = size('height', options.height)
+  const given = readOptions('options', options, names)
+  try {
+    return resolve(given)
+  } catch (error) {
+    throw typed('options', error)
+  }
+}
+
+function resolve(options: Partial<Record<(typeof names)[number], unknown>>): ResolvedImageOptions {
+  const width = size('width', options.width, 16_383)
+  const height = size('height', options.height, Math.min(16_383, Math.floor(largestResult / width)))
   const channels = oneOf('channels', options.channels ?? 'rgb', CHANNELS)
   const channelCount = channels === 'gray' ? 1 : 3
   return {
+    ...resolveImageLimits(options),
     width,
     height,
     fit: oneOf('fit', options.fit ?? 'cover', FITS),
-    crop: options.crop === undefined ? undefined : resolveCrop(options, options.crop, width, height),
+    crop: options.crop === undefined ? undefined : resolveCrop(options.fit, options.crop, width, height),
     kernel: oneOf('kernel', options.kernel ?? 'lanczos3', KERNELS),
     background: colour(options.background ?? [0, 0, 0]),
     channels,
@@ -105,18 +119,9 @@ export function dimsOf({ layout, channelCount, width, height }: ResolvedImageOpt
   return layout === 'nchw' ? [1, channelCount, height, width] : [1, height, width, channelCount]
 }
 
-/** Refuses what is no plain object, and names in it that mean nothing. */
-export function checkNames(name: string, value: unknown, known: readonly string[]): void {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw invalidArgument(name, 'an object', value)
-  for (const key of Object.keys(value)) {
-    if (!known.includes(key)) throw invalidArgument(`${name}.${key}`, `an option that exists (${known.join(', ')})`, key)
-  }
-}
-
-function resolveCrop(options: ImageOptions, crop: ImageCrop, width: number, height: number): ImageCrop {
-  if (options.fit !== undefined) throw invalidArgument('fit', 'no value beside crop, which takes its place', options.fit)
-  checkNames('crop', crop, ['shorterSide'])
-  const shorterSide = size('crop.shorterSide', crop.shorterSide)
+function resolveCrop(fit: unknown, crop: unknown, width: number, height: number): ImageCrop {
+  if (fit !== undefined) throw invalidArgument('fit', 'no value beside crop, which takes its place', fit)
+  const shorterSide = size('crop.shorterSide', readOptions('crop', crop, ['shorterSide']).shorterSide, 16_383)
   const least = Math.max(width, height)
   if (shorterSide < least) {
     throw invalidArgument('crop.shorterSide', `at least ${least}, the larger of width and height`, shorterSide)
@@ -124,9 +129,9 @@ function resolveCrop(options: ImageOptions, crop: ImageCrop, width: number, heig
   return { shorterSide }
 }
 
-function size(name: string, value: unknown): number {
-  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= 16383) return value as number
-  throw invalidArgument(name, 'a whole number of pixels from 1 to 16383', value)
+function size(name: string, value: unknown, largest: number): number {
+  if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= largest) return value as number
+  throw invalidArgument(name, `a whole number of pixels from 1 to ${largest}`, value)
 }
 
 function finite(name: string, value: unknown): number {
@@ -134,20 +139,22 @@ function finite(name: string, value: unknown): number {
   throw invalidArgument(name, 'a finite number', value)
 }
 
-function oneOf<T extends string>(name: string, value: T, choices: readonly T[]): T {
-  if (choices.includes(value)) return value
+function oneOf<T extends string>(name: string, value: unknown, choices: readonly T[]): T {
+  if (choices.includes(value as T)) return value as T
   throw invalidArgument(name, `one of ${choices.join(', ')}`, value)
 }
 
 function colour(value: unknown): readonly number[] {
-  const isByte = (part: unknown): boolean => typeof part === 'number' && part >= 0 && part <= 255
-  if (Array.isArray(value) && value.length === 3 && value.every(isByte)) return [...value]
+  const parts = Array.isArray(value) && value.length === 3 ? [...(value as unknown[])] : []
+  if (parts.length === 3 && parts.every((part) => typeof part === 'number' && part >= 0 && part <= 255)) return parts as number[]
   throw invalidArgument('background', 'three numbers from 0 to 255: [red, green, blue]', value)
 }
 
 function perChannel(name: string, value: unknown, count: number, isDivisor: boolean): readonly number[] {
   const fits = (part: unknown): boolean => Number.isFinite(part) && !(isDivisor && part === 0)
-  const values: unknown[] = Array.isArray(value) || ArrayBuffer.isView(value) ? Array.from(value as number[]) : Array(count).fill(value)
+  const isList = Array.isArray(value) || ArrayBuffer.isView(value)
+  const list = isList && (value as unknown as number[]).length === count ? Array.from(value as unknown as number[]) : []
+  const values: unknown[] = isList ? list : Array(count).fill(value)
   if (values.length === count && values.every(fits)) return values as number[]
   throw invalidArgument(name, `a ${isDivisor ? 'non-zero ' : ''}finite number, or ${count} of them, one per channel`, value)
 }

@@ -1,49 +1,76 @@
-import { readFile } from 'node:fs/promises'
+import { types } from 'node:util'
 import { fileURLToPath } from 'node:url'
+import { cut, describe } from '../describe.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
+import { typed } from '../config/plain-options.ts'
+import { NotReadable, readRegularFile } from '../regular-file.ts'
+import { formatOf } from './image-format.ts'
+import type { ResolvedImageLimits } from './image-limits.ts'
 
 /** A path, a `file:` URL, or the bytes of an encoded image. Bytes must stay as they are until the promise settles. */
 export type ImageSource = string | URL | Uint8Array | ArrayBuffer
 
+/** A source that has been looked at: the path of a file, or bytes. */
+export type CheckedSource = string | Uint8Array
+
 /** What was given, in a few words for an error: the path, or the kind of bytes and how many. */
-export function describeSource(source: ImageSource): string {
-  if (typeof source === 'string') return `'${source}'`
-  if (source instanceof URL) return source.href
-  return `${source.constructor.name} of ${source.byteLength} bytes`
+export function describeSource(source: CheckedSource): string {
+  if (typeof source === 'string') return `'${cut(source, 500)}'`
+  return `${cut(describe(source), 80).replace(/\(\d+\)$/, '')} of ${source.byteLength} bytes`
 }
 
 /** Throws `ERR_INVALID_ARG` for what cannot name or hold an image at all. */
-export function checkSource(source: unknown): asserts source is ImageSource {
-  const isLocalUrl = source instanceof URL && source.protocol === 'file:'
-  const isBytes = source instanceof Uint8Array || source instanceof ArrayBuffer
-  if ((typeof source === 'string' && source !== '') || isLocalUrl || isBytes) return
+export function checkSource(source: unknown): CheckedSource {
+  try {
+    if (types.isUint8Array(source)) return source
+    // The buffer may be gone, which its view tells by being empty.
+    if (types.isArrayBuffer(source)) return (source as { detached?: boolean }).detached === true ? new Uint8Array() : new Uint8Array(source)
+    if (typeof source === 'string' && source !== '') return source
+    if (source instanceof URL && source.protocol === 'file:') return fileURLToPath(source)
+  } catch (error) {
+    throw typed('source', error)
+  }
   const received = source instanceof URL ? source.href : source
   throw invalidArgument('source', 'a path, a file: URL, a Buffer, a Uint8Array or an ArrayBuffer', received)
 }
 
-/** The encoded bytes of `source`; rejects with `ERR_IMAGE_DECODE` when there are none. */
-export async function readSource(source: ImageSource): Promise<Uint8Array> {
-  const bytes = await bytesOf(source)
-  if (bytes.byteLength === 0) throw undecodable(source, new Error('it is empty'))
-  return bytes
+/** The encoded bytes of `source`; rejects with `ERR_IMAGE_DECODE` when there are none, too many, or of a format that is not let in. */
+export async function readSource(source: CheckedSource, limits: ResolvedImageLimits): Promise<Uint8Array> {
+  const bytes = typeof source === 'string' ? await readFile(source, limits) : source
+  const { byteLength } = bytes
+  if (byteLength === 0) throw undecodable(source, new Error('it is empty'))
+  if (byteLength > limits.limitInputBytes) throw overBytes(source, limits, `${byteLength} bytes`)
+  const format = formatOf(bytes)
+  if (format === undefined) throw undecodable(source, new Error(`it does not start as one of ${limits.formats.join(', ')} does`))
+  if (!limits.formats.includes(format)) throw overLimit(source, 'formats', `one of the formats ${limits.formats.join(', ')}`, format)
+  // The native side of sharp takes no shared memory, and other threads could write to it meanwhile.
+  return types.isArrayBuffer(bytes.buffer) ? Buffer.from(bytes.buffer, bytes.byteOffset, byteLength) : Buffer.from(bytes)
 }
 
-async function bytesOf(source: ImageSource): Promise<Uint8Array> {
-  if (source instanceof ArrayBuffer) return new Uint8Array(source)
-  // The native side of sharp takes no shared memory, and other threads could write to it meanwhile.
-  if (source instanceof Uint8Array) return source.buffer instanceof ArrayBuffer ? source : Uint8Array.from(source)
+async function readFile(path: string, limits: ResolvedImageLimits): Promise<Uint8Array> {
   try {
-    return await readFile(source instanceof URL ? fileURLToPath(source) : source)
+    return await readRegularFile(path, limits.limitInputBytes)
   } catch (cause) {
-    throw undecodable(source, cause as Error)
+    if (cause instanceof NotReadable && cause.code === 'EFBIG') throw overBytes(path, limits, cause.message.replace('it has ', ''))
+    throw undecodable(path, cause as Error)
   }
 }
 
+function overBytes(source: CheckedSource, { limitInputBytes }: ResolvedImageLimits, received: string): InferenceError {
+  return overLimit(source, 'limitInputBytes', `at most ${limitInputBytes} bytes`, received)
+}
+
+/** The typed error for an image that is over a limit; `name` is that of the option. */
+export function overLimit(source: CheckedSource, name: string, expected: string, received: string, cause?: unknown): InferenceError {
+  const message = `${name}: expected an image of ${expected}, received ${describeSource(source)}: ${received}. Change the option ${name} only for images you trust`
+  return new InferenceError('ERR_IMAGE_DECODE', message, { name, expected, received, ...(cause === undefined ? {} : { cause }) })
+}
+
 /** The typed error for a source that no image could be made of. */
-export function undecodable(source: ImageSource, cause: Error): InferenceError {
+export function undecodable(source: CheckedSource, cause: Error): InferenceError {
   const expected = 'an image in a format that sharp reads'
   const received = describeSource(source)
-  const reason = cause.message.replace(/\s+/g, ' ').trim()
+  const reason = cause.message.slice(0, 1000).replace(/\s+/g, ' ').trim()
   return new InferenceError('ERR_IMAGE_DECODE', `source: expected ${expected}, received ${received}: ${reason}`, {
     name: 'source',
     expected,

@@ -4,7 +4,10 @@ import type { ImageDataType, ResolvedImageOptions } from './image-options.ts'
 /** What a row of pixels can be written into; `float16` uses `Uint16Array`, or `Float16Array` where there is one. */
 export type PixelArray = Float32Array | Float64Array | Uint16Array | Uint8Array | Int8Array | Int32Array
 
-type PixelArrayConstructor = new (length: number) => PixelArray
+interface PixelArrayConstructor {
+  new (length: number): PixelArray
+  new (buffer: ArrayBufferLike, byteOffset: number, length: number): PixelArray
+}
 
 export const ARRAY_OF: Readonly<Record<ImageDataType, PixelArrayConstructor>> = {
   float32: Float32Array,

@@ -1,26 +1,38 @@
 import type { Metadata, Sharp, SharpOptions } from 'sharp'
 import type { ImageCrop, ResolvedImageOptions } from './image-options.ts'
-import { readSource, undecodable } from './image-source.ts'
-import type { ImageSource } from './image-source.ts'
+import { overLimit, readSource, undecodable } from './image-source.ts'
+import type { CheckedSource } from './image-source.ts'
 import { loadSharp } from './sharp-loader.ts'
 
 /** What libvips calls a warning (a stray chunk, an odd profile) passes; damaged or truncated data does not. */
-const READING: SharpOptions = { failOn: 'error', autoOrient: true, pages: 1 }
+const reading: SharpOptions = { failOn: 'error', autoOrient: true, pages: 1 }
+
+/** sharp counts its time in seconds, an hour at most. */
+const longestSeconds = 3600
 
 /** Decodes, orients, flattens and resizes; gives the image in its final size as 8-bit interleaved RGB. */
-export async function decodeRgb(source: ImageSource, options: ResolvedImageOptions): Promise<Uint8Array> {
+export async function decodeRgb(source: CheckedSource, options: ResolvedImageOptions): Promise<Uint8Array> {
   const sharp = await loadSharp()
-  const bytes = await readSource(source)
+  const bytes = await readSource(source, options)
+  const { limitInputPixels, timeoutMs } = options
   try {
-    const image = sharp(bytes, READING)
+    const image = sharp(bytes, { ...reading, limitInputPixels })
+    image.timeout({ seconds: Math.min(longestSeconds, Math.ceil(timeoutMs / 1000)) })
     const header = needsHeader(options) ? await image.metadata() : undefined
     if (header !== undefined && isTinted(options) && isGrey(header)) image.pipelineColourspace('srgb')
     image.flatten({ background: backgroundOf(options) })
     resize(image, options, header)
     return await image.toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer()
   } catch (error) {
-    throw undecodable(source, error as Error)
+    const reason = error as Error
+    if (!/exceeds pixel limit/.test(reason.message)) throw undecodable(source, reason)
+    const received = await sharp(bytes, { ...reading, limitInputPixels: false }).metadata().then(pixelsOf, () => 'more')
+    throw overLimit(source, 'limitInputPixels', `at most ${limitInputPixels} pixels`, received, reason)
   }
+}
+
+function pixelsOf({ width, height }: Metadata): string {
+  return `${width * height} pixels (${width} x ${height})`
 }
 
 function needsHeader(options: ResolvedImageOptions): boolean {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { InferOptions } from '../config/infer-options.ts'
+import { readPlain, typed } from '../config/plain-options.ts'
 
 /** Options of {@link Model.inferMany}: those of `infer()`, which hold for each item, and these. */
 export interface InferManyOptions<Output extends string = string> extends Omit<InferOptions<Output>, 'report' | 'requestId'> {
@@ -39,8 +40,7 @@ export async function* inferMany<I, O>(
   source: Iterable<I> | AsyncIterable<I>,
   options: InferManyOptions = {},
 ): AsyncGenerator<InferManyResult<O>, void, undefined> {
-  checkObject(host.name, source, options)
-  const { ordered = true, maxInFlight: wanted, signal, ...rest } = options
+  const { ordered = true, maxInFlight: wanted, signal, ...rest } = readManyOptions(host.name, source, options)
   const { defaultInFlight } = host.start({ ...rest, ...(signal === undefined ? {} : { signal }) })
   const maxInFlight = wanted ?? defaultInFlight
   check(host.name, ordered, maxInFlight)
@@ -113,12 +113,20 @@ export async function* inferMany<I, O>(
   }
 }
 
-function checkObject(model: string, source: unknown, options: unknown): void {
-  const iterable = typeof source === 'object' && source !== null && (Symbol.asyncIterator in source || Symbol.iterator in source)
-  if (!iterable) throw invalidArgument('source', 'an iterable or async iterable of feeds', source, { model })
-  if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options, { model })
+function readManyOptions(model: string, source: unknown, options: unknown): InferManyOptions {
+  if (!isIterable(model, source)) throw invalidArgument('source', 'an iterable or async iterable of feeds', source, { model })
+  const read = readPlain('options', options, { model })
   for (const name of ['report', 'requestId']) {
-    if (name in options) throw invalidArgument(`options.${name}`, 'to be left out: it belongs to one request', name, { model })
+    if (name in read) throw invalidArgument(`options.${name}`, 'to be left out: it belongs to one request', name, { model })
+  }
+  return read
+}
+
+function isIterable(model: string, source: unknown): boolean {
+  try {
+    return typeof source === 'object' && source !== null && (Symbol.asyncIterator in source || Symbol.iterator in source)
+  } catch (error) {
+    throw typed('source', error, { model })
   }
 }
 

@@ -12,7 +12,8 @@ export interface FieldRules {
 /** The fields of one message, read by name and type; each read is remembered, so that {@link finish} sees the rest. */
 export class ConfigFields {
   readonly #source: ConfigSource
-  readonly #fields: readonly TextField[]
+  /** By name, in the order of the file. */
+  readonly #fields = new Map<string, TextField[]>()
   readonly #path: string
   /** Shared by all messages of a file. */
   readonly #notes: string[]
@@ -20,7 +21,12 @@ export class ConfigFields {
 
   constructor(source: ConfigSource, fields: readonly TextField[], notes: string[], path = '') {
     this.#source = source
-    this.#fields = fields
+    for (const field of fields) {
+      const { name } = field
+      const sameName = this.#fields.get(name)
+      if (sameName === undefined) this.#fields.set(name, [field])
+      else sameName.push(field)
+    }
     this.#notes = notes
     this.#path = path
   }
@@ -94,46 +100,46 @@ export class ConfigFields {
   }
 
   has(name: string): boolean {
-    return this.#fields.some((field) => field.name === name)
+    return this.#fields.has(name)
   }
 
   note(name: string, text: string): void {
-    const offset = this.#fields.find((field) => field.name === name)?.offset ?? 0
-    this.#notes.push(`${this.#path}${name} (line ${position(this.#source, offset).line}): ${text}`)
+    this.#notes.push(`${this.#path}${name} (line ${position(this.#source, this.#offsetOf(name)).line}): ${text}`)
   }
 
   /** Refuses the value of a field. */
   fail(name: string, expected: string, received: unknown, hint?: string): never {
-    const offset = this.#fields.find((field) => field.name === name)?.offset ?? 0
-    throw configError(this.#source, offset, this.#path + name, expected, received, hint)
+    throw configError(this.#source, this.#offsetOf(name), this.#path + name, expected, received, hint)
   }
 
   /** Takes care of every field not read so far: notes it, or refuses it as unsupported or unknown. */
   finish({ noted = {}, refused = {} }: FieldRules = {}): void {
-    const unread = this.#fields.filter((field) => !this.#read.has(field.name))
-    for (const field of unread) {
-      const { name, offset, values } = field
+    for (const [name, fields] of this.#fields) {
+      if (this.#read.has(name)) continue
+      const { offset } = fields[0]!
       if (Object.hasOwn(noted, name)) {
-        if (unread.find((other) => other.name === name) === field) this.note(name, noted[name]!)
-        continue
-      }
-      if (Object.hasOwn(refused, name)) {
-        if (values.every(isUnset)) continue
+        this.note(name, noted[name]!)
+      } else if (Object.hasOwn(refused, name)) {
+        const set = fields.find(({ values }) => !values.every(isUnset))
+        if (set === undefined) continue
         const expected = 'to be left out, as it is not supported'
-        throw configError(this.#source, offset, this.#path + name, expected, shown(values[0]!), refused[name])
-      }
-      throw configError(this.#source, offset, this.#path + name, 'a known field', name)
+        throw configError(this.#source, set.offset, this.#path + name, expected, shown(set.values[0]!), refused[name])
+      } else throw configError(this.#source, offset, this.#path + name, 'a known field', name)
     }
+  }
+
+  #offsetOf(name: string): number {
+    return this.#fields.get(name)?.[0]!.offset ?? 0
   }
 
   #all(name: string): TextValue[] {
     this.#read.add(name)
-    return this.#fields.filter((field) => field.name === name).flatMap(({ values }) => values)
+    return (this.#fields.get(name) ?? []).flatMap(({ values }) => values)
   }
 
   #one(name: string): TextValue | undefined {
     this.#read.add(name)
-    const [first, second] = this.#fields.filter((field) => field.name === name)
+    const [first, second] = this.#fields.get(name) ?? []
     const path = this.#path + name
     if (second !== undefined) throw configError(this.#source, second.offset, path, 'to be given once', 'it twice')
     if (first?.list === true) throw configError(this.#source, first.offset, path, 'one value', 'a list')

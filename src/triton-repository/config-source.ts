@@ -7,10 +7,29 @@ export interface ConfigSource {
   readonly text: string
 }
 
+/** Where the lines of a file start, found once for all the notes about it. */
+const lineStarts = new WeakMap<ConfigSource, number[]>()
+
 /** Line and column of an offset, both counted from 1. */
-export function position({ text }: ConfigSource, offset: number): { line: number; column: number } {
-  const before = text.slice(0, offset)
-  return { line: before.split('\n').length, column: offset - before.lastIndexOf('\n') }
+export function position(source: ConfigSource, offset: number): { line: number; column: number } {
+  const starts = startsOf(source)
+  let line = 0
+  for (let from = 0, to = starts.length; from < to; ) {
+    const middle = (from + to) >>> 1
+    if (starts[middle]! <= offset) from = line = middle + 1
+    else to = middle
+  }
+  return { line, column: offset - starts[line - 1]! + 1 }
+}
+
+function startsOf(source: ConfigSource): number[] {
+  let starts = lineStarts.get(source)
+  if (starts === undefined) {
+    starts = [0]
+    for (let end = source.text.indexOf('\n'); end !== -1; end = source.text.indexOf('\n', end + 1)) starts.push(end + 1)
+    lineStarts.set(source, starts)
+  }
+  return starts
 }
 
 /** `ERR_MODEL_CONFIG` for what stands at `offset`; the message ends with `file:line:column`. */

@@ -1,5 +1,8 @@
+import { cut } from '../describe.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { ModelConfig } from '../config/model-config.ts'
+import { readOptions, typed } from '../config/plain-options.ts'
+import type { RepositoryEntry } from './model-folder.ts'
 import { readRepository } from './read-repository.ts'
 
 /** Options of `engine.loadRepository()`. */
@@ -22,11 +25,10 @@ export async function loadRepository<M>(
   options: RepositoryOptions,
   load: (name: string, config: ModelConfig) => Promise<M>,
 ): Promise<M[]> {
-  checkArguments(path, options)
-  const { entries, failures } = await readRepository(path, options.models)
-  for (const { name, notes } of entries) {
-    for (const note of notes) options.onNote?.(name, note)
-  }
+  if (typeof path !== 'string' || path === '') throw invalidArgument('path', 'the path of a model repository', path)
+  const { models: wanted, onNote } = readRepositoryOptions(options)
+  const { entries, failures } = await readRepository(path, wanted)
+  if (onNote !== undefined) tell(entries, onNote)
   const results = await Promise.allSettled(entries.map(({ name, config }) => load(name, config)))
   const models = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
   const failed = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as InferenceError] : []))
@@ -36,9 +38,21 @@ export async function loadRepository<M>(
   throw loadError(path, models.length, errors)
 }
 
+function tell(entries: readonly RepositoryEntry[], onNote: NonNullable<RepositoryOptions['onNote']>): void {
+  try {
+    for (const { name, notes } of entries) for (const note of notes) onNote(name, note)
+  } catch (cause) {
+    throw invalidArgument('options.onNote', 'a function that does not throw', cause, { cause })
+  }
+}
+
+/** How many of the models that failed the message tells about. */
+const errorsShown = 10
+
 function loadError(path: string, loaded: number, errors: readonly InferenceError[]): InferenceError {
   const others = loaded === 0 ? '' : `; the other ${loaded === 1 ? 'one is' : `${loaded} are`} ready`
-  const list = errors.map(({ code, message }) => `\n  ${code}: ${message}`).join('')
+  const shown = errors.slice(0, errorsShown).map(({ code, message }) => `\n  ${code}: ${cut(message, 300)}`).join('')
+  const list = errors.length > errorsShown ? `${shown}\n  and ${errors.length - errorsShown} more: see cause.errors` : shown
   const count = `${errors.length} of ${loaded + errors.length}`
   return new InferenceError('ERR_MODEL_LOAD', `${count} models of ${path} cannot be loaded${others}:${list}`, {
     name: 'path',
@@ -48,15 +62,18 @@ function loadError(path: string, loaded: number, errors: readonly InferenceError
   })
 }
 
-function checkArguments(path: unknown, options: unknown): void {
-  if (typeof path !== 'string' || path === '') throw invalidArgument('path', 'the path of a model repository', path)
-  if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options)
-  for (const name in options) {
-    if (name !== 'models' && name !== 'onNote') throw invalidArgument(`options.${name}`, 'models or onNote', name)
-  }
-  const { models, onNote } = options as Record<keyof RepositoryOptions, unknown>
-  if (models !== undefined && !(Array.isArray(models) && models.every((name) => typeof name === 'string'))) {
-    throw invalidArgument('options.models', 'an array of model names', models)
-  }
+function readRepositoryOptions(options: unknown): RepositoryOptions {
+  const { models, onNote } = readOptions('options', options, ['models', 'onNote'])
   if (onNote !== undefined && typeof onNote !== 'function') throw invalidArgument('options.onNote', 'a function', onNote)
+  return { models: models === undefined ? undefined : readNames(models), onNote: onNote as RepositoryOptions['onNote'] }
+}
+
+function readNames(models: unknown): string[] {
+  try {
+    const names = Array.isArray(models) ? [...(models as unknown[])] : null
+    if (names !== null && names.every((name) => typeof name === 'string')) return names as string[]
+  } catch (error) {
+    throw typed('options.models', error)
+  }
+  throw invalidArgument('options.models', 'an array of model names', models)
 }

@@ -1,7 +1,8 @@
-import { readdir, readFile, stat } from 'node:fs/promises'
+import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import type { ModelConfig } from '../config/model-config.ts'
+import { NotReadable, readRegularFile } from '../regular-file.ts'
 import { readModelConfig, type RepositoryConfig } from './config-pbtxt.ts'
 import type { ConfiguredTensor } from './configured-tensors.ts'
 import { chooseVersion, isVersion } from './version-policy.ts'
@@ -19,6 +20,9 @@ export interface RepositoryEntry {
   /** What in `config.pbtxt` changes nothing here, each with its line and the reason. */
   readonly notes: readonly string[]
 }
+
+/** Largest `config.pbtxt`; those of real models have some kilobytes. */
+const limitBytes = 2 ** 22
 
 const unconfigured: RepositoryConfig = {
   options: {},
@@ -50,20 +54,23 @@ export async function readModelFolder(repository: string, name: string): Promise
 async function readConfigFile(folder: string, model: string): Promise<RepositoryConfig> {
   const file = join(folder, 'config.pbtxt')
   try {
-    return readModelConfig({ model, file, text: await readFile(file, 'utf8') })
+    return readModelConfig({ model, file, text: (await readRegularFile(file, limitBytes)).toString() })
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException | InferenceError
     if (code === 'ENOENT') return unconfigured
     if (code?.startsWith('ERR_') === true) throw error
-    throw invalidArgument('config.pbtxt', 'a readable file', message, { code: 'ERR_MODEL_CONFIG', model, cause: error })
+    const isTooLarge = error instanceof NotReadable && code === 'EFBIG'
+    throw invalidArgument('config.pbtxt', isTooLarge ? `at most ${limitBytes} bytes` : 'a readable file', message, { code: 'ERR_MODEL_CONFIG', model, cause: error })
   }
 }
 
 /** A model with external data may be a folder `model.onnx` with a file `model.onnx` in it. */
 async function modelFile(model: string, path: string): Promise<string> {
   const file = (await isFolder(path)) ? join(path, 'model.onnx') : path
-  if (await stat(file).catch(() => null)) return file
-  throw invalidArgument('path', `a model file at ${file}`, 'no such file', { code: 'ERR_MODEL_NOT_FOUND', model })
+  const found = await stat(file).catch(() => null)
+  if (found?.isFile() === true) return file
+  const received = found === null ? 'no such file' : 'a folder, a pipe, a socket or a device'
+  throw invalidArgument('path', `a model file at ${file}`, received, { code: 'ERR_MODEL_NOT_FOUND', model })
 }
 
 /** Follows links. */

@@ -1,5 +1,6 @@
 import { readdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { listNames } from '../describe.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { isFolder, readModelFolder, type RepositoryEntry } from './model-folder.ts'
 
@@ -48,8 +49,7 @@ async function modelNames(repository: string): Promise<string[]> {
 }
 
 function noFolder(model: string, present: readonly string[]): InferenceError {
-  const known = present.map((name) => `'${name}'`).join(', ') || 'none'
-  return invalidArgument('models', `models of the repository (${known})`, model, { code: 'ERR_MODEL_NOT_FOUND', model })
+  return invalidArgument('models', `models of the repository (${listNames(present)})`, model, { code: 'ERR_MODEL_NOT_FOUND', model })
 }
 
 /** A folder that cannot be listed is one model's failure, not the repository's. */

@@ -7,13 +7,15 @@ export interface Token {
   readonly offset: number
 }
 
-const blank = /(?:\s+|#[^\n]*)*/y
+// No group is repeated without an end: V8 keeps a stack of its turns, which a large file would overflow.
+const blank = /\s+|#[^\n]*/y
 const identifier = /[A-Za-z_]\w*/y
-const string = /"(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*'/y
 // A number runs on to whatever could belong to it, so that '08' and '1x' are seen whole before they are refused.
-const numberLike = /(?:\d|\.\d)(?:[eE][+-]|[\w.])*/y
+const numberLike = /(?:\d|\.\d)[\w.]*(?:(?<=[eE])[+-][\w.]*){0,4}/y
 const integer = /^(?:0[xX][\dA-Fa-f]+|0[0-7]*|[1-9]\d*)$/
 const float = /^(?:(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?[fF]?|\d+(?:[eE][+-]?\d+[fF]?|[fF]))$/
+/** Longer ones are no numbers of a configuration, and take long to be read as such. */
+const longestNumber = 1000
 const marks = '{}<>[]:,;-'
 
 /** Reads tokens one by one, looking one ahead. */
@@ -53,7 +55,7 @@ export class TextLexer {
   }
 
   #read(): Token {
-    this.#match(blank)
+    while (this.#match(blank) !== undefined);
     const offset = this.#offset
     const { text } = this.source
     if (offset === text.length) return { kind: 'end', value: '', offset }
@@ -61,15 +63,33 @@ export class TextLexer {
     if (name !== undefined) return { kind: 'identifier', value: name, offset }
     const number = this.#match(numberLike)
     if (number !== undefined) {
-      if (integer.test(number) || float.test(number)) return { kind: 'number', value: number, offset }
+      if (number.length <= longestNumber && (integer.test(number) || float.test(number))) return { kind: 'number', value: number, offset }
       throw configError(this.source, offset, 'config.pbtxt', 'a number', number)
     }
     if (marks.includes(text[offset]!)) return { kind: 'mark', value: text[this.#offset++]!, offset }
-    const quoted = this.#match(string)
+    const quoted = this.#quoted()
     if (quoted !== undefined) return { kind: 'string', value: quoted, offset }
     const rest = text.slice(offset).split('\n', 1)[0]!
     const expected = /^["']/.test(rest) ? 'a string that ends on its line' : 'protobuf text format'
     throw configError(this.source, offset, 'config.pbtxt', expected, rest.trimEnd())
+  }
+
+  /** A string literal that ends on its line. */
+  #quoted(): string | undefined {
+    const { text } = this.source
+    const start = this.#offset
+    const quote = text[start]
+    if (quote !== '"' && quote !== "'") return undefined
+    for (let at = start + 1; at < text.length; at++) {
+      const character = text[at]
+      if (character === quote) {
+        this.#offset = at + 1
+        return text.slice(start, at + 1)
+      }
+      if (character === '\\') at++
+      if (text[at] === '\n') break
+    }
+    return undefined
   }
 
   #match(pattern: RegExp): string | undefined {

@@ -7,6 +7,9 @@ export type VersionPolicy =
   | { readonly kind: 'all' }
   | { readonly kind: 'specific'; readonly versions: readonly string[] }
 
+/** How many versions a message names. */
+const versionsShown = 10
+
 /** Reads `version_policy`; without one only the latest version is served. */
 export function readVersionPolicy(config: ConfigFields): VersionPolicy {
   const policy = config.message('version_policy')
@@ -52,7 +55,7 @@ export function chooseVersion(
   const newestFirst = present.toSorted((a, b) => Number(BigInt(b) - BigInt(a)))
   const chosen = newestFirst.find((version) => policy.kind !== 'specific' || policy.versions.includes(version))
   if (chosen === undefined) {
-    const expected = policy.kind === 'specific' ? policy.versions.join(' or ') : 'a version folder, such as 1'
+    const expected = policy.kind === 'specific' ? policy.versions.slice(0, versionsShown).join(' or ') : 'a version folder, such as 1'
     throw invalidArgument('version', expected, present.length === 0 ? 'none' : present, {
       code: 'ERR_MODEL_NOT_FOUND',
       model,
@@ -61,6 +64,6 @@ export function chooseVersion(
   }
   const wanted = policy.kind === 'specific' ? policy.versions : newestFirst
   const others = (policy.kind === 'latest' ? wanted.slice(0, policy.count) : wanted).filter((version) => version !== chosen)
-  if (others.length > 0) note(`version ${chosen} is served, and not ${others.join(', ')}`)
+  if (others.length > 0) note(`version ${chosen} is served, and not ${others.slice(0, versionsShown).join(', ')}${others.length > versionsShown ? ', ...' : ''}`)
   return chosen
 }

@@ -73,8 +73,8 @@ export class Runtime {
     const require = createRequire(import.meta.url)
     checkVersion(require)
     this.#api = require('onnxruntime-node') as PublicApi
-    // The first environment of the process decides what ONNX Runtime prints.
-    this.#api.env.logLevel = 'error'
+    // The first environment of the process decides what ONNX Runtime prints beside its sessions: nothing that is thrown, too.
+    this.#api.env.logLevel = 'fatal'
     this.Tensor = this.#api.Tensor
     this.version = this.#api.env.versions.node ?? this.#api.env.versions.common
     this.#inner = innerBinding(require)

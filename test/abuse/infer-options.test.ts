@@ -19,7 +19,7 @@ const cases: Case[] = [
   ['null', null, { argument: 'options', received: null }],
   ['a number', 5, { argument: 'options', received: 5 }],
   ['an array', [], { argument: 'options' }],
-  ['a signal instead of options', new AbortController().signal, { argument: 'options.aborted' }],
+  ['a signal instead of options', new AbortController().signal, { argument: 'options', expected: /a plain object/ }],
   ['an unknown option', { timeout: 5 }, { argument: 'options.timeout', expected: /timeoutMs/, received: 'timeout' }],
   ['timeoutMs of 0', { timeoutMs: 0 }, { ...timeout, received: 0 }],
   ['a negative timeoutMs', { timeoutMs: -1 }, { ...timeout, received: -1 }],
@@ -34,6 +34,8 @@ const cases: Case[] = [
     { argument: 'options.signal', expected: /AbortSignal/ },
   ],
   ['a controller for a signal', { signal: new AbortController() }, { argument: 'options.signal' }],
+  ['what only inherits from a signal', { signal: Object.create(AbortSignal.prototype) as AbortSignal }, { argument: 'options.signal' }],
+  ['a proxy of a signal', { signal: new Proxy(new AbortController().signal, {}) }, { argument: 'options.signal' }],
   ['a signal of null', { signal: null }, { argument: 'options.signal', received: null }],
   ['no outputs', { outputs: [] }, { ...outputs, received: [] }],
   ['an unknown output', { outputs: ['y', 'z'] }, { ...outputs, expected: /'y'/, received: 'z' }],
@@ -71,16 +73,16 @@ describe('an aborted signal', () => {
 })
 
 describe('a name the engine does not know', () => {
-  const names: [what: string, name: unknown][] = [
+  const names: [what: string, name: unknown, received?: unknown][] = [
     ['of no model', 'three'],
     ['of an object\'s own making', '__proto__'],
     ['that is empty', ''],
     ['that is undefined', undefined],
-    ['that is an object', {}],
+    ['that is an object', {}, 'an instance of Object'],
   ]
 
-  it.each(names)('is refused: one %s', async (_, name) => {
-    const refusal: Refusal = { code: 'ERR_MODEL_NOT_FOUND', argument: 'name', expected: /'two'/, received: name }
+  it.each(names)('is refused: one %s', async (_, name, received = name) => {
+    const refusal: Refusal = { code: 'ERR_MODEL_NOT_FOUND', argument: 'name', expected: /'two'/, received }
     await refusedAmongGoodOnes(bench, () => bench.engine.infer(name as string, feeds), refusal)
   })
 

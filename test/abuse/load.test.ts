@@ -1,10 +1,12 @@
-import { dirname } from 'node:path'
+import { execFileSync } from 'node:child_process'
+import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { InferenceEngine, type ModelConfig } from '../../src/index.ts'
 import {
-  emptyFile, identity, identityUnbatched, int4Input, missingExternalData, notOnnx, sequenceInput, sequenceOnly, truncated,
+  emptyFile, identity, identityUnbatched, int4Input, missingExternalData, missingKernel, notOnnx, sequenceInput, sequenceOnly, truncated,
   unknownDomain, unknownOperator,
 } from '../models/small.ts'
+import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { expectNoWarnings, expectRefusal, rejectionOf, type Refusal } from './refusal.ts'
 
 let engine: InferenceEngine
@@ -60,6 +62,17 @@ const files: Case[] = [
   ['half a model', () => ({ path: truncated() }), unreadable],
   ['an unknown operator', () => ({ path: unknownOperator() }), unreadable],
   ['an unknown domain', () => ({ path: unknownDomain() }), unreadable],
+  ['an operator without a kernel', () => ({ path: missingKernel() }), { ...unreadable, received: expect.stringMatching(/^Conv\(\d+\)$/) }],
+  [
+    'an operator without a kernel, on providers that are named',
+    () => ({ path: missingKernel('missing-ExecutionProvider-kernel'), executionProviders: ['cpu'] }),
+    { ...unreadable, received: expect.stringMatching(/^Conv/) },
+  ],
+  [
+    'a format that an entry of extra forces on it',
+    () => ({ path, sessionOptions: { extra: { 'session.load_model_format': 'ORT' } } }),
+    unreadable,
+  ],
   ['no file of external data', () => ({ path: missingExternalData() }), unreadable],
   [
     'an input that is a sequence',
@@ -117,17 +130,17 @@ const providers: Case[] = [
   [
     'an execution provider that there is not',
     () => ({ path, executionProviders: ['quantum'] }),
-    { code: 'ERR_MODEL_LOAD', argument: 'executionProviders' },
+    { code: 'ERR_MODEL_LOAD', argument: 'executionProviders', received: ['quantum'] },
   ],
   [
     'CUDA without its library',
-    () => ({ path, executionProviders: ['cuda'] }),
-    { code: 'ERR_MODEL_LOAD', argument: 'executionProviders' },
+    () => ({ path, executionProviders: [{ name: 'cuda', deviceId: 0 }, 'cpu'] }),
+    { code: 'ERR_MODEL_LOAD', argument: 'executionProviders', received: ['cuda', 'cpu'] },
   ],
   [
     'an instance on a GPU without the library',
     () => ({ path, instanceGroup: [{ kind: 'cuda' }] }),
-    { code: 'ERR_MODEL_LOAD', argument: 'instanceGroup' },
+    { code: 'ERR_MODEL_LOAD', argument: 'instanceGroup', received: ['cuda'] },
   ],
 ]
 
@@ -148,15 +161,23 @@ describe.each(Object.entries({ files, contradictions, providers, 'warm-up sample
 })
 
 describe('a bad name', () => {
-  const names: [what: string, name: unknown][] = [
+  const names: [what: string, name: unknown, received?: unknown][] = [
     ['empty', ''],
     ['missing', undefined],
     ['null', null],
     ['a number', 7],
-    ['an object', {}],
+    ['an object', {}, 'an instance of Object'],
   ]
-  it.each(names)('is refused: %s', (_, name) => refusesToLoad(name, { path }, { argument: 'name', received: name }))
+  it.each(names)('is refused: %s', (_, name, received = name) => refusesToLoad(name, { path }, { argument: 'name', received }))
 
   it('is refused when a loaded model has it', () =>
     refusesToLoad('good', { path }, { code: 'ERR_MODEL_CONFIG', argument: 'name', received: 'good' }))
+})
+
+describe.skipIf(process.platform === 'win32')('a model file that is a pipe', () => {
+  it('is refused at once', async () => {
+    const fifo = join(temporaryFolder({}), 'model.onnx')
+    execFileSync('mkfifo', [fifo])
+    await refusesToLoad('bad', { path: fifo }, { ...unreadable, received: fifo })
+  })
 })

@@ -1,4 +1,5 @@
-import { execFile } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -77,6 +78,23 @@ describe('zerohop', () => {
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
     expect(stderr).toMatch(message)
     expect(stderr).not.toContain('    at ')
+  })
+  it.each([
+    ['types', identity('float32', [2])], ['types', 'missing.onnx'], ['--help'], ['--version'],
+  ])('ends quietly when nobody reads what it prints: %s %s', async (...line) => {
+    const child = spawn(process.execPath, [join(root, 'dist/cli/main.js'), ...line], { stdio: ['ignore', 'pipe', 'pipe'] })
+    child.stdout.destroy()
+    let stderr = ''
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+    const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
+    const missing = line.includes('missing.onnx')
+    expect({ code, signal }).toEqual({ code: missing ? 1 : 0, signal: null })
+    expect(stderr).toMatch(missing ? /^ERR_MODEL_NOT_FOUND: / : /^$/)
+  })
+  it('keeps its exit code when nobody reads its errors', async () => {
+    const child = spawn(process.execPath, [join(root, 'dist/cli/main.js'), 'types', 'missing.onnx'], { stdio: ['ignore', 'pipe', 'pipe'] })
+    child.stderr.destroy()
+    expect(await once(child, 'exit')).toEqual([1, null])
   })
   it('tells its version', async () => {
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }

@@ -7,6 +7,16 @@ export const unknownOperator = (): string => withOperator('unknown-operator', 'N
 /** A model whose operator comes from a domain that nobody has registered. */
 export const unknownDomain = (): string => withOperator('unknown-domain', 'com.example.absent:Identity')
 
+/** A valid model of an operator, Conv of float64, for which ONNX Runtime has no kernel on the CPU; `name` is that of its file. */
+export function missingKernel(name = 'missing-kernel'): string {
+  return modelPath(name, () => graph('missing-kernel')
+    .input('x', 'float64', ['N', 1, 4, 4])
+    .output('y', 'float64', ['N', 1, 4, 4])
+    .initializer('w', 'float64', [1, 1, 1, 1], new Float64Array(1))
+    .node('Conv', ['x', 'w'], ['y'])
+    .build())
+}
+
 /** The first half of a valid model. */
 export function truncated(): string {
   return modelPath('truncated', () => {

@@ -33,6 +33,14 @@ describe('loading a repository', () => {
     expect(engine.models().map(({ name }) => name)).toEqual(['a'])
     expect(notes).toEqual([['a', 'runtime (line 1): models are run by onnxruntime-node']])
   })
+  it('is refused, with nothing loaded, when the function that is told of notes throws', async () => {
+    const { engine, load } = setUp()
+    const path = temporaryFolder({ 'a/1/model.onnx': model, 'a/config.pbtxt': 'runtime: "x"' })
+    const thrown = new Error('no notes, please')
+    const error = await errorOf(load(path, { onNote: () => { throw thrown } }))
+    expect(error).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options.onNote', cause: thrown })
+    expect(engine.models()).toEqual([])
+  })
   it('waits for all, then rejects with an error per model that failed, and leaves the others ready', async () => {
     const { engine, load } = setUp()
     const path = temporaryFolder({

@@ -118,7 +118,7 @@ describe('a config.pbtxt is refused', () => {
   it.each([
     ['max_batch_size: -1', 'at least 0', -1], ['max_batch_size: "8"', 'a whole number', '8'], ['max_batch_size: 1.5', 'a whole number', 1.5],
     ['max_batch_size: [1]', 'one value', 'a list'], ['max_batch_size: 1 max_batch_size: 2', 'given once', 'it twice'],
-    ['max_batch_size: 99999999999999999999', 'a whole number', 99999999999999999999n], ['name: m', 'a string in quotes', 'm'],
+    ['max_batch_size: 99999999999999999999', 'a whole number', '99999999999999999999 (bigint)'], ['name: m', 'a string in quotes', 'm'],
     ['name { }', 'a string in quotes', '{ ... }'], ['dynamic_batching: 1', 'a message in braces', 1],
     ['instance_group { kind: KIND_TPU }', 'KIND_GPU', 'KIND_TPU'], ['instance_group { kind: "KIND_CPU" }', 'KIND_CPU', 'KIND_CPU'],
     ['instance_group { kind: 9 }', 'KIND_CPU', 9], ['instance_group { kind {} }', 'KIND_CPU', '{ ... }'],

@@ -1,0 +1,65 @@
+import * as v from 'valibot'
+import { InferenceError, invalidArgument, unreadable } from '../errors.ts'
+
+/**
+ * Whether options may be read from a value: it is made by a literal, `JSON.parse`, `Object.create(null)` or the like, in
+ * whichever realm. Not an array, a `Map` or another class's instance, whose options would silently be none.
+ */
+export function isPlainObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  const prototype = Object.getPrototypeOf(value) as object | null
+  return prototype === Object.prototype || prototype === null || Object.getPrototypeOf(prototype) === null
+}
+
+/** A copy that inherits nothing: what is not in it is not given, whatever `Object.prototype` has. Reads each property once. */
+export function ownProperties<T extends object>(object: T): T {
+  return { __proto__: null, ...object } as T
+}
+
+/**
+ * The options of a call, in a copy that inherits nothing.
+ *
+ * @param name of the argument, for errors.
+ * @throws InferenceError `ERR_INVALID_ARG` for what is no plain object, and for a getter that throws.
+ */
+export function readPlain(name: string, value: unknown, details: { model?: string } = {}): Record<string, unknown> {
+  try {
+    if (isPlainObject(value)) return ownProperties(value)
+  } catch (error) {
+    throw typed(name, error, details)
+  }
+  throw invalidArgument(name, 'a plain object', value, details)
+}
+
+/**
+ * As {@link readPlain}, for an object with known properties.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for an unknown one as well.
+ */
+export function readOptions<Name extends string>(
+  name: string,
+  value: unknown,
+  known: readonly Name[],
+  details: { model?: string } = {},
+): Partial<Record<Name, unknown>> {
+  const options = readPlain(name, value, details)
+  for (const given in options) {
+    if (!known.includes(given as Name)) throw invalidArgument(`${name}.${given}`, `one of ${known.join(', ')}`, given, details)
+  }
+  return options as Partial<Record<Name, unknown>>
+}
+
+/** An `InferenceError` as it is; anything else came out of the caller's own code while `name` was read. */
+export function typed(name: string, error: unknown, details: { model?: string } = {}): InferenceError {
+  return error instanceof InferenceError ? error : unreadable(name, error, details)
+}
+
+const plainObject = { ...v.custom<Readonly<Record<string, unknown>>>(isPlainObject), expects: 'a plain object' }
+
+/** Schema of an object of any properties, in a copy that inherits nothing. */
+export const properties = v.pipe(plainObject, v.transform(ownProperties))
+
+/** Schema of an object with these entries and no others, whose output inherits nothing either. */
+export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entries) {
+  return v.pipe(properties, v.strictObject(ownProperties(entries)), v.transform(ownProperties))
+}

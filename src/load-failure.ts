@@ -1,0 +1,76 @@
+import { InferenceError, invalidArgument } from './errors.ts'
+import type { ResolvedConfig } from './config/resolve-model-config.ts'
+import { checkRegularFile, NotReadable } from './regular-file.ts'
+
+/** What ONNX Runtime says when it knows an operator and has no kernel of it for these types and providers. */
+const noKernel = /(?:Could not find an implementation for|Failed to find kernel for) (\S+)/
+
+/** What it and onnxruntime-node say when an execution provider is missing, or finds no device. */
+const noProvider = new RegExp(
+  [
+    String.raw`executionProviders\[\d+\]`,
+    'backend not found',
+    'AppendExecutionProvider',
+    String.raw`core/providers/\w+/`,
+    'execution provider is not enabled',
+    'Failed to load shared library',
+  ].join('|'),
+  'i',
+)
+
+/**
+ * The typed error for what ONNX Runtime said when it was to open a model: a missing kernel, a missing execution provider, or
+ * a file it cannot serve. All are `ERR_MODEL_LOAD`; `cause` has its own words.
+ */
+export function loadFailure(model: string, config: ResolvedConfig, cause: Error): InferenceError {
+  const { path, executionProviders, instanceGroup } = config
+  const said = cause.message.trim()
+  const telling = said.replaceAll(path, '') // which may be called anything
+  const operator = noKernel.exec(telling)?.[1]
+  if (operator !== undefined) {
+    const message = `it has operator ${operator} with types for which this version of onnxruntime-node has no kernel on ${providersOf(config)}. ` +
+      `Convert the model to types that are supported, float32 as a rule, or use another execution provider. ONNX Runtime says: ${said}`
+    return unloadable(model, path, message, operator, cause)
+  }
+  if (!noProvider.test(telling)) return unloadable(model, path, said, path, cause)
+  const [name, received] = executionProviders ? ['executionProviders', names(executionProviders)] : ['instanceGroup', instanceGroup.map(({ kind }) => kind)]
+  const details = { code: 'ERR_MODEL_LOAD', model, hint: said, cause } as const
+  return invalidArgument(name, 'execution providers that onnxruntime-node has here', received, details)
+}
+
+/**
+ * Checks that there is a file that can be opened: ONNX Runtime would wait for ever for what comes through a pipe.
+ *
+ * @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_MODEL_LOAD` for a folder, pipe, socket or device.
+ */
+export async function checkModelFile(model: string, path: string): Promise<void> {
+  await checkRegularFile(path).catch((cause: Error) => {
+    if (cause instanceof NotReadable) throw unloadable(model, path, `expected a model file at ${path}, received something else: ${cause.message}`, path, cause)
+    throw new InferenceError('ERR_MODEL_NOT_FOUND', `Model '${model}': expected a file at ${path}, received ${cause.message}`, {
+      model,
+      name: 'path',
+      expected: 'a readable file',
+      received: path,
+      cause,
+    })
+  })
+}
+
+/** `ERR_MODEL_LOAD` about the file of a model. */
+export function unloadable(model: string, path: string, message: string, received: unknown, cause?: unknown): InferenceError {
+  return new InferenceError('ERR_MODEL_LOAD', `Model '${model}' cannot be loaded from ${path}: ${message}`, {
+    model,
+    name: 'path',
+    expected: 'a model that ONNX Runtime can load',
+    received,
+    ...(cause === undefined ? {} : { cause }),
+  })
+}
+
+function providersOf({ executionProviders, instanceGroup }: ResolvedConfig): string {
+  return (executionProviders ? names(executionProviders) : instanceGroup.map(({ kind }) => kind)).join(', ')
+}
+
+function names(providers: NonNullable<ResolvedConfig['executionProviders']>): string[] {
+  return providers.map((provider) => (typeof provider === 'string' ? provider : provider.name))
+}

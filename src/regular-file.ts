@@ -1,0 +1,57 @@
+import { constants } from 'node:fs'
+import { open } from 'node:fs/promises'
+
+/** By how much the room grows for a file that is longer than it says. */
+const leastGrowthBytes = 65_536
+
+/** Why a path is not read although something is there. `code` is that of the like error of Node.js. */
+export class NotReadable extends Error {
+  readonly code: 'EISDIR' | 'EINVAL' | 'EFBIG'
+
+  constructor(code: NotReadable['code'], message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+/**
+ * Opens a file for `read`. What is no regular file is refused: a FIFO would be waited for, a device has no end. Looked at
+ * once it is open, so that nothing can be put in its place in between, and opened without waiting for a writer.
+ *
+ * @throws NotReadable, or what `open` throws.
+ */
+async function withRegularFile<T>(path: string, read: (file: Awaited<ReturnType<typeof open>>, byteLength: number) => T): Promise<Awaited<T>> {
+  const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOCTTY ?? 0))
+  try {
+    const stats = await file.stat()
+    if (stats.isDirectory()) throw new NotReadable('EISDIR', 'it is a directory')
+    if (!stats.isFile()) throw new NotReadable('EINVAL', 'it is no regular file but a pipe, a socket or a device')
+    return await read(file, stats.size)
+  } finally {
+    await file.close()
+  }
+}
+
+/** Rejects with {@link NotReadable} or an error of `open` unless there is a regular file that may be read. */
+export function checkRegularFile(path: string): Promise<void> {
+  return withRegularFile(path, () => {})
+}
+
+/**
+ * The content of a regular file; rejects with {@link NotReadable} (code `EFBIG`) before more than `limitBytes` are read, also
+ * of a file that grows or does not tell its size.
+ */
+export function readRegularFile(path: string, limitBytes: number): Promise<Buffer> {
+  return withRegularFile(path, async (file, byteLength) => {
+    if (byteLength > limitBytes) throw new NotReadable('EFBIG', `it has ${byteLength} bytes`)
+    // One byte more than there should be: whether the file goes on is seen at once.
+    let data = Buffer.allocUnsafeSlow(byteLength + 1)
+    for (let length = 0; ; ) {
+      const { bytesRead } = await file.read(data, length, data.length - length, null)
+      length += bytesRead
+      if (length > limitBytes) throw new NotReadable('EFBIG', `it has more than ${limitBytes} bytes`)
+      if (bytesRead === 0 || (length === byteLength && length < data.length)) return data.subarray(0, length)
+      if (length === data.length) data = Buffer.concat([data, Buffer.allocUnsafeSlow(Math.max(data.length, leastGrowthBytes))])
+    }
+  })
+}

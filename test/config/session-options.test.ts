@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest'
+import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import { sessionOptions } from '../../src/config/session-options.ts'
+
+const placement = { kind: 'cpu', gpu: 0, intraOpNumThreads: 2 } as const
+const extraOf = (extra: unknown) => sessionOptions(resolveConfig('m', { path: 'm.onnx', sessionOptions: { extra } }), placement).extra
+const spinning = 'session.intra_op.allow_spinning'
+
+describe('sessionOptions.extra', () => {
+  it.each([
+    ['in groups', { session: { intra_op: { allow_spinning: '1' } } }],
+    ['by its full name', { [spinning]: '1' }],
+    ['in part as one, in part as the other', { 'session.intra_op': { allow_spinning: '1' } }],
+    ['twice with the same value', { [spinning]: '1', session: { intra_op: { allow_spinning: '1' } } }],
+  ])('overrides a default of this library when it is given %s', (_, extra) => {
+    expect(extraOf(extra)).toEqual({ [spinning]: '1' })
+  })
+
+  it('keeps the default beside other entries', () => {
+    expect(extraOf({ session: { dynamic_block_base: '4' }, 'ep.context_enable': '0' })).toEqual({
+      [spinning]: '0', 'session.dynamic_block_base': '4', 'ep.context_enable': '0',
+    })
+    expect(sessionOptions(resolveConfig('m', { path: 'm.onnx' }), placement).extra).toEqual({ [spinning]: '0' })
+  })
+
+  it('is refused when one entry has two values, in two forms', () => {
+    for (const extra of [{ [spinning]: '1', session: { intra_op: { allow_spinning: '0' } } }, { session: { 'intra_op.allow_spinning': '0' }, [spinning]: '1' }]) {
+      expect(() => extraOf(extra)).toThrow(expect.objectContaining({
+        code: 'ERR_MODEL_CONFIG', argument: `sessionOptions.extra.${spinning}`, expected: expect.stringMatching(/^one value; it is also given as '[01]'$/),
+      }))
+    }
+  })
+
+  it('is refused when it has no end', () => {
+    const cyclic: Record<string, unknown> = {}
+    cyclic['again'] = cyclic
+    expect(() => extraOf(cyclic)).toThrow(expect.objectContaining({ code: 'ERR_MODEL_CONFIG', expected: 'groups at most 16 deep' }))
+  })
+})
