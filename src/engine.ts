@@ -3,7 +3,7 @@ import { LoadedModel, type EngineServices } from './loaded-model.ts'
 import { resolveEngineOptions, type EngineOptions, type ResolvedEngineOptions } from './config/engine-options.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
 import type { ModelConfig } from './config/model-config.ts'
-import type { BatchReport, InferOptions } from './config/infer-options.ts'
+import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
 import type { AnySignature, ModelSignature } from './config/model-signature.ts'
 import { Model } from './model.ts'
 import { resolveConfig } from './config/resolve-model-config.ts'
@@ -104,14 +104,27 @@ export class InferenceEngine {
     return loadRepository(path, options, (name, config) => this.load(name, config))
   }
 
-  /** As {@link Model.infer}; rejects with `ERR_MODEL_NOT_FOUND` when no model of that name was loaded. */
-  infer(
+  /**
+   * As {@link Model.infer} of the model of that name, whose signature `M` is taken on trust, as by {@link model}.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, and what {@link Model.infer} rejects with.
+   */
+  infer<M extends ModelSignature = AnySignature>(
     name: string,
-    feeds: AnySignature['inputs'],
-    options: InferOptions & { report: true },
-  ): Promise<{ outputs: AnySignature['outputs']; report: BatchReport }>
-  infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions): Promise<AnySignature['outputs']>
-  infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions): Promise<unknown> {
+    feeds: M['inputs'],
+    options: InferOptions<keyof M['outputs'] & string, boolean> & { report: true },
+  ): Promise<ReportedOutputs<M['outputs']>>
+  infer<M extends ModelSignature = AnySignature>(
+    name: string,
+    feeds: M['inputs'],
+    options?: InferOptions<keyof M['outputs'] & string>,
+  ): Promise<M['outputs']>
+  infer<M extends ModelSignature = AnySignature>(
+    name: string,
+    feeds: M['inputs'],
+    options?: InferOptions<keyof M['outputs'] & string, boolean>,
+  ): Promise<M['outputs'] | ReportedOutputs<M['outputs']>>
+  infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions<string, boolean>): Promise<unknown> {
     if (this.#closed) return Promise.reject(closedError())
     const model = this.#models.get(name)
     return model === undefined ? Promise.reject(this.#notFound(name)) : model.facade.infer(feeds, options)

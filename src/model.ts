@@ -1,6 +1,6 @@
 import { InferenceError } from './errors.ts'
 import type { ModelStatistics } from './observability/model-stats.ts'
-import type { BatchReport, InferOptions } from './config/infer-options.ts'
+import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
 import type { AnySignature, ModelSignature } from './config/model-signature.ts'
 import type { FeedParser } from './request/feeds.ts'
 import { checkInferOptions, noOptions, type CheckedOptions } from './config/check-infer-options.ts'
@@ -33,6 +33,10 @@ export interface ModelCapacity {
   /** In how many milliseconds one more request would be answered, by the times of earlier runs; 0 before the first. */
   readonly estimatedMs: number
 }
+
+type OutputName<M extends ModelSignature> = keyof M['outputs'] & string
+/** Options that may ask for a report, or not. */
+type ReportOptions<M extends ModelSignature> = InferOptions<OutputName<M>, boolean>
 
 /** A loaded model. Made by `engine.load`; any number of callers may use it at once. */
 export class Model<M extends ModelSignature = AnySignature> {
@@ -77,12 +81,10 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_INVALID_ARG`, `ERR_QUEUE_FULL`, `ERR_TIMEOUT`, `ERR_DEADLINE`, `ERR_EXECUTION`,
    * `ERR_INSTANCE_CRASHED`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`; an aborted request rejects with its signal's reason.
    */
-  infer(
-    feeds: M['inputs'],
-    options: InferOptions<keyof M['outputs'] & string> & { report: true },
-  ): Promise<{ outputs: M['outputs']; report: BatchReport }>
-  infer(feeds: M['inputs'], options?: InferOptions<keyof M['outputs'] & string>): Promise<M['outputs']>
-  infer(feeds: M['inputs'], options?: InferOptions): Promise<Answer> {
+  infer(feeds: M['inputs'], options: ReportOptions<M> & { report: true }): Promise<ReportedOutputs<M['outputs']>>
+  infer(feeds: M['inputs'], options?: InferOptions<OutputName<M>>): Promise<M['outputs']>
+  infer(feeds: M['inputs'], options?: ReportOptions<M>): Promise<M['outputs'] | ReportedOutputs<M['outputs']>>
+  infer(feeds: M['inputs'], options?: ReportOptions<M>): Promise<Answer> {
     const { state, scheduler, parser } = this.#lifecycle
     if (state !== 'ready' || scheduler === null || parser === null) return Promise.reject(this.#notReady())
     try {
@@ -109,7 +111,7 @@ export class Model<M extends ModelSignature = AnySignature> {
    */
   inferMany(
     source: Iterable<M['inputs']> | AsyncIterable<M['inputs']>,
-    options?: InferManyOptions<keyof M['outputs'] & string>,
+    options?: InferManyOptions<OutputName<M>>,
   ): AsyncGenerator<InferManyResult<M['outputs']>, void, undefined> {
     const host = {
       name: this.name,
@@ -117,7 +119,8 @@ export class Model<M extends ModelSignature = AnySignature> {
         if (this.#lifecycle.state !== 'ready') throw this.#notReady()
         checkInferOptions(each, this.metadata)
         const { instances, maxBatchSize } = this.capacity()
-        return { defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances) }
+        const { levels } = this.#lifecycle.scheduler!
+        return { defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances), room: () => levels.of(each.priority).room }
       },
       infer: (feeds: M['inputs'], each: InferOptions) => this.infer(feeds, each) as Promise<M['outputs']>,
     }
@@ -134,13 +137,12 @@ export class Model<M extends ModelSignature = AnySignature> {
     if (scheduler === null) throw this.#notReady()
     const { instances, metadata, waiting, running, times, levels } = scheduler
     const { msPerRequest } = times.throughput
-    const { policy, waiting: levelWaiting } = levels.of(undefined)
     return {
       instances: instances.length,
       maxBatchSize: metadata.maxBatchSize,
       waiting,
       running,
-      free: policy.maxQueueSize === 0 ? Infinity : Math.max(0, policy.maxQueueSize - levelWaiting),
+      free: levels.of(undefined).room,
       requestsPerSecond: msPerRequest === 0 ? 0 : 1000 / msPerRequest,
       estimatedMs: scheduler.estimatedAnswerMs('', 1),
     }

@@ -1,7 +1,10 @@
 import type { BatchReason } from './batching.ts'
 
-/** Options of one `infer()`. */
-export interface InferOptions<Output extends string = string> {
+/**
+ * Options of one `infer()`. `Report` is whether a report may be asked for: `InferOptions<string, boolean>` is the type of
+ * options that are made elsewhere and may say either.
+ */
+export interface InferOptions<Output extends string = string, Report extends boolean = false> {
   /**
    * Withdraws the request: while it is queued it leaves the queue at once; while it runs its result is dropped.
    * Either way the call rejects with the signal's own reason.
@@ -25,9 +28,15 @@ export interface InferOptions<Output extends string = string> {
   /** Free text carried into errors of this request. */
   requestId?: string
   /** Answers with `{ outputs, report }`, where the {@link BatchReport} tells how the request was batched. Default false. */
-  report?: boolean
+  report?: Report
   /** As the model's `splitOversized`, for this request. */
   splitOversized?: boolean
+}
+
+/** What a request answers with that asks for a report. */
+export interface ReportedOutputs<O> {
+  outputs: O
+  report: BatchReport
 }
 
 /** How a request was batched and run. */

@@ -13,10 +13,15 @@ export class PriorityLevel {
     this.policy = policy
   }
 
+  /** Requests that would be accepted now; `Infinity` without a `maxQueueSize`. */
+  get room(): number {
+    const { maxQueueSize } = this.policy
+    return maxQueueSize === 0 ? Infinity : Math.max(0, maxQueueSize - this.waiting)
+  }
+
   /** True when one more request would exceed `maxQueueSize`. */
   get full(): boolean {
-    const { maxQueueSize } = this.policy
-    return maxQueueSize > 0 && this.waiting >= maxQueueSize
+    return this.room === 0
   }
 
   /**

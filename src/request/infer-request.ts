@@ -3,7 +3,7 @@ import { WaitingRequest } from '../queue/waiting-request.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
 import type { TensorData } from '../tensor.ts'
 import { unwatch, watch } from './abort-watch.ts'
-import type { BatchReport } from '../config/infer-options.ts'
+import type { ReportedOutputs } from '../config/infer-options.ts'
 import type { Outputs } from '../config/model-signature.ts'
 
 /** Checked inputs of one request, in the order of the model's inputs. */
@@ -25,7 +25,7 @@ function outputMask(outputs: readonly number[]): number {
 }
 
 /** What `infer()` resolves with: the outputs, or with `report: true` both. */
-export type Answer = Outputs | { readonly outputs: Outputs; readonly report: BatchReport }
+export type Answer = Outputs | ReportedOutputs<Outputs>
 
 /** One `infer()` on its way through the engine. It settles exactly once. */
 export class InferRequest extends WaitingRequest {
