@@ -11,6 +11,7 @@ export type { DynamicBatchingConfig, QueuePolicy } from './config/batching-confi
 export type { BatchReport, InferOptions, ReportedOutputs } from './config/infer-options.ts'
 export type { AnySignature, Feeds, FeedValue, ModelSignature, Outputs } from './config/model-signature.ts'
 export type { ModelMetadata, TensorMetadata } from './metadata.ts'
+export type { LatencyPercentiles } from './observability/latency-histogram.ts'
 export type { BatchStatistics, ModelStatistics, StatisticDuration, RejectionReason } from './observability/model-stats.ts'
 export type { WorkerOptions } from './config/engine-options.ts'
 export type { Capabilities } from './workers/devices.ts'

@@ -8,7 +8,7 @@ import { inferMany, type InferManyOptions, type InferManyResult } from './reques
 import type { ModelMetadata } from './metadata.ts'
 import type { Scheduler } from './scheduler/scheduler.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from './request/infer-request.ts'
-import { joinRows, splitRows } from './request/split.ts'
+import { SplitRequest } from './scheduler/split-request.ts'
 
 /**
  * `loading` until every instance is up and warmed, then `ready`; `draining` while what was accepted is finished, then
@@ -92,9 +92,7 @@ export class Model<M extends ModelSignature = AnySignature> {
       const { maxBatchSize } = scheduler.metadata
       const split = (checked.splitOversized ?? this.#lifecycle.splitsOversized) && maxBatchSize > 0
       const parsed = parser.parse(feeds, split ? Infinity : maxBatchSize)
-      return split && parsed.rows > maxBatchSize
-        ? this.#submitParts(scheduler, splitRows(parsed, maxBatchSize), checked)
-        : this.#submit(scheduler, parsed, checked)
+      return this.#submit(scheduler, parsed, checked, split ? maxBatchSize : Infinity)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -155,33 +153,15 @@ export class Model<M extends ModelSignature = AnySignature> {
     return scheduler.stats.snapshot(scheduler.waiting)
   }
 
-  #submit(scheduler: Scheduler, parsed: ParsedFeeds, options: CheckedOptions): Promise<Answer> {
+  #submit(scheduler: Scheduler, parsed: ParsedFeeds, options: CheckedOptions, maxRows: number): Promise<Answer> {
+    const level = scheduler.levels.of(options.priority)
     return new Promise((resolve, reject) => {
-      scheduler.submit(new InferRequest(parsed, scheduler.levels.of(options.priority), options, resolve, reject), options)
+      const request =
+        parsed.rows > maxRows
+          ? new SplitRequest(this.name, parsed, maxRows, level, options, resolve, reject)
+          : new InferRequest(parsed, level, options, resolve, reject)
+      scheduler.submit(request, options)
     })
-  }
-
-  /** Runs the parts of a request, which needs one place in the queue; when a part fails the others are withdrawn. */
-  async #submitParts(scheduler: Scheduler, parts: ParsedFeeds[], options: CheckedOptions): Promise<Answer> {
-    const failed = new AbortController()
-    const signal = options.signal === undefined ? failed.signal : AbortSignal.any([options.signal, failed.signal])
-    const answers: Promise<Answer>[] = []
-    try {
-      for (const part of parts) {
-        const own = { ...options, signal, continues: answers.length > 0 }
-        let accepted = true
-        answers.push(
-          new Promise((resolve, reject) => {
-            accepted = scheduler.submit(new InferRequest(part, scheduler.levels.of(options.priority), own, resolve, reject), own)
-          }),
-        )
-        if (!accepted) break // the others would be run for nothing
-      }
-      return joinRows(await Promise.all(answers), this.name, options)
-    } catch (error) {
-      failed.abort()
-      throw error
-    }
   }
 
   #notReady(): InferenceError {

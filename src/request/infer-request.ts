@@ -37,7 +37,6 @@ export class InferRequest extends WaitingRequest {
   readonly outputMask: number
   readonly requestId: string | undefined
   readonly wantsReport: boolean
-  readonly continues: boolean
   settled = false
   /** Runs it took part in. */
   attempts = 0
@@ -51,7 +50,7 @@ export class InferRequest extends WaitingRequest {
   constructor(
     feeds: ParsedFeeds,
     level: PriorityLevel,
-    { outputs, requestId, report, continues }: AnswerOptions,
+    { outputs, requestId, report }: AnswerOptions,
     resolve: (answer: Answer) => void,
     reject: (reason: unknown) => void,
   ) {
@@ -62,7 +61,6 @@ export class InferRequest extends WaitingRequest {
     this.outputMask = outputs === null ? allOutputs : outputMask(outputs)
     this.requestId = requestId
     this.wantsReport = report
-    this.continues = continues
     this.#resolve = resolve
     this.#reject = reject
   }

@@ -16,11 +16,12 @@ import type { InferRequest } from '../request/infer-request.ts'
 import { batchLimits, type ResolvedConfig } from '../config/resolve-model-config.ts'
 import { Answers } from './answers.ts'
 import { Retries } from './retries.ts'
+import { SplitRequest } from './split-request.ts'
 import { offerToAll } from './offer.ts'
 import { indivisibleOutput } from '../instance/scatter.ts'
 import type { SchedulerHost } from '../instance/scheduler-host.ts'
 import { Estimator } from '../latency/estimator.ts'
-import { surprisingOutputs, warnNotBatchable } from './surprises.ts'
+import { noteSurprises, warnNotBatchable } from './surprises.ts'
 
 const maxCrashes = 3 // in a row, with this model in flight, after which it is given up
 
@@ -81,18 +82,21 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
     })
   }
 
-  /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. Tells whether it was accepted. */
-  submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, signal }: SubmitOptions): boolean {
-    if (signal?.aborted) return !request.fail(signal.reason)
+  /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
+  submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, signal }: SubmitOptions): void {
+    if (signal?.aborted) return void request.fail(signal.reason)
     const nowMs = this.host.clock.nowMs()
     const refusal = this.#admission.refusal(request, deadlineMs, this.#queue.rows, this.instances, nowMs)
-    if (refusal !== null) return !request.fail(refusal)
+    if (refusal !== null) return void request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs
     if (signal !== undefined) request.listen(signal, () => this.#abort(request, signal))
     const waitMs = request.level.timeoutFor(timeoutMs)
     if (waitMs > 0) request.timeoutAtMs = nowMs + waitMs
     this.#answers.accept(request)
-    const full = this.#queue.enqueue(request, nowMs)
+    const full =
+      request instanceof SplitRequest
+        ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part))
+        : this.#queue.enqueue(request, nowMs)
     this.#inFlight.update(this.waiting)
     // A full batch starts at once; otherwise whoever calls in the same turn of the event loop may still join.
     if (full) offerToAll(this.instances)
@@ -100,7 +104,6 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
       this.#flushScheduled = true
       process.nextTick(this.#flush)
     }
-    return true
   }
 
   /** Resolves when nothing waits and nothing runs. */
@@ -171,7 +174,7 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
     if (this.times.observe(batch, this.host.clock.nowMs())) this.#queue.resize(batch.requests[0]!.bucketKey)
     const indivisible = indivisibleOutput(this.metadata, batch)
     if (indivisible === null) {
-      this.#noteUnpredictable(batch)
+      noteSurprises(batch, this.unpredictableOutputs, this.instances)
       this.#answers.answer(batch)
     } else this.#runSingly(batch, indivisible)
     this.#inFlight.update(this.waiting)
@@ -226,13 +229,6 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
     offerToAll(this.instances)
   }
 
-  #noteUnpredictable(batch: FinishedBatch): void {
-    const surprises = surprisingOutputs(batch)
-    if (surprises.length === 0) return
-    for (const index of surprises) this.unpredictableOutputs.add(index)
-    for (const instance of this.instances) instance.forgetLayouts()
-  }
-
   /** An output has another number of rows than the batch: the model cannot be batched after all. */
   #runSingly({ requests }: FinishedBatch, output: string): void {
     if (!this.#runsSingly) warnNotBatchable(this.metadata.name, output) // other batches may have been on their way
@@ -243,6 +239,10 @@ export class Scheduler implements InstanceOwner, QueueOwner<InferRequest> {
 
   #abort(request: InferRequest, signal: AbortSignal): void {
     this.#answers.reject(request, 'cancelled', signal.reason)
+    this.#withdraw(request)
+  }
+
+  #withdraw(request: InferRequest): void {
     if (!this.#queue.cancel(request, 'cancelled')) this.#retries.cancel(request)
     this.#inFlight.update(this.waiting)
   }

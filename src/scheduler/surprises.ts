@@ -1,8 +1,15 @@
 import type { FinishedBatch } from '../instance/finished-batch.ts'
 
-/** Outputs of a finished batch that turned out to be of another size than their layout said, by index. */
-export function surprisingOutputs({ slot, mailed }: FinishedBatch): number[] {
-  return mailed?.flatMap((tensor, index) => (tensor && slot.layout!.outputs[index] ? [index] : [])) ?? []
+/** Notes outputs of a finished batch that turned out to be of another size than their layout said, by index. */
+export function noteSurprises(
+  { slot, mailed }: FinishedBatch,
+  unpredictable: Set<number>,
+  instances: readonly { forgetLayouts(): void }[],
+): void {
+  const surprises = mailed?.flatMap((tensor, index) => (tensor && slot.layout!.outputs[index] ? [index] : [])) ?? []
+  if (surprises.length === 0) return
+  for (const index of surprises) unpredictable.add(index)
+  for (const instance of instances) instance.forgetLayouts()
 }
 
 /** Tells the user that a model that was taken for batchable is not. */
