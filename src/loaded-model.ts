@@ -1,9 +1,9 @@
-import { stat } from 'node:fs/promises'
 import { InferenceError, invalidArgument } from './errors.ts'
 import { checkBatchDimension, defaultMaxBatchSize, isBatchable, servable, type ModelMetadata } from './metadata.ts'
 import { ModelInstance } from './instance/model-instance.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import type { Model, ModelLifecycle, ModelState } from './model.ts'
+import { checkModelFile, loadError } from './config/model-source.ts'
 import { checkBatchSizes, type ResolvedConfig } from './config/resolve-model-config.ts'
 import type { SchedulerHost } from './instance/scheduler-host.ts'
 import { sessionOptions, type Placement } from './config/session-options.ts'
@@ -74,7 +74,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   async #load(): Promise<void> {
     let opened: Opened[] = []
     try {
-      await this.#checkFile()
+      await checkModelFile(this.name, this.#config)
       const places = await this.#services.place(this.#config).catch((error: Error) => {
         throw error instanceof InferenceError ? error : this.#threadError(error)
       })
@@ -100,20 +100,6 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
     }
   }
 
-  async #checkFile(): Promise<void> {
-    const { path } = this.#config
-    const file = await stat(path).catch((cause: Error) => {
-      throw new InferenceError('ERR_MODEL_NOT_FOUND', `Model '${this.name}': expected a file at ${path}, received ${cause.message}`, {
-        model: this.name,
-        name: 'path',
-        expected: 'a readable file',
-        received: path,
-        cause,
-      })
-    })
-    if (!file.isFile()) throw this.#loadError(`expected a model file at ${path}, received a directory or special file`, path)
-  }
-
   #checkStillLoading(): void {
     if (this.state === 'loading') return
     throw new InferenceError('ERR_CLOSED', `Model '${this.name}' was closed while it was loading.`, { model: this.name })
@@ -123,7 +109,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
     const opening = places.map(async ({ worker, placement }): Promise<Opened> => {
       const sessionId = this.#services.nextId()
       const options = sessionOptions(this.#config, placement)
-      return { worker, placement, sessionId, session: await worker.link.open(sessionId, this.#config.path, options) }
+      return { worker, placement, sessionId, session: await worker.link.open(sessionId, this.#config.bytes ?? this.#config.path, options) }
     })
     const results = await Promise.allSettled(opening)
     const opened = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
@@ -131,17 +117,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
     if (failed === undefined) return opened
     await Promise.all(opened.map(({ worker, sessionId }) => worker.link.close(sessionId)))
     const { message } = failed.reason as Error
-    throw /executionprovider/i.test(message) ? this.#providerError(failed.reason) : this.#loadError(message.trim(), this.#config.path, failed.reason)
-  }
-
-  #loadError(message: string, received: unknown, cause?: unknown): InferenceError {
-    return new InferenceError('ERR_MODEL_LOAD', `Model '${this.name}' cannot be loaded from ${this.#config.path}: ${message}`, {
-      model: this.name,
-      name: 'path',
-      expected: 'a model that ONNX Runtime can load',
-      received,
-      ...(cause === undefined ? {} : { cause }),
-    })
+    throw /executionprovider/i.test(message) ? this.#providerError(failed.reason) : loadError(this.name, this.#config, message.trim(), { cause: failed.reason })
   }
 
   #providerError(cause: Error): InferenceError {
@@ -166,7 +142,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   async #warmUp(worker: Worker, sessionId: number): Promise<void> {
     for (const { feeds, count, required } of this.#warmups) {
       const { error } = await this.#run(worker, sessionId, feeds, count)
-      if (error !== null && required) throw this.#loadError(`a warm-up sample failed: ${error}`, 'a failing sample')
+      if (error !== null && required) throw loadError(this.name, this.#config, `a warm-up sample failed: ${error}`, { received: 'a failing sample' })
     }
   }
 
@@ -213,7 +189,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
 
   async reopen(instance: ModelInstance): Promise<void> {
     const options = sessionOptions(this.#config, this.#placements.get(instance)!)
-    await instance.worker.link.open(instance.sessionId, this.#config.path, options)
+    await instance.worker.link.open(instance.sessionId, this.#config.bytes ?? this.#config.path, options)
     await this.#warmUp(instance.worker, instance.sessionId)
   }
 

@@ -43,10 +43,16 @@ export interface WarmupSample {
   count?: number
 }
 
-/** Configuration of one model. */
+/** Configuration of one model. Exactly one of `path` and `bytes` says where it comes from. */
 export interface ModelConfig {
-  /** Path of the `.onnx` (or `.ort`) file. External data files are looked for beside it. */
-  path: string
+  /** The `.onnx` (or `.ort`) file: a path, or a `file:` URL. External data files are looked for beside it. */
+  path?: string | URL
+  /**
+   * The contents of such a file. They are copied once by `load()`, and may be changed or dropped afterwards; the copy is
+   * shared by all instances, and kept until the model is released, to open it again should a worker die. While a session
+   * is opened its worker holds another. A model with external data has to be given by its path.
+   */
+  bytes?: Uint8Array | ArrayBuffer
   /**
    * Most rows in one run. 0: the model has no batch dimension, every request is its own run. Left out: found from
    * the model (32 when all inputs and outputs share one symbolic first dimension, else 0).

@@ -1,4 +1,3 @@
-import { resolve } from 'node:path'
 import type { InferenceSession } from 'onnxruntime-common'
 import * as v from 'valibot'
 import { InferenceError, invalidArgument } from '../errors.ts'
@@ -6,10 +5,10 @@ import { checkSessionOptions } from './check-session-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
 import type { InstanceGroup, PaddingConfig, WarmupSample } from './model-config.ts'
+import { resolveSource, type ModelSource } from './model-source.ts'
 
 /** A configuration with every default in place; nothing reads the raw one after it. */
-export interface ResolvedConfig {
-  readonly path: string
+export interface ResolvedConfig extends ModelSource {
   /** `undefined`: to be found from the model. */
   readonly maxBatchSize: number | undefined
   readonly joinRequests: boolean
@@ -43,7 +42,8 @@ const paddingSchema = v.strictObject({
 })
 
 const schema = v.strictObject({
-  path: v.pipe(v.string(), v.minLength(1)),
+  path: v.optional(v.unknown()),
+  bytes: v.optional(v.unknown()),
   maxBatchSize: v.optional(integer(0)),
   dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
   instanceGroup: v.optional(
@@ -88,7 +88,7 @@ export function resolveConfig(model: string, config: unknown): ResolvedConfig {
   const raw = check(model, config)
   const batching = raw.dynamicBatching === false ? null : raw.dynamicBatching
   const resolved: ResolvedConfig = {
-    path: resolve(raw.path),
+    ...resolveSource(model, raw),
     maxBatchSize: raw.maxBatchSize,
     joinRequests: batching !== null,
     preferredBatchSizes: ascending([batching?.preferredBatchSize ?? []].flat()),

@@ -23,7 +23,7 @@ export class SplitRequest extends InferRequest {
   readonly times: BatchTimes = { inputMs: 0, inferMs: 0, outputMs: 0 }
   readonly #model: string
   readonly #report: boolean
-  readonly #answers: Answer[]
+  readonly #answers: Answer[] = [] // by part
   #withdraw: (part: RequestPart) => void = nobody
   #missing: number
 
@@ -40,7 +40,6 @@ export class SplitRequest extends InferRequest {
     this.parts = splitRows(feeds, maxRows).map((part, index) => new RequestPart(this, index, part, level, options))
     this.#model = model
     this.#report = options.report
-    this.#answers = new Array<Answer>(this.parts.length)
     this.#missing = this.parts.length
   }
 

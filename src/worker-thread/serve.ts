@@ -107,11 +107,11 @@ export class Server {
     }
   }
 
-  async #open({ sessionId, path, options }: Extract<ToWorker, { type: 'open' }>): Promise<void> {
+  async #open({ sessionId, model, options }: Extract<ToWorker, { type: 'open' }>): Promise<void> {
     if (!this.#control.enter()) return
     let session: Session
     try {
-      session = await this.#runtime.open(path, options)
+      session = await this.#runtime.open(model, options)
     } catch (error) {
       this.#post({ type: 'openFailed', sessionId, message: (error as Error).message })
       return

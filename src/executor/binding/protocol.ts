@@ -14,7 +14,8 @@ import type { MailedTensor } from '../../tensor.ts'
 
 /** Messages to a worker. */
 export type ToWorker =
-  | { type: 'open'; sessionId: number; path: string; options: InferenceSession.SessionOptions }
+  /** `model`: a path, or bytes. */
+  | { type: 'open'; sessionId: number; model: string | SharedArrayBuffer; options: InferenceSession.SessionOptions }
   | { type: 'warmup'; sessionId: number; feeds: readonly (MailedTensor | null)[]; count: number; replyId: number }
   | { type: 'close'; sessionId: number }
   | { type: 'slot'; slotId: number; sessionId: number; memory: SlotMemory }

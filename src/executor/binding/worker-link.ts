@@ -76,9 +76,13 @@ export class WorkerLink {
     this.control.announceMail()
   }
 
-  /** Opens a session; rejects with ONNX Runtime's message, or when the thread dies. */
-  async open(sessionId: number, path: string, options: InferenceSession.SessionOptions): Promise<OpenedSession> {
-    const answer = await this.#ask(`open ${sessionId}`, { type: 'open', sessionId, path, options })
+  /**
+   * Opens a session; rejects with ONNX Runtime's message, or when the thread dies.
+   *
+   * @param model its path, or its bytes.
+   */
+  async open(sessionId: number, model: string | SharedArrayBuffer, options: InferenceSession.SessionOptions): Promise<OpenedSession> {
+    const answer = await this.#ask(`open ${sessionId}`, { type: 'open', sessionId, model, options })
     if (answer.type === 'openFailed') throw new Error(answer.message)
     return answer as Extract<FromWorker, { type: 'opened' }>
   }
