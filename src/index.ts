@@ -10,6 +10,8 @@ export type { InstanceGroup, InstanceKind, ModelConfig, PaddingConfig, WarmupSam
 export type { DynamicBatchingConfig, QueuePolicy } from './config/batching-config.ts'
 export type { BatchReport, InferOptions, ReportedOutputs } from './config/infer-options.ts'
 export type { AnySignature, Feeds, FeedValue, ModelSignature, Outputs } from './config/model-signature.ts'
+export type { LoadOptions } from './config/load-options.ts'
+export type { EngineEvents, ModelEvent, WorkerEvent } from './observability/engine-events.ts'
 export type { ModelMetadata, TensorMetadata } from './metadata.ts'
 export type { LatencyPercentiles } from './observability/latency-histogram.ts'
 export type { BatchStatistics, ModelStatistics, StatisticDuration, RejectionReason } from './observability/model-stats.ts'

@@ -17,6 +17,7 @@ import type { KeepAlive } from './workers/keep-alive.ts'
 import type { Worker } from './workers/worker.ts'
 import type { OpenedSession } from './executor/binding/worker-link.ts'
 import type { StagingPool } from './memory/staging-pool.ts'
+import type { ModelEvent } from './observability/engine-events.ts'
 
 /** What the engine lends to the models it loads. */
 export interface EngineServices {
@@ -24,6 +25,8 @@ export interface EngineServices {
   readonly keepAlive: KeepAlive
   staging(): StagingPool
   nextId(): number
+  /** Told when a model has come to another state. */
+  changed(event: ModelEvent): void
   /** Workers for a group of instances, threads started. */
   place(config: ResolvedConfig): Promise<{ worker: Worker; placement: Placement }[]>
 }
@@ -38,7 +41,6 @@ interface Opened {
 /** One model's life in an engine: opens its sessions, watches its state, reopens what dies, releases it all. */
 export class LoadedModel implements ModelLifecycle, SchedulerHost {
   readonly name: string
-  state: ModelState = 'loading'
   failure: string | null = null
   scheduler: Scheduler | null = null
   parser: FeedParser | null = null
@@ -49,6 +51,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   readonly keepAlive: KeepAlive
   readonly #config: ResolvedConfig
   readonly #services: EngineServices
+  #state: ModelState = 'loading'
   readonly #placements = new Map<ModelInstance, Placement>()
   #warmups: readonly PreparedWarmup[] = []
   #pageLocked = false
@@ -62,6 +65,17 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
     this.splitsOversized = config.splitOversized
     this.#config = config
     this.#services = services
+  }
+
+  get state(): ModelState {
+    return this.#state
+  }
+
+  #become(state: ModelEvent['type']): void {
+    if (state === this.#state) return
+    this.#state = state
+    const { name: model, failure } = this
+    this.#services.changed(state === 'failed' ? { type: state, model, reason: failure! } : { type: state, model })
   }
 
   /** Opens every instance and warms it; `ready` afterwards. Rejects with a typed error, with nothing left open. */
@@ -92,10 +106,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
       this.#serve(metadata, padding, runTimes, opened)
     } catch (error) {
       await Promise.all(opened.map(({ worker, sessionId }) => worker.link.close(sessionId)))
-      if (this.state === 'loading') {
-        this.state = 'failed'
-        this.failure = (error as Error).message
-      }
+      if (this.state === 'loading') this.gaveUp((error as Error).message)
       throw error
     }
   }
@@ -174,7 +185,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
       this.scheduler.instances.push(instance)
       worker.join(instance)
     }
-    this.state = 'ready'
+    this.#become('ready')
   }
 
   // ── for the scheduler ──
@@ -195,8 +206,8 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
 
   gaveUp(reason: string): void {
     if (this.state === 'closed') return
-    this.state = 'failed'
     this.failure = reason
+    this.#become('failed')
   }
 
   // ── end ──
@@ -209,7 +220,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   }
 
   async #close(): Promise<void> {
-    if (this.state !== 'failed') this.state = 'draining'
+    if (this.state !== 'failed') this.#become('draining')
     await this.#loading
     const { scheduler } = this
     if (scheduler !== null) {
@@ -220,6 +231,6 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
       await Promise.all(open.map(({ worker, sessionId }) => worker.link.close(sessionId)))
       for (const instance of instances) instance.release()
     }
-    this.state = 'closed'
+    this.#become('closed')
   }
 }

@@ -44,11 +44,13 @@ export class Model<M extends ModelSignature = AnySignature> {
   readonly name: string
   /** Set by the engine, read by everyone. */
   readonly #lifecycle: ModelLifecycle
+  readonly #unload: () => Promise<void>
 
   /** @internal */
-  constructor(name: string, lifecycle: ModelLifecycle) {
+  constructor(name: string, lifecycle: ModelLifecycle, unload: () => Promise<void>) {
     this.name = name
     this.#lifecycle = lifecycle
+    this.#unload = unload
   }
 
   get state(): ModelState {
@@ -151,6 +153,19 @@ export class Model<M extends ModelSignature = AnySignature> {
     const { scheduler } = this.#lifecycle
     if (scheduler === null) throw this.#notReady()
     return scheduler.stats.snapshot(scheduler.waiting)
+  }
+
+  /**
+   * Takes no more requests, finishes those accepted, and releases this very model, whatever else was loaded under its
+   * name since. May be called more than once, and in any state.
+   */
+  unload(): Promise<void> {
+    return this.#unload()
+  }
+
+  /** As {@link unload}. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#unload()
   }
 
   #submit(scheduler: Scheduler, parsed: ParsedFeeds, options: CheckedOptions, maxRows: number): Promise<Answer> {

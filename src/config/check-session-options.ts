@@ -14,6 +14,16 @@ export function checkSessionOptions(model: string, options: Readonly<Record<stri
   }
 }
 
+/**
+ * Refuses options by which ONNX Runtime would go on reading the bytes of a model once it is open, when they are gone.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG`.
+ */
+export function checkOptionsForBytes(model: string, { extra }: Readonly<Record<string, unknown>>): void {
+  const option = /use_ort_model_bytes_\w+/.exec(JSON.stringify(extra) ?? '')?.[0]
+  if (option !== undefined) throw wrong(model, `extra.session.${option}`, 'to be left out for a model that is given as bytes', extra)
+}
+
 /** Options in groups: `{ session: { intra_op: { allow_spinning: '0' } } }`. */
 function checkExtra(model: string, name: string, value: unknown): void {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) throw wrong(model, name, 'an object of options', value)

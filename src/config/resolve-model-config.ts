@@ -1,7 +1,7 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import * as v from 'valibot'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import { checkSessionOptions } from './check-session-options.ts'
+import { checkOptionsForBytes, checkSessionOptions } from './check-session-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
 import type { InstanceGroup, PaddingConfig, WarmupSample } from './model-config.ts'
@@ -111,6 +111,7 @@ export function resolveConfig(model: string, config: unknown): ResolvedConfig {
   checkScheduling(model, batching)
   checkGroups(model, raw.instanceGroup)
   checkSessionOptions(model, raw.sessionOptions)
+  if (resolved.bytes !== null) checkOptionsForBytes(model, raw.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)
 }

@@ -2,6 +2,7 @@ import type { WorkerOptions } from '../config/engine-options.ts'
 import type { Clock } from '../clock.ts'
 import type { Bell } from '../executor/binding/control-block.ts'
 import type { WorkerReady } from '../executor/binding/protocol.ts'
+import type { WorkerEvent } from '../observability/engine-events.ts'
 import { ThreadPool } from './thread-pool.ts'
 import type { ThreadSource } from './thread-source.ts'
 import { Worker } from './worker.ts'
@@ -15,6 +16,9 @@ const defaultStartTimeoutMs = 60_000
  */
 export class DevicePool implements ThreadSource {
   hosts: Worker[] = []
+  readonly #device: string
+  readonly #changed: (event: WorkerEvent) => void
+  #named = 0
   readonly #maxWorkers: number
   readonly #options: WorkerOptions
   readonly #bell: Bell
@@ -24,7 +28,18 @@ export class DevicePool implements ThreadSource {
   readonly #ends = new WeakMap<WorkerLink, Promise<string>>()
   #ready: WorkerReady | null = null
 
-  constructor(maxWorkers: number, options: WorkerOptions, bell: Bell, clock: Clock, submitted: () => void) {
+  /** @param changed told of what happens to the workers, whose names begin with `device`. */
+  constructor(
+    device: string,
+    maxWorkers: number,
+    options: WorkerOptions,
+    bell: Bell,
+    clock: Clock,
+    submitted: () => void,
+    changed: (event: WorkerEvent) => void,
+  ) {
+    this.#device = device
+    this.#changed = changed
     this.#maxWorkers = maxWorkers
     this.#options = options
     this.#bell = bell
@@ -42,7 +57,7 @@ export class DevicePool implements ThreadSource {
     this.hosts = this.hosts.filter(({ givenUp }) => !givenUp)
     const wanted = Math.min(count, this.#maxWorkers)
     const missing = wanted - this.hosts.length
-    const starting = Array.from({ length: Math.max(0, missing) }, () => new Worker(this, this.#clock))
+    const starting = Array.from({ length: Math.max(0, missing) }, () => this.#newWorker())
     this.hosts.push(...starting)
     const byOccupation = this.hosts.toSorted((a, b) => a.tenants - b.tenants)
     // Those that another load is just starting are waited for too: what a thread can do is known only then.
@@ -51,6 +66,11 @@ export class DevicePool implements ThreadSource {
     const failed = results.find((result) => result.status === 'rejected')
     if (failed !== undefined) throw failed.reason
     return Array.from({ length: count }, (_, index) => chosen[index % wanted]!)
+  }
+
+  #newWorker(): Worker {
+    const worker = `${this.#device}_${this.#named++}`
+    return new Worker(this, this.#clock, (type, reason) => this.#changed({ type, worker, ...(reason === undefined ? {} : { reason }) }))
   }
 
   link(events: WorkerLinkEvents): WorkerLink {

@@ -8,6 +8,7 @@ import { cudaProviderInstalled } from './cuda-provider.ts'
 import { Bell } from '../executor/binding/control-block.ts'
 import { DevicePool } from './device-pool.ts'
 import { type WorkerOptions } from '../config/engine-options.ts'
+import type { WorkerEvent } from '../observability/engine-events.ts'
 import type { Worker } from './worker.ts'
 
 /** What an engine has found and uses. */
@@ -43,8 +44,11 @@ export class Devices {
   readonly #bell = new Bell()
   readonly #pools = new Map<string, DevicePool>()
   readonly #loop: CompletionLoop
+  readonly #changed: (event: WorkerEvent) => void
 
-  constructor(options: DeviceOptions, clock: Clock) {
+  /** @param changed told of what happens to workers. */
+  constructor(options: DeviceOptions, clock: Clock, changed: (event: WorkerEvent) => void) {
+    this.#changed = changed
     this.#options = options
     this.#clock = clock
     this.#loop = new CompletionLoop(this.#bell, () => this.#hosts())
@@ -75,7 +79,7 @@ export class Devices {
   async #placeOn(device: string, maxWorkers: number, count: number, kind: Placement['kind'], gpu: number) {
     let pool = this.#pools.get(device)
     if (pool === undefined) {
-      pool = new DevicePool(maxWorkers, this.#options.workers, this.#bell, this.#clock, () => this.#loop.listen())
+      pool = new DevicePool(device, maxWorkers, this.#options.workers, this.#bell, this.#clock, () => this.#loop.listen(), this.#changed)
       this.#pools.set(device, pool)
     }
     const hosts = await pool.place(count)

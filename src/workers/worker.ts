@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts'
 import type { FromWorker } from '../executor/binding/protocol.ts'
 import type { RunTimestamps } from '../executor/executor.ts'
+import type { WorkerEvent } from '../observability/engine-events.ts'
 import type { Tenant } from './tenant.ts'
 import type { ThreadSource } from './thread-source.ts'
 import { WorkerTime } from './worker-time.ts'
@@ -25,10 +26,12 @@ export class Worker {
   #closing = false
   #failures = 0
   #restartTimer: unknown = null
+  readonly #changed: (type: WorkerEvent['type'], reason?: string) => void
 
-  constructor(source: ThreadSource, clock: Clock) {
+  constructor(source: ThreadSource, clock: Clock, changed: (type: WorkerEvent['type'], reason?: string) => void) {
     this.#source = source
     this.#clock = clock
+    this.#changed = changed
     this.#time = new WorkerTime(clock)
     this.#link = this.#newLink()
   }
@@ -65,9 +68,13 @@ export class Worker {
   /** Starts the first thread; rejects when it does not come up. */
   start(): Promise<void> {
     this.#started ??= this.#startThread().then(
-      () => void (this.#serving = true),
+      () => {
+        this.#serving = true
+        this.#changed('started')
+      },
       (error: Error) => {
         this.givenUp = true
+        this.#changed('failed', error.message)
         throw error
       },
     )
@@ -159,24 +166,18 @@ export class Worker {
       died: () => {
         if (link !== this.#link) return
         this.#serving = false
-        void this.#source.failure(link).then((reason) => {
-          if (link === this.#link) this.#threadLost(reason)
-        })
+        void this.#source.failure(link).then((reason) => (link === this.#link ? this.#threadLost(reason) : undefined))
       },
     })
     return link
   }
 
-  async #startThread(): Promise<void> {
-    this.#starting = this.#source.start(this.#link)
-    try {
-      await this.#starting
-    } finally {
-      this.#starting = null
-    }
+  #startThread(): Promise<void> {
+    return (this.#starting = this.#source.start(this.#link).finally(() => (this.#starting = null)))
   }
 
   #threadLost(reason: string): void {
+    this.#changed('lost', reason)
     this.#serving = false
     this.#time.lost()
     for (const tenant of this.#time.shares.tenants) {
@@ -209,11 +210,13 @@ export class Worker {
     )
     if (link !== this.#link || this.#closing) return
     this.#serving = true
+    this.#changed('restored')
     this.pump()
   }
 
   #abandon(reason: string): void {
     this.givenUp = true
+    this.#changed('failed', reason)
     this.#link.abandon() // who asks something of it gets an answer
     for (const tenant of this.#time.shares.tenants) tenant.abandoned(reason)
   }
@@ -226,9 +229,7 @@ export class Worker {
     this.#closing = true
     if (this.#restartTimer !== null) this.#clock.clearTimer(this.#restartTimer)
     let timer: unknown
-    const timedOut = new Promise<boolean>((resolve) => {
-      timer = this.#clock.setTimer(() => resolve(false), timeoutMs)
-    })
+    const timedOut = new Promise<boolean>((resolve) => (timer = this.#clock.setTimer(() => resolve(false), timeoutMs)))
     const ended = await Promise.race([this.#endThread(), timedOut])
     this.#clock.clearTimer(timer)
     return ended
