@@ -4,6 +4,7 @@ import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
 import type { AnySignature, ModelSignature } from './config/model-signature.ts'
 import type { FeedParser } from './request/feeds.ts'
 import { checkInferOptions, noOptions, type CheckedOptions } from './config/check-infer-options.ts'
+import { IgnoredOptions } from './request/ignored-options.ts'
 import { inferMany, type InferManyOptions, type InferManyResult } from './request/infer-many.ts'
 import type { ModelMetadata } from './metadata.ts'
 import type { Scheduler } from './scheduler/scheduler.ts'
@@ -45,12 +46,14 @@ export class Model<M extends ModelSignature = AnySignature> {
   /** Set by the engine, read by everyone. */
   readonly #lifecycle: ModelLifecycle
   readonly #unload: () => Promise<void>
+  readonly #ignored: IgnoredOptions
 
   /** @internal */
   constructor(name: string, lifecycle: ModelLifecycle, unload: () => Promise<void>) {
     this.name = name
     this.#lifecycle = lifecycle
     this.#unload = unload
+    this.#ignored = new IgnoredOptions(name)
   }
 
   get state(): ModelState {
@@ -169,7 +172,9 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   #submit(scheduler: Scheduler, parsed: ParsedFeeds, options: CheckedOptions, maxRows: number): Promise<Answer> {
-    const level = scheduler.levels.of(options.priority)
+    const { levels } = scheduler
+    const level = levels.of(options.priority)
+    if (options !== noOptions) this.#ignored.look(levels, level, options.priority, options.timeoutMs)
     return new Promise((resolve, reject) => {
       const request =
         parsed.rows > maxRows

@@ -10,7 +10,11 @@ export interface InferOptions<Output extends string = string, Report extends boo
    * Either way the call rejects with the signal's own reason.
    */
   signal?: AbortSignal
-  /** Longest time in the queue, in milliseconds; then `ERR_TIMEOUT`. A request that has started is not stopped. */
+  /**
+   * Longest time in the queue, in milliseconds; then `ERR_TIMEOUT`. A request that has started is not stopped. Where the
+   * model has a `defaultTimeoutMs` it counts only if it is shorter and `allowTimeoutOverride` is set; where it does not
+   * count, a warning says so once.
+   */
   timeoutMs?: number
   /**
    * Within how many milliseconds from this call the answer is of use. A request that by the times of earlier runs cannot
@@ -20,7 +24,7 @@ export interface InferOptions<Output extends string = string, Report extends boo
   deadlineMs?: number
   /**
    * Priority level, 1 served first. 0, and any number above the model's `priorityLevels`, means its
-   * `defaultPriorityLevel`.
+   * `defaultPriorityLevel`; of the latter a warning tells once.
    */
   priority?: number
   /** Names of the outputs wanted. Default: all that can be served. */

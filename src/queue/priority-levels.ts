@@ -52,6 +52,11 @@ export class PriorityLevels {
     this.#levels.set(this.#default.level, this.#default)
   }
 
+  /** How many there are; 0 when all requests are equal. */
+  get count(): number {
+    return this.#options.priorityLevels
+  }
+
   /** The level of a request; as in Triton 0 and what is above the number of levels mean the default one. */
   of(priority: number | undefined): PriorityLevel {
     if (priority === undefined || priority === 0 || priority > this.#options.priorityLevels) return this.#default
