@@ -1,6 +1,7 @@
 import { systemClock } from './clock.ts'
 import { LoadedModel, type EngineServices } from './loaded-model.ts'
 import { resolveEngineOptions, type EngineOptions, type ResolvedEngineOptions } from './config/engine-options.ts'
+import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
 import { checkLoadOptions, type LoadOptions } from './config/load-options.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
 import type { ModelConfig } from './config/model-config.ts'
@@ -22,12 +23,6 @@ export interface EngineStatistics {
   readonly models: Readonly<Record<string, ModelStatistics>>
   /** `null` until a model has been loaded. */
   readonly staging: StagingStats | null
-}
-
-/** How {@link InferenceEngine.close} closes. */
-export interface CloseOptions {
-  /** Longest wait for accepted requests, in milliseconds; then those still queued are rejected. Default: no limit. */
-  timeoutMs?: number
 }
 
 /** How long a worker may take to leave ONNX Runtime after its work is done, in milliseconds. */
@@ -83,7 +78,7 @@ export class InferenceEngine {
     signal?.throwIfAborted()
     const resolved = resolveConfig(name, config)
     const failed = this.#models.get(name)
-    if (failed?.state === 'failed') await (signal === undefined ? failed.close(true) : untilAborted(failed.close(true), signal))
+    if (failed?.state === 'failed') await untilAborted(this.#unload(failed), signal)
     this.#checkOpen()
     const model = new LoadedModel(name, resolved, this.#services)
     model.facade = new Model(name, model, () => this.#unload(model))
@@ -199,12 +194,7 @@ export class InferenceEngine {
 
   /** Refuses new work, finishes what was accepted, releases everything. May be called more than once. */
   async close(options: CloseOptions = {}): Promise<void> {
-    if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options)
-    const { timeoutMs, ...others } = options
-    for (const name in others) throw invalidArgument(`options.${name}`, 'a known option: timeoutMs', name)
-    if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs >= 0 && timeoutMs < 2 ** 31)) {
-      throw invalidArgument('options.timeoutMs', 'milliseconds, 0 or more and less than 2^31', timeoutMs)
-    }
+    const { timeoutMs } = checkCloseOptions(options)
     this.#closed = true
     const drained = this.#end(false)
     if (timeoutMs === undefined) return drained

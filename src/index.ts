@@ -1,5 +1,6 @@
 export { InferenceEngine } from './engine.ts'
-export type { CloseOptions, EngineStatistics } from './engine.ts'
+export type { EngineStatistics } from './engine.ts'
+export type { CloseOptions } from './config/close-options.ts'
 export type { EngineOptions } from './config/engine-options.ts'
 export { InferenceError } from './errors.ts'
 export type { InferenceErrorCode, InferenceErrorDetails } from './errors.ts'

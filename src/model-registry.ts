@@ -40,7 +40,7 @@ export class ModelRegistry {
     this.#named.set(name, model)
     const loading = model.load()
     try {
-      await (signal === undefined ? loading : untilAborted(loading, signal))
+      await untilAborted(loading, signal)
     } catch (error) {
       this.#forget(model)
       if (signal?.aborted && error === signal.reason) this.#abandon(model, loading, signal.reason)

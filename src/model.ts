@@ -190,7 +190,7 @@ export class Model<M extends ModelSignature = AnySignature> {
     const why = failure === null ? '' : `: ${failure}`
     return new InferenceError(
       closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY',
-      `Model '${this.name}' is ${state}${why}. ${state === 'failed' ? 'Unload it and load it again.' : state === 'loading' ? 'Wait for load().' : 'Load it again.'}`,
+      `Model '${this.name}' is ${state}${why}. ${state === 'loading' ? 'Wait for load().' : 'Load it again.'}`,
       { model: this.name, expected: 'ready', received: state },
     )
   }

@@ -97,6 +97,9 @@ export interface ModelConfig {
    * the request whose own rows have any (`ERR_EXECUTION`). Costs a look at every element. Default: neither.
    */
   rejectNonFinite?: 'inputs' | 'outputs'
-  /** Whether a request of more than `maxBatchSize` rows is run in several batches and joined again. Default `false`: refused. */
+  /**
+   * Whether a request of more than `maxBatchSize` rows is run in several batches and joined again, which is one request to
+   * its caller, to the order of answers and to the statistics. Default `false`: refused.
+   */
   splitOversized?: boolean
 }

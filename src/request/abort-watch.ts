@@ -33,7 +33,8 @@ export function unwatch(signal: AbortSignal, callback: () => void): void {
 }
 
 /** Settles as `promise` does, or rejects with the signal's reason as soon as that fires. */
-export async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal): Promise<T> {
+export async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise
   let onAbort!: () => void
   const aborted = new Promise<never>((_, reject) => (onAbort = () => reject(signal.reason)))
   if (signal.aborted) onAbort()

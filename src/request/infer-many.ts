@@ -152,7 +152,7 @@ async function run<I, O>(
   index: number,
   fullQueue: FullQueueWait,
 ): Promise<InferManyResult<O>> {
-  const turn = fullQueue.turn()
+  const turn = fullQueue.turn(index)
   if (turn !== null) await turn
   for (;;) {
     if (options.signal.aborted) return { index, error: options.signal.reason }
@@ -160,7 +160,7 @@ async function run<I, O>(
       return { index, outputs: await host.infer(feeds, options) }
     } catch (error) {
       if (!(error instanceof InferenceError && error.code === 'ERR_QUEUE_FULL')) return { index, error }
-      await fullQueue.refused(error.retryAfterMs)
+      await fullQueue.refused(index, error.retryAfterMs)
     }
   }
 }

@@ -2,7 +2,7 @@ import { getEventListeners } from 'node:events'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Tensor, type Feeds } from '../../src/index.ts'
 import * as small from '../models/small.ts'
-import { endsEachTime, testTimeoutMs } from '../process/child.ts'
+import { runFixture } from '../process/child.ts'
 import { load, sharedEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
 import { outcomeOf } from './outcome.ts'
@@ -52,8 +52,10 @@ describe('a signal that outlives its requests', () => {
     expect(getEventListeners(controller.signal, 'abort')).toHaveLength(0)
   })
 
-  it('keeps no memory of them', { timeout: testTimeoutMs }, () =>
-    endsEachTime('long-lived-signal.mjs', 'split requests and streams', { answer: 'kept nothing' }, ['--expose-gc']))
+  it('keeps no memory of them', async () => {
+    const ending = await runFixture('long-lived-signal.mjs', 'split requests and streams', ['--expose-gc'])
+    expect(ending).toMatchObject({ code: 0, answer: 'kept nothing', stderr: '' })
+  })
 })
 
 describe('a stream that meets a full queue', () => {

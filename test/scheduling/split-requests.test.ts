@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor, type Feeds, type InferOptions, type Model, type ModelConfig } from '../../src/index.ts'
+import { mulberry32 } from '../models/random.ts'
 import * as small from '../models/small.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
@@ -96,6 +97,44 @@ describe('to the statistics a split request', () => {
     const outcome = outcomeOf(model.infer(rowsOf(30)))
     await own.destroy()
     expect([await outcome, settledCount(model), model.stats().rejections.closed]).toEqual(['ERR_CLOSED', 1, 1])
+  })
+})
+
+describe('many requests, split or not, good, bad, late or withdrawn', () => {
+  it.each([false, true])('each end once, and are each counted once (preserveOrdering: %s)', async (preserveOrdering) => {
+    const random = mulberry32(19)
+    const model = await load(ownEngine({ cpuWorkers: 2 }), small.gatherRow(), {
+      maxBatchSize: 4, splitOversized: true, instanceGroup: [{ kind: 'cpu', count: 2 }], sessionOptions: { logSeverityLevel: 4 },
+      dynamicBatching: { preserveOrdering, defaultQueuePolicy: { maxQueueSize: 300 } },
+    })
+    const ends = new Map<unknown, number>()
+    const outcomes: Promise<unknown>[] = []
+    for (let burst = 0; burst < 20; burst++) {
+      for (let at = 0; at < 50; at++) {
+        const rows = 1 + Math.floor(random() * (random() < 0.5 ? 4 : 30))
+        const controller = new AbortController()
+        const late = random() < 0.1 ? { timeoutMs: 0.5 } : {}
+        const outcome = outcomeOf(model.infer(lookUp(rows, random() < 0.1 ? Math.floor(random() * rows) : -1), { signal: controller.signal, ...late }))
+        outcomes.push(outcome.then((end) => ends.set(end, (ends.get(end) ?? 0) + 1)))
+        if (random() < 0.1) setImmediate(() => controller.abort('withdrawn'))
+      }
+      await new Promise(setImmediate)
+    }
+    await Promise.all(outcomes)
+    expect([...ends.values()].reduce((sum, count) => sum + count)).toBe(1000)
+    const { inferenceStats, rejections, latency, pendingRequestCount } = model.stats()
+    expect(settledCount(model)).toBe(1000)
+    expect(inferenceStats.fail.count).toBe(rejectedCount(model))
+    expect([latency.total.count, latency.queue.count, latency.compute.count]).toEqual(Array(3).fill(inferenceStats.success.count))
+    expect(pendingRequestCount).toBe(0)
+    const counted = {
+      answered: inferenceStats.success.count, ERR_EXECUTION: rejections.execution, ERR_TIMEOUT: rejections.timeout,
+      withdrawn: rejections.cancelled, ERR_QUEUE_FULL: rejections.queueFull,
+    }
+    // A request that waits for its turn has been counted as what it came to; it may still be withdrawn then.
+    if (!preserveOrdering) expect(Object.fromEntries(ends)).toEqual(Object.fromEntries(Object.entries(counted).filter(([, count]) => count > 0)))
+    await model.unload()
+    expect(model.state).toBe('closed')
   })
 })
 
