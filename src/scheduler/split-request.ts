@@ -22,7 +22,6 @@ export class SplitRequest extends InferRequest {
   /** What the runs of its parts took, summed. */
   readonly times: BatchTimes = { inputMs: 0, inferMs: 0, outputMs: 0 }
   readonly #model: string
-  readonly #report: boolean
   readonly #answers: Answer[] = [] // by part
   #withdraw: (part: RequestPart) => void = nobody
   #missing: number
@@ -39,7 +38,6 @@ export class SplitRequest extends InferRequest {
     super(feeds, level, options, resolve, reject)
     this.parts = splitRows(feeds, maxRows).map((part, index) => new RequestPart(this, index, part, level, options))
     this.#model = model
-    this.#report = options.report
     this.#missing = this.parts.length
   }
 
@@ -74,7 +72,7 @@ export class SplitRequest extends InferRequest {
     this.#answers[index] = answer
     if (--this.#missing > 0) return null
     try {
-      return { answer: joinRows(this.#answers, this.#model, { report: this.#report, requestId: this.requestId }) }
+      return { answer: joinRows(this.#answers, this.#model, { report: this.wantsReport, requestId: this.requestId }) }
     } catch (reason) {
       return { reason }
     }
