@@ -21,7 +21,7 @@ it('stats() have percentiles of how long answered requests waited, computed and 
     expect(each.p99Ms).toBeLessThanOrEqual(each.maxMs)
     expect(each.maxMs).toBeLessThanOrEqual(tookMs)
   }
-  expect(queue.p50Ms).toBeGreaterThan(delayMs - 2)
+  expect(queue.maxMs).toBeGreaterThan(delayMs - 1) // the oldest, for which the others came too late to wait as long
   expect(compute.p50Ms).toBeGreaterThan(0)
   expect(total.p50Ms).toBeGreaterThan(0.98 * queue.p50Ms)
 })
