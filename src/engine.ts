@@ -1,13 +1,16 @@
 import { systemClock } from './clock.ts'
 import { LoadedModel, type EngineServices } from './loaded-model.ts'
 import { resolveEngineOptions, type EngineOptions, type ResolvedEngineOptions } from './config/engine-options.ts'
-import { listNames } from './describe.ts'
+import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
+import { checkLoadOptions, type LoadOptions } from './config/load-options.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
-import { readOptions } from './config/plain-options.ts'
 import type { ModelConfig } from './config/model-config.ts'
-import type { BatchReport, InferOptions } from './config/infer-options.ts'
+import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
 import type { AnySignature, ModelSignature } from './config/model-signature.ts'
 import { Model } from './model.ts'
+import { ModelRegistry } from './model-registry.ts'
+import { EventHub, type EngineEvents } from './observability/engine-events.ts'
+import { untilAborted } from './request/abort-watch.ts'
 import { resolveConfig } from './config/resolve-model-config.ts'
 import type { ModelStatistics } from './observability/model-stats.ts'
 import { Devices, type Capabilities } from './workers/devices.ts'
@@ -22,12 +25,6 @@ export interface EngineStatistics {
   readonly staging: StagingStats | null
 }
 
-/** How {@link InferenceEngine.close} closes. */
-export interface CloseOptions {
-  /** Longest wait for accepted requests, in milliseconds; then those still queued are rejected. Default: no limit. */
-  timeoutMs?: number
-}
-
 /** How long a worker may take to leave ONNX Runtime after its work is done, in milliseconds. */
 const workerExitLimitMs = 30_000
 
@@ -37,7 +34,8 @@ const workerExitLimitMs = 30_000
  */
 export class InferenceEngine {
   readonly #options: ResolvedEngineOptions
-  readonly #models = new Map<string, LoadedModel>()
+  readonly #models = new ModelRegistry()
+  readonly #events = new EventHub()
   readonly #keepAlive = new KeepAlive()
   readonly #devices: Devices
   readonly #services: EngineServices
@@ -49,12 +47,13 @@ export class InferenceEngine {
   /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option. */
   constructor(options?: EngineOptions) {
     this.#options = resolveEngineOptions(options)
-    this.#devices = new Devices(this.#options, systemClock)
+    this.#devices = new Devices(this.#options, systemClock, (event) => this.#events.emit('worker', event))
     this.#services = {
       clock: systemClock,
       keepAlive: this.#keepAlive,
       staging: () => this.#staging!,
       nextId: () => this.#nextId++,
+      changed: (event) => this.#events.emit('model', event),
       place: async (config, place) => {
         await this.#devices.place(config, place)
         this.#staging ??= new StagingPool(this.#options.staging, this.#devices.acceptsSharedMemory, this.#devices.noNativeMemory)
@@ -65,30 +64,26 @@ export class InferenceEngine {
   /**
    * Loads a model; resolves when every instance is open and warmed.
    *
-   * @param name under which the model is known to this engine.
+   * A load that rejects leaves nothing: what it opened is released, and its name is free.
+   *
+   * @param name under which the model is known to this engine. One that failed after it was ready gives its name up.
    * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such file), `ERR_MODEL_LOAD`,
-   * `ERR_NATIVE_LOAD` (onnxruntime-node cannot be loaded, or native memory that was asked for) or `ERR_CLOSED`. What
-   * failed for want of a worker thread can be loaded again once the cause is gone.
+   * `ERR_NATIVE_LOAD` (onnxruntime-node cannot be loaded, or native memory that was asked for), `ERR_INVALID_ARG` or
+   * `ERR_CLOSED`; when `options.signal` fires, its reason. What failed for want of a worker thread can be loaded again once
+   * the cause is gone.
    */
-  async load<M extends ModelSignature = AnySignature>(name: string, config: ModelConfig): Promise<Model<M>> {
+  async load<M extends ModelSignature = AnySignature>(name: string, config: ModelConfig, options: LoadOptions = {}): Promise<Model<M>> {
     this.#checkOpen()
     if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
+    const { signal } = checkLoadOptions(options)
+    signal?.throwIfAborted()
     const resolved = resolveConfig(name, config)
     const failed = this.#models.get(name)
-    if (failed?.state === 'failed') await failed.close(true)
+    if (failed?.state === 'failed') await untilAborted(this.#unload(failed), signal)
     this.#checkOpen()
-    const present = this.#models.get(name)
-    if (present !== undefined && present.state !== 'closed') {
-      throw invalidArgument('name', 'a name that no loaded model has', name, {
-        code: 'ERR_MODEL_CONFIG',
-        model: name,
-        hint: 'Unload that model first, or load this one under another name',
-      })
-    }
     const model = new LoadedModel(name, resolved, this.#services)
-    model.facade = new Model(name, model)
-    this.#models.set(name, model)
-    await model.load()
+    model.facade = new Model(name, model, () => this.#unload(model))
+    await this.#models.load(model, signal)
     return model.facade as unknown as Model<M>
   }
 
@@ -106,22 +101,46 @@ export class InferenceEngine {
     return loadRepository(path, options, (name, config) => this.load(name, config))
   }
 
-  /** As {@link Model.infer}; rejects with `ERR_MODEL_NOT_FOUND` when no model of that name was loaded. */
-  infer(
+  /**
+   * As {@link Model.infer} of the model of that name, whose signature `M` is taken on trust, as by {@link model}.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, and what {@link Model.infer} rejects with.
+   */
+  infer<M extends ModelSignature = AnySignature>(
     name: string,
-    feeds: AnySignature['inputs'],
-    options: InferOptions & { report: true },
-  ): Promise<{ outputs: AnySignature['outputs']; report: BatchReport }>
-  infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions): Promise<AnySignature['outputs']>
-  infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions): Promise<unknown> {
+    feeds: M['inputs'],
+    options: InferOptions<keyof M['outputs'] & string, boolean> & { report: true },
+  ): Promise<ReportedOutputs<M['outputs']>>
+  infer<M extends ModelSignature = AnySignature>(
+    name: string,
+    feeds: M['inputs'],
+    options?: InferOptions<keyof M['outputs'] & string>,
+  ): Promise<M['outputs']>
+  infer<M extends ModelSignature = AnySignature>(
+    name: string,
+    feeds: M['inputs'],
+    options?: InferOptions<keyof M['outputs'] & string, boolean>,
+  ): Promise<M['outputs'] | ReportedOutputs<M['outputs']>>
+  infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions<string, boolean>): Promise<unknown> {
     if (this.#closed) return Promise.reject(closedError())
     const model = this.#models.get(name)
-    return model === undefined ? Promise.reject(this.#notFound(name)) : model.facade.infer(feeds, options)
+    return model === undefined ? Promise.reject(this.#models.notFound(name)) : model.facade.infer(feeds, options)
   }
 
-  /** The models of this engine: loading, ready, draining and failed ones. */
+  /**
+   * The model of that name, in whatever state it is. Its signature `M` is taken on trust: nothing is checked.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name.
+   */
+  model<M extends ModelSignature = AnySignature>(name: string): Model<M> {
+    const model = this.#models.get(name)
+    if (model === undefined) throw this.#models.notFound(name)
+    return model.facade as unknown as Model<M>
+  }
+
+  /** The models of this engine: loading, ready and draining ones, and those that failed after they were ready. */
   models(): Model[] {
-    return [...this.#models.values()].map(({ facade }) => facade)
+    return this.#models.all().map(({ facade }) => facade)
   }
 
   /**
@@ -132,15 +151,37 @@ export class InferenceEngine {
   async unload(name: string): Promise<void> {
     this.#checkOpen()
     const model = this.#models.get(name)
-    if (model === undefined) throw this.#notFound(name)
-    await model.close(false)
-    if (this.#models.get(name) === model) this.#models.delete(name)
-    this.#staging?.trim()
+    if (model === undefined) throw this.#models.notFound(name)
+    await this.#unload(model)
+  }
+
+  /**
+   * Calls `listener` with what happens to models or worker threads, soon after it has; the same is published on the
+   * diagnostics channels `zerohop:model` and `zerohop:worker`, there for all engines of the process. What a listener
+   * throws is an uncaught exception; the engine and other listeners do not notice.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG` for an unknown event, or a listener that is no function.
+   */
+  on<E extends keyof EngineEvents>(event: E, listener: (event: EngineEvents[E]) => void): this {
+    this.#events.on(event, listener)
+    return this
+  }
+
+  /** As {@link on}, for the next one only. */
+  once<E extends keyof EngineEvents>(event: E, listener: (event: EngineEvents[E]) => void): this {
+    this.#events.once(event, listener)
+    return this
+  }
+
+  /** The end of {@link on}. */
+  off<E extends keyof EngineEvents>(event: E, listener: (event: EngineEvents[E]) => void): this {
+    this.#events.off(event, listener)
+    return this
   }
 
   /** Statistics of all models that have been opened, and of staging memory. */
   stats(): EngineStatistics {
-    const opened = [...this.#models.values()].filter(({ scheduler }) => scheduler !== null)
+    const opened = this.#models.all().filter(({ scheduler }) => scheduler !== null)
     return {
       models: Object.fromEntries(opened.map(({ name, facade }) => [name, facade.stats()])),
       staging: this.#staging?.stats() ?? null,
@@ -154,10 +195,7 @@ export class InferenceEngine {
 
   /** Refuses new work, finishes what was accepted, releases everything. May be called more than once. */
   async close(options: CloseOptions = {}): Promise<void> {
-    const { timeoutMs } = readOptions('options', options, ['timeoutMs'])
-    if (timeoutMs !== undefined && !(typeof timeoutMs === 'number' && timeoutMs >= 0 && timeoutMs < 2 ** 31)) {
-      throw invalidArgument('options.timeoutMs', 'milliseconds, 0 or more and less than 2^31', timeoutMs)
-    }
+    const { timeoutMs } = checkCloseOptions(options)
     this.#closed = true
     const drained = this.#end(false)
     if (timeoutMs === undefined) return drained
@@ -175,11 +213,16 @@ export class InferenceEngine {
     return this.close()
   }
 
+  async #unload(model: LoadedModel): Promise<void> {
+    await this.#models.unload(model)
+    this.#staging?.trim()
+  }
+
   #end(dropWaiting: boolean): Promise<void> {
-    const models = [...this.#models.values()].map((model) => model.close(dropWaiting))
+    const models = this.#models.close(dropWaiting)
     this.#closing ??= this.#keepAlive
       .during(
-        Promise.all(models)
+        models
           .then(() => this.#devices.close(workerExitLimitMs))
           .then(() => this.#staging?.trim()),
       )
@@ -189,10 +232,6 @@ export class InferenceEngine {
 
   #checkOpen(): void {
     if (this.#closed) throw closedError()
-  }
-
-  #notFound(name: unknown): InferenceError {
-    return invalidArgument('name', `a loaded model (loaded: ${listNames([...this.#models.keys()])})`, name, { code: 'ERR_MODEL_NOT_FOUND' })
   }
 }
 

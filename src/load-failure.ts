@@ -1,4 +1,5 @@
 import { InferenceError, invalidArgument } from './errors.ts'
+import type { ModelSource } from './config/model-source.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { checkRegularFile, NotReadable } from './regular-file.ts'
 
@@ -25,14 +26,14 @@ const noProvider = new RegExp(
 export function loadFailure(model: string, config: ResolvedConfig, cause: Error): InferenceError {
   const { path, executionProviders, instanceGroup } = config
   const said = cause.message.trim()
-  const telling = said.replaceAll(path, '') // which may be called anything
+  const telling = path === '' ? said : said.replaceAll(path, '') // which may be called anything
   const operator = noKernel.exec(telling)?.[1]
   if (operator !== undefined) {
     const message = `it has operator ${operator} with types for which this version of onnxruntime-node has no kernel on ${providersOf(config)}. ` +
       `Convert the model to types that are supported, float32 as a rule, or use another execution provider. ONNX Runtime says: ${said}`
-    return unloadable(model, path, message, operator, cause)
+    return unloadable(model, config, message, { received: operator, cause })
   }
-  if (!noProvider.test(telling)) return unloadable(model, path, said, path, cause)
+  if (!noProvider.test(telling)) return unloadable(model, config, said, { cause })
   const [name, received] = executionProviders ? ['executionProviders', names(executionProviders)] : ['instanceGroup', instanceGroup.map(({ kind }) => kind)]
   const details = { code: 'ERR_MODEL_LOAD', model, hint: said, cause } as const
   return invalidArgument(name, 'execution providers that onnxruntime-node has here', received, details)
@@ -43,9 +44,11 @@ export function loadFailure(model: string, config: ResolvedConfig, cause: Error)
  *
  * @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_MODEL_LOAD` for a folder, pipe, socket or device.
  */
-export async function checkModelFile(model: string, path: string): Promise<void> {
+export async function checkModelFile(model: string, source: ModelSource): Promise<void> {
+  const { path, bytes } = source
+  if (bytes !== null) return
   await checkRegularFile(path).catch((cause: Error) => {
-    if (cause instanceof NotReadable) throw unloadable(model, path, `expected a model file at ${path}, received something else: ${cause.message}`, path, cause)
+    if (cause instanceof NotReadable) throw unloadable(model, source, `expected a model file at ${path}, received something else: ${cause.message}`, { cause })
     throw new InferenceError('ERR_MODEL_NOT_FOUND', `Model '${model}': expected a file at ${path}, received ${cause.message}`, {
       model,
       name: 'path',
@@ -56,14 +59,22 @@ export async function checkModelFile(model: string, path: string): Promise<void>
   })
 }
 
-/** `ERR_MODEL_LOAD` about the file of a model. */
-export function unloadable(model: string, path: string, message: string, received: unknown, cause?: unknown): InferenceError {
-  return new InferenceError('ERR_MODEL_LOAD', `Model '${model}' cannot be loaded from ${path}: ${message}`, {
+/** `ERR_MODEL_LOAD` about the file or the bytes of a model, which are what was `received` unless something else is given. */
+export function unloadable(
+  model: string,
+  { path, bytes }: ModelSource,
+  message: string,
+  details: { received?: unknown; cause?: unknown } = {},
+): InferenceError {
+  const given = bytes === null ? path : `its ${bytes.byteLength} bytes`
+  const needsFolder = bytes !== null && /external data/i.test(message)
+  const hint = needsFolder ? '. External data cannot come with bytes: give the path of the model, or save it in one file' : ''
+  return new InferenceError('ERR_MODEL_LOAD', `Model '${model}' cannot be loaded from ${given}: ${message}${hint}`, {
     model,
-    name: 'path',
+    name: bytes === null ? 'path' : 'bytes',
     expected: 'a model that ONNX Runtime can load',
-    received,
-    ...(cause === undefined ? {} : { cause }),
+    received: bytes === null ? path : `${bytes.byteLength} bytes`,
+    ...details,
   })
 }
 

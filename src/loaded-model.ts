@@ -11,6 +11,7 @@ import { checkModelFile, loadFailure, unloadable } from './load-failure.ts'
 import type { StagingPool } from './memory/staging-pool.ts'
 import { servable } from './metadata.ts'
 import type { Model, ModelLifecycle, ModelState } from './model.ts'
+import type { ModelEvent } from './observability/engine-events.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
 import { wholeKey } from './request/whole-request.ts'
@@ -28,6 +29,8 @@ export interface EngineServices {
   readonly keepAlive: KeepAlive
   staging(): StagingPool
   nextId(): number
+  /** Told when a model has come to another state. */
+  changed(event: ModelEvent): void
   /** Chooses a worker for every instance and calls `place` for each; resolves when their threads have started. */
   place(config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void): Promise<void>
 }
@@ -35,7 +38,6 @@ export interface EngineServices {
 /** One model's life in an engine: opens its sessions, watches its state, releases it all. */
 export class LoadedModel implements ModelLifecycle {
   readonly name: string
-  state: ModelState = 'loading'
   failure: string | null = null
   scheduler: Scheduler | null = null
   parser: FeedParser | null = null
@@ -48,6 +50,7 @@ export class LoadedModel implements ModelLifecycle {
   #instances: readonly ModelInstance[] = []
   #warmups: readonly PreparedWarmup[] = []
   #pageLocked = false
+  #state: ModelState = 'loading'
   #loading: Promise<void> = Promise.resolve()
   #closing: Promise<void> | null = null
 
@@ -56,6 +59,10 @@ export class LoadedModel implements ModelLifecycle {
     this.splitsOversized = config.splitOversized
     this.#config = config
     this.#services = services
+  }
+
+  get state(): ModelState {
+    return this.#state
   }
 
   /** Opens every instance and warms it; `ready` afterwards. Rejects with a typed error, with nothing left open. */
@@ -67,7 +74,7 @@ export class LoadedModel implements ModelLifecycle {
 
   async #load(): Promise<void> {
     try {
-      await checkModelFile(this.name, this.#config.path)
+      await checkModelFile(this.name, this.#config)
       const [opened] = await this.#openAll()
       this.#checkStillLoading()
       const joining = new Joining(this.name, this.#config, servable(this.name, opened!.inputs, opened!.outputs))
@@ -83,9 +90,8 @@ export class LoadedModel implements ModelLifecycle {
     } catch (error) {
       await Promise.all(this.#sessions.map((session) => session.close()))
       if (this.state !== 'loading') throw error instanceof ThreadEndedError ? this.#closedWhileLoading() : this.#typed(error as Error)
-      this.state = 'failed'
       const failure = this.#typed(error as Error)
-      this.failure = failure.message
+      this.gaveUp(failure.message)
       throw failure
     }
   }
@@ -99,10 +105,10 @@ export class LoadedModel implements ModelLifecycle {
   }
 
   async #openAll(): Promise<OpenedSession[]> {
-    const { path } = this.#config
+    const model = this.#config.bytes ?? this.#config.path
     await this.#services.place(this.#config, (worker, placement) => {
       if (placement.kind === 'cuda') this.#pageLocked = true
-      this.#sessions.push(new WorkerSession(this.#services.nextId(), worker, { path, options: sessionOptions(this.#config, placement) }))
+      this.#sessions.push(new WorkerSession(this.#services.nextId(), worker, { model, options: sessionOptions(this.#config, placement) }))
     })
     this.#checkStillLoading()
     const results = await Promise.allSettled(this.#sessions.map((session) => session.open()))
@@ -135,7 +141,7 @@ export class LoadedModel implements ModelLifecycle {
       for (let run = 0; run < count && required === own; run++) {
         const { error } = await session.runSample(feeds)
         if (error === null) continue
-        if (required) throw unloadable(this.name, this.#config.path, `a warm-up sample failed: ${error}`, 'a failing sample')
+        if (required) throw unloadable(this.name, this.#config, `a warm-up sample failed: ${error}`, { received: 'a failing sample' })
         break
       }
     }
@@ -161,7 +167,7 @@ export class LoadedModel implements ModelLifecycle {
     joining.onChange()
     const [first] = this.#sessions
     const realRows = joining.undecided ? new RealRowCheck(joining, (feeds) => first!.runSample(feeds, true)) : null
-    const gaveUp = (reason: string) => this.#gaveUp(reason)
+    const gaveUp = (reason: string) => this.gaveUp(reason)
     const scheduler = new Scheduler({
       joining, realRows, padding, runTimes, clock, keepAlive, gaveUp, config: this.#config, instances: this.#sessions.length,
     }) // prettier-ignore
@@ -183,13 +189,14 @@ export class LoadedModel implements ModelLifecycle {
       })
       return instance
     })
-    this.state = 'ready'
+    this.#become('ready')
   }
 
-  #gaveUp(reason: string): void {
-    if (this.state === 'closed') return
-    this.state = 'failed'
+  /** It cannot serve, or not any more. */
+  gaveUp(reason: string): void {
+    if (this.#state === 'closed') return
     this.failure = reason
+    this.#become('failed')
   }
 
   /** Takes no more requests, finishes those accepted (or rejects those waiting), releases everything. */
@@ -200,13 +207,20 @@ export class LoadedModel implements ModelLifecycle {
   }
 
   async #close(): Promise<void> {
-    const wasLoading = this.state === 'loading'
-    if (this.state !== 'failed') this.state = 'draining'
-    if (wasLoading) for (const session of this.#sessions) void session.close()
+    if (this.#state !== 'failed') this.#become('draining')
+    // What is still being loaded is given up.
+    if (this.scheduler === null) for (const session of this.#sessions) void session.close()
     await this.#loading
     await this.scheduler?.drained()
     await Promise.all(this.#sessions.map((session) => session.close()))
     for (const instance of this.#instances) instance.release()
-    this.state = 'closed'
+    this.#become('closed')
+  }
+
+  #become(state: ModelEvent['type']): void {
+    if (state === this.#state) return
+    this.#state = state
+    const { name: model, failure } = this
+    this.#services.changed(state === 'failed' ? { type: state, model, reason: failure! } : { type: state, model })
   }
 }

@@ -41,6 +41,7 @@ export interface RowJoining {
 /** What a loaded model takes and gives. */
 export interface ModelMetadata {
   readonly name: string
+  /** Of its file; '' for a model that was given as bytes. */
   readonly path: string
   readonly inputs: readonly TensorMetadata[]
   /** The outputs that can be served. */

@@ -1,14 +1,15 @@
 import { InferenceError } from './errors.ts'
 import type { ModelStatistics } from './observability/model-stats.ts'
-import type { BatchReport, InferOptions } from './config/infer-options.ts'
+import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
 import type { AnySignature, ModelSignature } from './config/model-signature.ts'
 import type { FeedParser } from './request/feeds.ts'
 import { checkInferOptions, noOptions, type CheckedOptions } from './config/check-infer-options.ts'
+import { IgnoredOptions } from './request/ignored-options.ts'
 import { inferMany, type InferManyOptions, type InferManyResult } from './request/infer-many.ts'
 import type { ModelMetadata } from './metadata.ts'
 import type { Scheduler } from './scheduler/scheduler.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from './request/infer-request.ts'
-import { joinRows, splitRows } from './request/split.ts'
+import { SplitRequest } from './scheduler/split-request.ts'
 
 /**
  * `loading` until every instance is up and warmed, then `ready`; `draining` while what was accepted is finished, then
@@ -34,17 +35,25 @@ export interface ModelCapacity {
   readonly estimatedMs: number
 }
 
+type OutputName<M extends ModelSignature> = keyof M['outputs'] & string
+/** Options that may ask for a report, or not. */
+type ReportOptions<M extends ModelSignature> = InferOptions<OutputName<M>, boolean>
+
 /** A loaded model. Made by `engine.load`; any number of callers may use it at once. */
 export class Model<M extends ModelSignature = AnySignature> {
   /** The name it was loaded under. */
   readonly name: string
   /** Set by the engine, read by everyone. */
   readonly #lifecycle: ModelLifecycle
+  readonly #unload: () => Promise<void>
+  readonly #ignored: IgnoredOptions
 
   /** @internal */
-  constructor(name: string, lifecycle: ModelLifecycle) {
+  constructor(name: string, lifecycle: ModelLifecycle, unload: () => Promise<void>) {
     this.name = name
     this.#lifecycle = lifecycle
+    this.#unload = unload
+    this.#ignored = new IgnoredOptions(name)
   }
 
   get state(): ModelState {
@@ -77,12 +86,10 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_INVALID_ARG`, `ERR_QUEUE_FULL`, `ERR_TIMEOUT`, `ERR_DEADLINE`, `ERR_EXECUTION`,
    * `ERR_INSTANCE_CRASHED`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`; an aborted request rejects with its signal's reason.
    */
-  infer(
-    feeds: M['inputs'],
-    options: InferOptions<keyof M['outputs'] & string> & { report: true },
-  ): Promise<{ outputs: M['outputs']; report: BatchReport }>
-  infer(feeds: M['inputs'], options?: InferOptions<keyof M['outputs'] & string>): Promise<M['outputs']>
-  infer(feeds: M['inputs'], options?: InferOptions): Promise<Answer> {
+  infer(feeds: M['inputs'], options: ReportOptions<M> & { report: true }): Promise<ReportedOutputs<M['outputs']>>
+  infer(feeds: M['inputs'], options?: InferOptions<OutputName<M>>): Promise<M['outputs']>
+  infer(feeds: M['inputs'], options?: ReportOptions<M>): Promise<M['outputs'] | ReportedOutputs<M['outputs']>>
+  infer(feeds: M['inputs'], options?: ReportOptions<M>): Promise<Answer> {
     const { state, scheduler, parser } = this.#lifecycle
     if (state !== 'ready' || scheduler === null || parser === null) return Promise.reject(this.#notReady())
     try {
@@ -90,9 +97,7 @@ export class Model<M extends ModelSignature = AnySignature> {
       const { maxBatchSize } = scheduler.joining.metadata
       const split = (checked.splitOversized ?? this.#lifecycle.splitsOversized) && maxBatchSize > 0
       const parsed = parser.parse(feeds, split)
-      return split && !parsed.whole && parsed.rows > maxBatchSize
-        ? this.#submitParts(scheduler, splitRows(parsed, maxBatchSize), checked)
-        : this.#submit(scheduler, parsed, checked)
+      return this.#submit(scheduler, parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -109,7 +114,7 @@ export class Model<M extends ModelSignature = AnySignature> {
    */
   inferMany(
     source: Iterable<M['inputs']> | AsyncIterable<M['inputs']>,
-    options?: InferManyOptions<keyof M['outputs'] & string>,
+    options?: InferManyOptions<OutputName<M>>,
   ): AsyncGenerator<InferManyResult<M['outputs']>, void, undefined> {
     const host = {
       name: this.name,
@@ -117,7 +122,8 @@ export class Model<M extends ModelSignature = AnySignature> {
         if (this.#lifecycle.state !== 'ready') throw this.#notReady()
         checkInferOptions(each, this.metadata)
         const { instances, maxBatchSize } = this.capacity()
-        return { defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances) }
+        const { levels } = this.#lifecycle.scheduler!
+        return { defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances), room: () => levels.of(each.priority).room }
       },
       infer: (feeds: M['inputs'], each: InferOptions) => this.infer(feeds, each) as Promise<M['outputs']>,
     }
@@ -134,13 +140,12 @@ export class Model<M extends ModelSignature = AnySignature> {
     if (scheduler === null) throw this.#notReady()
     const { instances, joining, waiting, running, times, levels } = scheduler
     const { msPerRequest } = times.throughput
-    const { policy, waiting: levelWaiting } = levels.of(undefined)
     return {
       instances: instances.size,
       maxBatchSize: joining.metadata.maxBatchSize,
       waiting,
       running,
-      free: policy.maxQueueSize === 0 ? Infinity : Math.max(0, policy.maxQueueSize - levelWaiting),
+      free: levels.of(undefined).room,
       requestsPerSecond: msPerRequest === 0 ? 0 : 1000 / msPerRequest,
       estimatedMs: scheduler.estimatedAnswerMs('', 1),
     }
@@ -153,33 +158,30 @@ export class Model<M extends ModelSignature = AnySignature> {
     return scheduler.stats.snapshot(scheduler.waiting)
   }
 
-  #submit(scheduler: Scheduler, parsed: ParsedFeeds, options: CheckedOptions): Promise<Answer> {
-    return new Promise((resolve, reject) => {
-      scheduler.submit(new InferRequest(parsed, scheduler.levels.of(options.priority), options, resolve, reject), options)
-    })
+  /**
+   * Takes no more requests, finishes those accepted, and releases this very model, whatever else was loaded under its
+   * name since. May be called more than once, and in any state.
+   */
+  unload(): Promise<void> {
+    return this.#unload()
   }
 
-  /** Runs the parts of a request, which needs one place in the queue; when a part fails the others are withdrawn. */
-  async #submitParts(scheduler: Scheduler, parts: ParsedFeeds[], options: CheckedOptions): Promise<Answer> {
-    const failed = new AbortController()
-    const signal = options.signal === undefined ? failed.signal : AbortSignal.any([options.signal, failed.signal])
-    const answers: Promise<Answer>[] = []
-    try {
-      for (const part of parts) {
-        const own = { ...options, signal, continues: answers.length > 0 }
-        let accepted = true
-        answers.push(
-          new Promise((resolve, reject) => {
-            accepted = scheduler.submit(new InferRequest(part, scheduler.levels.of(options.priority), own, resolve, reject), own)
-          }),
-        )
-        if (!accepted) break // the others would be run for nothing
-      }
-      return joinRows(await Promise.all(answers), this.name, options)
-    } catch (error) {
-      failed.abort()
-      throw error
-    }
+  /** As {@link unload}. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.#unload()
+  }
+
+  #submit(scheduler: Scheduler, parsed: ParsedFeeds, options: CheckedOptions, maxRows: number): Promise<Answer> {
+    const { levels } = scheduler
+    const level = levels.of(options.priority)
+    if (options !== noOptions) this.#ignored.look(levels, level, options.priority, options.timeoutMs)
+    return new Promise((resolve, reject) => {
+      const request =
+        parsed.rows > maxRows
+          ? new SplitRequest(this.name, parsed, maxRows, level, options, resolve, reject)
+          : new InferRequest(parsed, level, options, resolve, reject)
+      scheduler.submit(request, options)
+    })
   }
 
   #notReady(): InferenceError {
@@ -188,7 +190,7 @@ export class Model<M extends ModelSignature = AnySignature> {
     const why = failure === null ? '' : `: ${failure}`
     return new InferenceError(
       closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY',
-      `Model '${this.name}' is ${state}${why}. ${state === 'failed' ? 'Unload it and load it again.' : state === 'loading' ? 'Wait for load().' : 'Load it again.'}`,
+      `Model '${this.name}' is ${state}${why}. ${state === 'loading' ? 'Wait for load().' : 'Load it again.'}`,
       { model: this.name, expected: 'ready', received: state },
     )
   }

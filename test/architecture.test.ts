@@ -17,7 +17,7 @@ const floors: [floor: string, on: string[]][] = [
   ['threads, and what runs in them', ['workers/', 'worker-thread/']],
   ['an instance of a model', ['instance/']],
   ['queue and instances joined', ['scheduler/']],
-  ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts']],
+  ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts']],
   ['the engine', ['engine.ts']],
   ['the public face', ['index.ts']],
   ['programs', ['cli/']],
@@ -185,11 +185,12 @@ describe('index.ts', () => {
     const types = lists.flatMap((names) => names.split(',').map((name) => name.trim()))
     expect(types.filter((name) => name !== '').sort()).toEqual([
       'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'Capabilities', 'CloseOptions', 'DynamicBatchingConfig',
-      'EngineOptions', 'EngineStatistics', 'FeedValue', 'Feeds', 'InferManyOptions', 'InferManyResult', 'InferOptions',
-      'InferenceErrorCode', 'InferenceErrorDetails', 'InstanceGroup', 'InstanceKind', 'ModelCapacity', 'ModelConfig', 'ModelMetadata',
-      'ModelSignature', 'ModelState', 'ModelStatistics', 'Outputs', 'PaddingConfig', 'QueuePolicy', 'RejectionReason',
-      'RepositoryOptions', 'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration', 'TensorData', 'TensorMetadata',
-      'TensorType', 'TimeoutAction', 'WarmupSample', 'WorkerOptions',
+      'EngineEvents', 'EngineOptions', 'EngineStatistics', 'FeedValue', 'Feeds', 'InferManyOptions', 'InferManyResult', 'InferOptions',
+      'InferenceErrorCode', 'InferenceErrorDetails', 'InstanceGroup', 'InstanceKind', 'LatencyPercentiles', 'LoadOptions',
+      'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelSignature', 'ModelState', 'ModelStatistics', 'Outputs',
+      'PaddingConfig', 'QueuePolicy', 'RejectionReason', 'ReportedOutputs', 'RepositoryOptions', 'StagingKind', 'StagingOptions',
+      'StagingStats', 'StatisticDuration', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'WarmupSample', 'WorkerEvent',
+      'WorkerOptions',
     ])
   })
 })

@@ -47,9 +47,11 @@ const modelStates = {
     await engine.unload('m')
     return model
   },
-  failed: async (engine: InferenceEngine) => {
-    await engine.load('m', { path: notOnnx() }).catch(() => {})
-    return modelOf(engine)
+  'never loaded, as that failed': async (engine: InferenceEngine) => {
+    const loading = engine.load('m', { path: notOnnx() })
+    const model = modelOf(engine)
+    await loading.catch(() => {})
+    return model
   },
   'failed after it was ready': async (engine: InferenceEngine) => {
     const model = await engine.load('m', { ...config, dynamicBatching: false })
@@ -66,6 +68,15 @@ const methods = {
   'model.metadata': (_, model) => model.metadata.maxBatchSize,
   'model.state': (_, model) => model.state,
   'model.failure': (_, model) => model.failure === null,
+  'model.unload': async (engine, model) => {
+    await model.unload()
+    return [model.state, engine.models().length]
+  },
+  'model[Symbol.asyncDispose]': async (engine, model) => {
+    await model[Symbol.asyncDispose]()
+    return [model.state, engine.models().length]
+  },
+  'engine.model': (engine) => engine.model('m').state,
   'engine.infer': async (engine) => (await engine.infer('m', feeds)).y!.dims,
   'engine.load': async (engine) => (await engine.load('m', config)).state,
   'engine.unload': async (engine, model) => {
@@ -95,7 +106,8 @@ const CLOSED = 'ERR_CLOSED'
 const row = [1, 4]
 const same = (outcome: unknown) => [outcome, outcome, outcome, outcome, outcome, outcome]
 
-const order: State[] = ['loading', 'ready', 'draining', 'closed', 'failed', 'failed after it was ready']
+const order: State[] = ['loading', 'ready', 'draining', 'closed', 'never loaded, as that failed', 'failed after it was ready']
+const gone = ['closed', 0]
 /** By method: what it gives in each state, or the code it fails with. */
 const matrix: Record<Method, unknown[]> = {
   'model.infer': [NOT_READY, row, CLOSED, CLOSED, NOT_READY, NOT_READY],
@@ -105,12 +117,15 @@ const matrix: Record<Method, unknown[]> = {
   'model.metadata': [NOT_READY, 4, 4, 4, NOT_READY, 4],
   'model.state': ['loading', 'ready', 'draining', 'closed', 'failed', 'failed'] satisfies ModelState[],
   'model.failure': [true, true, true, true, false, false],
-  'engine.infer': [NOT_READY, row, CLOSED, NOT_FOUND, NOT_READY, NOT_READY],
+  'model.unload': same(gone),
+  'model[Symbol.asyncDispose]': same(gone),
+  'engine.model': ['loading', 'ready', 'draining', NOT_FOUND, NOT_FOUND, 'failed'],
+  'engine.infer': [NOT_READY, row, CLOSED, NOT_FOUND, NOT_FOUND, NOT_READY],
   'engine.load': [CONFIG, CONFIG, CONFIG, 'ready', 'ready', 'ready'],
-  'engine.unload': [['closed', 0], ['closed', 0], ['closed', 0], NOT_FOUND, ['closed', 0], ['closed', 0]],
-  'engine.close': same('closed'),
-  'engine.destroy': same('closed'),
-  'engine.models': [['m'], ['m'], ['m'], [], ['m'], ['m']],
+  'engine.unload': [gone, gone, gone, NOT_FOUND, NOT_FOUND, gone],
+  'engine.close': ['closed', 'closed', 'closed', 'closed', 'failed', 'closed'],
+  'engine.destroy': ['closed', 'closed', 'closed', 'closed', 'failed', 'closed'],
+  'engine.models': [['m'], ['m'], ['m'], [], [], ['m']],
   'engine.stats': [[], ['m'], ['m'], [], [], ['m']],
   'engine.capabilities': same(1),
 }
@@ -169,6 +184,13 @@ const engineMatrix: Record<string, [call: (engine: InferenceEngine, model: Model
   'infer of no model': [(engine) => engine.infer('other', feeds), NOT_FOUND, CLOSED],
   'infer of its model': [async (_, model) => (await model.infer(feeds)).y!.dims, row, CLOSED],
   unload: [(engine) => engine.unload('m'), undefined, CLOSED],
+  'unload of its model': [(_, model) => model.unload(), undefined, undefined],
+  'unload of its model, twice': [(_, model) => Promise.all([model.unload(), model.unload()]), [undefined, undefined], [undefined, undefined]],
+  model: [(engine) => engine.model('m').name, 'm', 'm'],
+  'model of no name': [(engine) => engine.model('other'), NOT_FOUND, NOT_FOUND],
+  on: [(engine) => engine.on('model', () => {}) === engine, true, true],
+  once: [(engine) => engine.once('worker', () => {}) === engine, true, true],
+  off: [(engine) => engine.off('model', () => {}) === engine, true, true],
   models: [(engine) => engine.models().length, 1, 1],
   stats: [(engine) => Object.keys(engine.stats().models), ['m'], ['m']],
   capabilities: [(engine) => engine.capabilities().cpu.maxWorkers, 1, 1],

@@ -12,8 +12,6 @@ export interface AnswerOptions {
   readonly outputs: readonly number[] | null
   readonly requestId: string | undefined
   readonly report: boolean
-  /** Whether it is a later part of a request that was split and accepted: a full queue takes it too. */
-  readonly continues: boolean
 }
 
 /** The options of one call, checked. */
@@ -35,7 +33,6 @@ export const noOptions: CheckedOptions = {
   outputs: null,
   requestId: undefined,
   report: false,
-  continues: false,
 }
 
 const optionNames: readonly (keyof InferOptions)[] = ['signal', 'timeoutMs', 'deadlineMs', 'priority', 'outputs', 'requestId', 'report', 'splitOversized']
@@ -66,7 +63,6 @@ export function checkInferOptions(options: unknown, metadata: ModelMetadata): Ch
     outputs: outputs === undefined ? null : outputIndices(outputs, metadata),
     requestId,
     report: report === true,
-    continues: false,
   }
 }
 

@@ -24,6 +24,16 @@ export function checkSessionOptions(model: string, options: Readonly<Record<stri
   return checked as CheckedSessionOptions
 }
 
+/**
+ * Refuses options by which ONNX Runtime would go on reading the bytes of a model once it is open, when they are gone.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG`.
+ */
+export function checkOptionsForBytes(model: string, { extra }: CheckedSessionOptions): void {
+  const option = Object.keys(extra).find((name) => name.includes('use_ort_model_bytes_'))
+  if (option !== undefined) throw wrong(model, `extra.${option}`, 'to be left out for a model that is given as bytes', extra[option])
+}
+
 function readExtra(model: string, extra: unknown): SessionConfigEntries {
   try {
     return flattenExtra(model, extra)

@@ -1,13 +1,20 @@
 import type { BatchReason } from './batching.ts'
 
-/** Options of one `infer()`. */
-export interface InferOptions<Output extends string = string> {
+/**
+ * Options of one `infer()`. `Report` is whether a report may be asked for: `InferOptions<string, boolean>` is the type of
+ * options that are made elsewhere and may say either.
+ */
+export interface InferOptions<Output extends string = string, Report extends boolean = false> {
   /**
    * Withdraws the request: while it is queued it leaves the queue at once; while it runs its result is dropped.
    * Either way the call rejects with the signal's own reason.
    */
   signal?: AbortSignal
-  /** Longest time in the queue, in milliseconds; then `ERR_TIMEOUT`. A request that has started is not stopped. */
+  /**
+   * Longest time in the queue, in milliseconds; then `ERR_TIMEOUT`. A request that has started is not stopped. Where the
+   * model has a `defaultTimeoutMs` it counts only if it is shorter and `allowTimeoutOverride` is set; where it does not
+   * count, a warning says so once.
+   */
   timeoutMs?: number
   /**
    * Within how many milliseconds from this call the answer is of use. A request that by the times of earlier runs cannot
@@ -17,7 +24,7 @@ export interface InferOptions<Output extends string = string> {
   deadlineMs?: number
   /**
    * Priority level, 1 served first. 0, and any number above the model's `priorityLevels`, means its
-   * `defaultPriorityLevel`.
+   * `defaultPriorityLevel`; of the latter a warning tells once.
    */
   priority?: number
   /** Names of the outputs wanted, each once. Default: all that can be served. */
@@ -25,9 +32,15 @@ export interface InferOptions<Output extends string = string> {
   /** Free text carried into errors of this request. */
   requestId?: string
   /** Answers with `{ outputs, report }`, where the {@link BatchReport} tells how the request was batched. Default false. */
-  report?: boolean
+  report?: Report
   /** As the model's `splitOversized`, for this request. */
   splitOversized?: boolean
+}
+
+/** What a request answers with that asks for a report. */
+export interface ReportedOutputs<O> {
+  outputs: O
+  report: BatchReport
 }
 
 /** How a request was batched and run. */

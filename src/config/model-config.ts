@@ -46,10 +46,16 @@ export interface WarmupSample {
   count?: number
 }
 
-/** Configuration of one model. */
+/** Configuration of one model. Exactly one of `path` and `bytes` says where it comes from. */
 export interface ModelConfig {
-  /** Path of the `.onnx` (or `.ort`) file. External data files are looked for beside it. */
-  path: string
+  /** The `.onnx` (or `.ort`) file: a path, or a `file:` URL. External data files are looked for beside it. */
+  path?: string | URL
+  /**
+   * The contents of such a file. They are copied once by `load()`, and may be changed or dropped afterwards; the copy is
+   * shared by all instances, and kept until the model is released, to open it again should a worker die. While a session
+   * is opened its worker holds another. A model with external data has to be given by its path.
+   */
+  bytes?: Uint8Array | ArrayBuffer
   /**
    * Most rows in one run. 0: every request is its own run, as it is. Left out: 32 for a model whose inputs and outputs
    * all have a variable first dimension and whose rows a check at load finds to be independent, else 0; requests of more
@@ -106,9 +112,9 @@ export interface ModelConfig {
    */
   rejectNonFinite?: 'inputs' | 'outputs'
   /**
-   * Whether a request of more than `maxBatchSize` rows is run in several batches and joined again. Default `false`: it is
-   * refused where `maxBatchSize` was given, else it runs alone as it is.
-   * One of more than 10 000 parts, or of more than 100 when its rows have no element, is refused.
+   * Whether a request of more than `maxBatchSize` rows is run in several batches and joined again, which is one request to
+   * its caller, to the order of answers and to the statistics. Default `false`: it is refused where `maxBatchSize` was given,
+   * else it runs alone as it is. One of more than 10 000 parts, or of more than 100 when its rows have no element, is refused.
    */
   splitOversized?: boolean
 }

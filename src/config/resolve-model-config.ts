@@ -1,16 +1,15 @@
-import { resolve } from 'node:path'
 import type { InferenceSession } from 'onnxruntime-common'
 import * as v from 'valibot'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import { checkSessionOptions, type CheckedSessionOptions } from './check-session-options.ts'
+import { checkOptionsForBytes, checkSessionOptions, type CheckedSessionOptions } from './check-session-options.ts'
 import { optionsOf, ownProperties, properties, typed } from './plain-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
 import type { InstanceGroup, PaddingConfig, WarmupSample } from './model-config.ts'
+import { resolveSource, type ModelSource } from './model-source.ts'
 
 /** A configuration with every default in place; nothing reads the raw one after it. */
-export interface ResolvedConfig {
-  readonly path: string
+export interface ResolvedConfig extends ModelSource {
   /** `undefined`: to be found from the model. */
   readonly maxBatchSize: number | undefined
   readonly checkRows: boolean
@@ -48,7 +47,8 @@ const paddingSchema = optionsOf({
 const providerSchema = v.pipe(properties, v.looseObject(ownProperties({ name: v.string() })), v.transform(ownProperties))
 
 const schema = optionsOf({
-  path: v.pipe(v.string(), v.minLength(1)),
+  path: v.optional(v.unknown()),
+  bytes: v.optional(v.unknown()),
   maxBatchSize: v.optional(integer(0)),
   checkRows: v.optional(v.boolean(), true),
   dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
@@ -94,7 +94,7 @@ export function resolveConfig(model: string, config: unknown): ResolvedConfig {
   const raw = check(model, config)
   const batching = raw.dynamicBatching === false ? null : raw.dynamicBatching
   const resolved: ResolvedConfig = {
-    path: resolve(raw.path),
+    ...resolveSource(model, raw),
     maxBatchSize: raw.maxBatchSize,
     checkRows: raw.checkRows,
     joinRequests: batching !== null,
@@ -117,6 +117,7 @@ export function resolveConfig(model: string, config: unknown): ResolvedConfig {
   }
   checkScheduling(model, batching)
   checkGroups(model, raw.instanceGroup)
+  if (resolved.bytes !== null) checkOptionsForBytes(model, resolved.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)
 }

@@ -70,8 +70,12 @@ export interface ExecutorEvents {
  * started it, also when the thread is gone.
  */
 export interface Executor {
-  /** Opens a session; rejects with ONNX Runtime's message, or when the thread dies. */
-  open(sessionId: number, path: string, options: InferenceSession.SessionOptions): Promise<OpenedSession>
+  /**
+   * Opens a session; rejects with ONNX Runtime's message, or when the thread dies.
+   *
+   * @param model its path, or its bytes.
+   */
+  open(sessionId: number, model: string | SharedArrayBuffer, options: InferenceSession.SessionOptions): Promise<OpenedSession>
   /** Runs a session once on sample inputs; rejects when the thread dies. */
   runSample(sessionId: number, feeds: readonly (MailedTensor | null)[], wantsOutputs: boolean): Promise<SampleRun>
   /** Releases a session and its slots; resolves also when the thread dies over it. */

@@ -1,4 +1,5 @@
 import { batchReasons, type BatchReason } from '../config/batching.ts'
+import { LatencyHistogram, type LatencyPercentiles } from './latency-histogram.ts'
 
 /** Why requests were not answered. */
 export type RejectionReason = 'queueFull' | 'timeout' | 'deadline' | 'cancelled' | 'closed' | 'crashed' | 'execution' | 'changed'
@@ -26,7 +27,10 @@ export interface ModelStatistics {
   readonly inferenceCount: number
   /** Runs; `inferenceCount / executionCount` is the mean batch size. */
   readonly executionCount: number
-  /** Times are summed over requests: each request of a batch is charged the whole of the batch's compute times. */
+  /**
+   * Times are summed over requests: each request of a batch is charged the whole of the batch's compute times, and one
+   * that was split those of all its parts; it has waited until the first of them began.
+   */
   readonly inferenceStats: {
     /** Answered requests, from `infer()` to their results. */
     readonly success: StatisticDuration
@@ -46,7 +50,16 @@ export interface ModelStatistics {
   }
   /** Ascending by batch size. */
   readonly batchStats: readonly BatchStatistics[]
-  /** Requests accepted and not yet started. */
+  /** Latencies of answered requests, by the parts that the sums in {@link inferenceStats} have. */
+  readonly latency: {
+    /** Waiting. */
+    readonly queue: LatencyPercentiles
+    /** Gathering, run and copying of the batch that a request was in; of all of them where it was split. */
+    readonly compute: LatencyPercentiles
+    /** From `infer()` to the result. */
+    readonly total: LatencyPercentiles
+  }
+  /** Requests accepted and not yet started; of one that was split, each part that waits. */
   readonly pendingRequestCount: number
   /**
    * Requests rejected, by reason; their sum is `inferenceStats.fail.count`. `cancelled` were aborted by their caller,
@@ -63,9 +76,9 @@ export interface ModelStatistics {
 
 /** Times of one finished batch, in milliseconds. */
 export interface BatchTimes {
-  readonly inputMs: number
-  readonly inferMs: number
-  readonly outputMs: number
+  inputMs: number
+  inferMs: number
+  outputMs: number
 }
 
 interface BatchTotals {
@@ -75,7 +88,7 @@ interface BatchTotals {
   outputMs: number
 }
 
-/** Keeps a model's statistics: a few additions per batch and two per request, cheap enough to be always on. */
+/** Keeps a model's statistics: a few additions per batch and per request, cheap enough to be always on. */
 export class ModelStats {
   readonly #batches: BatchTotals[] = [] // by rows
   #lastInferenceMs = 0
@@ -89,6 +102,9 @@ export class ModelStats {
   #inputMs = 0
   #inferMs = 0
   #outputMs = 0
+  readonly #queueLatency = new LatencyHistogram()
+  readonly #computeLatency = new LatencyHistogram()
+  readonly #totalLatency = new LatencyHistogram()
   #reruns = 0
   #ownElements = 0
   #paddedElements = 0
@@ -104,27 +120,39 @@ export class ModelStats {
   }
   readonly #reasons = Object.fromEntries(batchReasons.map((reason) => [reason, 0])) as Record<BatchReason, number>
 
-  /**
-   * Counts a batch whose requests are about to be answered.
-   *
-   * @param successMs the requests' times from acceptance to answer, summed.
-   * @param queueMs their waiting times, summed.
-   */
-  succeeded(requests: number, rows: number, successMs: number, queueMs: number, times: BatchTimes): void {
+  /** Counts a run whose requests are about to be answered. */
+  ran(rows: number, { inputMs, inferMs, outputMs }: BatchTimes): void {
     this.#lastInferenceMs = Date.now()
-    this.#successes += requests
-    this.#successMs += successMs
-    this.#queueMs += queueMs
-    this.#inputMs += requests * times.inputMs
-    this.#inferMs += requests * times.inferMs
-    this.#outputMs += requests * times.outputMs
     this.#rows += rows
     this.#executions++
     const totals = (this.#batches[rows] ??= { count: 0, inputMs: 0, inferMs: 0, outputMs: 0 })
     totals.count++
-    totals.inputMs += times.inputMs
-    totals.inferMs += times.inferMs
-    totals.outputMs += times.outputMs
+    totals.inputMs += inputMs
+    totals.inferMs += inferMs
+    totals.outputMs += outputMs
+  }
+
+  /**
+   * Counts a request that is about to be answered.
+   *
+   * @param queueMs its waiting time.
+   * @param totalMs from acceptance to answer.
+   */
+  waited(queueMs: number, totalMs: number): void {
+    this.#successes++
+    this.#successMs += totalMs
+    this.#queueMs += queueMs
+    this.#queueLatency.record(queueMs)
+    this.#totalLatency.record(totalMs)
+  }
+
+  /** Counts what the runs of requests took that are about to be answered; the times are those of each. */
+  computed(requests: number, { inputMs, inferMs, outputMs }: BatchTimes): void {
+    if (requests === 0) return
+    this.#inputMs += requests * inputMs
+    this.#inferMs += requests * inferMs
+    this.#outputMs += requests * outputMs
+    this.#computeLatency.record(inputMs + inferMs + outputMs, requests)
   }
 
   /** Counts a run that is about to start. */
@@ -169,6 +197,11 @@ export class ModelStats {
         computeInfer: duration(totals.count, totals.inferMs),
         computeOutput: duration(totals.count, totals.outputMs),
       })),
+      latency: {
+        queue: this.#queueLatency.percentiles(),
+        compute: this.#computeLatency.percentiles(),
+        total: this.#totalLatency.percentiles(),
+      },
       pendingRequestCount,
       rejections: { ...this.#errors },
       batchReasons: { ...this.#reasons },

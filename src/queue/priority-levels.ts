@@ -15,10 +15,15 @@ export class PriorityLevel {
     this.policy = policy
   }
 
+  /** Requests that would be accepted now; `Infinity` without a `maxQueueSize`. */
+  get room(): number {
+    const { maxQueueSize } = this.policy
+    return maxQueueSize === 0 ? Infinity : Math.max(0, maxQueueSize - this.waiting)
+  }
+
   /** True when one more request would exceed `maxQueueSize`. */
   get full(): boolean {
-    const { maxQueueSize } = this.policy
-    return maxQueueSize > 0 && this.waiting >= maxQueueSize
+    return this.room === 0
   }
 
   /**
@@ -47,6 +52,11 @@ export class PriorityLevels {
     this.#options = options
     this.#default = this.#make(options.priorityLevels === 0 ? 0 : options.defaultPriorityLevel)
     this.#levels.set(this.#default.level, this.#default)
+  }
+
+  /** How many there are; 0 when all requests are equal. */
+  get count(): number {
+    return this.#options.priorityLevels
   }
 
   /** The level of a request; as in Triton 0 and what is above the number of levels mean the default one. */

@@ -31,3 +31,17 @@ export function unwatch(signal: AbortSignal, callback: () => void): void {
   watches.delete(signal)
   signal.removeEventListener('abort', watched.onAbort)
 }
+
+/** Settles as `promise` does, or rejects with the signal's reason as soon as that fires. */
+export async function untilAborted<T>(promise: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return promise
+  let onAbort!: () => void
+  const aborted = new Promise<never>((_, reject) => (onAbort = () => reject(signal.reason)))
+  if (signal.aborted) onAbort()
+  else watch(signal, onAbort)
+  try {
+    return await Promise.race([promise, aborted])
+  } finally {
+    unwatch(signal, onAbort)
+  }
+}

@@ -1,7 +1,8 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { InferOptions } from '../config/infer-options.ts'
 import { readPlain, typed } from '../config/plain-options.ts'
+import { unwatch, watch } from './abort-watch.ts'
+import { FullQueueWait } from './full-queue-wait.ts'
 
 /** Options of {@link Model.inferMany}: those of `infer()`, which hold for each item, and these. */
 export interface InferManyOptions<Output extends string = string> extends Omit<InferOptions<Output>, 'report' | 'requestId'> {
@@ -20,12 +21,13 @@ export type InferManyResult<O> =
 export interface ManyHost<I, O> {
   readonly name: string
   /** Throws what `infer` would reject every item with: that the model was never ready, or that an option is wrong. */
-  start(options: InferOptions): { readonly defaultInFlight: number }
+  start(options: InferOptions): {
+    readonly defaultInFlight: number
+    /** Requests with these options that would be accepted now. */
+    room(): number
+  }
   infer(feeds: I, options: InferOptions): Promise<O>
 }
-
-/** How long to wait when a full queue does not say it. */
-const retryMs = 5
 
 /**
  * Runs every item of a source through a model, with as many in flight as it can use: the source is read no faster than
@@ -41,11 +43,12 @@ export async function* inferMany<I, O>(
   options: InferManyOptions = {},
 ): AsyncGenerator<InferManyResult<O>, void, undefined> {
   const { ordered = true, maxInFlight: wanted, signal, ...rest } = readManyOptions(host.name, source, options)
-  const { defaultInFlight } = host.start({ ...rest, ...(signal === undefined ? {} : { signal }) })
+  const { defaultInFlight, room } = host.start({ ...rest, ...(signal === undefined ? {} : { signal }) })
   const maxInFlight = wanted ?? defaultInFlight
   check(host.name, ordered, maxInFlight)
   const leave = new AbortController()
-  const each: InferOptions = { ...rest, signal: signal === undefined ? leave.signal : AbortSignal.any([signal, leave.signal]) }
+  const each = { ...rest, signal: leave.signal }
+  const fullQueue = new FullQueueWait(room)
   const items = iterate(source)
   const done = new Map<number, InferManyResult<O>>()
   let given = 0
@@ -62,10 +65,12 @@ export async function* inferMany<I, O>(
   }
   const onAbort = (): void => {
     fail(signal!.reason)
+    leave.abort(signal!.reason)
+    fullQueue.leave()
     wake()
   }
   const start = async (feeds: I, index: number): Promise<void> => {
-    const result = await run(host, feeds, each, index)
+    const result = await run(host, feeds, each, index, fullQueue)
     if (isFinal(result.error)) fail(result.error)
     done.set(index, result)
     wake()
@@ -86,8 +91,8 @@ export async function* inferMany<I, O>(
     wake()
   }
 
-  signal?.addEventListener('abort', onAbort, { once: true })
   if (signal?.aborted) onAbort()
+  else if (signal !== undefined) watch(signal, onAbort)
   try {
     for (;;) {
       if (!ended && !filling) void fill()
@@ -101,8 +106,9 @@ export async function* inferMany<I, O>(
     }
     if (failure !== null) throw (failure as { reason: unknown }).reason
   } finally {
-    signal?.removeEventListener('abort', onAbort)
+    if (signal !== undefined) unwatch(signal, onAbort)
     leave.abort()
+    fullQueue.leave()
     ended = true
     if (!drained) {
       const closed = (async () => void (await items.return?.()))() // which may throw, too
@@ -146,16 +152,23 @@ function iterate<I>(source: Iterable<I> | AsyncIterable<I>): AsyncIterator<I> | 
   return Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]()
 }
 
-async function run<I, O>(host: ManyHost<I, O>, feeds: I, options: InferOptions, index: number): Promise<InferManyResult<O>> {
+/** The result of one item, which waits where the queue is full. */
+async function run<I, O>(
+  host: ManyHost<I, O>,
+  feeds: I,
+  options: InferOptions & { signal: AbortSignal },
+  index: number,
+  fullQueue: FullQueueWait,
+): Promise<InferManyResult<O>> {
+  const turn = fullQueue.turn(index)
+  if (turn !== null) await turn
   for (;;) {
+    if (options.signal.aborted) return { index, error: options.signal.reason }
     try {
       return { index, outputs: await host.infer(feeds, options) }
     } catch (error) {
       if (!(error instanceof InferenceError && error.code === 'ERR_QUEUE_FULL')) return { index, error }
-      const { signal } = options
-      // A timer that holds the process: whoever waits for this stream waits for the queue.
-      await sleep(error.retryAfterMs ?? retryMs, undefined, { signal: signal! }).catch(() => {})
-      if (signal!.aborted) return { index, error: signal!.reason }
+      await fullQueue.refused(index, error.retryAfterMs)
     }
   }
 }

@@ -3,7 +3,7 @@ import { WaitingRequest } from '../queue/waiting-request.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
 import type { TensorData } from '../tensor.ts'
 import { unwatch, watch } from './abort-watch.ts'
-import type { BatchReport } from '../config/infer-options.ts'
+import type { ReportedOutputs } from '../config/infer-options.ts'
 import type { Outputs } from '../config/model-signature.ts'
 
 /** Checked inputs of one request, in the order of the model's inputs. */
@@ -27,7 +27,7 @@ function outputMask(outputs: readonly number[]): number {
 }
 
 /** What `infer()` resolves with: the outputs, or with `report: true` both. */
-export type Answer = Outputs | { readonly outputs: Outputs; readonly report: BatchReport }
+export type Answer = Outputs | ReportedOutputs<Outputs>
 
 /** One `infer()` on its way through the engine. It settles exactly once. */
 export class InferRequest extends WaitingRequest {
@@ -40,7 +40,6 @@ export class InferRequest extends WaitingRequest {
   readonly outputMask: number
   readonly requestId: string | undefined
   readonly wantsReport: boolean
-  readonly continues: boolean
   settled = false
   /** Runs it took part in. */
   attempts = 0
@@ -54,7 +53,7 @@ export class InferRequest extends WaitingRequest {
   constructor(
     feeds: ParsedFeeds,
     level: PriorityLevel,
-    { outputs, requestId, report, continues }: AnswerOptions,
+    { outputs, requestId, report }: AnswerOptions,
     resolve: (answer: Answer) => void,
     reject: (reason: unknown) => void,
   ) {
@@ -66,7 +65,6 @@ export class InferRequest extends WaitingRequest {
     this.outputMask = outputs === null ? allOutputs : outputMask(outputs)
     this.requestId = requestId
     this.wantsReport = report
-    this.continues = continues
     this.#resolve = resolve
     this.#reject = reject
   }

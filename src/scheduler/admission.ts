@@ -3,6 +3,7 @@ import type { ModelStats } from '../observability/model-stats.ts'
 import type { RequestErrors } from './request-errors.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { BusyWorker, Estimator } from '../latency/estimator.ts'
+import { SplitRequest } from './split-request.ts'
 
 /** Says at once what waiting would only say later: that a queue is full, or a deadline out of reach. */
 export class Admission {
@@ -31,13 +32,15 @@ export class Admission {
   ): InferenceError | null {
     const { level, bucketKey, rows } = request
     this.#times.arrived(rows, nowMs)
-    if (level.full && !request.continues) {
+    if (level.full) {
       this.#stats.failed('queueFull', 0)
       const retryAfterMs = Math.max(1, Math.ceil(level.waiting * this.#times.throughput.msPerRequest))
       return this.#errors.queueFull(request, level.policy.maxQueueSize, retryAfterMs)
     }
     if (deadlineMs === 0) return null
-    const estimatedMs = this.#times.estimatedAnswerMs(bucketKey, rows, rowsAhead, instances, nowMs)
+    // One that is split is answered with its last part, which waits behind the others.
+    const last = request instanceof SplitRequest ? request.parts.at(-1)! : request
+    const estimatedMs = this.#times.estimatedAnswerMs(bucketKey, last.rows, rowsAhead + rows - last.rows, instances, nowMs)
     if (estimatedMs <= deadlineMs) return null
     this.#stats.failed('deadline', 0)
     return this.#errors.hopeless(request, deadlineMs, estimatedMs)

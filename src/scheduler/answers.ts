@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts'
-import type { ModelStats, RejectionReason } from '../observability/model-stats.ts'
+import type { BatchTimes, ModelStats, RejectionReason } from '../observability/model-stats.ts'
 import { elementCount, firstNonFinite, type TensorData } from '../tensor.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
 import type { BatchReport } from '../config/infer-options.ts'
@@ -10,6 +10,7 @@ import type { RequestErrors } from './request-errors.ts'
 import type { Answer, InferRequest } from '../request/infer-request.ts'
 import { AnswerOrder, type Outcome } from './answer-order.ts'
 import { scatter } from '../instance/scatter.ts'
+import { RequestPart, SplitRequest, wholeOf } from './split-request.ts'
 
 /** How a model answers. */
 export interface AnswerSettings {
@@ -67,20 +68,25 @@ export class Answers {
     const doneAtMs = this.#clock.nowMs()
 
     const strange = this.#finiteOnly ? outputs.map(nonFiniteOutput) : null
-    let count = 0
-    let enqueuedMs = 0
-    for (let member = 0; member < requests.length; member++) {
-      const { settled, enqueuedAtMs } = requests[member]!
-      if (settled || strange?.[member]) continue // aborted while it ran, or about to be rejected
-      count++
-      enqueuedMs += enqueuedAtMs
-    }
     const behindMs = Math.max(0, startMs - gatheredAtMs) // handed over, but another batch still ran
-    this.#stats.succeeded(count, rows, count * doneAtMs - enqueuedMs, count * (takenAtMs + behindMs) - enqueuedMs, {
+    const begunAtMs = takenAtMs + behindMs
+    const times: BatchTimes = {
       inputMs: gatheredAtMs - takenAtMs + (inferStartMs - startMs),
       inferMs: inferEndMs - inferStartMs,
       outputMs: doneAtMs - scatterAtMs,
-    })
+    }
+    this.#stats.ran(rows, times)
+    let count = 0
+    for (let member = 0; member < requests.length; member++) {
+      const request = requests[member]!
+      if (request.settled || strange?.[member]) continue // aborted while it ran, or about to be rejected
+      if (request instanceof RequestPart) request.parent.ran(begunAtMs - request.enqueuedAtMs, times)
+      else {
+        count++
+        this.#stats.waited(begunAtMs - request.enqueuedAtMs, doneAtMs - request.enqueuedAtMs)
+      }
+    }
+    this.#stats.computed(count, times)
     if (this.#padding !== null) this.#countPadding(batch)
     let position = 0
     for (let member = 0; member < requests.length; member++) {
@@ -96,22 +102,41 @@ export class Answers {
   /** Rejects a request whose run failed: a response like any other, and in its order. */
   failed(request: InferRequest, error: Error, why: RejectionReason = 'execution'): void {
     if (request.settled) return
-    this.#stats.failed(why, this.#clock.nowMs() - request.enqueuedAtMs)
-    if (this.#order !== null) this.#order.ended(request, { reason: error })
-    else request.fail(error)
+    const whole = wholeOf(request)
+    this.#stats.failed(why, this.#clock.nowMs() - whole.enqueuedAtMs)
+    if (whole instanceof SplitRequest) whole.withdraw()
+    this.#end(whole, { reason: error })
   }
 
   /** Rejects a request that did not come to a run, at once. */
   reject(request: InferRequest, why: RejectionReason, reason: unknown): void {
+    const whole = wholeOf(request)
     // One that waits for its turn has been counted as what it came to.
-    const counted = this.#order?.holds(request) ?? false
-    if (request.fail(reason) && !counted) this.#stats.failed(why, this.#clock.nowMs() - request.enqueuedAtMs)
+    const counted = this.#order?.holds(whole) ?? false
+    if (whole.fail(reason) && !counted) this.#stats.failed(why, this.#clock.nowMs() - whole.enqueuedAtMs)
     this.#order?.release()
   }
 
   #succeed(request: InferRequest, answer: Answer): void {
-    if (this.#order === null) request.succeed(answer)
-    else if (!request.settled) this.#order.ended(request, { answer })
+    if (request.settled) return
+    if (!(request instanceof RequestPart)) return this.#end(request, { answer })
+    request.succeed(answer)
+    const whole = request.parent
+    const outcome = whole.answered(request, answer)
+    if (outcome === null) return
+    const tookMs = this.#clock.nowMs() - whole.enqueuedAtMs
+    if ('reason' in outcome) this.#stats.failed('execution', tookMs)
+    else {
+      this.#stats.waited(whole.queueMs, tookMs)
+      this.#stats.computed(1, whole.times)
+    }
+    this.#end(whole, outcome)
+  }
+
+  /** A request has come to its end: it is settled now, or when it is its turn. */
+  #end(request: InferRequest, outcome: Outcome): void {
+    if (this.#order === null) this.#settle(request, outcome)
+    else this.#order.ended(request, outcome)
   }
 
   #settle(request: InferRequest, outcome: Outcome): void {

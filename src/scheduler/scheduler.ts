@@ -24,6 +24,7 @@ import type { Joining } from './joining.ts'
 import type { RealRowCheck } from './real-row-check.ts'
 import { RequestErrors } from './request-errors.ts'
 import { Retries } from './retries.ts'
+import { SplitRequest } from './split-request.ts'
 
 const maxDeaths = 3 // in a row, over runs of this model, after which it is given up
 
@@ -98,25 +99,27 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#answers = new Answers(metadata, padding, this.stats, this.#errors, clock, settings)
   }
 
-  /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. Tells whether it was accepted. */
-  submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, signal }: SubmitOptions): boolean {
-    if (signal?.aborted) return !request.fail(signal.reason)
+  /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
+  submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, signal }: SubmitOptions): void {
+    if (signal?.aborted) return void request.fail(signal.reason)
     const nowMs = this.clock.nowMs()
     const rowsAhead = deadlineMs > 0 ? this.levels.rowsAhead(request.level) : 0
     const refusal = this.#admission.refusal(request, deadlineMs, rowsAhead, this.instances.serving, nowMs)
-    if (refusal !== null) return !request.fail(refusal)
+    if (refusal !== null) return void request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs
     if (signal !== undefined) request.listen(signal, () => this.#abort(request, signal))
     const waitMs = request.level.timeoutFor(timeoutMs)
     if (waitMs > 0) request.timeoutAtMs = nowMs + waitMs
     this.#answers.accept(request)
-    const full = this.#queue.enqueue(request, nowMs)
+    const full =
+      request instanceof SplitRequest
+        ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part))
+        : this.#queue.enqueue(request, nowMs)
     this.#inFlight.update(this.waiting)
     if (this.#overtakes(request)) this.instances.takeBackAhead()
     // A full batch starts at once; otherwise whoever calls in the same turn of the event loop may still join.
     if (full) this.instances.offer()
     else this.#offerSoon()
-    return true
   }
 
   /** Resolves when nothing waits and nothing runs. */
@@ -324,6 +327,10 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
 
   #abort(request: InferRequest, signal: AbortSignal): void {
     this.#answers.reject(request, 'cancelled', signal.reason)
+    this.#withdraw(request)
+  }
+
+  #withdraw(request: InferRequest): void {
     if (!this.#queue.cancel(request, 'cancelled')) this.#retries.cancel(request)
     this.#inFlight.update(this.waiting)
   }

@@ -29,6 +29,7 @@ interface BindingMetadata {
 
 interface BindingSession {
   loadModel(path: string, options: InferenceSession.SessionOptions): void
+  loadModel(buffer: ArrayBuffer, byteOffset: number, byteLength: number, options: InferenceSession.SessionOptions): void
   run(feeds: NamedTensors, fetches: Record<string, null>, options: InferenceSession.RunOptions): NamedTensors
   dispose(): void
   readonly inputMetadata: BindingMetadata[]
@@ -80,12 +81,18 @@ export class Runtime {
     this.#inner = innerBinding(require)
   }
 
-  /** Opens a model; rejects with ONNX Runtime's own error. */
-  async open(path: string, options: InferenceSession.SessionOptions): Promise<Session> {
-    if (this.#inner === null) return publicSession(await this.#api.InferenceSession.create(path, options))
+  /**
+   * Opens a model; rejects with ONNX Runtime's own error.
+   *
+   * @param model its path, or its bytes, of which a copy is made: the binding takes no shared memory.
+   */
+  async open(model: string | SharedArrayBuffer, options: InferenceSession.SessionOptions): Promise<Session> {
+    const source = typeof model === 'string' ? model : new Uint8Array(model).slice()
+    if (this.#inner === null) return publicSession(await this.#api.InferenceSession.create(source, options))
     this.#inner.initOrt()
     const session = new this.#inner.binding.InferenceSession()
-    session.loadModel(path, options)
+    if (typeof source === 'string') session.loadModel(source, options)
+    else session.loadModel(source.buffer, 0, source.byteLength, options)
     return innerSession(session)
   }
 

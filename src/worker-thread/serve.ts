@@ -114,8 +114,8 @@ export class Server {
     }
   }
 
-  async #open({ questionId, sessionId, path, options }: Question<'open'>): Promise<[FromWorker]> {
-    const session = await this.#runtime.open(path, options)
+  async #open({ questionId, sessionId, model, options }: Question<'open'>): Promise<[FromWorker]> {
+    const session = await this.#runtime.open(model, options)
     const { inputs, outputs } = session
     let served: Pick<OpenModel, 'inputs' | 'outputs'> = { inputs: [], outputs: [] }
     try {

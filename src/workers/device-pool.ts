@@ -1,6 +1,7 @@
 import type { WorkerOptions } from '../config/engine-options.ts'
 import type { Clock } from '../clock.ts'
 import type { Bell } from '../executor/binding/bell.ts'
+import type { WorkerEvent } from '../observability/engine-events.ts'
 import type { WorkerReady } from '../executor/binding/protocol.ts'
 import { startError } from './start-error.ts'
 import { ThreadPool, type StartedThread } from './thread-pool.ts'
@@ -17,7 +18,10 @@ const defaultStartTimeoutMs = 60_000
  */
 export class DevicePool implements ThreadSource<BindingExecutor> {
   workers: Worker<BindingExecutor>[] = []
+  readonly #device: string
+  readonly #changed: (event: WorkerEvent) => void
   readonly #maxWorkers: number
+  #named = 0
   readonly #options: WorkerOptions
   readonly #bell: Bell
   readonly #clock: Clock
@@ -26,7 +30,18 @@ export class DevicePool implements ThreadSource<BindingExecutor> {
   readonly #ends = new WeakMap<BindingExecutor, Promise<string>>()
   #ready: WorkerReady | null = null
 
-  constructor(maxWorkers: number, options: WorkerOptions, bell: Bell, clock: Clock, submitted: () => void) {
+  /** @param changed told of what happens to the workers, whose names begin with `device`. */
+  constructor(
+    device: string,
+    maxWorkers: number,
+    options: WorkerOptions,
+    bell: Bell,
+    clock: Clock,
+    submitted: () => void,
+    changed: (event: WorkerEvent) => void,
+  ) {
+    this.#device = device
+    this.#changed = changed
     this.#maxWorkers = maxWorkers
     this.#options = options
     this.#bell = bell
@@ -50,9 +65,14 @@ export class DevicePool implements ThreadSource<BindingExecutor> {
     const others = this.workers.filter((worker) => !apartFrom.has(worker))
     const [least] = (others.length > 0 ? others : this.workers).toSorted((a, b) => a.sessions - b.sessions || a.busyShare - b.busyShare)
     if (least !== undefined && ((least.sessions === 0 && others.length > 0) || this.workers.length >= this.#maxWorkers)) return least
-    const added = new Worker(this, this.#clock)
+    const added = this.#newWorker()
     this.workers.push(added)
     return added
+  }
+
+  #newWorker(): Worker<BindingExecutor> {
+    const worker = `${this.#device}_${this.#named++}`
+    return new Worker(this, this.#clock, (type, reason) => this.#changed({ type, worker, ...(reason === undefined ? {} : { reason }) }))
   }
 
   executor(events: ExecutorEvents): BindingExecutor {

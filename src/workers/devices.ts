@@ -6,6 +6,7 @@ import type { StagingStats } from '../memory/staging-pool.ts'
 import { CompletionLoop } from '../executor/binding/completion-loop.ts'
 import { cudaProviderInstalled } from './cuda-provider.ts'
 import { Bell } from '../executor/binding/bell.ts'
+import type { WorkerEvent } from '../observability/engine-events.ts'
 import { DevicePool } from './device-pool.ts'
 import { type WorkerOptions } from '../config/engine-options.ts'
 import { telemetryState, type TelemetryState } from './telemetry.ts'
@@ -51,11 +52,14 @@ const workersPerGpu = 2
 export class Devices {
   readonly #options: DeviceOptions
   readonly #clock: Clock
+  readonly #changed: (event: WorkerEvent) => void
   readonly #bell = new Bell()
   readonly #pools = new Map<string, DevicePool>()
   readonly #loop: CompletionLoop
 
-  constructor(options: DeviceOptions, clock: Clock) {
+  /** @param changed told of what happens to workers. */
+  constructor(options: DeviceOptions, clock: Clock, changed: (event: WorkerEvent) => void) {
+    this.#changed = changed
     this.#options = options
     this.#clock = clock
     this.#loop = new CompletionLoop(this.#bell, () => this.#workers())
@@ -103,7 +107,7 @@ export class Devices {
   #pool(device: string, maxWorkers: number): DevicePool {
     let pool = this.#pools.get(device)
     if (pool === undefined) {
-      pool = new DevicePool(maxWorkers, this.#options.workers, this.#bell, this.#clock, () => this.#loop.listen())
+      pool = new DevicePool(device, maxWorkers, this.#options.workers, this.#bell, this.#clock, () => this.#loop.listen(), this.#changed)
       this.#pools.set(device, pool)
     }
     return pool

@@ -6,7 +6,8 @@ import type { Worker, WorkerResident } from './worker.ts'
 
 /** What a session is opened from. */
 export interface SessionSource {
-  readonly path: string
+  /** A path, or bytes. */
+  readonly model: string | SharedArrayBuffer
   readonly options: InferenceSession.SessionOptions
 }
 
@@ -53,7 +54,7 @@ export class WorkerSession implements WorkerResident {
   open(): Promise<OpenedSession> {
     return this.worker.ask(this, null, (executor) =>
       this.#during(async () => {
-        const opened = await executor.open(this.id, this.#source.path, this.#source.options)
+        const opened = await executor.open(this.id, this.#source.model, this.#source.options)
         this.#openOn = executor
         return opened
       }),

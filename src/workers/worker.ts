@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts'
 import { maxHandedOver } from '../executor/binding/control-block.ts'
 import { ThreadEndedError, type Executor, type MailedOutputs, type RunTimestamps } from '../executor/executor.ts'
+import type { WorkerEvent } from '../observability/engine-events.ts'
 import type { BatchSource, PreparedBatch } from './batch-source.ts'
 import type { ThreadSource } from './thread-source.ts'
 import { WorkerRestarts } from './worker-restarts.ts'
@@ -28,6 +29,7 @@ export class Worker<E extends Executor = Executor> {
   givenUp = false
   readonly #threads: ThreadSource<E>
   readonly #clock: Clock
+  readonly #changed: (type: WorkerEvent['type'], reason?: string) => void
   readonly #time: WorkerTime
   readonly #tasks = new WorkerTasks()
   readonly #restarts: WorkerRestarts
@@ -40,9 +42,10 @@ export class Worker<E extends Executor = Executor> {
   #handingOut = false
   #handOutAgain = false
 
-  constructor(threads: ThreadSource<E>, clock: Clock) {
+  constructor(threads: ThreadSource<E>, clock: Clock, changed: (type: WorkerEvent['type'], reason?: string) => void) {
     this.#threads = threads
     this.#clock = clock
+    this.#changed = changed
     this.#time = new WorkerTime(clock)
     this.#restarts = new WorkerRestarts(clock, () => void this.#restart())
     this.#executor = this.#newExecutor()
@@ -85,10 +88,14 @@ export class Worker<E extends Executor = Executor> {
 
   /** Starts the first thread; rejects when it does not come up. */
   start(): Promise<void> {
-    this.#started ??= this.#startThread().catch((error: Error) => {
-      this.givenUp = true
-      throw error
-    })
+    this.#started ??= this.#startThread().then(
+      () => this.#changed('started'),
+      (error: Error) => {
+        this.givenUp = true
+        this.#changed('failed', error.message)
+        throw error
+      },
+    )
     return this.#started
   }
 
@@ -245,6 +252,7 @@ export class Worker<E extends Executor = Executor> {
     }
     this.#tasks.lost(executor)
     for (const tell of lost) tell()
+    this.#changed('lost', reason)
     if (this.#closing) return
     for (const resident of [...this.#residents]) resident.lost(reason)
     this.#restarts.schedule()
@@ -254,6 +262,7 @@ export class Worker<E extends Executor = Executor> {
     const executor = this.#executor
     try {
       await this.#startThread()
+      this.#changed('restored')
     } catch (error) {
       if (executor !== this.#executor || this.#closing) return
       this.#executor = this.#newExecutor()
@@ -263,6 +272,7 @@ export class Worker<E extends Executor = Executor> {
 
   #abandon(reason: string): void {
     this.givenUp = true
+    this.#changed('failed', reason)
     this.#executor.abandon() // who asks something of it gets an answer
     this.#tasks.clear()
     for (const resident of [...this.#residents]) resident.abandon(reason)

@@ -29,12 +29,13 @@ const held = () => [engine.stats().staging!.usedBytes, engine.capabilities().cpu
 /** A load that has to fail as described, to leave nothing behind, and to leave the other model alone. */
 async function refusesToLoad(name: unknown, config: unknown, refusal: Refusal): Promise<void> {
   const before = held()
-  const error = await rejectionOf(() => engine.load(name as string, config as ModelConfig))
+  const loading = rejectionOf(() => engine.load(name as string, config as ModelConfig))
+  const begun = engine.models().find((model) => model.name === name && name !== 'good')
+  const error = await loading
   expectRefusal(error, refusal)
-  if (typeof name === 'string' && engine.models().some((model) => model.name === name && name !== 'good')) {
-    const failed = engine.models().find((model) => model.name === name)
-    expect(failed).toMatchObject({ state: 'failed', failure: (error as Error).message })
-    await engine.unload(name)
+  if (begun !== undefined) {
+    expect(begun).toMatchObject({ state: 'failed', failure: (error as Error).message })
+    expect(await rejectionOf(() => engine.unload(begun.name))).toMatchObject({ code: 'ERR_MODEL_NOT_FOUND' })
   }
   expect(engine.models().map((model) => model.name)).toEqual(['good'])
   expect(held()).toEqual(before)

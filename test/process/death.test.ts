@@ -21,8 +21,8 @@ const oneDeath: [scenario: string, answer: unknown][] = [
 
 const other: [scenario: string, answer: unknown][] = [
   ['one of two threads', ['ERR_INSTANCE_CRASHED', true, true]],
-  ['a model that is warmed up', ['ERR_MODEL_LOAD', ['ready', 'failed']]],
-  ['a model that is opened', ['ERR_MODEL_LOAD', ['ready', 'failed'], true]],
+  ['a model that is warmed up', ['ERR_MODEL_LOAD', ['ready']]],
+  ['a model that is opened', ['ERR_MODEL_LOAD', ['ready'], true]],
   ['an engine that is closed at once', ['ERR_INSTANCE_CRASHED', 'ERR_CLOSED']],
 ]
 

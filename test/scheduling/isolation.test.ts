@@ -13,7 +13,7 @@ const sample = (indices: readonly number[]) =>
   ({ index: { type: 'int64', dims: [indices.length, 1], data: BigInt64Array.from(indices, BigInt) } }) as const
 
 /** Requests by their indices into a table of 8 rows; all of them are handed over as one batch, before this returns. */
-function lookUp(model: Model, requests: readonly (readonly number[])[], options?: InferOptions): Promise<unknown>[] {
+function lookUp(model: Model, requests: readonly (readonly number[])[], options?: InferOptions<string, boolean>): Promise<unknown>[] {
   return requests.map((indices) => {
     const { index } = sample(indices)
     return model.infer({ index: new Tensor('int64', index.data, index.dims) }, options)

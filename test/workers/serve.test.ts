@@ -49,7 +49,7 @@ beforeEach(() => {
 // The server still serves at the end of each test, and ends when it is asked to.
 afterEach(async () => {
   sessions = [identity()]
-  await ask({ type: 'open', questionId: 99, sessionId: 99, path: '', options: {} }, 'opened')
+  await ask({ type: 'open', questionId: 99, sessionId: 99, model: '', options: {} }, 'opened')
   const closed = once(port, 'close')
   post({ type: 'exit' })
   await serving
@@ -76,7 +76,7 @@ function ask(message: ToWorker, answer: FromWorker['type']): Promise<FromWorker>
 
 const open = (session: Session) => {
   sessions = [session]
-  return ask({ type: 'open', questionId: 1, sessionId: 1, path: '', options: {} }, 'opened')
+  return ask({ type: 'open', questionId: 1, sessionId: 1, model: '', options: {} }, 'opened')
 }
 const close = () => ask({ type: 'close', questionId: 2, sessionId: 1 }, 'closed')
 

@@ -60,8 +60,8 @@ export class BindingExecutor implements Executor {
     return { setup, transferList: [this.#workerPort] }
   }
 
-  async open(sessionId: number, path: string, options: InferenceSession.SessionOptions): Promise<OpenedSession> {
-    const answer = await this.#ask((questionId) => ({ type: 'open', questionId, sessionId, path, options }))
+  async open(sessionId: number, model: string | SharedArrayBuffer, options: InferenceSession.SessionOptions): Promise<OpenedSession> {
+    const answer = await this.#ask((questionId) => ({ type: 'open', questionId, sessionId, model, options }))
     if (answer.type === 'refused') throw new Error(answer.message)
     return answer as Extract<FromWorker, { type: 'opened' }>
   }

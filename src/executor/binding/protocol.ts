@@ -14,7 +14,7 @@ import type { MailedTensor } from '../../tensor.ts'
 
 /** Messages to a worker. Those with a `questionId` are answered, by the same or by `refused`. */
 export type ToWorker =
-  | { type: 'open'; questionId: number; sessionId: number; path: string; options: InferenceSession.SessionOptions }
+  | { type: 'open'; questionId: number; sessionId: number; model: string | SharedArrayBuffer; options: InferenceSession.SessionOptions }
   | { type: 'runSample'; questionId: number; sessionId: number; feeds: readonly (MailedTensor | null)[]; wantsOutputs: boolean }
   | { type: 'close'; questionId: number; sessionId: number }
   | { type: 'slot'; slotId: number; sessionId: number; memory: SlotMemory }

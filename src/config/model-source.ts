@@ -1,0 +1,42 @@
+import { resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { isAnyArrayBuffer, isUint8Array } from 'node:util/types'
+import { invalidArgument } from '../errors.ts'
+
+/** Where a model comes from: a file, or bytes. */
+export interface ModelSource {
+  /** Absolute; '' for bytes. */
+  readonly path: string
+  /** A copy of what the caller gave, in memory that all threads share; `null` for a file. */
+  readonly bytes: SharedArrayBuffer | null
+}
+
+/**
+ * Checks where a model is to come from, and copies its bytes if it comes from those.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` unless exactly one of `path` and `bytes` is given, and right.
+ */
+export function resolveSource(model: string, { path, bytes }: { path?: unknown; bytes?: unknown }): ModelSource {
+  const wrong = (name: string, expected: string, received: unknown) =>
+    invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+  if (bytes === undefined) {
+    if (path === undefined) throw wrong('path', 'to be given, or bytes', path)
+    const file = path instanceof URL ? filePath(path) : path
+    if (typeof file !== 'string' || file === '') throw wrong('path', "a path or a file: URL", path instanceof URL ? path.href : path)
+    return { path: resolve(file), bytes: null }
+  }
+  if (path !== undefined) throw wrong('bytes', 'to be left out beside path: a model comes from one of them', bytes)
+  if (!isUint8Array(bytes) && !isAnyArrayBuffer(bytes)) throw wrong('bytes', 'a Uint8Array or an ArrayBuffer', bytes)
+  if (bytes.byteLength === 0) throw wrong('bytes', 'at least one byte (a detached buffer has none)', bytes)
+  const copy = new SharedArrayBuffer(bytes.byteLength)
+  new Uint8Array(copy).set(isUint8Array(bytes) ? bytes : new Uint8Array(bytes))
+  return { path: '', bytes: copy }
+}
+
+function filePath(url: URL): string | null {
+  try {
+    return fileURLToPath(url)
+  } catch {
+    return null // of another scheme, or with a host
+  }
+}

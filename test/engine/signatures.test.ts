@@ -1,0 +1,78 @@
+import { describe, expectTypeOf, it } from 'vitest'
+import type {
+  BatchReport, InferenceEngine, InferOptions, Model, ModelSignature, Outputs, ReportedOutputs, Tensor,
+} from '../../src/index.ts'
+
+/** As the generator writes them. */
+interface Classifier extends ModelSignature {
+  inputs: { pixels: Float32Array }
+  outputs: { scores: Tensor; label: Tensor }
+}
+
+// Only types are looked at: nothing of this is ever called.
+declare const engine: InferenceEngine
+declare const model: Model
+declare const classifier: Model<Classifier>
+declare const pixels: Float32Array
+declare const want: boolean
+
+describe('what infer() resolves with, to the compiler', () => {
+  it('is the outputs where no report is asked for', () => {
+    expectTypeOf(() => model.infer({})).returns.resolves.toEqualTypeOf<Outputs>()
+    expectTypeOf(() => model.infer({}, { timeoutMs: 5 })).returns.resolves.toEqualTypeOf<Outputs>()
+    expectTypeOf(() => model.infer({}, { report: false })).returns.resolves.toEqualTypeOf<Outputs>()
+    expectTypeOf(() => classifier.infer({ pixels })).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
+  })
+
+  it('is outputs and report where one is asked for', () => {
+    expectTypeOf(() => model.infer({}, { report: true })).returns.resolves.toEqualTypeOf<ReportedOutputs<Outputs>>()
+    expectTypeOf(async () => (await classifier.infer({ pixels }, { report: true })).report).returns.resolves.toEqualTypeOf<BatchReport>()
+  })
+
+  it('is either where that is known only at run time', () => {
+    expectTypeOf(() => model.infer({}, { report: want })).returns.resolves.toEqualTypeOf<Outputs | ReportedOutputs<Outputs>>()
+    const perhaps: { report?: true } = {}
+    expectTypeOf(() => model.infer({}, perhaps)).returns.resolves.toEqualTypeOf<Outputs | ReportedOutputs<Outputs>>()
+    expectTypeOf(() => engine.infer('m', {}, { report: want })).returns.resolves.toEqualTypeOf<Outputs | ReportedOutputs<Outputs>>()
+  })
+
+  it('follows options in a variable', () => {
+    const plain = { timeoutMs: 5 }
+    const annotated: InferOptions = plain
+    const perhaps: InferOptions | undefined = annotated
+    expectTypeOf(() => model.infer({}, plain)).returns.resolves.toEqualTypeOf<Outputs>()
+    expectTypeOf(() => model.infer({}, annotated)).returns.resolves.toEqualTypeOf<Outputs>()
+    expectTypeOf(() => model.infer({}, perhaps)).returns.resolves.toEqualTypeOf<Outputs>()
+    const widened = { report: true } // a boolean, to the compiler
+    expectTypeOf(() => model.infer({}, widened)).returns.resolves.toEqualTypeOf<Outputs | ReportedOutputs<Outputs>>()
+    const either = plain as InferOptions<string, boolean>
+    expectTypeOf(() => model.infer({}, either)).returns.resolves.toEqualTypeOf<Outputs | ReportedOutputs<Outputs>>()
+  })
+
+  it('has only names that the model has', () => {
+    // @ts-expect-error no such input
+    void (() => classifier.infer({ image: pixels }))
+    // @ts-expect-error no such output
+    void (() => classifier.infer({ pixels }, { outputs: ['logits'] }))
+    void (() => classifier.infer({ pixels }, { outputs: ['label'] }))
+  })
+})
+
+describe('a signature given to the engine', () => {
+  it('types infer() by name', () => {
+    expectTypeOf(() => engine.infer('c', {})).returns.resolves.toEqualTypeOf<Outputs>()
+    expectTypeOf(() => engine.infer<Classifier>('c', { pixels })).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
+    expectTypeOf(() => engine.infer<Classifier>('c', { pixels }, { report: true })).returns.resolves
+      .toEqualTypeOf<ReportedOutputs<Classifier['outputs']>>()
+    // @ts-expect-error no such input
+    void (() => engine.infer<Classifier>('c', { image: pixels }))
+    // @ts-expect-error no such output
+    void (() => engine.infer<Classifier>('c', { pixels }, { outputs: ['logits'] }))
+  })
+
+  it('types the model that is loaded, or found', () => {
+    expectTypeOf(() => engine.load<Classifier>('c', { path: 'c.onnx' })).returns.resolves.toEqualTypeOf<Model<Classifier>>()
+    expectTypeOf(() => engine.model<Classifier>('c')).returns.toEqualTypeOf<Model<Classifier>>()
+    expectTypeOf(() => engine.model('c')).returns.toEqualTypeOf<Model>()
+  })
+})
