@@ -108,7 +108,7 @@ describe('a load whose signal fires', () => {
 describe('options of a load', () => {
   const engine = sharedEngine()
   const cases: [what: string, options: unknown, argument: string][] = [
-    ['null', null, 'options'], ['a signal instead', new AbortController().signal, 'options.aborted'],
+    ['null', null, 'options'], ['a signal instead', new AbortController().signal, 'options'],
     ['a controller', { signal: new AbortController() }, 'options.signal'], ['misspelt', { abort: 1 }, 'options.abort'],
   ]
   it.each(cases)('are refused: %s', async (_, options, argument) => {
