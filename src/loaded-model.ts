@@ -6,7 +6,7 @@ import { Scheduler } from './scheduler/scheduler.ts'
 import type { Model, ModelLifecycle, ModelState } from './model.ts'
 import { checkBatchSizes, type ResolvedConfig } from './config/resolve-model-config.ts'
 import type { SchedulerHost } from './instance/scheduler-host.ts'
-import { sessionOptions, type Placement } from './config/session-options.ts'
+import { cudaDevice, sessionOptions, type Placement } from './config/session-options.ts'
 import { calibrate } from './latency/calibration.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
@@ -51,7 +51,6 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   readonly #services: EngineServices
   readonly #placements = new Map<ModelInstance, Placement>()
   #warmups: readonly PreparedWarmup[] = []
-  #pageLocked = false
   #loading: Promise<void> = Promise.resolve()
   #closing: Promise<void> | null = null
 
@@ -190,7 +189,6 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   }
 
   #serve(metadata: ModelMetadata, padding: Padding | null, runTimes: RunTimes, opened: readonly Opened[]): void {
-    this.#pageLocked = opened.some(({ placement }) => placement.kind === 'cuda')
     this.scheduler = new Scheduler(metadata, padding, this.#config, runTimes, opened.length, this)
     for (const [index, { worker, placement, sessionId }] of opened.entries()) {
       const instance = new ModelInstance(this.scheduler, `${this.name}_${index}`, worker, sessionId, this.#config.weight)
@@ -203,8 +201,8 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
 
   // ── for the scheduler ──
 
-  acquire(byteLength: number) {
-    return this.#services.staging().acquire(byteLength, this.#pageLocked)
+  acquire(byteLength: number, instance: ModelInstance) {
+    return this.#services.staging().acquire(byteLength, cudaDevice(this.#placements.get(instance)!))
   }
 
   nextSlotId(): number {

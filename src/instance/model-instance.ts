@@ -11,6 +11,8 @@ import type { ModelMetadata } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { SchedulerHost } from './scheduler-host.ts'
+import type { StagingBuffer } from '../memory/staging-pool.ts'
+import { LargeSlots } from './large-slots.ts'
 import { StagingSlot } from './staging-slot.ts'
 
 /** What an instance needs from its model. */
@@ -39,7 +41,7 @@ export interface InstanceOwner {
 }
 
 /** One batch runs while the next is gathered. */
-const slotsPerInstance = 2
+export const slotsPerInstance = 2
 
 /** An instance of a model: a session on one worker and the staging slots through which it is fed. */
 export class ModelInstance implements Tenant {
@@ -51,6 +53,7 @@ export class ModelInstance implements Tenant {
   readonly #owner: InstanceOwner
   readonly #slots = new Map<number, StagingSlot>()
   readonly #free: StagingSlot[] = []
+  readonly #large: LargeSlots
 
   constructor(owner: InstanceOwner, name: string, worker: Worker, sessionId: number, weight: number) {
     this.#owner = owner
@@ -58,8 +61,9 @@ export class ModelInstance implements Tenant {
     this.weight = weight
     this.worker = worker
     this.sessionId = sessionId
+    this.#large = new LargeSlots(owner.host.clock, (slot) => this.#giveBack(slot))
     for (let count = 0; count < slotsPerInstance; count++) {
-      const slot = new StagingSlot(owner.host.nextSlotId(), owner.metadata, owner.padding, (byteLength) => owner.host.acquire(byteLength))
+      const slot = new StagingSlot(owner.host.nextSlotId(), owner.metadata, owner.padding, (byteLength) => owner.host.acquire(byteLength, this))
       this.#slots.set(slot.id, slot)
       this.#free.push(slot)
     }
@@ -126,8 +130,14 @@ export class ModelInstance implements Tenant {
     for (const slot of this.#slots.values()) slot.forgetLayouts()
   }
 
+  /** Takes memory that was made ahead, a buffer for each slot. */
+  adopt(buffers: readonly StagingBuffer[]): void {
+    for (const [index, slot] of [...this.#slots.values()].entries()) slot.adopt(buffers[index]!)
+  }
+
   /** Gives the staging memory back; no batch may be in flight. */
   release(): void {
+    this.#large.close()
     for (const slot of this.#slots.values()) slot.release()
     this.#slots.clear()
     this.#free.length = 0
@@ -203,7 +213,13 @@ export class ModelInstance implements Tenant {
     this.worker.offer(this)
   }
 
+  #giveBack(slot: StagingSlot): void {
+    slot.release()
+    this.worker.link.post({ type: 'forget', slotId: slot.id })
+  }
+
   #reuse(slot: StagingSlot): void {
+    this.#large.returned(slot)
     slot.batch = slot.layout = null
     this.#free.push(slot)
   }

@@ -7,7 +7,7 @@ import type { ModelInstance } from './model-instance.ts'
 export interface SchedulerHost {
   readonly clock: Clock
   readonly keepAlive: KeepAlive
-  acquire(byteLength: number): StagingBuffer
+  acquire(byteLength: number, instance: ModelInstance): StagingBuffer
   nextSlotId(): number
   /** Opens the instance's session on its new thread. */
   reopen(instance: ModelInstance): Promise<void>

@@ -7,6 +7,7 @@ import type { RunTimestamps } from '../executor/executor.ts'
 import type { MailedTensor } from '../tensor.ts'
 import { execute, withMailed } from './execute.ts'
 import type { NamedTensors, Runtime, Session } from './onnxruntime.ts'
+import { freeReleased } from './slot-bytes.ts'
 import { WorkerSlot } from './worker-slot.ts'
 import { mailedTensor } from './ort-tensors.ts'
 
@@ -30,7 +31,6 @@ export class Server {
   readonly #control: ControlBlock
   readonly #bell: Bell
   readonly #runtime: Runtime
-  readonly #view: (leaseId: number) => ArrayBufferLike
   readonly #toMainMs: number
   readonly #models = new Map<number, OpenModel>()
   readonly #slots = new Map<number, WorkerSlot>()
@@ -43,14 +43,12 @@ export class Server {
     control: ControlBlock,
     bell: Bell,
     runtime: Runtime,
-    view: (leaseId: number) => ArrayBufferLike,
     toMainMs: number,
   ) {
     this.#port = port
     this.#control = control
     this.#bell = bell
     this.#runtime = runtime
-    this.#view = view
     this.#toMainMs = toMainMs
   }
 
@@ -92,8 +90,11 @@ export class Server {
       case 'close':
         return this.#close(message.sessionId)
       case 'slot':
-        this.#slots.set(message.slotId, new WorkerSlot(message.sessionId, message.memory, this.#view, this.#runtime.Tensor))
+        this.#slots.get(message.slotId)?.release()
+        this.#slots.set(message.slotId, new WorkerSlot(message.sessionId, message.memory, this.#runtime.Tensor))
         return
+      case 'forget':
+        return this.#forget((slotId) => slotId === message.slotId)
       case 'layout': {
         const slot = this.#slots.get(message.slotId)!
         const model = this.#models.get(slot.sessionId)!
@@ -152,7 +153,7 @@ export class Server {
   }
 
   async #close(sessionId: number): Promise<void> {
-    for (const [slotId, slot] of this.#slots) if (slot.sessionId === sessionId) this.#slots.delete(slotId)
+    this.#forget((_, slot) => slot.sessionId === sessionId)
     const model = this.#models.get(sessionId)
     this.#models.delete(sessionId)
     if (model !== undefined && this.#control.enter()) {
@@ -163,6 +164,15 @@ export class Server {
       }
     }
     this.#post({ type: 'closed', sessionId })
+  }
+
+  #forget(which: (slotId: number, slot: WorkerSlot) => boolean): void {
+    const forgotten = [...this.#slots].filter(([slotId, slot]) => which(slotId, slot))
+    for (const [slotId, slot] of forgotten) {
+      slot.release()
+      this.#slots.delete(slotId)
+    }
+    freeReleased(forgotten.map(([, { bytes }]) => bytes))
   }
 
   async #run({ slotId, layoutIndex }: Job, mailed: readonly (MailedTensor | null)[] | null): Promise<void> {

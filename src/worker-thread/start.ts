@@ -1,6 +1,5 @@
 import { Bell, ControlBlock } from '../executor/binding/control-block.ts'
 import { clockOffsetMs, type WorkerReady, type WorkerSetup } from '../executor/binding/protocol.ts'
-import { loadBinding } from '../memory/addon.ts'
 import { Server } from './serve.ts'
 import { Runtime } from './onnxruntime.ts'
 import { acceptsSharedMemory } from './shared-memory-probe.ts'
@@ -23,15 +22,8 @@ export default async function start(setup: WorkerSetup): Promise<WorkerReady> {
     control,
     new Bell(setup.bell),
     runtime,
-    nativeView,
     clockOffsetMs() - setup.clockOffsetMs,
   )
   void server.serve()
   return { onnxruntimeVersion: runtime.version, acceptsSharedMemory: sharedMemory }
-}
-
-function nativeView(leaseId: number): ArrayBufferLike {
-  const loaded = loadBinding()
-  if (loaded.binding === null) throw new Error(loaded.reason)
-  return loaded.binding.view(leaseId)
 }

@@ -5,6 +5,7 @@ import { bytesPerElement, elementCount, storageOf, type TensorType } from '../te
 import type { TensorMetadata } from '../metadata.ts'
 import type { NamedTensors } from './onnxruntime.ts'
 import { numericTensor } from './ort-tensors.ts'
+import { SlotBytes } from './slot-bytes.ts'
 
 /** A layout made ready to run: tensors over the slot's bytes, built once and kept. */
 export interface PreparedLayout {
@@ -27,15 +28,18 @@ export class WorkerSlot {
   readonly sessionId: number
   readonly layouts: PreparedLayout[] = []
   readonly #Tensor: TensorConstructor
-  readonly #shared: ArrayBufferLike
-  /** What ONNX Runtime sees: the shared bytes, or private ones that are copied to and fro. */
-  readonly #visible: ArrayBufferLike
+  readonly bytes: SlotBytes
 
-  constructor(sessionId: number, memory: SlotMemory, view: (leaseId: number) => ArrayBufferLike, Tensor: TensorConstructor) {
+  constructor(sessionId: number, memory: SlotMemory, Tensor: TensorConstructor) {
     this.sessionId = sessionId
     this.#Tensor = Tensor
-    this.#shared = memory.kind === 'native' ? view(memory.leaseId) : memory.buffer
-    this.#visible = memory.kind === 'shared' && memory.copy ? new ArrayBuffer(memory.byteLength) : this.#shared
+    this.bytes = new SlotBytes(memory)
+  }
+
+  /** Lets go of the slot's memory; nothing may be run there any more. */
+  release(): void {
+    this.layouts.length = 0
+    this.bytes.release()
   }
 
   prepare(layoutIndex: number, layout: SlotLayout, inputs: readonly TensorMetadata[], outputs: readonly TensorMetadata[]): void {
@@ -66,15 +70,17 @@ export class WorkerSlot {
 
   /** Brings the inputs of a batch to where ONNX Runtime reads them. */
   copyIn(prepared: PreparedLayout): void {
-    if (this.#visible !== this.#shared) copyRanges(this.#shared, this.#visible, prepared.inputRanges)
+    const { shared, visible } = this.bytes
+    if (visible !== shared) copyRanges(shared, visible, prepared.inputRanges)
   }
 
   copyOut(prepared: PreparedLayout): void {
-    if (this.#visible !== this.#shared) copyRanges(this.#visible, this.#shared, prepared.outputRanges)
+    const { shared, visible } = this.bytes
+    if (visible !== shared) copyRanges(visible, shared, prepared.outputRanges)
   }
 
   #tensor(type: TensorType, { offset, dims }: TensorPlace): Tensor {
-    return numericTensor(this.#Tensor, type, new (storageOf(type))(this.#visible, offset, elementCount(dims)), dims)
+    return numericTensor(this.#Tensor, type, new (storageOf(type))(this.bytes.visible, offset, elementCount(dims)), dims)
   }
 }
 

@@ -18,6 +18,8 @@ export type ToWorker =
   | { type: 'warmup'; sessionId: number; feeds: readonly (MailedTensor | null)[]; count: number; replyId: number }
   | { type: 'close'; sessionId: number }
   | { type: 'slot'; slotId: number; sessionId: number; memory: SlotMemory }
+  /** The slot's memory is given back; nothing will be submitted there before a new `slot` message. */
+  | { type: 'forget'; slotId: number }
   | { type: 'layout'; slotId: number; layoutIndex: number; layout: SlotLayout }
   | { type: 'run'; slotId: number; layoutIndex: number; mailed: readonly (MailedTensor | null)[] | null }
   | { type: 'exit' }
