@@ -35,7 +35,8 @@ export function freeReleased(slots: readonly SlotBytes[]): void {
   const { binding } = loadBinding()
   binding?.trim()
   const sharedBytes = slots.reduce((sum, { shared }) => sum + (shared instanceof SharedArrayBuffer ? shared.byteLength : 0), 0)
-  if (sharedBytes >= collectedFromBytes) collectGarbage()
+  // Later, when nothing on the stack holds it.
+  if (sharedBytes >= collectedFromBytes) setImmediate(collectGarbage)
 }
 
 function addon(): NativeBinding {
