@@ -1,6 +1,7 @@
-import { systemClock } from './clock.ts'
-import { LoadedModel, type EngineServices } from './loaded-model.ts'
-import { resolveEngineOptions, type EngineOptions, type ResolvedEngineOptions } from './config/engine-options.ts'
+import { closeWhenDropped, keepWith, notDropped } from './dropped-engines.ts'
+import { EngineResources } from './engine-resources.ts'
+import { LoadedModel } from './loaded-model.ts'
+import { resolveEngineOptions, type EngineOptions } from './config/engine-options.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
 import type { ModelConfig } from './config/model-config.ts'
 import type { BatchReport, InferOptions } from './config/infer-options.ts'
@@ -8,10 +9,9 @@ import type { AnySignature, ModelSignature } from './config/model-signature.ts'
 import { Model } from './model.ts'
 import { resolveConfig } from './config/resolve-model-config.ts'
 import type { ModelStatistics } from './observability/model-stats.ts'
-import { Devices, type Capabilities } from './workers/devices.ts'
-import { KeepAlive } from './workers/keep-alive.ts'
+import type { Capabilities } from './workers/devices.ts'
 import { loadRepository, type RepositoryOptions } from './triton-repository/load-repository.ts'
-import { StagingPool, type StagingStats } from './memory/staging-pool.ts'
+import type { StagingStats } from './memory/staging-pool.ts'
 
 /** What {@link InferenceEngine.stats} returns. */
 export interface EngineStatistics {
@@ -26,39 +26,25 @@ export interface CloseOptions {
   timeoutMs?: number
 }
 
-/** How long a worker may take to leave ONNX Runtime after its work is done, in milliseconds. */
-const workerExitLimitMs = 30_000
-
 /**
  * Loads ONNX models once and serves every caller in the process from them. Cheap to make: threads and memory come with
  * the first model. An idle engine does not keep the process alive; a request in flight does.
+ *
+ * Close it when it is not needed any more. One that is dropped instead is closed, with a warning, when the garbage
+ * collector finds that neither it nor any of its models can be reached.
  */
 export class InferenceEngine {
-  readonly #options: ResolvedEngineOptions
-  readonly #models = new Map<string, LoadedModel>()
-  readonly #keepAlive = new KeepAlive()
-  readonly #devices: Devices
-  readonly #services: EngineServices
-  #staging: StagingPool | null = null
-  #nextId = 1
+  readonly #resources: EngineResources
+  readonly #models: EngineResources['models']
+  /** What callers hold of the models; in the engine's hands only, see {@link EngineResources}. */
+  readonly #facades = new WeakMap<LoadedModel, Model>()
   #closed = false
-  #closing: Promise<void> | null = null
 
   /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option. */
   constructor(options?: EngineOptions) {
-    this.#options = resolveEngineOptions(options)
-    this.#devices = new Devices(this.#options, systemClock)
-    this.#services = {
-      clock: systemClock,
-      keepAlive: this.#keepAlive,
-      staging: () => this.#staging!,
-      nextId: () => this.#nextId++,
-      place: async (config) => {
-        const places = await this.#devices.place(config)
-        this.#staging ??= new StagingPool(this.#options.staging, this.#devices.acceptsSharedMemory)
-        return places
-      },
-    }
+    this.#resources = new EngineResources(resolveEngineOptions(options))
+    this.#models = this.#resources.models
+    closeWhenDropped(this, this.#resources)
   }
 
   /**
@@ -83,11 +69,13 @@ export class InferenceEngine {
         hint: 'Unload that model first, or load this one under another name',
       })
     }
-    const model = new LoadedModel(name, resolved, this.#services)
-    model.facade = new Model(name, model)
+    const model = new LoadedModel(name, resolved, this.#resources.services)
+    const facade = new Model(name, model)
+    keepWith(facade, this)
+    this.#facades.set(model, facade)
     this.#models.set(name, model)
     await model.load()
-    return model.facade as unknown as Model<M>
+    return facade as unknown as Model<M>
   }
 
   /**
@@ -114,12 +102,12 @@ export class InferenceEngine {
   infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions): Promise<unknown> {
     if (this.#closed) return Promise.reject(closedError())
     const model = this.#models.get(name)
-    return model === undefined ? Promise.reject(this.#notFound(name)) : model.facade.infer(feeds, options)
+    return model === undefined ? Promise.reject(this.#notFound(name)) : this.#facades.get(model)!.infer(feeds, options)
   }
 
   /** The models of this engine: loading, ready, draining and failed ones. */
   models(): Model[] {
-    return [...this.#models.values()].map(({ facade }) => facade)
+    return [...this.#models.values()].map((model) => this.#facades.get(model)!)
   }
 
   /**
@@ -133,21 +121,21 @@ export class InferenceEngine {
     if (model === undefined) throw this.#notFound(name)
     await model.close(false)
     if (this.#models.get(name) === model) this.#models.delete(name)
-    this.#staging?.trim()
+    this.#resources.staging?.trim()
   }
 
   /** Statistics of all models that have been opened, and of staging memory. */
   stats(): EngineStatistics {
     const opened = [...this.#models.values()].filter(({ scheduler }) => scheduler !== null)
     return {
-      models: Object.fromEntries(opened.map(({ name, facade }) => [name, facade.stats()])),
-      staging: this.#staging?.stats() ?? null,
+      models: Object.fromEntries(opened.map((model) => [model.name, this.#facades.get(model)!.stats()])),
+      staging: this.#resources.staging?.stats() ?? null,
     }
   }
 
   /** What is in use and why: cores and workers, the native addon, staging memory, GPUs. */
   capabilities(): Capabilities {
-    return this.#devices.capabilities(this.#staging?.stats() ?? null)
+    return this.#resources.devices.capabilities(this.#resources.staging?.stats() ?? null)
   }
 
   /** Refuses new work, finishes what was accepted, releases everything. May be called more than once. */
@@ -176,15 +164,8 @@ export class InferenceEngine {
   }
 
   #end(dropWaiting: boolean): Promise<void> {
-    const models = [...this.#models.values()].map((model) => model.close(dropWaiting))
-    this.#closing ??= this.#keepAlive
-      .during(
-        Promise.all(models)
-          .then(() => this.#devices.close(workerExitLimitMs))
-          .then(() => this.#staging?.trim()),
-      )
-      .finally(() => this.#keepAlive.close())
-    return this.#closing
+    notDropped(this)
+    return this.#resources.close(dropWaiting)
   }
 
   #checkOpen(): void {

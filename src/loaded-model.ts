@@ -3,7 +3,7 @@ import { InferenceError, invalidArgument } from './errors.ts'
 import { checkBatchDimension, defaultMaxBatchSize, isBatchable, servable, type ModelMetadata } from './metadata.ts'
 import { ModelInstance } from './instance/model-instance.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
-import type { Model, ModelLifecycle, ModelState } from './model.ts'
+import type { ModelLifecycle, ModelState } from './model.ts'
 import { checkBatchSizes, type ResolvedConfig } from './config/resolve-model-config.ts'
 import type { SchedulerHost } from './instance/scheduler-host.ts'
 import { cudaDevice, sessionOptions, type Placement } from './config/session-options.ts'
@@ -43,8 +43,6 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   scheduler: Scheduler | null = null
   parser: FeedParser | null = null
   readonly splitsOversized: boolean
-  /** Set once by the engine; what callers hold. */
-  facade!: Model
   readonly clock: Clock
   readonly keepAlive: KeepAlive
   readonly #config: ResolvedConfig
