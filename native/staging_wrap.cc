@@ -85,7 +85,7 @@ class AcquireWorker final : public Napi::AsyncWorker {
   Napi::Promise promise() const { return deferred_.Promise(); }
 
  protected:
-  void Execute() override { lease_ = processPool().acquire(byteLength_, device_, true); }
+  void Execute() override { lease_ = processPool().acquire(byteLength_, device_); }
   void OnOK() override {
     deferred_.Resolve(leaseObject(Env(), lease_));
     lease_.reset();

@@ -1,7 +1,8 @@
 import { stat } from 'node:fs/promises'
 import { InferenceError, invalidArgument } from './errors.ts'
 import { checkBatchDimension, defaultMaxBatchSize, isBatchable, servable, type ModelMetadata } from './metadata.ts'
-import { ModelInstance } from './instance/model-instance.ts'
+import { ModelInstance, slotsPerInstance } from './instance/model-instance.ts'
+import { SlotsAhead } from './instance/slots-ahead.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import type { ModelLifecycle, ModelState } from './model.ts'
 import { checkBatchSizes, type ResolvedConfig } from './config/resolve-model-config.ts'
@@ -70,6 +71,7 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
 
   async #load(): Promise<void> {
     let opened: Opened[] = []
+    let ahead: SlotsAhead | null = null
     try {
       await this.#checkFile()
       const places = await this.#services.place(this.#config).catch((error: Error) => {
@@ -85,9 +87,11 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
       this.#warmups = prepareWarmup(metadata, this.parser, warmup)
       for (const { worker, sessionId } of opened) await this.#warmUp(worker, sessionId)
       const runTimes = await this.#calibrated(metadata, opened[0]!)
+      ahead = await SlotsAhead.acquire(this.#services.staging(), metadata, opened, slotsPerInstance)
       this.#checkStillLoading()
-      this.#serve(metadata, padding, runTimes, opened)
+      this.#serve(metadata, padding, runTimes, opened, ahead)
     } catch (error) {
+      ahead?.release()
       await Promise.all(opened.map(({ worker, sessionId }) => worker.link.close(sessionId)))
       if (this.state === 'loading') {
         this.state = 'failed'
@@ -186,10 +190,11 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
     return runTimes
   }
 
-  #serve(metadata: ModelMetadata, padding: Padding | null, runTimes: RunTimes, opened: readonly Opened[]): void {
+  #serve(metadata: ModelMetadata, padding: Padding | null, runTimes: RunTimes, opened: readonly Opened[], ahead: SlotsAhead): void {
     this.scheduler = new Scheduler(metadata, padding, this.#config, runTimes, opened.length, this)
     for (const [index, { worker, placement, sessionId }] of opened.entries()) {
       const instance = new ModelInstance(this.scheduler, `${this.name}_${index}`, worker, sessionId, this.#config.weight)
+      instance.adopt(ahead.byInstance[index]!)
       this.#placements.set(instance, placement)
       this.scheduler.instances.push(instance)
       worker.join(instance)

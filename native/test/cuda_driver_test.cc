@@ -73,5 +73,26 @@ TEST_F(CudaDriverTest, RefusesWithTheReasonWhereTheContextCannotBeRetained) {
   EXPECT_EQ(reason, "cuDevicePrimaryCtxRetain failed: CUDA_ERROR_OUT_OF_MEMORY (2)");
 }
 
+TEST_F(CudaDriverTest, AllocatesInTheContextOfTheDeviceThatWasAskedFor) {
+  fail("DEVICES", "2");
+  std::string reason;
+  void* second = driver.allocateHost(4096, 1, reason);
+  EXPECT_NE(second, nullptr) << reason;
+  EXPECT_EQ(counts->retains, 1);
+  EXPECT_EQ(counts->allocsOn[0], 0);
+  EXPECT_EQ(counts->allocsOn[1], 1);
+  driver.releaseHost(second, 1);
+  driver.releaseHost(driver.allocateHost(4096, 0, reason), 0);
+  EXPECT_EQ(counts->retains, 2);
+  EXPECT_EQ(counts->allocsOn[0], 1);
+}
+
+TEST_F(CudaDriverTest, RefusesADeviceThatIsNotThere) {
+  std::string reason;
+  EXPECT_EQ(driver.allocateHost(4096, 1, reason), nullptr);
+  EXPECT_EQ(reason, "the CUDA driver sees no device 1");
+  EXPECT_EQ(counts->retains, 0);
+}
+
 }  // namespace
 }  // namespace zerohop

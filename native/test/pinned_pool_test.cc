@@ -66,5 +66,24 @@ TEST_F(PinnedPoolTest, FallsBackToRoomInPlainSlabsWhereTheLimitAllowsNoOther) {
   EXPECT_NE(lease->reason.find("limit"), std::string::npos);
 }
 
+TEST_F(PinnedPoolTest, KeepsTheMemoryOfDevicesApart) {
+  fail("DEVICES", "2");
+  pool.acquire(100, 1);
+  pool.acquire(100, 0);
+  pool.acquire(100, 1);
+  EXPECT_EQ(counts->allocsOn[0], 1);
+  EXPECT_EQ(counts->allocsOn[1], 1);
+  EXPECT_EQ(pool.stats().pinnedBytes, 2 * kMiB);
+}
+
+TEST_F(PinnedPoolTest, IsPlainPastTheLimit) {
+  pool.configure(std::nullopt, kMiB);
+  EXPECT_EQ(pool.acquire(kMiB, 0)->kind, MemoryKind::kPinned);
+  const auto lease = pool.acquire(kMiB, 0, true);
+  EXPECT_EQ(lease->kind, MemoryKind::kPlain);
+  EXPECT_TRUE(lease->pastLimit);
+  EXPECT_NE(lease->reason.find("limit"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace zerohop

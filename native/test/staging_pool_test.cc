@@ -151,5 +151,54 @@ TEST_F(StagingPoolTest, SaysWhyItIsNotPageLockedWhereThereIsNoDriver) {
   EXPECT_EQ(pool.stats().pinnedBytes, 0u);
 }
 
+TEST_F(StagingPoolTest, GivesMemoryPastTheLimitWhereThatIsAskedForAndFreesItWithItsLastReference) {
+  const auto kept = pool.acquire(4 * kMiB, kPlainMemory);
+  EXPECT_FALSE(kept->pastLimit);
+  const auto lease = pool.acquire(8 * kMiB, kPlainMemory, true);
+  ASSERT_TRUE(lease);
+  EXPECT_TRUE(lease->pastLimit);
+  EXPECT_TRUE(alignedTo(dataOf(lease), 4096));
+  std::memset(dataOf(lease), 1, 8 * kMiB);
+  EXPECT_EQ(pool.stats().failures, 1u);
+  EXPECT_EQ(pool.stats().reservedBytes, 12 * kMiB);
+  EXPECT_EQ(pool.stats().pastLimitBytes, 8 * kMiB);
+  StagingPool::Slot* view = pool.refer(lease->id);
+  pool.release(lease->id);
+  EXPECT_EQ(pool.stats().pastLimitBytes, 8 * kMiB);
+  StagingPool::unrefer(view);
+  EXPECT_EQ(pool.stats().pastLimitBytes, 0u);
+  EXPECT_EQ(pool.stats().reservedBytes, 4 * kMiB);
+}
+
+TEST_F(StagingPoolTest, DoesNotCountMemoryPastTheLimitTowardsIt) {
+  EXPECT_TRUE(pool.acquire(5 * kMiB, kPlainMemory, true)->pastLimit);
+  EXPECT_FALSE(pool.acquire(4 * kMiB, kPlainMemory, true)->pastLimit);
+}
+
+TEST_F(StagingPoolTest, FreesUnusedSlabsWhereTheLimitLeavesNoRoomOtherwise) {
+  const auto first = pool.acquire(3 * kMiB, kPlainMemory);
+  pool.release(first->id);
+  EXPECT_EQ(pool.stats().reservedBytes, 3 * kMiB);
+  EXPECT_TRUE(pool.acquire(4 * kMiB, kPlainMemory));
+  EXPECT_EQ(pool.stats().reservedBytes, 4 * kMiB);
+}
+
+TEST_F(StagingPoolTest, HasTheLargestLimitThatIsClaimed) {
+  const auto small = pool.claimLimit(2 * kMiB), large = pool.claimLimit(16 * kMiB);
+  EXPECT_EQ(pool.stats().limitBytes, 16 * kMiB);
+  pool.dropLimit(large);
+  pool.dropLimit(large);
+  EXPECT_EQ(pool.stats().limitBytes, 2 * kMiB);
+  pool.dropLimit(small);
+  EXPECT_EQ(pool.stats().limitBytes, 4 * kMiB);
+}
+
+TEST_F(StagingPoolTest, RefusesWhatTheSystemDoesNotHaveAndCountsNothingForIt) {
+  pool.configure(std::nullopt, std::size_t{1} << 50);
+  EXPECT_FALSE(pool.acquire(std::size_t{1} << 50, kPlainMemory, true));
+  EXPECT_EQ(pool.stats().reservedBytes, 0u);
+  EXPECT_EQ(pool.stats().usedBytes, 0u);
+}
+
 }  // namespace
 }  // namespace zerohop

@@ -130,9 +130,9 @@ export class ModelInstance implements Tenant {
     for (const slot of this.#slots.values()) slot.forgetLayouts()
   }
 
-  /** Takes memory that was made ahead, a buffer for each slot. */
+  /** Takes memory that was made ahead for the slots, if any was. */
   adopt(buffers: readonly StagingBuffer[]): void {
-    for (const [index, slot] of [...this.#slots.values()].entries()) slot.adopt(buffers[index]!)
+    for (const [index, buffer] of buffers.entries()) this.#free[index]!.adopt(buffer)
   }
 
   /** Gives the staging memory back; no batch may be in flight. */

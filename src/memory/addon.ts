@@ -65,7 +65,7 @@ export interface NativeBinding {
    * memory that the pool does not keep. Null, too, where the system has no more memory.
    */
   acquire(byteLength: number, device: number, pastLimit?: boolean): NativeLease | null
-  /** As `acquire`, past the limit if need be, off the calling thread: page-locking takes long. */
+  /** As `acquire` within the limit, off the calling thread: page-locking takes long. */
   acquireAsync(byteLength: number, device: number): Promise<NativeLease | null>
   /**
    * The bytes of a lease in the calling isolate; each view keeps them alive until it is detached or collected. Throws

@@ -102,10 +102,14 @@ export class StagingPool {
     return this.#counted(byteLength, this.#nativeBuffer(lease, byteLength, device) ?? this.#sharedBuffer(byteLength))
   }
 
-  /** As {@link acquire}, for a model that is being loaded: page-locking is done off this thread. */
-  async acquireAhead(byteLength: number, device: number): Promise<StagingBuffer> {
+  /**
+   * As {@link acquire}, for a model that is being loaded: page-locking is done off this thread, and the memory is there to
+   * be kept. `null` where there is none within the limit.
+   */
+  async acquireAhead(byteLength: number, device: number): Promise<StagingBuffer | null> {
     const lease = (await this.#native?.acquireAsync(byteLength, device)) ?? null
-    return this.#counted(byteLength, this.#nativeBuffer(lease, byteLength, device) ?? this.#sharedBuffer(byteLength))
+    const buffer = lease === null ? null : this.#nativeBuffer(lease, byteLength, device)
+    return buffer === null ? null : this.#counted(byteLength, { ...buffer, largeFromBytes: Infinity })
   }
 
   stats(): StagingStats {
