@@ -236,14 +236,14 @@ export class LoadedModel implements ModelLifecycle, SchedulerHost {
   async #close(): Promise<void> {
     if (this.state !== 'failed') this.state = 'draining'
     await this.#loading
-    const { scheduler } = this
-    if (scheduler !== null) {
-      await scheduler.drained()
+    if (this.scheduler !== null) {
+      await this.scheduler.drained()
       const instances = [...this.#placements.keys()]
-      for (const instance of instances) instance.worker.part(instance)
-      const open = instances.filter(({ worker }) => !worker.threadless)
-      await Promise.all(open.map(({ worker, sessionId }) => worker.link.close(sessionId)))
-      for (const instance of instances) instance.release()
+      for (const instance of instances) {
+        instance.worker.part(instance)
+        instance.release() // before the worker lets go, so that it is the worker's thread that frees the memory
+      }
+      await Promise.all(instances.map(({ worker, sessionId }) => (worker.threadless ? undefined : worker.link.close(sessionId))))
     }
     this.state = 'closed'
   }

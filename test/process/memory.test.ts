@@ -16,7 +16,7 @@ const kinds: [how: string, scenario: string][] = [
   ['within a limit that was raised', 'native 4e9'],
 ]
 
-/** Three requests of 160 MB, then small ones for three seconds. */
+/** Three large requests (of 160 MB for native memory), then small ones for three seconds. */
 async function expectGivenBack(scenario: string): Promise<void> {
   const ending = await runFixture('memory.mjs', scenario, ['--expose-gc'])
   expect(ending).toMatchObject({ code: 0, signal: null, hung: false })
