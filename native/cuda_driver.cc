@@ -1,5 +1,6 @@
 #include "cuda_driver.h"
 
+#include <algorithm>
 #include <type_traits>
 #include <utility>
 
@@ -49,22 +50,17 @@ const CudaProbe& CudaDriver::probe() {
   return probe_;
 }
 
-void* CudaDriver::allocateHost(std::size_t bytes, std::string& reason) {
+void* CudaDriver::allocateHost(std::size_t bytes, int ordinal, std::string& reason) {
   if (!probe().available) {
     reason = probe_.reason;
     return nullptr;
   }
-  std::call_once(retained_, [this] {
-    int device = 0;
-    int result = api_.deviceGet(&device, probe_.devices.front().ordinal);
-    if (result == kSuccess) result = api_.primaryContextRetain(&primary_, device);
-    if (result != kSuccess) retainFailure_ = failure("cuDevicePrimaryCtxRetain", result);
-  });
-  if (!retainFailure_.empty()) {
-    reason = retainFailure_;
+  const Retained retained = retain(ordinal);
+  if (!retained.failure.empty()) {
+    reason = retained.failure;
     return nullptr;
   }
-  CurrentContext current(api_, primary_);
+  CurrentContext current(api_, retained.context);
   if (current.result() != kSuccess) {
     reason = failure("cuCtxPushCurrent", current.result());
     return nullptr;
@@ -76,10 +72,32 @@ void* CudaDriver::allocateHost(std::size_t bytes, std::string& reason) {
   return nullptr;
 }
 
-void CudaDriver::releaseHost(void* data) {
+void CudaDriver::releaseHost(void* data, int ordinal) {
   // A refused push or free means that the driver is shutting down, and has taken the memory with it.
-  CurrentContext current(api_, primary_);
+  CurrentContext current(api_, retain(ordinal).context);
   if (current.result() == kSuccess) api_.hostFree(data);
+}
+
+CudaDriver::Retained CudaDriver::retain(int ordinal) {
+  std::lock_guard lock(mutex_);
+  const auto [entry, first] = retained_.try_emplace(ordinal);
+  Retained& retained = entry->second;
+  if (!first) return retained;
+  const bool known = std::any_of(probe_.devices.begin(), probe_.devices.end(),
+                                 [&](const CudaDevice& device) { return device.ordinal == ordinal; });
+  if (!known) {
+    retained.failure = "the CUDA driver sees no device " + std::to_string(ordinal);
+    return retained;
+  }
+  int device = 0;
+  const char* call = "cuDeviceGet";
+  int result = api_.deviceGet(&device, ordinal);
+  if (result == kSuccess) {
+    call = "cuDevicePrimaryCtxRetain";
+    result = api_.primaryContextRetain(&retained.context, device);
+  }
+  if (result != kSuccess) retained.failure = failure(call, result);
+  return retained;
 }
 
 bool CudaDriver::open() {

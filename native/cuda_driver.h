@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -30,10 +31,10 @@ class CudaDriver {
   // Opens and initialises the driver once; makes no context, so it costs no GPU memory.
   const CudaProbe& probe();
 
-  // Page-locked for every context of the process. The first call retains device 0's primary context, the one
-  // that ONNX Runtime uses too. nullptr = refused, with the reason.
-  void* allocateHost(std::size_t bytes, std::string& reason);
-  void releaseHost(void* data);
+  // Page-locked for every context of the process, by way of the device's primary context, the one that ONNX Runtime
+  // uses too; the first call for a device retains it. nullptr = refused, with the reason.
+  void* allocateHost(std::size_t bytes, int ordinal, std::string& reason);
+  void releaseHost(void* data, int ordinal);
 
  private:
   using Context = void*;
@@ -52,19 +53,24 @@ class CudaDriver {
     int (*hostFree)(void*);
   };
   class CurrentContext;
+  // A device's primary context, or why it cannot be had.
+  struct Retained {
+    Context context = nullptr;
+    std::string failure;
+  };
 
   bool open();
   bool bind(void* library);
   bool initialise();
+  Retained retain(int ordinal);
   std::string failure(const char* call, int result) const;
 
   const std::string path_;
   std::once_flag probed_;
-  std::once_flag retained_;
   Api api_{};
   CudaProbe probe_;
-  Context primary_ = nullptr;
-  std::string retainFailure_;
+  std::mutex mutex_;
+  std::map<int, Retained> retained_;  // by ordinal; guarded by mutex_
 };
 
 // The process's one driver; never destroyed, since the driver may be shut down before our statics are.

@@ -22,8 +22,6 @@ void* findSymbol(void* library, const char* name) {
   return reinterpret_cast<void*>(GetProcAddress(static_cast<HMODULE>(library), name));
 }
 
-void* findProcessSymbol(const char* name) { return findSymbol(GetModuleHandleA(nullptr), name); }
-
 void pinThisLibrary() {
   HMODULE self;
   GetModuleHandleExA(GET_MODULE_HANDLE_EX_FLAG_PIN | GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS,
@@ -42,8 +40,6 @@ void* openLibrary(const std::string& path, std::string& error) {
 }
 
 void* findSymbol(void* library, const char* name) { return dlsym(library, name); }
-
-void* findProcessSymbol(const char* name) { return dlsym(RTLD_DEFAULT, name); }
 
 void pinThisLibrary() {
   Dl_info self;

@@ -1,4 +1,4 @@
-// The operating system's loader, for what must not be a link dependency: drivers, newer symbols of Node.
+// The operating system's loader, for what must not be a link dependency: drivers.
 #pragma once
 
 #include <string>
@@ -10,9 +10,6 @@ namespace zerohop {
 void* openLibrary(const std::string& path, std::string& error);
 
 void* findSymbol(void* library, const char* name);
-
-// A symbol of the running executable (or what it is linked with), nullptr where it has none.
-void* findProcessSymbol(const char* name);
 
 // Keeps this library mapped until the process ends. Node closes an addon together with the last worker
 // that loaded it, but the pool, and finalizers of shared buffers, live on.

@@ -10,7 +10,7 @@ namespace zerohop {
 
 enum class MemoryKind { kPlain, kPinned };
 
-// Gives whole slabs, aligned to a page at least. Called by one thread at a time.
+// Gives whole slabs, aligned to a page at least. Called by any thread: what takes long is done outside of locks.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
@@ -28,16 +28,19 @@ class PlainMemory final : public MemorySource {
   MemoryKind kind() const override { return MemoryKind::kPlain; }
 };
 
-// Page-locked by the CUDA driver, so that a GPU copies from and to it directly.
+// Page-locked by the CUDA driver for one device, so that the GPU copies from and to it directly.
 class PinnedMemory final : public MemorySource {
  public:
-  explicit PinnedMemory(CudaDriver& driver) : driver_(driver) {}
-  void* allocate(std::size_t bytes, std::string& reason) override { return driver_.allocateHost(bytes, reason); }
-  void release(void* data, std::size_t) override { driver_.releaseHost(data); }
+  PinnedMemory(CudaDriver& driver, int device) : driver_(driver), device_(device) {}
+  void* allocate(std::size_t bytes, std::string& reason) override {
+    return driver_.allocateHost(bytes, device_, reason);
+  }
+  void release(void* data, std::size_t) override { driver_.releaseHost(data, device_); }
   MemoryKind kind() const override { return MemoryKind::kPinned; }
 
  private:
   CudaDriver& driver_;
+  const int device_;
 };
 
 }  // namespace zerohop

@@ -17,7 +17,8 @@ constexpr std::size_t roundUp(std::size_t value, std::size_t alignment) {
 // Not thread-safe; the pool's mutex guards it.
 class Slab {
  public:
-  Slab(MemorySource& source, void* data, std::size_t bytes);
+  // `pastLimit`: made for one slot only, and to be freed with it.
+  Slab(MemorySource& source, void* data, std::size_t bytes, bool pastLimit = false);
   ~Slab() { source_.release(data_, bytes_); }
   Slab(const Slab&) = delete;
   Slab& operator=(const Slab&) = delete;
@@ -28,12 +29,14 @@ class Slab {
 
   const MemorySource& source() const { return source_; }
   std::size_t bytes() const { return bytes_; }
+  bool pastLimit() const { return pastLimit_; }
   bool unused() const { return free_.size() == 1 && free_.begin()->second == bytes_; }
 
  private:
   MemorySource& source_;
   std::byte* const data_;
   const std::size_t bytes_;
+  const bool pastLimit_;
   std::map<std::size_t, std::size_t> free_;  // offset -> length; neighbours are always merged
 };
 

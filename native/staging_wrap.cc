@@ -1,9 +1,12 @@
 #include "staging_wrap.h"
 
-#include <cassert>
+#include <optional>
+#include <string>
 
+#include "arguments.h"
 #include "dynamic_library.h"
 #include "staging_pool.h"
+#include "staging_view.h"
 
 // Everything here is process-wide state reached by a lease's number; an isolate owns nothing but its views, whose
 // finalizers touch a counter only. So there is no per-environment data to set up, and no order of teardown to keep.
@@ -12,82 +15,107 @@ namespace zerohop {
 
 namespace {
 
-// Newer than the headers we build with, so declared by hand and looked up in the running Node.
-using CreateExternalShared = napi_status(NAPI_CDECL*)(napi_env env, void* data, std::size_t byteLength,
-                                                      void(NAPI_CDECL* finalize)(void* data, void* hint), void* hint,
-                                                      napi_value* result);
-
-CreateExternalShared createExternalShared() {
-  static const auto found =
-      reinterpret_cast<CreateExternalShared>(findProcessSymbol("node_api_create_external_sharedarraybuffer"));
-  return found;
-}
-
-// On any thread, when the last isolate lets go of the memory.
-void NAPI_CDECL finalizeShared(void*, void* slot) { StagingPool::unrefer(static_cast<StagingPool::Slot*>(slot)); }
-
-// On the isolate's own thread, after a collection or while its environment goes down.
-void NAPI_CDECL finalizeView(napi_env, void*, void* slot) {
-  StagingPool::unrefer(static_cast<StagingPool::Slot*>(slot));
-}
-
-std::size_t bytesOf(const Napi::Value& value) {
-  assert(value.IsNumber());
-  return static_cast<std::size_t>(value.As<Napi::Number>().Int64Value());
-}
-
-std::uint64_t idOf(const Napi::CallbackInfo& info) {
-  assert(info.Length() > 0 && info[0].IsNumber());
-  return static_cast<std::uint64_t>(info[0].As<Napi::Number>().Int64Value());
-}
+// What one request for memory may be at most: past it sizes rounded up to pages would not fit everywhere.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 46;
+constexpr std::int64_t kMostDevices = 1024;
 
 Napi::Number number(Napi::Env env, std::size_t value) { return Napi::Number::New(env, static_cast<double>(value)); }
 
-void configure(const Napi::CallbackInfo& info) {
-  const Napi::Object options = info[0].As<Napi::Object>();
-  const auto bytes = [&](const char* name) -> std::optional<std::size_t> {
-    const Napi::Value value = options.Get(name);
-    return value.IsUndefined() ? std::nullopt : std::optional(bytesOf(value));
-  };
-  processPool().configure(bytes("slabBytes"), bytes("limitBytes"));
+std::uint64_t idOf(const Napi::CallbackInfo& info) {
+  return static_cast<std::uint64_t>(wholeNumber(info, 0, "id", 1, kMostSafeInteger));
 }
 
-Napi::Value acquire(const Napi::CallbackInfo& info) {
-  const std::size_t byteLength = bytesOf(info[0]);
-  assert(byteLength > 0);
-  const std::optional<Lease> lease = processPool().acquire(byteLength, info[1].As<Napi::Boolean>());
-  if (!lease) return info.Env().Null();
-  Napi::Object result = Napi::Object::New(info.Env());
-  result.Set("id", number(info.Env(), lease->id));
-  result.Set("byteLength", number(info.Env(), lease->bytes));
+std::size_t byteLengthOf(const Napi::CallbackInfo& info) {
+  return static_cast<std::size_t>(wholeNumber(info, 0, "byteLength", 1, kMostBytes));
+}
+
+int deviceOf(const Napi::CallbackInfo& info) {
+  return static_cast<int>(wholeNumber(info, 1, "device", kPlainMemory, kMostDevices));
+}
+
+void configure(const Napi::CallbackInfo& info) {
+  if (!info[0].IsObject()) throw Napi::TypeError::New(info.Env(), "options: expected an object");
+  const Napi::Object options = info[0].As<Napi::Object>();
+  const auto bytes = [&](const char* name, std::int64_t least, std::int64_t most) -> std::optional<std::size_t> {
+    const Napi::Value value = options.Get(name);
+    if (value.IsUndefined()) return std::nullopt;
+    return static_cast<std::size_t>(wholeNumber(info.Env(), value, name, least, most));
+  };
+  const auto slabBytes = bytes("slabBytes", 1, kMostBytes);
+  processPool().configure(slabBytes, bytes("limitBytes", 0, kMostSafeInteger));
+}
+
+Napi::Value claimLimit(const Napi::CallbackInfo& info) {
+  const std::int64_t limitBytes = wholeNumber(info, 0, "limitBytes", 0, kMostSafeInteger);
+  return number(info.Env(), processPool().claimLimit(static_cast<std::size_t>(limitBytes)));
+}
+
+void dropLimit(const Napi::CallbackInfo& info) { processPool().dropLimit(idOf(info)); }
+
+Napi::Value leaseObject(Napi::Env env, const std::optional<Lease>& lease) {
+  if (!lease) return env.Null();
+  Napi::Object result = Napi::Object::New(env);
+  result.Set("id", number(env, lease->id));
+  result.Set("byteLength", number(env, lease->bytes));
   result.Set("kind", lease->kind == MemoryKind::kPinned ? "pinned" : "plain");
+  result.Set("pastLimit", lease->pastLimit);
   if (!lease->reason.empty()) result.Set("reason", lease->reason);
   return result;
 }
 
-// V8 counts an external ArrayBuffer's length towards its isolate's collections by itself (measured), so
-// napi_adjust_external_memory would count it twice. A shared one belongs to no isolate: its finalizer, without an
-// environment, could not take the bytes off again.
+Napi::Value acquire(const Napi::CallbackInfo& info) {
+  const std::size_t byteLength = byteLengthOf(info);
+  const int device = deviceOf(info);
+  if (!info[2].IsUndefined() && !info[2].IsBoolean()) {
+    throw Napi::TypeError::New(info.Env(), "pastLimit: expected a boolean");
+  }
+  const bool pastLimit = !info[2].IsUndefined() && info[2].As<Napi::Boolean>();
+  return leaseObject(info.Env(), processPool().acquire(byteLength, device, pastLimit));
+}
+
+// Page-locking takes milliseconds and, at a device's first time, the making of its context.
+class AcquireWorker final : public Napi::AsyncWorker {
+ public:
+  AcquireWorker(Napi::Env env, std::size_t byteLength, int device)
+      : Napi::AsyncWorker(env, "zerohop:acquire"), deferred_(env), byteLength_(byteLength), device_(device) {}
+  // The environment has gone down before it could be told.
+  ~AcquireWorker() override {
+    if (lease_) processPool().release(lease_->id);
+  }
+  Napi::Promise promise() const { return deferred_.Promise(); }
+
+ protected:
+  void Execute() override { lease_ = processPool().acquire(byteLength_, device_); }
+  void OnOK() override {
+    deferred_.Resolve(leaseObject(Env(), lease_));
+    lease_.reset();
+  }
+  void OnError(const Napi::Error& error) override { deferred_.Reject(error.Value()); }
+
+ private:
+  const Napi::Promise::Deferred deferred_;
+  const std::size_t byteLength_;
+  const int device_;
+  std::optional<Lease> lease_;
+};
+
+Napi::Value acquireAsync(const Napi::CallbackInfo& info) {
+  const std::size_t byteLength = byteLengthOf(info);
+  auto* worker = new AcquireWorker(info.Env(), byteLength, deviceOf(info));
+  const Napi::Promise promise = worker->promise();
+  worker->Queue();
+  return promise;
+}
+
 Napi::Value view(const Napi::CallbackInfo& info) {
-  const Napi::Env env = info.Env();
   StagingPool::Slot* slot = processPool().refer(idOf(info));
   if (slot == nullptr) {
-    throw Napi::Error::New(env, "staging lease " + std::to_string(idOf(info)) + " is not held");
+    throw Napi::Error::New(info.Env(), "staging lease " + std::to_string(idOf(info)) + " is not held");
   }
-  napi_value buffer = nullptr;
-  const CreateExternalShared createShared = createExternalShared();
-  const napi_status status =
-      createShared != nullptr
-          ? createShared(env, slot->data, slot->bytes, finalizeShared, slot, &buffer)
-          : napi_create_external_arraybuffer(env, slot->data, slot->bytes, finalizeView, slot, &buffer);
-  if (status == napi_ok) return Napi::Value(env, buffer);
-  // After any other failure Node may have taken the finalizer already: a leaked slot is better than a shared one.
-  if (status != napi_no_external_buffers_allowed) throw Napi::Error::New(env);
-  StagingPool::unrefer(slot);
-  Napi::Error refused = Napi::Error::New(env, "this runtime allows no buffers over native memory");
-  refused.Set("code", "ERR_NO_EXTERNAL_BUFFERS");
-  throw refused;
+  return makeView(info.Env(), slot);
 }
+
+void detach(const Napi::CallbackInfo& info) { detachView(info[0]); }
 
 void release(const Napi::CallbackInfo& info) { processPool().release(idOf(info)); }
 
@@ -97,17 +125,15 @@ Napi::Value stats(const Napi::CallbackInfo& info) {
   const PoolStats stats = processPool().stats();
   Napi::Object result = Napi::Object::New(info.Env());
   result.Set("slabs", number(info.Env(), stats.slabs));
+  result.Set("limitBytes", number(info.Env(), stats.limitBytes));
   result.Set("reservedBytes", number(info.Env(), stats.reservedBytes));
   result.Set("pinnedBytes", number(info.Env(), stats.pinnedBytes));
+  result.Set("pastLimitBytes", number(info.Env(), stats.pastLimitBytes));
   result.Set("usedBytes", number(info.Env(), stats.usedBytes));
   result.Set("highWaterBytes", number(info.Env(), stats.highWaterBytes));
   result.Set("leases", number(info.Env(), stats.leases));
   result.Set("failures", number(info.Env(), stats.failures));
   return result;
-}
-
-Napi::Value viewKind(const Napi::CallbackInfo& info) {
-  return Napi::String::New(info.Env(), createExternalShared() != nullptr ? "sharedarraybuffer" : "arraybuffer");
 }
 
 Napi::Value cudaProbe(const Napi::CallbackInfo& info) {
@@ -134,12 +160,15 @@ Napi::Value cudaProbe(const Napi::CallbackInfo& info) {
 void exportStaging(Napi::Env env, Napi::Object exports) {
   pinThisLibrary();
   exports.Set("configure", Napi::Function::New<configure>(env, "configure"));
+  exports.Set("claimLimit", Napi::Function::New<claimLimit>(env, "claimLimit"));
+  exports.Set("dropLimit", Napi::Function::New<dropLimit>(env, "dropLimit"));
   exports.Set("acquire", Napi::Function::New<acquire>(env, "acquire"));
+  exports.Set("acquireAsync", Napi::Function::New<acquireAsync>(env, "acquireAsync"));
   exports.Set("view", Napi::Function::New<view>(env, "view"));
+  exports.Set("detach", Napi::Function::New<detach>(env, "detach"));
   exports.Set("release", Napi::Function::New<release>(env, "release"));
   exports.Set("trim", Napi::Function::New<trim>(env, "trim"));
   exports.Set("stats", Napi::Function::New<stats>(env, "stats"));
-  exports.Set("viewKind", Napi::Function::New<viewKind>(env, "viewKind"));
   exports.Set("cudaProbe", Napi::Function::New<cudaProbe>(env, "cudaProbe"));
 }
 

@@ -1,4 +1,4 @@
-// The staging pool and the CUDA probe as JavaScript functions. TypeScript validates arguments before they get here.
+// The staging pool and the CUDA probe as JavaScript functions, whose arguments are checked in every build.
 #pragma once
 
 #include <napi.h>

@@ -1,6 +1,7 @@
-import { systemClock } from './clock.ts'
-import { LoadedModel, type EngineServices } from './loaded-model.ts'
-import { resolveEngineOptions, type EngineOptions, type ResolvedEngineOptions } from './config/engine-options.ts'
+import { closeWhenDropped, keepWith, notDropped } from './dropped-engines.ts'
+import { EngineResources } from './engine-resources.ts'
+import { LoadedModel } from './loaded-model.ts'
+import { resolveEngineOptions, type EngineOptions } from './config/engine-options.ts'
 import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
 import { checkLoadOptions, type LoadOptions } from './config/load-options.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
@@ -8,15 +9,14 @@ import type { ModelConfig } from './config/model-config.ts'
 import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
 import type { AnySignature, ModelSignature } from './config/model-signature.ts'
 import { Model } from './model.ts'
-import { ModelRegistry } from './model-registry.ts'
-import { EventHub, type EngineEvents } from './observability/engine-events.ts'
+import type { ModelRegistry } from './model-registry.ts'
+import type { EngineEvents } from './observability/engine-events.ts'
 import { untilAborted } from './request/abort-watch.ts'
 import { resolveConfig } from './config/resolve-model-config.ts'
 import type { ModelStatistics } from './observability/model-stats.ts'
-import { Devices, type Capabilities } from './workers/devices.ts'
-import { KeepAlive } from './workers/keep-alive.ts'
+import type { Capabilities } from './workers/devices.ts'
 import { loadRepository, type RepositoryOptions } from './triton-repository/load-repository.ts'
-import { StagingPool, type StagingStats } from './memory/staging-pool.ts'
+import type { StagingStats } from './memory/staging-pool.ts'
 
 /** What {@link InferenceEngine.stats} returns. */
 export interface EngineStatistics {
@@ -25,40 +25,25 @@ export interface EngineStatistics {
   readonly staging: StagingStats | null
 }
 
-/** How long a worker may take to leave ONNX Runtime after its work is done, in milliseconds. */
-const workerExitLimitMs = 30_000
-
 /**
  * Loads ONNX models once and serves every caller in the process from them. Cheap to make: threads and memory come with
  * the first model. An idle engine does not keep the process alive; a request in flight does.
+ *
+ * Close it when it is not needed any more. One that is dropped instead is closed, with a warning, when the garbage
+ * collector finds that neither it nor any of its models can be reached.
  */
 export class InferenceEngine {
-  readonly #options: ResolvedEngineOptions
-  readonly #models = new ModelRegistry()
-  readonly #events = new EventHub()
-  readonly #keepAlive = new KeepAlive()
-  readonly #devices: Devices
-  readonly #services: EngineServices
-  #staging: StagingPool | null = null
-  #nextId = 1
+  readonly #resources: EngineResources
+  readonly #models: ModelRegistry
+  /** What callers hold of the models; in the engine's hands only, see {@link EngineResources}. */
+  readonly #facades = new WeakMap<LoadedModel, Model>()
   #closed = false
-  #closing: Promise<void> | null = null
 
   /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option. */
   constructor(options?: EngineOptions) {
-    this.#options = resolveEngineOptions(options)
-    this.#devices = new Devices(this.#options, systemClock, (event) => this.#events.emit('worker', event))
-    this.#services = {
-      clock: systemClock,
-      keepAlive: this.#keepAlive,
-      staging: () => this.#staging!,
-      nextId: () => this.#nextId++,
-      changed: (event) => this.#events.emit('model', event),
-      place: async (config, place) => {
-        await this.#devices.place(config, place)
-        this.#staging ??= new StagingPool(this.#options.staging, this.#devices.acceptsSharedMemory, this.#devices.noNativeMemory)
-      },
-    }
+    this.#resources = new EngineResources(resolveEngineOptions(options))
+    this.#models = this.#resources.models
+    closeWhenDropped(this, this.#resources)
   }
 
   /**
@@ -81,10 +66,12 @@ export class InferenceEngine {
     const failed = this.#models.get(name)
     if (failed?.state === 'failed') await untilAborted(this.#unload(failed), signal)
     this.#checkOpen()
-    const model = new LoadedModel(name, resolved, this.#services)
-    model.facade = new Model(name, model, () => this.#unload(model))
+    const model = new LoadedModel(name, resolved, this.#resources.services)
+    const facade = new Model(name, model, () => this.#unload(model))
+    keepWith(facade, this)
+    this.#facades.set(model, facade)
     await this.#models.load(model, signal)
-    return model.facade as unknown as Model<M>
+    return facade as unknown as Model<M>
   }
 
   /**
@@ -124,7 +111,7 @@ export class InferenceEngine {
   infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions<string, boolean>): Promise<unknown> {
     if (this.#closed) return Promise.reject(closedError())
     const model = this.#models.get(name)
-    return model === undefined ? Promise.reject(this.#models.notFound(name)) : model.facade.infer(feeds, options)
+    return model === undefined ? Promise.reject(this.#models.notFound(name)) : this.#facades.get(model)!.infer(feeds, options)
   }
 
   /**
@@ -135,12 +122,12 @@ export class InferenceEngine {
   model<M extends ModelSignature = AnySignature>(name: string): Model<M> {
     const model = this.#models.get(name)
     if (model === undefined) throw this.#models.notFound(name)
-    return model.facade as unknown as Model<M>
+    return this.#facades.get(model) as unknown as Model<M>
   }
 
   /** The models of this engine: loading, ready and draining ones, and those that failed after they were ready. */
   models(): Model[] {
-    return this.#models.all().map(({ facade }) => facade)
+    return this.#models.all().map((model) => this.#facades.get(model)!)
   }
 
   /**
@@ -163,19 +150,19 @@ export class InferenceEngine {
    * @throws InferenceError `ERR_INVALID_ARG` for an unknown event, or a listener that is no function.
    */
   on<E extends keyof EngineEvents>(event: E, listener: (event: EngineEvents[E]) => void): this {
-    this.#events.on(event, listener)
+    this.#resources.events.on(event, listener)
     return this
   }
 
   /** As {@link on}, for the next one only. */
   once<E extends keyof EngineEvents>(event: E, listener: (event: EngineEvents[E]) => void): this {
-    this.#events.once(event, listener)
+    this.#resources.events.once(event, listener)
     return this
   }
 
   /** The end of {@link on}. */
   off<E extends keyof EngineEvents>(event: E, listener: (event: EngineEvents[E]) => void): this {
-    this.#events.off(event, listener)
+    this.#resources.events.off(event, listener)
     return this
   }
 
@@ -183,14 +170,14 @@ export class InferenceEngine {
   stats(): EngineStatistics {
     const opened = this.#models.all().filter(({ scheduler }) => scheduler !== null)
     return {
-      models: Object.fromEntries(opened.map(({ name, facade }) => [name, facade.stats()])),
-      staging: this.#staging?.stats() ?? null,
+      models: Object.fromEntries(opened.map((model) => [model.name, this.#facades.get(model)!.stats()])),
+      staging: this.#resources.staging?.stats() ?? null,
     }
   }
 
   /** What is in use and why: cores and workers, the native addon, staging memory, GPUs. */
   capabilities(): Capabilities {
-    return this.#devices.capabilities(this.#staging?.stats() ?? null)
+    return this.#resources.devices.capabilities(this.#resources.staging?.stats() ?? null)
   }
 
   /** Refuses new work, finishes what was accepted, releases everything. May be called more than once. */
@@ -215,19 +202,12 @@ export class InferenceEngine {
 
   async #unload(model: LoadedModel): Promise<void> {
     await this.#models.unload(model)
-    this.#staging?.trim()
+    this.#resources.staging?.trim()
   }
 
   #end(dropWaiting: boolean): Promise<void> {
-    const models = this.#models.close(dropWaiting)
-    this.#closing ??= this.#keepAlive
-      .during(
-        models
-          .then(() => this.#devices.close(workerExitLimitMs))
-          .then(() => this.#staging?.trim()),
-      )
-      .finally(() => this.#keepAlive.close())
-    return this.#closing
+    notDropped(this)
+    return this.#resources.close(dropWaiting)
   }
 
   #checkOpen(): void {

@@ -1,16 +1,17 @@
 import type { Clock } from './clock.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
-import { sessionOptions, type Placement } from './config/session-options.ts'
+import { cudaDevice, sessionOptions, type Placement } from './config/session-options.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
-import { ModelInstance, type SlotSource } from './instance/model-instance.ts'
+import { ModelInstance, slotsPerInstance } from './instance/model-instance.ts'
+import { SlotsAhead } from './instance/slots-ahead.ts'
 import { prepareWarmup, zeros, type PreparedWarmup } from './instance/warm-up.ts'
 import { calibrate } from './latency/calibration.ts'
 import { RunTimes } from './latency/run-times.ts'
 import { checkModelFile, loadFailure, unloadable } from './load-failure.ts'
 import type { StagingPool } from './memory/staging-pool.ts'
 import { servable } from './metadata.ts'
-import type { Model, ModelLifecycle, ModelState } from './model.ts'
+import type { ModelLifecycle, ModelState } from './model.ts'
 import type { ModelEvent } from './observability/engine-events.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
@@ -42,14 +43,12 @@ export class LoadedModel implements ModelLifecycle {
   scheduler: Scheduler | null = null
   parser: FeedParser | null = null
   readonly splitsOversized: boolean
-  /** Set once by the engine; what callers hold. */
-  facade!: Model
   readonly #config: ResolvedConfig
   readonly #services: EngineServices
   readonly #sessions: WorkerSession[] = []
   #instances: readonly ModelInstance[] = []
   #warmups: readonly PreparedWarmup[] = []
-  #pageLocked = false
+  readonly #placements: Placement[] = [] // of the sessions
   #state: ModelState = 'loading'
   #loading: Promise<void> = Promise.resolve()
   #closing: Promise<void> | null = null
@@ -73,6 +72,7 @@ export class LoadedModel implements ModelLifecycle {
   }
 
   async #load(): Promise<void> {
+    let ahead: SlotsAhead | null = null
     try {
       await checkModelFile(this.name, this.#config)
       const [opened] = await this.#openAll()
@@ -85,9 +85,12 @@ export class LoadedModel implements ModelLifecycle {
         if (!warm) await this.#warmUp(session, false)
       }
       const runTimes = await this.#calibrated(joining, this.#sessions[0]!)
+      const placed = this.#placements.map((placement) => ({ placement }))
+      ahead = await SlotsAhead.acquire(this.#services.staging(), joining.stacked, placed, slotsPerInstance)
       this.#checkStillLoading()
-      this.#serve(joining, padding, runTimes)
+      this.#serve(joining, padding, runTimes, ahead)
     } catch (error) {
+      ahead?.release()
       await Promise.all(this.#sessions.map((session) => session.close()))
       if (this.state !== 'loading') throw error instanceof ThreadEndedError ? this.#closedWhileLoading() : this.#typed(error as Error)
       const failure = this.#typed(error as Error)
@@ -107,7 +110,7 @@ export class LoadedModel implements ModelLifecycle {
   async #openAll(): Promise<OpenedSession[]> {
     const model = this.#config.bytes ?? this.#config.path
     await this.#services.place(this.#config, (worker, placement) => {
-      if (placement.kind === 'cuda') this.#pageLocked = true
+      this.#placements.push(placement)
       this.#sessions.push(new WorkerSession(this.#services.nextId(), worker, { model, options: sessionOptions(this.#config, placement) }))
     })
     this.#checkStillLoading()
@@ -160,7 +163,7 @@ export class LoadedModel implements ModelLifecycle {
     return runTimes
   }
 
-  #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes): void {
+  #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, ahead: SlotsAhead): void {
     const { clock, keepAlive } = this.#services
     const parser = this.parser!
     joining.onChange = () => void (parser.byRow = joining.byRow)
@@ -172,12 +175,13 @@ export class LoadedModel implements ModelLifecycle {
       joining, realRows, padding, runTimes, clock, keepAlive, gaveUp, config: this.#config, instances: this.#sessions.length,
     }) // prettier-ignore
     this.scheduler = scheduler
-    const slots: SlotSource = {
-      nextSlotId: () => this.#services.nextId(),
-      acquire: (byteLength) => this.#services.staging().acquire(byteLength, this.#pageLocked),
-    }
     this.#instances = this.#sessions.map((session, index) => {
-      const instance = new ModelInstance(scheduler, `${this.name}_${index}`, session, this.#config.weight, slots)
+      const device = cudaDevice(this.#placements[index]!)
+      const instance = new ModelInstance(scheduler, `${this.name}_${index}`, session, this.#config.weight, {
+        nextSlotId: () => this.#services.nextId(),
+        acquire: (byteLength) => this.#services.staging().acquire(byteLength, device),
+      })
+      instance.adopt(ahead.byInstance[index]!)
       scheduler.instances.add(instance)
       session.serve(instance, {
         reopened: async () => {
@@ -212,8 +216,9 @@ export class LoadedModel implements ModelLifecycle {
     if (this.scheduler === null) for (const session of this.#sessions) void session.close()
     await this.#loading
     await this.scheduler?.drained()
-    await Promise.all(this.#sessions.map((session) => session.close()))
+    // Before the worker lets go, so that it is the worker's thread that frees the memory.
     for (const instance of this.#instances) instance.release()
+    await Promise.all(this.#sessions.map((session) => session.close()))
     this.#become('closed')
   }
 

@@ -18,7 +18,7 @@ const floors: [floor: string, on: string[]][] = [
   ['an instance of a model', ['instance/']],
   ['queue and instances joined', ['scheduler/']],
   ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts']],
-  ['the engine', ['engine.ts']],
+  ['the engine', ['engine.ts', 'engine-resources.ts', 'dropped-engines.ts']],
   ['the public face', ['index.ts']],
   ['programs', ['cli/']],
 ]

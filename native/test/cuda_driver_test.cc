@@ -56,10 +56,10 @@ TEST_F(CudaDriverTest, IsNotAvailableWithoutADevice) {
 TEST_F(CudaDriverTest, AllocatesAndFreesFromAnyThreadAndLeavesNoContextCurrent) {
   std::string reason;
   void* data = nullptr;
-  std::thread([&] { data = driver.allocateHost(4096, reason); }).join();
+  std::thread([&] { data = driver.allocateHost(4096, 0, reason); }).join();
   EXPECT_NE(data, nullptr) << reason;
-  std::thread([&] { driver.releaseHost(data); }).join();
-  driver.releaseHost(driver.allocateHost(4096, reason));
+  std::thread([&] { driver.releaseHost(data, 0); }).join();
+  driver.releaseHost(driver.allocateHost(4096, 0, reason), 0);
   EXPECT_EQ(counts->retains, 1);
   EXPECT_EQ(counts->allocs, 2);
   EXPECT_EQ(counts->frees, 2);
@@ -69,8 +69,29 @@ TEST_F(CudaDriverTest, AllocatesAndFreesFromAnyThreadAndLeavesNoContextCurrent) 
 TEST_F(CudaDriverTest, RefusesWithTheReasonWhereTheContextCannotBeRetained) {
   fail("RETAIN", "2");
   std::string reason;
-  EXPECT_EQ(driver.allocateHost(4096, reason), nullptr);
+  EXPECT_EQ(driver.allocateHost(4096, 0, reason), nullptr);
   EXPECT_EQ(reason, "cuDevicePrimaryCtxRetain failed: CUDA_ERROR_OUT_OF_MEMORY (2)");
+}
+
+TEST_F(CudaDriverTest, AllocatesInTheContextOfTheDeviceThatWasAskedFor) {
+  fail("DEVICES", "2");
+  std::string reason;
+  void* second = driver.allocateHost(4096, 1, reason);
+  EXPECT_NE(second, nullptr) << reason;
+  EXPECT_EQ(counts->retains, 1);
+  EXPECT_EQ(counts->allocsOn[0], 0);
+  EXPECT_EQ(counts->allocsOn[1], 1);
+  driver.releaseHost(second, 1);
+  driver.releaseHost(driver.allocateHost(4096, 0, reason), 0);
+  EXPECT_EQ(counts->retains, 2);
+  EXPECT_EQ(counts->allocsOn[0], 1);
+}
+
+TEST_F(CudaDriverTest, RefusesADeviceThatIsNotThere) {
+  std::string reason;
+  EXPECT_EQ(driver.allocateHost(4096, 1, reason), nullptr);
+  EXPECT_EQ(reason, "the CUDA driver sees no device 1");
+  EXPECT_EQ(counts->retains, 0);
 }
 
 }  // namespace

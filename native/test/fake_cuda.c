@@ -9,7 +9,8 @@ enum { OUT_OF_MEMORY = 2, NOT_FOUND = 500, INVALID_CONTEXT = 201 };
 
 struct FakeCudaCounts fakeCudaCounts;
 static __thread int depth;  // a context is current per thread, as in the real driver
-static char primary;
+static __thread char* current;
+static char primaries[FAKE_CUDA_MOST_DEVICES];
 
 static int setting(const char* name, int otherwise) {
   const char* value = getenv(name);
@@ -56,14 +57,14 @@ int cuGetErrorName(int error, const char** name) {
 }
 
 int cuDevicePrimaryCtxRetain(void** context, int device) {
-  (void)device;
   count(&fakeCudaCounts.retains, 1);
-  *context = &primary;
+  *context = &primaries[device];
   return setting("FAKE_CUDA_RETAIN", 0);
 }
 
 int cuCtxPushCurrent_v2(void* context) {
-  if (context != &primary) return INVALID_CONTEXT;
+  if ((char*)context < primaries || (char*)context >= primaries + FAKE_CUDA_MOST_DEVICES) return INVALID_CONTEXT;
+  current = context;
   ++depth;
   count(&fakeCudaCounts.contexts, 1);
   return 0;
@@ -73,7 +74,7 @@ int cuCtxPopCurrent_v2(void** context) {
   if (depth == 0) return INVALID_CONTEXT;
   --depth;
   count(&fakeCudaCounts.contexts, -1);
-  *context = &primary;
+  *context = current;
   return 0;
 }
 
@@ -83,6 +84,7 @@ int cuMemHostAlloc(void** data, size_t bytes, unsigned flags) {
   if (result != 0) return result;
   if (flags != 1 || posix_memalign(data, 4096, bytes) != 0) return OUT_OF_MEMORY;
   count(&fakeCudaCounts.allocs, 1);
+  count(&fakeCudaCounts.allocsOn[current - primaries], 1);
   return 0;
 }
 

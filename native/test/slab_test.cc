@@ -58,5 +58,16 @@ TEST_F(SlabTest, DoesNotMergeAcrossAPieceInUse) {
   EXPECT_TRUE(slab.unused());
 }
 
+using SlabDeathTest = SlabTest;
+
+TEST_F(SlabDeathTest, EndsTheProcessRatherThanTakeBackWhatItNeverGave) {
+  std::byte* piece = slab.take(128, 64);
+  EXPECT_DEATH(slab.give(piece + kBytes, 64), "internal check failed");
+  EXPECT_DEATH(slab.give(piece, 2 * kBytes), "internal check failed");
+  EXPECT_DEATH(slab.give(piece + 64, 128), "internal check failed");
+  slab.give(piece, 128);
+  EXPECT_DEATH(slab.give(piece, 128), "internal check failed");
+}
+
 }  // namespace
 }  // namespace zerohop

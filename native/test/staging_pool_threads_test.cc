@@ -21,8 +21,7 @@ bool holdsOnly(const StagingPool::Slot& slot, unsigned char mark) {
 TEST(StagingPoolThreads, NeverShareASlotAndLeaveNothingBehind) {
   PlainMemory plain;
   CudaDriver absent{"/nonexistent/libcuda.so.1"};
-  PinnedMemory pinned{absent};
-  StagingPool pool{plain, pinned};
+  StagingPool pool{plain, absent};
   pool.configure(std::size_t{256} << 10, std::size_t{4} << 20);
   std::atomic<int> damaged{0};
 
@@ -36,7 +35,7 @@ TEST(StagingPoolThreads, NeverShareASlotAndLeaveNothingBehind) {
       views.pop_front();
     };
     for (int turn = 0; turn < 2000; ++turn) {
-      const auto lease = pool.acquire(1 + random() % 5000 * (turn % 16 == 0 ? 20 : 1), turn % 3 == 0);
+      const auto lease = pool.acquire(1 + random() % 5000 * (turn % 16 == 0 ? 20 : 1), turn % 3 == 0 ? 0 : kPlainMemory);
       if (lease) {
         StagingPool::Slot* view = pool.refer(lease->id);
         std::memset(view->data, static_cast<int>(lease->id & 0xff), view->bytes);
@@ -64,10 +63,9 @@ TEST(StagingPoolThreads, NeverShareASlotAndLeaveNothingBehind) {
 TEST(StagingPoolThreads, DropReferencesOfOneLeaseAtTheSameTime) {
   PlainMemory plain;
   CudaDriver absent{"/nonexistent/libcuda.so.1"};
-  PinnedMemory pinned{absent};
-  StagingPool pool{plain, pinned};
+  StagingPool pool{plain, absent};
   for (int round = 0; round < 200; ++round) {
-    const auto lease = pool.acquire(64, false);
+    const auto lease = pool.acquire(64, kPlainMemory);
     std::vector<std::thread> threads;
     for (int count = 0; count < 4; ++count) {
       threads.emplace_back([slot = pool.refer(lease->id)] { StagingPool::unrefer(slot); });

@@ -28,7 +28,15 @@ export interface WorkerOptions {
 export interface StagingOptions {
   /** `auto` takes the best there is; another value asks for that kind and fails with `ERR_NATIVE_LOAD` without it. */
   kind?: 'auto' | 'native' | 'shared' | 'copied'
-  /** Most native memory, in bytes; beyond it slots fall back to shared memory. Default 256 MiB. */
+  /**
+   * Most native memory that is kept, in bytes; one limit for the process, with 256 MiB by default. An engine that leaves it
+   * out follows the others; of several that ask the largest counts while its engine is open, and who asks for less is
+   * warned (`ZEROHOP_STAGING_LIMIT`). A slot that finds no room gets plain memory of its own, which is not page-locked.
+   *
+   * What is past the limit, and slots of more than an eighth of it (of 32 MiB at most), go back to the system two seconds after
+   * the last batch that needed them, and when the model is unloaded. Without the addon, shared memory goes back when the
+   * application's thread has collected garbage, too.
+   */
   limitBytes?: number
 }
 

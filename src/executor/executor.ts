@@ -81,6 +81,8 @@ export interface Executor {
   /** Releases a session and its slots; resolves also when the thread dies over it. */
   close(sessionId: number): Promise<void>
   defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void
+  /** Has the thread let go of a slot's memory, which is given back; before another batch it is defined anew. */
+  forgetSlot(slotId: number): void
   defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void
   /** Hands a batch over. `mailed`: inputs that do not lie in the slot. */
   submit(slotId: number, layoutIndex: number, mailed: readonly (MailedTensor | null)[] | null): void

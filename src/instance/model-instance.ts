@@ -8,6 +8,7 @@ import type { BatchSource, PreparedBatch } from '../workers/batch-source.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
 import type { Batch } from './batch.ts'
 import type { FinishedBatch } from './finished-batch.ts'
+import { LargeSlots } from './large-slots.ts'
 import { StagingSlot } from './staging-slot.ts'
 
 /** What an instance needs from its model. */
@@ -44,7 +45,7 @@ export interface SlotSource {
 }
 
 /** One batch runs while the next is gathered. */
-const slotsPerInstance = 2
+export const slotsPerInstance = 2
 
 /** An instance of a model: a session on one worker and the staging slots through which it is fed. */
 export class ModelInstance implements BatchSource {
@@ -55,12 +56,14 @@ export class ModelInstance implements BatchSource {
   readonly #owner: BatchOwner
   readonly #slots = new Map<number, StagingSlot>()
   readonly #free: StagingSlot[] = []
+  readonly #large: LargeSlots
 
   constructor(owner: BatchOwner, name: string, session: WorkerSession, weight: number, source: SlotSource) {
     this.#owner = owner
     this.name = name
     this.weight = weight
     this.session = session
+    this.#large = new LargeSlots(owner.clock, (slot) => this.#giveBack(slot))
     for (let count = 0; count < slotsPerInstance; count++) {
       const slot = new StagingSlot(source.nextSlotId(), owner.metadata, owner.padding, (byteLength) => source.acquire(byteLength))
       this.#slots.set(slot.id, slot)
@@ -143,8 +146,14 @@ export class ModelInstance implements BatchSource {
     for (const slot of this.#slots.values()) slot.forgetLayouts()
   }
 
+  /** Takes memory that was made ahead for the slots, if any was. */
+  adopt(buffers: readonly StagingBuffer[]): void {
+    for (const [index, buffer] of buffers.entries()) this.#free[index]!.adopt(buffer)
+  }
+
   /** Gives the staging memory back; no batch may be in flight. */
   release(): void {
+    this.#large.close()
     for (const slot of this.#slots.values()) slot.release()
     this.#slots.clear()
     this.#free.length = 0
@@ -185,7 +194,13 @@ export class ModelInstance implements BatchSource {
     return batch
   }
 
+  #giveBack(slot: StagingSlot): void {
+    slot.release()
+    this.worker.executor.forgetSlot(slot.id)
+  }
+
   #reuse(slot: StagingSlot): void {
+    this.#large.returned(slot)
     slot.batch = slot.layout = null
     this.#free.push(slot)
   }

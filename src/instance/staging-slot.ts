@@ -25,6 +25,14 @@ export interface ViewedLayout extends BatchLayout {
 /** Most layouts remembered per slot; models of variable shapes make many. */
 const maxLayouts = 512
 const minBytes = 4096
+const doubledBelowBytes = 2 ** 20
+
+/** Memory for a batch of `neededBytes`, and for somewhat larger ones to come: the double at most, from 1 MiB on a quarter. */
+export function roomFor(neededBytes: number): number {
+  const power = 2 ** Math.ceil(Math.log2(Math.max(minBytes, neededBytes)))
+  const step = power > doubledBelowBytes ? power / 8 : power
+  return Math.ceil(neededBytes / step) * step || minBytes
+}
 
 /** The application's side of one staging slot: where the rows of a batch are gathered and its outputs appear. */
 export class StagingSlot {
@@ -51,6 +59,22 @@ export class StagingSlot {
     this.#metadata = metadata
     this.#padding = padding
     this.#acquire = acquire
+  }
+
+  /** Whether it holds memory that is only to be kept while it is needed. */
+  get large(): boolean {
+    return this.#buffer !== null && this.#buffer.byteLength >= this.#buffer.largeFromBytes
+  }
+
+  /** Whether the batch in it needs that memory. */
+  get neededLarge(): boolean {
+    return this.layout !== null && this.layout.byteLength >= this.#buffer!.largeFromBytes
+  }
+
+  /** Takes memory that was made ahead. */
+  adopt(buffer: StagingBuffer): void {
+    this.release()
+    this.#buffer = buffer
   }
 
   /** Finds or makes the layout of a batch and memory for it. */
@@ -155,7 +179,7 @@ export class StagingSlot {
 
   #grow(neededBytes: number): void {
     this.release()
-    this.#buffer = this.#acquire(Math.max(minBytes, 2 ** Math.ceil(Math.log2(neededBytes))))
+    this.#buffer = this.#acquire(roomFor(neededBytes))
   }
 
   #view(layout: BatchLayout, lengths: readonly number[] | null, batched: boolean): ViewedLayout {

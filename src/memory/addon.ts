@@ -11,6 +11,8 @@ export interface NativeLease {
   /** As asked for. It starts on a cache line (64 bytes), from 64 KiB on at a page (4 KiB). */
   readonly byteLength: number
   readonly kind: NativeMemoryKind
+  /** Whether it is memory of its own, beside what the pool keeps: it goes back to the system with its last view. */
+  readonly pastLimit: boolean
   /** Why it is not page-locked although that was asked for. */
   readonly reason?: string
 }
@@ -18,15 +20,19 @@ export interface NativeLease {
 /** Counters of the process's staging pool. */
 export interface NativePoolStats {
   readonly slabs: number
+  /** The limit in force: the largest claimed. */
+  readonly limitBytes: number
   readonly reservedBytes: number
   /** The part of `reservedBytes` that is page-locked. */
   readonly pinnedBytes: number
+  /** The part of `reservedBytes` that does not count towards the limit. */
+  readonly pastLimitBytes: number
   /** Bytes of slots that a lease or a view still holds. */
   readonly usedBytes: number
   readonly highWaterBytes: number
   /** Leases not yet released. */
   readonly leases: number
-  /** Times that `acquire` returned null. */
+  /** Times that the limit left no room. */
   readonly failures: number
 }
 
@@ -40,26 +46,39 @@ export interface CudaProbe {
   readonly devices: readonly { readonly ordinal: number; readonly name: string; readonly totalBytes: number }[]
 }
 
-/** The native addon. Arguments are validated before they get here: the C++ side only asserts. */
+/** Instead of a device's ordinal: memory need not be page-locked. */
+export const plainMemory = -1
+
+/** The native addon. Throws a TypeError for arguments of a wrong type, a RangeError for numbers that make no sense. */
 export interface NativeBinding {
   /** Must equal {@link BINDING_VERSION}. */
   readonly version: string
-  /** The size of slabs counts before the first `acquire` only; the limit may move at any time. */
+  /** The size of slabs counts before the first `acquire` only; the limit may move, and counts while none is claimed. */
   configure(options: { slabBytes?: number; limitBytes?: number }): void
-  /** Null where the limit is reached. Page-locked memory that is not to be had becomes plain, with the reason. */
-  acquire(byteLength: number, pageLocked: boolean): NativeLease | null
+  /** Asks for a limit; of all that are claimed in the process the largest counts. Returns the number of the claim. */
+  claimLimit(limitBytes: number): number
+  /** Takes a claim back. Doing it twice is allowed. */
+  dropLimit(claim: number): void
   /**
-   * The bytes of a lease in the calling isolate; each view keeps them alive until it is collected. Throws where the
-   * lease is not held, and with code `ERR_NO_EXTERNAL_BUFFERS` where the runtime refuses native memory.
+   * Memory that is page-locked for the CUDA device of that ordinal, or plain with {@link plainMemory}, and where
+   * page-locked memory is not to be had, with the reason. Where the limit is reached: null, or with `pastLimit` plain
+   * memory that the pool does not keep. Null, too, where the system has no more memory.
    */
-  view(id: number): ArrayBuffer | SharedArrayBuffer
+  acquire(byteLength: number, device: number, pastLimit?: boolean): NativeLease | null
+  /** As `acquire` within the limit, off the calling thread: page-locking takes long. */
+  acquireAsync(byteLength: number, device: number): Promise<NativeLease | null>
+  /**
+   * The bytes of a lease in the calling isolate; each view keeps them alive until it is detached or collected. Throws
+   * where the lease is not held, and with code `ERR_NO_EXTERNAL_BUFFERS` where the runtime refuses native memory.
+   */
+  view(id: number): ArrayBuffer
+  /** Takes the memory from a view at once, in the isolate that made it. Doing it twice is allowed. */
+  detach(view: ArrayBuffer): void
   /** Drops the lease's own hold on the memory. Doing it twice is allowed. */
   release(id: number): void
   /** Gives slabs that nothing holds back to the system; returns their bytes. Costly with a GPU at work. */
   trim(): number
   stats(): NativePoolStats
-  /** What `view` returns in this runtime. */
-  viewKind(): 'arraybuffer' | 'sharedarraybuffer'
   /** Opens the CUDA driver at the first call; makes no context on the GPU. */
   cudaProbe(): CudaProbe
 }
@@ -70,7 +89,7 @@ export type BindingResult =
   | { readonly binding: null; readonly path?: undefined; readonly reason: string }
 
 /** Raised together with `kBindingVersion` in native/addon.cc whenever the exports change their meaning. */
-export const BINDING_VERSION = '1'
+export const BINDING_VERSION = '2'
 
 // Two folders below the root both as src/memory/addon.ts and as dist/memory/addon.js.
 const packageRoot = fileURLToPath(new URL('../..', import.meta.url))

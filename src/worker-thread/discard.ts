@@ -8,6 +8,11 @@ const { port1: nowhere, port2: end } = new MessageChannel()
 end.close()
 nowhere.unref()
 
+/** Frees a buffer at once, rather than when it is collected; it has no bytes afterwards. */
+export function free(buffer: ArrayBuffer): void {
+  nowhere.postMessage(null, [buffer])
+}
+
 /**
  * Frees the memory of an output that has been copied to its place. ONNX Runtime's binding puts each output into memory
  * of its own; left to the collector, those pieces pile up to tens of megabytes, and every one is fresh memory that the
@@ -19,5 +24,5 @@ nowhere.unref()
 export function discard(data: Tensor['data'], kept: readonly TransferListItem[] = []): void {
   if (!ArrayBuffer.isView(data) || data.byteLength === 0) return // of strings, or moved before
   const buffer = data.buffer as ArrayBuffer
-  if (!kept.includes(buffer)) nowhere.postMessage(null, [buffer])
+  if (!kept.includes(buffer)) free(buffer)
 }

@@ -9,6 +9,7 @@ import { execute, withMailed, type MailedOutputs } from './execute.ts'
 import type { Runtime } from './onnxruntime.ts'
 import type { OpenModel } from './open-model.ts'
 import { runSample } from './sample-run.ts'
+import { freeReleased } from './slot-bytes.ts'
 import { WorkerSlot } from './worker-slot.ts'
 
 type Question<Type extends ToWorker['type']> = Extract<ToWorker, { type: Type }>
@@ -25,7 +26,6 @@ export class Server {
   readonly #control: ControlBlock
   readonly #bell: Bell
   readonly #runtime: Runtime
-  readonly #view: (leaseId: number) => ArrayBufferLike
   readonly #toMainMs: number
   readonly #models = new Map<number, OpenModel>()
   readonly #slots = new Map<number, WorkerSlot>()
@@ -40,14 +40,12 @@ export class Server {
     control: ControlBlock,
     bell: Bell,
     runtime: Runtime,
-    view: (leaseId: number) => ArrayBufferLike,
     toMainMs: number,
   ) {
     this.#port = port
     this.#control = control
     this.#bell = bell
     this.#runtime = runtime
-    this.#view = view
     this.#toMainMs = toMainMs
   }
 
@@ -97,6 +95,8 @@ export class Server {
         if (slot !== undefined) slot.mailed = message.mailed
         return
       }
+      case 'forget':
+        return this.#prepare(message.slotId, () => this.#forget((slotId) => slotId === message.slotId))
       case 'exit':
         this.#exiting = true
     }
@@ -135,7 +135,7 @@ export class Server {
   }
 
   async #close({ questionId, sessionId }: Question<'close'>): Promise<[FromWorker]> {
-    for (const [slotId, slot] of this.#slots) if (slot.sessionId === sessionId) this.#slots.delete(slotId)
+    this.#forget((_, slot) => slot.sessionId === sessionId)
     const model = this.#models.get(sessionId)
     this.#models.delete(sessionId)
     try {
@@ -155,9 +155,10 @@ export class Server {
   }
 
   #define({ slotId, sessionId, memory }: Question<'slot'>): void {
+    this.#slots.get(slotId)?.release()
     this.#slots.delete(slotId)
     this.#faults.delete(slotId)
-    this.#slots.set(slotId, new WorkerSlot(sessionId, memory, this.#view, this.#runtime.Tensor))
+    this.#slots.set(slotId, new WorkerSlot(sessionId, memory, this.#runtime.Tensor))
   }
 
   #layOut({ slotId, layoutIndex, layout }: Question<'layout'>): void {
@@ -166,6 +167,16 @@ export class Server {
     if (model === undefined) return // the batch finds the same
     delete slot!.layouts[layoutIndex]
     slot!.prepare(layoutIndex, layout, model.inputs, model.outputs)
+  }
+
+  /** Lets go of the memory of slots. */
+  #forget(which: (slotId: number, slot: WorkerSlot) => boolean): void {
+    const forgotten = [...this.#slots].filter(([slotId, slot]) => which(slotId, slot))
+    for (const [slotId, slot] of forgotten) {
+      this.#slots.delete(slotId)
+      slot.release()
+    }
+    freeReleased(forgotten.map(([, { bytes }]) => bytes))
   }
 
   async #run(job: Job): Promise<void> {

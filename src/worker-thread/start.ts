@@ -33,17 +33,11 @@ async function begin(task: StartTask): Promise<void> {
     } finally {
       control.leave()
     }
-    const server = new Server(port, control, new Bell(task.bell), runtime, nativeView, clockOffsetMs() - task.clockOffsetMs)
+    const server = new Server(port, control, new Bell(task.bell), runtime, clockOffsetMs() - task.clockOffsetMs)
     answer.postMessage({ ready } satisfies StartAnswer)
     void server.serve()
   } catch (error) {
     const { message, code } = error as NodeJS.ErrnoException
     answer.postMessage({ failed: { message, code, onnxruntime: runtime === null } } satisfies StartAnswer)
   }
-}
-
-function nativeView(leaseId: number): ArrayBufferLike {
-  const loaded = loadBinding()
-  if (loaded.binding === null) throw new Error(loaded.reason)
-  return loaded.binding.view(leaseId)
 }

@@ -6,6 +6,7 @@ import type { TensorMetadata } from '../metadata.ts'
 import { discardedFromBytes } from './discard.ts'
 import type { NamedTensors } from './onnxruntime.ts'
 import { byName, numericTensor } from './ort-tensors.ts'
+import { SlotBytes } from './slot-bytes.ts'
 
 /** An output that is wanted, and where it goes. */
 export interface PreparedOutput {
@@ -37,15 +38,18 @@ export class WorkerSlot {
   /** Inputs of its next batch that do not lie in it; taken by {@link takeMailed}. */
   mailed: readonly (MailedTensor | null)[] | null = null
   readonly #Tensor: TensorConstructor
-  readonly #shared: ArrayBufferLike
-  /** Where ONNX Runtime reads: the shared bytes, or private ones that they are copied to. */
-  readonly #visible: ArrayBufferLike
+  readonly bytes: SlotBytes
 
-  constructor(sessionId: number, memory: SlotMemory, view: (leaseId: number) => ArrayBufferLike, Tensor: TensorConstructor) {
+  constructor(sessionId: number, memory: SlotMemory, Tensor: TensorConstructor) {
     this.sessionId = sessionId
     this.#Tensor = Tensor
-    this.#shared = memory.kind === 'native' ? view(memory.leaseId) : memory.buffer
-    this.#visible = memory.kind === 'shared' && memory.copy ? new ArrayBuffer(memory.byteLength) : this.#shared
+    this.bytes = new SlotBytes(memory)
+  }
+
+  /** Lets go of the slot's memory; nothing may be run there any more. */
+  release(): void {
+    this.layouts.length = 0
+    this.bytes.release()
   }
 
   takeMailed(): readonly (MailedTensor | null)[] | null {
@@ -69,7 +73,7 @@ export class WorkerSlot {
       if (place === undefined) continue
       const metadata = outputs[index]!
       fetches[metadata.name] = null
-      const bytes = place && new Uint8Array(this.#shared, place.offset, byteLength(metadata.type, place))
+      const bytes = place && new Uint8Array(this.bytes.shared, place.offset, byteLength(metadata.type, place))
       prepared.push({ index, metadata, place: bytes, dims: place && place.dims })
     }
     const large = prepared.filter(({ place }) => place !== null && place.byteLength >= discardedFromBytes)
@@ -79,14 +83,13 @@ export class WorkerSlot {
 
   /** Brings the inputs of a batch to where ONNX Runtime reads them. */
   copyIn({ inputRanges }: PreparedLayout): void {
-    if (this.#visible === this.#shared) return
-    for (const [start, end] of inputRanges) {
-      new Uint8Array(this.#visible, start, end - start).set(new Uint8Array(this.#shared, start, end - start))
-    }
+    const { shared, visible } = this.bytes
+    if (visible === shared) return
+    for (const [start, end] of inputRanges) new Uint8Array(visible, start, end - start).set(new Uint8Array(shared, start, end - start))
   }
 
   #tensor(type: TensorType, { offset, dims }: TensorPlace): Tensor {
-    return numericTensor(this.#Tensor, type, new (storageOf(type))(this.#visible, offset, elementCount(dims)), dims)
+    return numericTensor(this.#Tensor, type, new (storageOf(type))(this.bytes.visible, offset, elementCount(dims)), dims)
   }
 }
 

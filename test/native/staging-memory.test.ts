@@ -42,6 +42,19 @@ describe.skipIf(nothingBuilt).each(suites)('staging memory of %s', (binary) => {
     expect(lifetime('limit')).toEqual({ leases: 2, refused: null, allowed: true, failures: 1 })
   })
 
+  test('a detached view is empty and holds nothing, without a garbage collection', () => {
+    expect(lifetime('detach')).toEqual({ lengths: [2 ** 20, 0], before: 2 ** 20, after: 0, collected: 0, trimmed: true, left: 0 })
+  })
+
+  test('memory past the limit goes back to the system with its last view', () => {
+    const held = 8 * 2 ** 20
+    expect(lifetime('past the limit')).toEqual({ pastLimit: true, reservedBytes: held, pastLimitBytes: held, held, left: 0 })
+  })
+
+  test('the largest limit that is claimed counts, and the default when none is', () => {
+    expect(lifetime('limits')).toEqual([1024, 1024, 64, 256])
+  })
+
   test('loaded twice in one isolate it is one pool', () => {
     expect(lifetime('loaded twice')).toEqual({ byte: 3, leases: 1 })
   })
@@ -60,6 +73,13 @@ describe.skipIf(nothingBuilt).each(suites)('staging memory of %s', (binary) => {
       reason,
       pinnedBytes: 0,
       trimmed: 2 ** 24,
+    })
+  })
+
+  test.skipIf(fakeCudaFolder === undefined)('with (fake) devices it is page-locked for each of them off the thread, within the limit', () => {
+    expect(lifetime('off the thread', { LD_LIBRARY_PATH: fakeCudaFolder!, FAKE_CUDA_DEVICES: '2' })).toEqual({
+      kinds: ['pinned', 'pinned', null],
+      pinnedBytes: 2 * 2 ** 24,
     })
   })
 

@@ -24,11 +24,16 @@ export interface Ending {
 }
 
 /** Runs a fixture in a process of its own: `scenario` is its first argument. */
-export async function runFixture(fixture: string, scenario: string, flags: readonly string[] = []): Promise<Ending> {
+export async function runFixture(
+  fixture: string,
+  scenario: string,
+  flags: readonly string[] = [],
+  environment: NodeJS.ProcessEnv = {},
+): Promise<Ending> {
   const file = fileURLToPath(new URL(`fixtures/${fixture}`, import.meta.url))
   if (!existsSync(file)) throw new Error(`there is no fixture ${file}`)
   const child = spawn(node, [...flags, file, scenario], {
-    env: { ...process.env, ZEROHOP_TEST_MODELS: JSON.stringify(models()) },
+    env: { ...process.env, ...environment, ZEROHOP_TEST_MODELS: JSON.stringify(models()) },
     stdio: ['ignore', 'pipe', 'pipe'],
   })
   let stdout = ''

@@ -1,11 +1,13 @@
 import { graph } from '../models/builder.ts'
 import { modelPath } from '../models/cache.ts'
-import { identity, matmulSlow } from '../models/small.ts'
+import { identity, identityVariable, matmulSlow } from '../models/small.ts'
 
 /** Paths of the models that the fixtures load, by the names they know them under. */
 export function models() {
   return {
     small: identity('float32'),
+    /** Rows of any length. */
+    variable: identityVariable('float32'),
     /** 64 rows of 1024 take a few hundred milliseconds. */
     slow: matmulSlow(1024, 200),
     /** Takes a second or more to open. */

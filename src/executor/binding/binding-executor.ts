@@ -80,6 +80,10 @@ export class BindingExecutor implements Executor {
     this.#post({ type: 'slot', slotId, sessionId, memory })
   }
 
+  forgetSlot(slotId: number): void {
+    this.#post({ type: 'forget', slotId })
+  }
+
   defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void {
     this.#post({ type: 'layout', slotId, layoutIndex, layout })
   }

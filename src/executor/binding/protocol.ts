@@ -18,6 +18,8 @@ export type ToWorker =
   | { type: 'runSample'; questionId: number; sessionId: number; feeds: readonly (MailedTensor | null)[]; wantsOutputs: boolean }
   | { type: 'close'; questionId: number; sessionId: number }
   | { type: 'slot'; slotId: number; sessionId: number; memory: SlotMemory }
+  /** The slot's memory is given back; nothing will be submitted there before a new `slot` message. */
+  | { type: 'forget'; slotId: number }
   | { type: 'layout'; slotId: number; layoutIndex: number; layout: SlotLayout }
   /** The inputs of the next batch of a slot that do not lie in it. */
   | { type: 'inputs'; slotId: number; mailed: readonly (MailedTensor | null)[] }

@@ -1,0 +1,51 @@
+import { systemClock } from './clock.ts'
+import type { ResolvedEngineOptions } from './config/engine-options.ts'
+import type { EngineServices } from './loaded-model.ts'
+import { StagingPool } from './memory/staging-pool.ts'
+import { ModelRegistry } from './model-registry.ts'
+import { EventHub } from './observability/engine-events.ts'
+import { Devices } from './workers/devices.ts'
+import { KeepAlive } from './workers/keep-alive.ts'
+
+/** How long a worker may take to leave ONNX Runtime after its work is done, in milliseconds. */
+const workerExitLimitMs = 30_000
+
+/**
+ * What an engine has: models, threads, memory. Ports and threads hold on to it, so nothing here may hold on to the engine
+ * itself or to a `Model`: that nobody has those any more is how an engine is known to be dropped.
+ */
+export class EngineResources {
+  readonly models = new ModelRegistry()
+  readonly events = new EventHub()
+  readonly devices: Devices
+  readonly services: EngineServices
+  /** `null` until a model has been placed. */
+  staging: StagingPool | null = null
+  readonly #keepAlive = new KeepAlive()
+  #nextId = 1
+  #closing: Promise<void> | null = null
+
+  constructor(options: ResolvedEngineOptions) {
+    this.devices = new Devices(options, systemClock, (event) => this.events.emit('worker', event))
+    this.services = {
+      clock: systemClock,
+      keepAlive: this.#keepAlive,
+      staging: () => this.staging!,
+      nextId: () => this.#nextId++,
+      changed: (event) => this.events.emit('model', event),
+      place: async (config, place) => {
+        await this.devices.place(config, place)
+        this.staging ??= new StagingPool(options.staging, this.devices.acceptsSharedMemory, this.devices.noNativeMemory)
+      },
+    }
+  }
+
+  /** Finishes what was accepted, or rejects what waits of it, and gives everything back. May be called more than once. */
+  close(dropWaiting: boolean): Promise<void> {
+    const models = this.models.close(dropWaiting)
+    this.#closing ??= this.#keepAlive
+      .during(models.then(() => this.devices.close(workerExitLimitMs)).then(() => this.staging?.close()))
+      .finally(() => this.#keepAlive.close())
+    return this.#closing
+  }
+}

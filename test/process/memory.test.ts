@@ -1,0 +1,39 @@
+import { expect, it } from 'vitest'
+import { InferenceEngine } from '../../src/index.ts'
+import { limitMs, runFixture } from './child.ts'
+
+interface Held {
+  grewMb: number
+  usedBytes: number
+  reservedBytes: number
+}
+
+const native = new InferenceEngine().capabilities().native.available
+const missing = native ? '' : ' (skipped: no addon, npm run build:native makes one)'
+
+const kinds: [how: string, scenario: string][] = [
+  ['past the limit', 'native'],
+  ['within a limit that was raised', 'native 4e9'],
+]
+
+/** Three large requests (of 160 MB for native memory), then small ones for three seconds. */
+async function expectGivenBack(scenario: string): Promise<void> {
+  const ending = await runFixture('memory.mjs', scenario, ['--expose-gc'])
+  expect(ending).toMatchObject({ code: 0, signal: null, hung: false })
+  const { right, peak, idle, unloaded } = ending.answer as { right: boolean; peak: Held; idle: Held; unloaded: Held }
+  expect(right).toBe(true)
+  expect(peak.usedBytes).toBeGreaterThan(300e6)
+  expect(peak.reservedBytes).toBeGreaterThanOrEqual(peak.usedBytes)
+  expect(idle.grewMb).toBeLessThan(150)
+  expect(idle.usedBytes).toBeLessThan(1e6)
+  expect(idle.reservedBytes).toBeLessThanOrEqual(16 * 2 ** 20)
+  expect(unloaded.grewMb).toBeLessThan(150)
+  expect(unloaded.usedBytes).toBe(0)
+  expect(unloaded.reservedBytes).toBeLessThan(1e6) // a small slot of shared memory may not be collected yet
+}
+
+it.skipIf(!native).each(kinds)(`the memory of large requests goes back while small ones come: %s${missing}`, { timeout: limitMs + 10_000 }, (_, scenario) =>
+  expectGivenBack(scenario),
+)
+
+it('the shared memory of large requests goes back, once the application has collected garbage', { timeout: limitMs + 10_000 }, () => expectGivenBack('copied'))
