@@ -12,7 +12,7 @@ const stale = 7
 function bench(outputs: (Partial<TensorMetadata> & { place?: TensorPlace | null | undefined })[], byteLength = 64) {
   const buffer = new SharedArrayBuffer(byteLength)
   new Uint8Array(buffer).fill(stale)
-  const slot = new WorkerSlot(1, { kind: 'shared', buffer, copy: false, byteLength }, () => buffer, Tensor)
+  const slot = new WorkerSlot(1, { kind: 'shared', buffer, copy: false, byteLength }, Tensor)
   const metadata = outputs.map((output, index) => ({ name: `y${index}`, type: 'float32', shape: [], ...output }) as TensorMetadata)
   slot.prepare(0, { inputs: [], outputs: outputs.map(({ place }) => place) }, [], metadata)
   const run = (results: NamedTensors) => {
