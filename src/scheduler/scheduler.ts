@@ -88,7 +88,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     if (signal?.aborted) return void request.fail(signal.reason)
     const nowMs = this.clock.nowMs()
     const rowsAhead = deadlineMs > 0 ? this.levels.rowsAhead(request.level) : 0
-    const refusal = this.#admission.refusal(request, deadlineMs, rowsAhead, this.instances.serving, nowMs)
+    const refusal = this.#admission.refusal(request, deadlineMs, rowsAhead, this.instances, nowMs)
     if (refusal !== null) return void request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs
     if (signal !== undefined) request.listen(signal, () => this.#abort(request, signal))
