@@ -1,5 +1,5 @@
+import { expiresAtMs } from '../queue/waiting-request.ts'
 import type { InferRequest } from '../request/infer-request.ts'
-import type { Batch } from './batch.ts'
 import type { ModelInstance } from './model-instance.ts'
 
 /** The instances of a model: which of them is given what waits. */
@@ -42,15 +42,15 @@ export class InstanceSet implements Iterable<ModelInstance> {
     for (const instance of busy) instance.worker.offer(instance)
   }
 
-  /** Whether a batch was handed ahead to an instance. */
-  get hasAhead(): boolean {
-    for (const instance of this.#instances) if (instance.batchAhead !== null) return true
+  /** Whether a request is to be served before a batch that was handed ahead. */
+  isOvertakenBy(request: InferRequest): boolean {
+    for (const { batchAhead } of this.#instances) {
+      if (batchAhead === null) continue
+      const first = batchAhead.requests[0]!
+      if (request.level.level < first.level.level) return true
+      if (request.bucketKey !== first.bucketKey && expiresAtMs(request) < expiresAtMs(first)) return true
+    }
     return false
-  }
-
-  /** Batches that wait behind others on their instances. */
-  *ahead(): Iterable<Batch> {
-    for (const { batchAhead } of this.#instances) if (batchAhead !== null) yield batchAhead
   }
 
   /** Takes the batch back of which a request is a part; false when that has started. */

@@ -57,6 +57,8 @@ export class ModelInstance implements BatchSource {
   readonly #slots = new Map<number, StagingSlot>()
   readonly #free: StagingSlot[] = []
   readonly #large: LargeSlots
+  /** The slot of the batch that was handed ahead. */
+  #ahead: StagingSlot | null = null
 
   constructor(owner: BatchOwner, name: string, session: WorkerSession, weight: number, source: SlotSource) {
     this.#owner = owner
@@ -101,18 +103,19 @@ export class ModelInstance implements BatchSource {
 
   /** The batch that was handed ahead here; `null` for none. */
   get batchAhead(): Batch | null {
-    return this.#slotAhead()?.batch ?? null
+    return this.#ahead === null ? null : this.#ahead.batch
   }
 
   /** Takes the batch back that was handed ahead here; false when there is none, or it has started. */
   takeBackAhead(): boolean {
-    const slot = this.#slotAhead()
-    return slot !== null && this.worker.takeBack(slot.id)
+    return this.#ahead !== null && this.worker.takeBack(this.#ahead.id)
   }
 
   started(slotId: number): void {
-    const { batch } = this.#slots.get(slotId)!
-    if (batch!.ahead) this.#owner.started(batch!)
+    const slot = this.#slots.get(slotId)!
+    if (slot !== this.#ahead) return
+    this.#ahead = null
+    this.#owner.started(slot.batch!)
   }
 
   takenBack(slotId: number): void {
@@ -176,15 +179,11 @@ export class ModelInstance implements BatchSource {
     slot.rows = rows
     slot.batch = batch
     slot.layout = layout
+    if (batch.ahead) this.#ahead = slot
     slot.announce(this.worker.executor, this.session.id, layout)
     slot.gatheredAtMs = owner.clock.nowMs()
     const runMs = owner.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
     return { slotId: slot.id, layoutIndex: layout.index, mailed, runMs, alone: batch.alone }
-  }
-
-  #slotAhead(): StagingSlot | null {
-    for (const slot of this.#slots.values()) if (slot.batch?.ahead === true) return slot
-    return null
   }
 
   #release(slotId: number): Batch {
@@ -200,6 +199,7 @@ export class ModelInstance implements BatchSource {
   }
 
   #reuse(slot: StagingSlot): void {
+    if (slot === this.#ahead) this.#ahead = null
     this.#large.returned(slot)
     slot.batch = slot.layout = null
     this.#free.push(slot)

@@ -1,5 +1,6 @@
 import { fullBatchRows, type BatchLimits, type BatchReason } from '../config/batching.ts'
-import { deadlineMarginMs, type SizeRunTimes } from '../latency/run-times.ts'
+import { deadlineMarginMs, type RunTimes, type SizeRunTimes } from '../latency/run-times.ts'
+import type { WaitingRequest } from './waiting-request.ts'
 
 /**
  * The batching policy: pure functions over plain data. They follow Triton's dynamic batcher (largest reachable
@@ -116,4 +117,9 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
   const latestMs = runTimes === null || deadlineMs === Infinity ? Infinity : deadlineMs - runTimes.p99Ms(rows) - deadlineMarginMs
   if (nowMs >= latestMs) return send(requests, 'deadline')
   return notYet(Math.min(oldestMs + maxQueueDelayMs, latestMs))
+}
+
+/** Whether even a run as short as they usually are would end after the deadline of a request. */
+export function isHopeless({ deadlineAtMs, bucketKey, rows }: WaitingRequest, runTimes: RunTimes | null, startMs: number): boolean {
+  return deadlineAtMs !== null && startMs + (runTimes?.medianMs(bucketKey, rows) ?? 0) > deadlineAtMs
 }

@@ -1,32 +1,14 @@
 import type { Clock } from '../clock.ts'
-import type { BatchLimits } from '../config/batching.ts'
 import { Alarm } from './alarm.ts'
-import { decide, type BatchDecision, type FormedBatch } from './batch-policy.ts'
+import { decide, isHopeless, type BatchDecision, type FormedBatch } from './batch-policy.ts'
 import type { Bucket } from './bucket.ts'
 import { Buckets } from './buckets.ts'
 import { Expiries } from './expiries.ts'
+import type { QueueOptions, QueueOwner } from './queue-owner.ts'
+import { WaitingCounts } from './waiting-counts.ts'
 import { expiresAtMs, type QueueExit, type WaitingRequest } from './waiting-request.ts'
 import type { LatencyTarget } from '../latency/batch-size-for-target.ts'
 import type { RunTimes } from '../latency/run-times.ts'
-
-/** What a {@link RequestQueue} asks of its owner. */
-export interface QueueOwner<E extends WaitingRequest> {
-  /** `entry` left the queue for good without a batch; settle it. */
-  dropped(entry: E, why: QueueExit): void
-  /**
-   * Takes the batch back of which `entry` is a part and that was handed ahead, by {@link RequestQueue.putBack}; false when
-   * it has started.
-   */
-  takeBack(entry: E): boolean
-  /** A queue delay ran out: offer the queue an idle instance again. */
-  wake(): void
-}
-
-/** A {@link RequestQueue}'s settings. */
-export interface QueueOptions extends BatchLimits {
-  /** For tests: nothing is sent until so many requests have waited at once; 0 for no hold. */
-  readonly holdUntilQueued: number
-}
 
 /**
  * The queue of one model: buckets of requests that may share a batch, their deadlines, and the only timer. It decides
@@ -35,31 +17,23 @@ export interface QueueOptions extends BatchLimits {
 export class RequestQueue<E extends WaitingRequest> {
   readonly #holdUntilQueued: number
   readonly #clock: Clock
-  readonly #host: QueueOwner<E>
+  readonly #owner: QueueOwner<E>
   readonly #runTimes: RunTimes | null
   readonly #buckets: Buckets<E>
   readonly #expiries = new Expiries<E>()
-  #count = 0 // in the buckets
-  #rows = 0
-  #ahead = 0 // in batches that were handed ahead
+  readonly #waiting = new WaitingCounts()
+  readonly #alarm: Alarm
   #holding: boolean
   #draining = false
-  readonly #alarm: Alarm
 
   /**
    * @param runTimes tells what a run will take, for requests with deadlines.
    * @param sizer chooses the limits of each bucket; without it they are those of `options`.
    */
-  constructor(
-    options: QueueOptions,
-    clock: Clock,
-    host: QueueOwner<E>,
-    runTimes: RunTimes | null = null,
-    sizer: LatencyTarget | null = null,
-  ) {
+  constructor(options: QueueOptions, clock: Clock, owner: QueueOwner<E>, runTimes: RunTimes | null = null, sizer: LatencyTarget | null = null) {
     this.#holdUntilQueued = options.holdUntilQueued
     this.#clock = clock
-    this.#host = host
+    this.#owner = owner
     this.#runTimes = runTimes
     this.#buckets = new Buckets(options, sizer)
     this.#alarm = new Alarm(clock, () => this.#onAlarm())
@@ -68,17 +42,17 @@ export class RequestQueue<E extends WaitingRequest> {
 
   /** Requests waiting, those in batches that were handed ahead included. */
   get count(): number {
-    return this.#count + this.#ahead
+    return this.#waiting.all
   }
 
   /** Whether any wait that are in no batch. */
   get hasUnsent(): boolean {
-    return this.#count > 0
+    return this.#waiting.inBuckets > 0
   }
 
   /** Rows that wait in no batch. */
   get rows(): number {
-    return this.#rows
+    return this.#waiting.rows
   }
 
   /** Whether a batch waits that a busy instance may be given too. */
@@ -87,15 +61,15 @@ export class RequestQueue<E extends WaitingRequest> {
   }
 
   /**
-   * Adds a request at its place in its bucket; its timeout and deadline are set before, and that its level is not full
-   * is checked. Returns true when its bucket now holds a full batch, which is worth handing over at once.
+   * Adds a request at its place in its bucket; its limits are set, and its level is not full. Returns true when its bucket
+   * now holds a full batch, which is worth handing over at once.
    */
   enqueue(entry: E, nowMs: number): boolean {
     const bucket = this.#buckets.of(entry.bucketKey)
     entry.enqueuedAtMs = nowMs
     this.#add(entry, bucket, false)
     this.#watch(entry)
-    if (this.#holding && this.#count >= this.#holdUntilQueued) this.#holding = false
+    if (this.#holding && this.#waiting.inBuckets >= this.#holdUntilQueued) this.#holding = false
     return this.#buckets.isFull(bucket)
   }
 
@@ -115,8 +89,7 @@ export class RequestQueue<E extends WaitingRequest> {
   started(entries: readonly E[]): void {
     for (const entry of entries) {
       if (!entry.ahead) continue
-      entry.ahead = false
-      this.#ahead--
+      this.#waiting.noMoreAhead(entry)
       this.#waitsNoMore(entry)
     }
     this.#quietAlarm()
@@ -127,8 +100,7 @@ export class RequestQueue<E extends WaitingRequest> {
     for (const entry of entries.toReversed()) {
       const bucket = this.#buckets.of(entry.bucketKey)
       if (entry.ahead) {
-        entry.ahead = false
-        this.#ahead--
+        this.#waiting.noMoreAhead(entry)
         this.#put(entry, bucket, true)
       } else {
         this.#add(entry, bucket, true)
@@ -145,14 +117,12 @@ export class RequestQueue<E extends WaitingRequest> {
 
   /** Takes a waiting request out; false when it is not waiting any more. */
   cancel(entry: E, why: QueueExit): boolean {
-    if (entry.ahead && !this.#host.takeBack(entry)) return false
+    if (entry.ahead && !this.#owner.takeBack(entry)) return false
     if (entry.line === null) return false
-    const bucket: Bucket<E> = entry.line.owner
-    this.#unlink(entry, bucket)
-    this.#buckets.place(bucket)
+    this.#buckets.place(this.#unlink(entry))
     this.#quietAlarm()
     if (why === 'deadline') this.#runTimes?.safetyFactor.dropped()
-    this.#host.dropped(entry, why)
+    this.#owner.dropped(entry, why)
     return true
   }
 
@@ -164,7 +134,7 @@ export class RequestQueue<E extends WaitingRequest> {
    * @param startsInMs when a busy instance will be able to start it.
    */
   take(idle: boolean, startsInMs = 0): FormedBatch<E> | null {
-    if (this.#count === 0 || this.#holding) return null
+    if (this.#waiting.inBuckets === 0 || this.#holding) return null
     const nowMs = this.#clock.nowMs()
     this.#expire(nowMs)
     this.#buckets.reopen(nowMs)
@@ -172,10 +142,12 @@ export class RequestQueue<E extends WaitingRequest> {
     for (let bucket = this.#buckets.mostUrgent(); bucket !== null; bucket = this.#buckets.mostUrgent()) {
       // Nothing is handed ahead of a partial batch whose turn it is: under load it would never be.
       if (!idle && !this.#buckets.hasFull) return null
-      if (this.#dropHopeless(bucket, nowMs + startsInMs)) continue
+      const head = bucket.head!
+      if (isHopeless(head, this.#runTimes, nowMs + startsInMs) && this.cancel(head, 'deadline')) continue
       const ahead = !idle && this.#buckets.isFull(bucket)
       const front = bucket.front(bucket.limits.joinRequests ? bucket.limits.maxBatchSize : 0)
-      const decision = this.#decide(bucket, front, nowMs, !ahead, startsInMs)
+      const runTimes = this.#runTimes?.of(bucket.key) ?? null
+      const decision = decide(front, bucket.limits, { nowMs, idle: !ahead, startsInMs, draining: this.#draining, runTimes })
       if (decision.requests > 0) return idle || ahead ? this.#takeFrom(bucket, front, decision, !idle, nowMs) : null
       this.#buckets.wait(bucket, decision.closeAtMs)
     }
@@ -204,23 +176,18 @@ export class RequestQueue<E extends WaitingRequest> {
 
   #put(entry: E, bucket: Bucket<E>, first: boolean): void {
     const isHead = first ? bucket.unshift(entry) : bucket.push(entry)
-    entry.level.rows += entry.rows
-    this.#count++
-    this.#rows += entry.rows
+    this.#waiting.put(entry)
     if (isHead) this.#buckets.place(bucket)
     else this.#buckets.placeBehind(bucket)
   }
 
-  #unlink(entry: E, bucket: Bucket<E>): void {
+  /** Takes a request out of its bucket, which is to be placed anew. */
+  #unlink(entry: E): Bucket<E> {
+    const bucket: Bucket<E> = entry.line!.owner
     bucket.remove(entry)
-    this.#outOfBucket(entry)
+    this.#waiting.out(entry)
     this.#waitsNoMore(entry)
-  }
-
-  #outOfBucket(entry: E): void {
-    entry.level.rows -= entry.rows
-    this.#count--
-    this.#rows -= entry.rows
+    return bucket
   }
 
   #waitsNoMore(entry: E): void {
@@ -229,22 +196,7 @@ export class RequestQueue<E extends WaitingRequest> {
   }
 
   #quietAlarm(): void {
-    if (this.#count + this.#ahead === 0) this.#alarm.clear()
-  }
-
-  #decide(bucket: Bucket<E>, front: readonly E[], nowMs: number, idle: boolean, startsInMs: number): BatchDecision {
-    const runTimes = this.#runTimes?.of(bucket.key) ?? null
-    return decide(front, bucket.limits, { nowMs, idle, startsInMs, draining: this.#draining, runTimes })
-  }
-
-  /** Drops the head of a bucket while even a run as short as they usually are would end after its deadline. */
-  #dropHopeless(bucket: Bucket<E>, startMs: number): boolean {
-    const head = bucket.head!
-    if (head.deadlineAtMs === null) return false
-    const runMs = this.#runTimes?.medianMs(bucket.key, head.rows) ?? 0
-    if (startMs + runMs <= head.deadlineAtMs) return false
-    this.cancel(head, 'deadline')
-    return true
+    if (this.#waiting.all === 0) this.#alarm.clear()
   }
 
   /** Makes a batch of the first of `entries`, which are the front of the bucket. */
@@ -254,14 +206,13 @@ export class RequestQueue<E extends WaitingRequest> {
     bucket.servedAtMs = nowMs
     this.#buckets.reckonPatience(this.#runTimes?.presentMs(bucket.key, bucket.fullRows) ?? 0)
     for (const entry of entries) {
-      this.#outOfBucket(entry)
-      if (ahead) entry.ahead = true
+      this.#waiting.out(entry)
+      if (ahead) this.#waiting.handedAhead(entry)
       else this.#waitsNoMore(entry)
     }
-    if (ahead) this.#ahead += requests
     this.#buckets.place(bucket)
     this.#quietAlarm()
-    return { entries, reason: reason === 'idle' && this.#count > 0 ? 'bucket' : reason }
+    return { entries, reason: reason === 'idle' && this.#waiting.inBuckets > 0 ? 'bucket' : reason }
   }
 
   #expire(nowMs: number): void {
@@ -274,9 +225,8 @@ export class RequestQueue<E extends WaitingRequest> {
 
   /** Lets a request whose timeout ran out wait on, behind the others of its level. */
   #delay(entry: E): void {
-    if (entry.ahead && !this.#host.takeBack(entry)) return
-    const bucket: Bucket<E> = entry.line!.owner
-    this.#unlink(entry, bucket)
+    if ((entry.ahead && !this.#owner.takeBack(entry)) || entry.line === null) return
+    const bucket = this.#unlink(entry)
     entry.timeoutAtMs = null
     entry.delayed = true
     this.#add(entry, bucket, false)
@@ -294,6 +244,6 @@ export class RequestQueue<E extends WaitingRequest> {
   #onAlarm(): void {
     this.#expire(this.#clock.nowMs())
     this.#alarm.set(this.#expiries.nextAtMs)
-    if (this.count > 0) this.#host.wake()
+    if (this.#waiting.all > 0) this.#owner.wake()
   }
 }

@@ -27,7 +27,7 @@ export class Admission {
     request: InferRequest,
     deadlineMs: number,
     rowsAhead: number,
-    instances: readonly { readonly worker: BusyWorker }[],
+    instances: { readonly serving: readonly { readonly worker: BusyWorker }[] },
     nowMs: number,
   ): InferenceError | null {
     const { level, bucketKey, rows } = request
@@ -40,7 +40,7 @@ export class Admission {
     if (deadlineMs === 0) return null
     // One that is split is answered with its last part, which waits behind the others.
     const last = request instanceof SplitRequest ? request.parts.at(-1)! : request
-    const estimatedMs = this.#times.estimatedAnswerMs(bucketKey, last.rows, rowsAhead + rows - last.rows, instances, nowMs)
+    const estimatedMs = this.#times.estimatedAnswerMs(bucketKey, last.rows, rowsAhead + rows - last.rows, instances.serving, nowMs)
     if (estimatedMs <= deadlineMs) return null
     this.#stats.failed('deadline', 0)
     return this.#errors.hopeless(request, deadlineMs, estimatedMs)

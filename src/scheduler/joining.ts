@@ -23,6 +23,7 @@ export class Joining {
   #undecided: boolean
   readonly #never: boolean
   #warned = false
+  #refuted = false
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when the batch size does not fit the model. */
   constructor(name: string, config: ResolvedConfig, served: Served) {
@@ -73,7 +74,13 @@ export class Joining {
 
   /** A run has shown that an output cannot be divided among the rows of a batch. */
   refuted(output: string): void {
+    if (this.#refuted) return // other batches may have been on their way
+    this.#refuted = true
     this.#undecided = false
+    process.emitWarning(
+      `Output '${output}' of model '${this.stacked.name}' does not have one entry per row, so its requests are run one by one from now on.`,
+      { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_BATCHABLE' },
+    )
     this.#show(unchecked('dependent', `output '${output}' does not have one entry per row`))
   }
 

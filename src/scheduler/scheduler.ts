@@ -7,46 +7,29 @@ import { InstanceSet } from '../instance/instance-set.ts'
 import type { BatchOwner, ModelInstance } from '../instance/model-instance.ts'
 import { indivisibleOutput, unexpectedOutputs } from '../instance/scatter.ts'
 import { Estimator } from '../latency/estimator.ts'
-import type { RunTimes } from '../latency/run-times.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import { ModelStats, type RejectionReason } from '../observability/model-stats.ts'
 import { PriorityLevels } from '../queue/priority-levels.ts'
-import { RequestQueue, type QueueOwner } from '../queue/request-queue.ts'
-import { expiresAtMs, type QueueExit } from '../queue/waiting-request.ts'
+import { RequestQueue } from '../queue/request-queue.ts'
+import type { QueueOwner } from '../queue/queue-owner.ts'
+import type { QueueExit } from '../queue/waiting-request.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { Padding } from '../request/padding.ts'
-import type { KeepAlive } from '../workers/keep-alive.ts'
 import { Admission } from './admission.ts'
 import { Answers } from './answers.ts'
-import { changedInput } from '../request/changed-input.ts'
+import { BatchSupply } from './batch-supply.ts'
 import { InFlight } from './in-flight.ts'
 import type { Joining } from './joining.ts'
 import type { RealRowCheck } from './real-row-check.ts'
 import { RequestErrors } from './request-errors.ts'
 import { Retries } from './retries.ts'
+import type { ScheduledModel } from './scheduled-model.ts'
 import { SplitRequest } from './split-request.ts'
 
 const maxDeaths = 3 // in a row, over runs of this model, after which it is given up
 
 /** The options of a call that the scheduler acts on. */
 export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'signal'>
-
-/** What a {@link Scheduler} is made for. */
-export interface ScheduledModel {
-  readonly joining: Joining
-  /** Watches what is served while that decides whether requests may be joined; else `null`. */
-  readonly realRows: RealRowCheck | null
-  readonly padding: Padding | null
-  readonly config: ResolvedConfig
-  /** What runs took so far, from a calibration. */
-  readonly runTimes: RunTimes
-  /** How many instances there will be. */
-  readonly instances: number
-  readonly clock: Clock
-  readonly keepAlive: KeepAlive
-  /** The model cannot serve any more. */
-  gaveUp(reason: string): void
-}
 
 /** The queue of a model and its instances: forms batches, hands them out, settles every request exactly once. */
 export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
@@ -68,14 +51,11 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly #answers: Answers
   readonly #retries = new Retries()
   readonly #inFlight: InFlight
+  readonly #supply: BatchSupply
   readonly #realRows: RealRowCheck | null
   readonly #gaveUp: (reason: string) => void
   #rejectWaiting: [why: RejectionReason, error: (request: InferRequest) => Error]
-  #formed = 0
-  #runs = 0
-  #offerScheduled = false
   #deaths = 0
-  #runsSingly = false
 
   constructor({ joining, realRows, padding, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
     const metadata = joining.stacked
@@ -97,6 +77,10 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued }, clock, this, runTimes, this.times.target)
     const settings = { preserveOrdering, finiteOnly: rejectNonFinite === 'outputs' }
     this.#answers = new Answers(metadata, padding, this.stats, this.#errors, clock, settings)
+    const refuse = (request: InferRequest, error: Error) => this.#answers.reject(request, 'changed', error)
+    this.#supply = new BatchSupply({
+      metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, refuse,
+    }) // prettier-ignore
   }
 
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
@@ -104,22 +88,20 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     if (signal?.aborted) return void request.fail(signal.reason)
     const nowMs = this.clock.nowMs()
     const rowsAhead = deadlineMs > 0 ? this.levels.rowsAhead(request.level) : 0
-    const refusal = this.#admission.refusal(request, deadlineMs, rowsAhead, this.instances.serving, nowMs)
+    const refusal = this.#admission.refusal(request, deadlineMs, rowsAhead, this.instances, nowMs)
     if (refusal !== null) return void request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs
     if (signal !== undefined) request.listen(signal, () => this.#abort(request, signal))
     const waitMs = request.level.timeoutFor(timeoutMs)
     if (waitMs > 0) request.timeoutAtMs = nowMs + waitMs
     this.#answers.accept(request)
-    const full =
-      request instanceof SplitRequest
-        ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part))
-        : this.#queue.enqueue(request, nowMs)
-    this.#inFlight.update(this.waiting)
-    if (this.#overtakes(request)) this.instances.takeBackAhead()
+    const isSplit = request instanceof SplitRequest
+    const full = isSplit ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part)) : this.#queue.enqueue(request, nowMs)
+    this.#supply.update()
+    if (this.instances.isOvertakenBy(request)) this.instances.takeBackAhead()
     // A full batch starts at once; otherwise whoever calls in the same turn of the event loop may still join.
     if (full) this.instances.offer()
-    else this.#offerSoon()
+    else this.#supply.offerSoon()
   }
 
   /** Resolves when nothing waits and nothing runs. */
@@ -135,7 +117,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     const [why, error] = this.#rejectWaiting
     for (const request of this.#retries.clear()) this.#answers.reject(request, why, error(request))
     this.#queue.clear('closed')
-    this.#inFlight.update(this.waiting)
+    this.#supply.update()
   }
 
   /** Rejects what waits with `reason`; what runs comes to its end. */
@@ -147,7 +129,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
 
   /** Requests accepted and not started. */
   get waiting(): number {
-    return this.#queue.count + this.#retries.count
+    return this.#supply.waiting
   }
 
   /** Batches that run. */
@@ -164,52 +146,25 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   // ── for the instances ──
 
   get hasWaiting(): boolean {
-    return this.#queue.hasUnsent || this.#retries.count > 0
+    return this.#supply.hasWaiting
   }
 
   take(idle: boolean, startsInMs: number): Batch | null {
-    // What waits to be run again goes first, as soon as an instance is idle.
-    if (this.#retries.count > 0 && !idle) return null
-    const retry = this.#retries.take()
-    if (retry !== null) {
-      this.#inFlight.running++
-      return { ...retry, formed: ++this.#formed, id: ++this.#runs, isRerun: true, ahead: false }
-    }
-    // An instance that is idle takes what was handed ahead to a busy one.
-    if (idle && this.instances.size > 1) this.instances.takeBackAhead()
-    for (;;) {
-      const formed = this.#queue.take(idle, startsInMs)
-      if (formed === null) return null
-      const requests = this.#unchanged(formed.entries)
-      if (requests.length === 0) continue
-      if (idle) this.#inFlight.running++
-      const id = idle ? ++this.#runs : 0
-      return { formed: ++this.#formed, id, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle }
-    }
+    return this.#supply.take(idle, startsInMs)
   }
 
   started(batch: Batch): void {
-    batch.ahead = false
-    batch.id = ++this.#runs
-    this.#inFlight.running++
-    this.#queue.started(batch.requests)
+    this.#supply.started(batch)
   }
 
   takenBack(batch: Batch): void {
-    for (const request of batch.requests) request.attempts--
-    // One that was settled while it was ahead is still in the queue's account, and is taken out of it now.
-    const waiting = batch.ahead ? batch.requests : batch.requests.filter(({ settled }) => !settled)
-    if (!batch.ahead) this.#inFlight.running--
-    batch.ahead = false
-    if (batch.isRerun) this.#retries.putBack({ ...batch, requests: waiting })
-    else this.#queue.putBack(waiting)
-    this.#inFlight.update(this.waiting)
+    this.#supply.takenBack(batch)
   }
 
   finished(batch: FinishedBatch): void {
     this.#inFlight.running--
     this.#deaths = 0
-    this.#count(batch)
+    this.stats.closed(batch.reason, batch.isRerun)
     if (this.times.observe(batch, this.clock.nowMs())) this.#queue.resize(batch.requests[0]!.bucketKey)
     const indivisible = indivisibleOutput(this.metadata, batch)
     if (indivisible === null) {
@@ -217,35 +172,35 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
       this.#realRows?.served(batch.requests)
       this.#answers.answer(batch)
     } else this.#runSingly(batch, indivisible)
-    this.#inFlight.update(this.waiting)
+    this.#supply.update()
   }
 
   failed(batch: Batch, message: string): void {
     this.#inFlight.running--
     this.#deaths = 0
-    this.#count(batch)
+    this.stats.closed(batch.reason, batch.isRerun)
     if (batch.requests.length > 1) this.#retries.bisect(batch)
     else for (const request of batch.requests) this.#answers.failed(request, this.#errors.failedRun(request, message))
-    this.#inFlight.update(this.waiting)
-    this.#offerSoon()
+    this.#supply.update()
+    this.#supply.offerSoon()
   }
 
   lost(batch: Batch, reason: string): void {
     this.#inFlight.running--
-    this.#count(batch)
+    this.stats.closed(batch.reason, batch.isRerun)
     const lost = this.#config.rerunAfterCrash ? this.#retries.afterCrash(batch) : batch.requests
     for (const request of lost) this.#answers.failed(request, this.#errors.crashed(request, reason), 'crashed')
     // A suspect that runs alone says nothing new of the model.
     if (!batch.alone && ++this.#deaths >= maxDeaths) this.giveUp(`its worker died ${maxDeaths} times in a row, last of: ${reason}`)
-    this.#inFlight.update(this.waiting)
-    this.#offerSoon()
+    this.#supply.update()
+    this.#supply.offerSoon()
   }
 
   /** An instance is lost for good. */
   abandoned(instance: ModelInstance, reason: string): void {
     this.instances.remove(instance)
     if (this.instances.size === 0) this.giveUp(reason)
-    else this.#offerSoon()
+    else this.#supply.offerSoon()
   }
 
   // ── for the queue ──
@@ -254,57 +209,17 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     if (why === 'timeout') this.#answers.reject(request, 'timeout', this.#errors.timedOut(request))
     else if (why === 'deadline') this.#answers.reject(request, 'deadline', this.#admission.hopeless(request, this.clock.nowMs()))
     else if (why === 'closed') this.#answers.reject(request, this.#rejectWaiting[0], this.#rejectWaiting[1](request))
-    this.#inFlight.update(this.waiting)
+    this.#supply.update()
   }
 
   takeBack(request: InferRequest): boolean {
     if (!this.instances.takeBackBatchOf(request)) return false
-    this.#offerSoon()
+    this.#supply.offerSoon()
     return true
   }
 
   wake(): void {
     this.instances.offer()
-  }
-
-  readonly #offer = (): void => {
-    this.#offerScheduled = false
-    this.instances.offer()
-  }
-
-  #offerSoon(): void {
-    if (this.#offerScheduled) return
-    this.#offerScheduled = true
-    process.nextTick(this.#offer)
-  }
-
-  /** Whether a request is to be served before a batch that was handed ahead. */
-  #overtakes(request: InferRequest): boolean {
-    for (const { requests } of this.instances.ahead()) {
-      const [first] = requests
-      if (request.level.level < first!.level.level) return true
-      if (request.bucketKey !== first!.bucketKey && expiresAtMs(request) < expiresAtMs(first!)) return true
-    }
-    return false
-  }
-
-  /** Rejects requests whose data was changed since they were checked, and gives the others. */
-  #unchanged(requests: InferRequest[]): InferRequest[] {
-    let refused = 0
-    for (const request of requests) {
-      const error = changedInput(this.metadata, request)
-      if (error === null) continue
-      refused++
-      this.#queue.started([request])
-      this.#answers.reject(request, 'changed', error)
-    }
-    if (refused === 0) return requests
-    this.#inFlight.update(this.waiting)
-    return requests.filter(({ settled }) => !settled)
-  }
-
-  #count({ reason, isRerun }: Pick<Batch, 'reason' | 'isRerun'>): void {
-    this.stats.closed(reason, isRerun)
   }
 
   #noteUnpredictable(batch: FinishedBatch): void {
@@ -317,8 +232,6 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
 
   /** An output has another number of rows than the batch: the model cannot be batched after all. */
   #runSingly({ requests }: FinishedBatch, output: string): void {
-    if (!this.#runsSingly) warnNotBatchable(this.metadata.name, output) // other batches may have been on their way
-    this.#runsSingly = true
     this.joining.refuted(output)
     this.joining.refuted(output)
     this.#queue.stopJoining()
@@ -332,14 +245,6 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
 
   #withdraw(request: InferRequest): void {
     if (!this.#queue.cancel(request, 'cancelled')) this.#retries.cancel(request)
-    this.#inFlight.update(this.waiting)
+    this.#supply.update()
   }
-}
-
-/** Tells the user that a model that was taken for batchable is not. */
-function warnNotBatchable(model: string, output: string): void {
-  process.emitWarning(
-    `Output '${output}' of model '${model}' does not have one entry per row, so its requests are run one by one from now on.`,
-    { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_BATCHABLE' },
-  )
 }

@@ -57,7 +57,7 @@ const cases: Record<string, Case> = {
     config: { optionalInputs: ['bias'] },
     expected: ({ x }) => ({ y: x! }),
   },
-  'nothing': { path: small.outputsWithoutElements, request: rows },
+  'nothing': { path: small.outputsWithoutElements, request: rows, joined: false },
   'rows of nothing': { path: small.zeroSize, request: (seed) => ({ x: noise([seed % 3, 0]) }) },
   'no rows': { path: small.inputAsOutput, request: (seed) => ({ x: noise([seed % 2, 4]) }) },
   'of a size that only the run tells': { path: small.nonZero, request: (seed) => ({ x: floats([1, 4], [seed % 2, 1, 0, seed]) }), joined: false },

@@ -1,4 +1,4 @@
-import type { QueueOptions } from '../../src/queue/request-queue.ts'
+import type { QueueOptions } from '../../src/queue/queue-owner.ts'
 import { WaitingRequest, type QueueExit } from '../../src/queue/waiting-request.ts'
 import type { PriorityLevel } from '../../src/queue/priority-levels.ts'
 

@@ -1,4 +1,5 @@
-import { RequestQueue, type QueueOptions } from '../../src/queue/request-queue.ts'
+import { RequestQueue } from '../../src/queue/request-queue.ts'
+import type { QueueOptions } from '../../src/queue/queue-owner.ts'
 import { WaitingRequest, type QueueExit } from '../../src/queue/waiting-request.ts'
 import { PriorityLevels, type PriorityLevel } from '../../src/queue/priority-levels.ts'
 import type { LevelOptions, LevelPolicy } from '../../src/config/batching.ts'

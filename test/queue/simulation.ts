@@ -1,4 +1,5 @@
-import { RequestQueue, type QueueOwner, type QueueOptions } from '../../src/queue/request-queue.ts'
+import { RequestQueue } from '../../src/queue/request-queue.ts'
+import type { QueueOwner, QueueOptions } from '../../src/queue/queue-owner.ts'
 import type { WaitingRequest, QueueExit } from '../../src/queue/waiting-request.ts'
 import { Expiries } from '../../src/queue/expiries.ts'
 import { PriorityLevels } from '../../src/queue/priority-levels.ts'

@@ -1,4 +1,5 @@
-import { RequestQueue, type QueueOwner } from '../../src/queue/request-queue.ts'
+import { RequestQueue } from '../../src/queue/request-queue.ts'
+import type { QueueOwner } from '../../src/queue/queue-owner.ts'
 import { WaitingRequest, type QueueExit } from '../../src/queue/waiting-request.ts'
 import { PriorityLevels, type PriorityLevel } from '../../src/queue/priority-levels.ts'
 import { resolveConfig, batchLimits } from '../../src/config/resolve-model-config.ts'

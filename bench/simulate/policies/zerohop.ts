@@ -1,5 +1,6 @@
 import type { LatencyTarget } from '../../../src/latency/batch-size-for-target.ts'
-import { RequestQueue, type QueueOwner } from '../../../src/queue/request-queue.ts'
+import { RequestQueue } from '../../../src/queue/request-queue.ts'
+import type { QueueOwner } from '../../../src/queue/queue-owner.ts'
 import type { RunTimes } from '../../../src/latency/run-times.ts'
 import { ModelQueue, type QueueContext } from '../model-queue.ts'
 import type { SimulatedRequest } from '../request.ts'

@@ -1,0 +1,130 @@
+import type { Batch } from '../instance/batch.ts'
+import type { InstanceSet } from '../instance/instance-set.ts'
+import type { ModelMetadata } from '../metadata.ts'
+import type { RequestQueue } from '../queue/request-queue.ts'
+import { changedInput } from '../request/changed-input.ts'
+import type { InferRequest } from '../request/infer-request.ts'
+import type { InFlight } from './in-flight.ts'
+import type { Retries } from './retries.ts'
+
+/** What a {@link BatchSupply} takes batches from, and whom it tells. */
+export interface SupplySources {
+  readonly metadata: ModelMetadata
+  readonly queue: RequestQueue<InferRequest>
+  readonly retries: Retries
+  readonly instances: InstanceSet
+  readonly inFlight: InFlight
+  /** The data of a request was changed since they were checked; it is not run. */
+  refuse(request: InferRequest, error: Error): void
+}
+
+/** The batches of a model: what comes out of its queue, or is to be run again, until it runs or comes back. */
+export class BatchSupply {
+  readonly #metadata: ModelMetadata
+  readonly #queue: RequestQueue<InferRequest>
+  readonly #retries: Retries
+  readonly #instances: InstanceSet
+  readonly #inFlight: InFlight
+  readonly #refuse: (request: InferRequest, error: Error) => void
+  #formed = 0
+  #runs = 0
+  #offerScheduled = false
+
+  constructor({ metadata, queue, retries, instances, inFlight, refuse }: SupplySources) {
+    this.#metadata = metadata
+    this.#queue = queue
+    this.#retries = retries
+    this.#instances = instances
+    this.#inFlight = inFlight
+    this.#refuse = refuse
+  }
+
+  /** Requests accepted and not started. */
+  get waiting(): number {
+    return this.#queue.count + this.#retries.count
+  }
+
+  /** Whether requests wait that are not on their way. */
+  get hasWaiting(): boolean {
+    return this.#queue.hasUnsent || this.#retries.count > 0
+  }
+
+  /** Notes that requests or batches came or went. */
+  update(): void {
+    this.#inFlight.update(this.waiting)
+  }
+
+  /**
+   * The next batch for an instance, or `null`.
+   *
+   * @param startsInMs when a busy instance will be able to start it.
+   */
+  take(idle: boolean, startsInMs: number): Batch | null {
+    // What waits to be run again goes first, as soon as an instance is idle.
+    if (this.#retries.count > 0 && !idle) return null
+    const retry = this.#retries.take()
+    if (retry !== null) {
+      this.#inFlight.running++
+      return { ...retry, formed: ++this.#formed, id: ++this.#runs, isRerun: true, ahead: false }
+    }
+    // An instance that is idle takes what was handed ahead to a busy one.
+    if (idle && this.#instances.size > 1) this.#instances.takeBackAhead()
+    for (;;) {
+      const formed = this.#queue.take(idle, startsInMs)
+      if (formed === null) return null
+      const requests = this.#unchanged(formed.entries)
+      if (requests.length === 0) continue
+      if (idle) this.#inFlight.running++
+      const id = idle ? ++this.#runs : 0
+      return { formed: ++this.#formed, id, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle }
+    }
+  }
+
+  /** A batch that was handed ahead is reckoned to run from now on. */
+  started(batch: Batch): void {
+    batch.ahead = false
+    batch.id = ++this.#runs
+    this.#inFlight.running++
+    this.#queue.started(batch.requests)
+  }
+
+  /** A batch comes back that has not started. */
+  takenBack(batch: Batch): void {
+    for (const request of batch.requests) request.attempts--
+    // One that was settled while it was ahead is still in the queue's account, and is taken out of it now.
+    const waiting = batch.ahead ? batch.requests : batch.requests.filter(({ settled }) => !settled)
+    if (!batch.ahead) this.#inFlight.running--
+    batch.ahead = false
+    if (batch.isRerun) this.#retries.putBack({ ...batch, requests: waiting })
+    else this.#queue.putBack(waiting)
+    this.update()
+  }
+
+  /** Offers what waits to the instances. */
+  readonly offer = (): void => {
+    this.#offerScheduled = false
+    this.#instances.offer()
+  }
+
+  /** The same at the end of this turn of the event loop: whoever calls until then may still join. */
+  offerSoon(): void {
+    if (this.#offerScheduled) return
+    this.#offerScheduled = true
+    process.nextTick(this.offer)
+  }
+
+  /** Rejects requests whose data was changed since they were checked, and gives the others. */
+  #unchanged(requests: InferRequest[]): InferRequest[] {
+    let refused = 0
+    for (const request of requests) {
+      const error = changedInput(this.#metadata, request)
+      if (error === null) continue
+      refused++
+      this.#queue.started([request])
+      this.#refuse(request, error)
+    }
+    if (refused === 0) return requests
+    this.update()
+    return requests.filter(({ settled }) => !settled)
+  }
+}

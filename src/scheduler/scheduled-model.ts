@@ -1,0 +1,24 @@
+import type { Clock } from '../clock.ts'
+import type { ResolvedConfig } from '../config/resolve-model-config.ts'
+import type { RunTimes } from '../latency/run-times.ts'
+import type { Padding } from '../request/padding.ts'
+import type { KeepAlive } from '../workers/keep-alive.ts'
+import type { Joining } from './joining.ts'
+import type { RealRowCheck } from './real-row-check.ts'
+
+/** What a {@link Scheduler} is made for. */
+export interface ScheduledModel {
+  readonly joining: Joining
+  /** Watches what is served while that decides whether requests may be joined; else `null`. */
+  readonly realRows: RealRowCheck | null
+  readonly padding: Padding | null
+  readonly config: ResolvedConfig
+  /** What runs took so far, from a calibration. */
+  readonly runTimes: RunTimes
+  /** How many instances there will be. */
+  readonly instances: number
+  readonly clock: Clock
+  readonly keepAlive: KeepAlive
+  /** The model cannot serve any more. */
+  gaveUp(reason: string): void
+}

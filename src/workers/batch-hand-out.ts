@@ -1,0 +1,142 @@
+import type { Clock } from '../clock.ts'
+import { maxHandedOver } from '../executor/binding/control-block.ts'
+import type { Executor, MailedOutputs, RunTimestamps } from '../executor/executor.ts'
+import type { BatchSource, PreparedBatch } from './batch-source.ts'
+import { WorkerTasks } from './worker-tasks.ts'
+import { WorkerTime } from './worker-time.ts'
+
+/** From what a batch is reckoned to take on, it is taken back for a source that has just got work. */
+const yieldsFromMs = 1
+
+/**
+ * The one loop that decides what a worker is given: as long as there is room, it asks whose turn it is for a batch.
+ * Sources share the thread by measured milliseconds and weight; tasks are done in turns with batches.
+ */
+export class BatchHandOut {
+  readonly time: WorkerTime
+  readonly tasks = new WorkerTasks()
+  readonly #submitted: () => void
+  /** The thread that serves, or did last; `null` before the first. */
+  #executor: Executor | null = null
+  #serving = false
+  #running = false
+  #again = false
+
+  /** @param submitted told of each batch that is handed over. */
+  constructor(clock: Clock, submitted: () => void) {
+    this.time = new WorkerTime(clock)
+    this.#submitted = submitted
+  }
+
+  /** Whether a thread serves. */
+  get serving(): boolean {
+    return this.#serving
+  }
+
+  /** Whether a batch would be started at once. */
+  get idle(): boolean {
+    return this.#serving && this.time.handedOver.length === 0 && !this.tasks.running
+  }
+
+  /** A thread serves from now on. */
+  start(executor: Executor): void {
+    this.#executor = executor
+    this.#serving = true
+    this.run()
+  }
+
+  /** None does any more; what it has not started can still be taken back. */
+  stop(): void {
+    this.#serving = false
+  }
+
+  /** A source has work. */
+  offer(source: BatchSource): void {
+    if (this.time.shares.activate(source)) this.#yieldTo(source)
+    this.run()
+  }
+
+  /** Takes a batch back that has not started; false when it has. Its source is told. */
+  takeBack(slotId: number): boolean {
+    if (this.#executor === null || !this.#executor.takeBack(slotId)) return false
+    this.time.takenBack(slotId)?.source.takenBack(slotId)
+    return true
+  }
+
+  /** Gives what there is room for. */
+  run(): void {
+    this.#again = true
+    if (this.#running) return // what it calls may have more to give: it looks again
+    this.#running = true
+    try {
+      while (this.#again) {
+        this.#again = false
+        while (this.#one());
+      }
+    } finally {
+      this.#running = false
+    }
+  }
+
+  /** A batch is done; its source is told. False when it was none that was handed over. */
+  finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null): boolean {
+    const done = this.time.done(slotId, times.endMs - times.startMs)
+    if (done === null) return false
+    const [next] = this.time.handedOver
+    if (next !== undefined) next.source.started(next.slotId)
+    // Before the results are handed out: the worker should not wait for that.
+    this.run()
+    if (error === null) done.source.finished(slotId, times, mailed)
+    else done.source.failed(slotId, error)
+    this.run()
+    return true
+  }
+
+  /** The thread is gone: what it had not started goes back to its sources, and they are told of what it had. */
+  lost(executor: Executor, reason: string): void {
+    this.#serving = false
+    const started = []
+    for (const handed of this.time.clear()) {
+      if (executor.takeBack(handed.slotId)) handed.source.takenBack(handed.slotId)
+      else started.push(handed)
+    }
+    this.tasks.lost(executor)
+    for (const { slotId, source } of started) source.lost(slotId, reason)
+  }
+
+  /** Hands one batch over, or finds that a source has none; false when there is nothing more to be done now. */
+  #one(): boolean {
+    const { handedOver } = this.time
+    const executor = this.#executor
+    if (executor === null || !this.#serving || this.tasks.running) return false
+    const idle = handedOver.length === 0
+    if (!idle && (this.tasks.waiting || handedOver.length === maxHandedOver || handedOver[0]!.alone)) return false
+    if (idle && this.tasks.waiting && (this.tasks.isTurn || this.time.next() === null)) {
+      this.tasks.start(executor, () => this.run())
+      return false
+    }
+    const share = this.time.next()
+    if (share === null) return false
+    const { source } = share
+    const batch = source.nextBatch(idle, this.time.freeInMs)
+    // It is this source's turn as soon as the worker is free; nobody may be handed ahead of it.
+    if (batch === 'when idle') return false
+    if (batch === null) this.time.shares.deactivate(source)
+    else this.#handOver(executor, source, batch)
+    return true
+  }
+
+  #handOver(executor: Executor, source: BatchSource, { slotId, layoutIndex, mailed, runMs, alone }: PreparedBatch): void {
+    this.tasks.isTurn = true
+    this.time.given(source, slotId, runMs, alone)
+    executor.submit(slotId, layoutIndex, mailed)
+    this.#submitted()
+  }
+
+  /** Takes back what waits behind another source's run: who has waited for nothing yet comes first. */
+  #yieldTo(source: BatchSource): void {
+    const [first, ahead] = this.time.handedOver
+    if (ahead === undefined || ahead.source === source || ahead.source !== first!.source) return
+    if (ahead.charge.estimateMs >= yieldsFromMs) this.takeBack(ahead.slotId)
+  }
+}
