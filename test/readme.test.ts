@@ -45,15 +45,15 @@ describe('README', () => {
     for (const line of lines) expect(line).toMatch(/^(npm ci && npm (run demo|test)|npm install [\w -]+|npx zerohop .+)$/)
   })
 
-  it("names every file whose code runs for a plain request on the application's thread, and no others", async () => {
-    const { answer, stderr } = await runFixture('way.mjs', '')
+  it('names every file whose code runs for a plain request, and no others', async () => {
+    const { answer, stderr } = await runFixture('way.mjs', '', ['--no-warnings'])
     expect(stderr).toBe('')
     const section = readme.slice(readme.indexOf("A request's way"), readme.indexOf('Where the code leaves'))
     const [, way, accounts] = section.split(/```(?:text)?\n/)
     const onTheWay = [...way!.matchAll(/^ *(\S+\.ts)/gm)].map(([, file]) => file!)
     const beside = [...accounts!.matchAll(/`([\w/-]+)`/g)].map(([, file]) => `${file}.ts`)
     expect(accounts!.trim().split(' ', 1)).toEqual([String(beside.length)])
-    expect([...onTheWay, ...beside].filter((file) => !file.startsWith('worker-thread/')).sort()).toEqual(answer)
+    expect([...onTheWay, ...beside].sort()).toEqual(answer)
   })
 
   it('promises a demo that reaches its accuracy', async () => {
