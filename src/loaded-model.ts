@@ -39,6 +39,7 @@ export interface EngineServices {
 /** One model's life in an engine: opens its sessions, watches its state, releases it all. */
 export class LoadedModel implements ModelLifecycle {
   readonly name: string
+  state: ModelState = 'loading'
   failure: string | null = null
   scheduler: Scheduler | null = null
   parser: FeedParser | null = null
@@ -49,7 +50,6 @@ export class LoadedModel implements ModelLifecycle {
   #instances: readonly ModelInstance[] = []
   #warmups: readonly PreparedWarmup[] = []
   readonly #placements: Placement[] = [] // of the sessions
-  #state: ModelState = 'loading'
   #loading: Promise<void> = Promise.resolve()
   #closing: Promise<void> | null = null
 
@@ -58,10 +58,6 @@ export class LoadedModel implements ModelLifecycle {
     this.splitsOversized = config.splitOversized
     this.#config = config
     this.#services = services
-  }
-
-  get state(): ModelState {
-    return this.#state
   }
 
   /** Opens every instance and warms it; `ready` afterwards. Rejects with a typed error, with nothing left open. */
@@ -198,7 +194,7 @@ export class LoadedModel implements ModelLifecycle {
 
   /** It cannot serve, or not any more. */
   gaveUp(reason: string): void {
-    if (this.#state === 'closed') return
+    if (this.state === 'closed') return
     this.failure = reason
     this.#become('failed')
   }
@@ -211,7 +207,7 @@ export class LoadedModel implements ModelLifecycle {
   }
 
   async #close(): Promise<void> {
-    if (this.#state !== 'failed') this.#become('draining')
+    if (this.state !== 'failed') this.#become('draining')
     // What is still being loaded is given up.
     if (this.scheduler === null) for (const session of this.#sessions) void session.close()
     await this.#loading
@@ -223,8 +219,8 @@ export class LoadedModel implements ModelLifecycle {
   }
 
   #become(state: ModelEvent['type']): void {
-    if (state === this.#state) return
-    this.#state = state
+    if (state === this.state) return
+    this.state = state
     const { name: model, failure } = this
     this.#services.changed(state === 'failed' ? { type: state, model, reason: failure! } : { type: state, model })
   }
