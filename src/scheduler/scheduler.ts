@@ -204,6 +204,8 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     if (batch.isRerun) this.#retries.putBack({ ...batch, requests: waiting })
     else this.#queue.putBack(waiting)
     this.#inFlight.update(this.waiting)
+    // To others: the instance that had it may not serve for a while.
+    this.#offerSoon()
   }
 
   finished(batch: FinishedBatch): void {
@@ -258,9 +260,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   takeBack(request: InferRequest): boolean {
-    if (!this.instances.takeBackBatchOf(request)) return false
-    this.#offerSoon()
-    return true
+    return this.instances.takeBackBatchOf(request)
   }
 
   wake(): void {

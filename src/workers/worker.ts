@@ -254,7 +254,7 @@ export class Worker<E extends Executor = Executor> {
     for (const tell of lost) tell()
     this.#changed('lost', reason)
     if (this.#closing) return
-    for (const resident of [...this.#residents]) resident.lost(reason)
+    for (const resident of this.#residents) resident.lost(reason)
     this.#restarts.schedule()
   }
 
@@ -262,7 +262,7 @@ export class Worker<E extends Executor = Executor> {
     const executor = this.#executor
     try {
       await this.#startThread()
-      this.#changed('restored')
+      if (executor === this.#executor && !this.#closing) this.#changed('restored')
     } catch (error) {
       if (executor !== this.#executor || this.#closing) return
       this.#executor = this.#newExecutor()
@@ -275,7 +275,7 @@ export class Worker<E extends Executor = Executor> {
     this.#changed('failed', reason)
     this.#executor.abandon() // who asks something of it gets an answer
     this.#tasks.clear()
-    for (const resident of [...this.#residents]) resident.abandon(reason)
+    for (const resident of this.#residents) resident.abandon(reason)
   }
 
   /**
@@ -289,12 +289,13 @@ export class Worker<E extends Executor = Executor> {
   }
 
   async #endThread(): Promise<boolean> {
-    await this.#starting?.catch(() => {})
     const executor = this.#executor
     const serving = this.#serving
     this.#serving = false
     if (serving) await executor.exit()
     else executor.abandon()
+    // One that never served may hang; it ends by itself should it come up.
+    if (this.#starting !== null) return false
     // Not before nothing can enter ONNX Runtime any more and nothing is inside may the thread be terminated.
     await executor.stop()
     return true
