@@ -217,7 +217,8 @@ export class Worker<E extends Executor = Executor> {
     const executor: E = this.#threads.executor({
       finished: (slotId, times, error, mailed) => this.#finished(slotId, times, error, mailed),
       died: () => {
-        if (executor !== this.#executor) return
+        // Of one that dies over its start whoever starts it is told.
+        if (executor !== this.#executor || this.#starting !== null) return
         this.#serving = false
         void this.#threads.failure(executor).then((reason) => {
           if (executor === this.#executor) this.#threadLost(executor, reason)

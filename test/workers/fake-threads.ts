@@ -25,6 +25,7 @@ export class FakeExecutor implements Executor {
   readonly #slots = new Map<number, Slot>()
   readonly #questions = new Set<(reason: Error) => void>()
   readonly #reported = deferred<string>()
+  begun = false
   gone = false
 
   constructor(threads: FakeThreads, events: ExecutorEvents) {
@@ -119,7 +120,7 @@ export class FakeExecutor implements Executor {
 
   /** The thread is gone; that its port is closed is known before why, as is usual, or after. */
   die(reason = 'it died', knownFirst = false): void {
-    if (this.gone) return
+    if (this.gone || !this.begun) return
     if (knownFirst) this.#reported.resolve(reason)
     this.#leave()
     this.#events.died()
@@ -174,8 +175,12 @@ export class FakeThreads implements ThreadSource<FakeExecutor> {
 
   async start(executor: FakeExecutor): Promise<void> {
     this.started++
+    executor.begun = true
+    const died = executor.failure.then((reason) => {
+      throw new Error(reason)
+    })
     try {
-      await this.onStart(executor)
+      await Promise.race([this.onStart(executor), died])
     } catch (error) {
       executor.abandon()
       throw error

@@ -59,6 +59,12 @@ export class House {
     })
   }
 
+  /** One with a worker whose thread was not started yet. */
+  static unstarted(): Place & { house: House } {
+    const house = new House(1)
+    return { house, ...house.places[0]! }
+  }
+
   static async open(workers: number): Promise<House> {
     const house = new House(workers)
     await Promise.all(house.places.map(({ worker }) => worker.start()))

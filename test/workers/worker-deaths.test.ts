@@ -214,6 +214,37 @@ describe('a session whose thread dies', () => {
   })
 })
 
+describe('a thread that dies over its start', () => {
+  const hangs = () => new Promise<void>(() => {})
+
+  it.each([true, false])('is a start that failed, and after four none is tried any more (why it died known first: %s)', async (knownFirst) => {
+    const { house, threads, first } = await twoModels()
+    threads.onStart = hangs
+    const waits = first.send(1)
+    threads.current.die()
+    for (let starts = 0; starts < 10; starts++) {
+      await settled()
+      house.clock.advanceBy(5000)
+      await settled()
+      threads.current.die('it died over its start', knownFirst)
+    }
+    await settled()
+    expect([threads.started, first.failure, house.clock.timers]).toEqual([5, 'it died over its start', 0])
+    expect(await fate(waits)).toBe(crashed)
+  })
+
+  it('leaves a worker that is started for the first time alone', async () => {
+    const { house, threads, worker } = House.unstarted()
+    threads.onStart = hangs
+    const starting = worker.start()
+    threads.current.die('it died over its start')
+    await expect(starting).rejects.toThrow('it died over its start')
+    await settled()
+    house.clock.advanceBy(60_000)
+    expect([threads.started, worker.givenUp, house.clock.timers]).toEqual([1, true, 0])
+  })
+})
+
 describe('a worker that is closed', () => {
   it('does not wait for a thread that is being restarted and may never come up', async () => {
     const { house, threads } = await twoModels()
