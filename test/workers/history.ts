@@ -32,7 +32,8 @@ export type Step =
   | { readonly do: 'die'; readonly worker: number; readonly knownFirst: boolean }
   /** The next start, or opening of a session, on a worker fails. */
   | { readonly do: 'refuse'; readonly worker: number; readonly what: 'start' | 'open' }
-  | { readonly do: 'take back' | 'unload'; readonly model: number }
+  | { readonly do: 'take back'; readonly model: number }
+  | { readonly do: 'unload'; readonly model: number }
 
 interface Known extends Sent {
   readonly id: number
