@@ -122,10 +122,15 @@ export class WorkerSession implements WorkerResident {
 
   async #during<T>(work: () => Promise<T>): Promise<T> {
     const doing = (this.#work = work())
+    let threadEnded = false
     try {
       return await doing
+    } catch (error) {
+      threadEnded = error instanceof ThreadEndedError
+      throw error
     } finally {
-      if (this.#work === doing) this.#work = null
+      // What the thread died over is kept for `lost`, which comes once it is known why.
+      if (this.#work === doing && !threadEnded) this.#work = null
     }
   }
 }
