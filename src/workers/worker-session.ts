@@ -32,7 +32,7 @@ export class WorkerSession implements WorkerResident {
   /** The thread on which it is open. */
   #openOn: Executor | null = null
   #ready = false
-  /** What the thread is doing for it now: opening or trying it. */
+  /** What the thread is doing for it now, or died over: opening or trying it. */
   #work: Promise<unknown> | null = null
   #closed = false
   #deathsOverOpening = 0
@@ -122,10 +122,12 @@ export class WorkerSession implements WorkerResident {
 
   async #during<T>(work: () => Promise<T>): Promise<T> {
     const doing = (this.#work = work())
-    try {
-      return await doing
-    } finally {
-      if (this.#work === doing) this.#work = null
-    }
+    const died = await doing.then(
+      () => false,
+      (reason: unknown) => reason instanceof ThreadEndedError,
+    )
+    // Of the death itself `lost` is told only when the thread is gone for good.
+    if (!died && this.#work === doing) this.#work = null
+    return doing
   }
 }
