@@ -174,6 +174,7 @@ export class Server {
     const forgotten = [...this.#slots].filter(([slotId, slot]) => which(slotId, slot))
     for (const [slotId, slot] of forgotten) {
       this.#slots.delete(slotId)
+      this.#faults.delete(slotId)
       slot.release()
     }
     freeReleased(forgotten.map(([, { bytes }]) => bytes))
