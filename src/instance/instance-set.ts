@@ -42,12 +42,6 @@ export class InstanceSet implements Iterable<ModelInstance> {
     for (const instance of busy) instance.worker.offer(instance)
   }
 
-  /** Whether a batch was handed ahead to an instance. */
-  get hasAhead(): boolean {
-    for (const instance of this.#instances) if (instance.batchAhead !== null) return true
-    return false
-  }
-
   /** Batches that wait behind others on their instances. */
   *ahead(): Iterable<Batch> {
     for (const { batchAhead } of this.#instances) if (batchAhead !== null) yield batchAhead

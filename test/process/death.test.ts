@@ -63,6 +63,10 @@ describe('worker threads that die again and again', () => {
     }),
   )
 
+  it('over one of two instances cost that one, with its memory', { timeout: testTimeoutMs }, () =>
+    endsEachTime('death.mjs', 'one of two instances, opened again', { answer: [crashed, true, 'ready', true] }),
+  )
+
   it('are given up when no thread comes up any more', { timeout: testTimeoutMs }, () =>
     endsEachTime('death.mjs', 'no thread that starts again', {
       answer: [crashed, crashed, 'failed', 'died at start on purpose', 'ERR_MODEL_LOAD', true],
