@@ -32,7 +32,7 @@ export class WorkerSession implements WorkerResident {
   /** The thread on which it is open. */
   #openOn: Executor | null = null
   #ready = false
-  /** What the thread is doing for it now: opening or trying it. */
+  /** What the thread is doing for it now, or died over: opening or trying it. */
   #work: Promise<unknown> | null = null
   #closed = false
   #deathsOverOpening = 0
