@@ -13,7 +13,8 @@ import { SplitRequest } from './scheduler/split-request.ts'
 
 /**
  * `loading` until every instance is up and warmed, then `ready`; `draining` while what was accepted is finished, then
- * `closed`; `failed` when it could not be loaded or its worker died repeatedly.
+ * `closed`; `failed` when it could not be loaded, its workers died three times in a row over its own runs, or no thread could be had
+ * any more.
  */
 export type ModelState = 'loading' | 'ready' | 'draining' | 'closed' | 'failed'
 
@@ -25,7 +26,7 @@ export interface ModelCapacity {
   readonly maxBatchSize: number
   /** Requests accepted and not started. */
   readonly waiting: number
-  /** Batches handed to instances. */
+  /** Batches that run. */
   readonly running: number
   /** Requests of the default level that would be accepted now; `Infinity` without a `maxQueueSize`. */
   readonly free: number
@@ -116,7 +117,7 @@ export class Model<M extends ModelSignature = AnySignature> {
     source: Iterable<M['inputs']> | AsyncIterable<M['inputs']>,
     options?: InferManyOptions<OutputName<M>>,
   ): AsyncGenerator<InferManyResult<M['outputs']>, void, undefined> {
-    const host = {
+    const streamed = {
       name: this.name,
       start: (each: InferOptions) => {
         if (this.#lifecycle.state !== 'ready') throw this.#notReady()
@@ -127,7 +128,7 @@ export class Model<M extends ModelSignature = AnySignature> {
       },
       infer: (feeds: M['inputs'], each: InferOptions) => this.infer(feeds, each) as Promise<M['outputs']>,
     }
-    return inferMany(host, source, options)
+    return inferMany(streamed, source, options)
   }
 
   /**

@@ -29,20 +29,26 @@ interface Import {
 }
 
 const root = fileURLToPath(new URL('../src/', import.meta.url))
-const files = readdirSync(root, { recursive: true, encoding: 'utf8' })
-  .map((file) => file.replaceAll('\\', '/'))
-  .filter((file) => file.endsWith('.ts'))
-const texts = new Map(files.map((file) => [file, readFileSync(root + file, 'utf8')]))
+const top = fileURLToPath(new URL('..', import.meta.url))
 
-/** Imports and re-exports of files in src/. */
-const imports: Import[] = files.flatMap((from) => {
-  const statements = texts.get(from)!.matchAll(/^(?:import|export)\s+(type\s)?[^'"`;]*?from\s+'(\.[^']+)'/gm)
-  const calls = texts.get(from)!.matchAll(/\bimport\((\s*)'(\.[^']+)'/g)
-  return [...statements, ...calls].map(([, , path]) => ({
-    from,
-    to: posix.join(posix.dirname(from), path!),
-  }))
-})
+/** The sources below a folder, by their paths in it. */
+function textsIn(folder: string): Map<string, string> {
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).map((file) => file.replaceAll('\\', '/'))
+  return new Map(names.filter((file) => /\.m?[jt]s$/.test(file)).map((file) => [file, readFileSync(folder + file, 'utf8')]))
+}
+
+/** Imports and re-exports of each other. */
+function importsIn(sources: ReadonlyMap<string, string>): Import[] {
+  return [...sources].flatMap(([from, text]) => {
+    const statements = text.matchAll(/^(?:import|export)\s+(type\s)?[^'"`;]*?from\s+'(\.[^']+)'/gm)
+    const calls = text.matchAll(/\bimport\((\s*)'(\.[^']+)'/g)
+    return [...statements, ...calls].map(([, , path]) => ({ from, to: posix.join(posix.dirname(from), path!) }))
+  })
+}
+
+const texts = textsIn(root)
+const files = [...texts.keys()]
+const imports = importsIn(texts)
 
 const folderOf = (file: string) => posix.dirname(file)
 const shown = ({ from, to }: Import) => `${from} -> ${to}`
@@ -71,11 +77,19 @@ function circle(edges: readonly Import[]): string[] | null {
     done.add(file)
     return null
   }
-  for (const file of files) {
-    const found = visit(file, [])
+  for (const { from } of edges) {
+    const found = visit(from, [])
     if (found !== null) return found
   }
   return null
+}
+
+const readme = readFileSync(`${top}README.md`, 'utf8')
+
+/** The lines of the picture in the README that follows a sentence. */
+function picture(sentence: string): string[] {
+  const after = readme.slice(readme.indexOf(sentence))
+  return /```text\n([\s\S]*?)\n```/.exec(after)![1]!.split('\n')
 }
 
 describe('the files of src/', () => {
@@ -111,6 +125,73 @@ describe('the files of src/', () => {
     expect(lengths.filter(({ lines }) => lines > 250)).toEqual([])
     const inOrder = lengths.map(({ lines }) => lines).sort((a, b) => a - b)
     expect(inOrder[Math.floor(inOrder.length / 2)]).toBeLessThanOrEqual(100)
+  })
+})
+
+describe('the rooms in the README', () => {
+  const foundations = new Set(files.filter((file) => !file.includes('/') && floorOf(file) === 0))
+  const roomOf = (file: string) => (file.includes('/') ? folderOf(file) : foundations.has(file) ? 'foundations' : 'engine')
+  const rooms = picture('The rooms of `src/`').reduce<{ room: string; to: string[] }[]>((before, line) => {
+    const [left, arrows = ''] = line.split('->')
+    const isMore = line.startsWith(' ')
+    const to = (isMore ? line : arrows).split(' ').filter(Boolean)
+    if (isMore) before.at(-1)!.to.push(...to)
+    else before.push({ room: left!.split(' ', 1)[0]!, to })
+    return before
+  }, [])
+
+  it('are all rooms', () => {
+    expect(rooms.map(({ room }) => room).sort()).toEqual([...new Set(files.map(roomOf))].sort())
+  })
+
+  it('show the imports between them, all of them and no others', () => {
+    const shownEdges = rooms.flatMap(({ room, to }) => to.map((other) => `${room} -> ${other}`))
+    const edges = imports.map(({ from, to }) => `${roomOf(from)} -> ${roomOf(to)}`).filter((edge) => !/^(.*) -> \1$/.test(edge))
+    expect(shownEdges.sort()).toEqual([...new Set(edges)].sort())
+  })
+
+  it('stand in an order in which every arrow leads down', () => {
+    const order = rooms.map(({ room }) => room)
+    const upwards = rooms.flatMap(({ room, to }) => to.filter((other) => order.indexOf(other) <= order.indexOf(room)).map((other) => `${room} -> ${other}`))
+    expect(upwards).toEqual([])
+  })
+})
+
+describe("a request's way in the README", () => {
+  const steps = picture("A request's way").map((line) => ({
+    depth: line.length - line.trimStart().length,
+    file: line.trim().split(' ', 1)[0]!,
+  }))
+
+  /** Where two files meet that do not know each other: a seam between them, or the words that two threads share. */
+  const meetingPlaces = ['executor/executor.ts', 'executor/binding/control-block.ts']
+  const importsOf = (file: string) => imports.filter(({ from }) => from === file).map(({ to }) => to)
+  const areLinked = (a: string, b: string) =>
+    importsOf(a).includes(b) || importsOf(b).includes(a) || meetingPlaces.some((place) => importsOf(a).includes(place) && importsOf(b).includes(place))
+
+  it('is made of 30 files at most, each of which exists and is passed once', () => {
+    const passed = steps.map(({ file }) => file)
+    expect(passed.filter((file) => !texts.has(file))).toEqual([])
+    expect(new Set(passed).size).toBe(passed.length)
+    expect(passed.length).toBeGreaterThan(10)
+    expect(passed.length).toBeLessThanOrEqual(30)
+  })
+
+  it('goes from file to file by imports', () => {
+    const parentOf = (index: number) => steps.slice(0, index).findLast(({ depth }) => depth < steps[index]!.depth)
+    const unlinked = steps.flatMap(({ file }, index) => {
+      const parent = parentOf(index)
+      return index === 0 || (parent !== undefined && areLinked(parent.file, file)) ? [] : [`${parent?.file} - ${file}`]
+    })
+    expect(unlinked).toEqual([])
+  })
+})
+
+describe('the files of bench/ and test/', () => {
+  it.each(['bench/', 'test/'])('of %s do not import each other in circles', (folder) => {
+    const edges = importsIn(textsIn(top + folder))
+    expect(edges.length).toBeGreaterThan(50)
+    expect(circle(edges)).toBeNull()
   })
 })
 

@@ -1,5 +1,5 @@
 import { InferenceSession } from 'onnxruntime-node'
-import type { Server } from '../server.ts'
+import type { Server } from '../side.ts'
 
 /** What an application does without this library: sessions on its own thread. */
 export function plainServer(): Server {

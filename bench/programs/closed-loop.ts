@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { answer, input } from '../child.ts'
 import { LoopDelayProbe, type LoopDelay } from '../loop-delay.ts'
-import { feedsFor, openServer, type LoadSettings, type Side } from '../server.ts'
+import { feedsFor, openServer } from '../server.ts'
+import type { LoadSettings, Side } from '../side.ts'
 
 /** Callers that each wait for their answer before they ask again. */
 export interface ClosedLoop extends LoadSettings {

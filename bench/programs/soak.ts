@@ -1,7 +1,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { answer, input } from '../child.ts'
 import type { BenchModel } from '../models.ts'
-import { feedsFor, openServer, type Side } from '../server.ts'
+import { feedsFor, openServer } from '../server.ts'
+import type { Side } from '../side.ts'
 
 /** Two models in one process, their requests mixed. */
 export interface SoakInput {

@@ -5,7 +5,8 @@ import { mulberry32 } from '../../test/models/random.ts'
 import { plainTimers, type Waiting } from '../baselines/plain-timers.ts'
 import { answer, input } from '../child.ts'
 import type { BenchModel } from '../models.ts'
-import { feedsFor, type Side } from '../server.ts'
+import { feedsFor } from '../server.ts'
+import type { Side } from '../side.ts'
 import { percentile } from '../statistics.ts'
 
 /** Far more requests than the model can answer, each with a timeout of its own. */

@@ -32,7 +32,7 @@ Policies:
   none            every request is a run of its own
   window          a batch is sealed when full or --delay after its first request, whether or not an instance is idle
   triton          Triton's dynamic batcher as it is written, with payloads that grow and merge
-  zerohop         the library's batcher: closed when an instance is idle, full batches handed ahead
+  zerohop         the library's queue: a batch is closed when an instance is idle, full batches handed ahead
   zerohop-target  the same with a latency target: it chooses the size and refuses what would be late
 
 All meet the same requests and the same service times. The last line is RESULT and the results as JSON.`

@@ -6,7 +6,7 @@ export function makeLevel(): PriorityLevel {
   return new PriorityLevel(0, { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 0 })
 }
 
-/** A request: what the batcher needs of one, and which it is. */
+/** A request: what the queue needs of one, and which it is. */
 export class SimulatedRequest extends WaitingRequest {
   readonly index: number
 

@@ -43,8 +43,8 @@ export interface StagingOptions {
 /** Options of an {@link InferenceEngine}. */
 export interface EngineOptions {
   /**
-   * Most worker threads that compute on the CPU. Default: the cores available. Threads are started as instances need
-   * them: one instance gets one worker whose runs use all cores.
+   * Most worker threads that compute on the CPU. Default: the cores available. Instances, of one model or of several, are
+   * spread over them; threads are started as instances need them. The cores are divided among the instances of a model.
    */
   cpuWorkers?: number
   /** Memory through which tensors reach the workers. */

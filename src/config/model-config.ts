@@ -102,7 +102,7 @@ export interface ModelConfig {
   /** Lets requests of different lengths share a run; several entries for several inputs. Default: none. */
   padding?: PaddingConfig | readonly PaddingConfig[]
   /**
-   * Whether requests that were lost with a worker may be run again: once, and each by itself. Only for models whose runs
+   * Whether requests may be run again whose run a worker died over: once, and each by itself. Only for models whose runs
    * leave no trace. Default `false`: they reject with `ERR_INSTANCE_CRASHED`.
    */
   rerunAfterCrash?: boolean

@@ -1,6 +1,6 @@
 import { deadlineMarginMs, type RunTimes } from './run-times.ts'
 
-/** What admission keeps free: a little more than the batcher, so that what was admitted never makes a batch smaller. */
+/** What admission keeps free: a little more than the queue, so that what was admitted never makes a batch smaller. */
 export const admissionMarginMs = deadlineMarginMs + 0.5
 
 /** Share of a run's time that runs are reckoned to spread by at least: arrivals spread however even the runs are. */

@@ -36,7 +36,7 @@ export interface ModelStatistics {
     readonly success: StatisticDuration
     /** Requests that were accepted and rejected later, and those refused with `ERR_QUEUE_FULL` or `ERR_DEADLINE`. */
     readonly fail: StatisticDuration
-    /** Waiting: in the queue, and handed over behind a running batch. */
+    /** Waiting: until the run began, handed ahead behind another or not. */
     readonly queue: StatisticDuration
     /** Gathering rows into staging memory. */
     readonly computeInput: StatisticDuration

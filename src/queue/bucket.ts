@@ -11,7 +11,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   /** Rows of a full batch. */
   fullRows: number
   #limits: BatchLimits
-  /** The heap it is in and what it is ordered by there; kept by the batcher. */
+  /** The heap it is in and what it is ordered by there; kept by the queue's buckets. */
   heap: IndexedHeap<Bucket<E>> | null = null
   heapIndex = -1
   closeAtMs = Infinity

@@ -18,7 +18,7 @@ export type InferManyResult<O> =
   | { readonly index: number; readonly outputs?: undefined; readonly error: unknown }
 
 /** What a stream of requests needs from its model. */
-export interface ManyHost<I, O> {
+export interface StreamedModel<I, O> {
   readonly name: string
   /** Throws what `infer` would reject every item with: that the model was never ready, or that an option is wrong. */
   start(options: InferOptions): {
@@ -38,14 +38,14 @@ export interface ManyHost<I, O> {
  * the source and withdraws what is still queued.
  */
 export async function* inferMany<I, O>(
-  host: ManyHost<I, O>,
+  model: StreamedModel<I, O>,
   source: Iterable<I> | AsyncIterable<I>,
   options: InferManyOptions = {},
 ): AsyncGenerator<InferManyResult<O>, void, undefined> {
-  const { ordered = true, maxInFlight: wanted, signal, ...rest } = readManyOptions(host.name, source, options)
-  const { defaultInFlight, room } = host.start({ ...rest, ...(signal === undefined ? {} : { signal }) })
+  const { ordered = true, maxInFlight: wanted, signal, ...rest } = readManyOptions(model.name, source, options)
+  const { defaultInFlight, room } = model.start({ ...rest, ...(signal === undefined ? {} : { signal }) })
   const maxInFlight = wanted ?? defaultInFlight
-  check(host.name, ordered, maxInFlight)
+  check(model.name, ordered, maxInFlight)
   const leave = new AbortController()
   const each = { ...rest, signal: leave.signal }
   const fullQueue = new FullQueueWait(room)
@@ -70,7 +70,7 @@ export async function* inferMany<I, O>(
     wake()
   }
   const start = async (feeds: I, index: number): Promise<void> => {
-    const result = await run(host, feeds, each, index, fullQueue)
+    const result = await run(model, feeds, each, index, fullQueue)
     if (isFinal(result.error)) fail(result.error)
     done.set(index, result)
     wake()
@@ -154,7 +154,7 @@ function iterate<I>(source: Iterable<I> | AsyncIterable<I>): AsyncIterator<I> | 
 
 /** The result of one item, which waits where the queue is full. */
 async function run<I, O>(
-  host: ManyHost<I, O>,
+  model: StreamedModel<I, O>,
   feeds: I,
   options: InferOptions & { signal: AbortSignal },
   index: number,
@@ -165,7 +165,7 @@ async function run<I, O>(
   for (;;) {
     if (options.signal.aborted) return { index, error: options.signal.reason }
     try {
-      return { index, outputs: await host.infer(feeds, options) }
+      return { index, outputs: await model.infer(feeds, options) }
     } catch (error) {
       if (!(error instanceof InferenceError && error.code === 'ERR_QUEUE_FULL')) return { index, error }
       await fullQueue.refused(index, error.retryAfterMs)

@@ -11,9 +11,9 @@ export class Admission {
   readonly #errors: RequestErrors
   readonly #stats: ModelStats
 
-  constructor(times: Estimator, rejections: RequestErrors, stats: ModelStats) {
+  constructor(times: Estimator, errors: RequestErrors, stats: ModelStats) {
     this.#times = times
-    this.#errors = rejections
+    this.#errors = errors
     this.#stats = stats
   }
 

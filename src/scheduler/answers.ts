@@ -33,14 +33,14 @@ export class Answers {
     metadata: ModelMetadata,
     padding: Padding | null,
     stats: ModelStats,
-    rejections: RequestErrors,
+    errors: RequestErrors,
     clock: Clock,
     { preserveOrdering, finiteOnly }: AnswerSettings,
   ) {
     this.#metadata = metadata
     this.#padding = padding
     this.#stats = stats
-    this.#errors = rejections
+    this.#errors = errors
     this.#clock = clock
     this.#finiteOnly = finiteOnly
     this.#order = preserveOrdering ? new AnswerOrder((request, outcome) => this.#settle(request, outcome)) : null

@@ -14,7 +14,7 @@ const calibrationRuns = 3
 const reviewEveryRuns = 8
 
 /**
- * The library's own batcher with a latency target: it learns what runs take, chooses the batch size by that, and
+ * The library's own queue with a latency target: it learns what runs take, chooses the batch size by that, and
  * refuses at once what it could not answer in time.
  */
 export class ZerohopTargetQueue extends ZerohopQueue {
@@ -37,7 +37,7 @@ export class ZerohopTargetQueue extends ZerohopQueue {
     const nowMs = this.context.clock.nowMs()
     this.#arrivals.arrived(request.rows, nowMs)
     const answerMs = estimatedAnswerMs(this.#runTimes, bucketKey, request.rows, {
-      rowsAhead: this.batcher.rows,
+      rowsAhead: this.queue.rows,
       batchRows: fullBatchRows(this.#target.limits(bucketKey)),
       instances: scenario.instances,
       joiningRowsPerMs: this.#arrivals.rowsPerMs(nowMs),
@@ -58,7 +58,7 @@ export class ZerohopTargetQueue extends ZerohopQueue {
     this.#runTimes.observe(bucketKey, rows, tookMs)
     this.#runTimes.safetyFactor.answered(requests, nowMs)
     const arriving = this.#arrivals.rowsPerMs(nowMs)
-    if (++this.#runs % reviewEveryRuns === 0 && this.#target.review(bucketKey, arriving)) this.batcher.resize(bucketKey)
+    if (++this.#runs % reviewEveryRuns === 0 && this.#target.review(bucketKey, arriving)) this.queue.resize(bucketKey)
   }
 }
 

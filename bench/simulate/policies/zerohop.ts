@@ -6,37 +6,37 @@ import { ModelQueue, type QueueContext } from '../model-queue.ts'
 import type { SimulatedRequest } from '../request.ts'
 
 /**
- * The library's own batcher with fixed sizes: a batch is closed when an instance is idle, and a full one may wait
+ * The library's own queue with fixed sizes: a batch is closed when an instance is idle, and a full one may wait
  * behind one that runs.
  */
 export class ZerohopQueue extends ModelQueue implements QueueOwner<SimulatedRequest> {
   protected readonly context: QueueContext
-  protected readonly batcher: RequestQueue<SimulatedRequest>
+  protected readonly queue: RequestQueue<SimulatedRequest>
 
   constructor(context: QueueContext, runTimes: RunTimes | null = null, sizer: LatencyTarget | null = null) {
     super(context)
     this.context = context
     const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = context.scenario
     const options = { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests: true, holdUntilQueued: 0 }
-    this.batcher = new RequestQueue(options, context.clock, this, runTimes, sizer)
+    this.queue = new RequestQueue(options, context.clock, this, runTimes, sizer)
   }
 
   get waiting(): number {
-    return this.batcher.count
+    return this.queue.count
   }
 
   override get hasFull(): boolean {
-    return this.batcher.hasFull
+    return this.queue.hasFull
   }
 
   arrive(request: SimulatedRequest): boolean {
-    this.batcher.enqueue(request, this.context.clock.nowMs())
+    this.queue.enqueue(request, this.context.clock.nowMs())
     return true
   }
 
   take(idle: boolean, startsInMs: number): SimulatedRequest[] | null {
-    const entries = this.batcher.take(idle, startsInMs)?.entries ?? null
-    if (entries !== null) this.batcher.started(entries)
+    const entries = this.queue.take(idle, startsInMs)?.entries ?? null
+    if (entries !== null) this.queue.started(entries)
     return entries
   }
 
