@@ -185,7 +185,10 @@ export class LoadedModel implements ModelLifecycle {
           await this.#warmUp(session, true)
           await this.#warmUp(session, false)
         },
-        abandoned: (reason) => scheduler.abandoned(instance, reason),
+        abandoned: (reason) => {
+          scheduler.abandoned(instance, reason)
+          instance.release()
+        },
       })
       return instance
     })

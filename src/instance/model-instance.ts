@@ -135,6 +135,8 @@ export class ModelInstance implements BatchSource {
 
   failed(slotId: number, message: string): void {
     this.started(slotId)
+    // It may have failed for want of memory that the worker could not get for the slot: told anew, it tries again.
+    this.#slots.get(slotId)!.forgetLayouts()
     this.#owner.failed(this.#release(slotId), message)
     this.worker.offer(this)
   }

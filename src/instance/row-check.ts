@@ -1,6 +1,6 @@
 import type { ModelMetadata, RowJoining } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
-import { constantInput, rowRecipes, wide, widened, without, type RowRecipe } from './row-recipes.ts'
+import { constantInput, other, rowRecipes, widened, without, type RowRecipe } from './row-recipes.ts'
 import { sampleRow } from './row-samples.ts'
 import { RowTrials, type RunTrial, type Sampled } from './row-trials.ts'
 import { alike, singleRows, type TrialFeeds } from './trial-feeds.ts'
@@ -33,6 +33,8 @@ const budgetRuns = 4.15
 const patienceMs = 35
 /** Sizes of joined runs that tell most, before all others in turn. */
 const tellingSizes = [3, 5, 2, 4, 8]
+/** The same for other values than the usual. */
+const otherSizes = [5, 3, 2]
 /** Rows to join: as many as can be afforded. */
 const poolSizes = [8, 4, 3, 2]
 /** Runs that a pool of so many rows should leave room for, its own included. */
@@ -42,8 +44,8 @@ const poolCost: Record<number, number> = { 8: 40, 4: 12, 3: 6, 2: 4 }
  * Finds out by running whether rows depend on each other: made-up rows, and those of the warm-up samples, alone and then
  * joined in several sizes and orders, have to give the same. Rows are of very different scales, because one that reaches
  * into another shows best where that is small; they are drawn without order, as a sort would be hidden by it; and each
- * comes at several places, so that a count of rows shows. A model of short runs is tried with every size up to its
- * largest batch; one of long runs with the few that fit into about four runs and 50 ms.
+ * comes at several places, so that a count of rows shows. A model of short runs is tried with other kinds of values too, and
+ * with every size up to its largest batch; one of long runs with what fits into about four runs and 50 ms.
  */
 export async function checkRows(metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>, setup: RowCheckSetup, run: RunTrial): Promise<RowVerdict> {
   const trials = new RowTrials(metadata.outputs.map(({ name }) => name), run)
@@ -51,8 +53,10 @@ export async function checkRows(metadata: Pick<ModelMetadata, 'inputs' | 'output
   const budget = setup.replacesWarmUp ? budgetRuns + 1 : budgetRuns
   const { recipe, pool } = await findRecipe(trials, inputs, setup, budget)
   await fillPool(trials, pool, inputs, recipe, setup.samples, budget)
-  await joinPool(trials, pool, setup.maxBatchSize, budget)
-  if (recipe !== null) await tryMore(trials, inputs, recipe, setup, budget)
+  const { maxBatchSize } = setup
+  await joinPool(trials, pool, maxBatchSize, budget, [...tellingSizes, maxBatchSize])
+  if (recipe !== null) await tryOthers(trials, inputs, recipe, setup, budget)
+  if (trials.dependence === null) await joinPool(trials, pool, maxBatchSize, budget, sizesUpTo(maxBatchSize))
   return verdict(trials, recipe === null || setup.samples.length > 1 ? null : constantInput(inputs, recipe))
 }
 
@@ -73,12 +77,13 @@ export async function checkRequests(
     return pool
   }
   const pool = await runAlone(requests)
+  const sizes = [...tellingSizes, maxBatchSize, ...sizesUpTo(maxBatchSize)]
   const allRows = pool.reduce((sum, { rows }) => sum + rows, 0)
-  await joinPool(trials, pool, maxBatchSize, 2 * allRows + budgetRuns)
+  await joinPool(trials, pool, maxBatchSize, 2 * allRows + budgetRuns, sizes)
   // Requests of several rows may be independent of each other where their rows, which others may come in, are not.
   const several = trials.dependence === null && allRows > pool.length
   const rows = several ? await runAlone(requests.flatMap((feeds) => singleRows(feeds, 2))) : pool
-  if (several) await joinPool(trials, rows, maxBatchSize, 3 * allRows + budgetRuns)
+  if (several) await joinPool(trials, rows, maxBatchSize, 3 * allRows + budgetRuns, sizes)
   const found = verdict(trials)
   if (rows.length > 1 || found.rows !== 'independent') return found
   return { ...found, rows: 'unknown', reason: `requests cannot be divided into rows: ${trials.failure}` }
@@ -160,10 +165,15 @@ async function fillPool(
 }
 
 /** Joins requests in several sizes and orders, as many as can be afforded and two of them at least. */
-async function joinPool(trials: RowTrials, pool: readonly Sampled[], maxBatchSize: number, budget: number): Promise<void> {
+async function joinPool(
+  trials: RowTrials,
+  pool: readonly Sampled[],
+  maxBatchSize: number,
+  budget: number,
+  sizes: readonly number[],
+): Promise<void> {
   if (pool.length < 2) return
-  const sizes = new Set([...tellingSizes, maxBatchSize, ...Array.from({ length: maxBatchSize }, (_, index) => index + 1)])
-  for (const size of sizes) {
+  for (const size of new Set(sizes)) {
     const batch = arranged(pool, size, maxBatchSize)
     if (batch.length !== size || size < 2) continue
     const rows = batch.reduce((sum, request) => sum + request.rows, 0)
@@ -189,21 +199,27 @@ function arranged(pool: readonly Sampled[], size: number, maxBatchSize: number):
   return batch
 }
 
-/** With time left: values further apart, and requests without what may be left out. */
-async function tryMore(
+/** Sizes that were not tried among the first ones. */
+function sizesUpTo(maxBatchSize: number): number[] {
+  return Array.from({ length: maxBatchSize }, (_, index) => index + 1).filter((size) => size !== maxBatchSize && !tellingSizes.includes(size))
+}
+
+/** Particular values; then, with time left, values further apart, and requests without what may be left out. */
+async function tryOthers(
   trials: RowTrials,
   inputs: ModelMetadata['inputs'],
   recipe: RowRecipe,
   { optional, maxBatchSize }: RowCheckSetup,
   budget: number,
 ): Promise<void> {
-  for (const other of [wide(recipe), ...(optional.size > 0 ? [without(recipe, optional)] : [])]) {
-    if (trials.dependence !== null || trials.elapsedMs > patienceMs || affordable(trials, budget) < 2 * poolCost[4]!) return
+  for (const { rowDims, draws } of [other(recipe, 'far'), other(recipe, 'wide'), ...(optional.size > 0 ? [without(recipe, optional)] : [])]) {
+    if (trials.dependence !== null || affordable(trials, budget) < 2 * poolCost[4]!) return
+    if (trials.elapsedMs > patienceMs && !draws.includes('far')) return
     const pool: Sampled[] = []
     for (let row = 10; row < 15; row++) {
-      const sampled = await trials.alone(sampleRow(inputs, other.rowDims, other.draws, row))
+      const sampled = await trials.alone(sampleRow(inputs, rowDims, draws, row))
       if (sampled !== null) pool.push(sampled)
     }
-    if (pool.length > 1) await joinPool(trials, pool, Math.min(maxBatchSize, 5), budget)
+    await joinPool(trials, pool, maxBatchSize, budget, otherSizes)
   }
 }

@@ -64,9 +64,9 @@ export function constantInput(inputs: readonly TensorMetadata[], { draws }: RowR
 const isConstant = (draw: Draw): boolean => draw === 'one' || draw === 'last'
 const isSigned = ({ type }: TensorMetadata): boolean => type.startsWith('int')
 
-/** As a recipe that runs, with values further apart. */
-export function wide({ rowDims, draws }: RowRecipe): RowRecipe {
-  return { rowDims, draws: draws.map((draw) => (draw === 'usual' ? 'wide' : draw)) }
+/** As a recipe that runs, with values further apart, or with particular ones. */
+export function other({ rowDims, draws }: RowRecipe, otherDraw: 'wide' | 'far'): RowRecipe {
+  return { rowDims, draws: draws.map((draw) => (draw === 'usual' ? otherDraw : draw)) }
 }
 
 /** As a recipe that runs, without what may be left out. */

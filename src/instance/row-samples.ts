@@ -9,6 +9,8 @@ export type Draw =
   | 'usual'
   /** Floats of either sign at one scale, integers of either sign up to 99 or 999. */
   | 'wide'
+  /** As usual, with rows in turn that have something particular: a value far from all others, zeros, nothing positive. */
+  | 'far'
   /** Whole numbers 1 to 7: floats that stand for something countable. */
   | 'whole'
   /** 1 to 3, for integers. */
@@ -29,8 +31,16 @@ const scales = [1, 30, 0.03, 100, 0.01, 5, 0.2, 10_000]
 /** Every so many rows one has no negative float. */
 const positiveEvery = 4
 const largestSmall = 7
+/** What a row of the 'far' kind has in one place only: as sizes, several such values would take all memory. */
+const farFloat = { float16: 10_000 } as Partial<Record<TensorType, number>>
+const farFloatElse = 1_000_000
+const float16Sign = 0x8000
+const farIntegers = { int8: [127, 90, 60], uint8: [255, 180, 100] } as Partial<Record<TensorType, readonly number[]>>
+const farIntegersElse = [30_000, 5000, 150]
+/** Kinds of rows that take turns where particular ones are wanted; the first is as usual. */
+const farKinds = 5
 const largestFew = 3
-const largestWide = { int8: 99, uint8: 99 } as Partial<Record<TensorType, number>>
+const largestWide = { int8: 99, uint8: 255 } as Partial<Record<TensorType, number>>
 const largestWideElse = 999
 /** Elements that are drawn; a longer row repeats them. Prime, so that they fall into no step with a dimension. */
 const drawn = 8191
@@ -55,10 +65,12 @@ export function sampleRow(
     const dims = [1, ...rowDims[index]!]
     const count = elementCount(dims)
     const random = generator(row * 131 + index * 17 + draw.length)
-    if (type === 'string') return { type, dims, data: Array.from({ length: count }, () => String(small(random))) }
+    const kind = draw === 'far' ? row % farKinds : 0
+    if (type === 'string') return { type, dims, data: Array.from({ length: count }, () => text(kind, random)) }
     const data = new (storageOf(type))(count) as Float32Array
     const own = Math.min(count, drawn)
-    const next = type === 'bool' ? bool(count, row, random) : element(type, draw, row, random)
+    const usual = type === 'bool' ? bool(count, row, random) : element(type, draw, row, random)
+    const next = kind === 0 ? usual : particular(type, kind, count, usual)
     const big = type === 'int64' || type === 'uint64'
     for (let at = 0; at < own; at++) (data as unknown as (number | bigint)[])[at] = big ? BigInt(next(at)) : next(at)
     for (let at = own; at < count; at += own) data.copyWithin(at, 0, Math.min(own, count - at))
@@ -84,12 +96,31 @@ function element(type: MailedTensor['type'], draw: Draw, row: number, random: ()
   return () => (signed && random() < 0.5 ? -1 : 1) * (1 + Math.floor(random() * largest))
 }
 
+/** What the rows after the first have in place of their usual elements. */
+function particular(type: MailedTensor['type'], kind: number, count: number, usual: (at: number) => number): (at: number) => number {
+  if (type === 'bool') return kind === 1 ? () => 1 : kind === 2 ? () => 0 : usual
+  const place = count >> 1
+  const instead = (value: number) => (at: number) => (at === place ? value : usual(at))
+  if (type === 'float32' || type === 'float64' || type === 'float16') {
+    const stored = type === 'float16' ? toFloat16Bits : (value: number) => value
+    const far = farFloat[type] ?? farFloatElse
+    if (kind === 1) return instead(stored(far))
+    if (kind === 2) return (at) => (at % 2 === 0 ? 0 : usual(at))
+    if (kind === 3) return type === 'float16' ? (at) => usual(at) | float16Sign : (at) => -Math.abs(usual(at))
+    return instead(stored(-far))
+  }
+  const values = farIntegers[type] ?? farIntegersElse
+  return instead(values[kind - 1] ?? (type.startsWith('u') ? 1 : -values[0]!))
+}
+
 /** A bool that is alone in its row takes turns; of several the first is true, as in a mask that must leave something. */
 function bool(count: number, row: number, random: () => number): (at: number) => number {
   return count === 1 ? () => (row + 1) % 2 : (at) => (at === 0 || random() < 0.5 ? 1 : 0)
 }
 
 const small = (random: () => number): number => 1 + Math.floor(random() * largestSmall)
+
+const text = (kind: number, random: () => number): string => (kind === 1 ? 'a text' : kind === 2 ? '' : String(small(random)))
 
 /** Numbers from 0 to 1 that follow from a seed. */
 function generator(seed: number): () => number {

@@ -163,7 +163,7 @@ export class StagingSlot {
     }
   }
 
-  /** Forgets all layouts, and that a worker knows the slot: for a new thread, or after an output surprised us. */
+  /** Forgets all layouts, and that a worker knows the slot: for a new thread, after a failure, or when an output is of another size than was reckoned. */
   forgetLayouts(): void {
     this.#bufferKnown = false
     this.#byRows.length = 0

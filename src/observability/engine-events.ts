@@ -19,7 +19,7 @@ export interface ModelEvent {
 export interface WorkerEvent {
   /**
    * `started`: it serves. `lost`: it died, or the thread that was to replace it did. `restored`: another thread has
-   * taken its place, with all sessions open again. `failed`: no thread could be had, and no other is tried.
+   * taken its place, and opens the sessions again. `failed`: no thread could be had, and no other is tried.
    */
   readonly type: 'started' | 'lost' | 'restored' | 'failed'
   /** Its device and a number, which threads that replace it keep: `cpu_0`, `cuda:1_0`. */

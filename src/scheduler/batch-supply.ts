@@ -98,6 +98,8 @@ export class BatchSupply {
     if (batch.isRerun) this.#retries.putBack({ ...batch, requests: waiting })
     else this.#queue.putBack(waiting)
     this.update()
+    // To others: the instance that had it may not serve for a while.
+    this.offerSoon()
   }
 
   /** Offers what waits to the instances. */

@@ -3,6 +3,7 @@ import type { RunTrial } from '../instance/row-trials.ts'
 import { rowsIn, type TrialFeeds } from '../instance/trial-feeds.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import { elementCount, type MailedTensor, type TensorData, type TensorType } from '../tensor.ts'
+import { plainView } from '../typed-array.ts'
 import type { Joining } from './joining.ts'
 
 /** Different requests of equal row shapes that are tried together. */
@@ -18,7 +19,7 @@ const maxBytes = 16 * 2 ** 20
 const attentiveFor = 64
 const lookAtEvery = 16
 
-/** An input as its caller gave it. */
+/** An input as its caller gave it, whatever its object says of itself. */
 interface Given {
   readonly type: TensorType
   readonly dims: readonly number[]
@@ -61,7 +62,9 @@ export class RealRowCheck {
     const { stacked } = this.#joining
     const feeds = data.map((values, index): Given | null => {
       const { type, shape } = stacked.inputs[index]!
-      return values === null ? null : { type, dims: dims?.[index] ?? [rows, ...(shape.slice(1) as number[])], values }
+      if (values === null) return null
+      const own = ArrayBuffer.isView(values) ? plainView(values as TensorData) : (values as readonly string[])
+      return { type, dims: dims?.[index] ?? [rows, ...(shape.slice(1) as number[])], values: own }
     })
     const given = feeds.filter((feed) => feed !== null)
     const first = given[0]?.dims[0] ?? 0
@@ -90,7 +93,7 @@ export class RealRowCheck {
     const { stacked } = this.#joining
     try {
       const verdict = await checkRequests(stacked, requests, stacked.maxBatchSize, this.#run)
-      this.#joining.found(verdict, this.#trials === maxTrials)
+      this.#joining.found(verdict, this.#trials >= maxTrials)
     } catch {
       // The worker died over it, or the model is being closed: the next requests may decide.
     }

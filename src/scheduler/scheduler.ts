@@ -213,9 +213,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   takeBack(request: InferRequest): boolean {
-    if (!this.instances.takeBackBatchOf(request)) return false
-    this.#supply.offerSoon()
-    return true
+    return this.instances.takeBackBatchOf(request)
   }
 
   wake(): void {

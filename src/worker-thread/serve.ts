@@ -174,6 +174,7 @@ export class Server {
     const forgotten = [...this.#slots].filter(([slotId, slot]) => which(slotId, slot))
     for (const [slotId, slot] of forgotten) {
       this.#slots.delete(slotId)
+      this.#faults.delete(slotId)
       slot.release()
     }
     freeReleased(forgotten.map(([, { bytes }]) => bytes))
@@ -191,7 +192,7 @@ export class Server {
     let error: string | null = null
     try {
       if (model === undefined || prepared === undefined) throw new Error(this.#faults.get(slotId) ?? 'The session or its slot was closed.')
-      const mailed = slot!.takeMailed()
+      const mailed = slot!.takeMailed(prepared)
       const feeds = mailed === null ? prepared.feeds : withMailed(prepared.feeds, model.inputs, mailed, this.#runtime.Tensor)
       times.inferStartMs = performance.now() + this.#toMainMs
       sent = await execute(model.session, slot!, prepared, feeds)

@@ -52,10 +52,11 @@ export class WorkerSlot {
     this.bytes.release()
   }
 
-  takeMailed(): readonly (MailedTensor | null)[] | null {
+  /** The inputs of a batch that were sent for it: those of one that was taken back may still be here. */
+  takeMailed({ layout }: PreparedLayout): readonly (MailedTensor | null)[] | null {
     const { mailed } = this
     this.mailed = null
-    return mailed
+    return mailed !== null && layout.inputs.includes(null) ? mailed : null
   }
 
   prepare(layoutIndex: number, layout: SlotLayout, inputs: readonly TensorMetadata[], outputs: readonly TensorMetadata[]): void {

@@ -32,7 +32,7 @@ export class WorkerSession implements WorkerResident {
   /** The thread on which it is open. */
   #openOn: Executor | null = null
   #ready = false
-  /** What the thread is doing for it now: opening or trying it. */
+  /** What the thread is doing for it now, or died over: opening or trying it. */
   #work: Promise<unknown> | null = null
   #closed = false
   #deathsOverOpening = 0
@@ -122,10 +122,15 @@ export class WorkerSession implements WorkerResident {
 
   async #during<T>(work: () => Promise<T>): Promise<T> {
     const doing = (this.#work = work())
+    let threadEnded = false
     try {
       return await doing
+    } catch (error) {
+      threadEnded = error instanceof ThreadEndedError
+      throw error
     } finally {
-      if (this.#work === doing) this.#work = null
+      // What the thread died over is kept for `lost`, which comes once it is known why.
+      if (this.#work === doing && !threadEnded) this.#work = null
     }
   }
 }

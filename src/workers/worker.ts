@@ -142,7 +142,8 @@ export class Worker<E extends Executor = Executor> {
         if (this.#handOut.finished(slotId, times, error, mailed)) this.#restarts.worked()
       },
       died: () => {
-        if (executor !== this.#executor) return
+        // Of one that dies over its start whoever starts it is told.
+        if (executor !== this.#executor || this.#starting !== null) return
         this.#handOut.stop()
         void this.#threads.failure(executor).then((reason) => {
           if (executor === this.#executor) this.#threadLost(executor, reason)
@@ -170,7 +171,7 @@ export class Worker<E extends Executor = Executor> {
     this.#handOut.lost(executor, reason)
     this.#changed('lost', reason)
     if (this.#closing) return
-    for (const resident of new Set(this.#residents)) resident.lost(reason)
+    for (const resident of this.#residents) resident.lost(reason)
     this.#restarts.schedule()
   }
 
@@ -178,7 +179,7 @@ export class Worker<E extends Executor = Executor> {
     const executor = this.#executor
     try {
       await this.#startThread()
-      this.#changed('restored')
+      if (executor === this.#executor && !this.#closing) this.#changed('restored')
     } catch (error) {
       if (executor !== this.#executor || this.#closing) return
       this.#executor = this.#newExecutor()
@@ -191,7 +192,7 @@ export class Worker<E extends Executor = Executor> {
     this.#changed('failed', reason)
     this.#executor.abandon() // who asks something of it gets an answer
     this.#handOut.tasks.clear()
-    for (const resident of new Set(this.#residents)) resident.abandon(reason)
+    for (const resident of this.#residents) resident.abandon(reason)
   }
 
   /**
@@ -205,12 +206,13 @@ export class Worker<E extends Executor = Executor> {
   }
 
   async #endThread(): Promise<boolean> {
-    await this.#starting?.catch(() => {})
     const executor = this.#executor
     const { serving } = this.#handOut
     this.#handOut.stop()
     if (serving) await executor.exit()
     else executor.abandon()
+    // One that never served may hang; it ends by itself should it come up.
+    if (this.#starting !== null) return false
     // Not before nothing can enter ONNX Runtime any more and nothing is inside may the thread be terminated.
     await executor.stop()
     return true

@@ -54,6 +54,18 @@ const axis0 = (model: GraphBuilder) => model.initializer('axis0', 'int64', [1], 
 const leak = (op: string, share: number) => (model: GraphBuilder) =>
   number(model, 'share', share).node(op, ['x'], ['all'], { axes: [0], keepdims: 1 }).node('Mul', ['all', 'share'], ['some']).node('Add', ['x', 'some'], ['y'])
 
+/** Turns the sign of all rows when the largest or smallest number of them is beyond a limit. */
+const beside = (reduce: string, compare: string, type: TensorType, limit: number, given = type) => (model: GraphBuilder, of = 'x') => {
+  const own = given === type ? 'x' : 'own'
+  if (own !== 'x') model.node('Cast', ['x'], [own], { to: elementTypeCode[type] })
+  return model
+    .initializer('limit', type, [], [limit])
+    .node(reduce, [of === 'x' ? own : of], ['found'], { keepdims: 0 })
+    .node(compare, ['found', 'limit'], ['beyond'])
+    .node('Neg', [own], ['minus'])
+    .node('Where', ['beyond', 'minus', own], ['y'])
+}
+
 function recurrent(op: string, gates: number, direction = 'forward'): (model: GraphBuilder) => unknown {
   const ways = direction === 'bidirectional' ? 2 : 1
   return (model) =>
@@ -208,6 +220,20 @@ export const dependentRows = (): RowGraph[] => [
     dims: { x: ['', 4], y: ['', 4] },
   }),
   rowGraph('dimensions of different names', (model) => model.node('Softmax', ['x'], ['y'], { axis: 0 }), { dims: { x: ['unk__214', 4], y: ['unk__215', 4] } }),
+  rowGraph('other rows beside a float above 100 000', beside('ReduceMax', 'Greater', 'float32', 100_000)),
+  rowGraph('other rows beside a float below -100 000', beside('ReduceMin', 'Less', 'float32', -100_000)),
+  rowGraph('other rows beside an id above 100', beside('ReduceMax', 'Greater', 'int64', 100), rowsOf('int64')),
+  rowGraph('other rows beside an id above 10 000', beside('ReduceMax', 'Greater', 'int64', 10_000), rowsOf('int64')),
+  rowGraph('other rows beside a byte of 255', beside('ReduceMax', 'Equal', 'int32', 255, 'uint8'), { inputs: { x: { type: 'uint8', row: [4] } }, outputs: { y: ['int32', ['N', 4]] } }),
+  rowGraph('other rows beside a zero', (model) => beside('ReduceMin', 'Equal', 'float32', 0)(model.node('Abs', ['x'], ['size']), 'size')),
+  rowGraph('changed where nothing is positive', (model) =>
+    model.node('ReduceMax', ['x'], ['most'], { keepdims: 0 }).node('Neg', ['most'], ['less']).node('Relu', ['less'], ['below']).node('Add', ['x', 'below'], ['y'])),
+  rowGraph('other rows beside a mask of nothing', (model) =>
+    model
+      .node('Cast', ['keep'], ['kept'], { to: elementTypeCode.float32 })
+      .node('ReduceMax', ['kept'], ['any'], { axes: [1], keepdims: 1 })
+      .node('ReduceMin', ['any'], ['all'], { keepdims: 0 })
+      .node('Mul', ['x', 'all'], ['y']), { inputs: { x: { type: 'float32', row: [4] }, keep: { type: 'bool', row: [4] } } }),
   rowGraph('little of the largest', leak('ReduceMax', 0.01)),
   rowGraph('little of the smallest', leak('ReduceMin', 0.003)),
   rowGraph('little of the mean', leak('ReduceMean', 0.01)),

@@ -29,6 +29,7 @@ export async function runFixture(
   scenario: string,
   flags: readonly string[] = [],
   environment: NodeJS.ProcessEnv = {},
+  hangsAfterMs = limitMs,
 ): Promise<Ending> {
   const file = fileURLToPath(new URL(`fixtures/${fixture}`, import.meta.url))
   if (!existsSync(file)) throw new Error(`there is no fixture ${file}`)
@@ -44,7 +45,7 @@ export async function runFixture(
   const limit = setTimeout(() => {
     hung = true
     child.kill('SIGKILL')
-  }, limitMs)
+  }, hangsAfterMs)
   return new Promise((resolve, reject) => {
     child.once('error', reject)
     child.once('close', (code, signal) => {

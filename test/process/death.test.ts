@@ -57,6 +57,16 @@ describe('worker threads that die again and again', () => {
     endsEachTime('death.mjs', 'repeated deaths, and the failed model is loaded again', { answer: ['failed', true] }),
   )
 
+  it('over opening a model again bring that model to failed, and others go on', { timeout: testTimeoutMs }, () =>
+    endsEachTime('death.mjs', 'a model that is opened again', {
+      answer: [crashed, crashed, 'failed', 'the worker thread ended with exit code 7', 'ready', true],
+    }),
+  )
+
+  it('over one of two instances cost that one, with its memory', { timeout: testTimeoutMs }, () =>
+    endsEachTime('death.mjs', 'one of two instances, opened again', { answer: [crashed, true, 'ready', true] }),
+  )
+
   it('are given up when no thread comes up any more', { timeout: testTimeoutMs }, () =>
     endsEachTime('death.mjs', 'no thread that starts again', {
       answer: [crashed, crashed, 'failed', 'died at start on purpose', 'ERR_MODEL_LOAD', true],

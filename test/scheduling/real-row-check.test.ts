@@ -56,6 +56,20 @@ describe('a model that no made-up row can be run on', () => {
     expect(model.metadata.joining.rows).toBe('unknown')
   })
 
+  it('reads what it was given, whatever the arrays say of themselves', async () => {
+    class Strange extends BigInt64Array {
+      override get buffer(): never {
+        throw new Error('of its own')
+      }
+    }
+    const model = await open(farIds().path)
+    const given = (data: BigInt64Array) => model.infer({ x: { type: 'int64', dims: [1], data } as unknown as Tensor })
+    const ids = [1003n, 1040n, 1011n]
+    const answers = await Promise.all(ids.map((id) => given(Strange.of(id))))
+    expect(answers).toEqual(await Promise.all(ids.map((id) => given(BigInt64Array.of(id)))))
+    await decided(model)
+  })
+
   it('is decided by two requests where no third one comes', async () => {
     const model = await open(farIds().path)
     for (let round = 0; round < 10; round++) await matchesPlain(model, several.slice(0, 2))

@@ -163,3 +163,31 @@ describe('a worker over whose message something is thrown', () => {
     expect(await run()).toMatch(/could not be cloned/)
   })
 })
+
+describe('inputs that were sent for a batch', () => {
+  it('are not those of another, where that was taken back and this one has none', async () => {
+    const seen: NamedTensors[] = []
+    const value = (name: string, type: string) => ({ name, type, shape: ['N', 1] })
+    const inputs = [value('x', 'float32'), value('note', 'string')]
+    const note = (feeds: NamedTensors) => {
+      seen.push(feeds)
+      return { y: new Tensor('float32', Float32Array.of(1), [1, 1]) }
+    }
+    await open(identity({ inputs, outputs: [value('y', 'float32')], run: note }))
+    post(slot())
+    const placed = (note: null | undefined, layoutIndex: number): ToWorker => ({
+      type: 'layout', slotId: 7, layoutIndex,
+      layout: { inputs: [{ offset: 0, dims: [1, 1] }, note], outputs: [{ offset: 64, dims: [1, 1] }] },
+    }) // prettier-ignore
+    post(placed(null, 0))
+    post(placed(undefined, 1))
+    post({ type: 'inputs', slotId: 7, mailed: [null, { type: 'string', dims: [1, 1], data: ['another caller'] }] })
+    expect(await run(1)).toBe('completed')
+    expect(Object.keys(seen[0]!)).toEqual(['x'])
+    expect(await run(0)).toBe('completed')
+    expect(Object.keys(seen[1]!)).toEqual(['x'])
+    post({ type: 'inputs', slotId: 7, mailed: [null, { type: 'string', dims: [1, 1], data: ['its own'] }] })
+    expect(await run(0)).toBe('completed')
+    expect(seen[2]!.note!.data).toEqual(['its own'])
+  })
+})

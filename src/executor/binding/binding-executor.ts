@@ -154,5 +154,6 @@ export class BindingExecutor implements Executor {
     this.#questions.clear()
     for (const { reject } of questions) reject(new ThreadEndedError())
     if (!this.#leaving) this.#events.died()
+    this.#bell.ring() // who listens for its batches has to look again: it will not ring itself any more
   }
 }

@@ -21,6 +21,16 @@ export class CompletionLoop {
   listen(): void {
     if (this.#busy) return
     this.#busy = true
+    let waits = false
+    try {
+      waits = this.#look()
+    } finally {
+      this.#busy = waits // an exception of one source must not leave the others unheard for ever
+    }
+  }
+
+  /** Reports what is done until nothing is outstanding, or there is nothing but to wait; true when the bell will call. */
+  #look(): boolean {
     for (;;) {
       // Read the count first: a batch finished between here and the wait makes the wait return at once.
       const count = this.#bell.count
@@ -29,11 +39,12 @@ export class CompletionLoop {
         source.drain()
         outstanding += source.outstanding
       }
-      if (outstanding === 0) break
+      if (outstanding === 0) return false
       const heard = this.#bell.heard(count)
-      if (heard !== undefined) return void heard.then(this.#onRing)
+      if (heard === undefined) continue
+      void heard.then(this.#onRing)
+      return true
     }
-    this.#busy = false
   }
 
   readonly #onRing = (): void => {

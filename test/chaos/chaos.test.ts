@@ -1,0 +1,36 @@
+import { describe, expect, it } from 'vitest'
+import { matmulSlow } from '../models/arithmetic.ts'
+import * as small from '../models/small.ts'
+import { runFixture } from '../process/child.ts'
+
+/** Another one each day; a failure is tried again with the one it prints. */
+const seed = Number(process.env.CHAOS_SEED ?? Math.floor(Date.now() / 86_400_000))
+const seconds = Number(process.env.CHAOS_SECONDS ?? 60)
+
+const models = {
+  identity: small.identity('float32'),
+  variable: small.identityVariable('float32'),
+  integers: small.identity('int64'),
+  strings: small.identity('string'),
+  rotates: matmulSlow(64, 10),
+  mixes: small.mixesRows(),
+}
+
+interface Found {
+  readonly faults: readonly string[]
+  /** How often each end was met. */
+  readonly ends: Readonly<Record<string, number>>
+}
+
+describe(`chaos with CHAOS_SEED=${seed}`, () => {
+  it(`brings no wrong answer, nothing that hangs, no untyped error and no exit of its own in ${seconds} s`, { timeout: (seconds + 120) * 1000 }, async () => {
+    const environment = { CHAOS_SEED: String(seed), CHAOS_SECONDS: String(seconds), CHAOS_MODELS: JSON.stringify(models) }
+    const ending = await runFixture('../../chaos/fixtures/chaos.mjs', 'all', [], environment, (seconds + 90) * 1000)
+    const found = ending.answer as Found | undefined
+    console.log(`CHAOS_SEED=${seed}`, found?.ends)
+    expect({ ...ending, answer: found?.faults, stderr: '' }).toEqual({ code: 0, signal: null, hung: false, answer: [], stderr: '' })
+    // It would be no chaos without these.
+    const met = Object.keys(found!.ends)
+    expect(met).toEqual(expect.arrayContaining(['infer: done', 'infer: ERR_INSTANCE_CRASHED', 'load: done', 'unload: done', 'aborted']))
+  })
+})

@@ -1,0 +1,195 @@
+import type { InferenceSession } from 'onnxruntime-common'
+import { ThreadEndedError, type Executor, type ExecutorEvents, type OpenedSession, type SampleRun, type SlotLayout } from '../../src/executor/executor.ts'
+import type { SlotMemory } from '../../src/memory/staging-pool.ts'
+import type { ThreadSource } from '../../src/workers/thread-source.ts'
+import { deferred } from '../support/deferred.ts'
+
+/** A batch that was handed over. */
+interface Cell {
+  readonly slotId: number
+  readonly layoutIndex: number
+  claimed: boolean
+}
+
+interface Slot {
+  readonly memory: Extract<SlotMemory, { kind: 'shared' }>
+  readonly layouts: SlotLayout[]
+}
+
+/** A thread that does nothing by itself: it claims, finishes and dies when it is told to. It computes y = 2 x. */
+export class FakeExecutor implements Executor {
+  readonly cells: Cell[] = []
+  readonly asked: string[] = []
+  readonly #threads: FakeThreads
+  readonly #events: ExecutorEvents
+  readonly #slots = new Map<number, Slot>()
+  readonly #questions = new Set<(reason: Error) => void>()
+  readonly #reported = deferred<string>()
+  begun = false
+  gone = false
+
+  constructor(threads: FakeThreads, events: ExecutorEvents) {
+    this.#threads = threads
+    this.#events = events
+  }
+
+  get failure(): Promise<string> {
+    return this.#reported.promise
+  }
+
+  open(sessionId: number, model: string | SharedArrayBuffer, _options: InferenceSession.SessionOptions): Promise<OpenedSession> {
+    return this.#ask(`open ${sessionId}`, async () => {
+      await this.#threads.onOpen(this, sessionId, String(model))
+      return { inputs: [], outputs: [] }
+    })
+  }
+
+  runSample(sessionId: number): Promise<SampleRun> {
+    return this.#ask(`run ${sessionId}`, async () => {
+      await this.#threads.onSample(this, sessionId)
+      return { error: null, runMs: 1, outputs: [] }
+    })
+  }
+
+  close(sessionId: number): Promise<void> {
+    return this.#ask(`close ${sessionId}`, async () => {}).catch(() => {})
+  }
+
+  defineSlot(slotId: number, _sessionId: number, memory: SlotMemory): void {
+    this.#slots.set(slotId, { memory: memory as Slot['memory'], layouts: [] })
+  }
+
+  forgetSlot(slotId: number): void {
+    this.#slots.delete(slotId)
+  }
+
+  defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void {
+    this.#slots.get(slotId)!.layouts[layoutIndex] = layout
+  }
+
+  submit(slotId: number, layoutIndex: number): void {
+    if (this.cells.length === 2) throw new Error('more was handed over than there are cells')
+    if (!this.gone && this.#slots.get(slotId)?.layouts[layoutIndex] === undefined) throw new Error(`slot ${slotId} is not known here`)
+    this.cells.push({ slotId, layoutIndex, claimed: false })
+  }
+
+  takeBack(slotId: number): boolean {
+    const at = this.cells.findIndex((cell) => cell.slotId === slotId && !cell.claimed)
+    if (at === -1) return false
+    this.cells.splice(at, 1)
+    return true
+  }
+
+  drainCompletions(): void {}
+
+  exit(): Promise<void> {
+    this.asked.push('exit')
+    this.#leave()
+    return Promise.resolve()
+  }
+
+  abandon(): void {
+    this.asked.push('abandon')
+    this.#leave()
+  }
+
+  stop(): Promise<void> {
+    this.asked.push('stop')
+    return Promise.resolve()
+  }
+
+  // ── told by a test ──
+
+  /** Starts the next batch, if there is one and none runs. */
+  claim(): void {
+    const [first] = this.cells
+    if (!this.gone && first !== undefined) first.claimed = true
+  }
+
+  /** Finishes the batch that runs, which the next one follows at once as on a real thread; false without one. */
+  finish(error: string | null = null, tookMs = 1): boolean {
+    this.claim()
+    const done = this.cells[0]
+    if (this.gone || done?.claimed !== true) return false
+    if (error === null) this.#compute(done)
+    this.cells.shift()
+    this.claim()
+    this.#events.finished(done.slotId, { startMs: 0, inferStartMs: 0, inferEndMs: tookMs, endMs: tookMs }, error, null)
+    return true
+  }
+
+  /** The thread is gone; that its port is closed is known before why, as is usual, or after. */
+  die(reason = 'it died', knownFirst = false): void {
+    if (this.gone || !this.begun) return
+    if (knownFirst) this.#reported.resolve(reason)
+    this.#leave()
+    this.#events.died()
+    if (!knownFirst) setImmediate(() => this.#reported.resolve(reason))
+  }
+
+  #leave(): void {
+    this.gone = true
+    for (const reject of this.#questions) reject(new ThreadEndedError())
+    this.#questions.clear()
+  }
+
+  #ask<T>(what: string, answer: () => Promise<T>): Promise<T> {
+    this.asked.push(what)
+    return new Promise((resolve, reject) => {
+      if (this.gone) return reject(new ThreadEndedError())
+      this.#questions.add(reject)
+      answer().then(resolve, reject)
+    })
+  }
+
+  #compute({ slotId, layoutIndex }: Cell): void {
+    const { memory, layouts } = this.#slots.get(slotId)!
+    const { inputs, outputs } = layouts[layoutIndex]!
+    const [x, y] = [inputs[0]!, outputs[0]!]
+    const count = x.dims.reduce((product, dim) => product * dim, 1)
+    const values = new Float32Array(memory.buffer, x.offset, count)
+    new Float32Array(memory.buffer, y.offset, count).set(values.map((value) => 2 * value))
+  }
+}
+
+/** Threads for workers, under a test's control. */
+export class FakeThreads implements ThreadSource<FakeExecutor> {
+  /** All there were, started or not. */
+  readonly executors: FakeExecutor[] = []
+  started = 0
+  /** What a start waits for, or rejects with. */
+  onStart: (executor: FakeExecutor) => Promise<void> = async () => {}
+  onOpen: (executor: FakeExecutor, sessionId: number, model: string) => Promise<void> = async () => {}
+  onSample: (executor: FakeExecutor, sessionId: number) => Promise<void> = async () => {}
+
+  /** The thread that serves, or is to. */
+  get current(): FakeExecutor {
+    return this.executors.at(-1)!
+  }
+
+  executor(events: ExecutorEvents): FakeExecutor {
+    const executor = new FakeExecutor(this, events)
+    this.executors.push(executor)
+    return executor
+  }
+
+  async start(executor: FakeExecutor): Promise<void> {
+    this.started++
+    executor.begun = true
+    const died = executor.failure.then((reason) => {
+      throw new Error(reason)
+    })
+    try {
+      await Promise.race([this.onStart(executor), died])
+    } catch (error) {
+      executor.abandon()
+      throw error
+    }
+  }
+
+  failure(executor: FakeExecutor): Promise<string> {
+    return executor.failure
+  }
+
+  submitted(): void {}
+}

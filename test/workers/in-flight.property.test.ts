@@ -1,0 +1,62 @@
+import fc from 'fast-check'
+import { describe, it } from 'vitest'
+import { History, type Plan, type Step } from './history.ts'
+
+/** Histories per kind. */
+const histories = Number(process.env.HISTORIES ?? 2000)
+
+const both = fc.nat(1)
+const arrive: fc.Arbitrary<Step> = fc.record({
+  do: fc.constant('arrive' as const),
+  model: both,
+  rows: fc.integer({ min: 1, max: 10 }),
+  length: fc.constantFrom(4, 4, 4, 5),
+  priority: fc.integer({ min: 0, max: 2 }),
+  timeoutMs: fc.constantFrom(0, 0, 0, 2, 7),
+  deadlineMs: fc.constantFrom(0, 0, 0, 0, 6, 40),
+})
+const abort: fc.Arbitrary<Step> = fc.record({ do: fc.constant('abort' as const), request: fc.nat(40) })
+const advance: fc.Arbitrary<Step> = fc.record({ do: fc.constant('advance' as const), ms: fc.constantFrom(0, 1, 3, 150) })
+const claim: fc.Arbitrary<Step> = fc.record({ do: fc.constant('claim' as const), worker: both })
+const finish: fc.Arbitrary<Step> = fc.record({ do: fc.constant('finish' as const), worker: both, fails: fc.constantFrom(false, false, false, true) })
+const die: fc.Arbitrary<Step> = fc.record({ do: fc.constant('die' as const), worker: both, knownFirst: fc.boolean() })
+const refuse: fc.Arbitrary<Step> = fc.record({ do: fc.constant('refuse' as const), worker: both, what: fc.constantFrom('start' as const, 'open' as const) })
+const takeBack: fc.Arbitrary<Step> = fc.record({ do: fc.constant('take back' as const), model: both })
+const detach: fc.Arbitrary<Step> = fc.record({ do: fc.constant('detach' as const), request: fc.nat(40) })
+const unload: fc.Arbitrary<Step> = fc.record({ do: fc.constant('unload' as const), model: both })
+
+const plan: fc.Arbitrary<Plan> = fc.record({
+  instances: fc.constantFrom(1 as const, 2 as const),
+  maxBatchSize: fc.constantFrom(1, 2, 4),
+  maxQueueSize: fc.constantFrom(0, 0, 5),
+  maxQueueDelayMs: fc.constantFrom(0, 0, 3),
+  delays: fc.boolean(),
+  rerunAfterCrash: fc.boolean(),
+  preserveOrdering: fc.constantFrom(false, false, true),
+})
+
+const kinds: [name: string, step: fc.Arbitrary<Step>][] = [
+  [
+    'that arrive, leave and are served',
+    fc.oneof({ weight: 6, arbitrary: arrive }, { weight: 4, arbitrary: finish }, claim, { weight: 2, arbitrary: abort }, advance, takeBack),
+  ],
+  [
+    'whose workers die',
+    fc.oneof({ weight: 6, arbitrary: arrive }, { weight: 3, arbitrary: finish }, claim, { weight: 2, arbitrary: die }, abort, advance, refuse),
+  ],
+  [
+    'whose data is taken away and whose models are unloaded',
+    fc.oneof({ weight: 8, arbitrary: arrive }, { weight: 4, arbitrary: finish }, claim, die, { weight: 2, arbitrary: detach }, advance, takeBack, unload),
+  ],
+]
+
+describe('two models on two workers settle every request once, in order and within limits, and nothing is left', () => {
+  it.each(kinds)('with requests %s', async (_name, step) => {
+    const property = fc.asyncProperty(plan, fc.array(step, { minLength: 1, maxLength: 40, size: 'max' }), async (drawn, steps) => {
+      const history = await History.begin(drawn)
+      for (const each of steps) await history.perform(each)
+      await history.end()
+    })
+    await fc.assert(property, { numRuns: histories })
+  })
+})

@@ -1,0 +1,164 @@
+import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import { noOptions } from '../../src/config/check-infer-options.ts'
+import type { InferOptions, ModelConfig, ReportedOutputs, Outputs } from '../../src/index.ts'
+import { ModelInstance } from '../../src/instance/model-instance.ts'
+import { RunTimes } from '../../src/latency/run-times.ts'
+import type { StagingBuffer } from '../../src/memory/staging-pool.ts'
+import { FeedParser } from '../../src/request/feeds.ts'
+import { InferRequest } from '../../src/request/infer-request.ts'
+import { Joining } from '../../src/scheduler/joining.ts'
+import { Scheduler } from '../../src/scheduler/scheduler.ts'
+import { SplitRequest } from '../../src/scheduler/split-request.ts'
+import { KeepAlive } from '../../src/workers/keep-alive.ts'
+import { WorkerSession } from '../../src/workers/worker-session.ts'
+import { Worker } from '../../src/workers/worker.ts'
+import { FakeClock } from '../fake-clock.ts'
+import { deferred } from '../support/deferred.ts'
+import { FakeThreads } from './fake-threads.ts'
+
+/** Whether the loop is held, and that it is let go as often as it was held. */
+export class CountedHolds extends KeepAlive {
+  holds = 0
+
+  override enter(): void {
+    this.holds++
+  }
+
+  override leave(): void {
+    if (--this.holds < 0) throw new Error('the loop is let go more often than it was held')
+  }
+}
+
+let lastId = 0
+
+function sharedBuffer(byteLength: number): StagingBuffer {
+  const buffer = new SharedArrayBuffer(byteLength)
+  const memory = { kind: 'shared', buffer, copy: false, byteLength } as const
+  return { kind: 'shared', bytes: buffer, byteLength, largeFromBytes: Infinity, memory, release: () => {} }
+}
+
+/** A worker whose threads a test holds in its hands. */
+export interface Place {
+  readonly worker: Worker
+  readonly threads: FakeThreads
+  readonly events: string[]
+}
+
+/** Everything around models except ONNX Runtime and time. */
+export class House {
+  readonly clock = new FakeClock(1000)
+  readonly keepAlive = new CountedHolds()
+  readonly places: Place[]
+
+  private constructor(workers: number) {
+    this.places = Array.from({ length: workers }, () => {
+      const threads = new FakeThreads()
+      const events: string[] = []
+      const worker = new Worker(threads, this.clock, (type, reason) => events.push(reason === undefined ? type : `${type}: ${reason}`))
+      return { worker, threads, events }
+    })
+  }
+
+  /** One with a worker whose thread was not started yet. */
+  static unstarted(): Place & { house: House } {
+    const house = new House(1)
+    return { house, ...house.places[0]! }
+  }
+
+  static async open(workers: number): Promise<House> {
+    const house = new House(workers)
+    await Promise.all(house.places.map(({ worker }) => worker.start()))
+    return house
+  }
+}
+
+/** What is answered: outputs and report, or the reason of the rejection, with how often it was settled. */
+export interface Sent {
+  readonly request: InferRequest
+  readonly answer: Promise<ReportedOutputs<Outputs>>
+  settlements: number
+}
+
+/** A model y = 2 x, float32 ['N', 'L'], served by real instances on fake threads. */
+export class Served {
+  readonly scheduler: Scheduler
+  readonly instances: ModelInstance[] = []
+  readonly sessions: WorkerSession[] = []
+  failure: string | null = null
+  readonly #parser: FeedParser
+
+  private constructor(house: House, name: string, instances: number, config: Omit<ModelConfig, 'path'>) {
+    const resolved = resolveConfig(name, { path: `${name}.onnx`, maxBatchSize: 4, ...config })
+    const value = (of: string) => ({ name: of, type: 'float32' as const, shape: ['N', 'L'] })
+    const joining = new Joining(name, { ...resolved, checkRows: false }, { inputs: [value('x')], outputs: [value('y')], unservableOutputs: [] })
+    this.#parser = new FeedParser(joining.stacked)
+    this.scheduler = new Scheduler({
+      joining, realRows: null, padding: null, config: resolved, runTimes: new RunTimes(), instances,
+      clock: house.clock, keepAlive: house.keepAlive, gaveUp: (reason) => void (this.failure = reason),
+    }) // prettier-ignore
+  }
+
+  /** Loads it with an instance on each of the places. */
+  static async on(house: House, name: string, places: readonly Place[], config: Omit<ModelConfig, 'path'> = {}): Promise<Served> {
+    const model = new Served(house, name, places.length, config)
+    for (const { worker } of places) {
+      const session = new WorkerSession(++lastId, worker, { model: name, options: {} })
+      await session.open()
+      const source = { nextSlotId: () => ++lastId, acquire: sharedBuffer }
+      const instance = new ModelInstance(model.scheduler, `${name}_${model.instances.length}`, session, config.weight ?? 1, source)
+      model.scheduler.instances.add(instance)
+      session.serve(instance, {
+        reopened: async () => {
+          instance.forgetLayouts()
+          await session.runSample([null])
+        },
+        abandoned: (reason) => model.scheduler.abandoned(instance, reason),
+      })
+      model.instances.push(instance)
+      model.sessions.push(session)
+    }
+    return model
+  }
+
+  /** Sends a request whose rows hold `value` in all `length` places. */
+  send(value: number, options: InferOptions & { rows?: number; length?: number } = {}): Sent {
+    const { rows = 1, length = 4, ...rest } = options
+    const { scheduler } = this
+    const { maxBatchSize } = scheduler.metadata
+    const feeds = { x: { type: 'float32' as const, dims: [rows, length], data: new Float32Array(rows * length).fill(value) } }
+    const parsed = this.#parser.parse(feeds as never, rows > maxBatchSize)
+    const level = scheduler.levels.of(rest.priority)
+    const { promise, resolve, reject } = deferred<ReportedOutputs<Outputs>>()
+    const settle = <T>(then: (value: T) => void) => (outcome: T) => {
+      sent.settlements++
+      then(outcome)
+    }
+    const given = { ...noOptions, report: true } as const
+    const ends = [settle(resolve as never), settle(reject)] as const
+    const request =
+      parsed.rows > maxBatchSize
+        ? new SplitRequest(scheduler.metadata.name, parsed, maxBatchSize, level, given, ...ends)
+        : new InferRequest(parsed, level, given, ...ends)
+    const sent: Sent = { request, answer: promise, settlements: 0 }
+    promise.catch(() => {})
+    scheduler.submit(request, { timeoutMs: rest.timeoutMs, deadlineMs: rest.deadlineMs, signal: rest.signal })
+    return sent
+  }
+}
+
+/** Lets everything happen that needs no time: promises settle, immediates come. */
+export async function settled(): Promise<void> {
+  for (let turn = 0; turn < 3; turn++) await new Promise(setImmediate)
+}
+
+/** What became of it so far: the code of its error, its abort reason, `'waits'`, or the first value of its answer. */
+export async function fate({ answer }: Sent): Promise<unknown> {
+  const waits = settled().then(() => 'waits')
+  const ended = answer.then(
+    ({ outputs }) => (outputs.y!.data as Float32Array)[0],
+    (reason: { code?: string }) => reason.code ?? reason,
+  )
+  return Promise.race([ended, waits])
+}
+
+export const fates = (all: readonly Sent[]): Promise<unknown[]> => Promise.all(all.map(fate))
