@@ -195,7 +195,8 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#queue.started(batch.requests)
   }
 
-  takenBack(batch: Batch): void {
+  takenBack(batch: Batch, threadEnded: boolean): void {
+    if (threadEnded) this.#offerSoon() // to others
     for (const request of batch.requests) request.attempts--
     // One that was settled while it was ahead is still in the queue's account, and is taken out of it now.
     const waiting = batch.ahead ? batch.requests : batch.requests.filter(({ settled }) => !settled)
@@ -204,8 +205,6 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     if (batch.isRerun) this.#retries.putBack({ ...batch, requests: waiting })
     else this.#queue.putBack(waiting)
     this.#inFlight.update(this.waiting)
-    // To others: the instance that had it may not serve for a while.
-    this.#offerSoon()
   }
 
   finished(batch: FinishedBatch): void {
@@ -260,7 +259,9 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   takeBack(request: InferRequest): boolean {
-    return this.instances.takeBackBatchOf(request)
+    if (!this.instances.takeBackBatchOf(request)) return false
+    this.#offerSoon()
+    return true
   }
 
   wake(): void {

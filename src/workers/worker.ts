@@ -131,14 +131,14 @@ export class Worker<E extends Executor = Executor> {
 
   /** A source has work. */
   offer(source: BatchSource): void {
-    if (this.#time.shares.activate(source)) this.#yieldTo(source)
+    if (this.#time.shares.activate(source) && source.hasWaiting) this.#yieldTo(source)
     this.#handOut()
   }
 
   /** Takes a batch back that has not started; false when it has. Its source is told. */
   takeBack(slotId: number): boolean {
     if (!this.#executor.takeBack(slotId)) return false
-    this.#time.takenBack(slotId)?.source.takenBack(slotId)
+    this.#time.takenBack(slotId)?.source.takenBack(slotId, false)
     return true
   }
 
@@ -247,8 +247,9 @@ export class Worker<E extends Executor = Executor> {
     this.#serving = false
     if (!this.#closing) this.#executor = this.#newExecutor()
     const lost = []
-    for (const { slotId, source } of this.#time.clear()) {
-      if (executor.takeBack(slotId)) source.takenBack(slotId)
+    // The last first: each is put before what waits.
+    for (const { slotId, source } of this.#time.clear().reverse()) {
+      if (executor.takeBack(slotId)) source.takenBack(slotId, true)
       else lost.push(() => source.lost(slotId, reason))
     }
     this.#tasks.lost(executor)
