@@ -30,8 +30,8 @@ export interface BatchOwner {
   readonly hasWaiting: boolean
   /** A batch that was handed ahead is reckoned to run from now on. */
   started(batch: Batch): void
-  /** A batch comes back that has not started. */
-  takenBack(batch: Batch): void
+  /** A batch comes back that has not started, from a thread that has ended or by being asked for. */
+  takenBack(batch: Batch, threadEnded: boolean): void
   finished(batch: FinishedBatch): void
   failed(batch: Batch, message: string): void
   /** The thread died over a batch. */
@@ -82,6 +82,10 @@ export class ModelInstance implements BatchSource {
     return this.session.ready && this.worker.idle
   }
 
+  get hasWaiting(): boolean {
+    return this.#owner.hasWaiting
+  }
+
   nextBatch(idle: boolean, startsInMs: number): PreparedBatch | 'when idle' | null {
     if (!this.session.ready) return null
     for (;;) {
@@ -118,8 +122,8 @@ export class ModelInstance implements BatchSource {
     this.#owner.started(slot.batch!)
   }
 
-  takenBack(slotId: number): void {
-    this.#owner.takenBack(this.#release(slotId))
+  takenBack(slotId: number, threadEnded: boolean): void {
+    this.#owner.takenBack(this.#release(slotId), threadEnded)
   }
 
   finished(slotId: number, { startMs, inferStartMs, inferEndMs }: RunTimestamps, mailed: MailedOutputs | null): void {

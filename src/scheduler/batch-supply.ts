@@ -69,15 +69,17 @@ export class BatchSupply {
     }
     // An instance that is idle takes what was handed ahead to a busy one.
     if (idle && this.#instances.size > 1) this.#instances.takeBackAhead()
-    for (;;) {
-      const formed = this.#queue.take(idle, startsInMs)
-      if (formed === null) return null
+    // From here on it is in flight: refusing some of its requests must not let the model look drained.
+    if (idle) this.#inFlight.running++
+    for (let formed = this.#queue.take(idle, startsInMs); formed !== null; formed = this.#queue.take(idle, startsInMs)) {
       const requests = this.#unchanged(formed.entries)
       if (requests.length === 0) continue
-      if (idle) this.#inFlight.running++
       const id = idle ? ++this.#runs : 0
       return { formed: ++this.#formed, id, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle }
     }
+    if (idle) this.#inFlight.running--
+    this.update()
+    return null
   }
 
   /** A batch that was handed ahead is reckoned to run from now on. */
@@ -88,8 +90,9 @@ export class BatchSupply {
     this.#queue.started(batch.requests)
   }
 
-  /** A batch comes back that has not started. */
-  takenBack(batch: Batch): void {
+  /** A batch comes back that has not started, from a thread that has ended or by being asked for. */
+  takenBack(batch: Batch, threadEnded: boolean): void {
+    if (threadEnded) this.offerSoon() // to others
     for (const request of batch.requests) request.attempts--
     // One that was settled while it was ahead is still in the queue's account, and is taken out of it now.
     const waiting = batch.ahead ? batch.requests : batch.requests.filter(({ settled }) => !settled)
@@ -98,8 +101,6 @@ export class BatchSupply {
     if (batch.isRerun) this.#retries.putBack({ ...batch, requests: waiting })
     else this.#queue.putBack(waiting)
     this.update()
-    // To others: the instance that had it may not serve for a while.
-    this.offerSoon()
   }
 
   /** Offers what waits to the instances. */
@@ -125,8 +126,6 @@ export class BatchSupply {
       this.#queue.started([request])
       this.#refuse(request, error)
     }
-    if (refused === 0) return requests
-    this.update()
-    return requests.filter(({ settled }) => !settled)
+    return refused === 0 ? requests : requests.filter(({ settled }) => !settled)
   }
 }

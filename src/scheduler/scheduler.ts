@@ -157,8 +157,8 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#supply.started(batch)
   }
 
-  takenBack(batch: Batch): void {
-    this.#supply.takenBack(batch)
+  takenBack(batch: Batch, threadEnded: boolean): void {
+    this.#supply.takenBack(batch, threadEnded)
   }
 
   finished(batch: FinishedBatch): void {
@@ -213,7 +213,9 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   takeBack(request: InferRequest): boolean {
-    return this.instances.takeBackBatchOf(request)
+    if (!this.instances.takeBackBatchOf(request)) return false
+    this.#supply.offerSoon()
+    return true
   }
 
   wake(): void {

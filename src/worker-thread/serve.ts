@@ -175,6 +175,7 @@ export class Server {
     for (const [slotId, slot] of forgotten) {
       this.#slots.delete(slotId)
       this.#faults.delete(slotId)
+      this.#faults.delete(slotId)
       slot.release()
     }
     freeReleased(forgotten.map(([, { bytes }]) => bytes))

@@ -52,14 +52,14 @@ export class BatchHandOut {
 
   /** A source has work. */
   offer(source: BatchSource): void {
-    if (this.time.shares.activate(source)) this.#yieldTo(source)
+    if (this.time.shares.activate(source) && source.hasWaiting) this.#yieldTo(source)
     this.run()
   }
 
   /** Takes a batch back that has not started; false when it has. Its source is told. */
   takeBack(slotId: number): boolean {
     if (this.#executor === null || !this.#executor.takeBack(slotId)) return false
-    this.time.takenBack(slotId)?.source.takenBack(slotId)
+    this.time.takenBack(slotId)?.source.takenBack(slotId, false)
     return true
   }
 
@@ -96,8 +96,9 @@ export class BatchHandOut {
   lost(executor: Executor, reason: string): void {
     this.#serving = false
     const started = []
-    for (const handed of this.time.clear()) {
-      if (executor.takeBack(handed.slotId)) handed.source.takenBack(handed.slotId)
+    // The last first: each is put before what waits.
+    for (const handed of this.time.clear().reverse()) {
+      if (executor.takeBack(handed.slotId)) handed.source.takenBack(handed.slotId, true)
       else started.push(handed)
     }
     this.tasks.lost(executor)

@@ -17,6 +17,8 @@ export interface PreparedBatch {
 export interface BatchSource {
   /** Its share of the worker relative to others. */
   readonly weight: number
+  /** Whether it has work that is not on its way to any worker. */
+  readonly hasWaiting: boolean
   /**
    * Prepares its next batch; `'when idle'` when it has one that only an idle worker should be given, `null` for none.
    *
@@ -28,8 +30,8 @@ export interface BatchSource {
   started(slotId: number): void
   finished(slotId: number, times: Readonly<RunTimestamps>, mailed: MailedOutputs | null): void
   failed(slotId: number, message: string): void
-  /** A batch comes back that had not started. */
-  takenBack(slotId: number): void
+  /** A batch comes back that had not started, because the thread has ended or it was asked for. */
+  takenBack(slotId: number, threadEnded: boolean): void
   /** The thread died over a batch that had started. */
   lost(slotId: number, reason: string): void
 }

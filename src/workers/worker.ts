@@ -146,7 +146,7 @@ export class Worker<E extends Executor = Executor> {
         if (executor !== this.#executor || this.#starting !== null) return
         this.#handOut.stop()
         void this.#threads.failure(executor).then((reason) => {
-          if (executor === this.#executor) this.#threadLost(executor, reason)
+          if (executor === this.#executor && this.#starting === null && !this.givenUp) this.#threadLost(executor, reason)
         })
       },
     })
@@ -183,7 +183,9 @@ export class Worker<E extends Executor = Executor> {
     } catch (error) {
       if (executor !== this.#executor || this.#closing) return
       this.#executor = this.#newExecutor()
-      if (!this.#restarts.failed()) this.#abandon((error as Error).message)
+      const { message } = error as Error
+      if (this.#restarts.failed()) this.#changed('lost', message)
+      else this.#abandon(message)
     }
   }
 

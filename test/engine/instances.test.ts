@@ -21,6 +21,18 @@ it.each([1, 2, 3])('%i instances on two workers answer a burst as one does', asy
   await matchesPlain(compressed, counts.map(() => ({ x: noise([2, 4]), keep })))
 })
 
+it('two groups of one instance each are on workers of their own', async () => {
+  const engine = ownEngine({ cpuWorkers: 2 })
+  await load(engine, small.identity('float32'), { instanceGroup: [{ kind: 'cpu', count: 1 }, { kind: 'cpu', count: 1 }] })
+  expect(engine.capabilities().cpu.workers).toBe(2)
+})
+
+it('models that are loaded at once are spread over the workers', async () => {
+  const engine = ownEngine({ cpuWorkers: 3 })
+  await Promise.all([1, 2, 3].map(() => load(engine, small.identity('float32'))))
+  expect(engine.capabilities().cpu.workers).toBe(3)
+})
+
 it('both workers take requests of a model with two instances', async () => {
   const engine = ownEngine({ cpuWorkers: 2 })
   const one = await load(engine, small.matmulSlow(256, 100), { dynamicBatching: false })

@@ -42,6 +42,15 @@ describe('RunTimes', () => {
     for (let bucket = 0; bucket < 1000; bucket++) runTimes.observe(String(bucket), 1, 1)
     expect([runTimes.knows('0'), runTimes.knows('999')]).toEqual([false, true])
   })
+
+  it('remembers the bucket that is run most, however many others are run once', () => {
+    const runTimes = new RunTimes()
+    for (let other = 0; other < 1000; other++) {
+      runTimes.observe('hot', 1, 5)
+      runTimes.observe(String(other), 1, 9)
+    }
+    expect([runTimes.medianMs('hot', 1), runTimes.knows('0')]).toEqual([5, false])
+  })
 })
 
 describe('estimatedAnswerMs', () => {

@@ -84,6 +84,43 @@ describe('a request in a batch that was handed ahead', () => {
   })
 })
 
+describe('a batch that was handed ahead', () => {
+  it('is given back for another model that has work, so that they take turns', async () => {
+    const { house, model, threads } = await oneAhead()
+    const other = await Served.on(house, 'other', [], { maxBatchSize: 1 })
+    const opened = other.joins(house.places[0]!)
+    threads.current.finish()
+    await opened
+    const sent = [model.send(1), model.send(2), model.send(3)]
+    for (const each of sent) model.scheduler.times.runTimes.observe(each.request.bucketKey, 1, 10)
+    while (threads.current.finish());
+    const again = [model.send(1), model.send(2)]
+    await settled()
+    const newcomer = other.send(5)
+    await settled()
+    threads.current.finish()
+    threads.current.finish()
+    expect(await fates([...again, newcomer])).toEqual([2, 'waits', 10])
+  })
+
+  it('stays where it is when another model is offered that has none', async () => {
+    const { house, model, threads } = await oneAhead()
+    const other = await Served.on(house, 'other', [], { maxBatchSize: 1 })
+    const opened = other.joins(house.places[0]!)
+    threads.current.finish()
+    await opened
+    const sent = model.send(1)
+    for (let run = 0; run < 30; run++) model.scheduler.times.runTimes.observe(sent.request.bucketKey, 1, 10)
+    threads.current.claim()
+    model.send(2)
+    await settled()
+    const before = threads.current.cells[1]
+    expect(before).toBeDefined()
+    other.scheduler.wake()
+    expect(threads.current.cells[1]).toBe(before)
+  })
+})
+
 describe('of two instances', () => {
   it('the one that is free soonest is handed a batch ahead', async () => {
     const house = await House.open(2)

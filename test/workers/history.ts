@@ -25,7 +25,8 @@ export type Step =
       readonly timeoutMs: number
       readonly deadlineMs: number
     }
-  | { readonly do: 'abort' | 'detach'; readonly request: number }
+  | { readonly do: 'abort'; readonly request: number }
+  | { readonly do: 'detach'; readonly request: number }
   | { readonly do: 'advance'; readonly ms: number }
   | { readonly do: 'claim'; readonly worker: number }
   | { readonly do: 'finish'; readonly worker: number; readonly fails: boolean }

@@ -101,23 +101,28 @@ export class Served {
   /** Loads it with an instance on each of the places. */
   static async on(house: House, name: string, places: readonly Place[], config: Omit<ModelConfig, 'path'> = {}): Promise<Served> {
     const model = new Served(house, name, places.length, config)
-    for (const { worker } of places) {
-      const session = new WorkerSession(++lastId, worker, { model: name, options: {} })
-      await session.open()
-      const source = { nextSlotId: () => ++lastId, acquire: sharedBuffer }
-      const instance = new ModelInstance(model.scheduler, `${name}_${model.instances.length}`, session, config.weight ?? 1, source)
-      model.scheduler.instances.add(instance)
-      session.serve(instance, {
-        reopened: async () => {
-          instance.forgetLayouts()
-          await session.runSample([null])
-        },
-        abandoned: (reason) => model.scheduler.abandoned(instance, reason),
-      })
-      model.instances.push(instance)
-      model.sessions.push(session)
-    }
+    for (const place of places) await model.joins(place, config.weight)
     return model
+  }
+
+  /** Gives it one more instance. */
+  async joins({ worker }: Place, weight = 1): Promise<void> {
+    const { scheduler } = this
+    const { name } = scheduler.metadata
+    const session = new WorkerSession(++lastId, worker, { model: name, options: {} })
+    await session.open()
+    const source = { nextSlotId: () => ++lastId, acquire: sharedBuffer }
+    const instance = new ModelInstance(scheduler, `${name}_${this.instances.length}`, session, weight, source)
+    scheduler.instances.add(instance)
+    session.serve(instance, {
+      reopened: async () => {
+        instance.forgetLayouts()
+        await session.runSample([null])
+      },
+      abandoned: (reason) => scheduler.abandoned(instance, reason),
+    })
+    this.instances.push(instance)
+    this.sessions.push(session)
   }
 
   /** Sends a request whose rows hold `value` in all `length` places. */

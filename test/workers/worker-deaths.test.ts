@@ -31,6 +31,20 @@ describe('a worker that dies', () => {
     expect(house.keepAlive.holds).toBe(0)
   })
 
+  it('before it has started anything, gives back what it was given in its order', async () => {
+    const { house, threads, first } = await twoModels()
+    const order: number[] = []
+    for (const value of [1, 2, 3]) void first.send(value).answer.then(() => order.push(value))
+    await settled()
+    expect(threads.current.cells).toHaveLength(2)
+    threads.current.die()
+    await settled()
+    house.clock.advanceBy(0)
+    await settled()
+    while (threads.current.finish()) await settled()
+    expect(order).toEqual([1, 2, 3])
+  })
+
   it('has a model fail for the deaths over its own runs only', async () => {
     const { house, threads, first, second } = await twoModels()
     for (let deaths = 0; deaths < 3; deaths++) {
