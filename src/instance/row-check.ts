@@ -35,6 +35,8 @@ const patienceMs = 35
 const tellingSizes = [3, 5, 2, 4, 8]
 /** The same for other values than the usual. */
 const otherSizes = [5, 3, 2]
+/** Rows of the largest joined run that is tried: only who asks for it gets a larger one, and is believed. */
+const largestTried = 256
 /** Rows to join: as many as can be afforded. */
 const poolSizes = [8, 4, 3, 2]
 /** Runs that a pool of so many rows should leave room for, its own included. */
@@ -53,7 +55,7 @@ export async function checkRows(metadata: Pick<ModelMetadata, 'inputs' | 'output
   const budget = setup.replacesWarmUp ? budgetRuns + 1 : budgetRuns
   const { recipe, pool } = await findRecipe(trials, inputs, setup, budget)
   await fillPool(trials, pool, inputs, recipe, setup.samples, budget)
-  const { maxBatchSize } = setup
+  const maxBatchSize = Math.min(setup.maxBatchSize, largestTried)
   await joinPool(trials, pool, maxBatchSize, budget, [...tellingSizes, maxBatchSize])
   if (recipe !== null) await tryOthers(trials, inputs, recipe, setup, budget)
   if (trials.dependence === null) await joinPool(trials, pool, maxBatchSize, budget, sizesUpTo(maxBatchSize))
@@ -64,9 +66,10 @@ export async function checkRows(metadata: Pick<ModelMetadata, 'inputs' | 'output
 export async function checkRequests(
   metadata: Pick<ModelMetadata, 'outputs'>,
   requests: readonly TrialFeeds[],
-  maxBatchSize: number,
+  largestBatch: number,
   run: RunTrial,
 ): Promise<RowVerdict> {
+  const maxBatchSize = Math.min(largestBatch, largestTried)
   const trials = new RowTrials(metadata.outputs.map(({ name }) => name), run)
   const runAlone = async (all: readonly TrialFeeds[]): Promise<Sampled[]> => {
     const pool: Sampled[] = []

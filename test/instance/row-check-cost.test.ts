@@ -48,6 +48,12 @@ describe('the check of rows', () => {
     expect(Math.max(...sizes)).toBe(4)
   })
 
+  it('tries no more rows at once for a batch size without bounds', async () => {
+    const { run, sizes } = model(0.001)
+    await checkRows(metadata, { ...usual, maxBatchSize: 1e9 }, run)
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(256)
+  })
+
   it('is not misled by a run that was held up', async () => {
     const { run, sizes } = model(0.01)
     const heldUp = async (feeds: TrialFeeds) => ({ ...(await run(feeds)), ...(sizes.length === 4 ? { runMs: 1000 } : {}) })
