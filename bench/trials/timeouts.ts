@@ -12,6 +12,10 @@ const requestsPerSecond = 2000
 const cancels = 10_000
 const cancelRounds = 3
 
+/** A run takes longer than requests wait, and few of them wait: they fill batches of 2, which are handed ahead, and none of 64. */
+const behindLongRun = { requestsPerSecond: 40, shortestMs: 20, longestMs: 150 }
+const batchSizes = { full: 2, partial: 64 }
+
 const megabytes = (bytes: number) => round(bytes / 2 ** 20)
 
 /** Requests that leave an overloaded queue: on time, and with nothing left of them. */
@@ -31,6 +35,11 @@ export const timeouts: Trial = {
     }
     const side = (side: TimeoutsInput['side']) => () => run<TimeoutsResult>('programs/timeouts.ts', { ...load, side } satisfies TimeoutsInput)
     const found = await takeTurns(rounds, side('plain'), side('ours'))
+    const behind = async (maxBatchSize: number) => {
+      const waiting: TimeoutsInput = { ...load, ...behindLongRun, side: 'ours', model: matmulChain(5000), maxBatchSize }
+      return run<TimeoutsResult>('programs/timeouts.ts', waiting)
+    }
+    const handedAhead = await takeTurns(rounds, () => behind(batchSizes.partial), () => behind(batchSizes.full))
     const cancelInput: CancelsInput = { model, maxBatchSize, cancels: smoke ? 1000 : cancels, rounds: cancelRounds }
     const cancelled = await run<CancelsResult>('programs/cancels.ts', cancelInput, ['--expose-gc'])
 
@@ -45,6 +54,7 @@ export const timeouts: Trial = {
     const longest = (what: string, ms: number) => ({ what, 'p50 ms': '', 'p99 ms': '', 'max ms': round(ms), 'GC max ms': '' })
     const { before, after } = cancelled
     const [ours, plain] = [middle(found.ours, 'p99Ms'), middle(found.plain, 'p99Ms')]
+    const [full, partial] = [middle(handedAhead.ours, 'p99Ms'), middle(handedAhead.plain, 'p99Ms')]
     return {
       ours,
       plain,
@@ -53,6 +63,7 @@ export const timeouts: Trial = {
       targets: [
         atMost(2, 'p99 of the lateness, in ms', ours),
         atLeast(0, 'earliest timeout, in ms after its time', round(Math.min(...found.ours.map(({ minMs }) => minMs)), 3)),
+        atMost(round(partial + 1), 'p99 of the lateness in full batches handed ahead, in ms: as in partial ones', full),
         atLeast(cancelInput.cancels * cancelRounds, `${cancelRounds} times ${cancelInput.cancels} cancels: rejected with their signal's reason`, cancelled.withdrawn),
         atMost(0, 'cancels: waiting afterwards, of those withdrawn', Math.max(cancelled.leftWaiting, 0)),
         atMost(before.pending, 'cancels: waiting at the end', after.pending),
@@ -63,6 +74,8 @@ export const timeouts: Trial = {
       rows: [
         row('ours', found.ours),
         row('a plain timer for each, beside a busy session', found.plain),
+        row(`full batches of ${batchSizes.full} behind a long run`, handedAhead.ours),
+        row('partial batches behind it', handedAhead.plain),
         longest(`${cancelInput.cancels} cancels in one turn, all of them`, cancelled.longestMs),
         longest(`${cancelInput.cancels} aborts that nothing waits for`, cancelled.plainLongestMs),
       ],
@@ -73,7 +86,7 @@ export const timeouts: Trial = {
         mostQueued: middle(found.ours, 'mostQueued'),
         gcShare: middle(found.ours, 'gcShare'),
       },
-      details: { found, cancelled },
+      details: { found, handedAhead, cancelled },
     }
   },
 }

@@ -133,17 +133,20 @@ export class ModelStats {
   }
 
   /**
-   * Counts a request that is about to be answered.
+   * Counts requests that are about to be answered together.
    *
-   * @param queueMs its waiting time.
-   * @param totalMs from acceptance to answer.
+   * @param enqueuedAtMs when each was accepted.
+   * @param begunAtMs when they had waited.
    */
-  waited(queueMs: number, totalMs: number): void {
-    this.#successes++
-    this.#successMs += totalMs
-    this.#queueMs += queueMs
-    this.#queueLatency.record(queueMs)
-    this.#totalLatency.record(totalMs)
+  waited(enqueuedAtMs: readonly number[], begunAtMs: number, doneAtMs: number): void {
+    const count = enqueuedAtMs.length
+    let sumMs = 0
+    for (let index = 0; index < count; index++) sumMs += enqueuedAtMs[index]!
+    this.#successes += count
+    this.#successMs += count * doneAtMs - sumMs
+    this.#queueMs += count * begunAtMs - sumMs
+    this.#queueLatency.recordSince(enqueuedAtMs, begunAtMs)
+    this.#totalLatency.recordSince(enqueuedAtMs, doneAtMs)
   }
 
   /** Counts what the runs of requests took that are about to be answered; the times are those of each. */

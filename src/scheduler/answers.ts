@@ -76,17 +76,15 @@ export class Answers {
       outputMs: doneAtMs - scatterAtMs,
     }
     this.#stats.ran(rows, times)
-    let count = 0
+    const enqueuedAtMs: number[] = []
     for (let member = 0; member < requests.length; member++) {
       const request = requests[member]!
       if (request.settled || strange?.[member]) continue // aborted while it ran, or about to be rejected
       if (request instanceof RequestPart) request.parent.ran(begunAtMs - request.enqueuedAtMs, times)
-      else {
-        count++
-        this.#stats.waited(begunAtMs - request.enqueuedAtMs, doneAtMs - request.enqueuedAtMs)
-      }
+      else enqueuedAtMs.push(request.enqueuedAtMs)
     }
-    this.#stats.computed(count, times)
+    this.#stats.waited(enqueuedAtMs, begunAtMs, doneAtMs)
+    this.#stats.computed(enqueuedAtMs.length, times)
     if (this.#padding !== null) this.#countPadding(batch)
     let position = 0
     for (let member = 0; member < requests.length; member++) {
@@ -124,10 +122,11 @@ export class Answers {
     const whole = request.parent
     const outcome = whole.answered(request, answer)
     if (outcome === null) return
-    const tookMs = this.#clock.nowMs() - whole.enqueuedAtMs
-    if ('reason' in outcome) this.#stats.failed('execution', tookMs)
+    const { enqueuedAtMs } = whole
+    const nowMs = this.#clock.nowMs()
+    if ('reason' in outcome) this.#stats.failed('execution', nowMs - enqueuedAtMs)
     else {
-      this.#stats.waited(whole.queueMs, tookMs)
+      this.#stats.waited([enqueuedAtMs], enqueuedAtMs + whole.queueMs, nowMs)
       this.#stats.computed(1, whole.times)
     }
     this.#end(whole, outcome)
