@@ -48,6 +48,27 @@ describe('a request whose data change after infer() was called is refused alone'
   })
 })
 
+describe('a request that shares its batch with one whose data were changed', () => {
+  const emptied = (model: Model) => {
+    const data = new Float32Array(4)
+    const refused = expect(model.infer({ x: data })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG' })
+    structuredClone(data.buffer, { transfer: [data.buffer] })
+    return refused
+  }
+
+  it('is answered before its model is gone', async () => {
+    await using engine = new InferenceEngine({ cpuWorkers: 1 })
+    const model = await engine.load('m', { path: identity('float32'), maxBatchSize: 8 })
+    const x = Float32Array.of(1, 2, 3, 4)
+    const answered = model.infer({ x })
+    const refused = emptied(model)
+    const unloaded = model.unload()
+    await refused
+    expect((await answered).y!.data).toEqual(x)
+    await unloaded
+  })
+})
+
 describe('an array of strings', () => {
   let engine: InferenceEngine
   let model: Model
