@@ -46,6 +46,9 @@ const paddingSchema = optionsOf({
 /** An execution provider with options of its own, which ONNX Runtime checks. */
 const providerSchema = v.pipe(properties, v.looseObject(ownProperties({ name: v.string() })), v.transform(ownProperties))
 
+/** Of all groups of a model: each is a session of its own. */
+const maxInstances = 256
+
 const schema = optionsOf({
   path: v.optional(v.unknown()),
   bytes: v.optional(v.unknown()),
@@ -57,7 +60,7 @@ const schema = optionsOf({
       v.array(
         optionsOf({
           kind: v.optional(v.picklist(['auto', 'cpu', 'cuda', 'webgpu']), 'auto'),
-          count: v.optional(v.pipe(integer(1), v.maxValue(256)), 1),
+          count: v.optional(v.pipe(integer(1), v.maxValue(maxInstances)), 1),
           gpus: v.optional(v.pipe(v.array(integer(0)), v.minLength(1))),
         }),
       ),
@@ -154,7 +157,11 @@ function ascending(sizes: readonly number[]): number[] {
   return [...new Set(sizes)].sort((a, b) => a - b)
 }
 
-function checkGroups(model: string, groups: readonly { kind: string; gpus?: readonly number[] | undefined }[]): void {
+function checkGroups(model: string, groups: readonly { kind: string; count: number; gpus?: readonly number[] | undefined }[]): void {
+  const instances = groups.reduce((sum, { count, gpus = [0] }) => sum + count * gpus.length, 0)
+  if (instances > maxInstances) {
+    throw invalidArgument('instanceGroup', `at most ${maxInstances} instances in all`, instances, { code: 'ERR_MODEL_CONFIG', model })
+  }
   for (const [index, { kind, gpus }] of groups.entries()) {
     if (gpus === undefined || kind === 'cuda') continue
     throw invalidArgument(`instanceGroup[${index}].gpus`, `to be left out for kind '${kind}'`, gpus, {

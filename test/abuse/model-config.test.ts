@@ -61,6 +61,7 @@ const cases: Record<string, Case[]> = {
       Infinity,
     ],
     ['no groups', { path, instanceGroup: [] }, 'instanceGroup'],
+    ['many groups of few instances', { path, instanceGroup: Array.from({ length: 100_000 }, () => ({ count: 1 })) }, 'instanceGroup', 100_000],
     ['one group without a list', { path, instanceGroup: { count: 2 } }, 'instanceGroup'],
     ['a count of 0', { path, instanceGroup: [{ count: 0 }] }, 'instanceGroup[0].count', 0],
     ['a count beyond reason', { path, instanceGroup: [{ count: 1e6 }] }, 'instanceGroup[0].count', 1e6],
