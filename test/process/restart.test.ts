@@ -6,7 +6,8 @@ const crashed = 'ERR_INSTANCE_CRASHED'
 const scenarios: [scenario: string, answer: unknown][] = [
   ['the other instance serves', [crashed, [true, true], 'at once']],
   ['a model is given up while another of its batches runs', [Array(3).fill(crashed), 'failed', crashed, 'destroyed']],
-  ['a model is unloaded while it is opened again', [crashed, true, 1]],
+  ['a model is unloaded while it is opened again', [crashed, true, 'unloaded', 1]],
+  ['the engine is closed, and the next thread hangs over its start', [crashed, 'at once']],
   ['a model has become deadly to open', [crashed, crashed, 'failed', true]],
 ]
 
