@@ -34,7 +34,7 @@ export class WorkerSession implements WorkerResident {
   #ready = false
   /** What the thread is doing for it now, or died over: opening or trying it. */
   #work: Promise<unknown> | null = null
-  #closed = false
+  #closing: Promise<void> | null = null
   #deathsOverOpening = 0
 
   /** A worker counts its sessions from here on, so that others are put elsewhere; until {@link close}. */
@@ -77,9 +77,12 @@ export class WorkerSession implements WorkerResident {
   }
 
   /** Takes no more batches, and releases the session when those that it was given are done. */
-  async close(): Promise<void> {
-    if (this.#closed) return
-    this.#closed = true
+  close(): Promise<void> {
+    this.#closing ??= this.#close()
+    return this.#closing
+  }
+
+  async #close(): Promise<void> {
     this.#ready = false
     if (this.#batches !== null) this.worker.part(this.#batches)
     this.worker.detach(this)
@@ -101,7 +104,7 @@ export class WorkerSession implements WorkerResident {
   }
 
   abandon(reason: string): void {
-    if (this.#closed) return
+    if (this.#closing !== null) return
     void this.close()
     this.#events?.abandoned(reason)
   }
@@ -110,7 +113,7 @@ export class WorkerSession implements WorkerResident {
     try {
       await this.open()
       await this.#events!.reopened()
-      if (this.#closed) return
+      if (this.#closing !== null) return
       this.#ready = true
       this.#deathsOverOpening = 0
       this.worker.offer(this.#batches!)
