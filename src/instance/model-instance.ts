@@ -112,7 +112,11 @@ export class ModelInstance implements BatchSource {
 
   /** Takes the batch back that was handed ahead here; false when there is none, or it has started. */
   takeBackAhead(): boolean {
-    return this.#ahead !== null && this.worker.takeBack(this.#ahead.id)
+    const slot = this.#ahead
+    if (slot === null) return false
+    if (this.worker.takeBack(slot.id)) return true
+    this.started(slot.id) // the worker has claimed it
+    return false
   }
 
   started(slotId: number): void {
