@@ -69,7 +69,7 @@ export class FeedParser {
 
   #parse(feeds: unknown, split: boolean): ParsedFeeds {
     const values = this.#values(feeds)
-    const data: (TensorData | readonly string[] | null)[] = []
+    const data = values as (TensorData | readonly string[] | null)[] // one by one, in place of what was given
     const dims: (readonly number[])[] | null = this.#fixedShapes ? null : []
     let first: string | null = null // the input that says how many rows there are
     let rows = 1
@@ -78,7 +78,7 @@ export class FeedParser {
     for (let index = 0; index < values.length; index++) {
       const value = values[index]
       if (value === undefined) {
-        data.push(null)
+        data[index] = null
         dims?.push([])
         continue
       }
@@ -96,8 +96,8 @@ export class FeedParser {
         }
         if (ownRows !== null) ownRows[index] = inputRows
       }
-      empty &&= given.dims.includes(0)
-      data.push(input.check(given))
+      if (rows > this.#maxBatchSize) empty &&= given.dims.includes(0)
+      data[index] = input.check(given)
       dims?.push(given.dims)
     }
     if (this.#maxBatchSize > 0 && (!this.byRow || ownRows !== null || (rows > this.#maxBatchSize && !split))) {
