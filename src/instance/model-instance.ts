@@ -132,7 +132,6 @@ export class ModelInstance implements BatchSource {
 
   finished(slotId: number, { startMs, inferStartMs, inferEndMs }: RunTimestamps, mailed: MailedOutputs | null): void {
     const slot = this.#slots.get(slotId)!
-    this.started(slotId)
     const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
     // Field by field: a spread costs more here than all the rest of the way back.
     const { id, requests, reason, isRerun } = slot.batch!
@@ -142,7 +141,6 @@ export class ModelInstance implements BatchSource {
   }
 
   failed(slotId: number, message: string): void {
-    this.started(slotId)
     // It may have failed for want of memory that the worker could not get for the slot: told anew, it tries again.
     this.#slots.get(slotId)!.forgetLayouts()
     this.#owner.failed(this.#release(slotId), message)

@@ -82,6 +82,8 @@ export class BatchHandOut {
   finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null): boolean {
     const done = this.time.done(slotId, times.endMs - times.startMs)
     if (done === null) return false
+    // Reports come by two ways: that of the batch before it may still be under way, and nothing was told of this one's start.
+    done.source.started(slotId)
     const [next] = this.time.handedOver
     if (next !== undefined) next.source.started(next.slotId)
     // Before the results are handed out: the worker should not wait for that.

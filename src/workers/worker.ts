@@ -30,6 +30,8 @@ export class Worker<E extends Executor = Executor> {
   #executor: E
   #started: Promise<void> | null = null
   #starting: Promise<void> | null = null
+  /** The thread that died before its start was known to have succeeded. */
+  #diedStarting: E | null = null
   #closing = false
 
   constructor(threads: ThreadSource<E>, clock: Clock, changed: (type: WorkerEvent['type'], reason?: string) => void) {
@@ -142,15 +144,20 @@ export class Worker<E extends Executor = Executor> {
         if (this.#handOut.finished(slotId, times, error, mailed)) this.#restarts.worked()
       },
       died: () => {
-        // Of one that dies over its start whoever starts it is told.
-        if (executor !== this.#executor || this.#starting !== null) return
+        if (executor !== this.#executor) return
         this.#handOut.stop()
-        void this.#threads.failure(executor).then((reason) => {
-          if (executor === this.#executor && this.#starting === null && !this.givenUp) this.#threadLost(executor, reason)
-        })
+        // Of one that dies over its start whoever starts it is told, unless it was up by then.
+        if (this.#starting === null) this.#awaitLoss(executor)
+        else this.#diedStarting = executor
       },
     })
     return executor
+  }
+
+  #awaitLoss(executor: E): void {
+    void this.#threads.failure(executor).then((reason) => {
+      if (executor === this.#executor) this.#threadLost(executor, reason)
+    })
   }
 
   async #startThread(): Promise<void> {
@@ -163,7 +170,8 @@ export class Worker<E extends Executor = Executor> {
       this.#starting = null
     }
     this.#restarts.took(this.#clock.nowMs() - startedAtMs)
-    if (executor === this.#executor && !this.#closing) this.#handOut.start(executor)
+    if (this.#diedStarting === executor) this.#awaitLoss(executor)
+    else if (executor === this.#executor && !this.#closing) this.#handOut.start(executor)
   }
 
   #threadLost(executor: Executor, reason: string): void {
