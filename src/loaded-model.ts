@@ -84,6 +84,8 @@ export class LoadedModel implements ModelLifecycle {
       const placed = this.#placements.map((placement) => ({ placement }))
       ahead = await SlotsAhead.acquire(this.#services.staging(), joining.stacked, placed, slotsPerInstance)
       this.#checkStillLoading()
+      // Nobody was told of a thread that died while nothing was asked of it.
+      if (!this.#sessions.every(({ isOpen }) => isOpen)) throw new ThreadEndedError()
       this.#serve(joining, padding, runTimes, ahead)
     } catch (error) {
       ahead?.release()

@@ -45,6 +45,11 @@ export class WorkerSession implements WorkerResident {
     worker.attach(this)
   }
 
+  /** Whether it is open on a thread that is not known to be gone. */
+  get isOpen(): boolean {
+    return this.#openOn !== null
+  }
+
   /** Whether batches can be run on it now. */
   get ready(): boolean {
     return this.#ready
