@@ -118,6 +118,20 @@ export class FakeExecutor implements Executor {
     return true
   }
 
+  /**
+   * Finishes both batches it has; the report of the first, which goes by message, is on its way while that of the second is
+   * read. Returns what has it arrive.
+   */
+  finishBothLastReportedFirst(): () => void {
+    const done = this.cells.splice(0)
+    for (const cell of done) this.#compute(cell)
+    const [first, last] = done.map(({ slotId }) => () => {
+      this.#events.finished(slotId, { startMs: 0, inferStartMs: 0, inferEndMs: 1, endMs: 1 }, null, null)
+    })
+    last!()
+    return first!
+  }
+
   /** The thread is gone; that its port is closed is known before why, as is usual, or after. */
   die(reason = 'it died', knownFirst = false): void {
     if (this.gone || !this.begun) return

@@ -71,6 +71,26 @@ describe('a request in a batch that was handed ahead', () => {
     await drained
   })
 
+  it('is done, and accounted for, when it is reported before the batch that ran in front of it', async () => {
+    const house = await House.open(1)
+    const { threads } = house.places[0]!
+    const front = await Served.on(house, 'front', house.places, { maxBatchSize: 1 })
+    const model = await Served.on(house, 'm', house.places, { maxBatchSize: 1 })
+    const first = front.send(1)
+    threads.current.claim()
+    const requests = [2, 3, 4].map((value) => model.send(value))
+    await settled()
+    expect(threads.current.cells).toHaveLength(2)
+    const reportFirst = threads.current.finishBothLastReportedFirst()
+    reportFirst()
+    await settled()
+    while (threads.current.finish()) await settled()
+    expect(await fates([first, ...requests])).toEqual([2, 4, 6, 8])
+    expect([model.scheduler.running, model.scheduler.waiting, front.scheduler.running]).toEqual([0, 0, 0])
+    await model.scheduler.drained()
+    expect(house.keepAlive.holds).toBe(0)
+  })
+
   it('is out of reach once it has started: its timeout does not strike', async () => {
     const { house, model, threads } = await oneAhead()
     const ahead = model.send(2, { timeoutMs: 50 })
