@@ -149,7 +149,7 @@ function open(path: string): NativeBinding {
 /** In a checkout there is a script; an installed package has its sources and node-gyp's build file. */
 function buildCommand(): string {
   if (existsSync(join(packageRoot, 'scripts/native/build.mjs'))) return 'npm run build:native'
-  return `run \`npx node-gyp rebuild\` in ${packageRoot}`
+  return `run \`npm install node-addon-api@8\`, then \`npx node-gyp rebuild\` in ${packageRoot}`
 }
 
 /** Which C library this Node was linked with stands in its program header, as the loader's name. */
