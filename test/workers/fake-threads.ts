@@ -40,7 +40,7 @@ export class FakeExecutor implements Executor {
   open(sessionId: number, model: string | SharedArrayBuffer, _options: InferenceSession.SessionOptions): Promise<OpenedSession> {
     return this.#ask(`open ${sessionId}`, async () => {
       await this.#threads.onOpen(this, sessionId, String(model))
-      return { inputs: [], outputs: [] }
+      return this.#threads.opened
     })
   }
 
@@ -171,6 +171,8 @@ export class FakeThreads implements ThreadSource<FakeExecutor> {
   /** All there were, started or not. */
   readonly executors: FakeExecutor[] = []
   started = 0
+  /** What a model says of itself when it is opened. */
+  opened: OpenedSession = { inputs: [], outputs: [] }
   /** What a start waits for, or rejects with. */
   onStart: (executor: FakeExecutor) => Promise<void> = async () => {}
   onOpen: (executor: FakeExecutor, sessionId: number, model: string) => Promise<void> = async () => {}

@@ -247,6 +247,23 @@ describe('a thread that dies over its start', () => {
     expect(await fate(waits)).toBe(crashed)
   })
 
+  it('is replaced all the same when it was up by then', async () => {
+    const { house, threads, first } = await twoModels()
+    threads.onStart = async (executor) => {
+      await Promise.resolve()
+      if (threads.started === 2) executor.die() // why, is known after the start has succeeded
+    }
+    threads.current.die()
+    await settled()
+    house.clock.advanceBy(0)
+    const waits = first.send(1)
+    await settled()
+    house.clock.advanceBy(5000)
+    await settled()
+    threads.current.finish()
+    expect([threads.started, await fate(waits)]).toEqual([3, 2])
+  })
+
   it('leaves a worker that is started for the first time alone', async () => {
     const { house, threads, worker } = House.unstarted()
     threads.onStart = hangs
