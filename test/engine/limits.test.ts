@@ -7,12 +7,12 @@ import { until } from '../support/until.ts'
 const x = new Float32Array(512)
 
 /**
- * A slow model (some 5 ms a run, one request each) whose two staging slots are taken, so that the next request waits.
+ * A slow model (some 25 ms a run, one request each) whose two staging slots are taken, so that the next request waits.
  * What still waits when the test is over is dropped with its engine.
  */
 async function busy(runs: number, dynamicBatching: ModelConfig['dynamicBatching'] = {}, options?: InferOptions) {
   const engine = ownEngine()
-  const model = await load(engine, small.matmulSlow(512, 400), { maxBatchSize: 1, dynamicBatching })
+  const model = await load(engine, small.matmulSlow(512, 2000), { maxBatchSize: 1, dynamicBatching })
   const occupying = Array.from({ length: runs }, () => codeOf(model.infer({ x }, options)))
   await until(() => model.stats().pendingRequestCount <= Math.max(0, runs - 2))
   return { engine, model, occupying }
