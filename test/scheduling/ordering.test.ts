@@ -112,6 +112,10 @@ it('answers of an engine that is destroyed keep their order, and so do the reque
   await Promise.all(all)
   expect(running).toBeGreaterThan(0)
   const endedAs = (outcome: string) => ends.filter((end) => (end as unknown[])[1] === outcome)
-  expect(endedAs('ERR_CLOSED')).toEqual(Array.from({ length: 20 - running }, (_, at) => [running + at, 'ERR_CLOSED']))
-  expect(endedAs('answered')).toEqual(Array.from({ length: running }, (_, at) => [at, 'answered']))
+  // What was handed ahead may have begun before destroy() could take it back: only the worker knows.
+  const begun = endedAs('answered').length
+  expect(begun).toBeGreaterThanOrEqual(running)
+  expect(begun).toBeLessThan(20)
+  expect(endedAs('answered')).toEqual(Array.from({ length: begun }, (_, at) => [at, 'answered']))
+  expect(endedAs('ERR_CLOSED')).toEqual(Array.from({ length: 20 - begun }, (_, at) => [begun + at, 'ERR_CLOSED']))
 })
