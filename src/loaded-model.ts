@@ -166,8 +166,9 @@ export class LoadedModel implements ModelLifecycle {
     const parser = this.parser!
     joining.onChange = () => void (parser.byRow = joining.byRow)
     joining.onChange()
-    const [first] = this.#sessions
-    const realRows = joining.undecided ? new RealRowCheck(joining, (feeds) => first!.runSample(feeds, true)) : null
+    // On whichever serves: the first may have been given up since.
+    const session = () => this.#sessions.find(({ ready }) => ready) ?? this.#sessions[0]!
+    const realRows = joining.undecided ? new RealRowCheck(joining, (feeds) => session().runSample(feeds, true)) : null
     const gaveUp = (reason: string) => this.gaveUp(reason)
     const scheduler = new Scheduler({
       joining, realRows, padding, runTimes, clock, keepAlive, gaveUp, config: this.#config, instances: this.#sessions.length,

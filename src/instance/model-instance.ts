@@ -20,6 +20,7 @@ export interface BatchOwner {
   readonly unpredictableWhole: ReadonlySet<number>
   readonly clock: Clock
   readonly times: { readonly runTimes: RunTimes }
+  readonly instances: { readonly size: number }
   /**
    * The next batch for an instance, or `null`.
    *
@@ -137,14 +138,14 @@ export class ModelInstance implements BatchSource {
     const { id, requests, reason, isRerun } = slot.batch!
     this.#owner.finished({ id, requests, reason, isRerun, rows: slot.rows, slot, timeline, instance: this.name, mailed })
     this.#release(slotId)
-    this.worker.offer(this)
+    this.#askForMore()
   }
 
   failed(slotId: number, message: string): void {
     // It may have failed for want of memory that the worker could not get for the slot: told anew, it tries again.
     this.#slots.get(slotId)!.forgetLayouts()
     this.#owner.failed(this.#release(slotId), message)
-    this.worker.offer(this)
+    this.#askForMore()
   }
 
   lost(slotId: number, reason: string): void {
@@ -199,6 +200,11 @@ export class ModelInstance implements BatchSource {
     const batch = slot.batch!
     this.#reuse(slot)
     return batch
+  }
+
+  /** What waits may not have been taken for want of a slot, and what waits behind another instance is taken from there. */
+  #askForMore(): void {
+    if (this.#owner.hasWaiting || this.#owner.instances.size > 1) this.worker.offer(this)
   }
 
   #giveBack(slot: StagingSlot): void {

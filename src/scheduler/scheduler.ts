@@ -233,7 +233,6 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   /** An output has another number of rows than the batch: the model cannot be batched after all. */
   #runSingly({ requests }: FinishedBatch, output: string): void {
     this.joining.refuted(output)
-    this.joining.refuted(output)
     this.#queue.stopJoining()
     this.#queue.requeue(requests.filter(({ settled }) => !settled))
   }

@@ -163,6 +163,7 @@ export class Worker<E extends Executor = Executor> {
   async #startThread(): Promise<void> {
     const executor = this.#executor
     const startedAtMs = this.#clock.nowMs()
+    this.#diedStarting = null
     this.#starting = this.#threads.start(executor)
     try {
       await this.#starting

@@ -34,10 +34,6 @@ describe('a worker thread that dies', () => {
   it.each(other)('settles what depends on it: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
     endsEachTime('death.mjs', scenario, { answer }),
   )
-
-  // Open: where a heap limit strikes while the binding makes JavaScript strings of an output, ONNX Runtime's own code gets an
-  // exception it does not catch and ends the process; nothing outside the binding can. To be tried again with its releases.
-  it.todo('leaves the process whole when its heap limit strikes inside ONNX Runtime, which aborts then')
 })
 
 describe('worker threads that die again and again', () => {
@@ -65,6 +61,12 @@ describe('worker threads that die again and again', () => {
 
   it('over one of two instances cost that one, with its memory', { timeout: testTimeoutMs }, () =>
     endsEachTime('death.mjs', 'one of two instances, opened again', { answer: [crashed, true, 'ready', true] }),
+  )
+
+  it('over one of two instances leave it to the other to find out whether requests may be joined', { timeout: testTimeoutMs }, () =>
+    endsEachTime('death.mjs', 'one of two instances of a model whose requests are to decide whether they are joined', {
+      answer: ['unknown', crashed, 'independent'],
+    }),
   )
 
   it('are given up when no thread comes up any more', { timeout: testTimeoutMs }, () =>
