@@ -52,18 +52,17 @@ export class Answers {
   }
 
   /** Answers the requests of a batch; when that cannot be done (there is no memory for the outputs, say) rejects them. */
-  answer(batch: FinishedBatch): void {
+  answer(batch: FinishedBatch, nowMs: number): void {
     try {
-      this.#answer(batch)
+      this.#answer(batch, nowMs)
     } catch (error) {
       for (const request of batch.requests) this.failed(request, this.#errors.failedRun(request, (error as Error).message))
     }
   }
 
-  #answer(batch: FinishedBatch): void {
+  #answer(batch: FinishedBatch, scatterAtMs: number): void {
     const { requests, rows, timeline } = batch
     const { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs } = timeline
-    const scatterAtMs = this.#clock.nowMs()
     const outputs = scatter(this.#metadata, this.#padding, batch)
     const doneAtMs = this.#clock.nowMs()
 

@@ -165,12 +165,13 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#inFlight.running--
     this.#deaths = 0
     this.stats.closed(batch.reason, batch.isRerun)
-    if (this.times.observe(batch, this.clock.nowMs())) this.#queue.resize(batch.requests[0]!.bucketKey)
+    const nowMs = this.clock.nowMs()
+    if (this.times.observe(batch, nowMs)) this.#queue.resize(batch.requests[0]!.bucketKey)
     const indivisible = indivisibleOutput(this.metadata, batch)
     if (indivisible === null) {
       this.#noteUnpredictable(batch)
       this.#realRows?.served(batch.requests)
-      this.#answers.answer(batch)
+      this.#answers.answer(batch, nowMs)
     } else this.#runSingly(batch, indivisible)
     this.#supply.update()
   }

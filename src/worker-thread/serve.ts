@@ -175,7 +175,6 @@ export class Server {
     for (const [slotId, slot] of forgotten) {
       this.#slots.delete(slotId)
       this.#faults.delete(slotId)
-      this.#faults.delete(slotId)
       slot.release()
     }
     freeReleased(forgotten.map(([, { bytes }]) => bytes))
@@ -195,7 +194,7 @@ export class Server {
       if (model === undefined || prepared === undefined) throw new Error(this.#faults.get(slotId) ?? 'The session or its slot was closed.')
       const mailed = slot!.takeMailed(prepared)
       const feeds = mailed === null ? prepared.feeds : withMailed(prepared.feeds, model.inputs, mailed, this.#runtime.Tensor)
-      times.inferStartMs = performance.now() + this.#toMainMs
+      if (mailed !== null) times.inferStartMs = performance.now() + this.#toMainMs
       sent = await execute(model.session, slot!, prepared, feeds)
     } catch (reason) {
       error = messageOf(reason)

@@ -84,7 +84,7 @@ export class BatchHandOut {
     if (done === null) return false
     // Reports come by two ways: that of the batch before it may still be under way, and nothing was told of this one's start.
     done.source.started(slotId)
-    const [next] = this.time.handedOver
+    const next = this.time.handedOver[0]
     if (next !== undefined) next.source.started(next.slotId)
     // Before the results are handed out: the worker should not wait for that.
     this.run()
@@ -121,7 +121,7 @@ export class BatchHandOut {
     const share = this.time.next()
     if (share === null) return false
     const { source } = share
-    const batch = source.nextBatch(idle, this.time.freeInMs)
+    const batch = idle || source.hasWaiting ? source.nextBatch(idle, this.time.freeInMs) : null
     // It is this source's turn as soon as the worker is free; nobody may be handed ahead of it.
     if (batch === 'when idle') return false
     if (batch === null) this.time.shares.deactivate(source)
@@ -138,8 +138,9 @@ export class BatchHandOut {
 
   /** Takes back what waits behind another source's run: who has waited for nothing yet comes first. */
   #yieldTo(source: BatchSource): void {
-    const [first, ahead] = this.time.handedOver
-    if (ahead === undefined || ahead.source === source || ahead.source !== first!.source) return
+    const { handedOver } = this.time
+    const ahead = handedOver[1]
+    if (ahead === undefined || ahead.source === source || ahead.source !== handedOver[0]!.source) return
     if (ahead.charge.estimateMs >= yieldsFromMs) this.takeBack(ahead.slotId)
   }
 }

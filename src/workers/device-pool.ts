@@ -1,6 +1,7 @@
 import type { WorkerOptions } from '../config/engine-options.ts'
 import type { Clock } from '../clock.ts'
 import type { Bell } from '../executor/binding/bell.ts'
+import type { CompletionLoop, CompletionSource } from '../executor/binding/completion-loop.ts'
 import type { WorkerEvent } from '../observability/engine-events.ts'
 import type { WorkerReady } from '../executor/binding/protocol.ts'
 import { startError } from './start-error.ts'
@@ -25,7 +26,7 @@ export class DevicePool implements ThreadSource<BindingExecutor> {
   readonly #options: WorkerOptions
   readonly #bell: Bell
   readonly #clock: Clock
-  readonly submitted: () => void
+  readonly #completions: CompletionLoop
   #threads: ThreadPool | null = null
   readonly #ends = new WeakMap<BindingExecutor, Promise<string>>()
   #ready: WorkerReady | null = null
@@ -37,7 +38,7 @@ export class DevicePool implements ThreadSource<BindingExecutor> {
     options: WorkerOptions,
     bell: Bell,
     clock: Clock,
-    submitted: () => void,
+    completions: CompletionLoop,
     changed: (event: WorkerEvent) => void,
   ) {
     this.#device = device
@@ -46,7 +47,7 @@ export class DevicePool implements ThreadSource<BindingExecutor> {
     this.#options = options
     this.#bell = bell
     this.#clock = clock
-    this.submitted = submitted
+    this.#completions = completions
   }
 
   /** What the first worker said of its runtime; `null` before one has started. */
@@ -77,6 +78,10 @@ export class DevicePool implements ThreadSource<BindingExecutor> {
 
   executor(events: ExecutorEvents): BindingExecutor {
     return new BindingExecutor(this.#bell, events)
+  }
+
+  submitted(worker: CompletionSource): void {
+    this.#completions.listen(worker)
   }
 
   async start(executor: BindingExecutor): Promise<void> {

@@ -62,7 +62,7 @@ export class Devices {
     this.#changed = changed
     this.#options = options
     this.#clock = clock
-    this.#loop = new CompletionLoop(this.#bell, () => this.#workers())
+    this.#loop = new CompletionLoop(this.#bell)
   }
 
   /** Whether ONNX Runtime reads SharedArrayBuffers in the workers that have started. */
@@ -107,7 +107,7 @@ export class Devices {
   #pool(device: string, maxWorkers: number): DevicePool {
     let pool = this.#pools.get(device)
     if (pool === undefined) {
-      pool = new DevicePool(device, maxWorkers, this.#options.workers, this.#bell, this.#clock, () => this.#loop.listen(), this.#changed)
+      pool = new DevicePool(device, maxWorkers, this.#options.workers, this.#bell, this.#clock, this.#loop, this.#changed)
       this.#pools.set(device, pool)
     }
     return pool
@@ -116,10 +116,6 @@ export class Devices {
   #auto(): 'cuda' | 'cpu' {
     const { binding } = loadBinding()
     return binding !== null && binding.cudaProbe().available && cudaProviderInstalled() ? 'cuda' : 'cpu'
-  }
-
-  *#workers(): Iterable<Worker> {
-    for (const { workers } of this.#pools.values()) yield* workers
   }
 
   capabilities(staging: StagingStats | null): Capabilities {

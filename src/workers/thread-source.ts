@@ -8,6 +8,6 @@ export interface ThreadSource<E extends Executor> {
   start(executor: E): Promise<void>
   /** Why the thread has ended, in words. */
   failure(executor: E): Promise<string>
-  /** A batch was handed over: its completion is to be listened for. */
-  submitted(): void
+  /** A batch was handed over to a worker: its completion is to be listened for. */
+  submitted(worker: { readonly outstanding: number; drain(): void }): void
 }

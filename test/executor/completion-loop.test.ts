@@ -8,7 +8,7 @@ describe('a completion loop', () => {
     const bell = new Bell()
     const bad = {
       outstanding: 0,
-      drain: () => {
+      drain: (): void => {
         throw new Error('of its own')
       },
     }
@@ -16,11 +16,10 @@ describe('a completion loop', () => {
       outstanding: 1,
       drain: () => void (bell.count > 0 && (good.outstanding = 0)),
     }
-    let sources: (typeof good | typeof bad)[] = [bad, good]
-    const loop = new CompletionLoop(bell, () => sources)
-    expect(() => loop.listen()).toThrow('of its own')
-    sources = [good]
-    loop.listen()
+    const loop = new CompletionLoop(bell)
+    expect(() => loop.listen(bad)).toThrow('of its own')
+    bad.drain = () => {}
+    loop.listen(good)
     bell.ring()
     await until(() => good.outstanding === 0)
   })

@@ -9,17 +9,21 @@ export interface CompletionSource {
 /** Listens to the bell while anything is outstanding; with nothing outstanding it holds neither timer nor waiter. */
 export class CompletionLoop {
   readonly #bell: Bell
-  readonly #sources: () => Iterable<CompletionSource>
+  /** Those with something outstanding. */
+  readonly #sources = new Set<CompletionSource>()
   #busy = false // scanning now, or waiting for the bell
 
-  constructor(bell: Bell, sources: () => Iterable<CompletionSource>) {
+  constructor(bell: Bell) {
     this.#bell = bell
-    this.#sources = sources
   }
 
   /** To be called whenever a batch was handed over. */
-  listen(): void {
-    if (this.#busy) return
+  listen(source: CompletionSource): void {
+    this.#sources.add(source)
+    if (!this.#busy) this.#scan()
+  }
+
+  #scan(): void {
     this.#busy = true
     let waits = false
     try {
@@ -34,12 +38,11 @@ export class CompletionLoop {
     for (;;) {
       // Read the count first: a batch finished between here and the wait makes the wait return at once.
       const count = this.#bell.count
-      let outstanding = 0
-      for (const source of this.#sources()) {
+      for (const source of this.#sources) {
         source.drain()
-        outstanding += source.outstanding
+        if (source.outstanding === 0) this.#sources.delete(source)
       }
-      if (outstanding === 0) return false
+      if (this.#sources.size === 0) return false
       const heard = this.#bell.heard(count)
       if (heard === undefined) continue
       void heard.then(this.#onRing)
@@ -47,8 +50,5 @@ export class CompletionLoop {
     }
   }
 
-  readonly #onRing = (): void => {
-    this.#busy = false
-    this.listen()
-  }
+  readonly #onRing = (): void => this.#scan()
 }
