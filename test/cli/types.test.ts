@@ -31,12 +31,16 @@ describe('zerohop types', () => {
     const folder = temporaryFolder({
       'use.ts': `
         import { InferenceEngine, Tensor } from 'zerohop'
+        import { decodeImage } from 'zerohop/image'
         import type { Words } from './words.ts'
         import type { Numbers } from './numbers.ts'
         const engine = new InferenceEngine()
         const numbers = await engine.load<Numbers>('numbers', { path: 'n.onnx' })
         const data: Float32Array = (await numbers.infer({ x: Float32Array.of(1, 2) })).y.data
         await numbers.infer({ x: new Tensor('float32', data, [1, 2]) }, { outputs: ['y'] })
+        await numbers.infer({ x: await decodeImage('a.png', { width: 2, height: 1, channels: 'gray' }) })
+        // @ts-expect-error an image of another type
+        await numbers.infer({ x: await decodeImage('a.png', { width: 2, height: 1, channels: 'gray', dtype: 'uint8' }) })
         const words = await engine.load<Words>('words', { path: 'w.onnx' })
         const text: string[] = (await words.infer({ x: ['a', 'b'] })).y.data
         await words.infer({ x: new Tensor('string', text, [2]) })

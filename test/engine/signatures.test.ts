@@ -2,6 +2,8 @@ import { describe, expectTypeOf, it } from 'vitest'
 import type {
   BatchReport, InferenceEngine, InferOptions, Model, ModelSignature, Outputs, ReportedOutputs, Tensor,
 } from '../../src/index.ts'
+import { decodeImage, type ImageDataType, type ImageOptions, type ImageTarget } from '../../src/image/exports.ts'
+import type { TypedTensor } from 'onnxruntime-common'
 
 /** As the generator writes them. */
 interface Classifier extends ModelSignature {
@@ -74,5 +76,33 @@ describe('a signature given to the engine', () => {
     expectTypeOf(() => engine.load<Classifier>('c', { path: 'c.onnx' })).returns.resolves.toEqualTypeOf<Model<Classifier>>()
     expectTypeOf(() => engine.model<Classifier>('c')).returns.toEqualTypeOf<Model<Classifier>>()
     expectTypeOf(() => engine.model('c')).returns.toEqualTypeOf<Model>()
+  })
+})
+
+describe('what decodeImage() resolves with, to the compiler', () => {
+  const size = { width: 8, height: 8 }
+
+  it('is a tensor of the type that dtype says, float32 without one', () => {
+    expectTypeOf(() => decodeImage('a.png', { width: 8, height: 8 })).returns.resolves.toEqualTypeOf<TypedTensor<'float32'>>()
+    expectTypeOf(() => decodeImage('a.png', { ...size, dtype: 'uint8' })).returns.resolves.toEqualTypeOf<TypedTensor<'uint8'>>()
+    const dtype = size.width > 4 ? 'float16' : 'int8'
+    expectTypeOf(() => decodeImage('a.png', { ...size, dtype })).returns.resolves.toEqualTypeOf<TypedTensor<'float16' | 'int8'>>()
+  })
+
+  it('is a tensor of any of the types where the options were made elsewhere', () => {
+    const options: ImageOptions = { ...size, dtype: 'int32' }
+    expectTypeOf(() => decodeImage('a.png', options)).returns.resolves.toEqualTypeOf<TypedTensor<ImageDataType>>()
+    expectTypeOf(() => decodeImage('a.png', options)).returns.resolves.toExtend<Tensor>()
+  })
+
+  it('is nothing where it writes to an array', () => {
+    expectTypeOf((target: ImageTarget) => decodeImage('a.png', size, target)).returns.resolves.toEqualTypeOf<void>()
+  })
+
+  it('has only types and options that there are', () => {
+    // @ts-expect-error no such type
+    void (() => decodeImage('a.png', { ...size, dtype: 'float31' }))
+    // @ts-expect-error no such option
+    void (() => decodeImage('a.png', { width: 8, height: 8, scael: 1 }))
   })
 })
