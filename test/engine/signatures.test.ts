@@ -60,6 +60,29 @@ describe('what infer() resolves with, to the compiler', () => {
   })
 })
 
+describe('a result of inferMany(), to the compiler', () => {
+  it('has outputs where it has no error, and an error where it has no outputs', () => {
+    void (async () => {
+      for await (const result of classifier.inferMany([{ pixels }])) {
+        if (result.error) expectTypeOf(result.error).toEqualTypeOf<Error>()
+        else expectTypeOf(result.outputs).toEqualTypeOf<Classifier['outputs']>()
+        if (result.outputs) expectTypeOf(result.outputs.label).toEqualTypeOf<Tensor>()
+        else expectTypeOf(result.error.message).toEqualTypeOf<string>()
+        if (result.error === undefined) expectTypeOf(result.outputs.scores).toEqualTypeOf<Tensor>()
+      }
+    })
+  })
+
+  it('is told apart when it is taken to pieces, too', () => {
+    void (async () => {
+      for await (const { outputs, error } of classifier.inferMany([{ pixels }])) {
+        if (error) expectTypeOf(error.message).toEqualTypeOf<string>()
+        else expectTypeOf(outputs.label).toEqualTypeOf<Tensor>()
+      }
+    })
+  })
+})
+
 describe('a signature given to the engine', () => {
   it('types infer() by name', () => {
     expectTypeOf(() => engine.infer('c', {})).returns.resolves.toEqualTypeOf<Outputs>()
