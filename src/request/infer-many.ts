@@ -1,5 +1,6 @@
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { InferOptions } from '../config/infer-options.ts'
+import { sharedOptionNames } from '../config/check-infer-options.ts'
 import { readPlain, typed } from '../config/plain-options.ts'
 import { unwatch, watch } from './abort-watch.ts'
 import { FullQueueWait } from './full-queue-wait.ts'
@@ -122,11 +123,16 @@ export async function* inferMany<I, O>(
   }
 }
 
+const optionNames: readonly string[] = ['ordered', 'maxInFlight', ...sharedOptionNames] satisfies (keyof InferManyOptions)[]
+
 function readManyOptions(model: string, source: unknown, options: unknown): InferManyOptions {
   if (!isIterable(model, source)) throw invalidArgument('source', 'an iterable or async iterable of feeds', source, { model })
   const read = readPlain('options', options, { model })
-  for (const name of ['report', 'requestId']) {
-    if (name in read) throw invalidArgument(`options.${name}`, 'to be left out: it belongs to one request', name, { model })
+  for (const name in read) {
+    if (optionNames.includes(name)) continue
+    const ofOneRequest = name === 'report' || name === 'requestId'
+    const expected = ofOneRequest ? 'to be left out: it belongs to one request' : `one of ${optionNames.join(', ')}`
+    throw invalidArgument(`options.${name}`, expected, name, { model })
   }
   return read
 }
