@@ -1,6 +1,6 @@
 import { describe, expectTypeOf, it } from 'vitest'
 import type {
-  BatchReport, InferenceEngine, InferOptions, Model, ModelSignature, Outputs, ReportedOutputs, Tensor,
+  BatchReport, InferenceEngine, InferManyResult, InferOptions, Model, ModelSignature, Outputs, ReportedOutputs, Tensor,
 } from '../../src/index.ts'
 import { decodeImage, type ImageDataType, type ImageOptions, type ImageTarget } from '../../src/image/exports.ts'
 import type { TypedTensor } from 'onnxruntime-common'
@@ -57,6 +57,40 @@ describe('what infer() resolves with, to the compiler', () => {
     // @ts-expect-error no such output
     void (() => classifier.infer({ pixels }, { outputs: ['logits'] }))
     void (() => classifier.infer({ pixels }, { outputs: ['label'] }))
+  })
+})
+
+describe('the outputs that a call names', () => {
+  type Label = { label: Tensor }
+
+  it('are what it resolves with, to the compiler', () => {
+    expectTypeOf(() => classifier.infer({ pixels }, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Label>()
+    expectTypeOf(() => classifier.infer({ pixels }, { outputs: ['label', 'scores'] })).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
+    expectTypeOf(() => classifier.infer({ pixels }, { outputs: ['label'], report: true })).returns.resolves.toEqualTypeOf<ReportedOutputs<Label>>()
+    expectTypeOf(() => classifier.infer({ pixels }, { outputs: ['label'], report: want })).returns.resolves
+      .toEqualTypeOf<Label | ReportedOutputs<Label>>()
+    expectTypeOf(() => classifier.inferMany([{ pixels }], { outputs: ['label'] })).returns
+      .toEqualTypeOf<AsyncGenerator<InferManyResult<Label>, void, undefined>>()
+    expectTypeOf(() => engine.model<Classifier>('c').infer({ pixels }, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Label>()
+    expectTypeOf(() => engine.infer<Classifier, 'label'>('c', { pixels }, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Label>()
+  })
+
+  it('are followed in a variable', () => {
+    const options = { outputs: ['label'], timeoutMs: 5 } as const
+    expectTypeOf(() => classifier.infer({ pixels }, options)).returns.resolves.toEqualTypeOf<Label>()
+    const annotated: InferOptions<'label' | 'scores'> = {}
+    expectTypeOf(() => classifier.infer({ pixels }, annotated)).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
+  })
+
+  it('leave a model without a signature as it is', () => {
+    expectTypeOf(() => model.infer({}, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Outputs>()
+    expectTypeOf((names: string[]) => model.infer({}, { outputs: names })).returns.resolves.toEqualTypeOf<Outputs>()
+    expectTypeOf((names: string[]) => engine.infer('c', {}, { outputs: names })).returns.resolves.toEqualTypeOf<Outputs>()
+  })
+
+  it('leave functions over any signature as they are', () => {
+    const through = <M extends ModelSignature>(any: Model<M>, feeds: M['inputs']): Promise<M['outputs']> => any.infer(feeds, { timeoutMs: 5 })
+    expectTypeOf(() => through(classifier, { pixels })).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
   })
 })
 
