@@ -9,7 +9,7 @@ import * as publicValues from '../src/index.ts'
  * match counts. An import leads to a lower floor or stays in its folder; types count like values.
  */
 const floors: [floor: string, on: string[]][] = [
-  ['foundations', ['describe.ts', 'errors.ts', 'regular-file.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'metadata.ts', 'clock.ts', 'indexed-heap.ts', 'request/abort-watch.ts']],
+  ['foundations', ['describe.ts', 'errors.ts', 'file-path.ts', 'regular-file.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'metadata.ts', 'clock.ts', 'indexed-heap.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
   ['what stands by itself', ['observability/', 'memory/', 'image/', 'triton-repository/', 'latency/']],
   ['the queue, and the way to run something', ['queue/', 'executor/executor.ts']],

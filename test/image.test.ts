@@ -84,7 +84,7 @@ describe('decodeImage', () => {
     const shared = new Uint8Array(new SharedArrayBuffer(bytes.length))
     shared.set(bytes)
     const within = new Uint8Array([9, ...bytes, 9]).subarray(1, -1)
-    for (const source of [path, pathToFileURL(path), bytes, within, shared, Uint8Array.from(bytes).buffer]) {
+    for (const source of [path, pathToFileURL(path), pathToFileURL(path).href, bytes, within, shared, Uint8Array.from(bytes).buffer]) {
       expect(await decoded(source)).toEqual([...RGB])
     }
   })

@@ -48,7 +48,7 @@ export interface WarmupSample {
 
 /** Configuration of one model. Exactly one of `path` and `bytes` says where it comes from. */
 export interface ModelConfig {
-  /** The `.onnx` (or `.ort`) file: a path, or a `file:` URL. External data files are looked for beside it. */
+  /** The `.onnx` (or `.ort`) file: a path, or a `file:` URL (as text, too). External data files are looked for beside it. */
   path?: string | URL
   /**
    * The contents of such a file. They are copied once by `load()`, and may be changed or dropped afterwards; the copy is

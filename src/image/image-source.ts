@@ -1,13 +1,13 @@
 import { types } from 'node:util'
-import { fileURLToPath } from 'node:url'
 import { cut, describe } from '../describe.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
+import { filePath } from '../file-path.ts'
 import { typed } from '../config/plain-options.ts'
 import { NotReadable, readRegularFile } from '../regular-file.ts'
 import { formatOf } from './image-format.ts'
 import type { ResolvedImageLimits } from './image-limits.ts'
 
-/** A path, a `file:` URL, or the bytes of an encoded image. Bytes must stay as they are until the promise settles. */
+/** A path, a `file:` URL (as text, too), or the bytes of an encoded image. Bytes must stay as they are until the promise settles. */
 export type ImageSource = string | URL | Uint8Array | ArrayBuffer
 
 /** A source that has been looked at: the path of a file, or bytes. */
@@ -25,8 +25,8 @@ export function checkSource(source: unknown): CheckedSource {
     if (types.isUint8Array(source)) return source
     // The buffer may be gone, which its view tells by being empty.
     if (types.isArrayBuffer(source)) return (source as { detached?: boolean }).detached === true ? new Uint8Array() : new Uint8Array(source)
-    if (typeof source === 'string' && source !== '') return source
-    if (source instanceof URL && source.protocol === 'file:') return fileURLToPath(source)
+    const file = filePath(source)
+    if (file !== null) return file
   } catch (error) {
     throw typed('source', error)
   }

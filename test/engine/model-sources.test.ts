@@ -32,6 +32,8 @@ describe('a model may be given', () => {
   it.each<[string, ModelConfig]>([
     ['by its path', { path }],
     ['by a file: URL', { path: pathToFileURL(path) }],
+    ['by a file: URL as text', { path: pathToFileURL(path).href }],
+    ['by one in capitals', { path: pathToFileURL(path).href.replace('file', 'FILE') }],
     ['as a Buffer', { bytes }],
     ['as a Uint8Array', { bytes: alone }],
     ['as part of a larger buffer', { bytes: within.subarray(7, 7 + bytes.length) }],
