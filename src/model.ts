@@ -154,7 +154,11 @@ export class Model<M extends ModelSignature = AnySignature> {
     }
   }
 
-  /** Statistics since the model was loaded; they include every response delivered so far. */
+  /**
+   * Statistics since the model was loaded; they include every response delivered so far.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
+   */
   stats(): ModelStatistics {
     const { scheduler } = this.#lifecycle
     if (scheduler === null) throw this.#notReady()
