@@ -57,7 +57,7 @@ describe('the image options found from a model', () => {
     ['a second input', [...input(['N', 3, 8, 8]), ...input(['N', 1])], {}, /2 inputs/],
     ['three dimensions', input([3, 8, 8]), {}, /4 dimensions/],
     ['text', input(['N', 3, 8, 8], 'string'), {}, /string/],
-    ['open channels', input(['N', 'c', 'h', 'w']), {}, /--layout/],
+    ['open channels', input(['N', 'c', 'h', 'w']), {}, /--layout/], ['nameless dimensions', input(['', '', 2, 2]), {}, /\[\?, \?, 2, 2\]/],
     ['an open size', input(['N', 3, 'h', 8]), {}, /height open: give --size/],
     ['another size', input(['N', 3, 8, 8]), { size: { width: 9, height: 8 } }, /fixes the width to 8/],
     ['other channels', input(['N', 3, 8, 8]), { channels: 'gray' }, /3 channels/],

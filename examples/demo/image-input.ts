@@ -18,7 +18,7 @@ export function imageOptionsFor(inputs: readonly ValueInfo[], options: Partial<D
     throw new UsageError(`the model has ${inputs.length} inputs; the demo serves models with one image as input`)
   }
   const { name, type, shape } = input
-  const shown = `input '${name}' [${shape.join(', ')}]`
+  const shown = `input '${name}' [${shape.map((dim) => (dim === '' ? '?' : dim)).join(', ')}]`
   if (shape.length !== 4) throw new UsageError(`${shown}: 4 dimensions expected: batch, channels, height and width`)
   if (!DATA_TYPES.includes(type)) throw new UsageError(`${shown}: images cannot be made into ${type}`)
   const layout = options.layout ?? layoutOf(shape)
