@@ -1,3 +1,4 @@
+import { resolve } from 'node:path'
 import { types } from 'node:util'
 import { cut, describe } from '../describe.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
@@ -52,8 +53,23 @@ async function readFile(path: string, limits: ResolvedImageLimits): Promise<Uint
     return await readRegularFile(path, limits.limitInputBytes)
   } catch (cause) {
     if (cause instanceof NotReadable && cause.code === 'EFBIG') throw overBytes(path, limits, cause.message.replace('it has ', ''))
-    throw undecodable(path, cause as Error)
+    throw unreadable(path, cause as NodeJS.ErrnoException)
   }
+}
+
+function unreadable(path: string, cause: NodeJS.ErrnoException): InferenceError {
+  const expected = 'an image file that can be read'
+  const received = describeSource(path)
+  const reason =
+    cause.code === 'ENOENT'
+      ? `there is no file ${describeSource(resolve(path))}. Check the path: a relative one starts at the working directory`
+      : `${cut(cause.message, 500)}. Give the path of an image file, or its bytes`
+  return new InferenceError('ERR_IMAGE_DECODE', `source: expected ${expected}, received ${received}: ${reason}`, {
+    name: 'source',
+    expected,
+    received,
+    cause,
+  })
 }
 
 function overBytes(source: CheckedSource, { limitInputBytes }: ResolvedImageLimits, received: string): InferenceError {

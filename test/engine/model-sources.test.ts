@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import type { ModelConfig } from '../../src/index.ts'
@@ -42,6 +43,11 @@ describe('a model may be given', () => {
   ])('%s', async (_, config) => {
     await servesWell(config)
   })
+})
+
+it('a folder given as a model is called one, and the error says what to give', async () => {
+  const error = await rejectionOf(() => engine.load('m', { path: dirname(path) }))
+  expect((error as Error).message).toBe(`Model 'm' cannot be loaded from ${dirname(path)}: it is a directory. Give the path of an .onnx or .ort file`)
 })
 
 describe('a model of bytes', () => {
