@@ -268,7 +268,7 @@ describe('index.ts', () => {
       'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'Capabilities', 'CloseOptions', 'DynamicBatchingConfig',
       'EngineEvents', 'EngineOptions', 'EngineStatistics', 'FeedValue', 'Feeds', 'InferManyOptions', 'InferManyResult', 'InferOptions',
       'InferenceErrorCode', 'InferenceErrorDetails', 'InstanceGroup', 'InstanceKind', 'LatencyPercentiles', 'LoadOptions',
-      'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelSignature', 'ModelState', 'ModelStatistics', 'Outputs',
+      'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelSignature', 'ModelState', 'ModelStatistics', 'Outputs',
       'PaddingConfig', 'QueuePolicy', 'RejectionReason', 'ReportedOutputs', 'RepositoryOptions', 'StagingKind', 'StagingOptions',
       'StagingStats', 'StatisticDuration', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'WarmupSample', 'WorkerEvent',
       'WorkerOptions',

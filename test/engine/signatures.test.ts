@@ -1,6 +1,6 @@
 import { describe, expectTypeOf, it } from 'vitest'
 import type {
-  BatchReport, InferenceEngine, InferManyResult, InferOptions, Model, ModelSignature, Outputs, ReportedOutputs, Tensor,
+  BatchReport, InferenceEngine, InferManyResult, InferOptions, Model, ModelConfig, ModelOptions, ModelSignature, Outputs, ReportedOutputs, Tensor,
 } from '../../src/index.ts'
 import { decodeImage, type ImageDataType, type ImageOptions, type ImageTarget } from '../../src/image/exports.ts'
 import type { TypedTensor } from 'onnxruntime-common'
@@ -133,6 +133,26 @@ describe('a signature given to the engine', () => {
     expectTypeOf(() => engine.load<Classifier>('c', { path: 'c.onnx' })).returns.resolves.toEqualTypeOf<Model<Classifier>>()
     expectTypeOf(() => engine.model<Classifier>('c')).returns.toEqualTypeOf<Model<Classifier>>()
     expectTypeOf(() => engine.model('c')).returns.toEqualTypeOf<Model>()
+  })
+})
+
+describe('the configuration of a model, to the compiler', () => {
+  it('has exactly one of path and bytes', () => {
+    const bytes = new Uint8Array(1)
+    expectTypeOf<{ path: string; maxBatchSize: number }>().toExtend<ModelConfig>()
+    expectTypeOf<{ path: URL }>().toExtend<ModelConfig>()
+    expectTypeOf<{ bytes: Uint8Array }>().toExtend<ModelConfig>()
+    // @ts-expect-error neither
+    void (() => engine.load('m', {}))
+    // @ts-expect-error both
+    void (() => engine.load('m', { path: 'm.onnx', bytes }))
+    // @ts-expect-error an unknown option
+    void (() => engine.load('m', { path: 'm.onnx', maxBatchsize: 3 }))
+  })
+
+  it('may be made of options that know nothing of its file', () => {
+    const from = (path: string, options: ModelOptions) => engine.load('m', { path, ...options })
+    expectTypeOf(from).returns.resolves.toEqualTypeOf<Model>()
   })
 })
 
