@@ -7,7 +7,7 @@ import { checkLoadOptions, type LoadOptions } from './config/load-options.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
 import type { ModelConfig } from './config/model-config.ts'
 import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
-import type { AnySignature, ModelSignature } from './config/model-signature.ts'
+import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
 import { Model } from './model.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { EngineEvents } from './observability/engine-events.ts'
@@ -93,21 +93,21 @@ export class InferenceEngine {
    *
    * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, and what {@link Model.infer} rejects with.
    */
-  infer<M extends ModelSignature = AnySignature>(
+  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
     name: string,
     feeds: M['inputs'],
-    options: InferOptions<keyof M['outputs'] & string, boolean> & { report: true },
-  ): Promise<ReportedOutputs<M['outputs']>>
-  infer<M extends ModelSignature = AnySignature>(
+    options: InferOptions<Name, boolean> & { report: true },
+  ): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
+  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
     name: string,
     feeds: M['inputs'],
-    options?: InferOptions<keyof M['outputs'] & string>,
-  ): Promise<M['outputs']>
-  infer<M extends ModelSignature = AnySignature>(
+    options?: InferOptions<Name>,
+  ): Promise<WantedOutputs<M, Name>>
+  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
     name: string,
     feeds: M['inputs'],
-    options?: InferOptions<keyof M['outputs'] & string, boolean>,
-  ): Promise<M['outputs'] | ReportedOutputs<M['outputs']>>
+    options?: InferOptions<Name, boolean>,
+  ): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
   infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions<string, boolean>): Promise<unknown> {
     if (this.#closed) return Promise.reject(closedError())
     const model = this.#models.get(name)

@@ -48,7 +48,7 @@ export async function checkModelFile(model: string, source: ModelSource): Promis
   const { path, bytes } = source
   if (bytes !== null) return
   await checkRegularFile(path).catch((cause: Error) => {
-    if (cause instanceof NotReadable) throw unloadable(model, source, `expected a model file at ${path}, received something else: ${cause.message}`, { cause })
+    if (cause instanceof NotReadable) throw unloadable(model, source, `${cause.message}. Give the path of an .onnx or .ort file`, { cause })
     throw new InferenceError('ERR_MODEL_NOT_FOUND', `Model '${model}': expected a file at ${path}, received ${cause.message}`, {
       model,
       name: 'path',

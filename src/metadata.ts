@@ -18,6 +18,11 @@ export interface TensorMetadata {
   readonly shape: readonly (number | string)[]
 }
 
+/** A shape for a message; what no name is known of is a question mark. */
+export function shownShape(shape: TensorMetadata['shape']): string {
+  return `[${shape.map((dim) => (dim === '' ? '?' : dim)).join(', ')}]`
+}
+
 /** What is known of whether a model's rows depend on each other; see {@link ModelMetadata.joining}. */
 export interface RowJoining {
   /**
@@ -112,9 +117,9 @@ export function notStackable({ inputs, outputs }: Pick<ModelMetadata, 'inputs' |
   if (inputs.length === 0) return 'the model has no inputs'
   const fixed = (values: readonly TensorMetadata[]) => values.find(({ shape }) => typeof shape[0] !== 'string')
   const input = fixed(inputs)
-  if (input !== undefined) return `input '${input.name}' of shape [${input.shape.join(', ')}] has no variable first dimension`
+  if (input !== undefined) return `input '${input.name}' of shape ${shownShape(input.shape)} has no variable first dimension`
   const output = fixed(outputs)
-  return output === undefined ? null : `output '${output.name}' of shape [${output.shape.join(', ')}] has no variable first dimension`
+  return output === undefined ? null : `output '${output.name}' of shape ${shownShape(output.shape)} has no variable first dimension`
 }
 
 /**
@@ -129,7 +134,7 @@ export function checkBatchDimension(model: string, maxBatchSize: number, metadat
   }
   for (const { name, shape } of [...metadata.inputs, ...metadata.outputs]) {
     if (typeof shape[0] === 'string' || (maxBatchSize === 1 && shape[0] === 1)) continue
-    throw invalidArgument('maxBatchSize', `0, since '${name}' has the fixed shape [${shape.join(', ')}]`, maxBatchSize, {
+    throw invalidArgument('maxBatchSize', `0, since '${name}' has the fixed shape ${shownShape(shape)}`, maxBatchSize, {
       code: 'ERR_MODEL_CONFIG',
       model,
       hint: 'Leave maxBatchSize out: every request is then run by itself, as it is',

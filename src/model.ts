@@ -1,7 +1,7 @@
 import { InferenceError } from './errors.ts'
 import type { ModelStatistics } from './observability/model-stats.ts'
 import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
-import type { AnySignature, ModelSignature } from './config/model-signature.ts'
+import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
 import type { FeedParser } from './request/feeds.ts'
 import { checkInferOptions, noOptions, type CheckedOptions } from './config/check-infer-options.ts'
 import { IgnoredOptions } from './request/ignored-options.ts'
@@ -35,10 +35,6 @@ export interface ModelCapacity {
   /** In how many milliseconds one more request would be answered, by the times of earlier runs; 0 before the first. */
   readonly estimatedMs: number
 }
-
-type OutputName<M extends ModelSignature> = keyof M['outputs'] & string
-/** Options that may ask for a report, or not. */
-type ReportOptions<M extends ModelSignature> = InferOptions<OutputName<M>, boolean>
 
 /** A loaded model. Made by `engine.load`; any number of callers may use it at once. */
 export class Model<M extends ModelSignature = AnySignature> {
@@ -87,10 +83,16 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_INVALID_ARG`, `ERR_QUEUE_FULL`, `ERR_TIMEOUT`, `ERR_DEADLINE`, `ERR_EXECUTION`,
    * `ERR_INSTANCE_CRASHED`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`; an aborted request rejects with its signal's reason.
    */
-  infer(feeds: M['inputs'], options: ReportOptions<M> & { report: true }): Promise<ReportedOutputs<M['outputs']>>
-  infer(feeds: M['inputs'], options?: InferOptions<OutputName<M>>): Promise<M['outputs']>
-  infer(feeds: M['inputs'], options?: ReportOptions<M>): Promise<M['outputs'] | ReportedOutputs<M['outputs']>>
-  infer(feeds: M['inputs'], options?: ReportOptions<M>): Promise<Answer> {
+  infer<Name extends OutputName<M> = never>(
+    feeds: M['inputs'],
+    options: InferOptions<Name, boolean> & { report: true },
+  ): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
+  infer<Name extends OutputName<M> = never>(feeds: M['inputs'], options?: InferOptions<Name>): Promise<WantedOutputs<M, Name>>
+  infer<Name extends OutputName<M> = never>(
+    feeds: M['inputs'],
+    options?: InferOptions<Name, boolean>,
+  ): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
+  infer(feeds: M['inputs'], options?: InferOptions<string, boolean>): Promise<Answer> {
     const { state, scheduler, parser } = this.#lifecycle
     if (state !== 'ready' || scheduler === null || parser === null) return Promise.reject(this.#notReady())
     try {
@@ -113,10 +115,10 @@ export class Model<M extends ModelSignature = AnySignature> {
    * results of all items that were taken: what the source throws, the signal's reason once it fired, and `ERR_CLOSED` or
    * `ERR_MODEL_NOT_READY` when the model was closed or failed meanwhile.
    */
-  inferMany(
+  inferMany<Name extends OutputName<M> = never>(
     source: Iterable<M['inputs']> | AsyncIterable<M['inputs']>,
-    options?: InferManyOptions<OutputName<M>>,
-  ): AsyncGenerator<InferManyResult<M['outputs']>, void, undefined> {
+    options?: InferManyOptions<Name>,
+  ): AsyncGenerator<InferManyResult<WantedOutputs<M, Name>>, void, undefined> {
     const streamed = {
       name: this.name,
       start: (each: InferOptions) => {
@@ -126,7 +128,7 @@ export class Model<M extends ModelSignature = AnySignature> {
         const { levels } = this.#lifecycle.scheduler!
         return { defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances), room: () => levels.of(each.priority).room }
       },
-      infer: (feeds: M['inputs'], each: InferOptions) => this.infer(feeds, each) as Promise<M['outputs']>,
+      infer: (feeds: M['inputs'], each: InferOptions) => this.infer(feeds, each as InferOptions<Name>),
     }
     return inferMany(streamed, source, options)
   }
@@ -152,7 +154,11 @@ export class Model<M extends ModelSignature = AnySignature> {
     }
   }
 
-  /** Statistics since the model was loaded; they include every response delivered so far. */
+  /**
+   * Statistics since the model was loaded; they include every response delivered so far.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
+   */
   stats(): ModelStatistics {
     const { scheduler } = this.#lifecycle
     if (scheduler === null) throw this.#notReady()

@@ -9,7 +9,7 @@ import * as publicValues from '../src/index.ts'
  * match counts. An import leads to a lower floor or stays in its folder; types count like values.
  */
 const floors: [floor: string, on: string[]][] = [
-  ['foundations', ['describe.ts', 'errors.ts', 'regular-file.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'metadata.ts', 'clock.ts', 'indexed-heap.ts', 'request/abort-watch.ts']],
+  ['foundations', ['describe.ts', 'errors.ts', 'file-path.ts', 'regular-file.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'metadata.ts', 'clock.ts', 'indexed-heap.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
   ['what stands by itself', ['observability/', 'memory/', 'image/', 'triton-repository/', 'latency/']],
   ['the queue, and the way to run something', ['queue/', 'executor/executor.ts']],
@@ -268,7 +268,7 @@ describe('index.ts', () => {
       'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'Capabilities', 'CloseOptions', 'DynamicBatchingConfig',
       'EngineEvents', 'EngineOptions', 'EngineStatistics', 'FeedValue', 'Feeds', 'InferManyOptions', 'InferManyResult', 'InferOptions',
       'InferenceErrorCode', 'InferenceErrorDetails', 'InstanceGroup', 'InstanceKind', 'LatencyPercentiles', 'LoadOptions',
-      'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelSignature', 'ModelState', 'ModelStatistics', 'Outputs',
+      'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelSignature', 'ModelState', 'ModelStatistics', 'Outputs',
       'PaddingConfig', 'QueuePolicy', 'RejectionReason', 'ReportedOutputs', 'RepositoryOptions', 'StagingKind', 'StagingOptions',
       'StagingStats', 'StatisticDuration', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'WarmupSample', 'WorkerEvent',
       'WorkerOptions',

@@ -1,3 +1,6 @@
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { Command } from 'commander'
 import { InferenceSession, Tensor } from 'onnxruntime-node'
 import { describe, expect, it } from 'vitest'
@@ -8,6 +11,7 @@ import { imageOptionsFor } from '../examples/demo/image-input.ts'
 import { parseOptions, readLabels } from '../examples/demo/options.ts'
 import { accuracyOf, outcomeTable, stagingLines, summary } from '../examples/demo/report.ts'
 import { UsageError } from '../examples/demo/usage-error.ts'
+import { identityUnbatched } from './models/small.ts'
 
 const quiet = (): Command => new Command().exitOverride().configureOutput({ writeErr: () => undefined })
 const parse = (...line: string[]) => parseOptions(line, quiet())
@@ -29,7 +33,7 @@ describe('the options of the demo', () => {
     expect(parse('--size', '64', 'a.jpg').size).toEqual({ width: 64, height: 64 })
   })
   it.each([
-    ['--jobs', '0'], ['--jobs', '1.5'], ['--size', 'big'], ['--scale', 'x'], ['--scale', '1/0'], ['--mean', '1,,2'],
+    ['--jobs', '0'], ['--jobs', '1.5'], ['--delay', '-1'], ['--delay', '3000000000'], ['--size', 'big'], ['--scale', 'x'], ['--scale', '1/0'], ['--mean', '1,,2'],
     ['--channels', 'rgba'], ['--layout', 'chw'], ['--fit', 'inside'], ['--unknown'],
   ])('refuse %s %s', (...line) => {
     expect(() => parse(...line)).toThrow(expect.objectContaining({ code: expect.stringMatching(/^commander\./) }))
@@ -57,7 +61,7 @@ describe('the image options found from a model', () => {
     ['a second input', [...input(['N', 3, 8, 8]), ...input(['N', 1])], {}, /2 inputs/],
     ['three dimensions', input([3, 8, 8]), {}, /4 dimensions/],
     ['text', input(['N', 3, 8, 8], 'string'), {}, /string/],
-    ['open channels', input(['N', 'c', 'h', 'w']), {}, /--layout/],
+    ['open channels', input(['N', 'c', 'h', 'w']), {}, /--layout/], ['nameless dimensions', input(['', '', 2, 2]), {}, /\[\?, \?, 2, 2\]/],
     ['an open size', input(['N', 3, 'h', 8]), {}, /height open: give --size/],
     ['another size', input(['N', 3, 8, 8]), { size: { width: 9, height: 8 } }, /fixes the width to 8/],
     ['other channels', input(['N', 3, 8, 8]), { channels: 'gray' }, /3 channels/],
@@ -170,4 +174,26 @@ it('tells at least 97 % of the held-out digits, in one batch and one by one alik
   const { probabilities } = await session.run({ image: new Tensor('float32', batch, [300, 1, 8, 8]) })
   const together = files.map((file, row) => ({ file, ...likeliest((probabilities!.data as Float32Array).slice(row * 10, row * 10 + 10), names) }))
   expect(together.map(({ label }) => label)).toEqual(outcomes.map((outcome) => 'label' in outcome && outcome.label))
+})
+
+describe('the demo with a model', () => {
+  const image = 'examples/digits/images/' + parse().files[0]!.split('/').at(-1)
+  const demo = async (...line: string[]) => {
+    const root = fileURLToPath(new URL('..', import.meta.url))
+    const child = promisify(execFile)(process.execPath, ['--import', 'tsx', 'examples/demo/main.ts', ...line, image], { cwd: root })
+    return child.then(({ stdout, stderr }) => ({ code: 0, stdout, stderr }), (error: { code: number; stdout: string; stderr: string }) => error)
+  }
+
+  it.each([
+    ['whose input is no image', identityUnbatched('float32', [2, 3]), "input 'x' [2, 3] has not the 4 dimensions batch, channels, height and width"],
+    ['whose output has no classes', identityUnbatched('float32', [1, 1, 8, 8]), "none of its outputs has one number for each class (output 'y' [1, 1, 8, 8])"],
+  ])('%s says so', async (_, model, reason) => {
+    const { code, stderr } = await demo('--model', model)
+    expect({ code, stderr }).toEqual({ code: 1, stderr: `error: the model is no image classifier: ${reason}\n` })
+  })
+
+  it('that takes one image at a time classifies all the same', async () => {
+    const { code, stdout } = await demo('--model', identityUnbatched('float32', [1, 1, 1, 8]))
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining('1 images through 100 concurrent jobs') })
+  })
 })

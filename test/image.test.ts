@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { InferenceSession } from 'onnxruntime-node'
 import sharp from 'sharp'
@@ -84,7 +84,7 @@ describe('decodeImage', () => {
     const shared = new Uint8Array(new SharedArrayBuffer(bytes.length))
     shared.set(bytes)
     const within = new Uint8Array([9, ...bytes, 9]).subarray(1, -1)
-    for (const source of [path, pathToFileURL(path), bytes, within, shared, Uint8Array.from(bytes).buffer]) {
+    for (const source of [path, pathToFileURL(path), pathToFileURL(path).href, bytes, within, shared, Uint8Array.from(bytes).buffer]) {
       expect(await decoded(source)).toEqual([...RGB])
     }
   })
@@ -240,9 +240,16 @@ describe('decodeImage refuses with ERR_IMAGE_DECODE', () => {
     const error = await refusal(join(folder, 'no.png'))
     expect(error).toMatchObject({ code: 'ERR_IMAGE_DECODE', argument: 'source', received: expect.stringContaining('no.png') })
     expect(error.cause).toMatchObject({ code: 'ENOENT' })
+    expect((await refusal('no.png')).message).toBe(
+      `source: expected an image file that can be read, received 'no.png': there is no file '${resolve('no.png')}'. ` +
+        'Check the path: a relative one starts at the working directory',
+    )
+    expect((await refusal('x'.repeat(10_000))).message.length).toBeLessThan(1500)
   })
   it('a folder', async () => {
-    expect(await refusal(pathToFileURL(folder))).toMatchObject({ code: 'ERR_IMAGE_DECODE', cause: { code: 'EISDIR' } })
+    const error = await refusal(pathToFileURL(folder))
+    expect(error).toMatchObject({ code: 'ERR_IMAGE_DECODE', cause: { code: 'EISDIR' } })
+    expect(error.message).toMatch(/: it is a directory\. Give the path of an image file, or its bytes$/)
   })
   it('an empty file and an empty buffer', async () => {
     await writeFile(join(folder, 'empty.png'), '')

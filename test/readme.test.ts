@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
@@ -15,6 +15,8 @@ const blocks = [...readme.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, lang
   title: code!.split('\n').find((line) => line.trim() !== '' && !line.startsWith('import'))!,
 }))
 
+const examples = blocks.filter(({ language }) => language === 'js' || language === 'ts')
+
 function run(file: string, args: string[]) {
   return promisify(execFile)(file, args, { cwd: root, timeout: 60_000 })
 }
@@ -25,13 +27,44 @@ describe('README', () => {
     expect(['js', 'ts', 'sh', 'text']).toEqual(expect.arrayContaining(blocks.map(({ language }) => language)))
   })
 
-  it.each(blocks.filter(({ language }) => language === 'js' || language === 'ts'))('runs its example "$title"', async ({ index, language, code }) => {
+  it.each(examples)('runs its example "$title"', async ({ index, language, code }) => {
     // Inside the package, where `import 'zerohop'` means this package.
     mkdirSync(`${root}.cache/readme`, { recursive: true })
     const file = `${root}.cache/readme/block-${index}.${language === 'js' ? 'mjs' : 'mts'}`
     writeFileSync(file, code)
     const { stdout } = await run(process.execPath, language === 'js' ? [file] : ['--import', 'tsx', file])
     expect(stdout).not.toBe('')
+  })
+
+  it('has examples that compile as strict TypeScript', async () => {
+    const folder = `${root}.cache/readme-types`
+    rmSync(folder, { recursive: true, force: true })
+    mkdirSync(folder, { recursive: true })
+    for (const { index, code } of examples) writeFileSync(`${folder}/block-${index}.mts`, code)
+    const options = '--ignoreConfig --noEmit --strict --target es2023 --module nodenext --types node --skipLibCheck'
+    const files = examples.map(({ index }) => `${folder}/block-${index}.mts`)
+    const compiled = run(process.execPath, [`${root}node_modules/typescript/bin/tsc`, ...options.split(' '), ...files])
+    expect(await compiled.then(({ stdout }) => stdout, ({ stdout }: { stdout: string }) => stdout)).toBe('')
+  })
+
+  it('is right that CommonJS code can require the package', async () => {
+    const code = "console.log(typeof require('zerohop').InferenceEngine, typeof require('zerohop/image').decodeImage)"
+    const { stdout } = await run(process.execPath, ['--no-warnings', '--input-type=commonjs', '--eval', code])
+    expect(stdout).toBe('function function\n')
+  })
+
+  it.each([
+    ['EngineOptions', 'config/engine-options'], ['StagingOptions', 'config/engine-options'], ['WorkerOptions', 'config/engine-options'],
+    ['ModelOptions', 'config/model-config'], ['InstanceGroup', 'config/model-config'], ['PaddingConfig', 'config/model-config'],
+    ['DynamicBatchingConfig', 'config/batching-config'], ['QueuePolicy', 'config/batching-config'], ['CloseOptions', 'config/close-options'],
+    ['InferOptions', 'config/infer-options'], ['BatchReport', 'config/infer-options'], ['InferManyOptions', 'request/infer-many'],
+    ['ImageOptions', 'image/image-options'], ['ImageLimits', 'image/image-limits'], ['ImageTarget', 'image/decode-image'],
+  ])('names all members of %s', (name, file) => {
+    const source = readFileSync(`${root}src/${file}.ts`, 'utf8')
+    const [, members] = new RegExp(`^export interface ${name}\\b[^{]*\\{\n([^]*?)^\\}`, 'm').exec(source)!
+    const names = [...members!.matchAll(/^ {2}(\w+)\??:/gm)].map(([, member]) => member!)
+    expect(names.length).toBeGreaterThan(0)
+    expect(names.filter((member) => !new RegExp(`\\b${member}\\b`).test(readme))).toEqual([])
   })
 
   it('names only npm scripts that exist', () => {

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { afterEach, describe, expect, it } from 'vitest'
 import { InferenceEngine, type InferenceError, type Model, type ModelState } from '../src/index.ts'
 import { identity, notOnnx } from './models/small.ts'
@@ -144,6 +145,20 @@ describe.each(order.map((state, index) => ({ state, index })))('a model that is 
     const engine = newEngine()
     const model = await modelStates[state](engine)
     expect(await outcomeOf(() => methods[method](engine, model))).toEqual(matrix[method][index])
+  })
+})
+
+describe('the documentation of a method', () => {
+  const failing = (Object.keys(methods) as Method[]).filter((method) => matrix[method].some((outcome) => String(outcome).startsWith('ERR_')))
+
+  it.each(failing)('%s names the errors that it fails with in some state', (method) => {
+    const [of, name] = method.split('.')
+    const source = readFileSync(new URL(`../src/${of}.ts`, import.meta.url), 'utf8')
+    const at = source.search(new RegExp(`^ {2}(?:async |get )?${name}[<(]`, 'm'))
+    const [, thrown = ''] = source.slice(source.lastIndexOf('/**', at), at).split('@throws')
+    const codes = matrix[method].filter((outcome) => String(outcome).startsWith('ERR_'))
+    const inherited = thrown.includes('{@link Model.infer}') ? [NOT_READY, CLOSED] : []
+    for (const code of new Set(codes)) expect(`${thrown} ${inherited.join(' ')}`).toContain(code)
   })
 })
 

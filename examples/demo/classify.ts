@@ -1,6 +1,6 @@
 import type { Tensor } from 'onnxruntime-common'
 import { InferenceError } from 'zerohop'
-import type { ValueInfo } from './image-input.ts'
+import { shownValue, type ValueInfo } from './image-input.ts'
 import { UsageError } from './usage-error.ts'
 
 /** What became of one file: a class, or the reason why there is none. */
@@ -19,12 +19,21 @@ export function classifierOf(
   labels: readonly string[] | undefined,
 ): (file: string) => Promise<Outcome> {
   const input = model.metadata.inputs[0]!.name
-  const output = model.metadata.outputs.find(({ type }) => type === 'float32' || type === 'float64')?.name
-  if (output === undefined) throw new UsageError('the model has no output of float32 or float64, thus no probabilities')
+  const output = outputOf(model.metadata.outputs)
   return async (file) => {
     const outputs = await model.infer({ [input]: await decode(file) })
     return { file, ...likeliest(outputs[output]!.data as Float32Array | Float64Array, labels) }
   }
+}
+
+/** The name of the output that has a number for each class. */
+function outputOf(outputs: readonly ValueInfo[]): string {
+  const numbers = outputs.filter(({ type }) => type === 'float32' || type === 'float64')
+  if (numbers.length === 0) throw new UsageError('the model has no output of float32 or float64, thus no probabilities')
+  const ofClasses = numbers.find(({ shape }) => shape.slice(1).filter((dim) => typeof dim === 'number' && dim > 1).length <= 1)
+  if (ofClasses !== undefined) return ofClasses.name
+  const shown = numbers.map((value) => shownValue('output', value)).join(', ')
+  throw new UsageError(`the model is no image classifier: none of its outputs has one number for each class (${shown})`)
 }
 
 /**

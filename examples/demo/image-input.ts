@@ -15,11 +15,13 @@ const DATA_TYPES: readonly string[] = ['float32', 'float64', 'float16', 'uint8',
 export function imageOptionsFor(inputs: readonly ValueInfo[], options: Partial<DemoOptions>): ImageOptions {
   const [input] = inputs
   if (input === undefined || inputs.length !== 1) {
-    throw new UsageError(`the model has ${inputs.length} inputs; the demo serves models with one image as input`)
+    throw new UsageError(`the model is no image classifier: it has ${inputs.length} inputs, and not one, of images`)
   }
-  const { name, type, shape } = input
-  const shown = `input '${name}' [${shape.join(', ')}]`
-  if (shape.length !== 4) throw new UsageError(`${shown}: 4 dimensions expected: batch, channels, height and width`)
+  const { type, shape } = input
+  const shown = shownValue('input', input)
+  if (shape.length !== 4) {
+    throw new UsageError(`the model is no image classifier: ${shown} has not the 4 dimensions batch, channels, height and width`)
+  }
   if (!DATA_TYPES.includes(type)) throw new UsageError(`${shown}: images cannot be made into ${type}`)
   const layout = options.layout ?? layoutOf(shape)
   if (layout === undefined) throw new UsageError(`${shown} does not tell where its channels are: give --layout`)
@@ -40,6 +42,11 @@ export function imageOptionsFor(inputs: readonly ValueInfo[], options: Partial<D
     ...(mean && { mean: oneOrAll(mean) }),
     ...(std && { std: oneOrAll(std) }),
   }
+}
+
+/** An input or output for a message; what no name is known of is a question mark. */
+export function shownValue(kind: 'input' | 'output', { name, shape }: ValueInfo): string {
+  return `${kind} '${name}' [${shape.map((dim) => (dim === '' ? '?' : dim)).join(', ')}]`
 }
 
 function layoutOf([, second, , fourth]: ValueInfo['shape']): ImageLayout | undefined {

@@ -1,5 +1,5 @@
 import { SingleBar, Presets } from 'cli-progress'
-import { InferenceEngine, InferenceError } from 'zerohop'
+import { InferenceEngine, InferenceError, type Model } from 'zerohop'
 import { decodeImage } from 'zerohop/image'
 import { classifierOf, runJobs } from './classify.ts'
 import { imageOptionsFor } from './image-input.ts'
@@ -19,11 +19,18 @@ async function demo(options: DemoOptions): Promise<void> {
   }
 }
 
+/** One whose shapes are fixed runs each image by itself: there is no batch that an image could wait for. */
+async function loadClassifier(engine: InferenceEngine, { model: path, delay }: DemoOptions): Promise<Model> {
+  try {
+    return await engine.load('classifier', { path, dynamicBatching: { maxQueueDelayMs: delay } })
+  } catch (error) {
+    if (!(error instanceof InferenceError && error.argument === 'dynamicBatching.maxQueueDelayMs')) throw error
+    return engine.load('classifier', { path })
+  }
+}
+
 async function classifyWith(engine: InferenceEngine, options: DemoOptions, labels: string[] | undefined): Promise<void> {
-  const model = await engine.load('classifier', {
-    path: options.model,
-    dynamicBatching: { maxQueueDelayMs: options.delay },
-  })
+  const model = await loadClassifier(engine, options)
   console.log(stagingLines(engine.capabilities()))
   const imageOptions = imageOptionsFor(model.metadata.inputs, options)
   const classify = classifierOf(model, (file) => decodeImage(file, imageOptions), labels)

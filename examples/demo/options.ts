@@ -33,7 +33,7 @@ export function parseOptions(arguments_: readonly string[], command: Command = n
     .option('--model <file>', 'ONNX image classifier (default: the digits)')
     .option('--labels <file>', 'names of the classes, one a line')
     .option('--jobs <count>', 'concurrent jobs', wholeNumber, 100)
-    .option('--delay <ms>', 'how long an unfilled batch waits for more images', number, 5)
+    .option('--delay <ms>', 'how long an unfilled batch waits for more images', milliseconds, 5)
     .addOption(new Option('--channels <order>', 'channels (default: gray or rgb, from the model)').choices(['rgb', 'bgr', 'gray']))
     .addOption(new Option('--layout <layout>', 'order of the dims (default: from the model)').choices(['nchw', 'nhwc']))
     .addOption(new Option('--fit <fit>', 'how other proportions are made to fit').choices(['cover', 'contain', 'fill']))
@@ -71,6 +71,12 @@ function number(text: string): number {
   const value = Number(above) / Number(below)
   if (Number.isFinite(value)) return value
   throw new InvalidArgumentError('A number or a fraction is expected.')
+}
+
+function milliseconds(text: string): number {
+  const value = number(text)
+  if (value >= 0 && value < 2 ** 31) return value
+  throw new InvalidArgumentError('Milliseconds are expected, 0 or more and less than 2^31.')
 }
 
 function numbers(text: string): number[] {

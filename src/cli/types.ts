@@ -17,7 +17,7 @@ export const types = new Command('types')
   })
 
 async function readMetadata(path: string): Promise<ModelMetadata> {
-  const engine = new InferenceEngine()
+  const engine = new InferenceEngine({ staging: { kind: 'copied' } }) // no request is made: no better kind is missed
   try {
     const model = await engine.load(basename(path), { path, instanceGroup: [{ kind: 'cpu' }], warmup: false })
     return model.metadata

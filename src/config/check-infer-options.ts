@@ -35,7 +35,10 @@ export const noOptions: CheckedOptions = {
   report: false,
 }
 
-const optionNames: readonly (keyof InferOptions)[] = ['signal', 'timeoutMs', 'deadlineMs', 'priority', 'outputs', 'requestId', 'report', 'splitOversized']
+/** Of those of one call, the options that hold as well for each of many. */
+export const sharedOptionNames = ['signal', 'timeoutMs', 'deadlineMs', 'priority', 'outputs', 'splitOversized'] as const
+
+const optionNames: readonly (keyof InferOptions)[] = [...sharedOptionNames, 'requestId', 'report']
 
 /**
  * Checks the options of one call.

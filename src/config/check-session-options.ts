@@ -1,14 +1,22 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import { invalidArgument, type InferenceError } from '../errors.ts'
+import { nearNames } from './near-names.ts'
 import { ownProperties, typed } from './plain-options.ts'
 import { flattenExtra, type SessionConfigEntries } from './session-config-entries.ts'
 
 /** Session options as they are sent to a worker thread. */
 export type CheckedSessionOptions = Omit<InferenceSession.SessionOptions, 'extra'> & { readonly extra: SessionConfigEntries }
 
+/** ONNX Runtime's, in all versions from 1.25 to 1.30; `executionProviders` is the model's. */
+const names: readonly string[] = [
+  'intraOpNumThreads', 'interOpNumThreads', 'freeDimensionOverrides', 'graphOptimizationLevel', 'enableCpuMemArena', 'enableMemPattern',
+  'executionMode', 'optimizedModelFilePath', 'enableProfiling', 'profileFilePrefix', 'logId', 'logSeverityLevel', 'logVerbosityLevel',
+  'preferredOutputLocation', 'enableGraphCapture', 'externalData', 'extra',
+] satisfies (keyof InferenceSession.SessionOptions)[]
+
 /**
- * Checks the options that are handed through to ONNX Runtime for what it would refuse late or in obscure words: they
- * travel to another thread, and every value in `extra` has to be text.
+ * Checks the options that are handed through to ONNX Runtime for what it would refuse late or in obscure words, or
+ * not at all: they travel to another thread, every value in `extra` has to be text, and a name that it does not know it ignores.
  *
  * @returns a copy, in which `extra` is flat: each entry under its full name.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
@@ -19,6 +27,7 @@ export function checkSessionOptions(model: string, options: Readonly<Record<stri
     if (name === 'executionProviders') {
       throw wrong(model, name, "to be given beside sessionOptions, as the model's executionProviders", value)
     }
+    if (!names.includes(name)) throw unknown(model, name)
     checked[name] = name === 'extra' ? readExtra(model, value) : sendable(model, name, value)
   }
   return checked as CheckedSessionOptions
@@ -48,6 +57,14 @@ function sendable(model: string, name: string, value: unknown): unknown {
   } catch {
     throw wrong(model, name, 'a value that can be sent to a worker thread', value)
   }
+}
+
+function unknown(model: string, name: string): InferenceError {
+  const near = nearNames(name, names)
+  const expected = near.length > 0 ? `an option of ONNX Runtime, such as ${near.join(' or ')}` : `one of ${names.join(', ')}`
+  const hint = name.includes('.') ? 'An entry of that name belongs into sessionOptions.extra' : undefined
+  const details = { code: 'ERR_MODEL_CONFIG' as const, model, ...(hint === undefined ? {} : { hint }) }
+  return invalidArgument(`sessionOptions.${name}`, expected, name, details)
 }
 
 function wrong(model: string, name: string, expected: string, received: unknown): InferenceError {

@@ -46,16 +46,26 @@ export interface WarmupSample {
   count?: number
 }
 
-/** Configuration of one model. Exactly one of `path` and `bytes` says where it comes from. */
-export interface ModelConfig {
-  /** The `.onnx` (or `.ort`) file: a path, or a `file:` URL. External data files are looked for beside it. */
-  path?: string | URL
+/** A model in a file. */
+interface ModelFile {
+  /** The `.onnx` (or `.ort`) file: a path, or a `file:` URL (as text, too). External data files are looked for beside it. */
+  path: string | URL
+  bytes?: undefined
+}
+
+/** A model in memory. */
+interface ModelBytes {
+  path?: undefined
   /**
    * The contents of such a file. They are copied once by `load()`, and may be changed or dropped afterwards; the copy is
    * shared by all instances, and kept until the model is released, to open it again should a worker die. While a session
    * is opened its worker holds another. A model with external data has to be given by its path.
    */
-  bytes?: Uint8Array | ArrayBuffer
+  bytes: Uint8Array | ArrayBuffer
+}
+
+/** What may be said of a model, wherever it comes from. */
+export interface ModelOptions {
   /**
    * Most rows in one run. 0: every request is its own run, as it is. Left out: 32 for a model whose inputs and outputs
    * all have a variable first dimension and whose rows a check at load finds to be independent, else 0; requests of more
@@ -118,3 +128,6 @@ export interface ModelConfig {
    */
   splitOversized?: boolean
 }
+
+/** Configuration of one model. Exactly one of `path` and `bytes` says where it comes from. */
+export type ModelConfig = ModelOptions & (ModelFile | ModelBytes)

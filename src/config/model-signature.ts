@@ -21,3 +21,13 @@ export interface AnySignature extends ModelSignature {
   inputs: Record<string, FeedValue>
   outputs: Record<string, Tensor>
 }
+
+/** Names of the outputs of a model. */
+export type OutputName<M extends ModelSignature> = keyof M['outputs'] & string
+
+/**
+ * What a request answers with that names the outputs it wants: those; all of them where it names none (`never`), or where
+ * the names of the model's outputs are known only at run time.
+ */
+export type WantedOutputs<M extends ModelSignature, Name extends OutputName<M>> =
+  [Name] extends [never] ? M['outputs'] : string extends keyof M['outputs'] ? M['outputs'] : Pick<M['outputs'], Name>

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { isAnyArrayBuffer, isUint8Array } from 'node:util/types'
 import { invalidArgument } from '../errors.ts'
+import { filePath } from '../file-path.ts'
 
 /** Where a model comes from: a file, or bytes. */
 export interface ModelSource {
@@ -21,8 +21,8 @@ export function resolveSource(model: string, { path, bytes }: { path?: unknown; 
     invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
   if (bytes === undefined) {
     if (path === undefined) throw wrong('path', 'to be given, or bytes', path)
-    const file = path instanceof URL ? filePath(path) : path
-    if (typeof file !== 'string' || file === '') throw wrong('path', "a path or a file: URL", path instanceof URL ? path.href : path)
+    const file = filePath(path)
+    if (file === null) throw wrong('path', 'a path or a file: URL', path instanceof URL ? path.href : path)
     return { path: resolve(file), bytes: null }
   }
   if (path !== undefined) throw wrong('bytes', 'to be left out beside path: a model comes from one of them', bytes)
@@ -31,12 +31,4 @@ export function resolveSource(model: string, { path, bytes }: { path?: unknown; 
   const copy = new SharedArrayBuffer(bytes.byteLength)
   new Uint8Array(copy).set(isUint8Array(bytes) ? bytes : new Uint8Array(bytes))
   return { path: '', bytes: copy }
-}
-
-function filePath(url: URL): string | null {
-  try {
-    return fileURLToPath(url)
-  } catch {
-    return null // of another scheme, or with a host
-  }
 }

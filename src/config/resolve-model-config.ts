@@ -139,10 +139,9 @@ export function batchLimits({ preferredBatchSizes, maxQueueDelayMs, joinRequests
 export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchSize: number): void {
   const largest = config.preferredBatchSizes.at(-1)
   if (largest !== undefined && largest > maxBatchSize) {
-    throw invalidArgument('dynamicBatching.preferredBatchSize', `sizes of at most maxBatchSize (${maxBatchSize})`, largest, {
-      code: 'ERR_MODEL_CONFIG',
-      model,
-    })
+    const hint = config.maxBatchSize === undefined && maxBatchSize > 0 ? { hint: 'Give maxBatchSize for larger batches' } : {}
+    const details = { code: 'ERR_MODEL_CONFIG' as const, model, ...hint }
+    throw invalidArgument('dynamicBatching.preferredBatchSize', `sizes of at most maxBatchSize (${maxBatchSize})`, largest, details)
   }
   if (maxBatchSize === 0 && config.maxQueueDelayMs > 0) {
     throw invalidArgument('dynamicBatching.maxQueueDelayMs', '0 for a model without a batch dimension', config.maxQueueDelayMs, {

@@ -1,10 +1,10 @@
-import { Tensor } from 'onnxruntime-common'
+import { Tensor, type TypedTensor } from 'onnxruntime-common'
 import { describe } from '../describe.ts'
 import { invalidArgument } from '../errors.ts'
 import { inTurn } from './decode-queue.ts'
 import { readOptions, typed } from '../config/plain-options.ts'
 import { dimsOf, resolveImageOptions } from './image-options.ts'
-import type { ImageOptions, ResolvedImageOptions } from './image-options.ts'
+import type { ImageDataType, ImageOptions, ResolvedImageOptions } from './image-options.ts'
 import { checkSource, overLimit } from './image-source.ts'
 import type { ImageSource } from './image-source.ts'
 import { ARRAY_OF, writePixels } from './pixels.ts'
@@ -25,7 +25,7 @@ export interface ImageTarget {
  * palette or 16 bits (colours go to 8-bit sRGB by the embedded profile if there is one); of an animation the first frame.
  * At most {@link imageConcurrency} images are decoded at once, and none that is over the {@link ImageLimits}.
  *
- * @returns the tensor, of dims [1, C, height, width] or [1, height, width, C]; nothing if `target` is given
+ * @returns the tensor, of type `dtype` and dims [1, C, height, width] or [1, height, width, C]; nothing if `target` is given
  * @throws `ERR_INVALID_ARG` for an argument or option that is wrong; `ERR_IMAGE_DECODE` for a file or bytes that are
  * missing, empty, damaged or no image, for what is no regular file, and for what is over a limit, whose name is `argument`;
  * `ERR_NATIVE_LOAD` if sharp is not installed or its binary cannot be loaded (all as rejections). Once `signal` has fired,
@@ -35,7 +35,10 @@ export interface ImageTarget {
  * const batch = new Float32Array(8 * 3 * 224 * 224)
  * await decodeImage('dog.jpg', { width: 224, height: 224 }, { into: batch, offset: 3 * 224 * 224 })
  */
-export function decodeImage(source: ImageSource, options: ImageOptions): Promise<Tensor>
+export function decodeImage<Type extends ImageDataType = 'float32'>(
+  source: ImageSource,
+  options: ImageOptions<Type>,
+): Promise<TypedTensor<Type>>
 export function decodeImage(source: ImageSource, options: ImageOptions, target: ImageTarget): Promise<void>
 export async function decodeImage(source: ImageSource, options: ImageOptions, target?: ImageTarget): Promise<Tensor | void> {
   const checked = checkSource(source)

@@ -26,7 +26,7 @@ export interface ImageCrop {
  * The defaults leave pixels as they are. ImageNet models trained with torchvision want
  * `scale: 1 / 255, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225]` with `channels: 'rgb'`.
  */
-export interface ImageOptions extends ImageLimits {
+export interface ImageOptions<Type extends ImageDataType = ImageDataType> extends ImageLimits {
   /** Width of the result in pixels, at least 1. */
   width: number
   /** Height of the result in pixels, at least 1. */
@@ -51,7 +51,7 @@ export interface ImageOptions extends ImageLimits {
   /** `'nchw'`: dims [1, C, height, width]; `'nhwc'`: [1, height, width, C]. Default `'nchw'`. */
   layout?: ImageLayout
   /** Element type. Values for an integer type are rounded and held within its range. Default `'float32'`. */
-  dtype?: ImageDataType
+  dtype?: Type
   /** Factor on the pixel, before `mean` is taken off. Default 1. */
   scale?: number
   /** Taken off the scaled pixel: one number, or one per channel in the order of `channels`. Default 0. */

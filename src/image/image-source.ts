@@ -1,13 +1,14 @@
+import { resolve } from 'node:path'
 import { types } from 'node:util'
-import { fileURLToPath } from 'node:url'
 import { cut, describe } from '../describe.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
+import { filePath } from '../file-path.ts'
 import { typed } from '../config/plain-options.ts'
 import { NotReadable, readRegularFile } from '../regular-file.ts'
 import { formatOf } from './image-format.ts'
 import type { ResolvedImageLimits } from './image-limits.ts'
 
-/** A path, a `file:` URL, or the bytes of an encoded image. Bytes must stay as they are until the promise settles. */
+/** A path, a `file:` URL (as text, too), or the bytes of an encoded image. Bytes must stay as they are until the promise settles. */
 export type ImageSource = string | URL | Uint8Array | ArrayBuffer
 
 /** A source that has been looked at: the path of a file, or bytes. */
@@ -25,8 +26,8 @@ export function checkSource(source: unknown): CheckedSource {
     if (types.isUint8Array(source)) return source
     // The buffer may be gone, which its view tells by being empty.
     if (types.isArrayBuffer(source)) return (source as { detached?: boolean }).detached === true ? new Uint8Array() : new Uint8Array(source)
-    if (typeof source === 'string' && source !== '') return source
-    if (source instanceof URL && source.protocol === 'file:') return fileURLToPath(source)
+    const file = filePath(source)
+    if (file !== null) return file
   } catch (error) {
     throw typed('source', error)
   }
@@ -52,8 +53,23 @@ async function readFile(path: string, limits: ResolvedImageLimits): Promise<Uint
     return await readRegularFile(path, limits.limitInputBytes)
   } catch (cause) {
     if (cause instanceof NotReadable && cause.code === 'EFBIG') throw overBytes(path, limits, cause.message.replace('it has ', ''))
-    throw undecodable(path, cause as Error)
+    throw unreadable(path, cause as NodeJS.ErrnoException)
   }
+}
+
+function unreadable(path: string, cause: NodeJS.ErrnoException): InferenceError {
+  const expected = 'an image file that can be read'
+  const received = describeSource(path)
+  const reason =
+    cause.code === 'ENOENT'
+      ? `there is no file ${describeSource(resolve(path))}. Check the path: a relative one starts at the working directory`
+      : `${cut(cause.message, 500)}. Give the path of an image file, or its bytes`
+  return new InferenceError('ERR_IMAGE_DECODE', `source: expected ${expected}, received ${received}: ${reason}`, {
+    name: 'source',
+    expected,
+    received,
+    cause,
+  })
 }
 
 function overBytes(source: CheckedSource, { limitInputBytes }: ResolvedImageLimits, received: string): InferenceError {

@@ -1,5 +1,6 @@
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { InferOptions } from '../config/infer-options.ts'
+import { sharedOptionNames } from '../config/check-infer-options.ts'
 import { readPlain, typed } from '../config/plain-options.ts'
 import { unwatch, watch } from './abort-watch.ts'
 import { FullQueueWait } from './full-queue-wait.ts'
@@ -12,10 +13,13 @@ export interface InferManyOptions<Output extends string = string> extends Omit<I
   maxInFlight?: number
 }
 
-/** The result of one item: `outputs`, or the `error` with which it alone was rejected. */
+/**
+ * The result of one item: `outputs`, or the `error` with which it alone was rejected. The error of one that was withdrawn is
+ * the signal's reason; where that is no `Error`, an `AbortError` of which it is the `cause`.
+ */
 export type InferManyResult<O> =
   | { readonly index: number; readonly outputs: O; readonly error?: undefined }
-  | { readonly index: number; readonly outputs?: undefined; readonly error: unknown }
+  | { readonly index: number; readonly outputs?: undefined; readonly error: Error }
 
 /** What a stream of requests needs from its model. */
 export interface StreamedModel<I, O> {
@@ -119,11 +123,16 @@ export async function* inferMany<I, O>(
   }
 }
 
+const optionNames: readonly string[] = ['ordered', 'maxInFlight', ...sharedOptionNames] satisfies (keyof InferManyOptions)[]
+
 function readManyOptions(model: string, source: unknown, options: unknown): InferManyOptions {
   if (!isIterable(model, source)) throw invalidArgument('source', 'an iterable or async iterable of feeds', source, { model })
   const read = readPlain('options', options, { model })
-  for (const name of ['report', 'requestId']) {
-    if (name in read) throw invalidArgument(`options.${name}`, 'to be left out: it belongs to one request', name, { model })
+  for (const name in read) {
+    if (optionNames.includes(name)) continue
+    const ofOneRequest = name === 'report' || name === 'requestId'
+    const expected = ofOneRequest ? 'to be left out: it belongs to one request' : `one of ${optionNames.join(', ')}`
+    throw invalidArgument(`options.${name}`, expected, name, { model })
   }
   return read
 }
@@ -163,12 +172,17 @@ async function run<I, O>(
   const turn = fullQueue.turn(index)
   if (turn !== null) await turn
   for (;;) {
-    if (options.signal.aborted) return { index, error: options.signal.reason }
+    if (options.signal.aborted) return { index, error: asError(options.signal.reason) }
     try {
       return { index, outputs: await model.infer(feeds, options) }
     } catch (error) {
-      if (!(error instanceof InferenceError && error.code === 'ERR_QUEUE_FULL')) return { index, error }
+      if (!(error instanceof InferenceError && error.code === 'ERR_QUEUE_FULL')) return { index, error: asError(error) }
       await fullQueue.refused(index, error.retryAfterMs)
     }
   }
+}
+
+/** A signal may fire with any reason, also one that is false. */
+function asError(reason: unknown): Error {
+  return reason instanceof Error ? reason : new DOMException('The operation was aborted', { name: 'AbortError', cause: reason })
 }

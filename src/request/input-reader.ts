@@ -1,7 +1,7 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { elementCount, firstNonFinite, isTensorLike, storageOf, toStorage, type TensorData, type TensorLike } from '../tensor.ts'
 import { isEmptied, lengthOf, plainView } from '../typed-array.ts'
-import type { TensorMetadata } from '../metadata.ts'
+import { shownShape, type TensorMetadata } from '../metadata.ts'
 
 /** What was given for an input, each property read once: what is asked again could answer otherwise. */
 export interface GivenInput {
@@ -55,7 +55,7 @@ export class InputReader {
       throw this.#invalid(`a Tensor or ${this.#arrayName()}`, value)
     }
     if (this.#bareDims !== null) return { dims: this.#bareDims, data: value }
-    throw this.#invalid(`a Tensor, since its shape [${this.#input.shape.join(', ')}] is not fixed`, 'data without dims')
+    throw this.#invalid(`a Tensor, since its shape ${shownShape(this.#input.shape)} is not fixed`, 'data without dims')
   }
 
   /**
@@ -91,14 +91,14 @@ export class InputReader {
     const rank = Array.isArray(given) ? given.length : -1
     // ONNX Runtime reports a scalar and an input of any rank alike, as [].
     if (rank === -1 || (rank !== shape.length && shape.length > 0)) {
-      throw this.#invalid(`rank ${shape.length}, shape [${shape.join(', ')}]`, given)
+      throw this.#invalid(`rank ${shape.length}, shape ${shownShape(shape)}`, given)
     }
     const dims = shape.slice() as number[] // of that length at once; every entry is replaced
     for (let axis = 0; axis < rank; axis++) {
       const dim = given[axis]
       const expected = shape[axis]
       if (!Number.isSafeInteger(dim) || (dim as number) < 0) throw this.#invalid('dims of whole numbers, 0 or more', given)
-      if (typeof expected === 'number' && dim !== expected) throw this.#invalid(`shape [${shape.join(', ')}]`, given)
+      if (typeof expected === 'number' && dim !== expected) throw this.#invalid(`shape ${shownShape(shape)}`, given)
       dims[axis] = dim as number
     }
     return dims
@@ -126,7 +126,7 @@ export class InputReader {
 
   /** What data was checked against, for an error. */
   #shown(dims: readonly number[]): string {
-    return dims === this.#bareDims ? `one row of shape [${this.#input.shape.join(', ')}]` : `dims [${dims.join(', ')}]`
+    return dims === this.#bareDims ? `one row of shape ${shownShape(this.#input.shape)}` : `dims [${dims.join(', ')}]`
   }
 
   #arrayName(): string {

@@ -2,7 +2,7 @@ import { invalidArgument, type InferenceError } from '../errors.ts'
 import { toFloat16Bits } from '../float16.ts'
 import { storageOf, type TensorData, type TensorType } from '../tensor.ts'
 import type { PaddingConfig } from '../config/model-config.ts'
-import type { ModelMetadata, TensorMetadata } from '../metadata.ts'
+import { shownShape, type ModelMetadata, type TensorMetadata } from '../metadata.ts'
 import type { InferRequest } from './infer-request.ts'
 
 /** One padded input. */
@@ -94,7 +94,7 @@ function find(values: readonly TensorMetadata[], name: string, axis: number, opt
   if (index === -1) throw wrong(option, `one of ${names}`, name, model)
   const { shape } = values[index]!
   if (axis >= 1 && axis < shape.length && typeof shape[axis] === 'string') return index
-  throw wrong(option, `a variable dimension of '${name}' after the first, whose shape is [${shape.join(', ')}]`, axis, model)
+  throw wrong(option, `a variable dimension of '${name}' after the first, whose shape is ${shownShape(shape)}`, axis, model)
 }
 
 function wrong(name: string, expected: string, received: unknown, model: string): InferenceError {

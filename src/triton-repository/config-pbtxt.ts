@@ -1,5 +1,5 @@
 import type { InferenceSession } from 'onnxruntime-common'
-import type { ModelConfig } from '../config/model-config.ts'
+import type { ModelOptions } from '../config/model-config.ts'
 import { ConfigFields } from './config-fields.ts'
 import type { ConfigSource } from './config-source.ts'
 import { defined } from './defined.ts'
@@ -11,7 +11,7 @@ import { readVersionPolicy, type VersionPolicy } from './version-policy.ts'
 
 /** What a `config.pbtxt` says, in this library's words. */
 export interface RepositoryConfig {
-  readonly options: Omit<ModelConfig, 'path'>
+  readonly options: ModelOptions
   /** Name of the model's file in its version folder. */
   readonly fileName: string
   readonly versionPolicy: VersionPolicy

@@ -12,14 +12,14 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 const tsc = fileURLToPath(new URL('../../node_modules/typescript/bin/tsc', import.meta.url))
 
 /** Runs a script and gives its exit code and output, whether it succeeds or not. */
-async function run(script: string, ...line: string[]): Promise<{ code: number; stdout: string; stderr: string }> {
+async function run(script: string, line: string[], env = process.env): Promise<{ code: number; stdout: string; stderr: string }> {
   try {
-    return { code: 0, ...(await promisify(execFile)(process.execPath, [script, ...line])) }
+    return { code: 0, ...(await promisify(execFile)(process.execPath, [script, ...line], { env })) }
   } catch (error) {
     return error as { code: number; stdout: string; stderr: string }
   }
 }
-const zerohop = (...line: string[]) => run(join(root, 'dist/cli/main.js'), ...line)
+const zerohop = (...line: string[]) => run(join(root, 'dist/cli/main.js'), line)
 
 describe('zerohop types', () => {
   it('prints the signature of a model', async () => {
@@ -27,16 +27,25 @@ describe('zerohop types', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toMatch(/export interface IdentityFloat322 extends ModelSignature \{\n {2}inputs: \{\n {4}\/\*\* float32 \[N, 2\] \*\//)
   })
+  it('warns of nothing where the addon is missing, as nothing is staged', async () => {
+    const env = { ...process.env, ZEROHOP_NATIVE: 'off' }
+    const { code, stderr } = await run(join(root, 'dist/cli/main.js'), ['types', identity('float32', [2])], env)
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  })
   it('writes a file that type-checks, and that refuses wrong names and types when compiled', async () => {
     const folder = temporaryFolder({
       'use.ts': `
         import { InferenceEngine, Tensor } from 'zerohop'
+        import { decodeImage } from 'zerohop/image'
         import type { Words } from './words.ts'
         import type { Numbers } from './numbers.ts'
         const engine = new InferenceEngine()
         const numbers = await engine.load<Numbers>('numbers', { path: 'n.onnx' })
         const data: Float32Array = (await numbers.infer({ x: Float32Array.of(1, 2) })).y.data
         await numbers.infer({ x: new Tensor('float32', data, [1, 2]) }, { outputs: ['y'] })
+        await numbers.infer({ x: await decodeImage('a.png', { width: 2, height: 1, channels: 'gray' }) })
+        // @ts-expect-error an image of another type
+        await numbers.infer({ x: await decodeImage('a.png', { width: 2, height: 1, channels: 'gray', dtype: 'uint8' }) })
         const words = await engine.load<Words>('words', { path: 'w.onnx' })
         const text: string[] = (await words.infer({ x: ['a', 'b'] })).y.data
         await words.infer({ x: new Tensor('string', text, [2]) })
@@ -61,7 +70,7 @@ describe('zerohop types', () => {
     expect(written).toEqual(Array(2).fill({ code: 0, stdout: '', stderr: '' }))
     expect(readFileSync(join(folder, 'words.ts'), 'utf8')).toContain('export interface Words extends ModelSignature')
     const options = '--ignoreConfig --noEmit --strict --target es2023 --module nodenext --types node --allowImportingTsExtensions --skipLibCheck'
-    expect(await run(tsc, ...options.split(' '), join(folder, 'use.ts'))).toEqual({ code: 0, stdout: '', stderr: '' })
+    expect(await run(tsc, [...options.split(' '), join(folder, 'use.ts')])).toEqual({ code: 0, stdout: '', stderr: '' })
   })
 })
 

@@ -1,5 +1,7 @@
+import type { InferenceSession } from 'onnxruntime-common'
 import { describe, expect, it } from 'vitest'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import type { InferenceError } from '../../src/errors.ts'
 import { sessionOptions } from '../../src/config/session-options.ts'
 
 const placement = { kind: 'cpu', gpu: 0, intraOpNumThreads: 2 } as const
@@ -35,5 +37,39 @@ describe('sessionOptions.extra', () => {
     const cyclic: Record<string, unknown> = {}
     cyclic['again'] = cyclic
     expect(() => extraOf(cyclic)).toThrow(expect.objectContaining({ code: 'ERR_MODEL_CONFIG', expected: 'groups at most 16 deep' }))
+  })
+})
+
+describe('sessionOptions', () => {
+  const refusal = (options: object) => {
+    try {
+      resolveConfig('m', { path: 'm.onnx', sessionOptions: options })
+    } catch (error) {
+      return error as InferenceError
+    }
+    return expect.fail('not refused')
+  }
+
+  it.each([
+    ['intraOpThreads', /^an option of ONNX Runtime, such as intraOpNumThreads or interOpNumThreads$/],
+    ['graphoptimizationlevel', /^an option of ONNX Runtime, such as graphOptimizationLevel$/],
+    ['junk', /^one of intraOpNumThreads, .*, extra$/], ['session.intra_op.allow_spinning', /^one of /], ['', /^one of /],
+    ['x'.repeat(1_000_000), /^one of /], ['constructor', /./], ['__proto__', /./],
+  ])('are refused when they have an option that ONNX Runtime would ignore: %.20s', (name, expected) => {
+    const { code, argument, message, ...error } = refusal(Object.fromEntries([[name, 1]]))
+    expect({ code, expected: error.expected }).toEqual({ code: 'ERR_MODEL_CONFIG', expected: expect.stringMatching(expected) })
+    expect(argument).toContain(`sessionOptions.${name.slice(0, 20)}`)
+    expect(message.length).toBeLessThan(1000)
+    expect(message.endsWith('belongs into sessionOptions.extra')).toBe(name.includes('.'))
+  })
+
+  it('may be every one that ONNX Runtime declares', () => {
+    type Option = Exclude<keyof InferenceSession.SessionOptions, 'executionProviders'>
+    const all: Record<Option, unknown> = {
+      intraOpNumThreads: 1, interOpNumThreads: 1, freeDimensionOverrides: { N: 1 }, graphOptimizationLevel: 'all', enableCpuMemArena: true,
+      enableMemPattern: true, executionMode: 'parallel', optimizedModelFilePath: 'o.onnx', enableProfiling: false, profileFilePrefix: 'p',
+      logId: 'l', logSeverityLevel: 4, logVerbosityLevel: 0, preferredOutputLocation: 'cpu', enableGraphCapture: false, externalData: [], extra: {},
+    }
+    expect(resolveConfig('m', { path: 'm.onnx', sessionOptions: all }).sessionOptions).toEqual(all)
   })
 })

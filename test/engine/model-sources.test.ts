@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { dirname } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import type { ModelConfig } from '../../src/index.ts'
@@ -32,6 +33,8 @@ describe('a model may be given', () => {
   it.each<[string, ModelConfig]>([
     ['by its path', { path }],
     ['by a file: URL', { path: pathToFileURL(path) }],
+    ['by a file: URL as text', { path: pathToFileURL(path).href }],
+    ['by one in capitals', { path: pathToFileURL(path).href.replace('file', 'FILE') }],
     ['as a Buffer', { bytes }],
     ['as a Uint8Array', { bytes: alone }],
     ['as part of a larger buffer', { bytes: within.subarray(7, 7 + bytes.length) }],
@@ -40,6 +43,11 @@ describe('a model may be given', () => {
   ])('%s', async (_, config) => {
     await servesWell(config)
   })
+})
+
+it('a folder given as a model is called one, and the error says what to give', async () => {
+  const error = await rejectionOf(() => engine.load('m', { path: dirname(path) }))
+  expect((error as Error).message).toBe(`Model 'm' cannot be loaded from ${dirname(path)}: it is a directory. Give the path of an .onnx or .ort file`)
 })
 
 describe('a model of bytes', () => {

@@ -1,7 +1,9 @@
 import { describe, expectTypeOf, it } from 'vitest'
 import type {
-  BatchReport, InferenceEngine, InferOptions, Model, ModelSignature, Outputs, ReportedOutputs, Tensor,
+  BatchReport, InferenceEngine, InferManyResult, InferOptions, Model, ModelConfig, ModelOptions, ModelSignature, Outputs, ReportedOutputs, Tensor,
 } from '../../src/index.ts'
+import { decodeImage, type ImageDataType, type ImageOptions, type ImageTarget } from '../../src/image/exports.ts'
+import type { TypedTensor } from 'onnxruntime-common'
 
 /** As the generator writes them. */
 interface Classifier extends ModelSignature {
@@ -58,6 +60,63 @@ describe('what infer() resolves with, to the compiler', () => {
   })
 })
 
+describe('the outputs that a call names', () => {
+  type Label = { label: Tensor }
+
+  it('are what it resolves with, to the compiler', () => {
+    expectTypeOf(() => classifier.infer({ pixels }, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Label>()
+    expectTypeOf(() => classifier.infer({ pixels }, { outputs: ['label', 'scores'] })).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
+    expectTypeOf(() => classifier.infer({ pixels }, { outputs: ['label'], report: true })).returns.resolves.toEqualTypeOf<ReportedOutputs<Label>>()
+    expectTypeOf(() => classifier.infer({ pixels }, { outputs: ['label'], report: want })).returns.resolves
+      .toEqualTypeOf<Label | ReportedOutputs<Label>>()
+    expectTypeOf(() => classifier.inferMany([{ pixels }], { outputs: ['label'] })).returns
+      .toEqualTypeOf<AsyncGenerator<InferManyResult<Label>, void, undefined>>()
+    expectTypeOf(() => engine.model<Classifier>('c').infer({ pixels }, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Label>()
+    expectTypeOf(() => engine.infer<Classifier, 'label'>('c', { pixels }, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Label>()
+  })
+
+  it('are followed in a variable', () => {
+    const options = { outputs: ['label'], timeoutMs: 5 } as const
+    expectTypeOf(() => classifier.infer({ pixels }, options)).returns.resolves.toEqualTypeOf<Label>()
+    const annotated: InferOptions<'label' | 'scores'> = {}
+    expectTypeOf(() => classifier.infer({ pixels }, annotated)).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
+  })
+
+  it('leave a model without a signature as it is', () => {
+    expectTypeOf(() => model.infer({}, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Outputs>()
+    expectTypeOf((names: string[]) => model.infer({}, { outputs: names })).returns.resolves.toEqualTypeOf<Outputs>()
+    expectTypeOf((names: string[]) => engine.infer('c', {}, { outputs: names })).returns.resolves.toEqualTypeOf<Outputs>()
+  })
+
+  it('leave functions over any signature as they are', () => {
+    const through = <M extends ModelSignature>(any: Model<M>, feeds: M['inputs']): Promise<M['outputs']> => any.infer(feeds, { timeoutMs: 5 })
+    expectTypeOf(() => through(classifier, { pixels })).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
+  })
+})
+
+describe('a result of inferMany(), to the compiler', () => {
+  it('has outputs where it has no error, and an error where it has no outputs', () => {
+    void (async () => {
+      for await (const result of classifier.inferMany([{ pixels }])) {
+        if (result.error) expectTypeOf(result.error).toEqualTypeOf<Error>()
+        else expectTypeOf(result.outputs).toEqualTypeOf<Classifier['outputs']>()
+        if (result.outputs) expectTypeOf(result.outputs.label).toEqualTypeOf<Tensor>()
+        else expectTypeOf(result.error.message).toEqualTypeOf<string>()
+        if (result.error === undefined) expectTypeOf(result.outputs.scores).toEqualTypeOf<Tensor>()
+      }
+    })
+  })
+
+  it('is told apart when it is taken to pieces, too', () => {
+    void (async () => {
+      for await (const { outputs, error } of classifier.inferMany([{ pixels }])) {
+        if (error) expectTypeOf(error.message).toEqualTypeOf<string>()
+        else expectTypeOf(outputs.label).toEqualTypeOf<Tensor>()
+      }
+    })
+  })
+})
+
 describe('a signature given to the engine', () => {
   it('types infer() by name', () => {
     expectTypeOf(() => engine.infer('c', {})).returns.resolves.toEqualTypeOf<Outputs>()
@@ -74,5 +133,53 @@ describe('a signature given to the engine', () => {
     expectTypeOf(() => engine.load<Classifier>('c', { path: 'c.onnx' })).returns.resolves.toEqualTypeOf<Model<Classifier>>()
     expectTypeOf(() => engine.model<Classifier>('c')).returns.toEqualTypeOf<Model<Classifier>>()
     expectTypeOf(() => engine.model('c')).returns.toEqualTypeOf<Model>()
+  })
+})
+
+describe('the configuration of a model, to the compiler', () => {
+  it('has exactly one of path and bytes', () => {
+    const bytes = new Uint8Array(1)
+    expectTypeOf<{ path: string; maxBatchSize: number }>().toExtend<ModelConfig>()
+    expectTypeOf<{ path: URL }>().toExtend<ModelConfig>()
+    expectTypeOf<{ bytes: Uint8Array }>().toExtend<ModelConfig>()
+    // @ts-expect-error neither
+    void (() => engine.load('m', {}))
+    // @ts-expect-error both
+    void (() => engine.load('m', { path: 'm.onnx', bytes }))
+    // @ts-expect-error an unknown option
+    void (() => engine.load('m', { path: 'm.onnx', maxBatchsize: 3 }))
+  })
+
+  it('may be made of options that know nothing of its file', () => {
+    const from = (path: string, options: ModelOptions) => engine.load('m', { path, ...options })
+    expectTypeOf(from).returns.resolves.toEqualTypeOf<Model>()
+  })
+})
+
+describe('what decodeImage() resolves with, to the compiler', () => {
+  const size = { width: 8, height: 8 }
+
+  it('is a tensor of the type that dtype says, float32 without one', () => {
+    expectTypeOf(() => decodeImage('a.png', { width: 8, height: 8 })).returns.resolves.toEqualTypeOf<TypedTensor<'float32'>>()
+    expectTypeOf(() => decodeImage('a.png', { ...size, dtype: 'uint8' })).returns.resolves.toEqualTypeOf<TypedTensor<'uint8'>>()
+    const dtype = size.width > 4 ? 'float16' : 'int8'
+    expectTypeOf(() => decodeImage('a.png', { ...size, dtype })).returns.resolves.toEqualTypeOf<TypedTensor<'float16' | 'int8'>>()
+  })
+
+  it('is a tensor of any of the types where the options were made elsewhere', () => {
+    const options: ImageOptions = { ...size, dtype: 'int32' }
+    expectTypeOf(() => decodeImage('a.png', options)).returns.resolves.toEqualTypeOf<TypedTensor<ImageDataType>>()
+    expectTypeOf(() => decodeImage('a.png', options)).returns.resolves.toExtend<Tensor>()
+  })
+
+  it('is nothing where it writes to an array', () => {
+    expectTypeOf((target: ImageTarget) => decodeImage('a.png', size, target)).returns.resolves.toEqualTypeOf<void>()
+  })
+
+  it('has only types and options that there are', () => {
+    // @ts-expect-error no such type
+    void (() => decodeImage('a.png', { ...size, dtype: 'float31' }))
+    // @ts-expect-error no such option
+    void (() => decodeImage('a.png', { width: 8, height: 8, scael: 1 }))
   })
 })

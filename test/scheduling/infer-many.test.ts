@@ -166,16 +166,17 @@ it('a stream of a model that was never ready is refused when it begins', async (
   await loading
 })
 
-const wrong: [what: string, source: unknown, options: unknown, argument: string][] = [
+const wrong: [what: string, source: unknown, options: unknown, argument: string, expected?: RegExp][] = [
   ['no source', undefined, {}, 'source'], ['a single item', item(1), {}, 'source'], ['a text', 'abc', {}, 'source'],
   ['maxInFlight of 0', [], { maxInFlight: 0 }, 'options.maxInFlight'], ['a fraction of an item', [], { maxInFlight: 1.5 }, 'options.maxInFlight'],
   ['maxInFlight of Infinity', [], { maxInFlight: Infinity }, 'options.maxInFlight'], ['ordered by a word', [], { ordered: 'yes' }, 'options.ordered'],
-  ['a misspelt option', [], { maxInflight: 3 }, 'options.maxInflight'], ['a wrong timeout', [], { timeoutMs: -1 }, 'options.timeoutMs'],
+  ['a misspelt option', [], { maxInflight: 3 }, 'options.maxInflight', /^one of ordered, maxInFlight, signal, timeoutMs, deadlineMs, priority, outputs, splitOversized$/],
+  ['a wrong timeout', [], { timeoutMs: -1 }, 'options.timeoutMs'],
   ['one report for many', [], { report: true }, 'options.report'], ['one id for many', [], { requestId: 'r' }, 'options.requestId'],
   ['options of null', [], null, 'options'],
 ]
 
-it.each(wrong)('a stream is refused: %s', async (_, source, options, argument) => {
+it.each(wrong)('a stream is refused: %s', async (_, source, options, argument, expected = /./) => {
   const model = await identity()
-  expectRefusal(await rejectionOf(() => model.inferMany(source as Feeds[], options as InferManyOptions).next()), { argument })
+  expectRefusal(await rejectionOf(() => model.inferMany(source as Feeds[], options as InferManyOptions).next()), { argument, expected })
 })

@@ -1,5 +1,5 @@
 import { afterAll, onTestFinished } from 'vitest'
-import { InferenceEngine, type EngineOptions, type Model, type ModelConfig } from '../../src/index.ts'
+import { InferenceEngine, type EngineOptions, type Model, type ModelOptions } from '../../src/index.ts'
 
 /** An engine for all tests of a file (or suite), closed after them. */
 export function sharedEngine(options?: EngineOptions): InferenceEngine {
@@ -18,7 +18,7 @@ export function ownEngine(options?: EngineOptions): InferenceEngine {
 let loaded = 0
 
 /** Loads a model under a name of its own for the rest of the test. */
-export async function load(engine: InferenceEngine, path: string, config: Omit<ModelConfig, 'path'> = {}): Promise<Model> {
+export async function load(engine: InferenceEngine, path: string, config: ModelOptions = {}): Promise<Model> {
   const model = await engine.load(`model-${++loaded}`, { path, ...config })
   onTestFinished(() => engine.unload(model.name).catch(() => {})) // an engine of the same test may be closed before it
   return model
