@@ -121,7 +121,8 @@ export class LoadedModel implements ModelLifecycle {
 
   #typed(error: Error): InferenceError {
     if (error instanceof InferenceError) return error
-    const details = { code: 'ERR_MODEL_LOAD', model: this.name, cause: error } as const
+    const hint = 'Load it again once the cause is gone: that starts a thread afresh'
+    const details = { code: 'ERR_MODEL_LOAD', model: this.name, cause: error, hint } as const
     return invalidArgument('workers', 'a worker thread that stays', error.message, details)
   }
 

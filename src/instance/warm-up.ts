@@ -1,8 +1,11 @@
+import { InferenceError } from '../errors.ts'
 import type { MailedTensor } from '../tensor.ts'
 import { bytesPerElement, elementCount, type TensorData } from '../tensor.ts'
 import { plainView } from '../typed-array.ts'
 import type { WarmupSample } from '../config/model-config.ts'
+import type { Feeds } from '../config/model-signature.ts'
 import type { FeedParser } from '../request/feeds.ts'
+import type { ParsedFeeds } from '../request/infer-request.ts'
 import type { ModelMetadata } from '../metadata.ts'
 
 /** A sample ready to be sent to a worker. */
@@ -22,13 +25,13 @@ const floatTypes: readonly string[] = ['float32', 'float64', 'float16']
  * What each instance runs before the model is ready. Zeros are run only through floating-point inputs of known shape:
  * an integer zero may be a divisor, and dividing by it ends the process.
  *
- * @throws InferenceError `ERR_INVALID_ARG` when a sample does not fit the model.
+ * @throws InferenceError `ERR_MODEL_CONFIG` when a sample does not fit the model.
  */
 export function prepareWarmup(metadata: ModelMetadata, parser: FeedParser, warmup: boolean | readonly WarmupSample[]): PreparedWarmup[] {
   if (warmup === false) return []
   if (warmup === true) return zeros(metadata)
-  return warmup.map(({ feeds, count = 1 }) => {
-    const { data, dims, rows, bucketKey } = parser.parse(feeds)
+  return warmup.map(({ feeds, count = 1 }, index) => {
+    const { data, dims, rows, bucketKey } = parseSample(parser, feeds, index)
     const mailed = metadata.inputs.map(({ type, shape }, index): MailedTensor | null => {
       if (data[index] === null) return null
       const inputDims = dims?.[index] ?? (metadata.maxBatchSize > 0 ? [rows, ...shape.slice(1)] : shape)
@@ -37,6 +40,18 @@ export function prepareWarmup(metadata: ModelMetadata, parser: FeedParser, warmu
     })
     return { feeds: mailed, bucketKey, count, required: true }
   })
+}
+
+/** What is wrong with feeds is said as of a request; here it is part of the configuration. */
+function parseSample(parser: FeedParser, feeds: Feeds, index: number): ParsedFeeds {
+  try {
+    return parser.parse(feeds)
+  } catch (error) {
+    const { message, model, expected, received } = error as InferenceError
+    const name = `warmup[${index}].feeds`
+    const details = { name, expected, received, cause: error, ...(model === undefined ? {} : { model }) }
+    throw new InferenceError('ERR_MODEL_CONFIG', `${name}: ${message}`, details)
+  }
 }
 
 /** One row of zeros, or nothing where that might do harm. */

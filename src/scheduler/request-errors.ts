@@ -4,14 +4,19 @@ import type { InferRequest } from '../request/infer-request.ts'
 /** The errors a request of `model` may be rejected with, in one place. */
 export class RequestErrors {
   readonly #model: string
+  readonly #rerunAfterCrash: boolean
 
-  constructor(model: string) {
+  constructor(model: string, rerunAfterCrash: boolean) {
     this.#model = model
+    this.#rerunAfterCrash = rerunAfterCrash
   }
 
   timedOut(request: InferRequest): InferenceError {
     const limitMs = Math.round(request.timeoutAtMs! - request.enqueuedAtMs)
-    return this.#error('ERR_TIMEOUT', request, `waited in the queue of model '${this.#model}' longer than its ${limitMs} ms`)
+    const message =
+      `waited in the queue of model '${this.#model}' longer than its ${limitMs} ms; ` +
+      'give it more time (timeoutMs, or defaultTimeoutMs of its level), lower maxQueueDelayMs, or send less at once'
+    return this.#error('ERR_TIMEOUT', request, message)
   }
 
   queueFull(request: InferRequest, maxQueueSize: number, retryAfterMs: number): InferenceError {
@@ -38,7 +43,19 @@ export class RequestErrors {
   }
 
   crashed(request: InferRequest, reason: string): InferenceError {
-    const message = `was lost with the worker of model '${this.#model}': ${reason}`
+    const next = this.#rerunAfterCrash
+      ? 'it was run again by itself, and seems to be what workers die of'
+      : 'send it again, or load the model with rerunAfterCrash: true'
+    return this.#lost(request, reason, next)
+  }
+
+  /** As {@link crashed}, for a request that waited when the model was given up. */
+  givenUp(request: InferRequest, reason: string): InferenceError {
+    return this.#lost(request, reason, 'load the model again')
+  }
+
+  #lost(request: InferRequest, reason: string, next: string): InferenceError {
+    const message = `was lost with the worker of model '${this.#model}': ${reason}; ${next}`
     return this.#error('ERR_INSTANCE_CRASHED', request, message, { cause: new Error(reason) })
   }
 

@@ -68,7 +68,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#realRows = realRows
     this.#gaveUp = gaveUp
     this.#inFlight = new InFlight(keepAlive)
-    this.#errors = new RequestErrors(metadata.name)
+    this.#errors = new RequestErrors(metadata.name, config.rerunAfterCrash)
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
     const { holdUntilQueued, latencyTargetMs, weight, preserveOrdering, rejectNonFinite } = config
     const limits = batchLimits(config, joining.largestBatch)
@@ -123,7 +123,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   /** Rejects what waits with `reason`; what runs comes to its end. */
   giveUp(reason: string): void {
     this.#gaveUp(reason)
-    this.#rejectWaiting = ['crashed', (request) => this.#errors.crashed(request, reason)]
+    this.#rejectWaiting = ['crashed', (request) => this.#errors.givenUp(request, reason)]
     this.rejectWaiting()
   }
 

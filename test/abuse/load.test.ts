@@ -145,13 +145,14 @@ const providers: Case[] = [
   ],
 ]
 
+const good = { feeds: { x: new Float32Array(4) } }
 const warmups: Case[] = [
   [
     'of another shape',
     () => ({ path, warmup: [{ feeds: { x: new Float32Array(3) } }] }),
-    { argument: "input 'x'", received: 3 },
+    config('warmup[0].feeds', /^4 elements/, 3),
   ],
-  ['of another input', () => ({ path, warmup: [{ feeds: { y: new Float32Array(4) } }] }), { argument: "input 'x'" }],
+  ['of another input', () => ({ path, warmup: [good, { feeds: { y: new Float32Array(4) } }] }), config('warmup[1].feeds')],
   ['without feeds', () => ({ path, warmup: [{}] }), config('warmup[0].feeds')],
   ['with a count of 0', () => ({ path, warmup: [{ feeds: {}, count: 0 }] }), config('warmup[0].count', /./, 0)],
   ['that is no list', () => ({ path, warmup: 'yes' }), config('warmup', /./, 'yes')],

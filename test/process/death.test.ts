@@ -76,7 +76,7 @@ describe('worker threads that die again and again', () => {
   )
 
   it('fail the load at once when not even the first comes up', { timeout: testTimeoutMs }, () => {
-    const message = "workers of model 'small': expected a worker thread that stays, received 'died at start on purpose'"
+    const message = "workers of model 'small': expected a worker thread that stays, received 'died at start on purpose'. Load it again once the cause is gone: that starts a thread afresh"
     return endsEachTime('death.mjs', 'no thread that starts at all', { answer: ['ERR_MODEL_LOAD', message, 'failed', true] })
   })
 })
