@@ -96,14 +96,14 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   /**
    * Brings what buckets are compared by up to date; false when that did not change.
    *
-   * @param patienceMs how soon a request should be served, its timeout and deadline aside, counted from when its bucket was
-   * served last: however much waits in the others, a bucket gets its turn.
+   * @param patienceMs how soon a request should be served, its timeout and deadline aside. One that has waited longer when its
+   * bucket is served counts as if it had just become so old: however much waits in the others, a bucket gets its turn.
    */
   refreshUrgency(patienceMs: number): boolean {
     const { head } = this
     if (head === null) return true
     const level = head.level.level
-    const atMs = Math.min(expiresAtMs(head), Math.max(head.enqueuedAtMs, this.servedAtMs) + patienceMs)
+    const atMs = Math.min(expiresAtMs(head), Math.max(head.enqueuedAtMs + patienceMs, this.servedAtMs))
     if (level === this.urgentLevel && atMs === this.urgentAtMs && head.enqueuedAtMs === this.headAtMs) return false
     this.urgentLevel = level
     this.urgentAtMs = atMs

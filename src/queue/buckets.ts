@@ -7,7 +7,7 @@ import { IndexedHeap } from '../indexed-heap.ts'
 const longestPatienceMs = 1000
 const shortestPatienceMs = 20
 /** Runs of others that a request is reckoned to be able to wait for. */
-const patienceRuns = 8
+const patienceRuns = 4
 
 /**
  * The buckets of one queue. Every bucket with requests is in one of three heaps, so that neither many requests nor many

@@ -65,9 +65,9 @@ export class Ledger {
     return !this.joinRequests || this.isFull(lane)
   }
 
-  /** A request is served within a second of its bucket's last batch, or sooner when it expires. */
+  /** The oldest first, or what expires sooner; in a bucket that was served since, none counts as older than a second then. */
   #urgentAtMs({ timeoutAtMs, enqueuedAtMs, bucketKey }: LedgerRequest): number {
-    return Math.min(timeoutAtMs ?? Infinity, Math.max(enqueuedAtMs, this.#servedAtMs.get(bucketKey) ?? 0) + 1000)
+    return Math.min(timeoutAtMs ?? Infinity, Math.max(enqueuedAtMs + 1000, this.#servedAtMs.get(bucketKey) ?? 0))
   }
 
   #isMoreUrgent(a: LedgerRequest, b: LedgerRequest): boolean {
