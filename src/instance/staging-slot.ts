@@ -14,6 +14,8 @@ export interface ViewedLayout extends BatchLayout {
   readonly index: number
   readonly inputViews: readonly (TensorData | null | undefined)[]
   readonly outputViews: readonly (TensorData | null | undefined)[]
+  /** Elements of one row of each input. */
+  readonly inputRowElements: readonly number[]
   /** Elements of one row of each output; for a request that runs as it is, of the whole. */
   readonly outputRowElements: readonly number[]
   /** The lengths to which the batch is padded, by entry of the model's {@link Padding}; `null` without padding. */
@@ -136,11 +138,15 @@ export class StagingSlot {
       } else if (layout.lengths !== null && this.#padding!.byInput[index] !== undefined) {
         this.#gatherPadded(batch, layout, index, view)
       } else {
+        const rowElements = layout.inputRowElements[index]!
         let at = 0
         for (let member = 0; member < batch.length; member++) {
-          const data = batch[member]!.data[index] as Float32Array
+          const request = batch[member]!
+          const data = request.data[index] as Float32Array
+          const elements = batch.length === 1 ? view.length : request.rows * rowElements
+          checkElements(data, elements)
           ;(view as Float32Array).set(data, at)
-          at += lengthOf(data)
+          at += elements
         }
       }
     }
@@ -158,7 +164,9 @@ export class StagingSlot {
     for (const request of batch) {
       const blocks = request.rows * blocksPerRow
       const own = this.#padding!.ownLength(entry, request)!
-      copyResized(plainView(request.data[index] as TensorData), 0, view, at, blocks, inner, own, length, fill)
+      const data = plainView(request.data[index] as TensorData)
+      checkElements(data, blocks * own * inner)
+      copyResized(data, 0, view, at, blocks, inner, own, length, fill)
       at += blocks * length * inner
     }
   }
@@ -195,6 +203,7 @@ export class StagingSlot {
       outputViews: layout.outputs.map((place, index) =>
         place ? new (storageOf(outputs[index]!.type))(bytes, place.offset, elementCount(place.dims)) : place,
       ),
+      inputRowElements: layout.inputs.map((place) => (place ? rowElements(place.dims) : -1)),
       outputRowElements: layout.outputs.map((place) => (place ? rowElements(place.dims) : -1)),
       lengths,
       known: false,
@@ -208,4 +217,10 @@ export class StagingSlot {
     this.#byKey.delete(oldestKey)
     return oldest.index
   }
+}
+
+/** Fewer elements than were checked would leave in the slot what another caller sent, or put the next rows in the wrong place. */
+function checkElements(data: TensorData, elements: number): void {
+  const received = lengthOf(data)
+  if (received !== elements) throw new Error(`an input that had ${elements} elements when it was checked has ${received} now`)
 }

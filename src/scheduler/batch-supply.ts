@@ -62,23 +62,32 @@ export class BatchSupply {
   take(idle: boolean, startsInMs: number): Batch | null {
     // What waits to be run again goes first, as soon as an instance is idle.
     if (this.#retries.count > 0 && !idle) return null
-    const retry = this.#retries.take()
-    if (retry !== null) {
-      this.#inFlight.running++
-      return { ...retry, formed: ++this.#formed, id: ++this.#runs, isRerun: true, ahead: false }
-    }
-    // An instance that is idle takes what was handed ahead to a busy one.
-    if (idle && this.#instances.size > 1) this.#instances.takeBackAhead()
     // From here on it is in flight: refusing some of its requests must not let the model look drained.
     if (idle) this.#inFlight.running++
+    const batch = this.#retry() ?? this.#form(idle, startsInMs)
+    if (batch !== null) return batch
+    if (idle) this.#inFlight.running--
+    this.update()
+    return null
+  }
+
+  #retry(): Batch | null {
+    for (let retry = this.#retries.take(); retry !== null; retry = this.#retries.take()) {
+      const requests = this.#unchanged(retry.requests)
+      if (requests.length > 0) return { ...retry, requests, formed: ++this.#formed, id: ++this.#runs, isRerun: true, ahead: false }
+    }
+    return null
+  }
+
+  #form(idle: boolean, startsInMs: number): Batch | null {
+    // An instance that is idle takes what was handed ahead to a busy one.
+    if (idle && this.#instances.size > 1) this.#instances.takeBackAhead()
     for (let formed = this.#queue.take(idle, startsInMs); formed !== null; formed = this.#queue.take(idle, startsInMs)) {
       const requests = this.#unchanged(formed.entries)
       if (requests.length === 0) continue
       const id = idle ? ++this.#runs : 0
       return { formed: ++this.#formed, id, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle }
     }
-    if (idle) this.#inFlight.running--
-    this.update()
     return null
   }
 
@@ -117,7 +126,7 @@ export class BatchSupply {
   }
 
   /** Rejects requests whose data was changed since they were checked, and gives the others. */
-  #unchanged(requests: InferRequest[]): InferRequest[] {
+  #unchanged(requests: readonly InferRequest[]): readonly InferRequest[] {
     let refused = 0
     for (const request of requests) {
       const error = changedInput(this.#metadata, request)

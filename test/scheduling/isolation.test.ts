@@ -99,6 +99,19 @@ describe('a batch whose run fails', () => {
     expect(rejections).toMatchObject({ cancelled: 4, execution: 1 })
   })
 
+  it.each([[0, 'ERR_INVALID_ARG'], [8, 'answered']])('is run again without a request whose data have %i bytes by then', async (byteLength, outcome) => {
+    const model = await open(8)
+    const buffer = new ArrayBuffer(8, { maxByteLength: 64 })
+    const changed = model.infer({ index: new Tensor('int64', new BigInt64Array(buffer), [1, 1]) })
+    const others = lookUp(model, [[1], [2], [3], [4], [5], [6], [bad]])
+    expect(model.stats().pendingRequestCount).toBe(0) // all of them are in the slot
+    buffer.resize(byteLength)
+    expect(await outcomesOf([changed])).toEqual([outcome])
+    const plain = await Promise.all([1, 2, 3, 4, 5, 6].map((index) => runPlain(model.metadata.path, sample([index]))))
+    for (const [at, other] of others.slice(0, 6).entries()) expectSame((await other) as never, plain[at]!)
+    expect(await outcomesOf(others.slice(6))).toEqual(['ERR_EXECUTION'])
+  })
+
   it('is answered in the order of its requests with preserveOrdering, the failure in its place', async () => {
     const model = await open(8, true)
     const settled: string[] = []
