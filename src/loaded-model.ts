@@ -206,6 +206,16 @@ export class LoadedModel implements ModelLifecycle {
     this.#become('failed')
   }
 
+  /** It is not wanted any more while it is being loaded: nothing more of that is begun. */
+  abortLoad(reason: string): void {
+    this.gaveUp(reason)
+    this.#endLoad()
+  }
+
+  #endLoad(): void {
+    if (this.scheduler === null) for (const session of this.#sessions) void session.close()
+  }
+
   /** Takes no more requests, finishes those accepted (or rejects those waiting), releases everything. */
   close(dropWaiting: boolean): Promise<void> {
     if (dropWaiting) this.scheduler?.rejectWaiting()
@@ -215,8 +225,7 @@ export class LoadedModel implements ModelLifecycle {
 
   async #close(): Promise<void> {
     if (this.state !== 'failed') this.#become('draining')
-    // What is still being loaded is given up.
-    if (this.scheduler === null) for (const session of this.#sessions) void session.close()
+    this.#endLoad()
     await this.#loading
     await this.scheduler?.drained()
     // Before the worker lets go, so that it is the worker's thread that frees the memory.

@@ -63,9 +63,9 @@ export class ModelRegistry {
     if (this.#named.get(model.name) === model) this.#named.delete(model.name)
   }
 
-  /** Lets a load come to its end, which nobody waits for, and releases what it has opened. */
+  /** Has a load end as soon as what runs of it is done, which nobody waits for, and releases what it has opened. */
   #abandon(model: LoadedModel, loading: Promise<void>, reason: unknown): void {
-    model.gaveUp(`its load was aborted: ${reason instanceof Error ? reason.message : describe(reason)}`)
+    model.abortLoad(`its load was aborted: ${reason instanceof Error ? reason.message : describe(reason)}`)
     const leaving = loading
       .then(() => model.close(true)) // it was ready in the same moment
       .catch(() => {}) // that it failed was to be expected

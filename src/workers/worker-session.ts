@@ -66,10 +66,10 @@ export class WorkerSession implements WorkerResident {
     )
   }
 
-  /** Runs it once on a sample; rejects when the thread dies. */
+  /** Runs it once on a sample; rejects when the thread dies, and once it is being closed. */
   runSample(feeds: readonly (MailedTensor | null)[], wantsOutputs = false): Promise<SampleRun> {
     const thread = this.#openOn
-    if (thread === null) return Promise.reject(new ThreadEndedError())
+    if (thread === null || this.#closing !== null) return Promise.reject(new ThreadEndedError())
     return this.worker.ask(this, thread, (executor) => this.#during(() => executor.runSample(this.id, feeds, wantsOutputs)))
   }
 

@@ -32,6 +32,14 @@ beforeEach(() => {
 })
 afterEach(() => void vi.restoreAllMocks())
 
+const longWarmup: ModelConfig = { path: small.identity('float32'), warmup: [{ feeds, count: 2 ** 30 }] }
+
+/** Counts the samples that are run from now on. */
+function samplesRun(): () => number {
+  const spy = vi.spyOn(BindingExecutor.prototype, 'runSample')
+  return () => spy.mock.calls.length
+}
+
 async function serves(engine: InferenceEngine): Promise<void> {
   const model = await engine.load('m', config)
   expect((await model.infer(feeds))['y']!.data).toEqual(feeds.x)
@@ -96,12 +104,39 @@ describe('a load whose signal fires', () => {
     expect(sessions.size).toBe(0)
   })
 
+  it('runs none of its warm-up samples any more', async () => {
+    const own = ownEngine({ cpuWorkers: 1 })
+    const runs = samplesRun()
+    const controller = new AbortController()
+    const loading = rejectionOf(() => own.load('m', longWarmup, { signal: controller.signal }))
+    await until(() => runs() > 10)
+    controller.abort('no longer wanted')
+    const then = runs()
+    expect(await loading).toBe('no longer wanted')
+    await own.close()
+    expect(runs()).toBe(then)
+  })
+
   it('is not disturbed by a signal that fires when it is done', async () => {
     const controller = new AbortController()
     const model = await engine.load('m', config, { signal: controller.signal })
     controller.abort('too late')
     expect((await model.infer(feeds))['y']!.data).toEqual(feeds.x)
     await model.unload()
+  })
+})
+
+describe('a load whose model is unloaded, or its engine closed', () => {
+  it.each(['warm-up', 'check of rows'])('is rejected as closed during its %s, and warns of nothing', async (phase) => {
+    const warned = vi.spyOn(process, 'emitWarning')
+    const own = ownEngine({ cpuWorkers: 1 })
+    const runs = samplesRun()
+    const checked: ModelConfig = { path: small.matmulSlow(512, 100), maxBatchSize: 16, warmup: false }
+    const loading = rejectionOf(() => own.load('m', phase === 'warm-up' ? longWarmup : checked))
+    await until(() => runs() > 1)
+    await (phase === 'warm-up' ? own.unload('m') : own.close())
+    expect(await loading).toMatchObject({ code: 'ERR_CLOSED' })
+    expect(warned).not.toHaveBeenCalled()
   })
 })
 
