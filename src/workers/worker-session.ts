@@ -105,6 +105,8 @@ export class WorkerSession implements WorkerResident {
     this.#work = null
     if (this.#batches === null) return // never served: whoever opens it is told
     if (diedOverIt && ++this.#deathsOverOpening >= maxDeathsOverOpening) return this.abandon(reason)
+    // A reopening may wait still for whichever thread comes: the session would be opened there twice.
+    this.worker.withdraw(this)
     void this.#reopen()
   }
 

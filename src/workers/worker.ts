@@ -98,6 +98,11 @@ export class Worker<E extends Executor = Executor> {
   /** The resident leaves; what it has asked for and was not begun is rejected. */
   detach(resident: WorkerResident): void {
     this.#residents.delete(resident)
+    this.withdraw(resident)
+  }
+
+  /** Rejects what the resident has asked for and was not begun. */
+  withdraw(resident: WorkerResident): void {
     this.#handOut.tasks.withdraw(resident)
   }
 

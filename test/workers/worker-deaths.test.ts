@@ -64,6 +64,25 @@ describe('a worker that dies', () => {
     expect(second.failure).toBe(null)
   })
 
+  it('over opening one session has each of the others opened once on the next thread', async () => {
+    const { house, threads } = await twoModels()
+    let deaths = 0
+    threads.onOpen = (executor, _, model) => {
+      if (model !== 'a' || deaths++ > 0) return Promise.resolve()
+      executor.die()
+      return new Promise(() => {})
+    }
+    threads.current.die()
+    await settled()
+    for (let thread = 0; thread < 3; thread++) {
+      house.clock.advanceBy(10_000)
+      await settled()
+    }
+    expect(threads.executors).toHaveLength(3)
+    const opened = threads.current.asked.filter((asked) => asked.startsWith('open'))
+    expect([opened.length, new Set(opened).size]).toEqual([2, 2])
+  })
+
   it('is not counted again when a suspect is run alone', async () => {
     const { house, threads, first, second } = await twoModels({ rerunAfterCrash: true })
     const deadly = [first.send(1), first.send(1)]
