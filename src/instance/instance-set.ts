@@ -42,6 +42,11 @@ export class InstanceSet implements Iterable<ModelInstance> {
     for (const instance of busy) instance.worker.offer(instance)
   }
 
+  /** Whether a batch was handed ahead to one that another could start at once were it idle. */
+  get anyAhead(): boolean {
+    return this.#instances.length > 1 && this.#instances.some(({ batchAhead }) => batchAhead !== null)
+  }
+
   /** Whether a request is to be served before a batch that was handed ahead. */
   isOvertakenBy(request: InferRequest): boolean {
     for (const { batchAhead } of this.#instances) {

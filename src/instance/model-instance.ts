@@ -20,7 +20,7 @@ export interface BatchOwner {
   readonly unpredictableWhole: ReadonlySet<number>
   readonly clock: Clock
   readonly times: { readonly runTimes: RunTimes }
-  readonly instances: { readonly size: number }
+  readonly instances: { readonly anyAhead: boolean }
   /**
    * The next batch for an instance, or `null`.
    *
@@ -85,6 +85,10 @@ export class ModelInstance implements BatchSource {
 
   get hasWaiting(): boolean {
     return this.#owner.hasWaiting
+  }
+
+  get aheadElsewhere(): boolean {
+    return this.#owner.instances.anyAhead
   }
 
   nextBatch(idle: boolean, startsInMs: number): PreparedBatch | 'when idle' | null {
@@ -204,7 +208,7 @@ export class ModelInstance implements BatchSource {
 
   /** What waits may not have been taken for want of a slot, and what waits behind another instance is taken from there. */
   #askForMore(): void {
-    if (this.#owner.hasWaiting || this.#owner.instances.size > 1) this.worker.offer(this)
+    if (this.#owner.hasWaiting || this.aheadElsewhere) this.worker.offer(this)
   }
 
   #giveBack(slot: StagingSlot): void {

@@ -65,6 +65,7 @@ export class Joining {
    * @param final whether nothing more is to be tried when the check has shown nothing.
    */
   found({ rows, largestDifference, reason }: RowVerdict, final = false): void {
+    if (this.#refuted) return // by a run meanwhile
     if (rows !== 'unknown' || final) this.#undecided = false
     if (this.declared) {
       this.#show({ rows: 'declared', largestDifference, reason: `maxBatchSize was given; ${reason}` })

@@ -19,6 +19,8 @@ export class BatchHandOut {
   /** The thread that serves, or did last; `null` before the first. */
   #executor: Executor | null = null
   #serving = false
+  /** Sources that had nothing for this worker while it was busy, and may have once it is idle. */
+  readonly #forIdle = new Set<BatchSource>()
   #running = false
   #again = false
 
@@ -118,15 +120,26 @@ export class BatchHandOut {
       this.tasks.start(executor, () => this.run())
       return false
     }
+    if (idle && this.#forIdle.size > 0) this.#wakeForIdle()
     const share = this.time.next()
     if (share === null) return false
     const { source } = share
     const batch = idle || source.hasWaiting ? source.nextBatch(idle, this.time.freeInMs) : null
     // It is this source's turn as soon as the worker is free; nobody may be handed ahead of it.
     if (batch === 'when idle') return false
-    if (batch === null) this.time.shares.deactivate(source)
+    if (batch === null) this.#nothingOf(source, idle)
     else this.#handOver(executor, source, batch)
     return true
+  }
+
+  #nothingOf(source: BatchSource, idle: boolean): void {
+    this.time.shares.deactivate(source)
+    if (!idle && source.aheadElsewhere) this.#forIdle.add(source)
+  }
+
+  #wakeForIdle(): void {
+    for (const source of this.#forIdle) this.time.shares.activate(source)
+    this.#forIdle.clear()
   }
 
   #handOver(executor: Executor, source: BatchSource, { slotId, layoutIndex, mailed, runMs, alone }: PreparedBatch): void {

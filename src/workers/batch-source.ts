@@ -19,6 +19,8 @@ export interface BatchSource {
   readonly weight: number
   /** Whether it has work that is not on its way to any worker. */
   readonly hasWaiting: boolean
+  /** Whether a batch of its model waits behind the run of some worker, which another one may have once it is idle. */
+  readonly aheadElsewhere: boolean
   /**
    * Prepares its next batch; `'when idle'` when it has one that only an idle worker should be given, `null` for none.
    *

@@ -1,26 +1,57 @@
 import { describe, expect, it } from 'vitest'
 import { Bell } from '../../src/executor/binding/bell.ts'
-import { CompletionLoop } from '../../src/executor/binding/completion-loop.ts'
+import { CompletionLoop, type CompletionSource } from '../../src/executor/binding/completion-loop.ts'
 import { until } from '../support/until.ts'
 
+/** Has a batch that is finished when the bell has rung; drained once more than it says, it has others hear of it too. */
+class Source implements CompletionSource {
+  outstanding = 1
+  readonly #bell: Bell
+  readonly #onDrain: () => void
+
+  constructor(bell: Bell, onDrain = () => {}) {
+    this.#bell = bell
+    this.#onDrain = onDrain
+  }
+
+  drain(): void {
+    if (this.#bell.count > 0) this.outstanding = 0
+    this.#onDrain()
+  }
+}
+
+const fails = () => {
+  throw new Error('of its own')
+}
+
 describe('a completion loop', () => {
-  it('hears others again after one source has thrown', async () => {
+  it('hears others although one source throws, without another batch being handed over', async () => {
     const bell = new Bell()
-    const bad = {
-      outstanding: 0,
-      drain: (): void => {
-        throw new Error('of its own')
-      },
-    }
-    const good = {
-      outstanding: 1,
-      drain: () => void (bell.count > 0 && (good.outstanding = 0)),
-    }
     const loop = new CompletionLoop(bell)
+    const good = new Source(bell)
+    let failing = true
+    const bad = new Source(bell, () => {
+      if (!failing) return
+      failing = false
+      loop.listen(good) // a batch that the same look hands over elsewhere
+      fails()
+    })
     expect(() => loop.listen(bad)).toThrow('of its own')
-    bad.drain = () => {}
-    loop.listen(good)
     bell.ring()
-    await until(() => good.outstanding === 0)
+    await until(() => good.outstanding === 0 && bad.outstanding === 0)
+  })
+
+  it('looks only at those with something outstanding', async () => {
+    const bell = new Bell()
+    const loop = new CompletionLoop(bell)
+    let looks = 0
+    const idle = new Source(bell, () => void looks++)
+    idle.outstanding = 0
+    loop.listen(idle)
+    const busy = new Source(bell)
+    loop.listen(busy)
+    bell.ring()
+    await until(() => busy.outstanding === 0)
+    expect(looks).toBe(1)
   })
 })

@@ -174,4 +174,23 @@ describe('of two instances', () => {
     expect(await fates([quick, ...ahead])).toEqual([4, 6, 8])
     expect(first!.threads.current.cells).toHaveLength(1)
   })
+
+  it('an idle one takes it also after a run of another model', async () => {
+    const house = await House.open(2)
+    const [first, second] = house.places
+    const model = await Served.on(house, 'm', house.places, { maxBatchSize: 1 })
+    const other = await Served.on(house, 'n', [second!], { maxBatchSize: 1 })
+    other.send(1)
+    second!.threads.current.claim()
+    model.send(2)
+    first!.threads.current.claim()
+    const ahead = model.send(3)
+    await settled()
+    const places = [first!, second!]
+    const holder = places.find(({ threads }) => threads.current.cells.length === 2)!
+    const free = places.find((place) => place !== holder)!
+    while (free.threads.current.finish()) await settled()
+    expect(await fate(ahead)).toBe(6)
+    expect(holder.threads.current.cells).toHaveLength(1)
+  })
 })

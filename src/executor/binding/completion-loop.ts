@@ -23,31 +23,31 @@ export class CompletionLoop {
     if (!this.#busy) this.#scan()
   }
 
+  /** Reports what is done, until nothing is outstanding or there is nothing but to wait for the bell. */
   #scan(): void {
     this.#busy = true
-    let waits = false
-    try {
-      waits = this.#look()
-    } finally {
-      this.#busy = waits // an exception of one source must not leave the others unheard for ever
-    }
-  }
-
-  /** Reports what is done until nothing is outstanding, or there is nothing but to wait; true when the bell will call. */
-  #look(): boolean {
+    const failures: unknown[] = []
     for (;;) {
       // Read the count first: a batch finished between here and the wait makes the wait return at once.
       const count = this.#bell.count
       for (const source of this.#sources) {
-        source.drain()
+        try {
+          source.drain()
+        } catch (error) {
+          failures.push(error) // the others must not go unheard for it
+        }
         if (source.outstanding === 0) this.#sources.delete(source)
       }
-      if (this.#sources.size === 0) return false
+      if (this.#sources.size === 0) {
+        this.#busy = false
+        break
+      }
       const heard = this.#bell.heard(count)
       if (heard === undefined) continue
       void heard.then(this.#onRing)
-      return true
+      break
     }
+    if (failures.length > 0) throw failures[0]
   }
 
   readonly #onRing = (): void => this.#scan()
