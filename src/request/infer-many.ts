@@ -15,7 +15,7 @@ export interface InferManyOptions<Output extends string = string> extends Omit<I
 
 /**
  * The result of one item: `outputs`, or the `error` with which it alone was rejected. The error of one that was withdrawn is
- * the signal's reason; where that is no `Error`, an `AbortError` of which it is the `cause`.
+ * the signal's reason, typed as the `Error` that it should be; where that is false, an `AbortError` of which it is the `cause`.
  */
 export type InferManyResult<O> =
   | { readonly index: number; readonly outputs: O; readonly error?: undefined }
@@ -182,7 +182,7 @@ async function run<I, O>(
   }
 }
 
-/** A signal may fire with any reason, also one that is false. */
+/** A signal may fire with any reason, also with one that `if (error)` would miss. */
 function asError(reason: unknown): Error {
-  return reason instanceof Error ? reason : new DOMException('The operation was aborted', { name: 'AbortError', cause: reason })
+  return (reason || new DOMException('The operation was aborted', { name: 'AbortError', cause: reason })) as Error
 }
