@@ -1,5 +1,5 @@
 // Builds the native addon: node scripts/native/build.mjs [--cmake|--gyp] [--debug|--asan|--tsan] [--optional]
-// --cmake (the default) puts it into build/cmake/<configuration>, --gyp into build/<configuration>.
+// --cmake (the default) puts it into build/cmake/<configuration>, --gyp into native/build/<configuration>.
 // --optional is for npm's prepare: nothing to do where a prebuild fits, and never a reason for npm to fail.
 import { existsSync } from 'node:fs'
 import { pathToFileURL } from 'node:url'
@@ -18,13 +18,13 @@ export function buildWithCMake(configuration) {
   return `${output}/zerohop.node`
 }
 
-/** Builds with node-gyp. Not `rebuild`: that would remove the whole build folder, CMake's output with it. */
+/** Builds with node-gyp; returns the path of the binary. */
 export function buildWithGyp(configuration) {
   const nodeGyp = packageFile('node-gyp', 'bin/node-gyp.js')
   const nodedir = nodeDirectory()
   const flags = [configuration === 'Debug' ? '--debug' : '--release', ...(nodedir ? [`--nodedir=${nodedir}`] : [])]
-  run(process.execPath, [nodeGyp, 'configure', 'build', ...flags, '--loglevel=warn'])
-  return `build/${configuration}/zerohop.node`
+  run(process.execPath, [nodeGyp, 'configure', 'build', '-C', 'native', ...flags, '--loglevel=warn'])
+  return `native/build/${configuration}/zerohop.node`
 }
 
 /** Says in a few words what the chosen build lacks, or nothing. */

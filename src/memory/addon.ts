@@ -127,7 +127,7 @@ function findBinding(chosen: string | undefined): BindingResult {
 }
 
 function defaultPaths(): string[] {
-  const folders = [`prebuilds/${prebuildName()}`, 'build/cmake/Release', 'build/cmake/Debug', 'build/Release', 'build/Debug']
+  const folders = [`prebuilds/${prebuildName()}`, 'build/cmake/Release', 'build/cmake/Debug', 'native/build/Release', 'native/build/Debug']
   return folders.map((folder) => join(packageRoot, folder, 'zerohop.node'))
 }
 
@@ -149,7 +149,7 @@ function open(path: string): NativeBinding {
 /** In a checkout there is a script; an installed package has its sources and node-gyp's build file. */
 function buildCommand(): string {
   if (existsSync(join(packageRoot, 'scripts/native/build.mjs'))) return 'npm run build:native'
-  return `run \`npm install node-addon-api@8\`, then \`npx node-gyp rebuild\` in ${packageRoot}`
+  return `run \`npm install node-addon-api@8\`, then \`npx node-gyp rebuild\` in ${join(packageRoot, 'native')}`
 }
 
 /** Which C library this Node was linked with stands in its program header, as the loader's name. */

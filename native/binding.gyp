@@ -1,12 +1,13 @@
-# The source build that node-gyp users expect; developers use CMake (native/CMakeLists.txt). One list of sources serves both.
+# The source build that node-gyp users expect; developers use CMake (CMakeLists.txt). One list of sources serves both.
+# Not in the package's root: npm would take it for an install script, and build the addon, or fail to, at each `npm ci`.
 {
   'targets': [
     {
       'target_name': 'zerohop',
       'sources': [
-        '<!@(node -p "const s = require(\'./native/sources.json\'); [...s.core, ...s.addon].map((f) => \'native/\' + f).join(\' \')")',
+        '<!@(node -p "const s = require(\'./sources.json\'); [...s.core, ...s.addon].join(\' \')")',
       ],
-      'include_dirs': ['native'],
+      'include_dirs': ['.'],
       'dependencies': ['<!(node -p "require(\'node-addon-api\').targets"):node_addon_api_except'],
       'defines': ['NAPI_VERSION=8', 'NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS', 'NOMINMAX'],
       'cflags_cc': ['-std=c++17', '-fvisibility=hidden'],

@@ -1,0 +1,21 @@
+import { execFileSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { expect, it } from 'vitest'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+
+/** Paths of the files that the package would have. */
+function packedFiles(): string[] {
+  const report = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  const [{ files }] = JSON.parse(report) as [{ files: { path: string }[] }]
+  return files.map(({ path }) => path)
+}
+
+it('the package has what it needs to run and to build its addon, nothing that was built here, and nothing that npm would build by itself', () => {
+  const files = packedFiles()
+  const needed = ['README.md', 'LICENSE', 'dist/index.js', 'dist/index.d.ts', 'dist/image/exports.js', 'dist/cli/main.js', 'native/binding.gyp', 'native/sources.json', 'native/addon.cc']
+  expect(files).toEqual(expect.arrayContaining(needed))
+  // In the root it would be an install script to npm, whatever package.json says, once there is a lockfile.
+  expect(files).not.toContain('binding.gyp')
+  expect(files.filter((path) => /^(native\/(build|test)|build|src|test|bench|examples|\.)/.test(path))).toEqual([])
+})
