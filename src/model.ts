@@ -36,6 +36,12 @@ export interface ModelCapacity {
   readonly estimatedMs: number
 }
 
+/** What a caller can do about a model that is not ready, if that is not to load it again. */
+const nextStep: Partial<Record<ModelState, string>> = {
+  loading: 'Wait for load().',
+  draining: 'It takes no more requests: it, or its engine, is being closed.',
+}
+
 /** A loaded model. Made by `engine.load`; any number of callers may use it at once. */
 export class Model<M extends ModelSignature = AnySignature> {
   /** The name it was loaded under. */
@@ -197,7 +203,7 @@ export class Model<M extends ModelSignature = AnySignature> {
     const why = failure === null ? '' : `: ${failure}`
     return new InferenceError(
       closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY',
-      `Model '${this.name}' is ${state}${why}. ${state === 'loading' ? 'Wait for load().' : 'Load it again.'}`,
+      `Model '${this.name}' is ${state}${why}. ${nextStep[state] ?? 'Load it again.'}`,
       { model: this.name, expected: 'ready', received: state },
     )
   }

@@ -1,4 +1,5 @@
 import type { ModelMetadata, TensorMetadata, TensorType } from '../index.ts'
+import { notStackable } from '../metadata.ts'
 
 /** What a caller may give in place of a tensor of each type. */
 const bareData: Readonly<Record<TensorType, string>> = {
@@ -21,6 +22,7 @@ const bareData: Readonly<Record<TensorType, string>> = {
 export function signatureSource(name: string, file: string, metadata: ModelMetadata): string {
   const { inputs, outputs, maxBatchSize } = metadata
   const batching = maxBatchSize === 0 ? 'each request is its own run' : 'requests share runs'
+  const byRow = notStackable(metadata) === null
   // onnxruntime-node comes with every installation, and its tensors are those of this library.
   return `// Written by \`zerohop types\`; write it anew when the model changes.
 import type { TypedTensor } from 'onnxruntime-node'
@@ -28,11 +30,14 @@ import type { ModelSignature } from 'zerohop'
 
 /** Inputs and outputs of \`${comment(file)}\`; ${batching}. */
 export interface ${name} extends ModelSignature {
-  inputs: ${members(inputs, (type) => `TypedTensor<'${type}'> | ${bareData[type]}`)}
-  outputs: ${members(outputs, (type) => `TypedTensor<'${type}'>`)}
+  inputs: ${members(inputs, (input) => `TypedTensor<'${input.type}'>${takesBareData(input, byRow) ? ` | ${bareData[input.type]}` : ''}`)}
+  outputs: ${members(outputs, ({ type }) => `TypedTensor<'${type}'>`)}
 }
 `
 }
+
+/** What the module imports. */
+const imported: readonly string[] = ['ModelSignature', 'TypedTensor']
 
 /**
  * A name for a model's interface: its file's, or in a repository (`resnet-50/1/model.onnx`) that of its folder, as
@@ -44,13 +49,19 @@ export function signatureName(path: string): string {
   const telling = names.findLast((part) => part !== 'model' && !/^\d+$/.test(part))
   const words = (telling ?? '').match(/[A-Za-z0-9]+/g) ?? []
   const name = words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join('')
-  return /^[A-Z]/.test(name) ? name : `Model${name}`
+  return /^[A-Z]/.test(name) && !imported.includes(name) ? name : `Model${name}`
 }
 
-function members(tensors: readonly TensorMetadata[], typeOf: (type: TensorType) => string): string {
-  const lines = tensors.map(({ name, type, shape }) => {
+/** Whether data without dims can be one row, or all there is: what one row has is fixed. */
+function takesBareData({ shape }: TensorMetadata, byRow: boolean): boolean {
+  return shape.slice(byRow ? 1 : 0).every((dim) => typeof dim === 'number')
+}
+
+function members(tensors: readonly TensorMetadata[], typeOf: (tensor: TensorMetadata) => string): string {
+  const lines = tensors.map((tensor) => {
+    const { name, type, shape } = tensor
     const dims = shape.map((dim) => (dim === '' ? '?' : dim)).join(', ')
-    return `    /** ${type} ${comment(`[${dims}]`)} */\n    ${key(name)}: ${typeOf(type)}\n`
+    return `    /** ${type} ${comment(`[${dims}]`)} */\n    ${key(name)}: ${typeOf(tensor)}\n`
   })
   return lines.length === 0 ? '{}' : `{\n${lines.join('')}  }`
 }

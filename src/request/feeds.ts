@@ -1,3 +1,4 @@
+import { isPromise } from 'node:util/types'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { isTensorLike, type TensorData } from '../tensor.ts'
 import type { ModelMetadata, TensorMetadata } from '../metadata.ts'
@@ -130,7 +131,7 @@ export class FeedParser {
     const names = this.#inputs.map(({ name }) => name)
     const unknown = Object.keys(feeds).filter((name) => !names.includes(name) && feeds[name] !== undefined)
     const hint = `The model's inputs are ${this.#names()}`
-    if (missing !== null && isTensorLike(feeds)) throw this.#noObject(feeds)
+    if (missing !== null && (isTensorLike(feeds) || isPromise(feeds))) throw this.#noObject(feeds)
     if (missing !== null) {
       throw this.#invalid(`input '${missing}'`, 'to be given', unknown.length > 0 ? unknown : undefined, hint)
     }

@@ -52,6 +52,7 @@ const cases: Record<string, Case[]> = {
     ['a number', () => 7, { argument: 'feeds', received: 7 }],
     ['a string', () => 'a', { argument: 'feeds', received: 'a' }],
     ['an array', () => [a, b], { argument: 'feeds' }],
+    ['a Promise of them', () => Promise.resolve({ a, b }), { argument: 'feeds', expected: /object of inputs/ }],
     ['a typed array', () => a, { argument: 'feeds', received: 'Float32Array(4)' }],
     ['a tensor', () => tensor([1, 4]), { argument: 'feeds' }],
     ['a function', () => () => ({ a, b }), { argument: 'feeds' }],

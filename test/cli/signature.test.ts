@@ -20,7 +20,7 @@ import type { ModelSignature } from 'zerohop'
 export interface Net extends ModelSignature {
   inputs: {
     /** float32 [N, 3, ?] */
-    x: TypedTensor<'float32'> | Float32Array
+    x: TypedTensor<'float32'>
     /** string [] */
     words: TypedTensor<'string'> | readonly string[]
   }
@@ -31,10 +31,17 @@ export interface Net extends ModelSignature {
 }
 `)
   })
+  it.each([
+    ['one row is fixed', [['N', 4], ['M']], true], ['there is nothing open', [[1, 4], []], true], ['a row is open', [['N', 'L'], ['N']], false],
+    ['there are no rows', [['N', 4], []], false],
+  ] as const)('lets data without dims be given where %s: %j, %s', (_, [x, y], bare) => {
+    const source = signatureSource('Net', 'net.onnx', metadata([{ name: 'x', type: 'float32', shape: x }], [{ name: 'y', type: 'float32', shape: y }]))
+    expect(source.includes("x: TypedTensor<'float32'> | Float32Array\n")).toBe(bare)
+  })
   it('quotes names that are no identifiers, and closes no comment early', () => {
     const names = ['input:0', 'a/b', "it's", '1st', 'new', 'line\nbreak', 'back\\slash', 'say "hi"', '']
     const source = signatureSource('Net', 'a*/b.onnx', metadata(
-      names.map((name) => ({ name, type: 'bool', shape: ['*/ a\n'] })), [{ name: 'y', type: 'bool', shape: [] }], 0,
+      names.map((name) => ({ name, type: 'bool', shape: ['*/ a\n'] })), [{ name: 'y', type: 'bool', shape: ['N'] }], 0,
     ))
     const keys = [...source.matchAll(/^ {4}(.+): TypedTensor<'bool'> \| Uint8Array$/gm)].map(([, key]) => key)
     expect(keys).toEqual(["'input:0'", "'a/b'", "'it\\'s'", "'1st'", 'new', "'line\\nbreak'", "'back\\\\slash'", "'say \"hi\"'", "''"])
@@ -47,7 +54,7 @@ describe('the name of a signature', () => {
   it.each([
     ['resnet50.onnx', 'Resnet50'], ['./models/resnet-50/1/model.onnx', 'Resnet50'], ['C:\\models\\net_v2.ort', 'NetV2'],
     ['silero_vad_16k_op15.onnx', 'SileroVad16kOp15'], ['model.onnx', 'Model'], ['../1/model.onnx', 'Model'],
-    ['3d.onnx', 'Model3d'], ['ünet.onnx', 'Net'], ['模型.onnx', 'Model'],
+    ['3d.onnx', 'Model3d'], ['model-signature.onnx', 'ModelModelSignature'], ['typed_tensor.onnx', 'ModelTypedTensor'], ['ünet.onnx', 'Net'], ['模型.onnx', 'Model'],
   ])('of %s is %s', (path, name) => {
     expect(signatureName(path)).toBe(name)
   })
