@@ -107,7 +107,7 @@ export interface ModelOptions {
    * give the same inputs. Default: none.
    */
   optionalInputs?: readonly string[]
-  /** Share of a worker's time relative to other models on it when all have work. Default 1. */
+  /** Share of a worker's time relative to other models on it when all have work, 1e-6 to 1e6. Default 1. */
   weight?: number
   /** Lets requests of different lengths share a run; several entries for several inputs. Default: none. */
   padding?: PaddingConfig | readonly PaddingConfig[]
