@@ -104,7 +104,7 @@ export class FeedParser {
       return wholeRequest(this.#tensors, data, dims, (index) => ownRows?.[index] ?? rows)
     }
     if (empty && first !== null && rows > this.#maxBatchSize) this.#checkParts(first, rows, maxEmptyParts, 'rows without any element')
-    return { rows, bucketKey: this.#bucketKey(rows, data, dims), whole: false, isPart: false, data, dims }
+    return { rows, bucketKey: this.#bucketKey(rows, data, dims), whole: false, data, dims }
   }
 
   /** What is given for each input, each read once; `undefined` for an optional one that is not given. */

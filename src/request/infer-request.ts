@@ -13,8 +13,8 @@ export interface ParsedFeeds {
   readonly bucketKey: string
   /** Whether it runs alone as it is, whatever its first dimensions: they count no rows, and it counts as one. */
   readonly whole: boolean
-  /** Whether it is some rows of a request that was split: each output has to have one entry for each of them. */
-  readonly isPart: boolean
+  /** For some rows of a request that was split: each output has to have one entry for each of them. */
+  readonly isPart?: true
   /** `null` for an optional input that was left out. */
   readonly data: readonly (TensorData | readonly string[] | null)[]
   /** Dims of each input; `null` when the model fixes everything but the rows. */
@@ -64,7 +64,7 @@ export class InferRequest extends WaitingRequest {
     this.data = feeds.data
     this.dims = feeds.dims
     this.whole = feeds.whole
-    this.isPart = feeds.isPart
+    this.isPart = feeds.isPart === true
     this.outputs = outputs
     this.outputMask = outputs === null ? allOutputs : outputMask(outputs)
     this.requestId = requestId

@@ -22,5 +22,5 @@ export function wholeRequest(
   const own = data.map((values, index): readonly number[] | null =>
     values === null ? null : (dims?.[index] ?? [firstDims(index), ...(inputs[index]!.shape.slice(1) as number[])]),
   )
-  return { rows: 1, bucketKey: wholeKey(own), whole: true, isPart: false, data, dims: own.map((given) => given ?? []) }
+  return { rows: 1, bucketKey: wholeKey(own), whole: true, data, dims: own.map((given) => given ?? []) }
 }

@@ -21,7 +21,7 @@ describe('parts that cannot be joined are a typed error', () => {
 
 it('parts are views of the same memory', () => {
   const data = Float32Array.of(1, 2, 3, 4, 5)
-  const parts = splitRows({ rows: 5, bucketKey: '', whole: false, isPart: false, data: [data, null, ['a', 'b', 'c', 'd', 'e']], dims: [[5, 1], [], [5]] }, 2)
+  const parts = splitRows({ rows: 5, bucketKey: '', whole: false, data: [data, null, ['a', 'b', 'c', 'd', 'e']], dims: [[5, 1], [], [5]] }, 2)
   expect(parts.map(({ rows }) => rows)).toEqual([2, 2, 1])
   expect(parts.map((own) => own.data)).toEqual([
     [Float32Array.of(1, 2), null, ['a', 'b']], [Float32Array.of(3, 4), null, ['c', 'd']], [Float32Array.of(5), null, ['e']],
