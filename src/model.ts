@@ -32,7 +32,10 @@ export interface ModelCapacity {
   readonly free: number
   /** Requests worked off per second while there was work, from the last batches; 0 before the first. */
   readonly requestsPerSecond: number
-  /** In how many milliseconds one more request would be answered, by the times of earlier runs; 0 before the first. */
+  /**
+   * In how many milliseconds one more request would be answered, by the times of earlier runs; 0 when nobody can tell:
+   * before the first, and when no instance is left, so that {@link ModelCapacity.instances} is 0 too.
+   */
   readonly estimatedMs: number
 }
 

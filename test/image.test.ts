@@ -270,7 +270,11 @@ describe('decodeImage refuses with ERR_IMAGE_DECODE', () => {
 
 describe('imageConcurrency', () => {
   const before = imageConcurrency()
-  afterEach(() => void imageConcurrency(before))
+  afterEach(() => {
+    imageConcurrency(before)
+    vi.doUnmock('node:os')
+    vi.unstubAllEnvs()
+  })
 
   it('lets no more decode at once than it says, and serves the others in order', async () => {
     imageConcurrency(2)
@@ -289,6 +293,14 @@ describe('imageConcurrency', () => {
     for (const end of finish) end()
     await Promise.allSettled(all)
   })
+  it.each([['-1', 4], ['0', 4], ['NaN', 4], ['', 4], [undefined, 4], ['0.5', 4], ['1', 1], ['2.9', 2], ['1024', 16]])(
+    'is by default as many as the thread pool has threads, or there are cores: UV_THREADPOOL_SIZE %s', async (threads, expected) => {
+      vi.stubEnv('UV_THREADPOOL_SIZE', threads)
+      vi.doMock('node:os', async (original) => ({ ...(await original<object>()), availableParallelism: () => 16 }))
+      vi.resetModules()
+      const fresh = await import('../src/image/decode-queue.ts')
+      expect(fresh.imageConcurrency()).toBe(expected)
+    })
   it('refuses what is no whole number of at least 1', () => {
     expect(() => imageConcurrency(0)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'concurrency' }))
   })

@@ -1,4 +1,5 @@
 import { invalidArgument } from '../errors.ts'
+import { isAbortSignal } from './abort-signal.ts'
 import { readOptions } from './plain-options.ts'
 
 /** Options of `engine.load()` that are none of the model's. */
@@ -18,6 +19,6 @@ export interface LoadOptions {
 export function checkLoadOptions(options: unknown): LoadOptions {
   const { signal } = readOptions('options', options, ['signal'])
   if (signal === undefined) return {}
-  if (signal instanceof AbortSignal) return { signal }
+  if (isAbortSignal(signal)) return { signal }
   throw invalidArgument('options.signal', 'an AbortSignal', signal)
 }

@@ -107,7 +107,7 @@ export interface ModelOptions {
    * give the same inputs. Default: none.
    */
   optionalInputs?: readonly string[]
-  /** Share of a worker's time relative to other models on it when all have work. Default 1. */
+  /** Share of a worker's time relative to other models on it when all have work, 1e-6 to 1e6. Default 1. */
   weight?: number
   /** Lets requests of different lengths share a run; several entries for several inputs. Default: none. */
   padding?: PaddingConfig | readonly PaddingConfig[]
@@ -124,7 +124,8 @@ export interface ModelOptions {
   /**
    * Whether a request of more than `maxBatchSize` rows is run in several batches and joined again, which is one request to
    * its caller, to the order of answers and to the statistics. Default `false`: it is refused where `maxBatchSize` was given,
-   * else it runs alone as it is. One of more than 10 000 parts, or of more than 100 when its rows have no element, is refused.
+   * else it runs alone as it is. One of more than 10 000 parts, or of more than 100 when its rows have no element, is refused;
+   * one with an output that has not one entry per row fails (`ERR_EXECUTION`).
    */
   splitOversized?: boolean
 }

@@ -81,7 +81,7 @@ const schema = optionsOf({
   ),
   latencyTargetMs: v.optional(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(2 ** 31 - 1))),
   optionalInputs: v.optional(v.array(v.string()), []),
-  weight: v.optional(v.pipe(v.number(), v.finite(), v.gtValue(0)), 1),
+  weight: v.optional(v.pipe(v.number(), v.minValue(1e-6), v.maxValue(1e6)), 1),
   padding: v.optional(v.union([paddingSchema, v.array(paddingSchema)]), []),
   rerunAfterCrash: v.optional(v.boolean(), false),
   rejectNonFinite: v.optional(v.picklist(['inputs', 'outputs'])),

@@ -4,9 +4,12 @@ import { unwatch, watch } from '../request/abort-watch.ts'
 import { within } from './time-limit.ts'
 
 /** Decoding runs on libuv's thread pool; what is started beyond that only waits there, with its time running. */
-const libuvThreads = Number(process.env['UV_THREADPOOL_SIZE']) || 4
+function libuvThreads(): number {
+  const asked = Math.floor(Number(process.env['UV_THREADPOOL_SIZE']))
+  return asked >= 1 ? asked : 4
+}
 
-let limit = Math.min(availableParallelism(), libuvThreads)
+let limit = Math.min(availableParallelism(), libuvThreads())
 let running = 0
 /** In the order of their calls. */
 const waiting = new Set<() => void>()

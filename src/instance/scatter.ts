@@ -13,7 +13,11 @@ interface Piece {
   readonly dims: readonly number[]
 }
 
-/** The outputs of each request of a batch, cut from the slot and from what came by message, in the batch's order. */
+/**
+ * The outputs of each request of a batch, cut from the slot and from what came by message, in the batch's order.
+ *
+ * @throws Error when an output cannot be cut back to a request's length, or joined with those of other parts of a request.
+ */
 export function scatter(metadata: ModelMetadata, padding: Padding | null, { requests, slot, mailed }: FinishedBatch): Outputs[] {
   const layout = slot.layout!
   const results: Outputs[] = []
@@ -29,6 +33,7 @@ export function scatter(metadata: ModelMetadata, padding: Padding | null, { requ
       const piece = tensor
         ? cutMailed(tensor, mailedValues![index]!, request, row, requests.length === 1)
         : cutFromSlot(metadata, layout, index, request, row)
+      if (request.isPart && piece.dims[0] !== request.rows) throw notByRow(name, request, piece)
       const { data, dims } = padding === null ? piece : cutLength(name, padding, layout, index, request, piece)
       putTensor(outputs, name, makeTensor(type, data, dims))
     }
@@ -56,6 +61,11 @@ function cutMailed({ dims }: MailedTensor, data: TensorData | string[], request:
   if (alone) return { data, dims }
   const elements = elementCount(dims.slice(1))
   return { data: data.slice(row * elements, (row + request.rows) * elements), dims: [request.rows, ...dims.slice(1)] }
+}
+
+function notByRow(name: string, { rows }: InferRequest, { dims }: Piece): Error {
+  const shown = `dims [${dims.join(', ')}] for a part of ${rows} rows`
+  return new Error(`output '${name}' has ${shown}, where one entry per row was expected, so that the parts can be joined; leave splitOversized out`)
 }
 
 /**

@@ -25,7 +25,11 @@ export class SlotsAhead {
     this.byInstance = byInstance
   }
 
-  /** @param instances where each of them runs. */
+  /**
+   * Rejects as soon as memory cannot be had, with none kept.
+   *
+   * @param instances where each of them runs.
+   */
   static async acquire(
     pool: Pick<StagingPool, 'acquireAhead'>,
     metadata: ModelMetadata,
@@ -33,14 +37,20 @@ export class SlotsAhead {
     slotsPerInstance: number,
   ): Promise<SlotsAhead> {
     const byInstance: StagingBuffer[][] = instances.map(() => [])
-    for (const [index, { placement }] of instances.entries()) {
-      const device = cudaDevice(placement)
-      for (let slot = 0; slot < slotsPerInstance && device !== null; slot++) {
-        const buffer = await pool.acquireAhead(largestSlotBytes(metadata), device)
-        if (buffer !== null) byInstance[index]!.push(buffer)
+    const ahead = new SlotsAhead(byInstance)
+    try {
+      for (const [index, { placement }] of instances.entries()) {
+        const device = cudaDevice(placement)
+        for (let slot = 0; slot < slotsPerInstance && device !== null; slot++) {
+          const buffer = await pool.acquireAhead(largestSlotBytes(metadata), device)
+          if (buffer !== null) byInstance[index]!.push(buffer)
+        }
       }
+    } catch (error) {
+      ahead.release()
+      throw error
     }
-    return new SlotsAhead(byInstance)
+    return ahead
   }
 
   /** Gives everything back: the model will not be served. */

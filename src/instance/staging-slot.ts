@@ -24,8 +24,10 @@ export interface ViewedLayout extends BatchLayout {
   known: boolean
 }
 
-/** Most layouts remembered per slot; models of variable shapes make many. */
+/** Most layouts remembered per slot, here and by the worker; models of variable shapes make many. */
 const maxLayouts = 512
+/** Layouts of batches of so many rows are found without making a key, and stay; less than {@link maxLayouts}. */
+const mostByRows = 256
 const minBytes = 4096
 const doubledBelowBytes = 2 ** 20
 
@@ -44,7 +46,7 @@ export class StagingSlot {
   readonly #acquire: (byteLength: number) => StagingBuffer
   #buffer: StagingBuffer | null = null
   #bufferKnown = false
-  readonly #byRows: ViewedLayout[] = [] // fixed shapes, all outputs: the hot case, found without making a key
+  readonly #byRows: ViewedLayout[] = [] // fixed shapes, all outputs, few rows: the hot case
   readonly #byKey = new Map<string, ViewedLayout>()
   #layouts = 0
   /** The batch in flight. */
@@ -82,7 +84,7 @@ export class StagingSlot {
   /** Finds or makes the layout of a batch and memory for it. */
   layoutFor(batch: readonly InferRequest[], rows: number, outputMask: number, unpredictable: ReadonlySet<number>): ViewedLayout {
     const first = batch[0]!
-    const hot = first.bucketKey === '' && outputMask === -1
+    const hot = first.bucketKey === '' && outputMask === -1 && rows <= mostByRows
     if (hot) return (this.#byRows[rows] ??= this.#make(first, null, rows, outputMask, unpredictable))
     const lengths = first.whole ? null : (this.#padding?.lengths(batch) ?? null)
     const key = `${rows}|${outputMask}|${first.bucketKey}|${lengths?.join() ?? ''}`
@@ -211,8 +213,8 @@ export class StagingSlot {
   }
 
   #nextIndex(): number {
-    if (this.#layouts < maxLayouts + this.#byRows.length) return this.#layouts++
-    // Only one batch is in this slot at a time, and it is not in flight now: any other layout can go.
+    if (this.#layouts < maxLayouts) return this.#layouts++
+    // Only one batch is in this slot at a time, and it is not in flight now: any layout that has a key can go.
     const [oldestKey, oldest] = this.#byKey.entries().next().value!
     this.#byKey.delete(oldestKey)
     return oldest.index

@@ -8,6 +8,9 @@ const asGood = 0.98
 const goodEnough = 0.95
 /** Buckets whose choice is remembered. */
 const maxBuckets = 256
+/** Up to so many rows every size is looked at; above, so many between one power of two and the next. */
+const everyUpTo = 64
+const perDoubling = 16
 
 /**
  * The batch size with which a bucket answers most rows per second within `targetMs`. A size does so for every request
@@ -33,9 +36,20 @@ export function chooseBatchSize(
     const rowsPerMs = (instances * rows) / runTimes.medianMs(bucketKey, rows)
     return share === 1 ? rowsPerMs : Math.min(rowsPerMs, share * (arrivingRowsPerMs ?? rowsPerMs))
   })
-  const best = Math.max(...rates)
+  const best = rates.reduce((most, rate) => Math.max(most, rate))
   if (present !== undefined && best > 0 && (rates[sizes.indexOf(present)] ?? 0) >= goodEnough * best) return present
   return sizes[rates.findIndex((rate) => rate >= asGood * best)]!
+}
+
+/** Sizes to choose from, ascending: so few that looking at all of them costs no more than a run, whatever the largest is. */
+export function candidateSizes(maxBatchSize: number): number[] {
+  const sizes: number[] = []
+  let step = 1
+  for (let size = 1; size < maxBatchSize; size += step) {
+    sizes.push(size)
+    if (size >= everyUpTo) step = 2 ** Math.floor(Math.log2(size)) / perDoubling
+  }
+  return [...sizes, maxBatchSize]
 }
 
 /** The part of the requests that come while all instances are busy with runs of `rows` rows and can be admitted. */
@@ -62,7 +76,7 @@ export class LatencyTarget {
   constructor(limits: BatchLimits, targetMs: number, runTimes: RunTimes, instances: number) {
     const { maxBatchSize, preferredBatchSizes } = limits
     this.#limits = limits
-    this.#sizes = preferredBatchSizes.length > 0 ? preferredBatchSizes : Array.from({ length: maxBatchSize }, (_, index) => index + 1)
+    this.#sizes = preferredBatchSizes.length > 0 ? preferredBatchSizes : candidateSizes(maxBatchSize)
     this.#targetMs = targetMs
     this.#runTimes = runTimes
     this.#instances = instances

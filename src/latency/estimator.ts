@@ -57,8 +57,9 @@ export class Estimator {
     return this.target !== null && ++this.#runs % reviewEveryRuns === 0 && this.target.review(bucketKey, this.#arrivals.rowsPerMs(nowMs))
   }
 
-  /** In how many milliseconds a request would be answered that came now; 0 when no run like it was seen. */
+  /** In how many milliseconds a request would be answered that came now; 0 when no run like it was seen, or no instance is left. */
   estimatedAnswerMs(bucketKey: string, rows: number, rowsAhead: number, instances: readonly { readonly worker: BusyWorker }[], nowMs: number): number {
+    if (instances.length === 0) return 0
     let freeInMs = Infinity
     let sharing = Infinity
     for (const { worker } of instances) {

@@ -158,7 +158,7 @@ export class ModelStats {
     this.#computeLatency.record(inputMs + inferMs + outputMs, requests)
   }
 
-  /** Counts a run that is about to start. */
+  /** Counts a run that is over, however it ended, by the reason for which its batch was closed; a rerun as such. */
   closed(reason: BatchReason, isRerun: boolean): void {
     if (isRerun) this.#reruns++
     else this.#reasons[reason]++

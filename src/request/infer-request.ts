@@ -13,6 +13,8 @@ export interface ParsedFeeds {
   readonly bucketKey: string
   /** Whether it runs alone as it is, whatever its first dimensions: they count no rows, and it counts as one. */
   readonly whole: boolean
+  /** For some rows of a request that was split: each output has to have one entry for each of them. */
+  readonly isPart?: true
   /** `null` for an optional input that was left out. */
   readonly data: readonly (TensorData | readonly string[] | null)[]
   /** Dims of each input; `null` when the model fixes everything but the rows. */
@@ -34,6 +36,7 @@ export class InferRequest extends WaitingRequest {
   readonly data: ParsedFeeds['data']
   readonly dims: ParsedFeeds['dims']
   readonly whole: boolean
+  readonly isPart: boolean
   /** Indices of the outputs wanted; `null` for all. */
   readonly outputs: readonly number[] | null
   /** The same as bits, for the union over a batch; see {@link outputMask}. */
@@ -61,6 +64,7 @@ export class InferRequest extends WaitingRequest {
     this.data = feeds.data
     this.dims = feeds.dims
     this.whole = feeds.whole
+    this.isPart = feeds.isPart === true
     this.outputs = outputs
     this.outputMask = outputs === null ? allOutputs : outputMask(outputs)
     this.requestId = requestId

@@ -27,6 +27,7 @@ export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows:
       rows: partRows,
       bucketKey,
       whole: false,
+      isPart: true,
       data: whole.map(cut),
       dims: dims?.map((own) => (own.length === 0 ? own : [partRows, ...own.slice(1)])) ?? null,
     })

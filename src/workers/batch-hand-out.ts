@@ -102,8 +102,10 @@ export class BatchHandOut {
     const started = []
     // The last first: each is put before what waits.
     for (const handed of this.time.clear().reverse()) {
-      if (executor.takeBack(handed.slotId)) handed.source.takenBack(handed.slotId, true)
-      else started.push(handed)
+      if (executor.takeBack(handed.slotId)) {
+        this.time.shares.refund(handed.charge)
+        handed.source.takenBack(handed.slotId, true)
+      } else started.push(handed)
     }
     this.tasks.lost(executor)
     for (const { slotId, source } of started) source.lost(slotId, reason)

@@ -145,6 +145,8 @@ describe('options of a load', () => {
   const cases: [what: string, options: unknown, argument: string][] = [
     ['null', null, 'options'], ['a signal instead', new AbortController().signal, 'options'],
     ['a controller', { signal: new AbortController() }, 'options.signal'], ['misspelt', { abort: 1 }, 'options.abort'],
+    ['what only inherits from a signal', { signal: Object.create(AbortSignal.prototype) }, 'options.signal'],
+    ['a proxy of a signal', { signal: new Proxy(new AbortController().signal, {}) }, 'options.signal'],
   ]
   it.each(cases)('are refused: %s', async (_, options, argument) => {
     expectRefusal(await rejectionOf(() => engine.load('m', config, options as never)), { argument })

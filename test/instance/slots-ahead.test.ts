@@ -59,4 +59,18 @@ describe('slots made ahead', () => {
     ahead.release()
     expect(released).toBe(3)
   })
+
+  it('are given back when one of them cannot be had', async () => {
+    let [acquired, released] = [0, 0]
+    const pool = {
+      acquireAhead: async () => {
+        if (acquired === 3) throw new Error('the device is gone')
+        acquired++
+        return { release: () => released++ } as unknown as StagingBuffer
+      },
+    }
+    const acquiring = SlotsAhead.acquire(pool, metadata(4, ['N', 1024]), [place('cuda', 0), place('cuda', 1)], 2)
+    await expect(acquiring).rejects.toThrow('the device is gone')
+    expect([acquired, released]).toEqual([3, 3])
+  })
 })

@@ -34,6 +34,15 @@ export function unique(): string {
     .build())
 }
 
+/** The distinct rows of x (float32 ['N', 4]), as y ['U', 4]. */
+export function uniqueRows(): string {
+  return modelPath('unique-rows', () => graph('unique')
+    .input('x', 'float32', ['N', 4])
+    .output('y', 'float32', ['U', 4])
+    .node('Unique', ['x'], ['y'], { axis: 0 })
+    .build())
+}
+
 /**
  * y = x beside x, so rows of 8, although y is declared as ['N', 4] like x (float32). The model is 'plain' about it,
  * so that ONNX Runtime notices when it loads the model, or 'hidden': the width is then computed during the run.

@@ -26,6 +26,7 @@ it('parts are views of the same memory', () => {
   expect(parts.map((own) => own.data)).toEqual([
     [Float32Array.of(1, 2), null, ['a', 'b']], [Float32Array.of(3, 4), null, ['c', 'd']], [Float32Array.of(5), null, ['e']],
   ])
+  expect(parts.every(({ isPart }) => isPart)).toBe(true)
   expect(parts.every((own) => (own.data[0] as Float32Array).buffer === data.buffer)).toBe(true)
   expect(parts[2]!.dims).toEqual([[1, 1], [], [1]])
 })

@@ -4,7 +4,7 @@ import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
 import * as small from '../models/small.ts'
 import { batchSizes, matchesPlain } from '../support/against-plain.ts'
 import { load, sharedEngine } from '../support/open.ts'
-import { feedsOf, runPlain } from '../support/plain.ts'
+import { feedsOf, runPlain, type Samples } from '../support/plain.ts'
 import { expectClose, expectSame } from '../support/same.ts'
 import { noise, sample, tensorTypes } from '../support/samples.ts'
 import { outcomeOf, reported, settledCount } from './outcome.ts'
@@ -58,11 +58,25 @@ describe('a request of more rows than fit', () => {
     expect((await other).y!.dims).toEqual([1, 7])
   })
 
-  it('may have answers with another number of rows than it', async () => {
-    const keep = { type: 'bool', dims: [20], data: Uint8Array.from({ length: 20 }, (_, at) => Number(at % 3 === 0)) } as const
-    const request = { x: noise([20, 4]), keep }
-    const model = await open(small.compress('N'))
-    expectSame(await model.infer(feedsOf(request)), await runPlain(model.metadata.path, request))
+  describe('fails when an output of its parts is not by rows, as nobody can join that, and says what to do', () => {
+    /** Every third row is kept; they all are the same. */
+    const samples = (rows: number): Samples => ({
+      x: { type: 'float32', dims: [rows, 4], data: new Float32Array(4 * rows) },
+      keep: { type: 'bool', dims: [rows], data: Uint8Array.from({ length: rows }, (_, at) => Number(at % 3 === 0)) },
+    })
+    const cases: [what: string, path: string, inputs: string[], shown: RegExp][] = [
+      ['some rows of each', small.compress('N'), ['x', 'keep'], /: output 'y' has dims \[[23], 4\] for a part of [84] rows, where one entry per row/],
+      ['one row for all equal ones', small.uniqueRows(), ['x'], /: output 'y' has dims \[1, 4\] for a part of [84] rows/],
+    ]
+    it.each(cases)('%s', async (_, path, inputs, shown) => {
+      const request = (rows: number): Samples => Object.fromEntries(inputs.map((name) => [name, samples(rows)[name]!]))
+      const model = await open(path, { checkRows: false })
+      const error = await rejectionOf(() => model.infer(feedsOf(request(20)), { requestId: 'large' }))
+      expect(error).toMatchObject({ code: 'ERR_EXECUTION', model: model.name, requestId: 'large', message: expect.stringMatching(shown) })
+      expect((error as Error).message).toMatch(/; leave splitOversized out\.$/)
+      expect([model.stats().pendingRequestCount, settledCount(model)]).toEqual([0, 1])
+      expectSame(await model.infer(feedsOf(request(5))), await runPlain(path, request(5))) // which is not split
+    })
   })
 
   it('shares runs with other requests', async () => {
