@@ -117,6 +117,6 @@ function readyFrom(answers: MessagePort): Promise<WorkerReady> {
 
 /** The compiled worker beside this file, or in `dist/` when this file runs from its TypeScript source. */
 function workerFile(): string {
-  const beside = fileURLToPath(new URL('../worker-thread/start.js', import.meta.url))
-  return existsSync(beside) ? beside : fileURLToPath(new URL('../../dist/worker-thread/start.js', import.meta.url))
+  const beside = fileURLToPath(new URL('../worker-thread/entry.cjs', import.meta.url))
+  return existsSync(beside) ? beside : fileURLToPath(new URL('../../dist/worker-thread/entry.cjs', import.meta.url))
 }
