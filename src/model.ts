@@ -5,7 +5,7 @@ import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from './
 import type { FeedParser } from './request/feeds.ts'
 import { checkInferOptions, noOptions, type CheckedOptions } from './config/check-infer-options.ts'
 import { IgnoredOptions } from './request/ignored-options.ts'
-import { inferMany, type InferManyOptions, type InferManyResult } from './request/infer-many.ts'
+import { inferMany, type InferManyOptions, type InferManyResult, type ItemSource } from './request/infer-many.ts'
 import type { ModelMetadata } from './metadata.ts'
 import type { Scheduler } from './scheduler/scheduler.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from './request/infer-request.ts'
@@ -119,13 +119,13 @@ export class Model<M extends ModelSignature = AnySignature> {
    * Runs every item of an iterable or async iterable, taking from it no more than can be used at once; a full queue is
    * waited for. An item that fails gives an `error` and the stream goes on. Leaving the loop withdraws what is queued.
    *
-   * @param source the feeds of each request.
+   * @param source the feeds of each request, or promises of them: one that rejects is the error of its item.
    * @throws InferenceError `ERR_INVALID_ARG`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`, by the first `next()`. After the
    * results of all items that were taken: what the source throws, the signal's reason once it fired, and `ERR_CLOSED` or
    * `ERR_MODEL_NOT_READY` when the model was closed or failed meanwhile.
    */
   inferMany<Name extends OutputName<M> = never>(
-    source: Iterable<M['inputs']> | AsyncIterable<M['inputs']>,
+    source: ItemSource<M['inputs']>,
     options?: InferManyOptions<Name>,
   ): AsyncGenerator<InferManyResult<WantedOutputs<M, Name>>, void, undefined> {
     const streamed = {

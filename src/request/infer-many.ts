@@ -1,8 +1,9 @@
+import { isPromise } from 'node:util/types'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { InferOptions } from '../config/infer-options.ts'
 import { sharedOptionNames } from '../config/check-infer-options.ts'
 import { readPlain, typed } from '../config/plain-options.ts'
-import { unwatch, watch } from './abort-watch.ts'
+import { untilAborted, unwatch, watch } from './abort-watch.ts'
 import { FullQueueWait } from './full-queue-wait.ts'
 
 /** Options of {@link Model.inferMany}: those of `infer()`, which hold for each item, and these. */
@@ -20,6 +21,9 @@ export interface InferManyOptions<Output extends string = string> extends Omit<I
 export type InferManyResult<O> =
   | { readonly index: number; readonly outputs: O; readonly error?: undefined }
   | { readonly index: number; readonly outputs?: undefined; readonly error: Error }
+
+/** Where the items of a stream come from. One that is a promise is awaited; if that rejects, its item has the error. */
+export type ItemSource<I> = Iterable<I | PromiseLike<I>> | AsyncIterable<I>
 
 /** What a stream of requests needs from its model. */
 export interface StreamedModel<I, O> {
@@ -43,7 +47,7 @@ export interface StreamedModel<I, O> {
  */
 export async function* inferMany<I, O>(
   model: StreamedModel<I, O>,
-  source: Iterable<I> | AsyncIterable<I>,
+  source: ItemSource<I>,
   options: InferManyOptions = {},
 ): AsyncGenerator<InferManyResult<O>, void, undefined> {
   const { ordered = true, maxInFlight: wanted, signal, ...rest } = readManyOptions(model.name, source, options)
@@ -53,7 +57,7 @@ export async function* inferMany<I, O>(
   const leave = new AbortController()
   const each = { ...rest, signal: leave.signal }
   const fullQueue = new FullQueueWait(room)
-  const items = iterate(source)
+  const items = iterate(model.name, source)
   const done = new Map<number, InferManyResult<O>>()
   let given = 0
   let read = 0
@@ -73,7 +77,7 @@ export async function* inferMany<I, O>(
     fullQueue.leave()
     wake()
   }
-  const start = async (feeds: I, index: number): Promise<void> => {
+  const start = async (feeds: I | PromiseLike<I>, index: number): Promise<void> => {
     const result = await run(model, feeds, each, index, fullQueue)
     if (isFinal(result.error)) fail(result.error)
     done.set(index, result)
@@ -83,7 +87,7 @@ export async function* inferMany<I, O>(
     filling = true
     try {
       while (!ended && given - read < maxInFlight) {
-        const item = await items.next()
+        const item = checkedItem(model.name, await items.next())
         if (item.done === true) ended = drained = true
         else if (!ended) void start(item.value, given++)
       }
@@ -157,18 +161,35 @@ function isFinal(error: unknown): boolean {
   return error instanceof InferenceError && (error.code === 'ERR_CLOSED' || error.code === 'ERR_MODEL_NOT_READY')
 }
 
-function iterate<I>(source: Iterable<I> | AsyncIterable<I>): AsyncIterator<I> | Iterator<I> {
-  return Symbol.asyncIterator in source ? source[Symbol.asyncIterator]() : source[Symbol.iterator]()
+/** As `for await` does it: by the asynchronous iterator if there is one. */
+function iterate<I>(model: string, source: ItemSource<I>): Iterator<I | PromiseLike<I>> | AsyncIterator<I> {
+  const { [Symbol.asyncIterator]: asynchronous, [Symbol.iterator]: synchronous } = source as Partial<AsyncIterable<I> & Iterable<I>>
+  const start = (asynchronous ?? synchronous) as ((this: unknown) => unknown) | undefined
+  const iterator = start?.call(source)
+  if (typeof iterator === 'object' && iterator !== null) return iterator as Iterator<I>
+  throw invalidArgument('source', 'an iterable or async iterable of feeds', source, { model })
+}
+
+/** What an iterator gave, which is an object unless it is none of the language's. */
+function checkedItem<T>(model: string, item: T): T {
+  if (typeof item === 'object' && item !== null) return item
+  throw invalidArgument('source', 'an iterator whose next() gives objects', item, { model })
 }
 
 /** The result of one item, which waits where the queue is full. */
 async function run<I, O>(
   model: StreamedModel<I, O>,
-  feeds: I,
+  item: I | PromiseLike<I>,
   options: InferOptions & { signal: AbortSignal },
   index: number,
   fullQueue: FullQueueWait,
 ): Promise<InferManyResult<O>> {
+  let feeds = item as I
+  try {
+    if (isPromise(item)) feeds = (await untilAborted(item, options.signal)) as I
+  } catch (reason) {
+    return { index, error: asError(reason) }
+  }
   const turn = fullQueue.turn(index)
   if (turn !== null) await turn
   for (;;) {

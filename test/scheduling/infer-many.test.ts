@@ -180,3 +180,41 @@ it.each(wrong)('a stream is refused: %s', async (_, source, options, argument, e
   const model = await identity()
   expectRefusal(await rejectionOf(() => model.inferMany(source as Feeds[], options as InferManyOptions).next()), { argument, expected })
 })
+
+describe('a source of inferMany()', () => {
+  const row = (value: number): Feeds => ({ x: Float32Array.of(value, 2, 3, 4) })
+  const results = async (source: Parameters<Model['inferMany']>[0], options?: InferManyOptions) => {
+    const model = await load(engine, small.identity('float32'))
+    const given: unknown[] = []
+    for await (const { outputs, error } of model.inferMany(source, options)) given.push(error ?? outputs.x?.data[0] ?? outputs['y']!.data[0])
+    return given
+  }
+
+  it('may give promises, each of whose rejections is the error of its item', async () => {
+    const broken = new Error('no image')
+    function* decoded() {
+      for (const value of [1, 2, 3]) yield value === 2 ? Promise.reject(broken) : Promise.resolve(row(value))
+    }
+    expect(await results(decoded())).toEqual([1, broken, 3])
+    expect(await results([1, 2].map(async (value) => row(value)))).toEqual([1, 2])
+  })
+
+  it('is not waited for when it is withdrawn while an item has not come', async () => {
+    const controller = new AbortController()
+    const ends = results([new Promise<Feeds>(() => {})], { signal: controller.signal }).catch((reason: unknown) => reason)
+    setTimeout(() => controller.abort('enough'), 20)
+    expect(await ends).toBe('enough')
+  })
+
+  it.each([undefined, null])('is iterated as for await does it where its asynchronous iterator is %s', async (none) => {
+    expect(await results({ [Symbol.asyncIterator]: none, [Symbol.iterator]: () => [row(5)][Symbol.iterator]() } as never)).toEqual([5])
+  })
+
+  const broken: [what: string, source: unknown][] = [
+    ['no iterator', { [Symbol.iterator]: () => null }], ['no items', { [Symbol.iterator]: () => ({ next: () => 7 }) }],
+    ['no asynchronous ones', { [Symbol.asyncIterator]: () => ({ next: async () => undefined }) }],
+  ]
+  it.each(broken)('that gives %s is refused', async (_, source) => {
+    await expect(results(source as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'source' })
+  })
+})
