@@ -1,5 +1,5 @@
 import type { ModelMetadata, TensorMetadata, TensorType } from '../index.ts'
-import { notStackable } from '../metadata.ts'
+import { notStackable, shownShape } from '../metadata.ts'
 
 /** What a caller may give in place of a tensor of each type. */
 const bareData: Readonly<Record<TensorType, string>> = {
@@ -60,8 +60,7 @@ function takesBareData({ shape }: TensorMetadata, byRow: boolean): boolean {
 function members(tensors: readonly TensorMetadata[], typeOf: (tensor: TensorMetadata) => string): string {
   const lines = tensors.map((tensor) => {
     const { name, type, shape } = tensor
-    const dims = shape.map((dim) => (dim === '' ? '?' : dim)).join(', ')
-    return `    /** ${type} ${comment(`[${dims}]`)} */\n    ${key(name)}: ${typeOf(tensor)}\n`
+    return `    /** ${type} ${comment(shownShape(shape))} */\n    ${key(name)}: ${typeOf(tensor)}\n`
   })
   return lines.length === 0 ? '{}' : `{\n${lines.join('')}  }`
 }

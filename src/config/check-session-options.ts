@@ -1,6 +1,5 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { nearNames } from './near-names.ts'
 import { ownProperties, typed } from './plain-options.ts'
 import { flattenExtra, type SessionConfigEntries } from './session-config-entries.ts'
 
@@ -60,11 +59,9 @@ function sendable(model: string, name: string, value: unknown): unknown {
 }
 
 function unknown(model: string, name: string): InferenceError {
-  const near = nearNames(name, names)
-  const expected = near.length > 0 ? `an option of ONNX Runtime, such as ${near.join(' or ')}` : `one of ${names.join(', ')}`
   const hint = name.includes('.') ? 'An entry of that name belongs into sessionOptions.extra' : undefined
   const details = { code: 'ERR_MODEL_CONFIG' as const, model, ...(hint === undefined ? {} : { hint }) }
-  return invalidArgument(`sessionOptions.${name}`, expected, name, details)
+  return invalidArgument(`sessionOptions.${name}`, `one of ${names.join(', ')}`, name, details)
 }
 
 function wrong(model: string, name: string, expected: string, received: unknown): InferenceError {

@@ -23,7 +23,7 @@ export type InferManyResult<O> =
   | { readonly index: number; readonly outputs?: undefined; readonly error: Error }
 
 /** Where the items of a stream come from. One that is a promise is awaited; if that rejects, its item has the error. */
-export type ItemSource<I> = Iterable<I | PromiseLike<I>> | AsyncIterable<I>
+export type ItemSource<I> = Iterable<I | Promise<I>> | AsyncIterable<I>
 
 /** What a stream of requests needs from its model. */
 export interface StreamedModel<I, O> {
@@ -77,7 +77,7 @@ export async function* inferMany<I, O>(
     fullQueue.leave()
     wake()
   }
-  const start = async (feeds: I | PromiseLike<I>, index: number): Promise<void> => {
+  const start = async (feeds: I | Promise<I>, index: number): Promise<void> => {
     const result = await run(model, feeds, each, index, fullQueue)
     if (isFinal(result.error)) fail(result.error)
     done.set(index, result)
@@ -162,7 +162,7 @@ function isFinal(error: unknown): boolean {
 }
 
 /** As `for await` does it: by the asynchronous iterator if there is one. */
-function iterate<I>(model: string, source: ItemSource<I>): Iterator<I | PromiseLike<I>> | AsyncIterator<I> {
+function iterate<I>(model: string, source: ItemSource<I>): Iterator<I | Promise<I>> | AsyncIterator<I> {
   const { [Symbol.asyncIterator]: asynchronous, [Symbol.iterator]: synchronous } = source as Partial<AsyncIterable<I> & Iterable<I>>
   const start = (asynchronous ?? synchronous) as ((this: unknown) => unknown) | undefined
   const iterator = start?.call(source)
@@ -179,7 +179,7 @@ function checkedItem<T>(model: string, item: T): T {
 /** The result of one item, which waits where the queue is full. */
 async function run<I, O>(
   model: StreamedModel<I, O>,
-  item: I | PromiseLike<I>,
+  item: I | Promise<I>,
   options: InferOptions & { signal: AbortSignal },
   index: number,
   fullQueue: FullQueueWait,

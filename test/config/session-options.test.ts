@@ -51,13 +51,10 @@ describe('sessionOptions', () => {
   }
 
   it.each([
-    ['intraOpThreads', /^an option of ONNX Runtime, such as intraOpNumThreads or interOpNumThreads$/],
-    ['graphoptimizationlevel', /^an option of ONNX Runtime, such as graphOptimizationLevel$/],
-    ['junk', /^one of intraOpNumThreads, .*, extra$/], ['session.intra_op.allow_spinning', /^one of /], ['', /^one of /],
-    ['x'.repeat(1_000_000), /^one of /], ['constructor', /./], ['__proto__', /./],
-  ])('are refused when they have an option that ONNX Runtime would ignore: %.20s', (name, expected) => {
+    'intraOpThreads', 'graphoptimizationlevel', 'junk', 'session.intra_op.allow_spinning', '', 'x'.repeat(1_000_000), 'constructor', '__proto__',
+  ])('are refused when they have an option that ONNX Runtime would ignore: %.20s', (name) => {
     const { code, argument, message, ...error } = refusal(Object.fromEntries([[name, 1]]))
-    expect({ code, expected: error.expected }).toEqual({ code: 'ERR_MODEL_CONFIG', expected: expect.stringMatching(expected) })
+    expect({ code, expected: error.expected }).toEqual({ code: 'ERR_MODEL_CONFIG', expected: expect.stringMatching(/^one of intraOpNumThreads, .*, extra$/) })
     expect(argument).toContain(`sessionOptions.${name.slice(0, 20)}`)
     expect(message.length).toBeLessThan(1000)
     expect(message.endsWith('belongs into sessionOptions.extra')).toBe(name.includes('.'))
