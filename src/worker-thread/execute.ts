@@ -1,7 +1,7 @@
 import type { TransferListItem } from 'node:worker_threads'
 import type { Tensor, TensorConstructor } from 'onnxruntime-common'
 import type { TensorMetadata } from '../metadata.ts'
-import type { MailedTensor } from '../tensor.ts'
+import type { MailedTensor, TensorData } from '../tensor.ts'
 import { discard } from './discard.ts'
 import type { NamedTensors, Session } from './onnxruntime.ts'
 import { byName, mailedTensor } from './ort-tensors.ts'
@@ -27,8 +27,7 @@ export async function execute(session: Session, slot: WorkerSlot, prepared: Prep
   for (const output of prepared.outputs) {
     const result = resultOf(results, output.metadata)
     if (output.place !== null && fits(result, output)) {
-      const { buffer, byteOffset, byteLength } = result.data as Uint8Array
-      output.place.set(new Uint8Array(buffer, byteOffset, byteLength))
+      copy(result.data as TensorData, output.place)
     } else {
       sent ??= { outputs: prepared.layout.outputs.map((place) => (place === undefined ? undefined : null)), transfer: [] }
       sent.outputs[output.index] = mailed(result, sent.transfer)
@@ -50,6 +49,13 @@ function fits({ dims, data }: Tensor, { dims: expected, place }: PreparedOutput)
   if (!ArrayBuffer.isView(data) || data.byteLength !== place!.byteLength || dims.length !== expected!.length) return false
   for (let axis = 0; axis < dims.length; axis++) if (dims[axis] !== expected![axis]) return false
   return true
+}
+
+/** Bit by bit, whatever array the binding has for the type: float16 comes as a Float16Array where Node has one. */
+function copy(data: TensorData, place: TensorData): void {
+  if (data.constructor === place.constructor) return place.set(data as never)
+  const { buffer, byteOffset, byteLength } = place
+  new Uint8Array(buffer, byteOffset, byteLength).set(new Uint8Array(data.buffer, data.byteOffset, byteLength))
 }
 
 function mailed({ type, dims, data }: Tensor, transfer: TransferListItem[]): MailedTensor {

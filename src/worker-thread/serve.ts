@@ -53,7 +53,7 @@ export class Server {
   async serve(): Promise<void> {
     const control = this.#control
     const job: Job = { cell: 0, slotId: 0, layoutIndex: 0 }
-    let turnAtMs = performance.now() + turnEveryMs
+    let turnAtMs = performance.now() + this.#toMainMs + turnEveryMs
     while (!control.stopped) {
       const wakeCount = control.wakeCount
       if (control.takeMail()) await this.#readMail()
@@ -62,12 +62,12 @@ export class Server {
         // What the batch needs to be known was posted before it, maybe after the look above.
         if (control.takeMail()) await this.#readMail()
         await this.#run(job)
-        if (performance.now() < turnAtMs) continue
+        if (this.#times.endMs < turnAtMs) continue
         await nextTurn()
       } else {
         await control.sleep(wakeCount)
       }
-      turnAtMs = performance.now() + turnEveryMs
+      turnAtMs = performance.now() + this.#toMainMs + turnEveryMs
     }
     this.#port.close()
   }

@@ -1,7 +1,7 @@
 import type { Tensor, TensorConstructor } from 'onnxruntime-common'
 import type { SlotLayout, TensorPlace } from '../executor/executor.ts'
 import type { SlotMemory } from '../memory/staging-pool.ts'
-import { bytesPerElement, elementCount, storageOf, type TensorType, type MailedTensor } from '../tensor.ts'
+import { bytesPerElement, elementCount, storageOf, type MailedTensor, type TensorData, type TensorType } from '../tensor.ts'
 import type { TensorMetadata } from '../metadata.ts'
 import { discardedFromBytes } from './discard.ts'
 import type { NamedTensors } from './onnxruntime.ts'
@@ -13,8 +13,8 @@ export interface PreparedOutput {
   /** Index among the outputs that are served. */
   readonly index: number
   readonly metadata: TensorMetadata
-  /** The bytes of its place in the slot, and the dims it has to have to lie there; `null` when only the run tells them. */
-  readonly place: Uint8Array | null
+  /** Its place in the slot, and the dims it has to have to lie there; `null` when only the run tells them. */
+  readonly place: TensorData | null
   readonly dims: readonly number[] | null
 }
 
@@ -74,8 +74,8 @@ export class WorkerSlot {
       if (place === undefined) continue
       const metadata = outputs[index]!
       fetches[metadata.name] = null
-      const bytes = place && new Uint8Array(this.bytes.shared, place.offset, byteLength(metadata.type, place))
-      prepared.push({ index, metadata, place: bytes, dims: place && place.dims })
+      const elements = place && new (storageOf(metadata.type))(this.bytes.shared, place.offset, elementCount(place.dims))
+      prepared.push({ index, metadata, place: elements, dims: place && place.dims })
     }
     const large = prepared.filter(({ place }) => place !== null && place.byteLength >= discardedFromBytes)
     const largeOutputs = large.map(({ metadata }) => metadata.name)

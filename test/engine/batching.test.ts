@@ -28,7 +28,7 @@ describe('dynamic batching', () => {
   })
 
   it('gathers what arrives while the worker is busy', async () => {
-    const model = await load(engine, small.matmulSlow(512, 100))
+    const model = await load(engine, small.matmulSlow(512, 2000))
     const x = new Float32Array(512)
     const first = model.infer({ x })
     await until(() => model.stats().pendingRequestCount === 0)

@@ -6,13 +6,16 @@ import { until } from '../support/until.ts'
 
 const x = new Float32Array(512)
 
+/** Some 75 ms a run: long enough that a run goes on while this thread is kept from looking. */
+const slow = () => small.matmulSlow(512, 6000)
+
 /**
- * A slow model (some 25 ms a run, one request each) whose two staging slots are taken, so that the next request waits.
+ * A slow model (one request a run) whose two staging slots are taken, so that the next request waits.
  * What still waits when the test is over is dropped with its engine.
  */
 async function busy(runs: number, dynamicBatching: ModelConfig['dynamicBatching'] = {}, options?: InferOptions) {
   const engine = ownEngine()
-  const model = await load(engine, small.matmulSlow(512, 2000), { maxBatchSize: 1, dynamicBatching })
+  const model = await load(engine, slow(), { maxBatchSize: 1, dynamicBatching })
   const occupying = Array.from({ length: runs }, () => codeOf(model.infer({ x }, options)))
   await until(() => model.stats().pendingRequestCount <= Math.max(0, runs - 2))
   return { engine, model, occupying }
@@ -105,7 +108,7 @@ describe('signal', () => {
   })
 
   it('takes one request out of a batch without harm to the others', async () => {
-    const model = await load(ownEngine(), small.matmulSlow(512, 100))
+    const model = await load(ownEngine(), slow())
     const controllers = Array.from({ length: 6 }, () => new AbortController())
     const answers = controllers.map(({ signal }) => codeOf(model.infer({ x }, { signal })))
     controllers[1]!.abort({ code: 'queued' })
