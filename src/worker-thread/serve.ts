@@ -53,7 +53,7 @@ export class Server {
   async serve(): Promise<void> {
     const control = this.#control
     const job: Job = { cell: 0, slotId: 0, layoutIndex: 0 }
-    let turnAtMs = performance.now() + this.#toMainMs + turnEveryMs
+    let turnAtMs = this.#nowMs() + turnEveryMs
     while (!control.stopped) {
       const wakeCount = control.wakeCount
       if (control.takeMail()) await this.#readMail()
@@ -67,9 +67,14 @@ export class Server {
       } else {
         await control.sleep(wakeCount)
       }
-      turnAtMs = performance.now() + this.#toMainMs + turnEveryMs
+      turnAtMs = this.#nowMs() + turnEveryMs
     }
     this.#port.close()
+  }
+
+  /** On the application thread's clock, as all times here. */
+  #nowMs(): number {
+    return performance.now() + this.#toMainMs
   }
 
   async #readMail(): Promise<void> {
@@ -186,7 +191,7 @@ export class Server {
     const slot = this.#slots.get(slotId)
     const model = slot && this.#models.get(slot.sessionId)
     const prepared = slot?.layouts[layoutIndex]
-    times.startMs = times.inferStartMs = performance.now() + this.#toMainMs
+    times.startMs = times.inferStartMs = this.#nowMs()
     if (!this.#control.enter()) return
     let sent: MailedOutputs | null = null
     let error: string | null = null
@@ -194,14 +199,14 @@ export class Server {
       if (model === undefined || prepared === undefined) throw new Error(this.#faults.get(slotId) ?? 'The session or its slot was closed.')
       const mailed = slot!.takeMailed(prepared)
       const feeds = mailed === null ? prepared.feeds : withMailed(prepared.feeds, model.inputs, mailed, this.#runtime.Tensor)
-      if (mailed !== null) times.inferStartMs = performance.now() + this.#toMainMs
+      if (mailed !== null) times.inferStartMs = this.#nowMs()
       sent = await execute(model.session, slot!, prepared, feeds)
     } catch (reason) {
       error = messageOf(reason)
     } finally {
       this.#control.leave()
     }
-    times.inferEndMs = times.endMs = performance.now() + this.#toMainMs
+    times.inferEndMs = times.endMs = this.#nowMs()
 
     if (sent === null && error === null) this.#control.complete(job, times)
     else this.#report(job, error, sent)
