@@ -16,8 +16,11 @@ const completionsAt = word.cells + maxHandedOver * cellWords
 const words = completionsAt + ringCapacity
 const timesOffsetBytes = Math.ceil((words * 4) / 8) * 8
 
-/** How long a worker looks for the next batch before it sleeps; saves the wake-up when callers take turns with it. */
-const spinMs = 0.03
+/**
+ * How long a worker looks for the next batch before it sleeps; saves the wake-up when callers take turns with it. The
+ * application thread needs some 40 µs from a small batch's end to the next: half of them came too late for a spin of 30.
+ */
+const spinMs = 0.06
 
 /** A batch that the worker has claimed. */
 export interface Job {
