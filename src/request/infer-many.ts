@@ -1,10 +1,10 @@
-import { isPromise } from 'node:util/types'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { InferOptions } from '../config/infer-options.ts'
 import { sharedOptionNames } from '../config/check-infer-options.ts'
-import { readPlain, typed } from '../config/plain-options.ts'
-import { untilAborted, unwatch, watch } from './abort-watch.ts'
+import { readPlain } from '../config/plain-options.ts'
+import { unwatch, watch } from './abort-watch.ts'
 import { FullQueueWait } from './full-queue-wait.ts'
+import { awaited, checkSource, checkedItem, ignored, iterate, type ItemSource } from './item-source.ts'
 
 /** Options of {@link Model.inferMany}: those of `infer()`, which hold for each item, and these. */
 export interface InferManyOptions<Output extends string = string> extends Omit<InferOptions<Output>, 'report' | 'requestId'> {
@@ -16,14 +16,12 @@ export interface InferManyOptions<Output extends string = string> extends Omit<I
 
 /**
  * The result of one item: `outputs`, or the `error` with which it alone was rejected. The error of one that was withdrawn is
- * the signal's reason, typed as the `Error` that it should be; where that is false, an `AbortError` of which it is the `cause`.
+ * the signal's reason, that of an item that was a promise what this rejected with: typed as the `Error` that it should be,
+ * and where it is false, an `AbortError` or an `Error` of which it is the `cause`.
  */
 export type InferManyResult<O> =
   | { readonly index: number; readonly outputs: O; readonly error?: undefined }
   | { readonly index: number; readonly outputs?: undefined; readonly error: Error }
-
-/** Where the items of a stream come from. One that is a promise is awaited; if that rejects, its item has the error. */
-export type ItemSource<I> = Iterable<I | Promise<I>> | AsyncIterable<I>
 
 /** What a stream of requests needs from its model. */
 export interface StreamedModel<I, O> {
@@ -56,6 +54,7 @@ export async function* inferMany<I, O>(
   check(model.name, ordered, maxInFlight)
   const leave = new AbortController()
   const each = { ...rest, signal: leave.signal }
+  const noItems = new AbortController() // for those that have not come, nobody waits any more
   const fullQueue = new FullQueueWait(room)
   const items = iterate(model.name, source)
   const done = new Map<number, InferManyResult<O>>()
@@ -73,14 +72,27 @@ export async function* inferMany<I, O>(
   }
   const onAbort = (): void => {
     fail(signal!.reason)
+    noItems.abort(signal!.reason)
     leave.abort(signal!.reason)
     fullQueue.leave()
     wake()
   }
-  const start = async (feeds: I | Promise<I>, index: number): Promise<void> => {
+  const answer = async (item: I | Promise<I>, index: number): Promise<InferManyResult<O>> => {
+    let feeds: I
+    try {
+      feeds = await awaited(item, noItems.signal)
+    } catch (error) {
+      return { index, error: error as Error }
+    }
     const result = await run(model, feeds, each, index, fullQueue)
-    if (isFinal(result.error)) fail(result.error)
-    done.set(index, result)
+    if (isFinal(result.error)) {
+      fail(result.error)
+      noItems.abort(result.error)
+    }
+    return result
+  }
+  const start = async (item: I | Promise<I>, index: number): Promise<void> => {
+    done.set(index, await answer(item, index))
     wake()
   }
   const fill = async (): Promise<void> => {
@@ -89,7 +101,8 @@ export async function* inferMany<I, O>(
       while (!ended && given - read < maxInFlight) {
         const item = checkedItem(model.name, await items.next())
         if (item.done === true) ended = drained = true
-        else if (!ended) void start(item.value, given++)
+        else if (ended) ignored(item.value)
+        else void start(item.value, given++)
       }
     } catch (reason) {
       drained = true
@@ -115,6 +128,7 @@ export async function* inferMany<I, O>(
     if (failure !== null) throw (failure as { reason: unknown }).reason
   } finally {
     if (signal !== undefined) unwatch(signal, onAbort)
+    noItems.abort()
     leave.abort()
     fullQueue.leave()
     ended = true
@@ -130,7 +144,7 @@ export async function* inferMany<I, O>(
 const optionNames: readonly string[] = ['ordered', 'maxInFlight', ...sharedOptionNames] satisfies (keyof InferManyOptions)[]
 
 function readManyOptions(model: string, source: unknown, options: unknown): InferManyOptions {
-  if (!isIterable(model, source)) throw invalidArgument('source', 'an iterable or async iterable of feeds', source, { model })
+  checkSource(model, source)
   const read = readPlain('options', options, { model })
   for (const name in read) {
     if (optionNames.includes(name)) continue
@@ -139,14 +153,6 @@ function readManyOptions(model: string, source: unknown, options: unknown): Infe
     throw invalidArgument(`options.${name}`, expected, name, { model })
   }
   return read
-}
-
-function isIterable(model: string, source: unknown): boolean {
-  try {
-    return typeof source === 'object' && source !== null && (Symbol.asyncIterator in source || Symbol.iterator in source)
-  } catch (error) {
-    throw typed('source', error, { model })
-  }
 }
 
 function check(model: string, ordered: unknown, maxInFlight: unknown): void {
@@ -161,35 +167,14 @@ function isFinal(error: unknown): boolean {
   return error instanceof InferenceError && (error.code === 'ERR_CLOSED' || error.code === 'ERR_MODEL_NOT_READY')
 }
 
-/** As `for await` does it: by the asynchronous iterator if there is one. */
-function iterate<I>(model: string, source: ItemSource<I>): Iterator<I | Promise<I>> | AsyncIterator<I> {
-  const { [Symbol.asyncIterator]: asynchronous, [Symbol.iterator]: synchronous } = source as Partial<AsyncIterable<I> & Iterable<I>>
-  const start = (asynchronous ?? synchronous) as ((this: unknown) => unknown) | undefined
-  const iterator = start?.call(source)
-  if (typeof iterator === 'object' && iterator !== null) return iterator as Iterator<I>
-  throw invalidArgument('source', 'an iterable or async iterable of feeds', source, { model })
-}
-
-/** What an iterator gave, which is an object unless it is none of the language's. */
-function checkedItem<T>(model: string, item: T): T {
-  if (typeof item === 'object' && item !== null) return item
-  throw invalidArgument('source', 'an iterator whose next() gives objects', item, { model })
-}
-
 /** The result of one item, which waits where the queue is full. */
 async function run<I, O>(
   model: StreamedModel<I, O>,
-  item: I | Promise<I>,
+  feeds: I,
   options: InferOptions & { signal: AbortSignal },
   index: number,
   fullQueue: FullQueueWait,
 ): Promise<InferManyResult<O>> {
-  let feeds = item as I
-  try {
-    if (isPromise(item)) feeds = (await untilAborted(item, options.signal)) as I
-  } catch (reason) {
-    return { index, error: asError(reason) }
-  }
   const turn = fullQueue.turn(index)
   if (turn !== null) await turn
   for (;;) {

@@ -3,6 +3,11 @@
  * that is terminated meanwhile, as by an exception on the application's thread, ends the process by a signal (Node 20).
  */
 module.exports = async (task: import('../executor/binding/protocol.ts', { with: { 'resolution-mode': 'import' } }).StartTask) => {
-  const { default: start } = await import('./start.ts')
-  start(task)
+  try {
+    const { default: start } = await import('./start.ts')
+    start(task)
+  } catch (error) {
+    const { message, code } = error as NodeJS.ErrnoException
+    task.answer.postMessage({ failed: { message, code, onnxruntime: false } })
+  }
 }

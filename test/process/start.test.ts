@@ -7,6 +7,7 @@ const failures: [way: string, code: string, message: RegExp][] = [
   ['throws', 'ERR_MODEL_LOAD', /^workers of model 'small': expected a worker thread that stays, received 'thrown at start on purpose'\. Load it again once the cause is gone: that starts a thread afresh$/],
   ['exits', 'ERR_MODEL_LOAD', /received 'the worker thread ended with exit code 3'\. Load it again/],
   ['exits as it loads ONNX Runtime', 'ERR_MODEL_LOAD', /received 'the worker thread ended with exit code 5'\. Load it again/],
+  ['finds no modules', 'ERR_MODEL_LOAD', /received 'no such module on purpose'\. Load it again/],
   ['hangs', 'ERR_MODEL_LOAD', /received 'The worker did not start within 2000 ms\.'\. Load it again/],
   ['onnxruntime-node is missing', 'ERR_NATIVE_LOAD', /received 'Cannot find module 'onnxruntime-node''\. Run `npm install onnxruntime-node`\.$/],
   ['onnxruntime-node is too old', 'ERR_NATIVE_LOAD', /expected onnxruntime-node 1\.25 or newer.*received 'its version 1\.24\.3 is older/],

@@ -183,10 +183,11 @@ it.each(wrong)('a stream is refused: %s', async (_, source, options, argument, e
 
 describe('a source of inferMany()', () => {
   const row = (value: number): Feeds => ({ x: Float32Array.of(value, 2, 3, 4) })
-  const results = async (source: Parameters<Model['inferMany']>[0], options?: InferManyOptions) => {
+  const results = async (source: Source | (() => Source), options?: InferManyOptions) => {
     const model = await load(engine, small.identity('float32'))
     const given: unknown[] = []
-    for await (const { outputs, error } of model.inferMany(source, options)) given.push(error ?? outputs.x?.data[0] ?? outputs['y']!.data[0])
+    const items = typeof source === 'function' ? source() : source
+    for await (const { outputs, error } of model.inferMany(items, options)) given.push(error ?? outputs.x?.data[0] ?? outputs['y']!.data[0])
     return given
   }
 
@@ -197,6 +198,50 @@ describe('a source of inferMany()', () => {
     }
     expect(await results(decoded())).toEqual([1, broken, 3])
     expect(await results([1, 2].map(async (value) => row(value)))).toEqual([1, 2])
+  })
+
+  it('may give promises that were made ahead, and reject before they are read', async () => {
+    const broken = new Error('no image')
+    const made = () => [1, 2, 3, 4].map(async (value) => (value === 3 ? Promise.reject(broken) : row(value)))
+    expect(await results(made, { maxInFlight: 1 })).toEqual([1, 2, broken, 4])
+  })
+
+  it.each([undefined, '', 0])('may give a promise that rejects with %j, which is the cause of the error of its item', async (reason) => {
+    const [error] = await results(() => [Promise.reject(reason)])
+    expect(error).toMatchObject({ name: 'Error', message: `The item was rejected with ${String(reason)}`, cause: reason })
+  })
+
+  it('goes on when an item is rejected because another model is closed', async () => {
+    const closed = await load(engine, small.identity('float32'))
+    await closed.unload()
+    const [error, value] = await results(() => [closed.infer(row(1)) as Promise<Feeds>, row(2)])
+    expect(error).toMatchObject({ code: 'ERR_CLOSED' })
+    expect(value).toBe(2)
+  })
+
+  it('is not waited for when its model is closed while an item has not come', async () => {
+    const model = await load(engine, small.identity('float32'))
+    const never = new Promise<Feeds>(() => {})
+    const given: unknown[] = []
+    const reading = (async () => {
+      for await (const { index, outputs, error } of model.inferMany([never, row(1), row(2)], { ordered: false, maxInFlight: 2 })) {
+        given.push([index, error ?? outputs['y']!.data[0]])
+        await model.unload()
+      }
+    })()
+    const closed = expect.objectContaining({ code: 'ERR_CLOSED' })
+    await expect(reading).rejects.toEqual(closed)
+    expect(given.slice(0, 1)).toEqual([[1, 1]])
+    expect(given.slice(1)).toEqual(expect.arrayContaining([[0, closed], [2, closed]]))
+  })
+
+  it('may give a promise that rejects just after it was withdrawn', async () => {
+    const controller = new AbortController()
+    function* items() {
+      controller.abort('enough')
+      yield Promise.reject(new Error('nobody wants to know'))
+    }
+    await expect(results(items(), { signal: controller.signal })).rejects.toBe('enough')
   })
 
   it('is not waited for when it is withdrawn while an item has not come', async () => {
@@ -211,7 +256,8 @@ describe('a source of inferMany()', () => {
   })
 
   const broken: [what: string, source: unknown][] = [
-    ['no iterator', { [Symbol.iterator]: () => null }], ['no items', { [Symbol.iterator]: () => ({ next: () => 7 }) }],
+    ['no iterator', { [Symbol.iterator]: () => null }], ['no method', { [Symbol.iterator]: 5 }], ['no next()', { [Symbol.iterator]: () => ({}) }],
+    ['no items', { [Symbol.iterator]: () => ({ next: () => 7 }) }],
     ['no asynchronous ones', { [Symbol.asyncIterator]: () => ({ next: async () => undefined }) }],
   ]
   it.each(broken)('that gives %s is refused', async (_, source) => {
