@@ -3,7 +3,7 @@ import type { Padding } from '../request/padding.ts'
 import { constantInput, other, rowRecipes, widened, without, type RowRecipe } from './row-recipes.ts'
 import { sampleRow } from './row-samples.ts'
 import { RowTrials, type RunTrial, type Sampled } from './row-trials.ts'
-import { alike, singleRows, type TrialFeeds } from './trial-feeds.ts'
+import { alike, sameInput, singleRows, type TrialFeeds } from './trial-feeds.ts'
 
 /** What a check found; a `declared` model is checked like any other. */
 export interface RowVerdict extends RowJoining {
@@ -64,7 +64,7 @@ export async function checkRows(metadata: Pick<ModelMetadata, 'inputs' | 'output
 
 /** As {@link checkRows}, with requests that were made by callers. */
 export async function checkRequests(
-  metadata: Pick<ModelMetadata, 'outputs'>,
+  metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>,
   requests: readonly TrialFeeds[],
   largestBatch: number,
   run: RunTrial,
@@ -88,7 +88,10 @@ export async function checkRequests(
   const rows = several ? await runAlone(requests.flatMap((feeds) => singleRows(feeds, 2))) : pool
   if (several) await joinPool(trials, rows, maxBatchSize, 3 * allRows + budgetRuns, sizes)
   const found = verdict(trials)
-  if (rows.length > 1 || found.rows !== 'independent') return found
+  if (found.rows !== 'independent') return found
+  const same = sameInput(pool.map(({ feeds }) => feeds))
+  if (same !== -1) return { ...found, rows: 'unknown', reason: `input '${metadata.inputs[same]!.name}' was the same in all requests that were compared` }
+  if (rows.length > 1) return found
   return { ...found, rows: 'unknown', reason: `requests cannot be divided into rows: ${trials.failure}` }
 }
 
@@ -215,9 +218,10 @@ async function tryOthers(
   { optional, maxBatchSize }: RowCheckSetup,
   budget: number,
 ): Promise<void> {
-  for (const { rowDims, draws } of [other(recipe, 'far'), other(recipe, 'wide'), ...(optional.size > 0 ? [without(recipe, optional)] : [])]) {
+  const [far, wide] = [other(inputs, recipe, 'far'), other(inputs, recipe, 'wide')]
+  for (const { rowDims, draws } of [far, wide, ...(optional.size > 0 ? [without(recipe, optional)] : [])]) {
     if (trials.dependence !== null || affordable(trials, budget) < 2 * poolCost[4]!) return
-    if (trials.elapsedMs > patienceMs && !draws.includes('far')) return
+    if (trials.elapsedMs > patienceMs && draws !== far.draws) return
     const pool: Sampled[] = []
     for (let row = 10; row < 15; row++) {
       const sampled = await trials.alone(sampleRow(inputs, rowDims, draws, row))

@@ -65,8 +65,9 @@ const isConstant = (draw: Draw): boolean => draw === 'one' || draw === 'last'
 const isSigned = ({ type }: TensorMetadata): boolean => type.startsWith('int')
 
 /** As a recipe that runs, with values further apart, or with particular ones. */
-export function other({ rowDims, draws }: RowRecipe, otherDraw: 'wide' | 'far'): RowRecipe {
-  return { rowDims, draws: draws.map((draw) => (draw === 'usual' ? otherDraw : draw)) }
+export function other(inputs: readonly TensorMetadata[], { rowDims, draws }: RowRecipe, otherDraw: 'wide' | 'far'): RowRecipe {
+  const drawOf = (input: TensorMetadata): Draw => (otherDraw === 'far' && isInteger(input) && /ids?$/i.test(input.name) ? 'padded' : otherDraw)
+  return { rowDims, draws: draws.map((draw, index) => (draw === 'usual' ? drawOf(inputs[index]!) : draw)) }
 }
 
 /** As a recipe that runs, without what may be left out. */
@@ -85,7 +86,7 @@ function drawFor(input: TensorMetadata, draw: Draw): Draw {
 function usualDraw(input: TensorMetadata): Draw {
   if (!isInteger(input)) return 'usual'
   // Names that exporters of language models have agreed on.
-  return /mask/i.test(input.name) ? 'mask' : /type|segment/i.test(input.name) ? 'one' : 'usual'
+  return /mask/i.test(input.name) ? 'mask' : /type|segment/i.test(input.name) ? 'kind' : 'usual'
 }
 
 function dimsLike(sample: TrialFeeds, otherwise: readonly (readonly number[])[]): (readonly number[])[] {

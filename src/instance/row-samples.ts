@@ -23,6 +23,10 @@ export type Draw =
   | 'last'
   /** 0 and 1, the first of each row 1. */
   | 'mask'
+  /** 0 and 1, the first of each row in turns. */
+  | 'kind'
+  /** 1 to 7, from some place on 0: ids of tokens, filled up. */
+  | 'padded'
   /** Not given. */
   | 'absent'
 
@@ -46,7 +50,7 @@ const largestWideElse = 999
 const drawn = 8191
 
 /**
- * One row of made-up values, always the same for the same arguments. No integer but in a mask is 0: it may be a divisor,
+ * One row of made-up values, always the same for the same arguments. No integer but in a mask, a kind or an id is 0: it may be a divisor,
  * and ONNX Runtime dividing by it ends the process.
  *
  * @param rowDims dims of each input's row, without the first dimension.
@@ -84,6 +88,11 @@ function element(type: MailedTensor['type'], draw: Draw, row: number, random: ()
   if (draw === 'back') return () => (random() < 0.5 ? -1 : -2)
   if (draw === 'few') return (at) => (at === 0 && row === 0 ? largestFew : 1 + Math.floor(random() * largestFew))
   if (draw === 'mask') return (at) => (at === 0 || row % positiveEvery === 0 || random() < 0.5 ? 1 : 0)
+  if (draw === 'kind') return (at) => (at === 0 ? row % 2 : random() < 0.5 ? 1 : 0)
+  if (draw === 'padded') {
+    const filled = row % largestSmall
+    return (at) => (at <= filled ? small(random) : 0)
+  }
   if (type === 'float32' || type === 'float64' || type === 'float16') {
     const scale = draw === 'wide' ? 1 : scales[row % scales.length]!
     const positive = row % positiveEvery === positiveEvery - 1

@@ -13,6 +13,11 @@ export function alike(a: TrialFeeds, b: TrialFeeds): boolean {
   return a.every((own, index) => own?.dims.slice(1).join() === b[index]?.dims.slice(1).join() && (own === null) === (b[index] === null))
 }
 
+/** The first input that has the same values in all requests, so that its part in them stays in the dark; -1 without such. */
+export function sameInput([first, ...others]: readonly TrialFeeds[]): number {
+  return first!.findIndex((own, index) => own !== null && others.every((feeds) => sameValues(own.data, feeds[index]!.data)))
+}
+
 /** Requests of equal row shapes one behind the other, as a batch holds them. */
 export function joinFeeds(requests: readonly TrialFeeds[]): TrialFeeds {
   return requests[0]!.map((first, index) => first && joinTensors(requests.map((feeds) => feeds[index]!)))
@@ -23,6 +28,11 @@ export function singleRows(feeds: TrialFeeds, most: number): TrialFeeds[] {
   const rows = rowsIn(feeds)
   if (feeds.some((feed) => feed !== null && feed.dims[0] !== rows)) return []
   return Array.from({ length: Math.min(rows, most) }, (_, row) => feeds.map((feed) => feed && cutRow(feed, row)))
+}
+
+function sameValues(a: MailedTensor['data'], b: MailedTensor['data']): boolean {
+  if (a instanceof ArrayBuffer) return b instanceof ArrayBuffer && Buffer.from(a).equals(Buffer.from(b))
+  return !(b instanceof ArrayBuffer) && a.length === b.length && a.every((text, index) => text === b[index])
 }
 
 function joinTensors(tensors: readonly MailedTensor[]): MailedTensor {

@@ -86,6 +86,28 @@ export const dependentRows = (): RowGraph[] => [
   rowGraph('cumulative sum from the end, exclusive', (model) =>
     model.initializer('axis', 'int64', [], [0]).node('CumSum', ['x', 'axis'], ['y'], { exclusive: 1, reverse: 1 })),
   rowGraph('cumulative sum of integers', (model) => model.initializer('axis', 'int64', [], [0]).node('CumSum', ['x', 'axis'], ['y']), rowsOf('int64')),
+  rowGraph('mean over ids, cut to the longest row', (model) =>
+    model
+      .initializer('table', 'float32', [16, 4], weights(64))
+      .initializer('pad', 'int64', [], [0])
+      .initializer('from', 'int64', [1], [0])
+      .initializer('axis1', 'int64', [1], [1])
+      .node('Greater', ['input_ids', 'pad'], ['token'])
+      .node('Cast', ['token'], ['tokens'], { to: elementTypeCode.int64 })
+      .node('ReduceSum', ['tokens', 'axis1'], ['lengths'], { keepdims: 0 })
+      .node('ReduceMax', ['lengths'], ['longest'], { keepdims: 0 })
+      .node('Reshape', ['longest', 'axis1'], ['to'])
+      .node('Slice', ['input_ids', 'from', 'to', 'axis1'], ['ids'])
+      .node('Gather', ['table', 'ids'], ['words'])
+      .node('ReduceMean', ['words'], ['y'], { axes: [1], keepdims: 0 }), { inputs: { input_ids: { type: 'int64', row: [8], values: 'ids' } }, options: { opset: 13 } }),
+  rowGraph('mean of types taken off', (model) =>
+    model
+      .initializer('table', 'float32', [2, 4], weights(8))
+      .node('Cast', ['node_type'], ['place'], { to: elementTypeCode.int64 })
+      .node('Gather', ['table', 'place'], ['own'])
+      .node('ReduceMean', ['own'], ['mean'], { axes: [0], keepdims: 1 })
+      .node('Sub', ['own', 'mean'], ['apart'])
+      .node('Add', ['x', 'apart'], ['y']), { inputs: { x: { type: 'float32', row: [4] }, node_type: { type: 'uint8', row: [], values: 'mask' } } }),
   rowGraph('softmax over rows', (model) => model.node('Softmax', ['x'], ['y'], { axis: 0 })),
   rowGraph('log softmax over rows', (model) => model.node('LogSoftmax', ['x'], ['y'], { axis: 0 })),
   rowGraph('hardmax over rows', (model) => model.node('Hardmax', ['x'], ['y'], { axis: 0 })),

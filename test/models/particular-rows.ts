@@ -16,6 +16,16 @@ export const farIds = (): RowGraph => rowGraph('ids from a thousand on', (model)
 export const farIdsSummed = (): RowGraph =>
   rowGraph('ids from a thousand on, summed', (model) => table(1000)(model).initializer('axis', 'int64', [], [0]).node('CumSum', ['own', 'axis'], ['y']), far)
 
+/** As {@link farIds}, with the mean of all kinds (int64 ['N'], 0 or 1) added. */
+export const farIdsOfKinds = (): RowGraph =>
+  rowGraph('ids from a thousand on, of kinds', (model) =>
+    table(1000)(model)
+      .initializer('two', 'int64', [], [2])
+      .node('Mod', ['kind', 'two'], ['parity'])
+      .node('Cast', ['parity'], ['kinds'], { to: 1 })
+      .node('ReduceMean', ['kinds'], ['mean'], { axes: [0], keepdims: 1 })
+      .node('Add', ['own', 'mean'], ['y']), { inputs: { ...far.inputs, kind: { type: 'int64', row: [] } } })
+
 /** As {@link farIds}, and the same whatever it is given. */
 export const farIdsIgnored = (): RowGraph =>
   rowGraph('ids from a thousand on, ignored', (model) => table(1000)(model).initializer('none', 'float32', [], [0]).node('Mul', ['own', 'none'], ['y']), far)

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { Tensor, type Model } from '../../src/index.ts'
-import { farIds, farIdsIgnored, farIdsSummed, farPairs } from '../models/particular-rows.ts'
+import { farIds, farIdsIgnored, farIdsOfKinds, farIdsSummed, farPairs } from '../models/particular-rows.ts'
 import { batchSizes, matchesPlain } from '../support/against-plain.ts'
 import { load, ownEngine } from '../support/open.ts'
 import type { Samples } from '../support/plain.ts'
@@ -48,6 +48,17 @@ describe('a model that no made-up row can be run on', () => {
     expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown' } })
     await matchesPlain(model, [ids(1003, 1004), ids(1040, 1007, 1001, 1002)])
     expect(runs(model)).toBe(5)
+  })
+
+  it('stays undecided while an input is the same in all of them', async () => {
+    const model = await open(farIdsOfKinds().path)
+    const of = (kind: number) => several.map((request): Samples => ({ ...request, kind: { type: 'int64', dims: [1], data: BigInt64Array.of(BigInt(kind)) } }))
+    await matchesPlain(model, of(0))
+    await until(() => model.metadata.joining.reason.includes('same in all'))
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', reason: "input 'kind' was the same in all requests that were compared" } })
+    await matchesPlain(model, [of(0)[1]!, of(1)[0]!, of(0)[2]!])
+    await decided(model)
+    expect(model.metadata.joining.rows).toBe('dependent')
   })
 
   it('learns nothing from one request that comes again and again', async () => {
