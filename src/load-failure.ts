@@ -15,6 +15,8 @@ const noProvider = new RegExp(
     String.raw`core/providers/\w+/`,
     'execution provider is not enabled',
     'Failed to load shared library',
+    'Unknown provider name',
+    'ProviderLibrary',
   ].join('|'),
   'i',
 )

@@ -12,8 +12,8 @@ const floors: [floor: string, on: string[]][] = [
   ['foundations', ['describe.ts', 'errors.ts', 'file-path.ts', 'regular-file.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'metadata.ts', 'clock.ts', 'indexed-heap.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
   ['what stands by itself', ['observability/', 'memory/', 'image/', 'triton-repository/', 'latency/']],
-  ['the queue, and the way to run something', ['queue/', 'executor/executor.ts']],
-  ['requests; the executor that is onnxruntime-node', ['request/', 'executor/binding/']],
+  ['the queue, and the way to run something', ['queue/', 'executor/executor.ts', 'executor/thread-start.ts']],
+  ['requests; the executors', ['request/', 'executor/binding/', 'executor/native/']],
   ['threads, and what runs in them', ['workers/', 'worker-thread/']],
   ['an instance of a model', ['instance/']],
   ['queue and instances joined', ['scheduler/']],
@@ -204,6 +204,7 @@ describe('packages', () => {
   it('onnxruntime-node is known to the worker alone', () => {
     expect(naming('onnxruntime-node').sort()).toEqual([
       'cli/signature.ts', // in the text that it writes
+      'executor/native/native-ort.ts', // looks for its library
       'worker-thread/onnxruntime.ts',
       'workers/cuda-provider.ts', // looks for a file of it
     ])
@@ -242,6 +243,7 @@ describe('the two sides of a thread', () => {
       'executor/binding/control-block.ts',
       'executor/binding/protocol.ts',
       'executor/executor.ts',
+      'executor/thread-start.ts',
     ])
   })
 

@@ -18,7 +18,7 @@ afterEach(async () => {
 })
 
 function newEngine(): InferenceEngine {
-  const engine = new InferenceEngine({ cpuWorkers: 1, workers: { execArgv: ['--import', preload] } })
+  const engine = new InferenceEngine({ cpuWorkers: 1, executor: 'binding', workers: { execArgv: ['--import', preload] } })
   engines.push(engine)
   return engine
 }

@@ -40,6 +40,9 @@ export interface StagingOptions {
   limitBytes?: number
 }
 
+/** How ONNX Runtime is called; see {@link EngineOptions.executor}. */
+export type ExecutorChoice = 'auto' | 'native' | 'binding'
+
 /** Options of an {@link InferenceEngine}. */
 export interface EngineOptions {
   /**
@@ -47,6 +50,11 @@ export interface EngineOptions {
    * spread over them; threads are started as instances need them. The cores are divided among the instances of a model.
    */
   cpuWorkers?: number
+  /**
+   * How ONNX Runtime is called: `native` by the addon, on threads without JavaScript (a load fails with `ERR_NATIVE_LOAD` where
+   * that cannot be had); `binding` through onnxruntime-node. `auto`, the default, is `binding` for now.
+   */
+  executor?: ExecutorChoice
   /** Memory through which tensors reach the workers. */
   staging?: StagingOptions
   /** Passed on to the worker threads. */
@@ -57,6 +65,7 @@ export interface EngineOptions {
 export interface ResolvedEngineOptions {
   readonly cores: number
   readonly cpuWorkers: number
+  readonly executor: ExecutorChoice
   readonly staging: StagingOptions
   readonly workers: WorkerOptions
 }
@@ -67,6 +76,7 @@ const positiveNumber = v.pipe(v.number(), v.finite(), v.gtValue(0))
 
 const schema = optionsOf({
   cpuWorkers: v.optional(v.pipe(positiveInteger, v.maxValue(1024))),
+  executor: v.optional(v.picklist(['auto', 'native', 'binding']), 'auto'),
   staging: v.optional(
     optionsOf({
       kind: v.optional(v.picklist(['auto', 'native', 'shared', 'copied'])),
@@ -107,11 +117,12 @@ export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptio
     const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
     throw invalidArgument(name, unknownKey ? 'a known option' : (issue.expected ?? issue.message), unknownKey ? issue.path?.at(-1)?.key : issue.input)
   }
-  const { cpuWorkers, staging, workers } = result.output
+  const { cpuWorkers, executor, staging, workers } = result.output
   const cores = availableParallelism()
   return {
     cores,
     cpuWorkers: cpuWorkers ?? cores,
+    executor,
     staging: staging as StagingOptions,
     workers: workers as WorkerOptions,
   }

@@ -1,6 +1,8 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { RawValueMetadata } from '../metadata.ts'
+import type { MailedTensor } from '../tensor.ts'
 
 /** The kind of native memory a lease got: page-locked by the CUDA driver, or pages of the operating system's. */
 export type NativeMemoryKind = 'pinned' | 'plain'
@@ -49,6 +51,49 @@ export interface CudaProbe {
 /** Instead of a device's ordinal: memory need not be page-locked. */
 export const plainMemory = -1
 
+/** What numbers do not say of something that a loop has done. */
+export interface NativeCompletionDetails {
+  /** ONNX Runtime's message when it failed. */
+  readonly error: string | null
+  /** Of a session that was opened: what it says of itself. */
+  readonly inputs?: RawValueMetadata[]
+  /** The same, or of a run: by output of the session, what does not lie in the slot. */
+  readonly outputs: readonly (RawValueMetadata | MailedTensor | null)[]
+}
+
+/** What loops have done, on its way to the isolate that made it. */
+export interface NativeCompletionHub {
+  /** Writes loop, kind, slot or question, start, start and end of the run, and whether there are details, of as many as fit; returns their count. */
+  take(into: Float64Array): number
+  /** Of the next that was taken with details. */
+  takeDetails(): NativeCompletionDetails
+}
+
+/** A thread that opens models and runs batches. What is asked of it is answered through its hub. */
+export interface NativeRunLoop {
+  readonly id: number
+  /** Whether its thread is doing something. */
+  readonly busy: boolean
+  open(questionId: number, sessionId: number, model: string | Uint8Array, bytesId: number, settings: readonly object[], shared: boolean): void
+  /** `feeds` by input of the session, `outputs` the indices of those that are to be computed. */
+  runSample(questionId: number, sessionId: number, feeds: readonly (MailedTensor | null)[], outputs: readonly number[], keeps: boolean): void
+  /** Releases a session and its slots. */
+  close(questionId: number, sessionId: number): void
+  defineSlot(slotId: number, sessionId: number, leaseId: number): void
+  forgetSlot(slotId: number): void
+  /** By input and output of the session: a place, `null` for what lies elsewhere, `undefined` for what is not given or not wanted. */
+  defineLayout(slotId: number, layoutIndex: number, inputs: readonly unknown[], outputs: readonly unknown[]): void
+  submit(slotId: number, layoutIndex: number, apart?: readonly (MailedTensor | null)[]): void
+  /** False when the thread has started it. */
+  takeBack(slotId: number): boolean
+  /** Begins nothing any more; true when the thread has ended, or never began. */
+  end(): boolean
+  /** As `end`, and what runs stops at its next operator. */
+  stop(): boolean
+  /** Blocks; false when `limitMs` ran out first. */
+  waitUntilEnded(limitMs: number): boolean
+}
+
 /** The native addon. Throws a TypeError for arguments of a wrong type, a RangeError for numbers that make no sense. */
 export interface NativeBinding {
   /** Must equal {@link BINDING_VERSION}. */
@@ -81,6 +126,14 @@ export interface NativeBinding {
   stats(): NativePoolStats
   /** Opens the CUDA driver at the first call; makes no context on the GPU. */
   cudaProbe(): CudaProbe
+  /** Opens ONNX Runtime's library, once for the process, and returns its version; throws why it cannot. */
+  openOnnxRuntime(path: string): string
+  /** Milliseconds of the clock by which loops tell the time. */
+  nowMs(): number
+  /** Starts a loop, which ends with the calling thread; false when it was ended before. */
+  startLoop(loopId: number): boolean
+  readonly CompletionHub: new (wake: () => void) => NativeCompletionHub
+  readonly RunLoop: new (hub: NativeCompletionHub) => NativeRunLoop
 }
 
 /** The addon, or in words why there is none, which paths were tried and what to do. */
@@ -89,7 +142,7 @@ export type BindingResult =
   | { readonly binding: null; readonly path?: undefined; readonly reason: string }
 
 /** Raised together with `kBindingVersion` in native/addon.cc whenever the exports change their meaning. */
-export const BINDING_VERSION = '2'
+export const BINDING_VERSION = '3'
 
 // Two folders below the root both as src/memory/addon.ts and as dist/memory/addon.js.
 const packageRoot = fileURLToPath(new URL('../..', import.meta.url))

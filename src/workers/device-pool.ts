@@ -1,14 +1,13 @@
 import type { WorkerOptions } from '../config/engine-options.ts'
 import type { Clock } from '../clock.ts'
-import type { Bell } from '../executor/binding/bell.ts'
-import type { CompletionLoop, CompletionSource } from '../executor/binding/completion-loop.ts'
+import type { CompletionSource } from '../executor/binding/completion-loop.ts'
+import type { Executors } from './executor-choice.ts'
 import type { WorkerEvent } from '../observability/engine-events.ts'
-import type { WorkerReady } from '../executor/binding/protocol.ts'
 import { startError } from './start-error.ts'
 import { ThreadPool, type StartedThread } from './thread-pool.ts'
 import type { ThreadSource } from './thread-source.ts'
 import { Worker } from './worker.ts'
-import { BindingExecutor } from '../executor/binding/binding-executor.ts'
+import type { ThreadExecutor, WorkerReady } from '../executor/thread-start.ts'
 import type { ExecutorEvents } from '../executor/executor.ts'
 
 const defaultStartTimeoutMs = 60_000
@@ -17,18 +16,17 @@ const defaultStartTimeoutMs = 60_000
  * The worker threads of one device. Piscina owns their lives; work reaches them through shared memory, never through
  * `pool.run`, which only carries the init task that puts a thread to serve.
  */
-export class DevicePool implements ThreadSource<BindingExecutor> {
-  workers: Worker<BindingExecutor>[] = []
+export class DevicePool implements ThreadSource<ThreadExecutor> {
+  workers: Worker<ThreadExecutor>[] = []
   readonly #device: string
   readonly #changed: (event: WorkerEvent) => void
   readonly #maxWorkers: number
   #named = 0
   readonly #options: WorkerOptions
-  readonly #bell: Bell
+  readonly #executors: Executors
   readonly #clock: Clock
-  readonly #completions: CompletionLoop
   #threads: ThreadPool | null = null
-  readonly #ends = new WeakMap<BindingExecutor, Promise<string>>()
+  readonly #ends = new WeakMap<ThreadExecutor, Promise<string>>()
   #ready: WorkerReady | null = null
 
   /** @param changed told of what happens to the workers, whose names begin with `device`. */
@@ -36,18 +34,16 @@ export class DevicePool implements ThreadSource<BindingExecutor> {
     device: string,
     maxWorkers: number,
     options: WorkerOptions,
-    bell: Bell,
+    executors: Executors,
     clock: Clock,
-    completions: CompletionLoop,
     changed: (event: WorkerEvent) => void,
   ) {
     this.#device = device
     this.#changed = changed
     this.#maxWorkers = maxWorkers
     this.#options = options
-    this.#bell = bell
+    this.#executors = executors
     this.#clock = clock
-    this.#completions = completions
   }
 
   /** What the first worker said of its runtime; `null` before one has started. */
@@ -71,21 +67,20 @@ export class DevicePool implements ThreadSource<BindingExecutor> {
     return added
   }
 
-  #newWorker(): Worker<BindingExecutor> {
+  #newWorker(): Worker<ThreadExecutor> {
     const worker = `${this.#device}_${this.#named++}`
     return new Worker(this, this.#clock, (type, reason) => this.#changed({ type, worker, ...(reason === undefined ? {} : { reason }) }))
   }
 
-  executor(events: ExecutorEvents): BindingExecutor {
-    return new BindingExecutor(this.#bell, events)
+  executor(events: ExecutorEvents): ThreadExecutor {
+    return this.#executors.make(events)
   }
 
   submitted(worker: CompletionSource): void {
-    this.#completions.listen(worker)
+    this.#executors.submitted(worker)
   }
 
-  async start(executor: BindingExecutor): Promise<void> {
-    const { setup, transferList } = executor.setup()
+  async start(executor: ThreadExecutor): Promise<void> {
     const limitMs = this.#options.startTimeoutMs ?? defaultStartTimeoutMs
     let timer: unknown
     const timedOut = new Promise<never>((_, reject) => {
@@ -94,7 +89,7 @@ export class DevicePool implements ThreadSource<BindingExecutor> {
     let thread: StartedThread | null = null
     try {
       this.#threads ??= new ThreadPool(this.#options)
-      thread = this.#threads.start(setup, transferList)
+      thread = this.#threads.start(executor)
       this.#ends.set(executor, thread.ended)
       const died = thread.ended.then((reason) => {
         throw new Error(reason)
@@ -109,7 +104,7 @@ export class DevicePool implements ThreadSource<BindingExecutor> {
     }
   }
 
-  failure(executor: BindingExecutor): Promise<string> {
+  failure(executor: ThreadExecutor): Promise<string> {
     return this.#ends.get(executor) ?? Promise.resolve('the worker thread was never started')
   }
 

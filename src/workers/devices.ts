@@ -3,13 +3,12 @@ import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { Placement } from '../config/session-options.ts'
 import { loadBinding, type CudaProbe } from '../memory/addon.ts'
 import type { StagingStats } from '../memory/staging-pool.ts'
-import { CompletionLoop } from '../executor/binding/completion-loop.ts'
 import { cudaProviderInstalled } from './cuda-provider.ts'
-import { Bell } from '../executor/binding/bell.ts'
 import type { WorkerEvent } from '../observability/engine-events.ts'
 import { DevicePool } from './device-pool.ts'
-import { type WorkerOptions } from '../config/engine-options.ts'
-import { telemetryState, type TelemetryState } from './telemetry.ts'
+import type { ExecutorChoice, StagingOptions, WorkerOptions } from '../config/engine-options.ts'
+import { chooseExecutors, type Executors } from './executor-choice.ts'
+import { switchOffTelemetry, telemetryState, type TelemetryState } from './telemetry.ts'
 import type { Worker } from './worker.ts'
 
 /** What an engine has found and uses. */
@@ -20,6 +19,8 @@ export interface Capabilities {
   readonly cpu: { readonly cores: number; readonly maxWorkers: number; readonly workers: number }
   /** The native addon: its path, or why it is not in use. */
   readonly native: { readonly available: boolean; readonly path?: string; readonly reason?: string }
+  /** How ONNX Runtime is called: by the addon, or through onnxruntime-node; and its version as the addon has found it. `kind` is `null` until a model was loaded. */
+  readonly executor: { readonly kind: 'native' | 'binding' | null; readonly reason: string; readonly ortVersion: string | null }
   /** How tensors reach the workers; `kind` is `null` until a model was loaded. */
   readonly staging: { readonly kind: string | null; readonly reason: string }
   /** The CUDA driver. Asked for only here and when an instance of kind `auto` or `cuda` is placed. */
@@ -32,10 +33,14 @@ export interface Capabilities {
 export interface DeviceOptions {
   readonly cores: number
   readonly cpuWorkers: number
+  readonly executor: ExecutorChoice
+  readonly staging: StagingOptions
   readonly workers: WorkerOptions
 }
 
 const noCuda = (reason: string): CudaProbe => ({ available: false, reason, driverVersion: 0, devices: [] })
+
+const notYet = { kind: null, reason: 'no model has been loaded', ortVersion: null }
 
 /** Where one instance is to run. */
 interface Seat {
@@ -48,21 +53,19 @@ interface Seat {
 /** GPU workers per device: one copies while the other computes. */
 const workersPerGpu = 2
 
-/** The pools of an engine, one per device, and the bell they share. */
+/** The pools of an engine, one per device. */
 export class Devices {
   readonly #options: DeviceOptions
   readonly #clock: Clock
   readonly #changed: (event: WorkerEvent) => void
-  readonly #bell = new Bell()
   readonly #pools = new Map<string, DevicePool>()
-  readonly #loop: CompletionLoop
+  #executors: Executors | null = null
 
   /** @param changed told of what happens to workers. */
   constructor(options: DeviceOptions, clock: Clock, changed: (event: WorkerEvent) => void) {
     this.#changed = changed
     this.#options = options
     this.#clock = clock
-    this.#loop = new CompletionLoop(this.#bell)
   }
 
   /** Whether ONNX Runtime reads SharedArrayBuffers in the workers that have started. */
@@ -107,10 +110,15 @@ export class Devices {
   #pool(device: string, maxWorkers: number): DevicePool {
     let pool = this.#pools.get(device)
     if (pool === undefined) {
-      pool = new DevicePool(device, maxWorkers, this.#options.workers, this.#bell, this.#clock, this.#loop, this.#changed)
+      pool = new DevicePool(device, maxWorkers, this.#options.workers, this.#chosen(), this.#clock, this.#changed)
       this.#pools.set(device, pool)
     }
     return pool
+  }
+
+  #chosen(): Executors {
+    switchOffTelemetry(this.#options.workers.env) // the addon may load ONNX Runtime now
+    return (this.#executors ??= chooseExecutors(this.#options.executor, this.#options.staging))
   }
 
   #auto(): 'cuda' | 'cpu' {
@@ -127,7 +135,8 @@ export class Devices {
       onnxruntime: ready?.onnxruntimeVersion ?? null,
       cpu: { cores, maxWorkers: cpuWorkers, workers: this.#pools.get('cpu')?.workers.length ?? 0 },
       native: loaded.binding === null ? { available: false, reason: loaded.reason } : { available: true, path: loaded.path },
-      staging: staging === null ? { kind: null, reason: 'no model has been loaded' } : { kind: staging.kind, reason: staging.reason },
+      executor: this.#executors === null ? notYet : { kind: this.#executors.kind, reason: this.#executors.reason, ortVersion: this.#executors.ortVersion },
+      staging: staging === null ? { kind: null, reason: notYet.reason } : { kind: staging.kind, reason: staging.reason },
       cuda: loaded.binding === null ? noCuda('the native addon is not loaded') : loaded.binding.cudaProbe(),
       telemetry: telemetryState(this.#options.workers.env),
     }

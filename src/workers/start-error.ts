@@ -1,5 +1,5 @@
 import { InferenceError } from '../errors.ts'
-import type { StartRefusal } from '../executor/binding/protocol.ts'
+import type { StartRefusal } from '../executor/thread-start.ts'
 
 /** A worker thread's own word that it cannot serve. */
 export class StartFailure extends Error {

@@ -1,10 +1,9 @@
 import type { WorkerOptions } from '../config/engine-options.ts'
 import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { MessageChannel, type MessagePort, type TransferListItem } from 'node:worker_threads'
+import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { Piscina } from 'piscina'
-import { ControlBlock } from '../executor/binding/control-block.ts'
-import type { StartAnswer, StartTask, WorkerReady, WorkerSetup } from '../executor/binding/protocol.ts'
+import type { StartAnswer, StartTask, ThreadExecutor, WorkerReady } from '../executor/thread-start.ts'
 import { StartFailure } from './start-error.ts'
 import { switchOffTelemetry } from './telemetry.ts'
 
@@ -37,11 +36,12 @@ export class ThreadPool {
   }
 
   /** Starts a thread; throws what `new Worker` throws. */
-  start(setup: WorkerSetup, transferList: TransferListItem[]): StartedThread {
+  start(executor: ThreadExecutor): StartedThread {
     switchOffTelemetry(this.#options.env)
     const piscina = this.#newPiscina()
     const { port1: answers, port2: answer } = new MessageChannel()
-    const task: StartTask = { ...setup, answer }
+    const { setup, transferList } = executor.setup()
+    const task: StartTask = { setup, answer }
     try {
       // Settles long before the thread serves; how that went comes as a message.
       piscina.run(task, { transferList: [...transferList, answer] }).catch(() => {})
@@ -50,7 +50,8 @@ export class ThreadPool {
       throw error
     }
     const ended = endOf(piscina, () => answers.close())
-    const thread = { ready: readyFrom(answers), ended, end: () => this.#end(thread, piscina, setup) }
+    void ended.then(() => executor.threadEnded())
+    const thread = { ready: readyFrom(answers), ended, end: () => this.#end(thread, piscina, executor) }
     this.#threads.add(thread)
     void ended.then(() => this.#threads.delete(thread))
     return thread
@@ -78,13 +79,9 @@ export class ThreadPool {
     return piscina.on('error', () => {}) // each thread's end is listened for
   }
 
-  async #end(thread: StartedThread, piscina: Piscina, setup: WorkerSetup): Promise<void> {
+  async #end(thread: StartedThread, piscina: Piscina, executor: ThreadExecutor): Promise<void> {
     this.#threads.delete(thread)
-    const control = new ControlBlock(setup.control)
-    // A thread that is gone is in ONNX Runtime no more, whatever its last word was.
-    void thread.ended.then(() => control.leave())
-    control.stop()
-    await control.left()
+    await executor.stop()
     await Promise.all([piscina.destroy(), thread.ended])
   }
 }

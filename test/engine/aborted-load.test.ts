@@ -2,6 +2,8 @@ import { getEventListeners } from 'node:events'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { InferenceEngine, type Model, type ModelConfig } from '../../src/index.ts'
 import { BindingExecutor } from '../../src/executor/binding/binding-executor.ts'
+import type { Executor } from '../../src/executor/executor.ts'
+import { NativeExecutor } from '../../src/executor/native/native-executor.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
 import * as small from '../models/small.ts'
 import { ownEngine, sharedEngine } from '../support/open.ts'
@@ -13,31 +15,37 @@ const config: ModelConfig = {
   warmup: [{ feeds, count: 20 }],
 }
 
+const executors: Executor[] = [BindingExecutor.prototype, NativeExecutor.prototype]
+
 /** Sessions that are open, or being opened or closed. */
 let sessions: Set<number>
 beforeEach(() => {
   sessions = new Set()
-  const { open, close } = BindingExecutor.prototype
-  vi.spyOn(BindingExecutor.prototype, 'open').mockImplementation(function (this: BindingExecutor, ...args) {
+  for (const executor of executors) watch(executor)
+})
+afterEach(() => void vi.restoreAllMocks())
+
+function watch(executor: Executor): void {
+  const { open, close } = executor
+  vi.spyOn(executor, 'open').mockImplementation(function (this: Executor, ...args) {
     sessions.add(args[0])
     return open.apply(this, args).catch((error: unknown) => {
       sessions.delete(args[0])
       throw error
     })
   })
-  vi.spyOn(BindingExecutor.prototype, 'close').mockImplementation(async function (this: BindingExecutor, sessionId) {
+  vi.spyOn(executor, 'close').mockImplementation(async function (this: Executor, sessionId) {
     await close.call(this, sessionId)
     sessions.delete(sessionId)
   })
-})
-afterEach(() => void vi.restoreAllMocks())
+}
 
 const longWarmup: ModelConfig = { path: small.identity('float32'), warmup: [{ feeds, count: 2 ** 30 }] }
 
 /** Counts the samples that are run from now on. */
 function samplesRun(): () => number {
-  const spy = vi.spyOn(BindingExecutor.prototype, 'runSample')
-  return () => spy.mock.calls.length
+  const spies = executors.map((executor) => vi.spyOn(executor, 'runSample'))
+  return () => spies.reduce((calls, { mock }) => calls + mock.calls.length, 0)
 }
 
 async function serves(engine: InferenceEngine): Promise<void> {

@@ -84,7 +84,7 @@ describe('a model of bytes', () => {
   })
 
   it('is opened again when its worker dies', async () => {
-    const own = ownEngine({ cpuWorkers: 1, workers: { execArgv: ['--import', preload] } })
+    const own = ownEngine({ cpuWorkers: 1, executor: 'binding', workers: { execArgv: ['--import', preload] } })
     const model = await own.load('m', { bytes: readFileSync(small.identity('float32')), warmup: false })
     expect(await outcomeOf(model.infer({ x: Float32Array.of(-1003, 0, 0, 0) }))).toBe('ERR_INSTANCE_CRASHED')
     expect((await model.infer({ x: Float32Array.of(1, 2, 3, 4) }))['y']!.data).toEqual(Float32Array.of(1, 2, 3, 4))

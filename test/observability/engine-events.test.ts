@@ -15,7 +15,7 @@ const preload = new URL('../process/fixtures/deadly.mjs', import.meta.url).href
 const exited = 'the worker thread ended with exit code 7'
 
 function mortalEngine(): InferenceEngine {
-  return ownEngine({ cpuWorkers: 1, workers: { execArgv: ['--import', preload] } })
+  return ownEngine({ cpuWorkers: 1, executor: 'binding', workers: { execArgv: ['--import', preload] } })
 }
 
 /** What an engine tells from now on, in its order. */

@@ -82,7 +82,7 @@ describe('to the statistics a split request', () => {
   })
 
   it('that dies with its worker is one', async () => {
-    const own = ownEngine({ cpuWorkers: 1, workers: { execArgv: ['--import', preload] } })
+    const own = ownEngine({ cpuWorkers: 1, executor: 'binding', workers: { execArgv: ['--import', preload] } })
     const model = await load(own, small.identity('float32'), { maxBatchSize: 4, splitOversized: true, warmup: false })
     const deadly = rowsOf(30)
     ;((deadly['x'] as Tensor).data as Float32Array)[0] = -1003

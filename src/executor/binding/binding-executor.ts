@@ -4,7 +4,6 @@ import type { SlotMemory } from '../../memory/staging-pool.ts'
 import type { MailedTensor } from '../../tensor.ts'
 import {
   ThreadEndedError,
-  type Executor,
   type ExecutorEvents,
   type OpenedSession,
   type RunTimestamps,
@@ -13,8 +12,9 @@ import {
 } from '../executor.ts'
 import type { Bell } from './bell.ts'
 import { ControlBlock } from './control-block.ts'
+import type { ThreadExecutor, WorkerSetup } from '../thread-start.ts'
 import { guardExit, unguardExit } from './exit-guard.ts'
-import { clockOffsetMs, type FromWorker, type ToWorker, type WorkerSetup } from './protocol.ts'
+import { clockOffsetMs, type FromWorker, type ToWorker } from './protocol.ts'
 
 interface Question {
   resolve(message: FromWorker): void
@@ -22,7 +22,7 @@ interface Question {
 }
 
 /** The application's end of a thread that runs models through onnxruntime-node: its control block, its port, and what it was asked. */
-export class BindingExecutor implements Executor {
+export class BindingExecutor implements ThreadExecutor {
   readonly control = new ControlBlock()
   readonly #port: MessagePort
   readonly #workerPort: MessagePort
@@ -49,9 +49,9 @@ export class BindingExecutor implements Executor {
     guardExit(this.control)
   }
 
-  /** What the init task is to be given, and what of it must be moved. */
   setup(): { setup: WorkerSetup; transferList: MessagePort[] } {
     const setup = {
+      kind: 'binding' as const,
       port: this.#workerPort,
       control: this.control.buffer,
       bell: this.#bell.buffer,
@@ -119,6 +119,10 @@ export class BindingExecutor implements Executor {
   stop(): Promise<void> {
     this.control.stop()
     return this.control.left()
+  }
+
+  threadEnded(): void {
+    this.control.leave()
   }
 
   /** Posts a message and rings the worker's bell. */

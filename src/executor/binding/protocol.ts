@@ -1,4 +1,3 @@
-import type { MessagePort } from 'node:worker_threads'
 import type { InferenceSession } from 'onnxruntime-common'
 import type { RawValueMetadata } from '../../metadata.ts'
 import type { SlotMemory } from '../../memory/staging-pool.ts'
@@ -34,41 +33,6 @@ export type FromWorker =
   | { type: 'refused'; questionId: number; message: string }
   /** A batch that failed, or some of whose outputs travel by message. */
   | { type: 'done'; slotId: number; times: RunTimestamps; error: string | null; outputs: (MailedTensor | null | undefined)[] }
-
-/** What a worker's init task is given. */
-export interface WorkerSetup {
-  port: MessagePort
-  control: SharedArrayBuffer
-  bell: SharedArrayBuffer
-  /** `process.hrtime` minus `performance.now` on the application's thread, in milliseconds. */
-  clockOffsetMs: number
-}
-
-/** What the init task is given besides, to say how it went: one {@link StartAnswer}. */
-export interface StartTask extends WorkerSetup {
-  answer: MessagePort
-}
-
-/** A worker's first word, and the only one if it cannot serve. */
-export type StartAnswer = { ready: WorkerReady } | { failed: StartRefusal }
-
-/** What a worker says when it serves. */
-export interface WorkerReady {
-  onnxruntimeVersion: string
-  /** Whether ONNX Runtime reads views of a SharedArrayBuffer here. */
-  acceptsSharedMemory: boolean
-  /** Why the thread cannot see the native addon's memory; `null` where it can. */
-  noNativeMemory: string | null
-}
-
-/** Why a worker cannot serve. */
-export interface StartRefusal {
-  message: string
-  /** The code of the underlying error, if it has one. */
-  code: string | undefined
-  /** Whether onnxruntime-node could not be loaded. */
-  onnxruntime: boolean
-}
 
 /** `process.hrtime` minus `performance.now` in this isolate: puts times of two threads on one scale. */
 export function clockOffsetMs(): number {

@@ -1,0 +1,128 @@
+// The entries of ONNX Runtime's C API that are used here, in declarations of our own. The API is a table of function
+// pointers whose order never changes: an entry is its place in that table (counted from 0) and its signature.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace zerohop::ort {
+
+struct OrtStatus;
+struct OrtEnv;
+struct OrtSession;
+struct OrtSessionOptions;
+struct OrtRunOptions;
+struct OrtValue;
+struct OrtTypeInfo;
+struct OrtTensorInfo;
+struct OrtMemoryInfo;
+struct OrtAllocator;
+struct OrtCudaOptions;
+
+#ifdef _WIN32
+using OrtPathChar = wchar_t;
+#else
+using OrtPathChar = char;
+#endif
+
+// The version of the table that is asked for; that of ONNX Runtime 1.24.
+constexpr std::uint32_t kOrtApiVersion = 24;
+
+// `TensorProto.DataType`, which ONNX Runtime numbers alike.
+enum class ElementType : int {
+  kUndefined, kFloat32, kUint8, kInt8, kUint16, kInt16, kInt32, kInt64, kString, kBool, kFloat16, kFloat64,
+  kUint32, kUint64, kComplex64, kComplex128, kBfloat16, kFloat8E4M3Fn, kFloat8E4M3FnUz, kFloat8E5M2, kFloat8E5M2FnUz,
+  kUint4, kInt4, kFloat4E2M1,
+};
+
+enum class ValueKind : int { kUnknown, kTensor, kSequence, kMap, kOpaque, kSparseTensor, kOptional };
+
+// Only what is fatal: errors come as a status.
+constexpr int kLogFatal = 4;
+
+// (place, result, name, parameters...)
+#define ZEROHOP_ORT_ENTRIES(ENTRY)                                                                                   \
+  ENTRY(2, const char*, GetErrorMessage, const OrtStatus*)                                                           \
+  ENTRY(3, OrtStatus*, CreateEnv, int logLevel, const char* logId, OrtEnv** out)                                     \
+  ENTRY(7, OrtStatus*, CreateSession, const OrtEnv*, const OrtPathChar* path, const OrtSessionOptions*, OrtSession**) \
+  ENTRY(8, OrtStatus*, CreateSessionFromArray, const OrtEnv*, const void* model, std::size_t bytes,                  \
+        const OrtSessionOptions*, OrtSession**)                                                                      \
+  ENTRY(9, OrtStatus*, Run, OrtSession*, const OrtRunOptions*, const char* const* inputNames,                        \
+        const OrtValue* const* inputs, std::size_t inputCount, const char* const* outputNames,                       \
+        std::size_t outputCount, OrtValue** outputs)                                                                 \
+  ENTRY(10, OrtStatus*, CreateSessionOptions, OrtSessionOptions** out)                                               \
+  ENTRY(11, OrtStatus*, SetOptimizedModelFilePath, OrtSessionOptions*, const OrtPathChar* path)                      \
+  ENTRY(13, OrtStatus*, SetSessionExecutionMode, OrtSessionOptions*, int mode)                                       \
+  ENTRY(14, OrtStatus*, EnableProfiling, OrtSessionOptions*, const OrtPathChar* prefix)                              \
+  ENTRY(16, OrtStatus*, EnableMemPattern, OrtSessionOptions*)                                                        \
+  ENTRY(17, OrtStatus*, DisableMemPattern, OrtSessionOptions*)                                                       \
+  ENTRY(18, OrtStatus*, EnableCpuMemArena, OrtSessionOptions*)                                                       \
+  ENTRY(19, OrtStatus*, DisableCpuMemArena, OrtSessionOptions*)                                                      \
+  ENTRY(20, OrtStatus*, SetSessionLogId, OrtSessionOptions*, const char* logId)                                      \
+  ENTRY(21, OrtStatus*, SetSessionLogVerbosityLevel, OrtSessionOptions*, int level)                                  \
+  ENTRY(22, OrtStatus*, SetSessionLogSeverityLevel, OrtSessionOptions*, int level)                                   \
+  ENTRY(23, OrtStatus*, SetSessionGraphOptimizationLevel, OrtSessionOptions*, int level)                             \
+  ENTRY(24, OrtStatus*, SetIntraOpNumThreads, OrtSessionOptions*, int threads)                                       \
+  ENTRY(25, OrtStatus*, SetInterOpNumThreads, OrtSessionOptions*, int threads)                                       \
+  ENTRY(30, OrtStatus*, SessionGetInputCount, const OrtSession*, std::size_t* out)                                   \
+  ENTRY(31, OrtStatus*, SessionGetOutputCount, const OrtSession*, std::size_t* out)                                  \
+  ENTRY(33, OrtStatus*, SessionGetInputTypeInfo, const OrtSession*, std::size_t index, OrtTypeInfo** out)            \
+  ENTRY(34, OrtStatus*, SessionGetOutputTypeInfo, const OrtSession*, std::size_t index, OrtTypeInfo** out)           \
+  ENTRY(36, OrtStatus*, SessionGetInputName, const OrtSession*, std::size_t index, OrtAllocator*, char** out)        \
+  ENTRY(37, OrtStatus*, SessionGetOutputName, const OrtSession*, std::size_t index, OrtAllocator*, char** out)       \
+  ENTRY(39, OrtStatus*, CreateRunOptions, OrtRunOptions** out)                                                       \
+  ENTRY(46, OrtStatus*, RunOptionsSetTerminate, OrtRunOptions*)                                                      \
+  ENTRY(48, OrtStatus*, CreateTensorAsOrtValue, OrtAllocator*, const std::int64_t* dims, std::size_t rank,           \
+        ElementType, OrtValue** out)                                                                                 \
+  ENTRY(49, OrtStatus*, CreateTensorWithDataAsOrtValue, const OrtMemoryInfo*, void* data, std::size_t bytes,         \
+        const std::int64_t* dims, std::size_t rank, ElementType, OrtValue** out)                                     \
+  ENTRY(51, OrtStatus*, GetTensorMutableData, OrtValue*, void** out)                                                 \
+  ENTRY(53, OrtStatus*, GetStringTensorDataLength, const OrtValue*, std::size_t* out)                                \
+  ENTRY(54, OrtStatus*, GetStringTensorContent, const OrtValue*, void* bytes, std::size_t byteCount,                 \
+        std::size_t* offsets, std::size_t offsetCount)                                                               \
+  ENTRY(55, OrtStatus*, CastTypeInfoToTensorInfo, const OrtTypeInfo*, const OrtTensorInfo** out)                     \
+  ENTRY(56, OrtStatus*, GetOnnxTypeFromTypeInfo, const OrtTypeInfo*, ValueKind* out)                                 \
+  ENTRY(60, OrtStatus*, GetTensorElementType, const OrtTensorInfo*, ElementType* out)                                \
+  ENTRY(61, OrtStatus*, GetDimensionsCount, const OrtTensorInfo*, std::size_t* out)                                  \
+  ENTRY(62, OrtStatus*, GetDimensions, const OrtTensorInfo*, std::int64_t* dims, std::size_t rank)                   \
+  ENTRY(63, OrtStatus*, GetSymbolicDimensions, const OrtTensorInfo*, const char** names, std::size_t rank)           \
+  ENTRY(65, OrtStatus*, GetTensorTypeAndShape, const OrtValue*, OrtTensorInfo** out)                                 \
+  ENTRY(67, OrtStatus*, GetValueType, const OrtValue*, ValueKind* out)                                               \
+  ENTRY(69, OrtStatus*, CreateCpuMemoryInfo, int allocatorType, int memoryType, OrtMemoryInfo** out)                 \
+  ENTRY(76, OrtStatus*, AllocatorFree, OrtAllocator*, void*)                                                         \
+  ENTRY(78, OrtStatus*, GetAllocatorWithDefaultOptions, OrtAllocator** out)                                          \
+  ENTRY(93, void, ReleaseStatus, OrtStatus*)                                                                         \
+  ENTRY(95, void, ReleaseSession, OrtSession*)                                                                       \
+  ENTRY(96, void, ReleaseValue, OrtValue*)                                                                           \
+  ENTRY(97, void, ReleaseRunOptions, OrtRunOptions*)                                                                 \
+  ENTRY(98, void, ReleaseTypeInfo, OrtTypeInfo*)                                                                     \
+  ENTRY(99, void, ReleaseTensorTypeAndShapeInfo, OrtTensorInfo*)                                                     \
+  ENTRY(100, void, ReleaseSessionOptions, OrtSessionOptions*)                                                        \
+  ENTRY(124, OrtStatus*, AddFreeDimensionOverrideByName, OrtSessionOptions*, const char* name, std::int64_t length)  \
+  ENTRY(130, OrtStatus*, AddSessionConfigEntry, OrtSessionOptions*, const char* key, const char* value)              \
+  ENTRY(204, OrtStatus*, SessionOptionsAppendExecutionProvider_CUDA_V2, OrtSessionOptions*, const OrtCudaOptions*)   \
+  ENTRY(205, OrtStatus*, CreateCUDAProviderOptions, OrtCudaOptions** out)                                            \
+  ENTRY(206, OrtStatus*, UpdateCUDAProviderOptions, OrtCudaOptions*, const char* const* keys,                        \
+        const char* const* values, std::size_t count)                                                                \
+  ENTRY(208, void, ReleaseCUDAProviderOptions, OrtCudaOptions*)                                                      \
+  ENTRY(216, OrtStatus*, SessionOptionsAppendExecutionProvider, OrtSessionOptions*, const char* name,                \
+        const char* const* keys, const char* const* values, std::size_t count)                                                          \
+  ENTRY(252, OrtStatus*, GetResizedStringTensorElementBuffer, OrtValue*, std::size_t index, std::size_t bytes, char** out)
+
+struct OrtApi {
+#define ZEROHOP_ORT_FIELD(place, result, name, ...) result (*name)(__VA_ARGS__) = nullptr;
+  ZEROHOP_ORT_ENTRIES(ZEROHOP_ORT_FIELD)
+#undef ZEROHOP_ORT_FIELD
+
+  // Reads the entries from the table that `GetApi` returned.
+  static OrtApi from(const void* table) {
+    OrtApi api;
+    [[maybe_unused]] void* const* entries = static_cast<void* const*>(table);
+#define ZEROHOP_ORT_READ(place, result, name, ...) api.name = reinterpret_cast<decltype(api.name)>(entries[place]);
+    ZEROHOP_ORT_ENTRIES(ZEROHOP_ORT_READ)
+#undef ZEROHOP_ORT_READ
+    return api;
+  }
+};
+
+}  // namespace zerohop::ort

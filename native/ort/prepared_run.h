@@ -1,0 +1,74 @@
+// A batch's way through a session: the values over its slot, made once for each layout and kept.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "session.h"
+#include "tensor_copy.h"
+
+namespace zerohop::ort {
+
+// Where an input or output of a batch is.
+struct Place {
+  enum class Kind {
+    kAbsent,   // an input that is not given, an output that nobody wants
+    kApart,    // an input that comes beside the slot, an output whose size only the run knows
+    kInSlot,
+  };
+  Kind kind = Kind::kAbsent;
+  std::size_t offset = 0;
+  std::vector<std::int64_t> dims;
+};
+
+// Memory that stays as long as somebody holds it.
+using SharedBytes = std::shared_ptr<std::byte>;
+
+// What a run gave: by output, what does not lie in the slot.
+using OutputCopies = std::vector<std::optional<TensorCopy>>;
+
+class PreparedRun {
+ public:
+  // Indices of `inputs` and `outputs` are those of the session. Throws OrtError.
+  PreparedRun(std::shared_ptr<Session> session, SharedBytes slot, std::vector<Place> inputs, std::vector<Place> outputs);
+
+  // Runs the batch that lies in the slot; `apart` are the inputs that do not, by input. Throws OrtError. No bytes of the
+  // slot are given as an output but those that this run has written. Used by one thread at a time.
+  //
+  // Returns what does not lie in the slot; empty when all does.
+  OutputCopies run(const OrtRunOptions* options, std::vector<std::optional<TensorCopy>>& apart);
+
+ private:
+  struct Output {
+    std::size_t index;
+    std::byte* bytes;  // nullptr when it has no place
+    std::size_t byteLength;
+    std::vector<std::int64_t> dims;
+    Owned<OrtValue> value;  // over the place
+
+    std::size_t markBytes() const { return byteLength < sizeof(std::uint64_t) ? byteLength : sizeof(std::uint64_t); }
+    std::byte* markAt() const { return bytes + byteLength - markBytes(); }
+  };
+
+  std::vector<Owned<OrtValue>> bring(std::vector<std::optional<TensorCopy>>& apart);
+  bool lend(bool places, std::uint64_t mark);
+  bool findAliases(std::uint64_t mark);
+  std::vector<Owned<OrtValue>> takeGiven();
+  OutputCopies collect(const std::vector<Owned<OrtValue>>& given);
+
+  std::shared_ptr<Session> session_;
+  SharedBytes slot_;
+  std::vector<const char*> inputNames_;
+  std::vector<std::size_t> inputIndices_;
+  std::vector<Owned<OrtValue>> inputs_;  // nullptr for those that come beside the slot
+  std::vector<const char*> outputNames_;
+  std::vector<Output> outputs_;
+  bool fits_ = true;  // whether outputs had the sizes of their places so far
+  // Of the run at hand, kept for their memory.
+  std::vector<const OrtValue*> feeds_;
+  std::vector<OrtValue*> results_;
+};
+
+}  // namespace zerohop::ort

@@ -1,0 +1,188 @@
+#include "run_loop.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace zerohop::ort {
+
+namespace {
+
+// How long the thread looks for the next batch before it sleeps; saves the wake-up when callers take turns with it.
+constexpr std::chrono::microseconds kSpin{60};
+
+std::uint64_t nextLoopId() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+void relax() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__) && !defined(_MSC_VER)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace
+
+RunLoop::RunLoop(const OrtLibrary& library, std::shared_ptr<CompletionQueue> completions)
+    : id(nextLoopId()),
+      library_(library),
+      completions_(std::move(completions)),
+      runOptions_(own<OrtRunOptions>(library, library.api.ReleaseRunOptions, library.api.CreateRunOptions)) {}
+
+void RunLoop::ask(std::uint64_t questionId, std::function<void(Completion&)> work) {
+  Job job;
+  job.questionId = questionId;
+  job.work = std::move(work);
+  add(std::move(job));
+}
+
+void RunLoop::submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::vector<std::optional<TensorCopy>> apart) {
+  Job job;
+  job.slotId = slotId;
+  job.run = std::move(run);
+  job.apart = std::move(apart);
+  add(std::move(job));
+}
+
+void RunLoop::add(Job job) {
+  bool sleeping;
+  {
+    const std::lock_guard lock(mutex_);
+    jobs_.push_back(std::move(job));
+    added_.fetch_add(1, std::memory_order_release);
+    sleeping = sleeping_;
+  }
+  if (sleeping) wake_.notify_one();
+}
+
+bool RunLoop::takeBack(std::uint32_t slotId) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return !job.work && job.slotId == slotId; });
+  if (found == jobs_.end()) return false;
+  jobs_.erase(found);
+  return true;
+}
+
+bool RunLoop::stop() {
+  stopped_ = true;
+  // Not undone: a loop that was stopped runs nothing any more.
+  library_.check(library_.api.RunOptionsSetTerminate(runOptions_.get()));
+  return end();
+}
+
+bool RunLoop::end() {
+  const std::lock_guard lock(mutex_);
+  ending_ = true;
+  if (state_ == State::kNew) state_ = State::kEnded;
+  wake_.notify_one();
+  return state_ == State::kEnded;
+}
+
+bool RunLoop::waitUntilEnded(std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock(mutex_);
+  return ended_.wait_until(lock, deadline, [this] { return state_ != State::kServing; });
+}
+
+bool RunLoop::start() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (state_ != State::kNew) return false;
+    state_ = State::kServing;
+  }
+  // Detached: whoever ends it waits for it as long as is right, and what it uses it holds itself.
+  std::thread([self = shared_from_this()] { self->serve(); }).detach();
+  return true;
+}
+
+void RunLoop::setSession(std::uint32_t sessionId, std::shared_ptr<Session> session) {
+  const std::lock_guard lock(mutex_);
+  sessions_[sessionId] = std::move(session);
+}
+
+std::shared_ptr<Session> RunLoop::session(std::uint32_t sessionId) {
+  const std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(sessionId);
+  return found == sessions_.end() ? nullptr : found->second;
+}
+
+void RunLoop::dropSession(std::uint32_t sessionId) {
+  std::shared_ptr<Session> dropped;  // released outside of the lock
+  const std::lock_guard lock(mutex_);
+  const auto found = sessions_.find(sessionId);
+  if (found == sessions_.end()) return;
+  dropped = std::move(found->second);
+  sessions_.erase(found);
+}
+
+// The next thing to do; false when the loop is to end.
+bool RunLoop::next(Job& job) {
+  const std::uint32_t seen = added_.load(std::memory_order_acquire);
+  {
+    const std::lock_guard lock(mutex_);
+    if (ending_) return false;
+    if (!jobs_.empty()) {
+      job = std::move(jobs_.front());
+      jobs_.pop_front();
+      return true;
+    }
+  }
+  const auto until = std::chrono::steady_clock::now() + kSpin;
+  while (added_.load(std::memory_order_acquire) == seen && !ending_) {
+    if (std::chrono::steady_clock::now() >= until) break;
+    relax();
+  }
+  std::unique_lock lock(mutex_);
+  sleeping_ = true;
+  wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
+  sleeping_ = false;
+  if (ending_) return false;
+  job = std::move(jobs_.front());
+  jobs_.pop_front();
+  return true;
+}
+
+void RunLoop::serve() {
+  for (Job job; next(job); job = Job()) perform(job);
+  std::map<std::uint32_t, std::shared_ptr<Session>> sessions;
+  {
+    const std::lock_guard lock(mutex_);
+    sessions.swap(sessions_);  // what has not been begun stays, to be taken back
+  }
+  sessions.clear();
+  Completion ended;
+  ended.kind = Completion::Kind::kEnded;
+  ended.loopId = id;
+  {
+    const std::lock_guard lock(mutex_);
+    state_ = State::kEnded;
+  }
+  ended_.notify_all();
+  completions_->push(std::move(ended));
+}
+
+void RunLoop::perform(Job& job) {
+  Completion done;
+  done.kind = job.work ? Completion::Kind::kAnswer : Completion::Kind::kBatch;
+  done.loopId = id;
+  done.id = job.work ? job.questionId : job.slotId;
+  done.startMs = done.inferStartMs = nowMs();
+  busy_ = true;
+  try {
+    if (job.work) job.work(done);
+    else if (job.run == nullptr) throw OrtError("The session or its slot was closed.");
+    else done.outputs = job.run->run(runOptions(), job.apart);
+  } catch (const std::exception& error) {
+    done.failed = true;
+    done.error = error.what();
+  }
+  done.inferEndMs = nowMs();
+  busy_ = false;
+  job = Job();  // what it held is given back before anyone hears of its end
+  // A batch that was stopped with its loop has not failed: it is lost with the worker.
+  if (done.failed && stopped_ && done.kind == Completion::Kind::kBatch) return;
+  completions_->push(std::move(done));
+}
+
+}  // namespace zerohop::ort

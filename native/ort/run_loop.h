@@ -1,0 +1,90 @@
+// One thread that opens models and runs batches, without any JavaScript. It belongs to a worker of the pool: it is
+// started by that worker's thread and ended with it. Batches are handed over by the application's thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "completion_queue.h"
+#include "prepared_run.h"
+#include "session.h"
+
+namespace zerohop::ort {
+
+class RunLoop : public std::enable_shared_from_this<RunLoop> {
+ public:
+  RunLoop(const OrtLibrary& library, std::shared_ptr<CompletionQueue> completions);
+
+  const std::uint64_t id;
+
+  // ── application thread ──
+
+  // Has `work` done on the thread, behind what it was given before; its answer is reported, an exception as an error.
+  void ask(std::uint64_t questionId, std::function<void(Completion&)> work);
+  // Hands a batch over.
+  void submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::vector<std::optional<TensorCopy>> apart);
+  // Takes a batch back; false when the thread has started it.
+  bool takeBack(std::uint32_t slotId);
+  // Stops what runs, at its next operator; nothing is begun any more. True when the thread has ended, or never began.
+  bool stop();
+  // Ends the loop when what runs is done; nothing is begun any more. True as for stop().
+  bool end();
+  // Blocks until the thread has ended, or it is `deadline`; false for the latter.
+  bool waitUntilEnded(std::chrono::steady_clock::time_point deadline);
+
+  // ── its own thread ──
+
+  const OrtRunOptions* runOptions() const { return runOptions_.get(); }
+
+  // ── any thread ──
+
+  bool busy() const { return busy_; }
+
+  // Starts the thread; false when the loop was ended before.
+  bool start();
+  void setSession(std::uint32_t sessionId, std::shared_ptr<Session> session);
+  std::shared_ptr<Session> session(std::uint32_t sessionId);
+  void dropSession(std::uint32_t sessionId);
+
+ private:
+  struct Job {
+    std::uint64_t questionId = 0;
+    std::function<void(Completion&)> work;  // of a question
+    std::uint32_t slotId = 0;
+    std::shared_ptr<PreparedRun> run;  // of a batch
+    std::vector<std::optional<TensorCopy>> apart;
+  };
+  enum class State { kNew, kServing, kEnded };
+
+  void add(Job job);
+  bool next(Job& job);
+  void serve();
+  void perform(Job& job);
+
+  const OrtLibrary& library_;
+  const std::shared_ptr<CompletionQueue> completions_;
+  const Owned<OrtRunOptions> runOptions_;
+
+  std::mutex mutex_;  // of what follows
+  std::condition_variable wake_;
+  std::condition_variable ended_;
+  std::deque<Job> jobs_;
+  std::map<std::uint32_t, std::shared_ptr<Session>> sessions_;
+  State state_ = State::kNew;
+  bool sleeping_ = false;
+  std::atomic<std::uint32_t> added_{0};  // jobs, so that the thread can look without the mutex
+  std::atomic<bool> ending_{false};
+  std::atomic<bool> stopped_{false};
+  std::atomic<bool> busy_{false};
+};
+
+}  // namespace zerohop::ort

@@ -1,0 +1,64 @@
+#include "session.h"
+
+#include <filesystem>
+
+namespace zerohop::ort {
+
+namespace {
+
+Owned<OrtSession> openSession(const OrtLibrary& library, const ModelSource& source,
+                              const std::vector<SessionSetting>& settings) {
+  const auto options = makeSessionOptions(library, settings);
+  return own<OrtSession>(library, library.api.ReleaseSession, [&](OrtSession** out) {
+    if (source.bytes != nullptr) {
+      return library.api.CreateSessionFromArray(library.env, source.bytes, source.byteLength, options.get(), out);
+    }
+    const auto path = std::filesystem::u8path(source.path);
+    return library.api.CreateSession(library.env, path.c_str(), options.get(), out);
+  });
+}
+
+void describeTensor(const OrtLibrary& library, const OrtTypeInfo* type, ValueInfo& info) {
+  const OrtApi& api = library.api;
+  const OrtTensorInfo* tensor = nullptr;  // part of `type`
+  library.check(api.CastTypeInfoToTensorInfo(type, &tensor));
+  library.check(api.GetTensorElementType(tensor, &info.type));
+  std::size_t rank = 0;
+  library.check(api.GetDimensionsCount(tensor, &rank));
+  info.dims.resize(rank);
+  std::vector<const char*> symbols(rank);
+  library.check(api.GetDimensions(tensor, info.dims.data(), rank));
+  library.check(api.GetSymbolicDimensions(tensor, symbols.data(), rank));
+  for (const char* symbol : symbols) info.symbols.emplace_back(symbol != nullptr ? symbol : "");
+}
+
+template <typename Count, typename Name, typename Type>
+std::vector<ValueInfo> describe(const OrtLibrary& library, const OrtSession* session, Count countOf, Name nameOf, Type typeOf) {
+  std::size_t count = 0;
+  library.check(countOf(session, &count));
+  std::vector<ValueInfo> all(count);
+  for (std::size_t index = 0; index < count; ++index) {
+    ValueInfo& info = all[index];
+    char* name = nullptr;
+    library.check(nameOf(session, index, library.allocator, &name));
+    info.name = name;
+    library.check(library.api.AllocatorFree(library.allocator, name));
+    const auto type = own<OrtTypeInfo>(library, library.api.ReleaseTypeInfo,
+                                       [&](OrtTypeInfo** out) { return typeOf(session, index, out); });
+    library.check(library.api.GetOnnxTypeFromTypeInfo(type.get(), &info.kind));
+    if (info.kind == ValueKind::kTensor) describeTensor(library, type.get(), info);
+  }
+  return all;
+}
+
+}  // namespace
+
+Session::Session(const OrtLibrary& its, const ModelSource& source, const std::vector<SessionSetting>& settings)
+    : library(its), session_(openSession(its, source, settings)) {
+  const OrtApi& api = library.api;
+  inputs = describe(library, get(), api.SessionGetInputCount, api.SessionGetInputName, api.SessionGetInputTypeInfo);
+  outputs = describe(library, get(), api.SessionGetOutputCount, api.SessionGetOutputName, api.SessionGetOutputTypeInfo);
+  aliases_ = std::make_unique<std::atomic<bool>[]>(outputs.size());
+}
+
+}  // namespace zerohop::ort

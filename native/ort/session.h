@@ -1,0 +1,52 @@
+// An open model.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ort_library.h"
+#include "session_options.h"
+
+namespace zerohop::ort {
+
+// What a session says of an input or output.
+struct ValueInfo {
+  std::string name;
+  ValueKind kind = ValueKind::kUnknown;
+  ElementType type = ElementType::kUndefined;  // of a tensor
+  std::vector<std::int64_t> dims;              // -1 for one that is not fixed
+  std::vector<std::string> symbols;            // their names, '' for none
+};
+
+// What a session is opened from: a file, or bytes, which only have to live until it is open.
+struct ModelSource {
+  std::string path;
+  const void* bytes = nullptr;
+  std::size_t byteLength = 0;
+  std::uint64_t bytesId = 0;  // the same for the same bytes
+};
+
+class Session {
+ public:
+  // Throws OrtError.
+  Session(const OrtLibrary& library, const ModelSource& source, const std::vector<SessionSetting>& settings);
+
+  const OrtLibrary& library;
+  std::vector<ValueInfo> inputs;
+  std::vector<ValueInfo> outputs;
+
+  OrtSession* get() const { return session_.get(); }
+
+  // Whether an output was found to be another value (an input, a constant), which is not written to where it was asked for.
+  bool isAlias(std::size_t output) const { return aliases_[output].load(std::memory_order_relaxed); }
+  void markAlias(std::size_t output) { aliases_[output].store(true, std::memory_order_relaxed); }
+
+ private:
+  Owned<OrtSession> session_;
+  std::unique_ptr<std::atomic<bool>[]> aliases_;
+};
+
+}  // namespace zerohop::ort

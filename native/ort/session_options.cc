@@ -1,0 +1,79 @@
+#include "session_options.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+namespace zerohop::ort {
+
+namespace {
+
+std::basic_string<OrtPathChar> nativePath(const std::string& path) { return std::filesystem::u8path(path).native(); }
+
+void appendProvider(const OrtLibrary& library, OrtSessionOptions* options, const SessionSetting& setting) {
+  const OrtApi& api = library.api;
+  std::vector<const char*> keys, values;
+  for (const auto& [key, value] : setting.entries) {
+    keys.push_back(key.c_str());
+    values.push_back(value.c_str());
+  }
+  if (setting.key != "CUDA") {
+    library.check(api.SessionOptionsAppendExecutionProvider(options, setting.key.c_str(), keys.data(), values.data(),
+                                                            keys.size()));
+    return;
+  }
+  const auto cuda = own<OrtCudaOptions>(library, api.ReleaseCUDAProviderOptions, api.CreateCUDAProviderOptions);
+  library.check(api.UpdateCUDAProviderOptions(cuda.get(), keys.data(), values.data(), keys.size()));
+  library.check(api.SessionOptionsAppendExecutionProvider_CUDA_V2(options, cuda.get()));
+}
+
+void apply(const OrtLibrary& library, OrtSessionOptions* options, const SessionSetting& setting) {
+  const OrtApi& api = library.api;
+  const std::string& name = setting.name;
+  const char* value = setting.value.c_str();
+  const auto number = [&] { return std::atoi(value); };
+  const auto status = [&]() -> OrtStatus* {
+    if (name == "intraOpNumThreads") return api.SetIntraOpNumThreads(options, number());
+    if (name == "interOpNumThreads") return api.SetInterOpNumThreads(options, number());
+    if (name == "executionMode") return api.SetSessionExecutionMode(options, number());
+    if (name == "graphOptimizationLevel") return api.SetSessionGraphOptimizationLevel(options, number());
+    if (name == "enableCpuMemArena") return (number() != 0 ? api.EnableCpuMemArena : api.DisableCpuMemArena)(options);
+    if (name == "enableMemPattern") return (number() != 0 ? api.EnableMemPattern : api.DisableMemPattern)(options);
+    if (name == "optimizedModelFilePath") return api.SetOptimizedModelFilePath(options, nativePath(setting.value).c_str());
+    if (name == "profileFilePrefix") return api.EnableProfiling(options, nativePath(setting.value).c_str());
+    if (name == "logId") return api.SetSessionLogId(options, value);
+    if (name == "logSeverityLevel") return api.SetSessionLogSeverityLevel(options, number());
+    if (name == "logVerbosityLevel") return api.SetSessionLogVerbosityLevel(options, number());
+    if (name == "config") return api.AddSessionConfigEntry(options, setting.key.c_str(), value);
+    if (name == "freeDimension") {
+      return api.AddFreeDimensionOverrideByName(options, setting.key.c_str(), std::strtoll(value, nullptr, 10));
+    }
+    throw OrtError("the session option " + name + " is not known here");
+  };
+  if (name == "provider") appendProvider(library, options, setting);
+  else library.check(status());
+}
+
+}  // namespace
+
+Owned<OrtSessionOptions> makeSessionOptions(const OrtLibrary& library, const std::vector<SessionSetting>& settings) {
+  auto options = own<OrtSessionOptions>(library, library.api.ReleaseSessionOptions, library.api.CreateSessionOptions);
+  for (const SessionSetting& setting : settings) apply(library, options.get(), setting);
+  return options;
+}
+
+std::string keyOf(const std::vector<SessionSetting>& settings) {
+  std::string key;
+  // Each part with its length: whatever it contains, it cannot be taken for two.
+  const auto add = [&](const std::string& part) { key += std::to_string(part.size()) + ':' + part; };
+  for (const auto& [name, of, value, entries] : settings) {
+    for (const std::string& part : {name, of, value}) add(part);
+    for (const auto& [entry, its] : entries) {
+      add(entry);
+      add(its);
+    }
+    key += ';';
+  }
+  return key;
+}
+
+}  // namespace zerohop::ort

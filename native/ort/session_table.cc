@@ -1,0 +1,73 @@
+#include "session_table.h"
+
+#include <sys/stat.h>
+
+#include <filesystem>
+
+namespace zerohop::ort {
+
+namespace {
+
+// A file is the same while its place on the disk, its size and its time of change are.
+std::string identityOf(const ModelSource& source) {
+  if (source.bytes != nullptr) return "bytes " + std::to_string(source.bytesId);
+  std::error_code error;
+  const auto path = std::filesystem::u8path(source.path);
+  const auto canonical = std::filesystem::canonical(path, error);
+  const auto size = std::filesystem::file_size(path, error);
+  const auto changed = std::filesystem::last_write_time(path, error);
+  std::uint64_t device = 0, node = 0;
+#ifndef _WIN32
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0) {
+    device = static_cast<std::uint64_t>(status.st_dev);
+    node = static_cast<std::uint64_t>(status.st_ino);
+  }
+#endif
+  return "file " + canonical.u8string() + ' ' + std::to_string(size) + ' ' +
+         std::to_string(changed.time_since_epoch().count()) + ' ' + std::to_string(device) + ' ' + std::to_string(node);
+}
+
+}  // namespace
+
+bool SessionTable::Entry::held() {
+  const std::unique_lock lock(mutex, std::try_to_lock);  // whose session is being opened has none yet
+  return lock.owns_lock() && !session.expired();
+}
+
+std::shared_ptr<Session> SessionTable::open(const OrtLibrary& library, const ModelSource& source,
+                                            const std::vector<SessionSetting>& settings, bool shared) {
+  if (!shared) return std::make_shared<Session>(library, source, settings);
+  std::shared_ptr<Entry> entry;
+  {
+    const std::lock_guard lock(mutex_);
+    // Those whose session is gone and that nobody is about to open again.
+    for (auto at = entries_.begin(); at != entries_.end();) {
+      at = at->second.use_count() == 1 && !at->second->held() ? entries_.erase(at) : std::next(at);
+    }
+    auto& found = entries_[identityOf(source) + '\n' + keyOf(settings)];
+    if (found == nullptr) found = std::make_shared<Entry>();
+    entry = found;
+  }
+  const std::lock_guard lock(entry->mutex);
+  std::shared_ptr<Session> session = entry->session.lock();
+  if (session == nullptr) {
+    session = std::make_shared<Session>(library, source, settings);
+    entry->session = session;
+  }
+  return session;
+}
+
+std::size_t SessionTable::size() {
+  const std::lock_guard lock(mutex_);
+  std::size_t held = 0;
+  for (const auto& [key, entry] : entries_) held += entry->held() ? 1 : 0;
+  return held;
+}
+
+SessionTable& processSessions() {
+  static SessionTable& table = *new SessionTable;
+  return table;
+}
+
+}  // namespace zerohop::ort

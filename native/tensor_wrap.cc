@@ -1,0 +1,140 @@
+#include "tensor_wrap.h"
+
+#include <cstring>
+#include <iterator>
+#include <new>
+
+namespace zerohop {
+
+namespace {
+
+using ort::ElementType;
+using ort::TensorCopy;
+
+constexpr const char* kTypeNames[] = {
+    "undefined", "float32",  "uint8",     "int8",       "uint16",   "int16",        "int32",          "int64",
+    "string",    "bool",     "float16",   "float64",    "uint32",   "uint64",       "complex64",      "complex128",
+    "bfloat16",  "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4", "int4", "float4e2m1"};
+
+constexpr const char* kNoTensor = "a sequence, map, optional or sparse value";
+
+// Smaller ones are copied to JavaScript's own memory: a buffer over foreign memory costs more than that to make.
+constexpr std::size_t kOwnBufferFromBytes = 16384;
+
+ElementType typeFrom(const std::string& name, Napi::Env env) {
+  for (std::size_t type = 0; type < std::size(kTypeNames); ++type) {
+    if (name == kTypeNames[type]) return static_cast<ElementType>(type);
+  }
+  throw Napi::TypeError::New(env, "type: expected the type of a tensor, received " + name);
+}
+
+TensorCopy tensorFrom(const Napi::Object& object) {
+  TensorCopy tensor;
+  tensor.type = typeFrom(object.Get("type").ToString(), object.Env());
+  tensor.dims = dimsFrom(object.Get("dims"));
+  const Napi::Value data = object.Get("data");
+  const std::size_t count = ort::elementCount(tensor.dims);
+  if (tensor.type == ElementType::kString) {
+    const Napi::Array strings = data.As<Napi::Array>();
+    if (!data.IsArray() || strings.Length() != count) throw Napi::TypeError::New(object.Env(), "data: expected a string for each element");
+    tensor.strings.reserve(count);
+    for (std::uint32_t index = 0; index < count; ++index) tensor.strings.push_back(strings.Get(index).ToString());
+    return tensor;
+  }
+  if (!data.IsArrayBuffer()) throw Napi::TypeError::New(object.Env(), "data: expected an ArrayBuffer");
+  Napi::ArrayBuffer buffer = data.As<Napi::ArrayBuffer>();
+  tensor.byteLength = ort::byteLengthOf(tensor.type, count);
+  if (buffer.ByteLength() != tensor.byteLength) {
+    throw Napi::RangeError::New(object.Env(), "data: expected " + std::to_string(tensor.byteLength) + " bytes, received " +
+                                                  std::to_string(buffer.ByteLength()));
+  }
+  tensor.bytes.reset(std::malloc(tensor.byteLength > 0 ? tensor.byteLength : 1));
+  if (tensor.bytes == nullptr) throw Napi::Error::New(object.Env(), "there is no memory for an input");
+  if (tensor.byteLength > 0) std::memcpy(tensor.bytes.get(), buffer.Data(), tensor.byteLength);
+  return tensor;
+}
+
+Napi::Value bytesOf(Napi::Env env, TensorCopy& tensor) {
+  if (tensor.byteLength >= kOwnBufferFromBytes) {
+    void* bytes = tensor.bytes.get();
+    napi_value buffer = nullptr;
+    const auto free = [](napi_env, void* data, void*) { std::free(data); };
+    const napi_status status = napi_create_external_arraybuffer(env, bytes, tensor.byteLength, free, nullptr, &buffer);
+    // Where the runtime allows no foreign memory it is copied; after any other failure it may belong to it already.
+    if (status != napi_no_external_buffers_allowed) tensor.bytes.release();
+    if (status == napi_ok) return Napi::Value(env, buffer);
+    if (status != napi_no_external_buffers_allowed) throw Napi::Error::New(env);
+  }
+  Napi::ArrayBuffer buffer = Napi::ArrayBuffer::New(env, tensor.byteLength);
+  if (tensor.byteLength > 0) std::memcpy(buffer.Data(), tensor.bytes.get(), tensor.byteLength);
+  return buffer;
+}
+
+Napi::Array dimsArray(Napi::Env env, const std::vector<std::int64_t>& dims) {
+  Napi::Array array = Napi::Array::New(env, dims.size());
+  for (std::uint32_t axis = 0; axis < dims.size(); ++axis) array.Set(axis, static_cast<double>(dims[axis]));
+  return array;
+}
+
+}  // namespace
+
+std::string nameOf(ElementType type) {
+  const auto number = static_cast<std::size_t>(type);
+  return number < std::size(kTypeNames) ? kTypeNames[number] : "element type " + std::to_string(number);
+}
+
+std::vector<std::int64_t> dimsFrom(const Napi::Value& value) {
+  if (!value.IsArray()) throw Napi::TypeError::New(value.Env(), "dims: expected an array");
+  const Napi::Array array = value.As<Napi::Array>();
+  std::vector<std::int64_t> dims(array.Length());
+  for (std::uint32_t axis = 0; axis < dims.size(); ++axis) {
+    dims[axis] = array.Get(axis).ToNumber().Int64Value();
+    if (dims[axis] < 0) throw Napi::RangeError::New(value.Env(), "dims: expected lengths of 0 or more");
+  }
+  return dims;
+}
+
+std::vector<std::optional<TensorCopy>> tensorsFrom(const Napi::Value& value) {
+  if (!value.IsArray()) throw Napi::TypeError::New(value.Env(), "tensors: expected an array");
+  const Napi::Array list = value.As<Napi::Array>();
+  std::vector<std::optional<TensorCopy>> tensors(list.Length());
+  for (std::uint32_t index = 0; index < tensors.size(); ++index) {
+    const Napi::Value each = list.Get(index);
+    if (each.IsObject()) tensors[index] = tensorFrom(each.As<Napi::Object>());
+  }
+  return tensors;
+}
+
+Napi::Object tensorObject(Napi::Env env, TensorCopy&& tensor) {
+  Napi::Object object = Napi::Object::New(env);
+  object.Set("type", nameOf(tensor.type));
+  object.Set("dims", dimsArray(env, tensor.dims));
+  if (tensor.type != ElementType::kString) {
+    object.Set("data", bytesOf(env, tensor));
+    return object;
+  }
+  Napi::Array strings = Napi::Array::New(env, tensor.strings.size());
+  for (std::uint32_t index = 0; index < tensor.strings.size(); ++index) strings.Set(index, tensor.strings[index]);
+  object.Set("data", strings);
+  return object;
+}
+
+Napi::Array describe(Napi::Env env, const std::vector<ort::ValueInfo>& values) {
+  Napi::Array list = Napi::Array::New(env, values.size());
+  for (std::uint32_t index = 0; index < values.size(); ++index) {
+    const ort::ValueInfo& info = values[index];
+    Napi::Array shape = Napi::Array::New(env, info.dims.size());
+    for (std::uint32_t axis = 0; axis < info.dims.size(); ++axis) {
+      if (info.dims[axis] < 0) shape.Set(axis, info.symbols[axis]);
+      else shape.Set(axis, static_cast<double>(info.dims[axis]));
+    }
+    Napi::Object object = Napi::Object::New(env);
+    object.Set("name", info.name);
+    object.Set("type", info.kind == ort::ValueKind::kTensor ? nameOf(info.type) : kNoTensor);
+    object.Set("shape", shape);
+    list.Set(index, object);
+  }
+  return list;
+}
+
+}  // namespace zerohop

@@ -1,0 +1,23 @@
+// A stand-in for ONNX Runtime. Its models are told by their names: the path that is opened, or the bytes.
+//
+// | name       | inputs and outputs                                  | a run                                                   |
+// |------------|-----------------------------------------------------|---------------------------------------------------------|
+// | plus-one   | x float32 [N, 4], y float32 [N, 4]                  | y is x + 1                                              |
+// | identity   | the same                                            | y is x itself, and is not written where it was asked for |
+// | larger     | the same                                            | y is [N + 1, 4]; with a place of another size it fails   |
+// | other-type | the same                                            | y is int32                                              |
+// | nothing    | the same                                            | gives no y                                              |
+// | failing    | the same                                            | fails                                                   |
+// | endless    | the same                                            | ends when it is told to stop, and fails                 |
+// | reverse    | x string [N], y string [N]                          | y are x from the last to the first                      |
+#pragma once
+
+#include <atomic>
+
+// What exists, and what has happened.
+struct FakeOrtCounts {
+  std::atomic<int> sessions{0}, values{0}, statuses{0}, runOptions{0}, sessionOptions{0}, infos{0};
+  std::atomic<int> opened{0}, runs{0}, running{0};
+  std::atomic<int> failAt{-1};      // the place of the entry that fails; -1 for none
+  std::atomic<int> apiVersion{24};  // the newest that there is
+};

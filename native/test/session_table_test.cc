@@ -1,0 +1,90 @@
+#include "ort/session_table.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "fake_onnxruntime_test.h"
+
+namespace zerohop::ort {
+namespace {
+
+class SessionTableTest : public FakeOrtTest {
+ protected:
+  SessionTableTest() { std::filesystem::create_directories(folder); }
+
+  ModelSource file(const std::string& name, const std::string& content = "a model") {
+    const auto path = folder / name;
+    std::ofstream(path) << content;
+    return {path.u8string(), nullptr, 0, 0};
+  }
+  std::shared_ptr<Session> get(const ModelSource& source, const std::vector<SessionSetting>& settings = {}, bool shared = true) {
+    return table.open(library, source, settings, shared);
+  }
+  void TearDown() override {
+    std::filesystem::remove_all(folder);
+    FakeOrtTest::TearDown();
+  }
+
+  SessionTable table;
+  const std::filesystem::path folder = std::filesystem::u8path(testing::TempDir()) / ("zerohop-" + std::to_string(getpid()));
+};
+
+TEST_F(SessionTableTest, GivesTheSameSessionForTheSameFileAndSettings) {
+  const ModelSource source = file("plus-one");
+  const auto first = get(source), second = get(source);
+  EXPECT_EQ(first, second);
+  EXPECT_EQ(table.size(), 1u);
+  EXPECT_NE(get(source, {{"intraOpNumThreads", "", "2", {}}}), first);
+  EXPECT_NE(get(source, {}, false), first);
+  EXPECT_EQ(counts.opened, 3);
+}
+
+TEST_F(SessionTableTest, ReleasesASessionWithTheLastWhoHoldsIt) {
+  const ModelSource source = file("plus-one");
+  auto first = get(source), second = get(source);
+  first.reset();
+  EXPECT_EQ(counts.sessions, 1);
+  second.reset();
+  EXPECT_EQ(counts.sessions, 0);
+  EXPECT_EQ(table.size(), 0u);
+  get(source);
+  EXPECT_EQ(counts.opened, 2);
+}
+
+TEST_F(SessionTableTest, OpensAFileAnewThatHasChanged) {
+  const auto first = get(file("plus-one", "a model"));
+  const auto second = get(file("plus-one", "another, longer model"));
+  EXPECT_NE(first, second);
+}
+
+TEST_F(SessionTableTest, KnowsBytesByTheirNumber) {
+  const std::string model = "plus-one";
+  const auto bytes = [&](std::uint64_t id) { return ModelSource{"", model.data(), model.size(), id}; };
+  const auto first = get(bytes(1));
+  EXPECT_EQ(get(bytes(1)), first);
+  EXPECT_NE(get(bytes(2)), first);
+}
+
+TEST_F(SessionTableTest, OpensOnceWhatSeveralAskForAtOnce) {
+  const ModelSource slow = file("slow-to-open");
+  std::vector<std::shared_ptr<Session>> sessions(4);
+  std::vector<std::thread> threads;
+  for (auto& session : sessions) threads.emplace_back([&] { session = get(slow); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(counts.opened, 1);
+  for (const auto& session : sessions) EXPECT_EQ(session, sessions[0]);
+}
+
+TEST_F(SessionTableTest, TriesAgainWhatCouldNotBeOpened) {
+  const ModelSource broken = file("broken");
+  EXPECT_THROW(get(broken), OrtError);
+  EXPECT_THROW(get(broken), OrtError);
+  EXPECT_EQ(counts.opened, 2);
+  EXPECT_EQ(table.size(), 0u);
+}
+
+}  // namespace
+}  // namespace zerohop::ort

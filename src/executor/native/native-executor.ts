@@ -1,0 +1,202 @@
+import { MessageChannel, type MessagePort } from 'node:worker_threads'
+import type { InferenceSession } from 'onnxruntime-common'
+import type { NativeCompletionDetails, NativeRunLoop } from '../../memory/addon.ts'
+import type { SlotMemory } from '../../memory/staging-pool.ts'
+import { servable, type RawValueMetadata } from '../../metadata.ts'
+import type { MailedTensor } from '../../tensor.ts'
+import { ThreadEndedError, type ExecutorEvents, type MailedOutputs, type OpenedSession, type RunTimestamps, type SampleRun, type SlotLayout } from '../executor.ts'
+import type { ThreadExecutor, WorkerSetup } from '../thread-start.ts'
+import { bytesId } from './bytes-id.ts'
+import { completionHub, type CompletionHub, type LoopOwner } from './completion-hub.ts'
+import { guardLoop, unguardLoop } from './loop-guard.ts'
+import type { NativeOrt } from './native-ort.ts'
+import { sessionSettings, sharable } from './session-settings.ts'
+
+interface Question {
+  resolve(answer: Answer): void
+  reject(reason: Error): void
+}
+
+interface Answer {
+  readonly runMs: number
+  readonly details: NativeCompletionDetails | null
+}
+
+/** The application's end of a thread of the addon's, which calls ONNX Runtime without any JavaScript. */
+export class NativeExecutor implements ThreadExecutor, LoopOwner {
+  readonly #port: MessagePort
+  readonly #workerPort: MessagePort
+  readonly #events: ExecutorEvents
+  readonly #hub: CompletionHub
+  readonly #loop: NativeRunLoop
+  readonly #version: string
+  readonly #questions = new Map<number, Question>()
+  /** Of each session the places, among all its outputs, of those that are served, and how many there are. */
+  readonly #outputs = new Map<number, { readonly served: readonly number[]; readonly count: number }>()
+  readonly #sessionOfSlot = new Map<number, number>()
+  readonly #closed: Promise<void>
+  readonly #ended: Promise<void>
+  #onEnded!: () => void
+  #lastQuestion = 0
+  #leaving = false
+  #gone = false
+
+  constructor(ort: NativeOrt & { readonly binding: object }, events: ExecutorEvents) {
+    const { port1, port2 } = new MessageChannel()
+    this.#port = port1
+    this.#workerPort = port2
+    this.#events = events
+    this.#version = ort.version
+    this.#hub = completionHub(ort.binding)
+    this.#loop = new ort.binding.RunLoop(this.#hub.native)
+    this.#hub.add(this.#loop.id, this)
+    this.#ended = new Promise((resolve) => (this.#onEnded = resolve))
+    // The port closes with the thread, however that ends: the one sign of death that names the worker.
+    this.#closed = new Promise((resolve) => this.#port.once('close', () => resolve(this.#onClose())))
+    this.#port.unref()
+    guardLoop(this.#loop)
+  }
+
+  /** Whether its thread is inside ONNX Runtime. */
+  get busy(): boolean {
+    return this.#loop.busy
+  }
+
+  setup(): { setup: WorkerSetup; transferList: MessagePort[] } {
+    const setup = { kind: 'native' as const, port: this.#workerPort, loopId: this.#loop.id, onnxruntimeVersion: this.#version }
+    return { setup, transferList: [this.#workerPort] }
+  }
+
+  async open(sessionId: number, model: string | SharedArrayBuffer, options: InferenceSession.SessionOptions): Promise<OpenedSession> {
+    const settings = sessionSettings(options)
+    const { details } = await this.#ask((questionId) => {
+      const source = typeof model === 'string' ? model : new Uint8Array(model)
+      this.#loop.open(questionId, sessionId, source, typeof model === 'string' ? 0 : bytesId(model), settings, sharable(options))
+    })
+    if (details?.error != null) throw new Error(details.error)
+    const { inputs, outputs } = details as unknown as { inputs: RawValueMetadata[]; outputs: RawValueMetadata[] }
+    this.#outputs.set(sessionId, { served: servedPlaces(inputs, outputs), count: outputs.length })
+    return { inputs, outputs }
+  }
+
+  async runSample(sessionId: number, feeds: readonly (MailedTensor | null)[], wantsOutputs: boolean): Promise<SampleRun> {
+    const { served } = this.#outputs.get(sessionId) ?? { served: [] }
+    const { runMs, details } = await this.#ask((questionId) => this.#loop.runSample(questionId, sessionId, feeds, served, wantsOutputs))
+    if (details?.error != null) return { error: details.error, runMs: 0, outputs: [] }
+    const given = (details?.outputs ?? []) as MailedTensor[]
+    return { error: null, runMs, outputs: wantsOutputs ? served.map((place) => given[place]!) : [] }
+  }
+
+  async close(sessionId: number): Promise<void> {
+    await this.#ask((questionId) => this.#loop.close(questionId, sessionId)).catch(() => {})
+    this.#outputs.delete(sessionId)
+  }
+
+  defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void {
+    this.#sessionOfSlot.set(slotId, sessionId)
+    if (memory.kind !== 'native') throw new Error('there is no native memory for a slot')
+    this.#loop.defineSlot(slotId, sessionId, memory.leaseId)
+  }
+
+  forgetSlot(slotId: number): void {
+    this.#sessionOfSlot.delete(slotId)
+    this.#loop.forgetSlot(slotId)
+  }
+
+  defineLayout(slotId: number, layoutIndex: number, { inputs, outputs }: SlotLayout): void {
+    const { served, count } = this.#outputsOf(slotId)
+    const places = Array.from({ length: count })
+    for (const [index, place] of outputs.entries()) places[served[index]!] = place
+    this.#loop.defineLayout(slotId, layoutIndex, inputs, places)
+  }
+
+  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedTensor | null)[] | null): void {
+    if (mailed === null) this.#loop.submit(slotId, layoutIndex)
+    else this.#loop.submit(slotId, layoutIndex, mailed)
+  }
+
+  takeBack(slotId: number): boolean {
+    return this.#loop.takeBack(slotId)
+  }
+
+  drainCompletions(): void {
+    this.#hub.drain()
+  }
+
+  exit(): Promise<void> {
+    this.#leaving = true
+    if (!this.#gone) void this.#end(this.#loop.end()).then(() => this.#port.postMessage('exit'))
+    return this.#closed
+  }
+
+  abandon(): void {
+    this.#leaving = true
+    this.#loop.stop()
+    this.#port.close()
+  }
+
+  stop(): Promise<void> {
+    return this.#end(this.#loop.stop())
+  }
+
+  threadEnded(): void {
+    this.#hub.drain() // what was finished before the end is still good; nothing comes after
+    this.#hub.remove(this.#loop.id)
+    this.#onEnded()
+  }
+
+  batchDone(slotId: number, times: Readonly<RunTimestamps>, details: NativeCompletionDetails | null): void {
+    if (details === null || details.error !== null) return this.#events.finished(slotId, times, details?.error ?? null, null)
+    const given = details.outputs as MailedOutputs
+    const mailed = this.#outputsOf(slotId).served.map((place) => given[place] ?? null)
+    this.#events.finished(slotId, times, null, mailed)
+  }
+
+  answered(questionId: number, runMs: number, details: NativeCompletionDetails | null): void {
+    const question = this.#questions.get(questionId)
+    this.#questions.delete(questionId)
+    question?.resolve({ runMs, details })
+  }
+
+  loopEnded(): void {
+    this.#onEnded()
+  }
+
+  #outputsOf(slotId: number): { readonly served: readonly number[]; readonly count: number } {
+    return this.#outputs.get(this.#sessionOfSlot.get(slotId) ?? -1) ?? { served: [], count: 0 }
+  }
+
+  #end(hasEnded: boolean): Promise<void> {
+    if (hasEnded) this.#onEnded()
+    return this.#ended
+  }
+
+  #ask(put: (questionId: number) => void): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      if (this.#gone) return reject(new ThreadEndedError())
+      const questionId = ++this.#lastQuestion
+      put(questionId)
+      this.#questions.set(questionId, { resolve, reject })
+    })
+  }
+
+  #onClose(): void {
+    this.#gone = true
+    unguardLoop(this.#loop)
+    this.#hub.drain()
+    const questions = [...this.#questions.values()]
+    this.#questions.clear()
+    for (const { reject } of questions) reject(new ThreadEndedError())
+    if (!this.#leaving) this.#events.died()
+  }
+}
+
+/** Places of the outputs that are served, among all. */
+function servedPlaces(inputs: readonly RawValueMetadata[], outputs: readonly RawValueMetadata[]): number[] {
+  try {
+    const served = new Set(servable('', inputs, outputs).outputs.map(({ name }) => name))
+    return [...outputs.keys()].filter((place) => served.has(outputs[place]!.name))
+  } catch {
+    return [] // the engine finds the same and closes it
+  }
+}

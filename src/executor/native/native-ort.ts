@@ -1,0 +1,43 @@
+import { createRequire } from 'node:module'
+import { existsSync, readdirSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { loadBinding, type NativeBinding } from '../../memory/addon.ts'
+
+/** ONNX Runtime as the addon has opened it, or why it has not. */
+export type NativeOrt =
+  | { readonly binding: NativeBinding; readonly version: string; readonly reason?: undefined }
+  | { readonly binding: null; readonly version?: undefined; readonly reason: string }
+
+let opened: NativeOrt | undefined
+
+/** Opens the library that onnxruntime-node ships, once for the isolate; never throws. */
+export function openNativeOrt(): NativeOrt {
+  opened ??= open()
+  return opened
+}
+
+function open(): NativeOrt {
+  const { binding, reason } = loadBinding()
+  if (binding === null) return { binding, reason }
+  try {
+    return { binding, version: binding.openOnnxRuntime(libraryPath()) }
+  } catch (error) {
+    return { binding: null, reason: (error as Error).message }
+  }
+}
+
+const libraryNames: Partial<Record<NodeJS.Platform, RegExp>> = {
+  linux: /^libonnxruntime\.so\.1$/,
+  darwin: /^libonnxruntime\.[\d.]+\.dylib$/,
+  win32: /^onnxruntime\.dll$/,
+}
+
+/** @throws Error when onnxruntime-node, or its library for this platform, is not installed. */
+function libraryPath(): string {
+  const root = dirname(createRequire(import.meta.url).resolve('onnxruntime-node/package.json'))
+  const folder = join(root, 'bin', 'napi-v6', process.platform, process.arch)
+  const wanted = libraryNames[process.platform]
+  const name = existsSync(folder) ? readdirSync(folder).find((file) => wanted?.test(file)) : undefined
+  if (name === undefined) throw new Error(`onnxruntime-node has no library for ${process.platform}-${process.arch} in ${folder}`)
+  return join(folder, name)
+}

@@ -1,0 +1,56 @@
+import type { MessagePort, TransferListItem } from 'node:worker_threads'
+import type { Executor } from './executor.ts'
+
+/** What the init task of a thread is given, by the executor that it serves. Its port closes with the thread, however that ends. */
+export type WorkerSetup =
+  | {
+      readonly kind: 'binding'
+      readonly port: MessagePort
+      readonly control: SharedArrayBuffer
+      readonly bell: SharedArrayBuffer
+      /** `process.hrtime` minus `performance.now` on the application's thread, in milliseconds. */
+      readonly clockOffsetMs: number
+    }
+  | {
+      readonly kind: 'native'
+      readonly port: MessagePort
+      /** The loop that is to be started. */
+      readonly loopId: number
+      /** ONNX Runtime's version, as the application's thread has found it. */
+      readonly onnxruntimeVersion: string
+    }
+
+/** What the init task is given, to say how it went: one {@link StartAnswer}. */
+export interface StartTask {
+  readonly setup: WorkerSetup
+  readonly answer: MessagePort
+}
+
+/** A worker's first word, and the only one if it cannot serve. */
+export type StartAnswer = { ready: WorkerReady } | { failed: StartRefusal }
+
+/** What a worker says when it serves. */
+export interface WorkerReady {
+  onnxruntimeVersion: string
+  /** Whether ONNX Runtime reads views of a SharedArrayBuffer here. */
+  acceptsSharedMemory: boolean
+  /** Why the thread cannot see the native addon's memory; `null` where it can. */
+  noNativeMemory: string | null
+}
+
+/** Why a worker cannot serve. */
+export interface StartRefusal {
+  message: string
+  /** The code of the underlying error, if it has one. */
+  code: string | undefined
+  /** Whether onnxruntime-node could not be loaded. */
+  onnxruntime: boolean
+}
+
+/** An executor whose thread is yet to be started. */
+export interface ThreadExecutor extends Executor {
+  /** What the init task is to be given, and what of it must be moved. */
+  setup(): { setup: WorkerSetup; transferList: TransferListItem[] }
+  /** The thread is gone, whatever its last word was. */
+  threadEnded(): void
+}

@@ -1,0 +1,61 @@
+import type { ExecutorChoice, StagingOptions } from '../config/engine-options.ts'
+import { InferenceError } from '../errors.ts'
+import { Bell } from '../executor/binding/bell.ts'
+import { BindingExecutor } from '../executor/binding/binding-executor.ts'
+import { CompletionLoop, type CompletionSource } from '../executor/binding/completion-loop.ts'
+import type { ExecutorEvents } from '../executor/executor.ts'
+import { NativeExecutor } from '../executor/native/native-executor.ts'
+import { openNativeOrt } from '../executor/native/native-ort.ts'
+import type { ThreadExecutor } from '../executor/thread-start.ts'
+
+/** How the threads of an engine call ONNX Runtime. */
+export interface Executors {
+  readonly kind: 'native' | 'binding'
+  /** Why this kind. */
+  readonly reason: string
+  /** As the addon has found it; `null` with the binding, whose threads say it. */
+  readonly ortVersion: string | null
+  make(events: ExecutorEvents): ThreadExecutor
+  /** A batch was handed over to a worker: its completion is to be listened for. */
+  submitted(worker: CompletionSource): void
+}
+
+/**
+ * @param asked `auto` leaves it to the environment variable `ZEROHOP_EXECUTOR`, and takes the binding where what that says cannot be had.
+ * @throws InferenceError `ERR_NATIVE_LOAD` when the native executor is asked for and cannot be had.
+ */
+export function chooseExecutors(asked: ExecutorChoice, staging: StagingOptions): Executors {
+  if (asked === 'binding') return bindingExecutors("asked for with executor: 'binding'")
+  const { ZEROHOP_EXECUTOR: preferred } = process.env
+  if (asked === 'auto' && preferred !== 'native') return bindingExecutors(preferred === 'binding' ? 'ZEROHOP_EXECUTOR says so' : 'the default')
+  const native = nativeExecutors(asked === 'auto' ? 'ZEROHOP_EXECUTOR says so' : "asked for with executor: 'native'", staging)
+  if (typeof native !== 'string') return native
+  if (asked === 'auto') return bindingExecutors(native)
+  throw new InferenceError('ERR_NATIVE_LOAD', `executor 'native' cannot be had: ${native}`)
+}
+
+/** The native executors, or why there are none. */
+function nativeExecutors(reason: string, { kind = 'auto' }: StagingOptions): Executors | string {
+  if (kind === 'shared' || kind === 'copied') return `it cannot read staging.kind '${kind}'; leave one of them out`
+  const ort = openNativeOrt()
+  if (ort.binding === null) return ort.reason
+  return {
+    kind: 'native',
+    reason,
+    ortVersion: ort.version,
+    make: (events) => new NativeExecutor(ort, events),
+    submitted: () => {}, // its loops wake this thread by themselves
+  }
+}
+
+function bindingExecutors(reason: string): Executors {
+  const bell = new Bell()
+  const loop = new CompletionLoop(bell)
+  return {
+    kind: 'binding',
+    reason,
+    ortVersion: null,
+    make: (events) => new BindingExecutor(bell, events),
+    submitted: (worker) => loop.listen(worker),
+  }
+}

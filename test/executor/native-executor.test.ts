@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest'
+import { InferenceEngine, InferenceError } from '../../src/index.ts'
+import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
+import { matchesPlain } from '../support/against-plain.ts'
+import { load, ownEngine } from '../support/open.ts'
+import { noise } from '../support/samples.ts'
+import * as networks from '../models/networks.ts'
+import * as small from '../models/small.ts'
+
+const { version, reason } = openNativeOrt()
+const native = (options = {}) => ownEngine({ cpuWorkers: 2, executor: 'native', ...options })
+
+describe.skipIf(version === undefined)(`the native executor${reason === undefined ? '' : ` (skipped: ${reason.split('\n', 1)[0]})`}`, () => {
+  it('says that it is in use, and which ONNX Runtime it calls', async () => {
+    const engine = native()
+    expect(engine.capabilities().executor).toEqual({ kind: null, reason: 'no model has been loaded', ortVersion: null })
+    await load(engine, small.identity('float32'))
+    expect(engine.capabilities()).toMatchObject({ onnxruntime: version, executor: { kind: 'native', reason: "asked for with executor: 'native'", ortVersion: version } })
+  })
+
+  it('answers as ONNX Runtime does, in batches and one by one', async () => {
+    const model = await load(native(), networks.mlp())
+    await matchesPlain(model, [1, 3, 1, 8, 1].map((rows) => ({ input: noise([rows, 64]) })))
+  })
+
+  it('opens one session for instances and engines that ask for the same, faster from the second on', async () => {
+    const path = networks.mlp()
+    const first = await load(native(), path, { instanceGroup: [{ kind: 'cpu', count: 2 }] })
+    const second = await load(native(), path)
+    await Promise.all([first, second].map((model) => matchesPlain(model, [{ input: noise([2, 64]) }])))
+  })
+
+  it('goes on when one of two models of the same file is unloaded', async () => {
+    const engine = native()
+    const [first, second] = [await load(engine, networks.mlp()), await load(engine, networks.mlp())]
+    await first.unload()
+    await matchesPlain(second, [{ input: noise([1, 64]) }])
+  })
+
+  it('loses only what was in flight when its worker is terminated, and serves again', async () => {
+    const threads: { terminate(): Promise<number> }[] = []
+    const remember = (thread: { terminate(): Promise<number> }) => void threads.push(thread)
+    process.on('worker', remember)
+    const model = await load(native({ cpuWorkers: 1 }), networks.mlp())
+    process.off('worker', remember)
+    const outcomes = Promise.allSettled(Array.from({ length: 200 }, () => model.infer({ input: noise([1, 64]).data as Float32Array })))
+    await Promise.all(threads.map((thread) => thread.terminate()))
+    for (const outcome of await outcomes) {
+      if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'ERR_INSTANCE_CRASHED' })
+    }
+    await matchesPlain(model, [{ input: noise([1, 64]) }])
+  })
+
+  it('is refused with a kind of memory that it does not read', async () => {
+    const engine = new InferenceEngine({ executor: 'native', staging: { kind: 'copied' } })
+    const refusal = (await engine.load('m', { path: small.identity('float32') }).catch((error: unknown) => error)) as InferenceError
+    expect(refusal).toMatchObject({ code: 'ERR_NATIVE_LOAD', message: expect.stringContaining("executor 'native' cannot be had: it cannot read staging.kind 'copied'") })
+    await engine.close()
+  })
+})
+
+it.each([['binding', "asked for with executor: 'binding'"], ['auto', expect.any(String)]] as const)('executor %s serves everywhere', async (executor, why) => {
+  const engine = ownEngine({ executor, staging: { kind: 'copied' } })
+  const model = await load(engine, small.identity('float32'))
+  await matchesPlain(model, [{ x: noise([2, 4]) }])
+  expect(engine.capabilities().executor).toMatchObject({ kind: 'binding', reason: why })
+})
