@@ -1,5 +1,6 @@
 #include "run_loop_wrap.h"
 
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
@@ -123,6 +124,7 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
                            InstanceMethod<&RunLoopWrap::defineLayout>("defineLayout"),
                            InstanceMethod<&RunLoopWrap::submit>("submit"),
                            InstanceMethod<&RunLoopWrap::takeBack>("takeBack"),
+                           InstanceMethod<&RunLoopWrap::cancel>("cancel"),
                            InstanceMethod<&RunLoopWrap::end>("end"),
                            InstanceMethod<&RunLoopWrap::stop>("stop"),
                            InstanceMethod<&RunLoopWrap::waitUntilEnded>("waitUntilEnded"),
@@ -259,6 +261,10 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
     return Napi::Boolean::New(info.Env(), loop_->takeBack(smallNumber(info, 0, "slotId")));
   }
 
+  Napi::Value cancel(const Napi::CallbackInfo& info) {
+    return Napi::Boolean::New(info.Env(), orThrow(info.Env(), [&] { return loop_->cancel(smallNumber(info, 0, "slotId")); }));
+  }
+
   Napi::Value end(const Napi::CallbackInfo& info) { return Napi::Boolean::New(info.Env(), loop_->end()); }
 
   Napi::Value stop(const Napi::CallbackInfo& info) { return Napi::Boolean::New(info.Env(), loop_->stop()); }
@@ -285,11 +291,21 @@ Napi::Value openOnnxRuntime(const Napi::CallbackInfo& info) {
 // Milliseconds of the clock by which completions tell the time.
 Napi::Value nowMs(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), ort::nowMs()); }
 
-// A worker's thread ends: its loop with it. What it runs is told to stop, and waited for: nobody else may have the memory yet.
+std::atomic<bool> processEnds{false};
+
+// How long the end of the process is held for runs that were told to stop; one operator may take longer.
+constexpr std::chrono::milliseconds kExitLimit{150};
+
+// A worker's thread ends: its loop with it. What it runs is told to stop, and waited for: nobody else may have the memory
+// yet. At the end of the process nobody will.
 void endLoop(void* held) {
   const std::unique_ptr<std::shared_ptr<ort::RunLoop>> loop(static_cast<std::shared_ptr<ort::RunLoop>*>(held));
-  if (!(*loop)->stop()) (*loop)->waitUntilEnded(std::chrono::steady_clock::now() + std::chrono::hours(24 * 365));
+  const auto limit = processEnds ? std::chrono::milliseconds(kExitLimit) : std::chrono::hours(24 * 365);
+  if (!(*loop)->stop()) (*loop)->waitUntilEnded(std::chrono::steady_clock::now() + limit);
 }
+
+// The process is about to end.
+void noteExit(const Napi::CallbackInfo&) { processEnds = true; }
 
 // (loopId): starts a loop, which ends with the calling thread's environment; false when it was ended before.
 Napi::Value startLoop(const Napi::CallbackInfo& info) {
@@ -306,6 +322,7 @@ void exportRunLoops(Napi::Env env, Napi::Object exports) {
   exports.Set("RunLoop", RunLoopWrap::define(env));
   exports.Set("openOnnxRuntime", Napi::Function::New<openOnnxRuntime>(env, "openOnnxRuntime"));
   exports.Set("nowMs", Napi::Function::New<nowMs>(env, "nowMs"));
+  exports.Set("noteExit", Napi::Function::New<noteExit>(env, "noteExit"));
   exports.Set("startLoop", Napi::Function::New<startLoop>(env, "startLoop"));
 }
 

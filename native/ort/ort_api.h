@@ -72,6 +72,7 @@ constexpr int kLogFatal = 4;
   ENTRY(37, OrtStatus*, SessionGetOutputName, const OrtSession*, std::size_t index, OrtAllocator*, char** out)       \
   ENTRY(39, OrtStatus*, CreateRunOptions, OrtRunOptions** out)                                                       \
   ENTRY(46, OrtStatus*, RunOptionsSetTerminate, OrtRunOptions*)                                                      \
+  ENTRY(47, OrtStatus*, RunOptionsUnsetTerminate, OrtRunOptions*)                                                    \
   ENTRY(48, OrtStatus*, CreateTensorAsOrtValue, OrtAllocator*, const std::int64_t* dims, std::size_t rank,           \
         ElementType, OrtValue** out)                                                                                 \
   ENTRY(49, OrtStatus*, CreateTensorWithDataAsOrtValue, const OrtMemoryInfo*, void* data, std::size_t bytes,         \

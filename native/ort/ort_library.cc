@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "dynamic_library.h"
+#include "run_count.h"
 
 namespace zerohop::ort {
 
@@ -41,6 +42,8 @@ const OrtLibrary& OrtLibrary::open(const std::string& path) {
     throw OrtError("ONNX Runtime " + version + " is older than 1." + std::to_string(kOrtApiVersion));
   }
   library = new OrtLibrary(OrtApi::from(table), path, version);
+  // After those of the library itself, so that it is done before them.
+  leaveWithRunning();
   return *library;
 }
 

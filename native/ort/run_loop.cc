@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <thread>
 
+#include "run_count.h"
+
 namespace zerohop::ort {
 
 namespace {
@@ -65,15 +67,44 @@ bool RunLoop::takeBack(std::uint32_t slotId) {
   return true;
 }
 
+bool RunLoop::cancel(std::uint32_t slotId) {
+  const std::lock_guard lock(mutex_);
+  if (running_ != slotId) return false;
+  cancelled_ = true;
+  library_.check(library_.api.RunOptionsSetTerminate(runOptions_.get()));
+  return true;
+}
+
+// A batch can be cancelled from here on.
+void RunLoop::begin(const Job& job) {
+  const std::lock_guard lock(mutex_);
+  busy_ = true;
+  if (!job.work) running_ = job.slotId;
+}
+
+// From here on it cannot, and what it was told does not hold for the next.
+void RunLoop::finish() {
+  const std::lock_guard lock(mutex_);
+  busy_ = false;
+  running_ = -1;
+  if (cancelled_ && !stopped_) library_.check(library_.api.RunOptionsUnsetTerminate(runOptions_.get()));
+  cancelled_ = false;
+}
+
 bool RunLoop::stop() {
+  const std::lock_guard lock(mutex_);
   stopped_ = true;
   // Not undone: a loop that was stopped runs nothing any more.
   library_.check(library_.api.RunOptionsSetTerminate(runOptions_.get()));
-  return end();
+  return endLocked();
 }
 
 bool RunLoop::end() {
   const std::lock_guard lock(mutex_);
+  return endLocked();
+}
+
+bool RunLoop::endLocked() {
   ending_ = true;
   if (state_ == State::kNew) state_ = State::kEnded;
   wake_.notify_one();
@@ -168,8 +199,9 @@ void RunLoop::perform(Job& job) {
   done.loopId = id;
   done.id = job.work ? job.questionId : job.slotId;
   done.startMs = done.inferStartMs = nowMs();
-  busy_ = true;
+  begin(job);
   try {
+    const InsideRuntime inside;
     if (job.work) job.work(done);
     else if (job.run == nullptr) throw OrtError("The session or its slot was closed.");
     else done.outputs = job.run->run(runOptions(), job.apart);
@@ -178,7 +210,7 @@ void RunLoop::perform(Job& job) {
     done.error = error.what();
   }
   done.inferEndMs = nowMs();
-  busy_ = false;
+  finish();
   job = Job();  // what it held is given back before anyone hears of its end
   // A batch that was stopped with its loop has not failed: it is lost with the worker.
   if (done.failed && stopped_ && done.kind == Completion::Kind::kBatch) return;

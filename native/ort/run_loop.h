@@ -34,6 +34,8 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   void submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::vector<std::optional<TensorCopy>> apart);
   // Takes a batch back; false when the thread has started it.
   bool takeBack(std::uint32_t slotId);
+  // Stops a batch that runs, at its next operator: it fails. False when it does not run.
+  bool cancel(std::uint32_t slotId);
   // Stops what runs, at its next operator; nothing is begun any more. True when the thread has ended, or never began.
   bool stop();
   // Ends the loop when what runs is done; nothing is begun any more. True as for stop().
@@ -67,8 +69,11 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
 
   void add(Job job);
   bool next(Job& job);
+  bool endLocked();
   void serve();
   void perform(Job& job);
+  void begin(const Job& job);
+  void finish();
 
   const OrtLibrary& library_;
   const std::shared_ptr<CompletionQueue> completions_;
@@ -81,6 +86,8 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   std::map<std::uint32_t, std::shared_ptr<Session>> sessions_;
   State state_ = State::kNew;
   bool sleeping_ = false;
+  std::int64_t running_ = -1;  // the slot of the batch that runs
+  bool cancelled_ = false;     // it was told to stop
   std::atomic<std::uint32_t> added_{0};  // jobs, so that the thread can look without the mutex
   std::atomic<bool> ending_{false};
   std::atomic<bool> stopped_{false};

@@ -257,6 +257,10 @@ OrtStatus* RunOptionsSetTerminate(OrtRunOptions* options) {
   options->terminate = true;
   return nullptr;
 }
+OrtStatus* RunOptionsUnsetTerminate(OrtRunOptions* options) {
+  options->terminate = false;
+  return nullptr;
+}
 
 OrtStatus* CreateTensorAsOrtValue(OrtAllocator*, const std::int64_t* dims, std::size_t rank, ElementType type, OrtValue** out) {
   *out = make(type, {dims, dims + rank});

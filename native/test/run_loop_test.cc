@@ -106,6 +106,25 @@ TEST_F(RunLoopTest, StopsWhatRunsAndReportsNothingOfIt) {
   end(loop);
 }
 
+TEST_F(RunLoopTest, CancelsTheBatchThatRunsAndNoOther) {
+  auto loop = serving();
+  slot.x[0] = 5;
+  EXPECT_FALSE(loop->cancel(1));
+  loop->submit(1, slot.prepare(open("endless")), {});
+  loop->submit(2, slot.prepare(open("plus-one")), {});
+  untilRunning();
+  EXPECT_FALSE(loop->cancel(2));
+  EXPECT_TRUE(loop->cancel(1));
+  const Completion cancelled = completions.next();
+  EXPECT_EQ(cancelled.id, 1u);
+  EXPECT_TRUE(cancelled.failed);
+  const Completion next = completions.next();
+  EXPECT_EQ(next.id, 2u);
+  EXPECT_FALSE(next.failed);
+  EXPECT_EQ(slot.y[0], 6);
+  end(loop);
+}
+
 TEST_F(RunLoopTest, FinishesWhatRunsWhenItIsToEnd) {
   auto loop = serving();
   loop->submit(1, slot.prepare(open("plus-one")), {});

@@ -88,6 +88,8 @@ export interface Executor {
   submit(slotId: number, layoutIndex: number, mailed: readonly (MailedTensor | null)[] | null): void
   /** Takes a batch back; false when the thread has started it. */
   takeBack(slotId: number): boolean
+  /** Stops the run of a batch, which fails soon after; false when it does not run, or cannot be stopped. */
+  cancel(slotId: number): boolean
   /** Reports finished batches to the events. */
   drainCompletions(): void
   /** Asks the thread to end its loop; resolves once it has. */

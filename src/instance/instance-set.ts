@@ -64,6 +64,11 @@ export class InstanceSet implements Iterable<ModelInstance> {
     return instance?.takeBackAhead() ?? false
   }
 
+  /** Stops the run that a request is part of, unless somebody else in it still wants an answer. */
+  cancelRunOf(request: InferRequest): void {
+    this.#instances.some((instance) => instance.cancelRunOf(request))
+  }
+
   /** Takes back all that was handed ahead and has not started, the last of it first; true when there was any. */
   takeBackAhead(): boolean {
     const withAhead = this.#instances.filter(({ batchAhead }) => batchAhead !== null)

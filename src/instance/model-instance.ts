@@ -124,6 +124,16 @@ export class ModelInstance implements BatchSource {
     return false
   }
 
+  /** Stops the run that a request is part of, unless somebody else in it still wants an answer; false when it is in none here. */
+  cancelRunOf(request: Batch['requests'][number]): boolean {
+    for (const { id, batch } of this.#slots.values()) {
+      if (batch === null || !batch.requests.includes(request)) continue
+      if (batch.requests.every(({ settled }) => settled)) this.worker.cancel(id)
+      return true
+    }
+    return false
+  }
+
   started(slotId: number): void {
     const slot = this.#slots.get(slotId)!
     if (slot !== this.#ahead) return

@@ -86,6 +86,8 @@ export interface NativeRunLoop {
   submit(slotId: number, layoutIndex: number, apart?: readonly (MailedTensor | null)[]): void
   /** False when the thread has started it. */
   takeBack(slotId: number): boolean
+  /** Stops the run of a batch, which fails then; false when it does not run. */
+  cancel(slotId: number): boolean
   /** Begins nothing any more; true when the thread has ended, or never began. */
   end(): boolean
   /** As `end`, and what runs stops at its next operator. */
@@ -132,6 +134,8 @@ export interface NativeBinding {
   nowMs(): number
   /** Starts a loop, which ends with the calling thread; false when it was ended before. */
   startLoop(loopId: number): boolean
+  /** The process is about to end: a thread that ends waits for its loop for 150 ms at most. */
+  noteExit(): void
   readonly CompletionHub: new (wake: () => void) => NativeCompletionHub
   readonly RunLoop: new (hub: NativeCompletionHub) => NativeRunLoop
 }

@@ -52,14 +52,15 @@ export class Retries {
     this.#requests += requests.length
   }
 
-  /** Leaves a request out that was withdrawn. */
-  cancel(request: InferRequest): void {
+  /** Leaves a request out that was withdrawn; false when it is not here. */
+  cancel(request: InferRequest): boolean {
     const at = this.#batches.findIndex(({ requests }) => requests.includes(request))
-    if (at === -1) return
+    if (at === -1) return false
     const batch = this.#batches[at]!
     const requests = batch.requests.filter((other) => other !== request)
     this.#batches.splice(at, 1, ...(requests.length > 0 ? [{ ...batch, requests }] : []))
     this.#requests--
+    return true
   }
 
   /** Takes everything out. */

@@ -244,7 +244,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   #withdraw(request: InferRequest): void {
-    if (!this.#queue.cancel(request, 'cancelled')) this.#retries.cancel(request)
+    if (!this.#queue.cancel(request, 'cancelled') && !this.#retries.cancel(request)) this.instances.cancelRunOf(request)
     this.#supply.update()
   }
 }

@@ -136,6 +136,11 @@ export class Worker<E extends Executor = Executor> {
     return this.#handOut.takeBack(slotId)
   }
 
+  /** Has the run of a batch stopped that nobody wants any more. */
+  cancel(slotId: number): void {
+    this.#executor.cancel(slotId)
+  }
+
   /** Looks for finished batches. */
   drain(): void {
     if (this.outstanding === 0) return

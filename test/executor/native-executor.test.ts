@@ -1,9 +1,10 @@
 import { describe, expect, it } from 'vitest'
-import { InferenceEngine, InferenceError } from '../../src/index.ts'
+import { InferenceEngine, InferenceError, Tensor } from '../../src/index.ts'
 import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
 import { matchesPlain } from '../support/against-plain.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { noise } from '../support/samples.ts'
+import { until } from '../support/until.ts'
 import * as networks from '../models/networks.ts'
 import * as small from '../models/small.ts'
 
@@ -49,6 +50,32 @@ describe.skipIf(version === undefined)(`the native executor${reason === undefine
       if (outcome.status === 'rejected') expect(outcome.reason).toMatchObject({ code: 'ERR_INSTANCE_CRASHED' })
     }
     await matchesPlain(model, [{ input: noise([1, 64]) }])
+  })
+
+  it('stops a run that nobody wants any more, and serves the next request', async () => {
+    const model = await load(native({ cpuWorkers: 1 }), small.matmulSlow(512, 4000), { checkRows: false, warmup: false })
+    const long = () => ({ x: new Tensor('float32', new Float32Array(64 * 512), [64, 512]) })
+    const fullMs = await model.infer(long(), { report: true }).then(({ report }) => report.computeMs)
+    const controller = new AbortController()
+    const abandoned = model.infer(long(), { signal: controller.signal })
+    await until(() => model.stats().pendingRequestCount === 0)
+    controller.abort('enough')
+    await expect(abandoned).rejects.toBe('enough')
+    const { report } = await model.infer({ x: new Float32Array(512) }, { report: true })
+    expect(report.queuedMs).toBeLessThan(fullMs / 2)
+    expect(model.stats()).toMatchObject({ rejections: { cancelled: 1, execution: 0 } })
+  })
+
+  it('finishes a run that somebody else still wants', async () => {
+    const model = await load(native({ cpuWorkers: 1 }), small.matmulSlow(512, 4000), { maxBatchSize: 64, dynamicBatching: { holdUntilQueued: 2 } })
+    const x = Float32Array.from({ length: 512 }, (_, index) => index)
+    const controller = new AbortController()
+    const [wanted, abandoned] = [model.infer({ x }), model.infer({ x }, { signal: controller.signal })]
+    await until(() => model.stats().pendingRequestCount === 0)
+    controller.abort('enough')
+    await expect(abandoned).rejects.toBe('enough')
+    expect([...(await wanted).y!.data].sort((a, b) => Number(a) - Number(b))).toEqual([...x])
+    expect(model.stats().rerunCount).toBe(0)
   })
 
   it('is refused with a kind of memory that it does not read', async () => {

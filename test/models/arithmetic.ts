@@ -64,6 +64,11 @@ export function gatherRow(): string {
     .build())
 }
 
+/** y = x x for x float32 ['A', 'A']: one operator. */
+export function squared(): string {
+  return modelPath('squared', () => graph('squared').input('x', 'float32', ['A', 'A']).output('y', 'float32', ['A', 'A']).node('MatMul', ['x', 'x'], ['y']).build())
+}
+
 /**
  * y = x · W · W ... (`repeats` times), x and y ['N', size]: a run whose time grows with size² · repeats. On one core
  * `matmulSlow(512, 100)` takes 1.5 ms for one row and 5 ms for eight, `matmulSlow(512, 4000)` 50 and 150 ms. W only

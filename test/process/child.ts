@@ -65,10 +65,16 @@ export interface Expected {
 }
 
 /** Runs a fixture `repeat` times and expects the same good ending each time. */
-export async function endsEachTime(fixture: string, scenario: string, expected: Expected, flags: readonly string[] = []) {
+export async function endsEachTime(
+  fixture: string,
+  scenario: string,
+  expected: Expected,
+  flags: readonly string[] = [],
+  environment: NodeJS.ProcessEnv = {},
+) {
   const { code = 0, signal = null, answer, stderr = /^$/ } = expected
   for (let attempt = 1; attempt <= repeat; attempt++) {
-    const ending = await runFixture(fixture, scenario, flags)
+    const ending = await runFixture(fixture, scenario, flags, environment)
     expect(ending, `attempt ${attempt} of ${repeat}`).toEqual({
       code,
       signal,

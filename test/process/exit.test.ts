@@ -1,4 +1,5 @@
 import { describe, it } from 'vitest'
+import { loadBinding } from '../../src/memory/addon.ts'
 import { endsEachTime, testTimeoutMs, type Expected } from './child.ts'
 
 // A thread that is ended inside ONNX Runtime takes the whole process along, by SIGABRT.
@@ -18,8 +19,12 @@ const endings: [scenario: string, expected: Expected][] = [
   ['process.exit after close', { code: 3, answer: true }],
 ]
 
-describe('a process that ends mid-run', () => {
+describe.each(['binding', 'native'])('a process that ends mid-run, with the executor %s', (executor) => {
   it.each(endings)('ends as it was told to: %s', { timeout: testTimeoutMs }, (scenario, expected) =>
-    endsEachTime('exit.mjs', scenario, expected),
+    endsEachTime('exit.mjs', scenario, expected, [], { ZEROHOP_EXECUTOR: executor }),
   )
 })
+
+it.skipIf(loadBinding().binding === null)('a process whose run of the addon does not stop at once ends without waiting for it', { timeout: testTimeoutMs }, () =>
+  endsEachTime('exit.mjs', 'process.exit during one long operator', { code: 3, answer: 'listeners were called' }, [], { ZEROHOP_EXECUTOR: 'native' }),
+)

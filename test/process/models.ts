@@ -1,5 +1,5 @@
 import { farIds } from '../models/particular-rows.ts'
-import { identity, identityVariable, matmulSlow } from '../models/small.ts'
+import { identity, identityVariable, matmulSlow, squared } from '../models/small.ts'
 
 /** Paths of the models that the fixtures load, by the names they know them under. */
 export function models() {
@@ -9,6 +9,8 @@ export function models() {
     variable: identityVariable('float32'),
     /** 64 rows of 1024 take a few hundred milliseconds. */
     slow: matmulSlow(1024, 200),
+    /** x [n, n] by itself: one operator, which takes as long as n says. */
+    squared: squared(),
     /** Takes a second or more to open. */
     slowToOpen: matmulSlow(512, 4000),
     /** No made-up row can be run. */

@@ -55,6 +55,10 @@ export class FakeExecutor implements Executor {
     return this.#ask(`close ${sessionId}`, async () => {}).catch(() => {})
   }
 
+  cancel(): boolean {
+    return false
+  }
+
   defineSlot(slotId: number, _sessionId: number, memory: SlotMemory): void {
     this.#slots.set(slotId, { memory: memory as Slot['memory'], layouts: [] })
   }

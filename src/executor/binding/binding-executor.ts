@@ -97,6 +97,11 @@ export class BindingExecutor implements ThreadExecutor {
     return this.control.takeBack(slotId)
   }
 
+  /** What onnxruntime-node runs comes to its end. */
+  cancel(): boolean {
+    return false
+  }
+
   drainCompletions(): void {
     const times = this.#times
     for (let slotId = this.control.takeCompletion(times); slotId !== -1; slotId = this.control.takeCompletion(times)) {

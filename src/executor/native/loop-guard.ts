@@ -1,19 +1,21 @@
-import type { NativeRunLoop } from '../../memory/addon.ts'
-
-/** Longest time a process is held at its exit for a run that does not stop. */
-const limitMs = 60_000
+import { isMainThread } from 'node:worker_threads'
+import type { NativeBinding, NativeRunLoop } from '../../memory/addon.ts'
 
 const loops = new Set<NativeRunLoop>()
+let addon: NativeBinding | null = null
 
-/** At exit no run is begun any more, and those under way are stopped and waited for: ONNX Runtime must not be taken down beneath them. */
+/**
+ * At exit no run is begun any more, and those under way are told to stop. They are not waited for here: each worker's thread,
+ * as it ends, waits for its own for a moment, and the addon lets the process go with whatever is left.
+ */
 function stopLoops(): void {
-  const deadlineMs = performance.now() + limitMs
+  if (isMainThread) addon?.noteExit()
   for (const loop of loops) loop.stop()
-  for (const loop of loops) loop.waitUntilEnded(Math.max(0, Math.ceil(deadlineMs - performance.now())))
 }
 
 /** Has the exit of this process (or worker thread) stop `loop`. */
-export function guardLoop(loop: NativeRunLoop): void {
+export function guardLoop(binding: NativeBinding, loop: NativeRunLoop): void {
+  addon = binding
   if (loops.size === 0) process.on('exit', stopLoops)
   loops.add(loop)
 }

@@ -54,7 +54,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     // The port closes with the thread, however that ends: the one sign of death that names the worker.
     this.#closed = new Promise((resolve) => this.#port.once('close', () => resolve(this.#onClose())))
     this.#port.unref()
-    guardLoop(this.#loop)
+    guardLoop(ort.binding, this.#loop)
   }
 
   /** Whether its thread is inside ONNX Runtime. */
@@ -117,6 +117,10 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
 
   takeBack(slotId: number): boolean {
     return this.#loop.takeBack(slotId)
+  }
+
+  cancel(slotId: number): boolean {
+    return this.#loop.cancel(slotId)
   }
 
   drainCompletions(): void {

@@ -1,0 +1,21 @@
+// How many threads are inside ONNX Runtime, and what that means for the end of the process.
+#pragma once
+
+#include <atomic>
+
+namespace zerohop::ort {
+
+extern std::atomic<int> runsUnderWay;
+
+// Held while a thread is inside ONNX Runtime.
+class InsideRuntime {
+ public:
+  InsideRuntime() { ++runsUnderWay; }
+  ~InsideRuntime() { --runsUnderWay; }
+};
+
+// From now on a process that ends while a thread is still inside ONNX Runtime ends at once, with its exit code: the
+// library must not be taken down beneath that thread.
+void leaveWithRunning();
+
+}  // namespace zerohop::ort
