@@ -9,7 +9,7 @@
       ],
       'include_dirs': ['.'],
       'dependencies': ['<!(node -p "require(\'node-addon-api\').targets"):node_addon_api_except'],
-      'defines': ['NAPI_VERSION=8', 'NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS', 'NOMINMAX'],
+      'defines': ['NAPI_VERSION=8', 'NODE_ADDON_API_CPP_EXCEPTIONS_ALL', 'NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS', 'NOMINMAX'],
       'cflags_cc': ['-std=c++17', '-fvisibility=hidden'],
       'conditions': [
         ['OS=="linux"', { 'libraries': ['-ldl'] }],

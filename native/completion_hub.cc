@@ -1,5 +1,7 @@
 #include "completion_hub.h"
 
+#include <utility>
+
 #include "tensor_wrap.h"
 
 namespace zerohop {
@@ -34,17 +36,22 @@ CompletionHub::CompletionHub(const Napi::CallbackInfo& info) : ObjectWrap(info) 
   napi_unref_threadsafe_function(env, wake_);
   queue_ = std::make_shared<ort::CompletionQueue>(
       [wake = wake_] { napi_call_threadsafe_function(wake, nullptr, napi_tsfn_nonblocking); });
-  napi_add_env_cleanup_hook(env, closeQueue, this);
+  napi_add_env_cleanup_hook(env, close, this);
 }
 
 CompletionHub::~CompletionHub() {
-  queue_->close();
-  napi_remove_env_cleanup_hook(Env(), closeQueue, this);
-  napi_release_threadsafe_function(wake_, napi_tsfn_abort);
+  if (wake_ == nullptr) return;
+  napi_remove_env_cleanup_hook(Env(), close, this);
+  close(this);
 }
 
-// Before the environment takes the function away.
-void CompletionHub::closeQueue(void* hub) { static_cast<CompletionHub*>(hub)->queue_->close(); }
+// Also a hook of the environment, run before those by which it takes the function away: in its own finalizers, later, newer
+// Node holds the function's lock.
+void CompletionHub::close(void* self) {
+  auto* hub = static_cast<CompletionHub*>(self);
+  hub->queue_->close();
+  napi_release_threadsafe_function(std::exchange(hub->wake_, nullptr), napi_tsfn_release);
+}
 
 Napi::Value CompletionHub::take(const Napi::CallbackInfo& info) {
   const Napi::TypedArray array = info[0].As<Napi::TypedArray>();
@@ -86,7 +93,7 @@ Napi::Value CompletionHub::takeDetails(const Napi::CallbackInfo& info) {
   Napi::Array outputs = Napi::Array::New(env, each.outputs.size());
   for (std::uint32_t index = 0; index < each.outputs.size(); ++index) {
     auto& output = each.outputs[index];
-    outputs.Set(index, output ? Napi::Value(tensorObject(env, std::move(*output))) : env.Null());
+    outputs.Set(index, output ? Napi::Value(tensorObject(env, *output)) : env.Null());
   }
   details.Set("outputs", outputs);
   return details;

@@ -25,7 +25,7 @@ class CompletionHub final : public Napi::ObjectWrap<CompletionHub> {
   // What numbers do not say of the next completion that was taken with more to say.
   Napi::Value takeDetails(const Napi::CallbackInfo& info);
 
-  static void closeQueue(void* hub);
+  static void close(void* self);
 
   std::shared_ptr<ort::CompletionQueue> queue_;
   std::vector<ort::Completion> taken_;

@@ -62,10 +62,10 @@ LoopRegister& processLoops() {
 }
 
 // A slot's memory, which stays as long as a run may touch it.
-ort::SharedBytes bytesOfLease(Napi::Env env, std::uint64_t leaseId) {
+ort::SlotBytes bytesOfLease(Napi::Env env, std::uint64_t leaseId) {
   StagingPool::Slot* slot = processPool().refer(leaseId);
   if (slot == nullptr) throw Napi::Error::New(env, "staging lease " + std::to_string(leaseId) + " is not held");
-  return {slot->data, [slot](std::byte*) { StagingPool::unrefer(slot); }};
+  return {{slot->data, [slot](std::byte*) { StagingPool::unrefer(slot); }}, slot->bytes};
 }
 
 std::vector<SessionSetting> settingsFrom(const Napi::Value& value) {
@@ -123,11 +123,12 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
                            InstanceMethod<&RunLoopWrap::forgetSlot>("forgetSlot"),
                            InstanceMethod<&RunLoopWrap::defineLayout>("defineLayout"),
                            InstanceMethod<&RunLoopWrap::submit>("submit"),
+                           InstanceMethod<&RunLoopWrap::runHere>("runHere"),
                            InstanceMethod<&RunLoopWrap::takeBack>("takeBack"),
                            InstanceMethod<&RunLoopWrap::cancel>("cancel"),
                            InstanceMethod<&RunLoopWrap::end>("end"),
                            InstanceMethod<&RunLoopWrap::stop>("stop"),
-                           InstanceMethod<&RunLoopWrap::waitUntilEnded>("waitUntilEnded"),
+                           InstanceMethod<&RunLoopWrap::dispose>("dispose"),
                        });
   }
 
@@ -150,8 +151,8 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
   };
   struct Slot {
     std::uint32_t sessionId;
-    ort::SharedBytes bytes;
-    std::vector<std::shared_ptr<Layout>> layouts;
+    ort::SlotBytes bytes;
+    std::vector<Layout> layouts;
   };
 
   Napi::Value id(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), static_cast<double>(loop_->id)); }
@@ -195,7 +196,7 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
         if ((*feeds)[index]) inputs[index].kind = Place::Kind::kApart;
       }
       for (const std::int64_t index : wanted) outputs.at(static_cast<std::size_t>(index)).kind = Place::Kind::kApart;
-      PreparedRun run(session, nullptr, inputs, outputs);
+      PreparedRun run(session, {}, inputs, outputs);
       done.startMs = ort::nowMs();
       done.outputs = run.run(loop->runOptions(), *feeds);
       if (!keeps) done.outputs.clear();
@@ -232,13 +233,13 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
     Slot& slot = found->second;
     const std::size_t index = smallNumber(info, 1, "layoutIndex");
     if (slot.layouts.size() <= index) slot.layouts.resize(index + 1);
-    auto layout = std::make_shared<Layout>();
+    Layout layout;
     try {
       const auto session = loop_->session(slot.sessionId);
       if (session == nullptr) throw ort::OrtError("The session was closed.");
-      layout->run = std::make_shared<PreparedRun>(session, slot.bytes, placesFrom(info[2]), placesFrom(info[3]));
+      layout.run = std::make_shared<PreparedRun>(session, slot.bytes, placesFrom(info[2]), placesFrom(info[3]));
     } catch (const ort::OrtError& error) {
-      layout->fault = error.what();
+      layout.fault = error.what();
     }
     slot.layouts[index] = std::move(layout);
   }
@@ -247,14 +248,17 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
   void submit(const Napi::CallbackInfo& info) {
     const auto slotId = info[0].As<Napi::Number>().Uint32Value();
     const auto index = info[1].As<Napi::Number>().Uint32Value();
-    const auto found = slots_.find(slotId);
-    std::shared_ptr<PreparedRun> run;
-    if (found != slots_.end() && index < found->second.layouts.size() && found->second.layouts[index] != nullptr) {
-      run = found->second.layouts[index]->run;
-    }
     std::vector<std::optional<ort::TensorCopy>> apart;
     if (info[2].IsArray()) apart = tensorsFrom(info[2]);
-    loop_->submit(slotId, std::move(run), std::move(apart));
+    const Layout& layout = layoutOf(slotId, index);
+    loop_->submit(slotId, layout.run, std::move(apart), layout.fault);
+  }
+
+  // (slotId, layoutIndex): runs a batch on the calling thread and hands its completion to the hub, which is not woken.
+  void runHere(const Napi::CallbackInfo& info) {
+    const auto slotId = info[0].As<Napi::Number>().Uint32Value();
+    const Layout& layout = layoutOf(slotId, info[1].As<Napi::Number>().Uint32Value());
+    loop_->runHere(slotId, layout.run, layout.fault);
   }
 
   Napi::Value takeBack(const Napi::CallbackInfo& info) {
@@ -269,10 +273,16 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
 
   Napi::Value stop(const Napi::CallbackInfo& info) { return Napi::Boolean::New(info.Env(), loop_->stop()); }
 
-  // (limitMs)
-  Napi::Value waitUntilEnded(const Napi::CallbackInfo& info) {
-    const std::chrono::milliseconds limit(wholeNumber(info, 0, "limitMs", 0, UINT32_MAX));
-    return Napi::Boolean::New(info.Env(), loop_->waitUntilEnded(std::chrono::steady_clock::now() + limit));
+  // Lets go of memory and sessions; nothing is asked of it any more.
+  void dispose(const Napi::CallbackInfo&) {
+    slots_.clear();
+    loop_->dispose();
+  }
+
+  const Layout& layoutOf(std::uint32_t slotId, std::size_t layoutIndex) const {
+    static const Layout closed{nullptr, "The session or its slot was closed."};
+    const auto found = slots_.find(slotId);
+    return found == slots_.end() || layoutIndex >= found->second.layouts.size() ? closed : found->second.layouts[layoutIndex];
   }
 
   static std::uint64_t question(const Napi::CallbackInfo& info) {
@@ -291,21 +301,29 @@ Napi::Value openOnnxRuntime(const Napi::CallbackInfo& info) {
 // Milliseconds of the clock by which completions tell the time.
 Napi::Value nowMs(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), ort::nowMs()); }
 
-std::atomic<bool> processEnds{false};
-
 // How long the end of the process is held for runs that were told to stop; one operator may take longer.
 constexpr std::chrono::milliseconds kExitLimit{150};
+
+using Clock = std::chrono::steady_clock;
+std::atomic<Clock::rep> exitAt{0};  // when it is held no longer; 0 while nobody ends it
 
 // A worker's thread ends: its loop with it. What it runs is told to stop, and waited for: nobody else may have the memory
 // yet. At the end of the process nobody will.
 void endLoop(void* held) {
   const std::unique_ptr<std::shared_ptr<ort::RunLoop>> loop(static_cast<std::shared_ptr<ort::RunLoop>*>(held));
-  const auto limit = processEnds ? std::chrono::milliseconds(kExitLimit) : std::chrono::hours(24 * 365);
-  if (!(*loop)->stop()) (*loop)->waitUntilEnded(std::chrono::steady_clock::now() + limit);
+  try {
+    if ((*loop)->stop()) return;
+  } catch (const ort::OrtError&) {  // it comes to its end by itself
+    (*loop)->end();
+  }
+  // In steps: that the process ends may become known meanwhile.
+  while (!(*loop)->waitUntilEnded(Clock::now() + std::chrono::milliseconds(10))) {
+    if (exitAt != 0 && Clock::now().time_since_epoch().count() >= exitAt) return;
+  }
 }
 
 // The process is about to end.
-void noteExit(const Napi::CallbackInfo&) { processEnds = true; }
+void noteExit(const Napi::CallbackInfo&) { exitAt = (Clock::now() + kExitLimit).time_since_epoch().count(); }
 
 // (loopId): starts a loop, which ends with the calling thread's environment; false when it was ended before.
 Napi::Value startLoop(const Napi::CallbackInfo& info) {

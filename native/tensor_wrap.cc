@@ -18,9 +18,6 @@ constexpr const char* kTypeNames[] = {
 
 constexpr const char* kNoTensor = "a sequence, map, optional or sparse value";
 
-// Smaller ones are copied to JavaScript's own memory: a buffer over foreign memory costs more than that to make.
-constexpr std::size_t kOwnBufferFromBytes = 16384;
-
 ElementType typeFrom(const std::string& name, Napi::Env env) {
   for (std::size_t type = 0; type < std::size(kTypeNames); ++type) {
     if (name == kTypeNames[type]) return static_cast<ElementType>(type);
@@ -54,17 +51,8 @@ TensorCopy tensorFrom(const Napi::Object& object) {
   return tensor;
 }
 
-Napi::Value bytesOf(Napi::Env env, TensorCopy& tensor) {
-  if (tensor.byteLength >= kOwnBufferFromBytes) {
-    void* bytes = tensor.bytes.get();
-    napi_value buffer = nullptr;
-    const auto free = [](napi_env, void* data, void*) { std::free(data); };
-    const napi_status status = napi_create_external_arraybuffer(env, bytes, tensor.byteLength, free, nullptr, &buffer);
-    // Where the runtime allows no foreign memory it is copied; after any other failure it may belong to it already.
-    if (status != napi_no_external_buffers_allowed) tensor.bytes.release();
-    if (status == napi_ok) return Napi::Value(env, buffer);
-    if (status != napi_no_external_buffers_allowed) throw Napi::Error::New(env);
-  }
+// In memory of JavaScript's own: a buffer over foreign memory could not be transferred to another thread.
+Napi::Value bytesOf(Napi::Env env, const TensorCopy& tensor) {
   Napi::ArrayBuffer buffer = Napi::ArrayBuffer::New(env, tensor.byteLength);
   if (tensor.byteLength > 0) std::memcpy(buffer.Data(), tensor.bytes.get(), tensor.byteLength);
   return buffer;
@@ -105,7 +93,7 @@ std::vector<std::optional<TensorCopy>> tensorsFrom(const Napi::Value& value) {
   return tensors;
 }
 
-Napi::Object tensorObject(Napi::Env env, TensorCopy&& tensor) {
+Napi::Object tensorObject(Napi::Env env, const TensorCopy& tensor) {
   Napi::Object object = Napi::Object::New(env);
   object.Set("type", nameOf(tensor.type));
   object.Set("dims", dimsArray(env, tensor.dims));

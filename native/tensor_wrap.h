@@ -19,8 +19,7 @@ std::vector<std::int64_t> dimsFrom(const Napi::Value& value);
 // A list of tensors of which `null` and `undefined` are absent. Bytes and strings are copied.
 std::vector<std::optional<ort::TensorCopy>> tensorsFrom(const Napi::Value& list);
 
-// The tensor, whose bytes then belong to its `data`.
-Napi::Object tensorObject(Napi::Env env, ort::TensorCopy&& tensor);
+Napi::Object tensorObject(Napi::Env env, const ort::TensorCopy& tensor);
 
 // What a session says of its inputs or outputs: `[{ name, type, shape }]`.
 Napi::Array describe(Napi::Env env, const std::vector<ort::ValueInfo>& values);

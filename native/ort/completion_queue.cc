@@ -16,6 +16,11 @@ void CompletionQueue::push(Completion completion) {
   wake_();
 }
 
+void CompletionQueue::put(Completion completion) {
+  const std::lock_guard lock(mutex_);
+  waiting_.push_back(std::move(completion));
+}
+
 void CompletionQueue::drain(std::vector<Completion>& into) {
   into.clear();
   const std::lock_guard lock(mutex_);

@@ -17,7 +17,7 @@ namespace zerohop::ort {
 double nowMs();
 
 struct Completion {
-  enum class Kind { kBatch, kAnswer, kEnded };
+  enum class Kind { kBatch, kAnswer, kEnded, kBatchHere };
   Kind kind = Kind::kBatch;
   std::uint64_t loopId = 0;
   std::uint64_t id = 0;  // the slot's, or the question's
@@ -34,6 +34,8 @@ class CompletionQueue {
   explicit CompletionQueue(std::function<void()> wake) : wake_(std::move(wake)) {}
 
   void push(Completion completion);
+  // As push, by the application's thread itself, which need not be woken.
+  void put(Completion completion);
   // All that has gathered.
   void drain(std::vector<Completion>& into);
   // Nobody is woken any more.

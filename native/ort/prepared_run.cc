@@ -1,13 +1,23 @@
 #include "prepared_run.h"
 
 #include <cstring>
+#include <string_view>
 
 namespace zerohop::ort {
 
 namespace {
 
+// ONNX Runtime's words for an output of another size than its place.
+bool tellsOfSize(std::string_view message) {
+  for (const std::string_view words : {"shape verification failed", "OrtValue provided for output", "invalid dimensions for output",
+                                       "invalid rank for output", "Invalid rank for output", "Invalid dimensions for output"}) {
+    if (message.find(words) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
 // What is put at the end of an output's place before a run: another one each time, so that what a run leaves there
-// tells whether it has written to it.
+// tells whether it has written to it. Shorter outputs get no place: by chance one would leave the same there.
 std::uint64_t nextMark() {
   thread_local std::uint64_t state = 0x9e3779b97f4a7c15;
   state ^= state << 13;
@@ -18,33 +28,46 @@ std::uint64_t nextMark() {
 
 }  // namespace
 
-PreparedRun::PreparedRun(std::shared_ptr<Session> session, SharedBytes slot, std::vector<Place> inputs,
+PreparedRun::PreparedRun(std::shared_ptr<Session> session, SlotBytes slot, std::vector<Place> inputs,
                          std::vector<Place> outputs)
     : session_(std::move(session)), slot_(std::move(slot)) {
   const OrtLibrary& library = session_->library;
+  // A file that has changed may have been opened again for what was laid out for the one before.
+  if (inputs.size() > session_->inputs.size() || outputs.size() > session_->outputs.size()) {
+    throw OrtError("the model has other inputs or outputs than when it was loaded");
+  }
   for (std::size_t index = 0; index < inputs.size(); ++index) {
     const auto& [kind, offset, dims] = inputs[index];
     if (kind == Place::Kind::kAbsent) continue;
-    const ValueInfo& info = session_->inputs.at(index);
+    const ValueInfo& info = session_->inputs[index];
     inputNames_.push_back(info.name.c_str());
     inputIndices_.push_back(index);
-    inputs_.push_back(kind == Place::Kind::kInSlot ? valueOver(library, slot_.get() + offset, info.type, dims)
+    inputs_.push_back(kind == Place::Kind::kInSlot ? valueOver(library, placeOf(inputs[index], info), info.type, dims)
                                                    : Owned<OrtValue>(nullptr, library.api.ReleaseValue));
   }
   for (std::size_t index = 0; index < outputs.size(); ++index) {
     auto& [kind, offset, dims] = outputs[index];
     if (kind == Place::Kind::kAbsent) continue;
-    const ValueInfo& info = session_->outputs.at(index);
+    const ValueInfo& info = session_->outputs[index];
     outputNames_.push_back(info.name.c_str());
     Output output{index, nullptr, 0, {}, Owned<OrtValue>(nullptr, library.api.ReleaseValue)};
     if (kind == Place::Kind::kInSlot) {
-      output.bytes = slot_.get() + offset;
+      output.bytes = placeOf(outputs[index], info);
       output.byteLength = byteLengthOf(info.type, elementCount(dims));
       output.dims = std::move(dims);
       output.value = valueOver(library, output.bytes, info.type, output.dims);
     }
     outputs_.push_back(std::move(output));
   }
+}
+
+// Where an input or output lies in the slot.
+std::byte* PreparedRun::placeOf(const Place& place, const ValueInfo& info) const {
+  const std::size_t byteLength = byteLengthOf(info.type, elementCount(place.dims));
+  if (place.offset > slot_.length || byteLength > slot_.length - place.offset) {
+    throw OrtError("'" + info.name + "' does not lie in its slot: the model has another type of it than when it was loaded");
+  }
+  return slot_.bytes.get() + place.offset;
 }
 
 OutputCopies PreparedRun::run(const OrtRunOptions* options, std::vector<std::optional<TensorCopy>>& apart) {
@@ -57,8 +80,7 @@ OutputCopies PreparedRun::run(const OrtRunOptions* options, std::vector<std::opt
     OrtStatus* status = library.api.Run(session_->get(), options, inputNames_.data(), feeds_.data(), feeds_.size(),
                                         outputNames_.data(), outputs_.size(), results_.data());
     const std::vector<Owned<OrtValue>> given = takeGiven();
-    if (status != nullptr && lent) {
-      // An output of another size than its place is refused with an error: whether it is that shows without places.
+    if (status != nullptr && lent && tellsOfSize(library.api.GetErrorMessage(status))) {
       library.api.ReleaseStatus(status);
       places = false;
       continue;
@@ -91,9 +113,9 @@ bool PreparedRun::lend(bool places, std::uint64_t mark) {
   results_.assign(outputs_.size(), nullptr);
   for (std::size_t at = 0; at < outputs_.size(); ++at) {
     Output& output = outputs_[at];
-    if (!places || output.bytes == nullptr || session_->isAlias(output.index)) continue;
+    if (!places || output.byteLength < sizeof(mark) || session_->isAlias(output.index)) continue;
     results_[at] = output.value.get();
-    std::memcpy(output.markAt(), &mark, output.markBytes());
+    std::memcpy(output.markAt(), &mark, sizeof(mark));
     any = true;
   }
   return any;
@@ -104,8 +126,7 @@ bool PreparedRun::findAliases(std::uint64_t mark) {
   bool found = false;
   for (std::size_t at = 0; at < outputs_.size(); ++at) {
     Output& output = outputs_[at];
-    if (results_[at] == nullptr || output.byteLength == 0) continue;
-    if (std::memcmp(output.markAt(), &mark, output.markBytes()) != 0) continue;
+    if (results_[at] == nullptr || std::memcmp(output.markAt(), &mark, sizeof(mark)) != 0) continue;
     session_->markAlias(output.index);
     found = true;
   }

@@ -26,13 +26,19 @@ struct Place {
 // Memory that stays as long as somebody holds it.
 using SharedBytes = std::shared_ptr<std::byte>;
 
+// The memory of a slot.
+struct SlotBytes {
+  SharedBytes bytes;
+  std::size_t length = 0;
+};
+
 // What a run gave: by output, what does not lie in the slot.
 using OutputCopies = std::vector<std::optional<TensorCopy>>;
 
 class PreparedRun {
  public:
-  // Indices of `inputs` and `outputs` are those of the session. Throws OrtError.
-  PreparedRun(std::shared_ptr<Session> session, SharedBytes slot, std::vector<Place> inputs, std::vector<Place> outputs);
+  // Indices of `inputs` and `outputs` are those of the session. Throws OrtError, also for a place that is not in the slot.
+  PreparedRun(std::shared_ptr<Session> session, SlotBytes slot, std::vector<Place> inputs, std::vector<Place> outputs);
 
   // Runs the batch that lies in the slot; `apart` are the inputs that do not, by input. Throws OrtError. No bytes of the
   // slot are given as an output but those that this run has written. Used by one thread at a time.
@@ -48,10 +54,10 @@ class PreparedRun {
     std::vector<std::int64_t> dims;
     Owned<OrtValue> value;  // over the place
 
-    std::size_t markBytes() const { return byteLength < sizeof(std::uint64_t) ? byteLength : sizeof(std::uint64_t); }
-    std::byte* markAt() const { return bytes + byteLength - markBytes(); }
+    std::byte* markAt() const { return bytes + byteLength - sizeof(std::uint64_t); }
   };
 
+  std::byte* placeOf(const Place& place, const ValueInfo& info) const;
   std::vector<Owned<OrtValue>> bring(std::vector<std::optional<TensorCopy>>& apart);
   bool lend(bool places, std::uint64_t mark);
   bool findAliases(std::uint64_t mark);
@@ -59,7 +65,7 @@ class PreparedRun {
   OutputCopies collect(const std::vector<Owned<OrtValue>>& given);
 
   std::shared_ptr<Session> session_;
-  SharedBytes slot_;
+  const SlotBytes slot_;
   std::vector<const char*> inputNames_;
   std::vector<std::size_t> inputIndices_;
   std::vector<Owned<OrtValue>> inputs_;  // nullptr for those that come beside the slot

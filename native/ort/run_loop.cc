@@ -31,7 +31,8 @@ RunLoop::RunLoop(const OrtLibrary& library, std::shared_ptr<CompletionQueue> com
     : id(nextLoopId()),
       library_(library),
       completions_(std::move(completions)),
-      runOptions_(own<OrtRunOptions>(library, library.api.ReleaseRunOptions, library.api.CreateRunOptions)) {}
+      runOptions_(own<OrtRunOptions>(library, library.api.ReleaseRunOptions, library.api.CreateRunOptions)),
+      hereOptions_(own<OrtRunOptions>(library, library.api.ReleaseRunOptions, library.api.CreateRunOptions)) {}
 
 void RunLoop::ask(std::uint64_t questionId, std::function<void(Completion&)> work) {
   Job job;
@@ -40,11 +41,13 @@ void RunLoop::ask(std::uint64_t questionId, std::function<void(Completion&)> wor
   add(std::move(job));
 }
 
-void RunLoop::submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::vector<std::optional<TensorCopy>> apart) {
+void RunLoop::submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::vector<std::optional<TensorCopy>> apart,
+                     std::string fault) {
   Job job;
   job.slotId = slotId;
   job.run = std::move(run);
   job.apart = std::move(apart);
+  job.fault = std::move(fault);
   add(std::move(job));
 }
 
@@ -52,6 +55,7 @@ void RunLoop::add(Job job) {
   bool sleeping;
   {
     const std::lock_guard lock(mutex_);
+    if (job.work && ending_) return;  // who asks is told that the thread is gone
     jobs_.push_back(std::move(job));
     added_.fetch_add(1, std::memory_order_release);
     sleeping = sleeping_;
@@ -75,9 +79,10 @@ bool RunLoop::cancel(std::uint32_t slotId) {
   return true;
 }
 
-// A batch can be cancelled from here on.
-void RunLoop::begin(const Job& job) {
-  const std::lock_guard lock(mutex_);
+// Under the mutex: what is not to be taken back any more can be cancelled from here on.
+void RunLoop::takeFirst(Job& job) {
+  job = std::move(jobs_.front());
+  jobs_.pop_front();
   busy_ = true;
   if (!job.work) running_ = job.slotId;
 }
@@ -87,7 +92,10 @@ void RunLoop::finish() {
   const std::lock_guard lock(mutex_);
   busy_ = false;
   running_ = -1;
-  if (cancelled_ && !stopped_) library_.check(library_.api.RunOptionsUnsetTerminate(runOptions_.get()));
+  if (cancelled_ && !stopped_) {
+    OrtStatus* status = library_.api.RunOptionsUnsetTerminate(runOptions_.get());
+    if (status != nullptr) library_.api.ReleaseStatus(status);  // the next batch fails then
+  }
   cancelled_ = false;
 }
 
@@ -109,6 +117,15 @@ bool RunLoop::endLocked() {
   if (state_ == State::kNew) state_ = State::kEnded;
   wake_.notify_one();
   return state_ == State::kEnded;
+}
+
+void RunLoop::dispose() {
+  std::deque<Job> jobs;  // released outside of the lock
+  std::map<std::uint32_t, std::shared_ptr<Session>> sessions;
+  const std::lock_guard lock(mutex_);
+  if (state_ == State::kServing) return;
+  jobs.swap(jobs_);
+  sessions.swap(sessions_);
 }
 
 bool RunLoop::waitUntilEnded(std::chrono::steady_clock::time_point deadline) {
@@ -154,8 +171,7 @@ bool RunLoop::next(Job& job) {
     const std::lock_guard lock(mutex_);
     if (ending_) return false;
     if (!jobs_.empty()) {
-      job = std::move(jobs_.front());
-      jobs_.pop_front();
+      takeFirst(job);
       return true;
     }
   }
@@ -169,8 +185,7 @@ bool RunLoop::next(Job& job) {
   wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
   sleeping_ = false;
   if (ending_) return false;
-  job = std::move(jobs_.front());
-  jobs_.pop_front();
+  takeFirst(job);
   return true;
 }
 
@@ -181,7 +196,10 @@ void RunLoop::serve() {
     const std::lock_guard lock(mutex_);
     sessions.swap(sessions_);  // what has not been begun stays, to be taken back
   }
-  sessions.clear();
+  {
+    const InsideRuntime inside;
+    sessions.clear();
+  }
   Completion ended;
   ended.kind = Completion::Kind::kEnded;
   ended.loopId = id;
@@ -193,27 +211,47 @@ void RunLoop::serve() {
   completions_->push(std::move(ended));
 }
 
-void RunLoop::perform(Job& job) {
+void RunLoop::runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::string fault) {
+  Job job;
+  job.slotId = slotId;
+  job.run = std::move(run);
+  job.fault = std::move(fault);
   Completion done;
-  done.kind = job.work ? Completion::Kind::kAnswer : Completion::Kind::kBatch;
+  done.kind = Completion::Kind::kBatchHere;
   done.loopId = id;
-  done.id = job.work ? job.questionId : job.slotId;
+  done.id = slotId;
+  attempt(job, hereOptions_.get(), done);
+  completions_->put(std::move(done));
+}
+
+void RunLoop::attempt(Job& job, const OrtRunOptions* options, Completion& done) {
   done.startMs = done.inferStartMs = nowMs();
-  begin(job);
   try {
     const InsideRuntime inside;
     if (job.work) job.work(done);
-    else if (job.run == nullptr) throw OrtError("The session or its slot was closed.");
-    else done.outputs = job.run->run(runOptions(), job.apart);
+    else if (job.run == nullptr) throw OrtError(job.fault);
+    else done.outputs = job.run->run(options, job.apart);
   } catch (const std::exception& error) {
     done.failed = true;
     done.error = error.what();
   }
   done.inferEndMs = nowMs();
+}
+
+void RunLoop::perform(Job& job) {
+  Completion done;
+  done.kind = job.work ? Completion::Kind::kAnswer : Completion::Kind::kBatch;
+  done.loopId = id;
+  done.id = job.work ? job.questionId : job.slotId;
+  attempt(job, runOptions(), done);
   finish();
-  job = Job();  // what it held is given back before anyone hears of its end
-  // A batch that was stopped with its loop has not failed: it is lost with the worker.
-  if (done.failed && stopped_ && done.kind == Completion::Kind::kBatch) return;
+  const bool silent = job.work && job.questionId == 0;
+  {
+    const InsideRuntime inside;
+    job = Job();  // what it held is given back before anyone hears of its end
+  }
+  // What was stopped with its loop has not failed: it is lost with the worker.
+  if (silent || (done.failed && stopped_)) return;
   completions_->push(std::move(done));
 }
 

@@ -31,7 +31,11 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   // Has `work` done on the thread, behind what it was given before; its answer is reported, an exception as an error.
   void ask(std::uint64_t questionId, std::function<void(Completion&)> work);
   // Hands a batch over.
-  void submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::vector<std::optional<TensorCopy>> apart);
+  // `fault` says why there is no `run`.
+  void submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::vector<std::optional<TensorCopy>> apart,
+              std::string fault = "");
+  // Runs a batch on the calling thread; its completion is in the queue then, and nobody is woken.
+  void runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::string fault = "");
   // Takes a batch back; false when the thread has started it.
   bool takeBack(std::uint32_t slotId);
   // Stops a batch that runs, at its next operator: it fails. False when it does not run.
@@ -40,6 +44,8 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   bool stop();
   // Ends the loop when what runs is done; nothing is begun any more. True as for stop().
   bool end();
+  // Lets go of what it holds, once the thread has ended.
+  void dispose();
   // Blocks until the thread has ended, or it is `deadline`; false for the latter.
   bool waitUntilEnded(std::chrono::steady_clock::time_point deadline);
 
@@ -63,6 +69,7 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
     std::function<void(Completion&)> work;  // of a question
     std::uint32_t slotId = 0;
     std::shared_ptr<PreparedRun> run;  // of a batch
+    std::string fault;                 // why there is none
     std::vector<std::optional<TensorCopy>> apart;
   };
   enum class State { kNew, kServing, kEnded };
@@ -72,12 +79,14 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   bool endLocked();
   void serve();
   void perform(Job& job);
-  void begin(const Job& job);
+  static void attempt(Job& job, const OrtRunOptions* options, Completion& done);
+  void takeFirst(Job& job);
   void finish();
 
   const OrtLibrary& library_;
   const std::shared_ptr<CompletionQueue> completions_;
   const Owned<OrtRunOptions> runOptions_;
+  const Owned<OrtRunOptions> hereOptions_;  // of runs on the application's thread
 
   std::mutex mutex_;  // of what follows
   std::condition_variable wake_;

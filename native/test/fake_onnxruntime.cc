@@ -123,7 +123,7 @@ OrtStatus* run(const OrtSession& session, const OrtRunOptions* options, const Or
   std::vector<std::int64_t> dims = x.dims;
   if (model == "larger") ++dims[0];
   const ElementType type = model == "other-type" ? ElementType::kInt32 : x.type;
-  if (y != nullptr && (y->dims != dims || y->type != type)) return failure("the place is of another size");
+  if (y != nullptr && (y->dims != dims || y->type != type)) return failure("OrtValue shape verification failed");
   if (y == nullptr) y = make(type, dims);
   if (type == ElementType::kString) {
     y->own->strings.assign(x.own->strings.rbegin(), x.own->strings.rend());

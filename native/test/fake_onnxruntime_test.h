@@ -52,7 +52,7 @@ struct TestSlot {
   static std::vector<Place> place(std::size_t offset) { return {Place{Place::Kind::kInSlot, offset, {1, 4}}}; }
 
   std::shared_ptr<PreparedRun> prepare(const std::shared_ptr<Session>& session) const {
-    return std::make_shared<PreparedRun>(session, bytes, place(0), place(16));
+    return std::make_shared<PreparedRun>(session, SlotBytes{bytes, 32}, place(0), place(16));
   }
 };
 

@@ -64,23 +64,31 @@ TEST_F(PreparedRunTest, GivesAnOutputOfAnotherSizeBesideTheSlot) {
 
 TEST_F(PreparedRunTest, RefusesAnOutputOfAnotherTypeOrNone) {
   EXPECT_THROW(run("other-type"), OrtError);
-  PreparedRun apart(open("nothing"), slot.bytes, TestSlot::place(0), {Place{Place::Kind::kApart, 0, {}}});
+  PreparedRun apart(open("nothing"), {slot.bytes, 32}, TestSlot::place(0), {Place{Place::Kind::kApart, 0, {}}});
   EXPECT_THROW(run(apart), OrtError);
 }
 
-TEST_F(PreparedRunTest, FailsWithItsOwnWords) {
+TEST_F(PreparedRunTest, FailsWithItsOwnWordsAndIsNotRunAgain) {
   try {
     run("failing");
     FAIL();
   } catch (const OrtError& error) {
     EXPECT_STREQ(error.what(), "failed on purpose");
   }
+  EXPECT_EQ(counts.runs, 1);
+}
+
+TEST_F(PreparedRunTest, RefusesWhatDoesNotLieInTheSlotOrIsNoOutputOfTheModel) {
+  const auto session = open("plus-one");
+  EXPECT_THROW(PreparedRun(session, {slot.bytes, 31}, TestSlot::place(0), TestSlot::place(16)), OrtError);
+  EXPECT_THROW(PreparedRun(session, {slot.bytes, 32}, TestSlot::place(64), {}), OrtError);
+  EXPECT_THROW(PreparedRun(session, {slot.bytes, 32}, {Place{}, Place{}}, {}), OrtError);
 }
 
 TEST_F(PreparedRunTest, CarriesStringsWithWhateverBytes) {
   const auto session = open("reverse");
   const Place beside{Place::Kind::kApart, 0, {}};
-  PreparedRun prepared(session, nullptr, {beside}, {beside});
+  PreparedRun prepared(session, {}, {beside}, {beside});
   std::vector<std::optional<TensorCopy>> feeds(1);
   feeds[0].emplace();
   feeds[0]->type = ElementType::kString;
@@ -92,7 +100,7 @@ TEST_F(PreparedRunTest, CarriesStringsWithWhateverBytes) {
 
 TEST_F(PreparedRunTest, RefusesARunWhoseInputHasNotCome) {
   const Place beside{Place::Kind::kApart, 0, {}};
-  PreparedRun prepared(open("reverse"), nullptr, {beside}, {beside});
+  PreparedRun prepared(open("reverse"), {}, {beside}, {beside});
   EXPECT_THROW(run(prepared), OrtError);
 }
 

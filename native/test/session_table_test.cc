@@ -60,6 +60,15 @@ TEST_F(SessionTableTest, OpensAFileAnewThatHasChanged) {
   EXPECT_NE(first, second);
 }
 
+TEST_F(SessionTableTest, OpensAFileAnewBesideWhichAnotherHasChanged) {
+  const ModelSource source = file("plus-one");
+  file("plus-one.data", "weights");
+  const auto first = get(source);
+  EXPECT_EQ(get(source), first);
+  file("plus-one.data", "other weights");
+  EXPECT_NE(get(source), first);
+}
+
 TEST_F(SessionTableTest, KnowsBytesByTheirNumber) {
   const std::string model = "plus-one";
   const auto bytes = [&](std::uint64_t id) { return ModelSource{"", model.data(), model.size(), id}; };

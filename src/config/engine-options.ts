@@ -43,6 +43,14 @@ export interface StagingOptions {
 /** How ONNX Runtime is called; see {@link EngineOptions.executor}. */
 export type ExecutorChoice = 'auto' | 'native' | 'binding'
 
+/** Which batches the application's thread runs itself; see {@link EngineOptions.inline}. */
+export interface InlineOptions {
+  /** The longest run, by what such runs have taken, in microseconds. Default 50. */
+  maxUs?: number
+  /** The share of the thread's time that goes into them at most, up to 1. Default 0.5. */
+  loopShare?: number
+}
+
 /** Options of an {@link InferenceEngine}. */
 export interface EngineOptions {
   /**
@@ -55,6 +63,11 @@ export interface EngineOptions {
    * that cannot be had); `binding` through onnxruntime-node. `auto`, the default, is `binding` for now.
    */
   executor?: ExecutorChoice
+  /**
+   * With the native executor, a batch whose run takes less than to hand it to a worker is run by the application's thread, there
+   * and then, when its worker is idle; half a millisecond of runs at a stretch at most. `false`: none is.
+   */
+  inline?: false | InlineOptions
   /** Memory through which tensors reach the workers. */
   staging?: StagingOptions
   /** Passed on to the worker threads. */
@@ -66,6 +79,8 @@ export interface ResolvedEngineOptions {
   readonly cores: number
   readonly cpuWorkers: number
   readonly executor: ExecutorChoice
+  /** `null` for no inline runs. */
+  readonly inline: Required<InlineOptions> | null
   readonly staging: StagingOptions
   readonly workers: WorkerOptions
 }
@@ -77,6 +92,16 @@ const positiveNumber = v.pipe(v.number(), v.finite(), v.gtValue(0))
 const schema = optionsOf({
   cpuWorkers: v.optional(v.pipe(positiveInteger, v.maxValue(1024))),
   executor: v.optional(v.picklist(['auto', 'native', 'binding']), 'auto'),
+  inline: v.optional(
+    v.union([
+      v.literal(false),
+      optionsOf({
+        maxUs: v.optional(v.pipe(v.number(), v.finite(), v.minValue(0)), 50),
+        loopShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), 0.5),
+      }),
+    ]),
+    {},
+  ),
   staging: v.optional(
     optionsOf({
       kind: v.optional(v.picklist(['auto', 'native', 'shared', 'copied'])),
@@ -117,12 +142,13 @@ export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptio
     const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
     throw invalidArgument(name, unknownKey ? 'a known option' : (issue.expected ?? issue.message), unknownKey ? issue.path?.at(-1)?.key : issue.input)
   }
-  const { cpuWorkers, executor, staging, workers } = result.output
+  const { cpuWorkers, executor, inline, staging, workers } = result.output
   const cores = availableParallelism()
   return {
     cores,
     cpuWorkers: cpuWorkers ?? cores,
     executor,
+    inline: inline === false ? null : (inline as Required<InlineOptions>),
     staging: staging as StagingOptions,
     workers: workers as WorkerOptions,
   }

@@ -59,6 +59,8 @@ export interface BatchReport {
   computeMs: number
   /** Why the batch was closed. */
   reason: BatchReason
+  /** Whether the application's thread ran it, rather than a worker. */
+  inline: boolean
   /** The instance that ran it: the model's name and a number. */
   instance: string
   /** Runs the request took part in: more than 1 after a batchmate or a worker had failed. */

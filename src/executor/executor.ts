@@ -23,6 +23,8 @@ export interface RunTimestamps {
   inferStartMs: number
   inferEndMs: number
   endMs: number
+  /** Whether it was run by the application's thread. */
+  inline?: boolean
 }
 
 /** What a session told of itself when it was opened. */
@@ -86,6 +88,8 @@ export interface Executor {
   defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void
   /** Hands a batch over. `mailed`: inputs that do not lie in the slot. */
   submit(slotId: number, layoutIndex: number, mailed: readonly (MailedTensor | null)[] | null): void
+  /** Runs a batch on the calling thread, where that can be done; it is reported as any other, before this returns or soon after. */
+  runHere?(slotId: number, layoutIndex: number): void
   /** Takes a batch back; false when the thread has started it. */
   takeBack(slotId: number): boolean
   /** Stops the run of a batch, which fails soon after; false when it does not run, or cannot be stopped. */

@@ -20,6 +20,8 @@ export interface FinishedBatch {
   readonly rows: number
   readonly slot: StagingSlot
   readonly timeline: Readonly<BatchTimeline>
+  /** Whether it was run by the application's thread. */
+  readonly inline: boolean
   /** The instance that ran it. */
   readonly instance: string
   /** Outputs that came by message, by output; `null` for what lies in the slot. */

@@ -145,12 +145,12 @@ export class ModelInstance implements BatchSource {
     this.#owner.takenBack(this.#release(slotId), threadEnded)
   }
 
-  finished(slotId: number, { startMs, inferStartMs, inferEndMs }: RunTimestamps, mailed: MailedOutputs | null): void {
+  finished(slotId: number, { startMs, inferStartMs, inferEndMs, inline = false }: RunTimestamps, mailed: MailedOutputs | null): void {
     const slot = this.#slots.get(slotId)!
     const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
     // Field by field: a spread costs more here than all the rest of the way back.
     const { id, requests, reason, isRerun } = slot.batch!
-    this.#owner.finished({ id, requests, reason, isRerun, rows: slot.rows, slot, timeline, instance: this.name, mailed })
+    this.#owner.finished({ id, requests, reason, isRerun, rows: slot.rows, slot, timeline, inline, instance: this.name, mailed })
     this.#release(slotId)
     this.#askForMore()
   }

@@ -84,6 +84,8 @@ export interface NativeRunLoop {
   /** By input and output of the session: a place, `null` for what lies elsewhere, `undefined` for what is not given or not wanted. */
   defineLayout(slotId: number, layoutIndex: number, inputs: readonly unknown[], outputs: readonly unknown[]): void
   submit(slotId: number, layoutIndex: number, apart?: readonly (MailedTensor | null)[]): void
+  /** Runs a batch on the calling thread; its completion is in the hub then, which is not woken. */
+  runHere(slotId: number, layoutIndex: number): void
   /** False when the thread has started it. */
   takeBack(slotId: number): boolean
   /** Stops the run of a batch, which fails then; false when it does not run. */
@@ -92,8 +94,8 @@ export interface NativeRunLoop {
   end(): boolean
   /** As `end`, and what runs stops at its next operator. */
   stop(): boolean
-  /** Blocks; false when `limitMs` ran out first. */
-  waitUntilEnded(limitMs: number): boolean
+  /** Lets go of memory and sessions, once the thread has ended; nothing may be asked of it any more. */
+  dispose(): void
 }
 
 /** The native addon. Throws a TypeError for arguments of a wrong type, a RangeError for numbers that make no sense. */

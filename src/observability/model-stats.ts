@@ -27,6 +27,8 @@ export interface ModelStatistics {
   readonly inferenceCount: number
   /** Runs; `inferenceCount / executionCount` is the mean batch size. */
   readonly executionCount: number
+  /** Of these runs, those of the application's thread. */
+  readonly inlineCount: number
   /**
    * Times are summed over requests: each request of a batch is charged the whole of the batch's compute times, and one
    * that was split those of all its parts; it has waited until the first of them began.
@@ -94,6 +96,7 @@ export class ModelStats {
   #lastInferenceMs = 0
   #rows = 0
   #executions = 0
+  #inline = 0
   #successes = 0
   #successMs = 0
   #failures = 0
@@ -121,10 +124,11 @@ export class ModelStats {
   readonly #reasons = Object.fromEntries(batchReasons.map((reason) => [reason, 0])) as Record<BatchReason, number>
 
   /** Counts a run whose requests are about to be answered. */
-  ran(rows: number, { inputMs, inferMs, outputMs }: BatchTimes): void {
+  ran(rows: number, { inputMs, inferMs, outputMs }: BatchTimes, inline: boolean): void {
     this.#lastInferenceMs = Date.now()
     this.#rows += rows
     this.#executions++
+    if (inline) this.#inline++
     const totals = (this.#batches[rows] ??= { count: 0, inputMs: 0, inferMs: 0, outputMs: 0 })
     totals.count++
     totals.inputMs += inputMs
@@ -184,6 +188,7 @@ export class ModelStats {
       lastInferenceMs: this.#lastInferenceMs,
       inferenceCount: this.#rows,
       executionCount: this.#executions,
+      inlineCount: this.#inline,
       inferenceStats: {
         success: duration(count, this.#successMs),
         fail: duration(this.#failures, this.#failMs),

@@ -74,7 +74,7 @@ export class Answers {
       inferMs: inferEndMs - inferStartMs,
       outputMs: doneAtMs - scatterAtMs,
     }
-    this.#stats.ran(rows, times)
+    this.#stats.ran(rows, times, batch.inline)
     const enqueuedAtMs: number[] = []
     for (let member = 0; member < requests.length; member++) {
       const request = requests[member]!
@@ -142,7 +142,7 @@ export class Answers {
     else request.fail(outcome.reason)
   }
 
-  #report({ id, rows, slot, timeline, reason, instance }: FinishedBatch, request: InferRequest, position: number): BatchReport {
+  #report({ id, rows, slot, timeline, reason, inline, instance }: FinishedBatch, request: InferRequest, position: number): BatchReport {
     return {
       batchId: id,
       batchSize: rows,
@@ -151,6 +151,7 @@ export class Answers {
       queuedMs: Math.max(0, timeline.startMs - request.enqueuedAtMs),
       computeMs: timeline.inferEndMs - timeline.inferStartMs,
       reason,
+      inline,
       instance,
       attempts: request.attempts,
     }

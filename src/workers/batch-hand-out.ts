@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts'
 import { maxHandedOver } from '../executor/binding/control-block.ts'
 import type { Executor, MailedOutputs, RunTimestamps } from '../executor/executor.ts'
 import type { BatchSource, PreparedBatch } from './batch-source.ts'
+import type { InlineBudget } from './inline-budget.ts'
 import { WorkerTasks } from './worker-tasks.ts'
 import { WorkerTime } from './worker-time.ts'
 
@@ -16,6 +17,7 @@ export class BatchHandOut {
   readonly time: WorkerTime
   readonly tasks = new WorkerTasks()
   readonly #submitted: () => void
+  readonly #inline: InlineBudget | null
   /** The thread that serves, or did last; `null` before the first. */
   #executor: Executor | null = null
   #serving = false
@@ -24,10 +26,14 @@ export class BatchHandOut {
   #running = false
   #again = false
 
-  /** @param submitted told of each batch that is handed over. */
-  constructor(clock: Clock, submitted: () => void) {
+  /**
+   * @param submitted told of each batch that is handed over.
+   * @param inline what this thread may run itself; `null` for nothing.
+   */
+  constructor(clock: Clock, submitted: () => void, inline: InlineBudget | null = null) {
     this.time = new WorkerTime(clock)
     this.#submitted = submitted
+    this.#inline = inline
   }
 
   /** Whether a thread serves. */
@@ -82,8 +88,10 @@ export class BatchHandOut {
 
   /** A batch is done; its source is told. False when it was none that was handed over. */
   finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null): boolean {
-    const done = this.time.done(slotId, times.endMs - times.startMs)
+    const tookMs = times.endMs - times.startMs
+    const done = this.time.done(slotId, tookMs)
     if (done === null) return false
+    if (times.inline === true) this.#inline?.spent(tookMs)
     // Reports come by two ways: that of the batch before it may still be under way, and nothing was told of this one's start.
     done.source.started(slotId)
     const next = this.time.handedOver[0]
@@ -146,7 +154,9 @@ export class BatchHandOut {
 
   #handOver(executor: Executor, source: BatchSource, { slotId, layoutIndex, mailed, runMs, alone }: PreparedBatch): void {
     this.tasks.isTurn = true
+    const idle = this.time.handedOver.length === 0
     this.time.given(source, slotId, runMs, alone)
+    if (idle && !alone && mailed === null && this.#inline?.allows(runMs)) return executor.runHere!(slotId, layoutIndex)
     executor.submit(slotId, layoutIndex, mailed)
     this.#submitted()
   }

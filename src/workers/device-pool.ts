@@ -2,6 +2,7 @@ import type { WorkerOptions } from '../config/engine-options.ts'
 import type { Clock } from '../clock.ts'
 import type { CompletionSource } from '../executor/binding/completion-loop.ts'
 import type { Executors } from './executor-choice.ts'
+import type { InlineBudget } from './inline-budget.ts'
 import type { WorkerEvent } from '../observability/engine-events.ts'
 import { startError } from './start-error.ts'
 import { ThreadPool, type StartedThread } from './thread-pool.ts'
@@ -70,6 +71,10 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
   #newWorker(): Worker<ThreadExecutor> {
     const worker = `${this.#device}_${this.#named++}`
     return new Worker(this, this.#clock, (type, reason) => this.#changed({ type, worker, ...(reason === undefined ? {} : { reason }) }))
+  }
+
+  get inline(): InlineBudget | null {
+    return this.#executors.inline
   }
 
   executor(events: ExecutorEvents): ThreadExecutor {

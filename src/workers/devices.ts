@@ -6,8 +6,8 @@ import type { StagingStats } from '../memory/staging-pool.ts'
 import { cudaProviderInstalled } from './cuda-provider.ts'
 import type { WorkerEvent } from '../observability/engine-events.ts'
 import { DevicePool } from './device-pool.ts'
-import type { ExecutorChoice, StagingOptions, WorkerOptions } from '../config/engine-options.ts'
-import { chooseExecutors, type Executors } from './executor-choice.ts'
+import type { WorkerOptions } from '../config/engine-options.ts'
+import { chooseExecutors, type ExecutorOptions, type Executors } from './executor-choice.ts'
 import { switchOffTelemetry, telemetryState, type TelemetryState } from './telemetry.ts'
 import type { Worker } from './worker.ts'
 
@@ -30,11 +30,9 @@ export interface Capabilities {
 }
 
 /** What the devices need of the engine's options. */
-export interface DeviceOptions {
+export interface DeviceOptions extends ExecutorOptions {
   readonly cores: number
   readonly cpuWorkers: number
-  readonly executor: ExecutorChoice
-  readonly staging: StagingOptions
   readonly workers: WorkerOptions
 }
 
@@ -118,7 +116,7 @@ export class Devices {
 
   #chosen(): Executors {
     switchOffTelemetry(this.#options.workers.env) // the addon may load ONNX Runtime now
-    return (this.#executors ??= chooseExecutors(this.#options.executor, this.#options.staging))
+    return (this.#executors ??= chooseExecutors(this.#options, this.#clock))
   }
 
   #auto(): 'cuda' | 'cpu' {

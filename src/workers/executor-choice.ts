@@ -1,4 +1,5 @@
-import type { ExecutorChoice, StagingOptions } from '../config/engine-options.ts'
+import type { Clock } from '../clock.ts'
+import type { ResolvedEngineOptions, StagingOptions } from '../config/engine-options.ts'
 import { InferenceError } from '../errors.ts'
 import { Bell } from '../executor/binding/bell.ts'
 import { BindingExecutor } from '../executor/binding/binding-executor.ts'
@@ -7,6 +8,10 @@ import type { ExecutorEvents } from '../executor/executor.ts'
 import { NativeExecutor } from '../executor/native/native-executor.ts'
 import { openNativeOrt } from '../executor/native/native-ort.ts'
 import type { ThreadExecutor } from '../executor/thread-start.ts'
+import { InlineBudget } from './inline-budget.ts'
+
+/** What users have to say of executors. */
+export type ExecutorOptions = Pick<ResolvedEngineOptions, 'executor' | 'staging' | 'inline'>
 
 /** How the threads of an engine call ONNX Runtime. */
 export interface Executors {
@@ -15,27 +20,30 @@ export interface Executors {
   readonly reason: string
   /** As the addon has found it; `null` with the binding, whose threads say it. */
   readonly ortVersion: string | null
+  /** What the application's thread may run itself; `null` for nothing. */
+  readonly inline: InlineBudget | null
   make(events: ExecutorEvents): ThreadExecutor
   /** A batch was handed over to a worker: its completion is to be listened for. */
   submitted(worker: CompletionSource): void
 }
 
 /**
- * @param asked `auto` leaves it to the environment variable `ZEROHOP_EXECUTOR`, and takes the binding where what that says cannot be had.
+ * `executor: 'auto'` leaves it to the environment variable `ZEROHOP_EXECUTOR`, and takes the binding where what that says cannot be had.
+ *
  * @throws InferenceError `ERR_NATIVE_LOAD` when the native executor is asked for and cannot be had.
  */
-export function chooseExecutors(asked: ExecutorChoice, staging: StagingOptions): Executors {
+export function chooseExecutors({ executor: asked, staging, inline }: ExecutorOptions, clock: Clock): Executors {
   if (asked === 'binding') return bindingExecutors("asked for with executor: 'binding'")
   const { ZEROHOP_EXECUTOR: preferred } = process.env
   if (asked === 'auto' && preferred !== 'native') return bindingExecutors(preferred === 'binding' ? 'ZEROHOP_EXECUTOR says so' : 'the default')
-  const native = nativeExecutors(asked === 'auto' ? 'ZEROHOP_EXECUTOR says so' : "asked for with executor: 'native'", staging)
+  const native = nativeExecutors(asked === 'auto' ? 'ZEROHOP_EXECUTOR says so' : "asked for with executor: 'native'", staging, inline && new InlineBudget(clock, inline))
   if (typeof native !== 'string') return native
   if (asked === 'auto') return bindingExecutors(native)
   throw new InferenceError('ERR_NATIVE_LOAD', `executor 'native' cannot be had: ${native}`)
 }
 
 /** The native executors, or why there are none. */
-function nativeExecutors(reason: string, { kind = 'auto' }: StagingOptions): Executors | string {
+function nativeExecutors(reason: string, { kind = 'auto' }: StagingOptions, inline: InlineBudget | null): Executors | string {
   if (kind === 'shared' || kind === 'copied') return `it cannot read staging.kind '${kind}'; leave one of them out`
   const ort = openNativeOrt()
   if (ort.binding === null) return ort.reason
@@ -43,6 +51,7 @@ function nativeExecutors(reason: string, { kind = 'auto' }: StagingOptions): Exe
     kind: 'native',
     reason,
     ortVersion: ort.version,
+    inline,
     make: (events) => new NativeExecutor(ort, events),
     submitted: () => {}, // its loops wake this thread by themselves
   }
@@ -55,6 +64,7 @@ function bindingExecutors(reason: string): Executors {
     kind: 'binding',
     reason,
     ortVersion: null,
+    inline: null,
     make: (events) => new BindingExecutor(bell, events),
     submitted: (worker) => loop.listen(worker),
   }

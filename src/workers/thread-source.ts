@@ -1,7 +1,10 @@
 import type { Executor, ExecutorEvents } from '../executor/executor.ts'
+import type { InlineBudget } from './inline-budget.ts'
 
 /** How a worker gets its threads. */
 export interface ThreadSource<E extends Executor> {
+  /** What the application's thread may run itself, through its executors; `null` or left out for nothing. */
+  readonly inline?: InlineBudget | null
   /** A new thread's executor, which reports to `events`; the thread is not started. */
   executor(events: ExecutorEvents): E
   /** Starts the thread; rejects, with nothing left behind, when it does not come up. */

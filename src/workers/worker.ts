@@ -38,7 +38,7 @@ export class Worker<E extends Executor = Executor> {
     this.#threads = threads
     this.#clock = clock
     this.#changed = changed
-    this.#handOut = new BatchHandOut(clock, () => threads.submitted(this))
+    this.#handOut = new BatchHandOut(clock, () => threads.submitted(this), threads.inline)
     this.#restarts = new WorkerRestarts(clock, () => void this.#restart())
     this.#executor = this.#newExecutor()
   }

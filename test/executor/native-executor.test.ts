@@ -78,6 +78,27 @@ describe.skipIf(version === undefined)(`the native executor${reason === undefine
     expect(model.stats().rerunCount).toBe(0)
   })
 
+  it('runs what takes less than to hand it over on the thread of its caller, says so and counts it', async () => {
+    const model = await load(native({ cpuWorkers: 1, inline: { maxUs: 10_000, loopShare: 1 } }), small.identity('float32'))
+    const reports = []
+    for (let count = 0; count < 20; count++) {
+      const x = Float32Array.of(count, 1, 2, 3)
+      const { outputs, report } = await model.infer({ x }, { report: true })
+      expect(outputs.y!.data).toEqual(x)
+      reports.push(report.inline)
+    }
+    expect(reports).toContain(true)
+    const { executionCount, inlineCount } = model.stats()
+    expect([executionCount, inlineCount]).toEqual([20, reports.filter(Boolean).length])
+    await matchesPlain(model, Array.from({ length: 50 }, (_, at) => ({ x: noise([1 + (at % 3), 4]) })))
+  })
+
+  it('runs nothing there that it was told not to', async () => {
+    const model = await load(native({ cpuWorkers: 1, inline: false }), small.identity('float32'))
+    for (let count = 0; count < 10; count++) await matchesPlain(model, [{ x: noise([1, 4]) }])
+    expect(model.stats()).toMatchObject({ executionCount: 10, inlineCount: 0 })
+  })
+
   it('is refused with a kind of memory that it does not read', async () => {
     const engine = new InferenceEngine({ executor: 'native', staging: { kind: 'copied' } })
     const refusal = (await engine.load('m', { path: small.identity('float32') }).catch((error: unknown) => error)) as InferenceError

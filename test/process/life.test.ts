@@ -37,6 +37,12 @@ const busy: [scenario: string, answer: unknown][] = [
   ['an unload after the process is idle', 0],
 ]
 
+describe('an engine with the native executor', () => {
+  it.each([...idle, ['await using', [true, 'ERR_CLOSED']]] as const)('lets the process end: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
+    endsEachTime('life.mjs', scenario, { answer }, [], { ZEROHOP_EXECUTOR: 'native' }),
+  )
+})
+
 describe('an open engine', () => {
   it.each(idle)('does not keep the process alive: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
     endsEachTime('life.mjs', scenario, { answer }),

@@ -10,8 +10,8 @@ const endings: [scenario: string, answer: unknown][] = [
   ['terminated, and another one started', [true, true]],
 ]
 
-describe('an engine in a thread of the application', () => {
+describe.each(['binding', 'native'])('an engine in a thread of the application, with the executor %s', (executor) => {
   it.each(endings)('leaves the process whole: %s', { timeout: testTimeoutMs }, (scenario, answer) =>
-    endsEachTime('user-thread.mjs', scenario, { answer }),
+    endsEachTime('user-thread.mjs', scenario, { answer }, [], { ZEROHOP_EXECUTOR: executor }),
   )
 })

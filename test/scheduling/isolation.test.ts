@@ -106,10 +106,11 @@ describe('a batch whose run fails', () => {
     const others = lookUp(model, [[1], [2], [3], [4], [5], [6], [bad]])
     expect(model.stats().pendingRequestCount).toBe(0) // all of them are in the slot
     buffer.resize(byteLength)
+    const failed = outcomesOf(others.slice(6))
     expect(await outcomesOf([changed])).toEqual([outcome])
     const plain = await Promise.all([1, 2, 3, 4, 5, 6].map((index) => runPlain(model.metadata.path, sample([index]))))
     for (const [at, other] of others.slice(0, 6).entries()) expectSame((await other) as never, plain[at]!)
-    expect(await outcomesOf(others.slice(6))).toEqual(['ERR_EXECUTION'])
+    expect(await failed).toEqual(['ERR_EXECUTION'])
   })
 
   it('is answered in the order of its requests with preserveOrdering, the failure in its place', async () => {

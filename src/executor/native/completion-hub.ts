@@ -13,7 +13,7 @@ export interface LoopOwner {
 /** Numbers of one completion, as `take` writes them. */
 const numbers = 7
 const taken = 64
-const kinds = { batch: 0, answer: 1, ended: 2 } as const
+const kinds = { batch: 0, answer: 1, ended: 2, batchHere: 3 } as const
 
 /** Brings what loops have done to their owners: one for the isolate, woken once for all that is done. */
 export class CompletionHub {
@@ -22,8 +22,9 @@ export class CompletionHub {
   readonly #numbers = new Float64Array(numbers * taken)
   /** The addon's clock minus `performance.now`. */
   readonly #offsetMs: number
-  readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
+  readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0, inline: false }
   #draining = false
+  #again = false
 
   constructor(binding: NativeBinding) {
     this.native = new binding.CompletionHub(() => this.#onWake())
@@ -40,11 +41,22 @@ export class CompletionHub {
 
   /** Reports all that is done; called by what is told of that, it does nothing: the rest comes in turn. */
   drain(): void {
+    this.#again = true
     if (this.#draining) return
     this.#draining = true
     const failures: unknown[] = []
-    for (let count = taken; count === taken; ) {
-      count = this.native.take(this.#numbers)
+    try {
+      this.#takeAll(failures)
+    } finally {
+      this.#draining = false
+    }
+    if (failures.length > 0) throw failures[0]
+  }
+
+  #takeAll(failures: unknown[]): void {
+    while (this.#again) {
+      const count = this.native.take(this.#numbers)
+      this.#again = count === taken
       for (let index = 0; index < count; index++) {
         try {
           this.#report(index * numbers)
@@ -53,8 +65,6 @@ export class CompletionHub {
         }
       }
     }
-    this.#draining = false
-    if (failures.length > 0) throw failures[0]
   }
 
   #onWake(): void {
@@ -68,6 +78,15 @@ export class CompletionHub {
     }
   }
 
+  /** Outputs that JavaScript cannot hold, such as a string of more than it allows, make a failure of what gave them. */
+  #takeDetails(): NativeCompletionDetails {
+    try {
+      return this.native.takeDetails()
+    } catch (error) {
+      return { error: `its outputs cannot be held: ${(error as Error).message}`, outputs: [] }
+    }
+  }
+
   #report(at: number): void {
     const all = this.#numbers
     const kind = all[at + 1]!
@@ -76,10 +95,11 @@ export class CompletionHub {
     times.startMs = all[at + 3]! - this.#offsetMs
     times.inferStartMs = all[at + 4]! - this.#offsetMs
     times.inferEndMs = times.endMs = all[at + 5]! - this.#offsetMs
-    const details = all[at + 6] === 1 ? this.native.takeDetails() : null
+    const details = all[at + 6] === 1 ? this.#takeDetails() : null
     const owner = this.#owners.get(all[at]!)
     if (owner === undefined) return
-    if (kind === kinds.batch) owner.batchDone(id, times, details)
+    times.inline = kind === kinds.batchHere
+    if (kind === kinds.batch || kind === kinds.batchHere) owner.batchDone(id, times, details)
     else if (kind === kinds.answer) owner.answered(id, times.endMs - times.startMs, details)
     else owner.loopEnded()
   }

@@ -115,6 +115,11 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     else this.#loop.submit(slotId, layoutIndex, mailed)
   }
 
+  runHere(slotId: number, layoutIndex: number): void {
+    this.#loop.runHere(slotId, layoutIndex)
+    this.#hub.drain()
+  }
+
   takeBack(slotId: number): boolean {
     return this.#loop.takeBack(slotId)
   }
@@ -146,7 +151,9 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   threadEnded(): void {
     this.#hub.drain() // what was finished before the end is still good; nothing comes after
     this.#hub.remove(this.#loop.id)
+    unguardLoop(this.#loop)
     this.#onEnded()
+    setImmediate(() => this.#loop.dispose()) // not before what had not started was taken back
   }
 
   batchDone(slotId: number, times: Readonly<RunTimestamps>, details: NativeCompletionDetails | null): void {
@@ -186,7 +193,6 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
 
   #onClose(): void {
     this.#gone = true
-    unguardLoop(this.#loop)
     this.#hub.drain()
     const questions = [...this.#questions.values()]
     this.#questions.clear()

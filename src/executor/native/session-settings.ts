@@ -18,10 +18,11 @@ const providerNames: Readonly<Record<string, string>> = {
 } // prettier-ignore
 
 /** Those of which one session must not be run by two threads at once. */
-const oneRunAtOnce = new Set(['webgpu', 'dml', 'tensorrt'])
+const oneRunAtOnce = new Set(['webgpu', 'dml', 'tensorrt', 'xnnpack'])
 
 /** Session options as a list of settings, in the order in which they are made. */
 export function sessionSettings(options: InferenceSession.SessionOptions): SessionSetting[] {
+  if (options.externalData !== undefined) throw new Error('sessionOptions.externalData is not for the native executor: give the path of the model, beside its data')
   const settings: SessionSetting[] = []
   const add = (name: string, value: unknown): void => {
     if (value !== undefined) settings.push({ name, value: String(value) })
@@ -53,7 +54,8 @@ export function sharable({ executionProviders = [] }: InferenceSession.SessionOp
 
 function providerSetting(provider: InferenceSession.ExecutionProviderConfig): SessionSetting[] {
   const name = nameOf(provider)
-  if (name === 'cpu') return [] // is always there, last
+  // It is always there, last.
+  if (name === 'cpu') return typeof provider === 'object' && 'useArena' in provider ? [{ name: 'enableCpuMemArena', value: String(Number(provider.useArena)) }] : []
   const { name: _, deviceId, ...rest } = typeof provider === 'string' ? { name: provider } : (provider as { name: string; deviceId?: number })
   const given = Object.entries({ ...(deviceId === undefined ? {} : { device_id: deviceId }), ...rest })
   return [{ name: 'provider', key: providerNames[name] ?? name, entries: Object.fromEntries(given.map(([key, value]) => [key, String(value)])) }]

@@ -1,0 +1,38 @@
+import type { Clock } from '../clock.ts'
+import type { InlineOptions } from '../config/engine-options.ts'
+
+/** What the thread may run at a stretch, in milliseconds: others wait for so long at most. */
+const stretchMs = 0.5
+
+/**
+ * Decides which batches the application's thread runs itself, because a run there takes less than to hand it over. An account
+ * that fills with time, by the share of it that is allowed, and that runs are charged to.
+ */
+export class InlineBudget {
+  readonly #clock: Clock
+  readonly #maxMs: number
+  readonly #loopShare: number
+  #creditMs = stretchMs
+  #atMs: number
+
+  constructor(clock: Clock, { maxUs, loopShare }: Required<InlineOptions>) {
+    this.#clock = clock
+    this.#maxMs = maxUs / 1000
+    this.#loopShare = loopShare
+    this.#atMs = clock.nowMs()
+  }
+
+  /** @param runMs what the run is reckoned to take; 0 when nobody knows. */
+  allows(runMs: number): boolean {
+    if (runMs === 0 || runMs > this.#maxMs) return false
+    const nowMs = this.#clock.nowMs()
+    this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
+    this.#atMs = nowMs
+    return this.#creditMs > 0
+  }
+
+  /** Charges a run that was allowed. */
+  spent(tookMs: number): void {
+    this.#creditMs -= tookMs
+  }
+}
