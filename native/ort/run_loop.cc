@@ -65,14 +65,25 @@ void RunLoop::add(Job job) {
 
 bool RunLoop::takeBack(std::uint32_t slotId) {
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return !job.work && job.slotId == slotId; });
+  const auto found = waitingFor(slotId);
   if (found == jobs_.end()) return false;
   jobs_.erase(found);
   return true;
 }
 
+// Under the mutex: the batch of a slot that has not started.
+std::deque<RunLoop::Job>::iterator RunLoop::waitingFor(std::uint32_t slotId) {
+  return std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return !job.work && job.slotId == slotId; });
+}
+
 bool RunLoop::cancel(std::uint32_t slotId) {
   const std::lock_guard lock(mutex_);
+  const auto waiting = waitingFor(slotId);
+  if (waiting != jobs_.end()) {
+    waiting->run.reset();
+    waiting->fault = "The batch was cancelled.";
+    return true;
+  }
   if (running_ != slotId) return false;
   cancelled_ = true;
   library_.check(library_.api.RunOptionsSetTerminate(runOptions_.get()));

@@ -38,7 +38,7 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   void runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::string fault = "");
   // Takes a batch back; false when the thread has started it.
   bool takeBack(std::uint32_t slotId);
-  // Stops a batch that runs, at its next operator: it fails. False when it does not run.
+  // Stops a batch that runs, at its next operator, or has not started yet: it fails. False when it is not here.
   bool cancel(std::uint32_t slotId);
   // Stops what runs, at its next operator; nothing is begun any more. True when the thread has ended, or never began.
   bool stop();
@@ -81,6 +81,7 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   void perform(Job& job);
   static void attempt(Job& job, const OrtRunOptions* options, Completion& done);
   void takeFirst(Job& job);
+  std::deque<Job>::iterator waitingFor(std::uint32_t slotId);
   void finish();
 
   const OrtLibrary& library_;

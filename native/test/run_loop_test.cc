@@ -113,13 +113,18 @@ TEST_F(RunLoopTest, CancelsTheBatchThatRunsAndNoOther) {
   loop->submit(1, slot.prepare(open("endless")), {});
   loop->submit(2, slot.prepare(open("plus-one")), {});
   untilRunning();
-  EXPECT_FALSE(loop->cancel(2));
+  loop->submit(3, slot.prepare(open("plus-one")), {});
+  EXPECT_FALSE(loop->cancel(4));
+  EXPECT_TRUE(loop->cancel(2)) << "one that has not started fails, too";
   EXPECT_TRUE(loop->cancel(1));
-  const Completion cancelled = completions.next();
-  EXPECT_EQ(cancelled.id, 1u);
-  EXPECT_TRUE(cancelled.failed);
+  for (const std::uint64_t id : {1, 2}) {
+    const Completion cancelled = completions.next();
+    EXPECT_EQ(cancelled.id, id);
+    EXPECT_TRUE(cancelled.failed);
+  }
   const Completion next = completions.next();
-  EXPECT_EQ(next.id, 2u);
+  EXPECT_EQ(next.id, 3u);
+  EXPECT_EQ(counts.runs, 2);
   EXPECT_FALSE(next.failed);
   EXPECT_EQ(slot.y[0], 6);
   end(loop);

@@ -55,15 +55,14 @@ describe.skipIf(version === undefined)(`the native executor${reason === undefine
   it('stops a run that nobody wants any more, and serves the next request', async () => {
     const model = await load(native({ cpuWorkers: 1 }), small.matmulSlow(512, 4000), { checkRows: false, warmup: false })
     const long = () => ({ x: new Tensor('float32', new Float32Array(64 * 512), [64, 512]) })
-    const fullMs = await model.infer(long(), { report: true }).then(({ report }) => report.computeMs)
     const controller = new AbortController()
     const abandoned = model.infer(long(), { signal: controller.signal })
     await until(() => model.stats().pendingRequestCount === 0)
     controller.abort('enough')
     await expect(abandoned).rejects.toBe('enough')
-    const { report } = await model.infer({ x: new Float32Array(512) }, { report: true })
-    expect(report.queuedMs).toBeLessThan(fullMs / 2)
-    expect(model.stats()).toMatchObject({ rejections: { cancelled: 1, execution: 0 } })
+    await model.infer({ x: new Float32Array(512) })
+    // The run that was stopped is none that was executed.
+    expect(model.stats()).toMatchObject({ executionCount: 1, rejections: { cancelled: 1, execution: 0 } })
   })
 
   it('finishes a run that somebody else still wants', async () => {
