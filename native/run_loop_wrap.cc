@@ -254,11 +254,13 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
     loop_->submit(slotId, layout.run, std::move(apart), layout.fault);
   }
 
-  // (slotId, layoutIndex): runs a batch on the calling thread and hands its completion to the hub, which is not woken.
-  void runHere(const Napi::CallbackInfo& info) {
+  // (slotId, layoutIndex): runs a batch on the calling thread and hands its completion to the hub, which is not woken; false
+  // when it cannot, as when the thread has gone with its sessions.
+  Napi::Value runHere(const Napi::CallbackInfo& info) {
     const auto slotId = info[0].As<Napi::Number>().Uint32Value();
     const Layout& layout = layoutOf(slotId, info[1].As<Napi::Number>().Uint32Value());
-    loop_->runHere(slotId, layout.run, layout.fault);
+    if (layout.run != nullptr) loop_->runHere(slotId, layout.run);
+    return Napi::Boolean::New(info.Env(), layout.run != nullptr);
   }
 
   Napi::Value takeBack(const Napi::CallbackInfo& info) {
@@ -318,7 +320,8 @@ void endLoop(void* held) {
   }
   // In steps: that the process ends may become known meanwhile.
   while (!(*loop)->waitUntilEnded(Clock::now() + std::chrono::milliseconds(10))) {
-    if (exitAt != 0 && Clock::now().time_since_epoch().count() >= exitAt) return;
+    // One that opens a model makes what the end of the process would take down beneath it: that is waited for.
+    if (exitAt != 0 && Clock::now().time_since_epoch().count() >= exitAt && (*loop)->runsBatch()) return;
   }
 }
 

@@ -110,6 +110,11 @@ void RunLoop::finish() {
   cancelled_ = false;
 }
 
+bool RunLoop::runsBatch() {
+  const std::lock_guard lock(mutex_);
+  return running_ != -1;
+}
+
 bool RunLoop::stop() {
   const std::lock_guard lock(mutex_);
   stopped_ = true;
@@ -222,11 +227,10 @@ void RunLoop::serve() {
   completions_->push(std::move(ended));
 }
 
-void RunLoop::runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::string fault) {
+void RunLoop::runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run) {
   Job job;
   job.slotId = slotId;
   job.run = std::move(run);
-  job.fault = std::move(fault);
   Completion done;
   done.kind = Completion::Kind::kBatchHere;
   done.loopId = id;

@@ -35,7 +35,7 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   void submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::vector<std::optional<TensorCopy>> apart,
               std::string fault = "");
   // Runs a batch on the calling thread; its completion is in the queue then, and nobody is woken.
-  void runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::string fault = "");
+  void runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run);
   // Takes a batch back; false when the thread has started it.
   bool takeBack(std::uint32_t slotId);
   // Stops a batch that runs, at its next operator, or has not started yet: it fails. False when it is not here.
@@ -56,6 +56,8 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   // ── any thread ──
 
   bool busy() const { return busy_; }
+  // Whether it runs a batch, rather than doing what it was asked.
+  bool runsBatch();
 
   // Starts the thread; false when the loop was ended before.
   bool start();

@@ -88,8 +88,8 @@ export interface Executor {
   defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void
   /** Hands a batch over. `mailed`: inputs that do not lie in the slot. */
   submit(slotId: number, layoutIndex: number, mailed: readonly (MailedTensor | null)[] | null): void
-  /** Runs a batch on the calling thread, where that can be done; it is reported as any other, before this returns or soon after. */
-  runHere?(slotId: number, layoutIndex: number): void
+  /** Runs a batch on the calling thread; it is reported as any other, before this returns or soon after. False when that cannot be done. */
+  runHere?(slotId: number, layoutIndex: number): boolean
   /** Takes a batch back; false when the thread has started it. */
   takeBack(slotId: number): boolean
   /** Stops the run of a batch, which fails soon after; false when it does not run, or cannot be stopped. */

@@ -84,8 +84,8 @@ export interface NativeRunLoop {
   /** By input and output of the session: a place, `null` for what lies elsewhere, `undefined` for what is not given or not wanted. */
   defineLayout(slotId: number, layoutIndex: number, inputs: readonly unknown[], outputs: readonly unknown[]): void
   submit(slotId: number, layoutIndex: number, apart?: readonly (MailedTensor | null)[]): void
-  /** Runs a batch on the calling thread; its completion is in the hub then, which is not woken. */
-  runHere(slotId: number, layoutIndex: number): void
+  /** Runs a batch on the calling thread; its completion is in the hub then, which is not woken. False when it cannot. */
+  runHere(slotId: number, layoutIndex: number): boolean
   /** False when the thread has started it. */
   takeBack(slotId: number): boolean
   /** Stops the run of a batch, which fails then; false when it does not run. */

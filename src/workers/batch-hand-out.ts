@@ -156,7 +156,7 @@ export class BatchHandOut {
     this.tasks.isTurn = true
     const idle = this.time.handedOver.length === 0
     this.time.given(source, slotId, runMs, alone)
-    if (idle && !alone && mailed === null && this.#inline?.allows(runMs)) return executor.runHere!(slotId, layoutIndex)
+    if (idle && !alone && mailed === null && this.#inline?.allows(runMs) && executor.runHere!(slotId, layoutIndex)) return
     executor.submit(slotId, layoutIndex, mailed)
     this.#submitted()
   }

@@ -115,9 +115,10 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     else this.#loop.submit(slotId, layoutIndex, mailed)
   }
 
-  runHere(slotId: number, layoutIndex: number): void {
-    this.#loop.runHere(slotId, layoutIndex)
+  runHere(slotId: number, layoutIndex: number): boolean {
+    if (this.#gone || !this.#loop.runHere(slotId, layoutIndex)) return false
     this.#hub.drain()
+    return true
   }
 
   takeBack(slotId: number): boolean {
