@@ -12,14 +12,14 @@
 
 namespace zerohop::ort {
 
-std::atomic<int> runsUnderWay{0};
+std::atomic<int> threadsUnderWay{0};
 
 #if defined(__GLIBC__)
 
 namespace {
 
 void leave(int status, void*) {
-  if (runsUnderWay == 0) return;
+  if (threadsUnderWay == 0) return;
   std::fflush(nullptr);
   _exit(status);
 }
@@ -34,7 +34,7 @@ namespace {
 
 // The exit code is not to be had here: whatever runs is waited for.
 void wait() {
-  while (runsUnderWay != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  while (threadsUnderWay != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace

@@ -1,17 +1,17 @@
-// How many threads are inside ONNX Runtime, and what that means for the end of the process.
+// How many threads are inside ONNX Runtime, or about to end, and what that means for the end of the process.
 #pragma once
 
 #include <atomic>
 
 namespace zerohop::ort {
 
-extern std::atomic<int> runsUnderWay;
+extern std::atomic<int> threadsUnderWay;
 
 // Held while a thread is inside ONNX Runtime.
 class InsideRuntime {
  public:
-  InsideRuntime() { ++runsUnderWay; }
-  ~InsideRuntime() { --runsUnderWay; }
+  InsideRuntime() { ++threadsUnderWay; }
+  ~InsideRuntime() { --threadsUnderWay; }
 };
 
 // From now on a process that ends while a thread is still inside ONNX Runtime ends at once, with its exit code: the

@@ -129,6 +129,8 @@ bool RunLoop::end() {
 }
 
 bool RunLoop::endLocked() {
+  // Until it has ended: between two things that it does the process might end, too.
+  if (state_ == State::kServing && !ending_.exchange(true)) ++threadsUnderWay;
   ending_ = true;
   if (state_ == State::kNew) state_ = State::kEnded;
   wake_.notify_one();
@@ -137,11 +139,9 @@ bool RunLoop::endLocked() {
 
 void RunLoop::dispose() {
   std::deque<Job> jobs;  // released outside of the lock
-  std::map<std::uint32_t, std::shared_ptr<Session>> sessions;
   const std::lock_guard lock(mutex_);
   if (state_ == State::kServing) return;
   jobs.swap(jobs_);
-  sessions.swap(sessions_);
 }
 
 bool RunLoop::waitUntilEnded(std::chrono::steady_clock::time_point deadline) {
@@ -158,26 +158,6 @@ bool RunLoop::start() {
   // Detached: whoever ends it waits for it as long as is right, and what it uses it holds itself.
   std::thread([self = shared_from_this()] { self->serve(); }).detach();
   return true;
-}
-
-void RunLoop::setSession(std::uint32_t sessionId, std::shared_ptr<Session> session) {
-  const std::lock_guard lock(mutex_);
-  sessions_[sessionId] = std::move(session);
-}
-
-std::shared_ptr<Session> RunLoop::session(std::uint32_t sessionId) {
-  const std::lock_guard lock(mutex_);
-  const auto found = sessions_.find(sessionId);
-  return found == sessions_.end() ? nullptr : found->second;
-}
-
-void RunLoop::dropSession(std::uint32_t sessionId) {
-  std::shared_ptr<Session> dropped;  // released outside of the lock
-  const std::lock_guard lock(mutex_);
-  const auto found = sessions_.find(sessionId);
-  if (found == sessions_.end()) return;
-  dropped = std::move(found->second);
-  sessions_.erase(found);
 }
 
 // The next thing to do; false when the loop is to end.
@@ -207,21 +187,14 @@ bool RunLoop::next(Job& job) {
 
 void RunLoop::serve() {
   for (Job job; next(job); job = Job()) perform(job);
-  std::map<std::uint32_t, std::shared_ptr<Session>> sessions;
-  {
-    const std::lock_guard lock(mutex_);
-    sessions.swap(sessions_);  // what has not been begun stays, to be taken back
-  }
-  {
-    const InsideRuntime inside;
-    sessions.clear();
-  }
+  sessions.clear();  // what has not been begun stays, to be taken back
   Completion ended;
   ended.kind = Completion::Kind::kEnded;
   ended.loopId = id;
   {
     const std::lock_guard lock(mutex_);
     state_ = State::kEnded;
+    --threadsUnderWay;
   }
   ended_.notify_all();
   completions_->push(std::move(ended));

@@ -8,15 +8,14 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
 #include "completion_queue.h"
+#include "open_sessions.h"
 #include "prepared_run.h"
-#include "session.h"
 
 namespace zerohop::ort {
 
@@ -30,8 +29,7 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
 
   // Has `work` done on the thread, behind what it was given before; its answer is reported, an exception as an error.
   void ask(std::uint64_t questionId, std::function<void(Completion&)> work);
-  // Hands a batch over.
-  // `fault` says why there is no `run`.
+  // Hands a batch over; `fault` says why there is no `run`.
   void submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::vector<std::optional<TensorCopy>> apart,
               std::string fault = "");
   // Runs a batch on the calling thread; its completion is in the queue then, and nobody is woken.
@@ -61,9 +59,7 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
 
   // Starts the thread; false when the loop was ended before.
   bool start();
-  void setSession(std::uint32_t sessionId, std::shared_ptr<Session> session);
-  std::shared_ptr<Session> session(std::uint32_t sessionId);
-  void dropSession(std::uint32_t sessionId);
+  OpenSessions sessions;
 
  private:
   struct Job {
@@ -95,7 +91,6 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   std::condition_variable wake_;
   std::condition_variable ended_;
   std::deque<Job> jobs_;
-  std::map<std::uint32_t, std::shared_ptr<Session>> sessions_;
   State state_ = State::kNew;
   bool sleeping_ = false;
   std::int64_t running_ = -1;  // the slot of the batch that runs

@@ -60,7 +60,8 @@ export interface EngineOptions {
   cpuWorkers?: number
   /**
    * How ONNX Runtime is called: `native` by the addon, on threads without JavaScript (a load fails with `ERR_NATIVE_LOAD` where
-   * that cannot be had); `binding` through onnxruntime-node. `auto`, the default, is `binding` for now.
+   * that cannot be had); `binding` through onnxruntime-node. `auto`, the default, is `binding` for now, or what the
+   * environment variable `ZEROHOP_EXECUTOR` says where that can be had.
    */
   executor?: ExecutorChoice
   /**

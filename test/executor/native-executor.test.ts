@@ -98,6 +98,14 @@ describe.skipIf(version === undefined)(`the native executor${reason === undefine
     expect(model.stats()).toMatchObject({ executionCount: 10, inlineCount: 0 })
   })
 
+  it('leaves nothing behind of threads that do not start', async () => {
+    const before = process.listenerCount('exit')
+    const engine = new InferenceEngine({ executor: 'native', cpuWorkers: 1, workers: { execArgv: ['--no-such-flag'] } })
+    for (let count = 0; count < 3; count++) await expect(engine.load('m', { path: small.identity('float32') })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD' })
+    await engine.close()
+    await until(() => process.listenerCount('exit') === before)
+  })
+
   it('is refused with a kind of memory that it does not read', async () => {
     const engine = new InferenceEngine({ executor: 'native', staging: { kind: 'copied' } })
     const refusal = (await engine.load('m', { path: small.identity('float32') }).catch((error: unknown) => error)) as InferenceError

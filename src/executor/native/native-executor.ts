@@ -199,6 +199,8 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     this.#questions.clear()
     for (const { reject } of questions) reject(new ThreadEndedError())
     if (!this.#leaving) this.#events.died()
+    // Of a thread that was never started nobody tells the end.
+    else if (this.#loop.end()) this.threadEnded()
   }
 }
 

@@ -1,0 +1,73 @@
+#include "loop_threads.h"
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+
+#include "arguments.h"
+
+namespace zerohop {
+
+namespace {
+
+std::mutex registerMutex;
+std::map<std::uint64_t, std::weak_ptr<ort::RunLoop>>& loops = *new std::map<std::uint64_t, std::weak_ptr<ort::RunLoop>>;
+
+std::shared_ptr<ort::RunLoop> find(std::uint64_t id) {
+  const std::lock_guard lock(registerMutex);
+  const auto found = loops.find(id);
+  return found == loops.end() ? nullptr : found->second.lock();
+}
+
+// How long the end of the process is held for runs that were told to stop; one operator may take longer.
+constexpr std::chrono::milliseconds kExitLimit{150};
+
+using Clock = std::chrono::steady_clock;
+std::atomic<Clock::rep> exitAt{0};  // when it is held no longer; 0 while nobody ends it
+
+// A worker's thread ends: its loop with it. What it runs is told to stop, and waited for: nobody else may have the memory
+// yet. At the end of the process nobody will.
+void endLoop(void* held) {
+  const std::unique_ptr<std::shared_ptr<ort::RunLoop>> loop(static_cast<std::shared_ptr<ort::RunLoop>*>(held));
+  try {
+    if ((*loop)->stop()) return;
+  } catch (const ort::OrtError&) {  // it comes to its end by itself
+    (*loop)->end();
+  }
+  // In steps: that the process ends may become known meanwhile.
+  while (!(*loop)->waitUntilEnded(Clock::now() + std::chrono::milliseconds(10))) {
+    // One that opens a model makes what the end of the process would take down beneath it: that is waited for.
+    if (exitAt != 0 && Clock::now().time_since_epoch().count() >= exitAt && (*loop)->runsBatch()) return;
+  }
+}
+
+// The process is about to end.
+void noteExit(const Napi::CallbackInfo&) { exitAt = (Clock::now() + kExitLimit).time_since_epoch().count(); }
+
+// (loopId): starts a loop, which ends with the calling thread's environment; false when it was ended before.
+Napi::Value startLoop(const Napi::CallbackInfo& info) {
+  const auto loop = find(static_cast<std::uint64_t>(wholeNumber(info, 0, "loopId", 0, kMostSafeInteger)));
+  const bool started = loop != nullptr && loop->start();
+  if (started) napi_add_env_cleanup_hook(info.Env(), endLoop, new std::shared_ptr<ort::RunLoop>(loop));
+  return Napi::Boolean::New(info.Env(), started);
+}
+
+}  // namespace
+
+void registerLoop(const std::shared_ptr<ort::RunLoop>& loop) {
+  const std::lock_guard lock(registerMutex);
+  loops[loop->id] = loop;
+}
+
+void unregisterLoop(const ort::RunLoop& loop) {
+  const std::lock_guard lock(registerMutex);
+  loops.erase(loop.id);
+}
+
+void exportLoopThreads(Napi::Env env, Napi::Object exports) {
+  exports.Set("noteExit", Napi::Function::New<noteExit>(env, "noteExit"));
+  exports.Set("startLoop", Napi::Function::New<startLoop>(env, "startLoop"));
+}
+
+}  // namespace zerohop
