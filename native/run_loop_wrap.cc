@@ -50,7 +50,8 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
                            InstanceMethod<&RunLoopWrap::submit>("submit"),
                            InstanceMethod<&RunLoopWrap::runHere>("runHere"),
                            InstanceMethod<&RunLoopWrap::takeBack>("takeBack"),
-                           InstanceMethod<&RunLoopWrap::cancel>("cancel"),
+                           InstanceMethod<&RunLoopWrap::cancelBatch>("cancelBatch"),
+                           InstanceMethod<&RunLoopWrap::cancelQuestion>("cancelQuestion"),
                            InstanceMethod<&RunLoopWrap::end>("end"),
                            InstanceMethod<&RunLoopWrap::stop>("stop"),
                            InstanceMethod<&RunLoopWrap::dispose>("dispose"),
@@ -102,7 +103,7 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
     }
     const bool shared = info[5].ToBoolean();
     loop_->ask(question(info), [loop = loop_.get(), sessionId, source, bytes, settings = settingsFrom(info[4]), shared](Completion& done) {
-      done.session = ort::processSessions().open(ort::OrtLibrary::opened(), source, settings, shared);
+      done.session = ort::processSessions().open(ort::OrtLibrary::opened(), source, settings, shared, loop->opening);
       loop->sessions.set(sessionId, done.session);
     });
   }
@@ -193,8 +194,12 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
     return Napi::Boolean::New(info.Env(), loop_->takeBack(smallNumber(info, 0, "slotId")));
   }
 
-  Napi::Value cancel(const Napi::CallbackInfo& info) {
-    return Napi::Boolean::New(info.Env(), loop_->cancel(smallNumber(info, 0, "slotId")));
+  Napi::Value cancelBatch(const Napi::CallbackInfo& info) {
+    return Napi::Boolean::New(info.Env(), loop_->cancelBatch(smallNumber(info, 0, "slotId")));
+  }
+
+  Napi::Value cancelQuestion(const Napi::CallbackInfo& info) {
+    return Napi::Boolean::New(info.Env(), loop_->cancelQuestion(question(info)));
   }
 
   Napi::Value end(const Napi::CallbackInfo& info) { return Napi::Boolean::New(info.Env(), loop_->end()); }

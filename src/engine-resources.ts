@@ -41,8 +41,8 @@ export class EngineResources {
   }
 
   /** Finishes what was accepted, or rejects what waits of it, and gives everything back. May be called more than once. */
-  close(dropWaiting: boolean): Promise<void> {
-    const models = this.models.close(dropWaiting)
+  close(destroy: boolean): Promise<void> {
+    const models = this.models.close(destroy)
     this.#closing ??= this.#keepAlive
       .during(models.then(() => this.devices.close(workerExitLimitMs)).then(() => this.staging?.close()))
       .finally(() => this.#keepAlive.close())

@@ -190,7 +190,10 @@ export class InferenceEngine {
     return drained.finally(() => clearTimeout(timer))
   }
 
-  /** Rejects what waits with `ERR_CLOSED`, lets what runs finish, releases everything. May be called more than once. */
+  /**
+   * Rejects all that was accepted with `ERR_CLOSED`, stops what runs, releases everything. May be called more than once. A
+   * run that does not stop within a second is left to itself: its thread ends when it does.
+   */
   async destroy(): Promise<void> {
     this.#closed = true
     return this.#end(true)
@@ -205,9 +208,9 @@ export class InferenceEngine {
     this.#resources.staging?.trim()
   }
 
-  #end(dropWaiting: boolean): Promise<void> {
+  #end(destroy: boolean): Promise<void> {
     notDropped(this)
-    return this.#resources.close(dropWaiting)
+    return this.#resources.close(destroy)
   }
 
   #checkOpen(): void {

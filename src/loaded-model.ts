@@ -216,9 +216,9 @@ export class LoadedModel implements ModelLifecycle {
     if (this.scheduler === null) for (const session of this.#sessions) void session.close()
   }
 
-  /** Takes no more requests, finishes those accepted (or rejects those waiting), releases everything. */
-  close(dropWaiting: boolean): Promise<void> {
-    if (dropWaiting) this.scheduler?.rejectWaiting()
+  /** Takes no more requests, finishes those accepted (or rejects them and stops what runs), releases everything. */
+  close(destroy: boolean): Promise<void> {
+    if (destroy) this.scheduler?.destroy()
     this.#closing ??= this.#services.keepAlive.during(this.#close())
     return this.#closing
   }

@@ -55,8 +55,8 @@ export class ModelRegistry {
   }
 
   /** Ends all models. */
-  async close(dropWaiting: boolean): Promise<void> {
-    await Promise.all([...this.all().map((model) => model.close(dropWaiting)), ...this.#leaving])
+  async close(destroy: boolean): Promise<void> {
+    await Promise.all([...this.all().map((model) => model.close(destroy)), ...this.#leaving])
   }
 
   #forget(model: LoadedModel): void {

@@ -108,7 +108,8 @@ constexpr int kLogFatal = 4;
   ENTRY(208, void, ReleaseCUDAProviderOptions, OrtCudaOptions*)                                                      \
   ENTRY(216, OrtStatus*, SessionOptionsAppendExecutionProvider, OrtSessionOptions*, const char* name,                \
         const char* const* keys, const char* const* values, std::size_t count)                                                          \
-  ENTRY(252, OrtStatus*, GetResizedStringTensorElementBuffer, OrtValue*, std::size_t index, std::size_t bytes, char** out)
+  ENTRY(252, OrtStatus*, GetResizedStringTensorElementBuffer, OrtValue*, std::size_t index, std::size_t bytes, char** out) \
+  ENTRY(293, OrtStatus*, SessionOptionsSetLoadCancellationFlag, OrtSessionOptions*, bool cancel)
 
 struct OrtApi {
 #define ZEROHOP_ORT_FIELD(place, result, name, ...) result (*name)(__VA_ARGS__) = nullptr;

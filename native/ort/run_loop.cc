@@ -36,7 +36,7 @@ RunLoop::RunLoop(const OrtLibrary& library, std::shared_ptr<CompletionQueue> com
 
 void RunLoop::ask(std::uint64_t questionId, std::function<void(Completion&)> work) {
   Job job;
-  job.questionId = questionId;
+  job.id = {false, questionId};
   job.work = std::move(work);
   add(std::move(job));
 }
@@ -44,7 +44,7 @@ void RunLoop::ask(std::uint64_t questionId, std::function<void(Completion&)> wor
 void RunLoop::submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::vector<std::optional<TensorCopy>> apart,
                      std::string fault) {
   Job job;
-  job.slotId = slotId;
+  job.id = {true, slotId};
   job.run = std::move(run);
   job.apart = std::move(apart);
   job.fault = std::move(fault);
@@ -55,7 +55,7 @@ void RunLoop::add(Job job) {
   bool sleeping;
   {
     const std::lock_guard lock(mutex_);
-    if (job.work && ending_) return;  // who asks is told that the thread is gone
+    if (!job.id.isBatch && ending_) return;  // who asks is told that the thread is gone
     jobs_.push_back(std::move(job));
     added_.fetch_add(1, std::memory_order_release);
     sleeping = sleeping_;
@@ -65,27 +65,29 @@ void RunLoop::add(Job job) {
 
 bool RunLoop::takeBack(std::uint32_t slotId) {
   const std::lock_guard lock(mutex_);
-  const auto found = waitingFor(slotId);
+  const auto found = waiting({true, slotId});
   if (found == jobs_.end()) return false;
   jobs_.erase(found);
   return true;
 }
 
-// Under the mutex: the batch of a slot that has not started.
-std::deque<RunLoop::Job>::iterator RunLoop::waitingFor(std::uint32_t slotId) {
-  return std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return !job.work && job.slotId == slotId; });
+// Under the mutex: what has not started.
+std::deque<RunLoop::Job>::iterator RunLoop::waiting(JobId id) {
+  return std::find_if(jobs_.begin(), jobs_.end(), [&](const Job& job) { return job.id == id; });
 }
 
-bool RunLoop::cancel(std::uint32_t slotId) {
+bool RunLoop::cancel(JobId id) {
   const std::lock_guard lock(mutex_);
-  const auto waiting = waitingFor(slotId);
-  if (waiting != jobs_.end()) {
-    waiting->run.reset();
-    waiting->fault = "The batch was cancelled.";
+  const auto found = waiting(id);
+  if (found != jobs_.end()) {
+    found->run.reset();
+    found->work = nullptr;
+    found->fault = "It was cancelled.";
     return true;
   }
-  if (running_ != slotId) return false;
+  if (!running_ || !(*running_ == id)) return false;
   cancelled_ = true;
+  opening.cancel();
   library_.check(library_.api.RunOptionsSetTerminate(runOptions_.get()));
   return true;
 }
@@ -95,14 +97,15 @@ void RunLoop::takeFirst(Job& job) {
   job = std::move(jobs_.front());
   jobs_.pop_front();
   busy_ = true;
-  if (!job.work) running_ = job.slotId;
+  running_ = job.id;
+  if (!ending_) opening.reset();
 }
 
 // From here on it cannot, and what it was told does not hold for the next.
 void RunLoop::finish() {
   const std::lock_guard lock(mutex_);
   busy_ = false;
-  running_ = -1;
+  running_.reset();
   if (cancelled_ && !stopped_) {
     OrtStatus* status = library_.api.RunOptionsUnsetTerminate(runOptions_.get());
     if (status != nullptr) library_.api.ReleaseStatus(status);  // the next batch fails then
@@ -112,12 +115,13 @@ void RunLoop::finish() {
 
 bool RunLoop::runsBatch() {
   const std::lock_guard lock(mutex_);
-  return running_ != -1;
+  return running_.has_value() && running_->isBatch;
 }
 
 bool RunLoop::stop() {
   const std::lock_guard lock(mutex_);
   stopped_ = true;
+  opening.cancel();
   // Not undone: a loop that was stopped runs nothing any more.
   library_.check(library_.api.RunOptionsSetTerminate(runOptions_.get()));
   return endLocked();
@@ -202,7 +206,6 @@ void RunLoop::serve() {
 
 void RunLoop::runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run) {
   Job job;
-  job.slotId = slotId;
   job.run = std::move(run);
   Completion done;
   done.kind = Completion::Kind::kBatchHere;
@@ -228,12 +231,13 @@ void RunLoop::attempt(Job& job, const OrtRunOptions* options, Completion& done) 
 
 void RunLoop::perform(Job& job) {
   Completion done;
-  done.kind = job.work ? Completion::Kind::kAnswer : Completion::Kind::kBatch;
+  const auto [isBatch, number] = job.id;
+  done.kind = isBatch ? Completion::Kind::kBatch : Completion::Kind::kAnswer;
   done.loopId = id;
-  done.id = job.work ? job.questionId : job.slotId;
+  done.id = number;
   attempt(job, runOptions(), done);
   finish();
-  const bool silent = job.work && job.questionId == 0;
+  const bool silent = !isBatch && number == 0;
   {
     const InsideRuntime inside;
     job = Job();  // what it held is given back before anyone hears of its end

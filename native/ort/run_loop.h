@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -37,7 +38,9 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   // Takes a batch back; false when the thread has started it.
   bool takeBack(std::uint32_t slotId);
   // Stops a batch that runs, at its next operator, or has not started yet: it fails. False when it is not here.
-  bool cancel(std::uint32_t slotId);
+  bool cancelBatch(std::uint32_t slotId) { return cancel({true, slotId}); }
+  // The same of something that was asked: running samples, or opening a model.
+  bool cancelQuestion(std::uint64_t questionId) { return cancel({false, questionId}); }
   // Stops what runs, at its next operator; nothing is begun any more. True when the thread has ended, or never began.
   bool stop();
   // Ends the loop when what runs is done; nothing is begun any more. True as for stop().
@@ -60,14 +63,22 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   // Starts the thread; false when the loop was ended before.
   bool start();
   OpenSessions sessions;
+  // What it does when it opens a model.
+  Opening opening;
 
  private:
+  // A batch by its slot, or a question by its number.
+  struct JobId {
+    bool isBatch = false;
+    std::uint64_t number = 0;
+
+    bool operator==(const JobId& other) const { return isBatch == other.isBatch && number == other.number; }
+  };
   struct Job {
-    std::uint64_t questionId = 0;
+    JobId id;
     std::function<void(Completion&)> work;  // of a question
-    std::uint32_t slotId = 0;
-    std::shared_ptr<PreparedRun> run;  // of a batch
-    std::string fault;                 // why there is none
+    std::shared_ptr<PreparedRun> run;       // of a batch
+    std::string fault;                      // why there is none of either
     std::vector<std::optional<TensorCopy>> apart;
   };
   enum class State { kNew, kServing, kEnded };
@@ -79,7 +90,8 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   void perform(Job& job);
   static void attempt(Job& job, const OrtRunOptions* options, Completion& done);
   void takeFirst(Job& job);
-  std::deque<Job>::iterator waitingFor(std::uint32_t slotId);
+  bool cancel(JobId id);
+  std::deque<Job>::iterator waiting(JobId id);
   void finish();
 
   const OrtLibrary& library_;
@@ -93,7 +105,7 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   std::deque<Job> jobs_;
   State state_ = State::kNew;
   bool sleeping_ = false;
-  std::int64_t running_ = -1;  // the slot of the batch that runs
+  std::optional<JobId> running_;
   bool cancelled_ = false;     // it was told to stop
   std::atomic<std::uint32_t> added_{0};  // jobs, so that the thread can look without the mutex
   std::atomic<bool> ending_{false};

@@ -7,8 +7,9 @@ namespace zerohop::ort {
 namespace {
 
 Owned<OrtSession> openSession(const OrtLibrary& library, const ModelSource& source,
-                              const std::vector<SessionSetting>& settings) {
+                              const std::vector<SessionSetting>& settings, Opening& opening) {
   const auto options = makeSessionOptions(library, settings);
+  const Opening::Scope scope(opening, library, options.get());
   return own<OrtSession>(library, library.api.ReleaseSession, [&](OrtSession** out) {
     if (source.bytes != nullptr) {
       return library.api.CreateSessionFromArray(library.env, source.bytes, source.byteLength, options.get(), out);
@@ -53,8 +54,8 @@ std::vector<ValueInfo> describe(const OrtLibrary& library, const OrtSession* ses
 
 }  // namespace
 
-Session::Session(const OrtLibrary& its, const ModelSource& source, const std::vector<SessionSetting>& settings)
-    : library(its), session_(openSession(its, source, settings)) {
+Session::Session(const OrtLibrary& its, const ModelSource& source, const std::vector<SessionSetting>& settings, Opening& opening)
+    : library(its), session_(openSession(its, source, settings, opening)) {
   const OrtApi& api = library.api;
   inputs = describe(library, get(), api.SessionGetInputCount, api.SessionGetInputName, api.SessionGetInputTypeInfo);
   outputs = describe(library, get(), api.SessionGetOutputCount, api.SessionGetOutputName, api.SessionGetOutputTypeInfo);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "opening.h"
 #include "ort_library.h"
 #include "session_options.h"
 
@@ -31,8 +32,8 @@ struct ModelSource {
 
 class Session {
  public:
-  // Throws OrtError.
-  Session(const OrtLibrary& library, const ModelSource& source, const std::vector<SessionSetting>& settings);
+  // Throws OrtError, also when `opening` is cancelled meanwhile.
+  Session(const OrtLibrary& library, const ModelSource& source, const std::vector<SessionSetting>& settings, Opening& opening);
 
   const OrtLibrary& library;
   std::vector<ValueInfo> inputs;

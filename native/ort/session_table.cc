@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <numeric>
 #include <vector>
@@ -53,13 +54,29 @@ std::string identityOf(const ModelSource& source) {
 }  // namespace
 
 bool SessionTable::Entry::held() {
-  const std::unique_lock lock(mutex, std::try_to_lock);  // whose session is being opened has none yet
-  return lock.owns_lock() && !session.expired();
+  const std::lock_guard lock(mutex);
+  return !session.expired();
+}
+
+// Until nobody opens it. In steps: nobody tells who waits here that its own opening was cancelled.
+void SessionTable::Entry::waitForTurn(std::unique_lock<std::mutex>& lock, Opening& own) {
+  while (opening) {
+    if (own.cancelled()) throw OrtError(Opening::kCancelled);
+    opened.wait_for(lock, std::chrono::milliseconds(10));
+  }
+}
+
+void SessionTable::Entry::endTurn() {
+  {
+    const std::lock_guard lock(mutex);
+    opening = false;
+  }
+  opened.notify_all();
 }
 
 std::shared_ptr<Session> SessionTable::open(const OrtLibrary& library, const ModelSource& source,
-                                            const std::vector<SessionSetting>& settings, bool shared) {
-  if (!shared) return std::make_shared<Session>(library, source, settings);
+                                            const std::vector<SessionSetting>& settings, bool shared, Opening& opening) {
+  if (!shared) return std::make_shared<Session>(library, source, settings, opening);
   std::shared_ptr<Entry> entry;
   {
     const std::lock_guard lock(mutex_);
@@ -71,13 +88,24 @@ std::shared_ptr<Session> SessionTable::open(const OrtLibrary& library, const Mod
     if (found == nullptr) found = std::make_shared<Entry>();
     entry = found;
   }
-  const std::lock_guard lock(entry->mutex);
-  std::shared_ptr<Session> session = entry->session.lock();
-  if (session == nullptr) {
-    session = std::make_shared<Session>(library, source, settings);
-    entry->session = session;
+  {
+    std::unique_lock lock(entry->mutex);
+    entry->waitForTurn(lock, opening);
+    if (auto session = entry->session.lock()) return session;
+    entry->opening = true;
   }
-  return session;
+  try {
+    auto session = std::make_shared<Session>(library, source, settings, opening);
+    {
+      const std::lock_guard lock(entry->mutex);
+      entry->session = session;
+    }
+    entry->endTurn();
+    return session;
+  } catch (...) {
+    entry->endTurn();
+    throw;
+  }
 }
 
 std::size_t SessionTable::size() {

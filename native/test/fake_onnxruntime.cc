@@ -23,7 +23,9 @@ struct OrtEnv {};
 struct OrtAllocator {};
 struct OrtMemoryInfo {};
 struct OrtCudaOptions {};
-struct OrtSessionOptions {};
+struct OrtSessionOptions {
+  std::atomic<bool> cancelled{false};
+};
 struct OrtRunOptions {
   std::atomic<bool> terminate{false};
 };
@@ -87,18 +89,31 @@ OrtStatus* CreateEnv(int, const char*, OrtEnv** out) {
   *out = &env;
   return nullptr;
 }
-OrtStatus* open(std::string model, OrtSession** out) {
+OrtStatus* open(std::string model, const OrtSessionOptions* options, OrtSession** out) {
   ++fakeOrtCounts.opened;
   model = model.substr(model.find_last_of('/') + 1);
   if (model == "broken") return failure("the model is broken");
   if (model == "slow-to-open") std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  if (model == "never-open") {
+    ++fakeOrtCounts.opening;
+    while (!options->cancelled) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    --fakeOrtCounts.opening;
+    return failure("the load was cancelled");
+  }
   ++fakeOrtCounts.sessions;
   *out = new OrtSession{model};
   return nullptr;
 }
-OrtStatus* CreateSession(const OrtEnv*, const OrtPathChar* path, const OrtSessionOptions*, OrtSession** out) { return open(path, out); }
-OrtStatus* CreateSessionFromArray(const OrtEnv*, const void* bytes, std::size_t length, const OrtSessionOptions*, OrtSession** out) {
-  return open(std::string(static_cast<const char*>(bytes), length), out);
+OrtStatus* CreateSession(const OrtEnv*, const OrtPathChar* path, const OrtSessionOptions* options, OrtSession** out) {
+  return open(path, options, out);
+}
+OrtStatus* SessionOptionsSetLoadCancellationFlag(OrtSessionOptions* options, bool cancel) {
+  options->cancelled = cancel;
+  return nullptr;
+}
+OrtStatus* CreateSessionFromArray(const OrtEnv*, const void* bytes, std::size_t length, const OrtSessionOptions* options,
+                                  OrtSession** out) {
+  return open(std::string(static_cast<const char*>(bytes), length), options, out);
 }
 void ReleaseSession(OrtSession* session) {
   if (session == nullptr) return;

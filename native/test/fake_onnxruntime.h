@@ -9,6 +9,7 @@
 // | nothing    | the same                                            | gives no y                                              |
 // | failing    | the same                                            | fails                                                   |
 // | endless    | the same                                            | ends when it is told to stop, and fails                 |
+// | never-open | opens until that is cancelled                       |                                                         |
 // | reverse    | x string [N], y string [N]                          | y are x from the last to the first                      |
 #pragma once
 
@@ -17,7 +18,7 @@
 // What exists, and what has happened.
 struct FakeOrtCounts {
   std::atomic<int> sessions{0}, values{0}, statuses{0}, runOptions{0}, sessionOptions{0}, infos{0};
-  std::atomic<int> opened{0}, runs{0}, running{0};
+  std::atomic<int> opened{0}, opening{0}, runs{0}, running{0};
   std::atomic<int> failAt{-1};      // the place of the entry that fails; -1 for none
   std::atomic<int> apiVersion{24};  // the newest that there is
 };

@@ -36,7 +36,8 @@ class FakeOrtTest : public testing::Test {
   }
 
   std::shared_ptr<Session> open(const std::string& model) {
-    return std::make_shared<Session>(library, ModelSource{model, nullptr, 0, 0}, std::vector<SessionSetting>{});
+    Opening opening;
+    return std::make_shared<Session>(library, ModelSource{model, nullptr, 0, 0}, std::vector<SessionSetting>{}, opening);
   }
 
   const OrtLibrary& library;

@@ -23,7 +23,7 @@ TEST_F(RunLoopStressTest, AnswersWhicheverEntryFails) {
     counts.failAt = place;
     loop->ask(1, [&](Completion& done) {
       done.session = std::make_shared<Session>(library, ModelSource{"", model.data(), model.size(), 1},
-                                               std::vector<SessionSetting>{{"intraOpNumThreads", "", "1", {}}});
+                                               std::vector<SessionSetting>{{"intraOpNumThreads", "", "1", {}}}, loop->opening);
     });
     Completion opened = completions.next();
     if (!opened.failed) {
@@ -57,7 +57,7 @@ TEST_F(RunLoopStressTest, LosesNothingWhileLoopsComeAndGo) {
         const auto loop = std::make_shared<RunLoop>(library, own.queue);
         loop->start();
         const std::string& model = names[random() % 4];
-        const auto session = table.open(library, ModelSource{"", model.data(), model.size(), random() % 2}, {{"config", model, "", {}}}, true);
+        const auto session = table.open(library, ModelSource{"", model.data(), model.size(), random() % 2}, {{"config", model, "", {}}}, true, loop->opening);
         TestSlot slots[2];
         const std::shared_ptr<PreparedRun> runs[2] = {slots[0].prepare(session), slots[1].prepare(session)};
         bool out[2] = {false, false};

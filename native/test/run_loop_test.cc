@@ -75,14 +75,14 @@ TEST_F(RunLoopTest, StopsWhatRunsAndReportsNothingOfIt) {
 TEST_F(RunLoopTest, CancelsTheBatchThatRunsAndNoOther) {
   auto loop = serving();
   slot.x[0] = 5;
-  EXPECT_FALSE(loop->cancel(1));
+  EXPECT_FALSE(loop->cancelBatch(1));
   loop->submit(1, slot.prepare(open("endless")), {});
   loop->submit(2, slot.prepare(open("plus-one")), {});
   untilRunning();
   loop->submit(3, slot.prepare(open("plus-one")), {});
-  EXPECT_FALSE(loop->cancel(4));
-  EXPECT_TRUE(loop->cancel(2)) << "one that has not started fails, too";
-  EXPECT_TRUE(loop->cancel(1));
+  EXPECT_FALSE(loop->cancelBatch(4));
+  EXPECT_TRUE(loop->cancelBatch(2)) << "one that has not started fails, too";
+  EXPECT_TRUE(loop->cancelBatch(1));
   for (const std::uint64_t id : {1, 2}) {
     const Completion cancelled = completions.next();
     EXPECT_EQ(cancelled.id, id);
@@ -93,6 +93,42 @@ TEST_F(RunLoopTest, CancelsTheBatchThatRunsAndNoOther) {
   EXPECT_EQ(counts.runs, 2);
   EXPECT_FALSE(next.failed);
   EXPECT_EQ(slot.y[0], 6);
+  end(loop);
+}
+
+TEST_F(RunLoopTest, CancelsWhatItWasAskedFor) {
+  auto loop = serving();
+  const auto opens = [&, its = loop.get()](Completion& done) {
+    done.session = std::make_shared<Session>(library, ModelSource{"never-open", nullptr, 0, 0}, std::vector<SessionSetting>{}, its->opening);
+  };
+  loop->ask(1, opens);
+  loop->ask(2, opens);
+  while (counts.opening == 0) std::this_thread::yield();
+  EXPECT_FALSE(loop->cancelBatch(1)) << "a question is no batch";
+  EXPECT_FALSE(loop->cancelQuestion(3));
+  EXPECT_TRUE(loop->cancelQuestion(2)) << "one that has not started fails, too";
+  EXPECT_TRUE(loop->cancelQuestion(1));
+  for (const std::uint64_t id : {1u, 2u}) {
+    const Completion cancelled = completions.next();
+    EXPECT_EQ(cancelled.kind, Completion::Kind::kAnswer);
+    EXPECT_EQ(cancelled.id, id);
+    EXPECT_TRUE(cancelled.failed);
+  }
+  loop->ask(3, [&, its = loop.get()](Completion& done) {
+    done.session = std::make_shared<Session>(library, ModelSource{"plus-one", nullptr, 0, 0}, std::vector<SessionSetting>{}, its->opening);
+  });
+  EXPECT_FALSE(completions.next().failed) << "what was cancelled before does not count";
+  end(loop);
+}
+
+TEST_F(RunLoopTest, EndsAnOpeningWhenItIsStopped) {
+  auto loop = serving();
+  loop->ask(1, [&, its = loop.get()](Completion&) {
+    Session(library, ModelSource{"never-open", nullptr, 0, 0}, {}, its->opening);
+  });
+  while (counts.opening == 0) std::this_thread::yield();
+  loop->stop();
+  EXPECT_EQ(completions.next().kind, Completion::Kind::kEnded);
   end(loop);
 }
 

@@ -21,7 +21,8 @@ class SessionTableTest : public FakeOrtTest {
     return {path.u8string(), nullptr, 0, 0};
   }
   std::shared_ptr<Session> get(const ModelSource& source, const std::vector<SessionSetting>& settings = {}, bool shared = true) {
-    return table.open(library, source, settings, shared);
+    Opening opening;
+    return table.open(library, source, settings, shared, opening);
   }
   void TearDown() override {
     std::filesystem::remove_all(folder);
@@ -85,6 +86,43 @@ TEST_F(SessionTableTest, OpensOnceWhatSeveralAskForAtOnce) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(counts.opened, 1);
   for (const auto& session : sessions) EXPECT_EQ(session, sessions[0]);
+}
+
+TEST_F(SessionTableTest, EndsAnOpeningThatIsCancelledAndHasTheNextInLineOpenItself) {
+  const ModelSource never = file("never-open");
+  Opening first, second;
+  const auto fails = [&](Opening& opening) { EXPECT_THROW(table.open(library, never, {}, true, opening), OrtError); };
+  std::thread opens([&] { fails(first); });
+  while (counts.opening == 0) std::this_thread::yield();
+  std::thread waits([&] { fails(second); });
+  first.cancel();
+  opens.join();
+  while (counts.opened < 2) std::this_thread::yield();
+  second.cancel();
+  waits.join();
+  EXPECT_EQ(table.size(), 0u);
+}
+
+TEST_F(SessionTableTest, DoesNotWaitForAnotherWhoOpensWhenItsOwnOpeningIsCancelled) {
+  const ModelSource never = file("never-open");
+  Opening first, second;
+  std::thread opens([&] { EXPECT_THROW(table.open(library, never, {}, true, first), OrtError); });
+  while (counts.opening == 0) std::this_thread::yield();
+  std::thread cancels([&] { second.cancel(); });
+  EXPECT_THROW(table.open(library, never, {}, true, second), OrtError);
+  EXPECT_EQ(counts.opened, 1);
+  cancels.join();
+  first.cancel();
+  opens.join();
+}
+
+TEST_F(SessionTableTest, OpensNothingThatWasCancelledBefore) {
+  Opening opening;
+  opening.cancel();
+  EXPECT_THROW(table.open(library, file("plus-one"), {}, true, opening), OrtError);
+  EXPECT_EQ(counts.opened, 0);
+  opening.reset();
+  EXPECT_NE(table.open(library, file("plus-one"), {}, true, opening), nullptr);
 }
 
 TEST_F(SessionTableTest, TriesAgainWhatCouldNotBeOpened) {

@@ -19,6 +19,7 @@ export interface CheckedOptions extends AnswerOptions {
   readonly signal: AbortSignal | undefined
   readonly timeoutMs: number | undefined
   readonly deadlineMs: number | undefined
+  readonly maxRunMs: number | undefined
   readonly priority: number | undefined
   readonly splitOversized: boolean | undefined
 }
@@ -28,6 +29,7 @@ export const noOptions: CheckedOptions = {
   signal: undefined,
   timeoutMs: undefined,
   deadlineMs: undefined,
+  maxRunMs: undefined,
   priority: undefined,
   splitOversized: undefined,
   outputs: null,
@@ -36,7 +38,7 @@ export const noOptions: CheckedOptions = {
 }
 
 /** Of those of one call, the options that hold as well for each of many. */
-export const sharedOptionNames = ['signal', 'timeoutMs', 'deadlineMs', 'priority', 'outputs', 'splitOversized'] as const
+export const sharedOptionNames = ['signal', 'timeoutMs', 'deadlineMs', 'maxRunMs', 'priority', 'outputs', 'splitOversized'] as const
 
 const optionNames: readonly (keyof InferOptions)[] = [...sharedOptionNames, 'requestId', 'report']
 
@@ -47,12 +49,13 @@ const optionNames: readonly (keyof InferOptions)[] = [...sharedOptionNames, 'req
  */
 export function checkInferOptions(options: unknown, metadata: ModelMetadata): CheckedOptions {
   const model = metadata.name
-  const { signal, timeoutMs, deadlineMs, priority, outputs, requestId, report, splitOversized } = ownOptions(options, model)
+  const { signal, timeoutMs, deadlineMs, maxRunMs, priority, outputs, requestId, report, splitOversized } = ownOptions(options, model)
   const wrong = (name: string, expected: string, value: unknown) => invalidArgument(`options.${name}`, expected, value, { model })
   const duration = 'milliseconds, more than 0 and less than 2^31'
   if (signal !== undefined && !isAbortSignal(signal)) throw wrong('signal', 'an AbortSignal', signal)
   if (timeoutMs !== undefined && !isDuration(timeoutMs)) throw wrong('timeoutMs', duration, timeoutMs)
   if (deadlineMs !== undefined && !isDuration(deadlineMs)) throw wrong('deadlineMs', duration, deadlineMs)
+  if (maxRunMs !== undefined && !isDuration(maxRunMs)) throw wrong('maxRunMs', duration, maxRunMs)
   if (priority !== undefined && !isLevel(priority)) throw wrong('priority', 'a whole number, 0 or more', priority)
   if (requestId !== undefined && typeof requestId !== 'string') throw wrong('requestId', 'a string', requestId)
   if (report !== undefined && typeof report !== 'boolean') throw wrong('report', 'true or false', report)
@@ -61,6 +64,7 @@ export function checkInferOptions(options: unknown, metadata: ModelMetadata): Ch
     signal,
     timeoutMs,
     deadlineMs,
+    maxRunMs,
     priority,
     splitOversized,
     outputs: outputs === undefined ? null : outputIndices(outputs, metadata),
@@ -81,6 +85,7 @@ function ownOptions(options: unknown, model: string): Record<keyof InferOptions,
       signal: undefined,
       timeoutMs: undefined,
       deadlineMs: undefined,
+      maxRunMs: undefined,
       priority: undefined,
       outputs: undefined,
       requestId: undefined,

@@ -11,11 +11,16 @@ export interface InferOptions<Output extends string = string, Report extends boo
    */
   signal?: AbortSignal
   /**
-   * Longest time in the queue, in milliseconds; then `ERR_TIMEOUT`. A request that has started is not stopped. Where the
+   * Longest time in the queue, in milliseconds; then `ERR_TIMEOUT`. For a request that has started, see `maxRunMs`. Where the
    * model has a `defaultTimeoutMs` it counts only if it is shorter and `allowTimeoutOverride` is set; where it does not
    * count, a warning says so once.
    */
   timeoutMs?: number
+  /**
+   * Longest time of a run that the request is part of, in milliseconds; then `ERR_TIMEOUT`. The run is stopped, and others
+   * that were part of it are run again without this one. Default: the model's `maxRunMs`.
+   */
+  maxRunMs?: number
   /**
    * Within how many milliseconds from this call the answer is of use. A request that by the times of earlier runs cannot
    * be answered in time is refused at once with `ERR_DEADLINE`, and one that cannot any more leaves the queue with it; a

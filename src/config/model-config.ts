@@ -102,6 +102,13 @@ export interface ModelOptions {
    */
   latencyTargetMs?: number
   /**
+   * Longest time of a run, in milliseconds; a run that takes longer is stopped. Was it of one request, that rejects with
+   * `ERR_TIMEOUT`; else its requests are run again in halves, until those are found that take too long by themselves. More
+   * than the largest batch takes. A run that does not stop is left to itself after a second: another thread takes the place
+   * of its worker. Default: none.
+   */
+  maxRunMs?: number
+  /**
    * Inputs that a request may leave out. The graph must be able to do without: it asks with `OptionalHasElement`, or no
    * node reads them; where one does, ONNX Runtime fails the run (`ERR_EXECUTION`). Requests batch together only when they
    * give the same inputs. Default: none.

@@ -26,6 +26,8 @@ export interface ResolvedConfig extends ModelSource {
   readonly warmup: boolean | readonly WarmupSample[]
   /** 0 for none. */
   readonly latencyTargetMs: number
+  /** 0 for none. */
+  readonly maxRunMs: number
   readonly weight: number
   readonly optionalInputs: readonly string[]
   readonly padding: readonly Required<PaddingConfig>[]
@@ -35,6 +37,7 @@ export interface ResolvedConfig extends ModelSource {
 }
 
 const integer = (minimum: number) => v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(2 ** 31 - 1))
+const durationMs = v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(2 ** 31 - 1))
 const paddingSchema = optionsOf({
   input: v.pipe(v.string(), v.minLength(1)),
   dim: integer(0),
@@ -79,7 +82,8 @@ const schema = optionsOf({
     ]),
     true,
   ),
-  latencyTargetMs: v.optional(v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(2 ** 31 - 1))),
+  latencyTargetMs: v.optional(durationMs),
+  maxRunMs: v.optional(durationMs),
   optionalInputs: v.optional(v.array(v.string()), []),
   weight: v.optional(v.pipe(v.number(), v.minValue(1e-6), v.maxValue(1e6)), 1),
   padding: v.optional(v.union([paddingSchema, v.array(paddingSchema)]), []),
@@ -111,6 +115,7 @@ export function resolveConfig(model: string, config: unknown): ResolvedConfig {
     executionProviders: raw.executionProviders as InferenceSession.ExecutionProviderConfig[] | undefined,
     warmup: raw.warmup as boolean | readonly WarmupSample[],
     latencyTargetMs: raw.latencyTargetMs ?? 0,
+    maxRunMs: raw.maxRunMs ?? 0,
     weight: raw.weight,
     optionalInputs: raw.optionalInputs,
     padding: [raw.padding].flat().map(({ sizes, ...padding }) => ({ ...padding, sizes: sizes === 'longest' ? sizes : ascending(sizes) })),

@@ -94,11 +94,13 @@ export interface Executor {
   takeBack(slotId: number): boolean
   /** Stops the run of a batch, which fails soon after; false when it does not run, or cannot be stopped. */
   cancel(slotId: number): boolean
+  /** Stops what was asked for a session and is not answered, which rejects or fails soon after; false when there is none, or it cannot be stopped. */
+  cancelWork(sessionId: number): boolean
   /** Reports finished batches to the events. */
   drainCompletions(): void
   /** Asks the thread to end its loop; resolves once it has. */
   exit(): Promise<void>
-  /** Gives up on a thread that never started serving; should it come up after all, it ends its loop. */
+  /** Gives up on a thread that never started serving, or does not come back: what was asked of it rejects. Should it come up after all, it ends its loop. */
   abandon(): void
   /** Forbids the thread to enter ONNX Runtime again; resolves when it is not inside any more. */
   stop(): Promise<void>

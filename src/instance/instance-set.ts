@@ -1,5 +1,6 @@
 import { expiresAtMs } from '../queue/waiting-request.ts'
 import type { InferRequest } from '../request/infer-request.ts'
+import type { Batch } from './batch.ts'
 import type { ModelInstance } from './model-instance.ts'
 
 /** The instances of a model: which of them is given what waits. */
@@ -64,9 +65,14 @@ export class InstanceSet implements Iterable<ModelInstance> {
     return instance?.takeBackAhead() ?? false
   }
 
-  /** Stops the run that a request is part of, unless somebody else in it still wants an answer. */
-  cancelRunOf(request: InferRequest): void {
-    this.#instances.some((instance) => instance.cancelRunOf(request))
+  /** Batches that instances were given and are not back. */
+  get batches(): Batch[] {
+    return this.#instances.flatMap(({ batches }) => batches)
+  }
+
+  /** Has the run of a batch stopped; with `orLeave` its thread is left to itself when it does not stop. */
+  stopRun(batch: Batch, orLeave: boolean): void {
+    this.#instances.some((instance) => instance.stopRun(batch, orLeave))
   }
 
   /** Takes back all that was handed ahead and has not started, the last of it first; true when there was any. */

@@ -26,6 +26,11 @@ export class LargeSlots {
     this.#timer ??= this.#clock.setTimer(this.#look, keptMs)
   }
 
+  /** A slot is of no use any more. */
+  forget(slot: StagingSlot): void {
+    this.#neededAtMs.delete(slot)
+  }
+
   /** Looks no more. */
   close(): void {
     if (this.#timer !== null) this.#clock.clearTimer(this.#timer)

@@ -10,14 +10,13 @@ import type { Batch } from './batch.ts'
 import type { FinishedBatch } from './finished-batch.ts'
 import { LargeSlots } from './large-slots.ts'
 import { StagingSlot } from './staging-slot.ts'
+import type { UnpredictableOutputs } from './unpredictable-outputs.ts'
 
 /** What an instance needs from its model. */
 export interface BatchOwner {
   readonly metadata: ModelMetadata
   readonly padding: Padding | null
-  readonly unpredictableOutputs: ReadonlySet<number>
-  /** The same for requests that run as they are. */
-  readonly unpredictableWhole: ReadonlySet<number>
+  readonly unpredictable: UnpredictableOutputs
   readonly clock: Clock
   readonly times: { readonly runTimes: RunTimes }
   readonly instances: { readonly anyAhead: boolean }
@@ -35,8 +34,8 @@ export interface BatchOwner {
   takenBack(batch: Batch, threadEnded: boolean): void
   finished(batch: FinishedBatch): void
   failed(batch: Batch, message: string): void
-  /** The thread died over a batch. */
-  lost(batch: Batch, reason: string): void
+  /** The thread died over a batch, or was left to itself with it. */
+  lost(batch: Batch, reason: string, died: boolean): void
 }
 
 /** What an instance's slots are made of. */
@@ -55,6 +54,7 @@ export class ModelInstance implements BatchSource {
   readonly session: WorkerSession
   readonly weight: number
   readonly #owner: BatchOwner
+  readonly #source: SlotSource
   readonly #slots = new Map<number, StagingSlot>()
   readonly #free: StagingSlot[] = []
   readonly #large: LargeSlots
@@ -66,12 +66,9 @@ export class ModelInstance implements BatchSource {
     this.name = name
     this.weight = weight
     this.session = session
+    this.#source = source
     this.#large = new LargeSlots(owner.clock, (slot) => this.#giveBack(slot))
-    for (let count = 0; count < slotsPerInstance; count++) {
-      const slot = new StagingSlot(source.nextSlotId(), owner.metadata, owner.padding, (byteLength) => source.acquire(byteLength))
-      this.#slots.set(slot.id, slot)
-      this.#free.push(slot)
-    }
+    for (let count = 0; count < slotsPerInstance; count++) this.#addSlot()
   }
 
   get worker(): WorkerSession['worker'] {
@@ -124,13 +121,14 @@ export class ModelInstance implements BatchSource {
     return false
   }
 
-  /** Stops the run that a request is part of, unless somebody else in it still wants an answer; false when it is in none here. */
-  cancelRunOf(request: Batch['requests'][number]): boolean {
-    for (const { id, batch } of this.#slots.values()) {
-      if (batch === null || !batch.requests.includes(request)) continue
-      if (batch.requests.every(({ settled }) => settled)) this.worker.cancel(id)
-      return true
-    }
+  /** Batches that it was given and are not back. */
+  get batches(): Batch[] {
+    return [...this.#slots.values()].flatMap(({ batch }) => batch ?? [])
+  }
+
+  /** Has the run of a batch stopped; false when that is not here. See {@link Worker.stopRun}. */
+  stopRun(batch: Batch, orLeave: boolean): boolean {
+    for (const slot of this.#slots.values()) if (slot.batch === batch) return this.worker.stopRun(slot.id, orLeave), true
     return false
   }
 
@@ -162,9 +160,10 @@ export class ModelInstance implements BatchSource {
     this.#askForMore()
   }
 
-  lost(slotId: number, reason: string): void {
+  lost(slotId: number, reason: string, stillRuns: Promise<void> | null): void {
     this.started(slotId)
-    this.#owner.lost(this.#release(slotId), reason)
+    const died = stillRuns === null
+    this.#owner.lost(died ? this.#release(slotId) : this.#replace(slotId, stillRuns), reason, died)
   }
 
   /** Forgets what the worker knows: for a new thread, or when layouts that reckon with an output's size are of no use any more. */
@@ -196,8 +195,7 @@ export class ModelInstance implements BatchSource {
       rows += request.rows
       outputMask |= request.outputMask
     }
-    const unpredictable = requests[0]!.whole ? owner.unpredictableWhole : owner.unpredictableOutputs
-    const layout = slot.layoutFor(requests, rows, outputMask, unpredictable)
+    const layout = slot.layoutFor(requests, rows, outputMask, owner.unpredictable.of(requests[0]!.whole))
     const mailed = slot.gather(requests, layout)
     slot.rows = rows
     slot.batch = batch
@@ -207,6 +205,23 @@ export class ModelInstance implements BatchSource {
     slot.gatheredAtMs = owner.clock.nowMs()
     const runMs = owner.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
     return { slotId: slot.id, layoutIndex: layout.index, mailed, runMs, alone: batch.alone }
+  }
+
+  #addSlot(): void {
+    const { metadata, padding } = this.#owner
+    const slot = new StagingSlot(this.#source.nextSlotId(), metadata, padding, (byteLength) => this.#source.acquire(byteLength))
+    this.#slots.set(slot.id, slot)
+    this.#free.push(slot)
+  }
+
+  /** Nobody else may have the memory of a slot before the run in it is over. */
+  #replace(slotId: number, stillRuns: Promise<void>): Batch {
+    const slot = this.#slots.get(slotId)!
+    this.#slots.delete(slotId)
+    this.#large.forget(slot)
+    void stillRuns.then(() => slot.release())
+    this.#addSlot()
+    return slot.batch!
   }
 
   #release(slotId: number): Batch {

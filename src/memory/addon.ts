@@ -88,8 +88,10 @@ export interface NativeRunLoop {
   runHere(slotId: number, layoutIndex: number): boolean
   /** False when the thread has started it. */
   takeBack(slotId: number): boolean
-  /** Stops the run of a batch, which fails then; false when it does not run. */
-  cancel(slotId: number): boolean
+  /** Stops a batch, which fails then; false when it is not here. */
+  cancelBatch(slotId: number): boolean
+  /** The same of what was asked. */
+  cancelQuestion(questionId: number): boolean
   /** Begins nothing any more; true when the thread has ended, or never began. */
   end(): boolean
   /** As `end`, and what runs stops at its next operator. */

@@ -46,6 +46,8 @@ export class InferRequest extends WaitingRequest {
   settled = false
   /** Runs it took part in. */
   attempts = 0
+  /** Longest time of a run that it is part of, in milliseconds; 0 when it says nothing of that. */
+  maxRunMs = 0
   /** Whether a worker died under it. */
   crashed = false
   readonly #resolve: (answer: Answer) => void

@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts'
 import type { BatchTimes, ModelStats, RejectionReason } from '../observability/model-stats.ts'
 import { elementCount, firstNonFinite, type TensorData } from '../tensor.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
+import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { BatchReport } from '../config/infer-options.ts'
 import type { Outputs } from '../config/model-signature.ts'
 import type { ModelMetadata } from '../metadata.ts'
@@ -11,13 +12,6 @@ import type { Answer, InferRequest } from '../request/infer-request.ts'
 import { AnswerOrder, type Outcome } from './answer-order.ts'
 import { scatter } from '../instance/scatter.ts'
 import { RequestPart, SplitRequest, wholeOf } from './split-request.ts'
-
-/** How a model answers. */
-export interface AnswerSettings {
-  readonly preserveOrdering: boolean
-  /** Reject a request whose own outputs are not finite. */
-  readonly finiteOnly: boolean
-}
 
 /** Divides finished batches among their requests, settles them, and counts it. */
 export class Answers {
@@ -35,14 +29,14 @@ export class Answers {
     stats: ModelStats,
     errors: RequestErrors,
     clock: Clock,
-    { preserveOrdering, finiteOnly }: AnswerSettings,
+    { preserveOrdering, rejectNonFinite }: Pick<ResolvedConfig, 'preserveOrdering' | 'rejectNonFinite'>,
   ) {
     this.#metadata = metadata
     this.#padding = padding
     this.#stats = stats
     this.#errors = errors
     this.#clock = clock
-    this.#finiteOnly = finiteOnly
+    this.#finiteOnly = rejectNonFinite === 'outputs'
     this.#order = preserveOrdering ? new AnswerOrder((request, outcome) => this.#settle(request, outcome)) : null
   }
 

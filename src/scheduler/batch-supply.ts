@@ -6,6 +6,7 @@ import { changedInput } from '../request/changed-input.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { InFlight } from './in-flight.ts'
 import type { Retries } from './retries.ts'
+import type { RunStops } from './run-stops.ts'
 
 /** What a {@link BatchSupply} takes batches from, and whom it tells. */
 export interface SupplySources {
@@ -14,6 +15,7 @@ export interface SupplySources {
   readonly retries: Retries
   readonly instances: InstanceSet
   readonly inFlight: InFlight
+  readonly stops: RunStops
   /** The data of a request was changed since they were checked; it is not run. */
   refuse(request: InferRequest, error: Error): void
 }
@@ -25,17 +27,19 @@ export class BatchSupply {
   readonly #retries: Retries
   readonly #instances: InstanceSet
   readonly #inFlight: InFlight
+  readonly #stops: RunStops
   readonly #refuse: (request: InferRequest, error: Error) => void
   #formed = 0
   #runs = 0
   #offerScheduled = false
 
-  constructor({ metadata, queue, retries, instances, inFlight, refuse }: SupplySources) {
+  constructor({ metadata, queue, retries, instances, inFlight, stops, refuse }: SupplySources) {
     this.#metadata = metadata
     this.#queue = queue
     this.#retries = retries
     this.#instances = instances
     this.#inFlight = inFlight
+    this.#stops = stops
     this.#refuse = refuse
   }
 
@@ -65,7 +69,10 @@ export class BatchSupply {
     // From here on it is in flight: refusing some of its requests must not let the model look drained.
     if (idle) this.#inFlight.running++
     const batch = this.#retry() ?? this.#form(idle, startsInMs)
-    if (batch !== null) return batch
+    if (batch !== null) {
+      if (idle) this.#stops.started(batch)
+      return batch
+    }
     if (idle) this.#inFlight.running--
     this.update()
     return null
@@ -74,7 +81,7 @@ export class BatchSupply {
   #retry(): Batch | null {
     for (let retry = this.#retries.take(); retry !== null; retry = this.#retries.take()) {
       const requests = this.#unchanged(retry.requests)
-      if (requests.length > 0) return { ...retry, requests, formed: ++this.#formed, id: ++this.#runs, isRerun: true, ahead: false }
+      if (requests.length > 0) return { ...retry, requests, formed: ++this.#formed, id: ++this.#runs, isRerun: true, ahead: false, rerun: null }
     }
     return null
   }
@@ -86,7 +93,7 @@ export class BatchSupply {
       const requests = this.#unchanged(formed.entries)
       if (requests.length === 0) continue
       const id = idle ? ++this.#runs : 0
-      return { formed: ++this.#formed, id, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle }
+      return { formed: ++this.#formed, id, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle, rerun: null }
     }
     return null
   }
@@ -97,6 +104,13 @@ export class BatchSupply {
     batch.id = ++this.#runs
     this.#inFlight.running++
     this.#queue.started(batch.requests)
+    this.#stops.started(batch)
+  }
+
+  /** A batch that had started runs no more, however it ended. */
+  ended(batch: Pick<Batch, 'id'>): void {
+    this.#inFlight.running--
+    this.#stops.ended(batch)
   }
 
   /** A batch comes back that has not started, from a thread that has ended or by being asked for. */
@@ -105,11 +119,17 @@ export class BatchSupply {
     for (const request of batch.requests) request.attempts--
     // One that was settled while it was ahead is still in the queue's account, and is taken out of it now.
     const waiting = batch.ahead ? batch.requests : batch.requests.filter(({ settled }) => !settled)
-    if (!batch.ahead) this.#inFlight.running--
+    if (!batch.ahead) this.ended(batch)
     batch.ahead = false
     if (batch.isRerun) this.#retries.putBack({ ...batch, requests: waiting })
     else this.#queue.putBack(waiting)
     this.update()
+  }
+
+  /** Has requests wait again, and from now on runs each by itself. */
+  runSingly(requests: readonly InferRequest[]): void {
+    this.#queue.stopJoining()
+    this.#queue.requeue(requests.filter(({ settled }) => !settled))
   }
 
   /** Offers what waits to the instances. */

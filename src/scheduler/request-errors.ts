@@ -19,6 +19,12 @@ export class RequestErrors {
     return this.#error('ERR_TIMEOUT', request, message)
   }
 
+  /** @param limitMs the longest that a run may take. */
+  ranTooLong(request: InferRequest, limitMs: number): InferenceError {
+    const message = `was part of a run of model '${this.#model}' that was stopped after ${limitMs} ms (maxRunMs); give it more time, or fewer rows`
+    return this.#error('ERR_TIMEOUT', request, message, { expected: `a run of at most ${limitMs} ms` })
+  }
+
   queueFull(request: InferRequest, maxQueueSize: number, retryAfterMs: number): InferenceError {
     const message = `found the queue of model '${this.#model}' full: ${maxQueueSize} requests wait already; try again in ${retryAfterMs} ms`
     return this.#error('ERR_QUEUE_FULL', request, message, { expected: `fewer than ${maxQueueSize} waiting`, retryAfterMs })
@@ -39,7 +45,7 @@ export class RequestErrors {
   }
 
   closed(request: InferRequest): InferenceError {
-    return this.#error('ERR_CLOSED', request, `was still waiting when model '${this.#model}' was closed`)
+    return this.#error('ERR_CLOSED', request, `was not answered yet when model '${this.#model}' was closed`)
   }
 
   crashed(request: InferRequest, reason: string): InferenceError {

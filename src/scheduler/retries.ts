@@ -4,7 +4,12 @@ import type { InferRequest } from '../request/infer-request.ts'
 /** Runs that have to be done again, before anything else that waits. */
 export class Retries {
   readonly #batches: Pick<Batch, 'requests' | 'reason' | 'alone'>[] = []
+  readonly #rerunAfterCrash: boolean
   #requests = 0
+
+  constructor(rerunAfterCrash: boolean) {
+    this.#rerunAfterCrash = rerunAfterCrash
+  }
 
   /** Requests waiting for another run. */
   get count(): number {
@@ -15,19 +20,27 @@ export class Retries {
    * A run failed for several requests: runs its halves. With one culprit among n requests that makes two runs per
    * halving, 2 ceil(log2 n) in all, and every request is run at most 1 + ceil(log2 n) times whatever fails.
    */
-  bisect({ requests, reason }: Batch): void {
+  bisect({ requests, reason }: Pick<Batch, 'requests' | 'reason'>): void {
     const open = requests.filter(({ settled }) => !settled)
     const middle = Math.ceil(open.length / 2)
     this.#add(open.slice(0, middle), reason, false)
     this.#add(open.slice(middle), reason, false)
   }
 
+  /** A run was stopped: runs what is left of it, whole or in halves. */
+  afterStop(batch: Pick<Batch, 'requests' | 'reason' | 'rerun'>): void {
+    if (batch.rerun === 'halves') this.bisect(batch)
+    else this.#add(batch.requests.filter(({ settled }) => !settled), batch.reason, false)
+  }
+
   /**
-   * A worker died under this batch: runs each of its requests by itself, unless one had died under it before.
+   * A worker died under this batch: runs each of its requests by itself, where that is allowed and none had died under it
+   * before.
    *
    * @returns the requests that are not run again.
    */
-  afterCrash({ requests, reason }: Batch): InferRequest[] {
+  afterDeath({ requests, reason }: Batch): readonly InferRequest[] {
+    if (!this.#rerunAfterCrash) return requests
     const lost = requests.filter(({ crashed }) => crashed)
     for (const request of requests) {
       if (request.settled || request.crashed) continue

@@ -5,7 +5,8 @@ import type { Batch } from '../instance/batch.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
 import { InstanceSet } from '../instance/instance-set.ts'
 import type { BatchOwner, ModelInstance } from '../instance/model-instance.ts'
-import { indivisibleOutput, unexpectedOutputs } from '../instance/scatter.ts'
+import { indivisibleOutput } from '../instance/scatter.ts'
+import { UnpredictableOutputs } from '../instance/unpredictable-outputs.ts'
 import { Estimator } from '../latency/estimator.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import { ModelStats, type RejectionReason } from '../observability/model-stats.ts'
@@ -23,13 +24,14 @@ import type { Joining } from './joining.ts'
 import type { RealRowCheck } from './real-row-check.ts'
 import { RequestErrors } from './request-errors.ts'
 import { Retries } from './retries.ts'
+import { RunStops } from './run-stops.ts'
 import type { ScheduledModel } from './scheduled-model.ts'
 import { SplitRequest } from './split-request.ts'
 
 const maxDeaths = 3 // in a row, over runs of this model, after which it is given up
 
 /** The options of a call that the scheduler acts on. */
-export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'signal'>
+export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'maxRunMs' | 'signal'>
 
 /** The queue of a model and its instances: forms batches, hands them out, settles every request exactly once. */
 export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
@@ -41,17 +43,17 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly levels: PriorityLevels
   readonly stats = new ModelStats()
   readonly times: Estimator
-  readonly unpredictableOutputs = new Set<number>()
+  readonly unpredictable = new UnpredictableOutputs()
   readonly instances = new InstanceSet()
-  readonly unpredictableWhole = new Set<number>()
   readonly #queue: RequestQueue<InferRequest>
   readonly #config: ResolvedConfig
   readonly #errors: RequestErrors
   readonly #admission: Admission
   readonly #answers: Answers
-  readonly #retries = new Retries()
+  readonly #retries: Retries
   readonly #inFlight: InFlight
   readonly #supply: BatchSupply
+  readonly #stops: RunStops
   readonly #realRows: RealRowCheck | null
   readonly #gaveUp: (reason: string) => void
   #rejectWaiting: [why: RejectionReason, error: (request: InferRequest) => Error]
@@ -68,23 +70,23 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#realRows = realRows
     this.#gaveUp = gaveUp
     this.#inFlight = new InFlight(keepAlive)
+    this.#retries = new Retries(config.rerunAfterCrash)
     this.#errors = new RequestErrors(metadata.name, config.rerunAfterCrash)
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
-    const { holdUntilQueued, latencyTargetMs, weight, preserveOrdering, rejectNonFinite } = config
     const limits = batchLimits(config, joining.largestBatch)
-    this.times = new Estimator(runTimes, limits, latencyTargetMs, instances, weight)
+    this.times = new Estimator(runTimes, limits, config.latencyTargetMs, instances, config.weight)
     this.#admission = new Admission(this.times, this.#errors, this.stats)
-    this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued }, clock, this, runTimes, this.times.target)
-    const settings = { preserveOrdering, finiteOnly: rejectNonFinite === 'outputs' }
-    this.#answers = new Answers(metadata, padding, this.stats, this.#errors, clock, settings)
+    this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued: config.holdUntilQueued }, clock, this, runTimes, this.times.target)
+    this.#answers = new Answers(metadata, padding, this.stats, this.#errors, clock, config)
+    this.#stops = new RunStops(config.maxRunMs, { clock, instances: this.instances, answers: this.#answers, errors: this.#errors })
     const refuse = (request: InferRequest, error: Error) => this.#answers.reject(request, 'changed', error)
     this.#supply = new BatchSupply({
-      metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, refuse,
+      metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, stops: this.#stops, refuse,
     }) // prettier-ignore
   }
 
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
-  submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, signal }: SubmitOptions): void {
+  submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, maxRunMs, signal }: SubmitOptions): void {
     if (signal?.aborted) return void request.fail(signal.reason)
     const nowMs = this.clock.nowMs()
     const rowsAhead = deadlineMs > 0 ? this.levels.rowsAhead(request.level) : 0
@@ -94,6 +96,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     if (signal !== undefined) request.listen(signal, () => this.#abort(request, signal))
     const waitMs = request.level.timeoutFor(timeoutMs)
     if (waitMs > 0) request.timeoutAtMs = nowMs + waitMs
+    request.maxRunMs = this.#stops.ownLimitMs(maxRunMs)
     this.#answers.accept(request)
     const isSplit = request instanceof SplitRequest
     const full = isSplit ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part)) : this.#queue.enqueue(request, nowMs)
@@ -118,6 +121,13 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     for (const request of this.#retries.clear()) this.#answers.reject(request, why, error(request))
     this.#queue.clear('closed')
     this.#supply.update()
+  }
+
+  /** Rejects all that was accepted, and stops what runs. */
+  destroy(): void {
+    this.instances.takeBackAhead()
+    this.#stops.all()
+    this.rejectWaiting()
   }
 
   /** Rejects what waits with `reason`; what runs comes to its end. */
@@ -162,35 +172,36 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   finished(batch: FinishedBatch): void {
-    this.#inFlight.running--
+    this.#ended(batch)
     this.#deaths = 0
-    this.stats.closed(batch.reason, batch.isRerun)
     const nowMs = this.clock.nowMs()
     if (this.times.observe(batch, nowMs)) this.#queue.resize(batch.requests[0]!.bucketKey)
     const indivisible = indivisibleOutput(this.metadata, batch)
     if (indivisible === null) {
-      this.#noteUnpredictable(batch)
+      if (this.unpredictable.note(batch)) for (const instance of this.instances) instance.forgetLayouts()
       this.#realRows?.served(batch.requests)
       this.#answers.answer(batch, nowMs)
-    } else this.#runSingly(batch, indivisible)
+    } else {
+      this.joining.refuted(indivisible) // the model cannot be batched after all
+      this.#supply.runSingly(batch.requests)
+    }
     this.#supply.update()
   }
 
   failed(batch: Batch, message: string): void {
-    this.#inFlight.running--
+    this.#ended(batch)
     this.#deaths = 0
-    this.stats.closed(batch.reason, batch.isRerun)
-    if (batch.requests.length > 1) this.#retries.bisect(batch)
+    if (batch.rerun !== null) this.#retries.afterStop(batch)
+    else if (batch.requests.length > 1) this.#retries.bisect(batch)
     else for (const request of batch.requests) this.#answers.failed(request, this.#errors.failedRun(request, message))
     this.#supply.update()
     this.#supply.offerSoon()
   }
 
-  lost(batch: Batch, reason: string): void {
-    this.#inFlight.running--
-    this.stats.closed(batch.reason, batch.isRerun)
-    const lost = this.#config.rerunAfterCrash ? this.#retries.afterCrash(batch) : batch.requests
-    for (const request of lost) this.#answers.failed(request, this.#errors.crashed(request, reason), 'crashed')
+  lost(batch: Batch, reason: string, died: boolean): void {
+    this.#ended(batch)
+    if (!died) this.#retries.afterStop(batch)
+    else for (const request of this.#retries.afterDeath(batch)) this.#answers.failed(request, this.#errors.crashed(request, reason), 'crashed')
     // A suspect that runs alone says nothing new of the model.
     if (!batch.alone && ++this.#deaths >= maxDeaths) this.giveUp(`its worker died ${maxDeaths} times in a row, last of: ${reason}`)
     this.#supply.update()
@@ -223,19 +234,9 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.instances.offer()
   }
 
-  #noteUnpredictable(batch: FinishedBatch): void {
-    const unexpected = unexpectedOutputs(batch)
-    if (unexpected.length === 0) return
-    const unpredictable = batch.requests[0]!.whole ? this.unpredictableWhole : this.unpredictableOutputs
-    for (const index of unexpected) unpredictable.add(index)
-    for (const instance of this.instances) instance.forgetLayouts()
-  }
-
-  /** An output has another number of rows than the batch: the model cannot be batched after all. */
-  #runSingly({ requests }: FinishedBatch, output: string): void {
-    this.joining.refuted(output)
-    this.#queue.stopJoining()
-    this.#queue.requeue(requests.filter(({ settled }) => !settled))
+  #ended(batch: Pick<Batch, 'id' | 'reason' | 'isRerun'>): void {
+    this.#supply.ended(batch)
+    this.stats.closed(batch.reason, batch.isRerun)
   }
 
   #abort(request: InferRequest, signal: AbortSignal): void {
@@ -244,7 +245,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   #withdraw(request: InferRequest): void {
-    if (!this.#queue.cancel(request, 'cancelled') && !this.#retries.cancel(request)) this.instances.cancelRunOf(request)
+    if (!this.#queue.cancel(request, 'cancelled') && !this.#retries.cancel(request)) this.#stops.unwanted(request)
     this.#supply.update()
   }
 }

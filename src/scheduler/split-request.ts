@@ -54,6 +54,7 @@ export class SplitRequest extends InferRequest {
     for (const part of this.parts) {
       part.deadlineAtMs = this.deadlineAtMs
       part.timeoutAtMs = this.timeoutAtMs
+      part.maxRunMs = this.maxRunMs
       full = queue.enqueue(part, nowMs) || full
     }
     return full

@@ -3,6 +3,7 @@ import { maxHandedOver } from '../executor/binding/control-block.ts'
 import type { Executor, MailedOutputs, RunTimestamps } from '../executor/executor.ts'
 import type { BatchSource, PreparedBatch } from './batch-source.ts'
 import type { InlineBudget } from './inline-budget.ts'
+import { StopLimit, type Stoppable } from './stop-limit.ts'
 import { WorkerTasks } from './worker-tasks.ts'
 import { WorkerTime } from './worker-time.ts'
 
@@ -17,6 +18,7 @@ export class BatchHandOut {
   readonly time: WorkerTime
   readonly tasks = new WorkerTasks()
   readonly #submitted: () => void
+  readonly #stops: StopLimit
   readonly #inline: InlineBudget | null
   /** The thread that serves, or did last; `null` before the first. */
   #executor: Executor | null = null
@@ -28,11 +30,13 @@ export class BatchHandOut {
 
   /**
    * @param submitted told of each batch that is handed over.
+   * @param leave called when the thread does not stop a run.
    * @param inline what this thread may run itself; `null` for nothing.
    */
-  constructor(clock: Clock, submitted: () => void, inline: InlineBudget | null = null) {
+  constructor(clock: Clock, submitted: () => void, leave: () => void, inline: InlineBudget | null = null) {
     this.time = new WorkerTime(clock)
     this.#submitted = submitted
+    this.#stops = new StopLimit(clock, (what) => this.#hasEnded(what) || leave())
     this.#inline = inline
   }
 
@@ -71,6 +75,25 @@ export class BatchHandOut {
     return true
   }
 
+  /**
+   * Has the run of a batch stopped. When it was told to and does not, its thread is left to itself after a while.
+   *
+   * @param orLeave whether that is done as well where it cannot be told.
+   */
+  stopRun(slotId: number, orLeave: boolean): void {
+    if (this.#executor?.cancel(slotId) || orLeave) this.#stops.told(slotId)
+  }
+
+  /** The same for what is being done for a session. */
+  stopTask(owner: { readonly id: number }): void {
+    if (this.tasks.runningFor === owner && this.#executor!.cancelWork(owner.id)) this.#stops.told(owner)
+  }
+
+  #hasEnded(what: Stoppable): boolean {
+    this.#executor?.drainCompletions()
+    return this.tasks.runningFor !== what && !this.time.handedOver.some(({ slotId }) => slotId === what)
+  }
+
   /** Gives what there is room for. */
   run(): void {
     this.#again = true
@@ -91,6 +114,7 @@ export class BatchHandOut {
     const tookMs = times.endMs - times.startMs
     const done = this.time.done(slotId, tookMs)
     if (done === null) return false
+    this.#stops.ended(slotId)
     if (times.inline === true) this.#inline?.spent(tookMs)
     // Reports come by two ways: that of the batch before it may still be under way, and nothing was told of this one's start.
     done.source.started(slotId)
@@ -104,9 +128,10 @@ export class BatchHandOut {
     return true
   }
 
-  /** The thread is gone: what it had not started goes back to its sources, and they are told of what it had. */
-  lost(executor: Executor, reason: string): void {
+  /** The thread is gone, or left to itself: what it had not started goes back to its sources, and they are told of what it had. */
+  lost(executor: Executor, reason: string, stillRuns: Promise<void> | null): void {
     this.#serving = false
+    this.#stops.clear()
     const started = []
     // The last first: each is put before what waits.
     for (const handed of this.time.clear().reverse()) {
@@ -116,7 +141,7 @@ export class BatchHandOut {
       } else started.push(handed)
     }
     this.tasks.lost(executor)
-    for (const { slotId, source } of started) source.lost(slotId, reason)
+    for (const { slotId, source } of started) source.lost(slotId, reason, stillRuns)
   }
 
   /** Hands one batch over, or finds that a source has none; false when there is nothing more to be done now. */
@@ -127,7 +152,7 @@ export class BatchHandOut {
     const idle = handedOver.length === 0
     if (!idle && (this.tasks.waiting || handedOver.length === maxHandedOver || handedOver[0]!.alone)) return false
     if (idle && this.tasks.waiting && (this.tasks.isTurn || this.time.next() === null)) {
-      this.tasks.start(executor, () => this.run())
+      this.tasks.start(executor, (owner) => this.#taskDone(owner))
       return false
     }
     if (idle && this.#forIdle.size > 0) this.#wakeForIdle()
@@ -140,6 +165,11 @@ export class BatchHandOut {
     if (batch === null) this.#nothingOf(source, idle)
     else this.#handOver(executor, source, batch)
     return true
+  }
+
+  #taskDone(owner: object | null): void {
+    if (owner !== null) this.#stops.ended(owner)
+    this.run()
   }
 
   #nothingOf(source: BatchSource, idle: boolean): void {

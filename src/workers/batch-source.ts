@@ -34,6 +34,10 @@ export interface BatchSource {
   failed(slotId: number, message: string): void
   /** A batch comes back that had not started, because the thread has ended or it was asked for. */
   takenBack(slotId: number, threadEnded: boolean): void
-  /** The thread died over a batch that had started. */
-  lost(slotId: number, reason: string): void
+  /**
+   * The thread died over a batch that had started, or was left to itself with it.
+   *
+   * @param stillRuns resolves when the run touches the slot no more; `null` for one that does not any more.
+   */
+  lost(slotId: number, reason: string, stillRuns: Promise<void> | null): void
 }

@@ -27,7 +27,7 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
   readonly #executors: Executors
   readonly #clock: Clock
   #threads: ThreadPool | null = null
-  readonly #ends = new WeakMap<ThreadExecutor, Promise<string>>()
+  readonly #started = new WeakMap<ThreadExecutor, StartedThread>()
   #ready: WorkerReady | null = null
 
   /** @param changed told of what happens to the workers, whose names begin with `device`. */
@@ -95,7 +95,7 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
     try {
       this.#threads ??= new ThreadPool(this.#options)
       thread = this.#threads.start(executor)
-      this.#ends.set(executor, thread.ended)
+      this.#started.set(executor, thread)
       const died = thread.ended.then((reason) => {
         throw new Error(reason)
       })
@@ -110,7 +110,13 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
   }
 
   failure(executor: ThreadExecutor): Promise<string> {
-    return this.#ends.get(executor) ?? Promise.resolve('the worker thread was never started')
+    return this.#started.get(executor)?.ended ?? Promise.resolve('the worker thread was never started')
+  }
+
+  leave(executor: ThreadExecutor): Promise<void> {
+    executor.abandon()
+    void this.#started.get(executor)?.end()
+    return executor.stop()
   }
 
   /** Ends all threads; one that is still inside ONNX Runtime after `timeoutMs` is left to itself. */

@@ -11,6 +11,8 @@ export interface ThreadSource<E extends Executor> {
   start(executor: E): Promise<void>
   /** Why the thread has ended, in words. */
   failure(executor: E): Promise<string>
+  /** Leaves a thread to itself that is inside ONNX Runtime; resolves when it is not any more. It ends then. */
+  leave(executor: E): Promise<void>
   /** A batch was handed over to a worker: its completion is to be listened for. */
   submitted(worker: { readonly outstanding: number; drain(): void }): void
 }

@@ -81,7 +81,7 @@ export class WorkerSession implements WorkerResident {
     this.worker.join(batches)
   }
 
-  /** Takes no more batches, and releases the session when those that it was given are done. */
+  /** Takes no more batches, stops being opened or tried, and releases the session when the batches that it was given are done. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
     return this.#closing

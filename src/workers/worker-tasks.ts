@@ -15,13 +15,18 @@ interface Task {
  */
 export class WorkerTasks {
   #waiting: Task[] = []
-  #running = false
+  #running: Task | null = null
   /** Whether the next turn is a task's, where batches wait as well: they take turns. */
   isTurn = true
 
   /** Whether one is under way. */
   get running(): boolean {
-    return this.#running
+    return this.#running !== null
+  }
+
+  /** For whom one is under way; `null` for nobody. */
+  get runningFor(): object | null {
+    return this.#running?.owner ?? null
   }
 
   get waiting(): boolean {
@@ -36,13 +41,13 @@ export class WorkerTasks {
   }
 
   /** Starts the next one; `done` is called when it has ended, however that was. */
-  start(executor: Executor, done: () => void): void {
+  start(executor: Executor, done: (owner: object | null) => void): void {
     const task = this.#waiting.shift()!
-    this.#running = true
+    this.#running = task
     this.isTurn = false
     void task.run(executor).then(() => {
-      this.#running = false
-      done()
+      this.#running = null
+      done(task.owner)
     })
   }
 

@@ -8,6 +8,8 @@ import { WorkerRestarts } from './worker-restarts.ts'
 
 /** What lives on a worker and outlives its threads. */
 export interface WorkerResident {
+  /** Of its session. */
+  readonly id: number
   /** The thread is gone; the next one is being started. */
   lost(reason: string): void
   /** No thread can be had. */
@@ -38,7 +40,7 @@ export class Worker<E extends Executor = Executor> {
     this.#threads = threads
     this.#clock = clock
     this.#changed = changed
-    this.#handOut = new BatchHandOut(clock, () => threads.submitted(this), threads.inline)
+    this.#handOut = new BatchHandOut(clock, () => threads.submitted(this), () => this.#leaveThread(), threads.inline)
     this.#restarts = new WorkerRestarts(clock, () => void this.#restart())
     this.#executor = this.#newExecutor()
   }
@@ -80,25 +82,25 @@ export class Worker<E extends Executor = Executor> {
 
   /** Starts the first thread; rejects when it does not come up. */
   start(): Promise<void> {
-    this.#started ??= this.#startThread().then(
+    return (this.#started ??= this.#startThread().then(
       () => this.#changed('started'),
       (error: Error) => {
         this.givenUp = true
         this.#changed('failed', error.message)
         throw error
       },
-    )
-    return this.#started
+    ))
   }
 
   attach(resident: WorkerResident): void {
     this.#residents.add(resident)
   }
 
-  /** The resident leaves; what it has asked for and was not begun is rejected. */
+  /** The resident leaves; what it has asked for is rejected, or stopped if it was begun. */
   detach(resident: WorkerResident): void {
     this.#residents.delete(resident)
     this.withdraw(resident)
+    this.#handOut.stopTask(resident)
   }
 
   /** Rejects what the resident has asked for and was not begun. */
@@ -136,9 +138,9 @@ export class Worker<E extends Executor = Executor> {
     return this.#handOut.takeBack(slotId)
   }
 
-  /** Has the run of a batch stopped that nobody wants any more. */
-  cancel(slotId: number): void {
-    this.#executor.cancel(slotId)
+  /** See {@link BatchHandOut.stopRun}. */
+  stopRun(slotId: number, orLeave: boolean): void {
+    this.#handOut.stopRun(slotId, orLeave)
   }
 
   /** Looks for finished batches. */
@@ -185,9 +187,14 @@ export class Worker<E extends Executor = Executor> {
     else if (executor === this.#executor && !this.#closing) this.#handOut.start(executor)
   }
 
-  #threadLost(executor: Executor, reason: string): void {
+  /** Leaves the thread to itself that does not stop what it runs, and starts another one. */
+  #leaveThread(): void {
+    if (!this.#closing) this.#threadLost(this.#executor, 'it did not stop a run', this.#threads.leave(this.#executor))
+  }
+
+  #threadLost(executor: Executor, reason: string, stillRuns: Promise<void> | null = null): void {
     if (!this.#closing) this.#executor = this.#newExecutor()
-    this.#handOut.lost(executor, reason)
+    this.#handOut.lost(executor, reason, stillRuns)
     this.#changed('lost', reason)
     if (this.#closing) return
     for (const resident of this.#residents) resident.lost(reason)

@@ -3,7 +3,7 @@ import { endsEachTime, testTimeoutMs } from './child.ts'
 
 // Two requests had been handed over: the running one and the one behind it. They are finished in any case.
 const drained = [true, true, true, true, 'ERR_CLOSED', 'closed']
-const dropped = [true, 'ERR_CLOSED', 'ERR_CLOSED', 'ERR_CLOSED', 'ERR_CLOSED', 'closed']
+const dropped = ['ERR_CLOSED', 'ERR_CLOSED', 'ERR_CLOSED', 'ERR_CLOSED', 'ERR_CLOSED', 'closed']
 
 const closings: [scenario: string, answer: unknown][] = [
   ['close during a run', drained],

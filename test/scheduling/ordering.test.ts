@@ -100,22 +100,15 @@ describe('what does not come to a run', () => {
   })
 })
 
-it('answers of an engine that is destroyed keep their order, and so do the requests that are dropped', async () => {
+it('an engine that is destroyed rejects all that it has, in the order in which it came', async () => {
   const engine = ownEngine({ cpuWorkers: 2 })
   const model = await load(engine, small.matmulSlow(512, 100), {
     maxBatchSize: 8, instanceGroup: [{ kind: 'cpu', count: 2 }], dynamicBatching: { preserveOrdering: true, preferredBatchSize: 1 },
   })
   const ends: [at: number, outcome: unknown][] = []
   const all = Array.from({ length: 20 }, (_, at) => outcomeOf(model.infer(rowsOf(1 + (at % 8), 512))).then((outcome) => ends.push([at, outcome])))
-  const running = 20 - model.stats().pendingRequestCount
+  expect(model.stats().pendingRequestCount).toBeLessThan(20)
   await engine.destroy()
   await Promise.all(all)
-  expect(running).toBeGreaterThan(0)
-  const endedAs = (outcome: string) => ends.filter((end) => end[1] === outcome).map(([at]) => at)
-  const [answered, closed] = [endedAs('answered'), endedAs('ERR_CLOSED')]
-  // Of what was handed ahead, some may have begun before destroy() could take it back, on one worker and not on the other.
-  expect(answered.slice(0, running)).toEqual(Array.from({ length: running }, (_, at) => at))
-  expect(answered.length).toBeLessThanOrEqual(running + 2)
-  for (const places of [answered, closed]) expect(places).toEqual(places.toSorted((a, b) => a - b))
-  expect([...answered, ...closed].toSorted((a, b) => a - b)).toEqual(Array.from({ length: 20 }, (_, at) => at))
+  expect(ends).toEqual(Array.from({ length: 20 }, (_, at) => [at, 'ERR_CLOSED']))
 })

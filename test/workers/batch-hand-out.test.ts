@@ -5,7 +5,7 @@ import type { BatchSource, PreparedBatch } from '../../src/workers/batch-source.
 import { FakeClock } from '../fake-clock.ts'
 
 it('what a dead thread had not started costs its source nothing', () => {
-  const handOut = new BatchHandOut(new FakeClock(1000), () => {})
+  const handOut = new BatchHandOut(new FakeClock(1000), () => {}, () => {})
   const batches: PreparedBatch[] = [30, 20].map((runMs, slotId) => ({ slotId, layoutIndex: 0, mailed: null, runMs, alone: false }))
   const told: unknown[] = []
   const source = {
@@ -21,7 +21,7 @@ it('what a dead thread had not started costs its source nothing', () => {
   handOut.start(executor)
   handOut.offer(source)
   expect(time.next()).toMatchObject({ source, finishMs: 50 })
-  handOut.lost(executor, 'it died')
+  handOut.lost(executor, 'it died', null)
   expect(told).toEqual([['taken back', 1, true], ['lost', 0, 'it died']])
   expect(time.next()).toMatchObject({ source, finishMs: 30 })
   expect(time.freeInMs).toBe(0)

@@ -55,10 +55,6 @@ export class FakeExecutor implements Executor {
     return this.#ask(`close ${sessionId}`, async () => {}).catch(() => {})
   }
 
-  cancel(): boolean {
-    return false
-  }
-
   defineSlot(slotId: number, _sessionId: number, memory: SlotMemory): void {
     this.#slots.set(slotId, { memory: memory as Slot['memory'], layouts: [] })
   }
@@ -82,6 +78,16 @@ export class FakeExecutor implements Executor {
     if (at === -1) return false
     this.cells.splice(at, 1)
     return true
+  }
+
+  cancel(slotId: number): boolean {
+    this.asked.push('cancel')
+    return this.#threads.canStop && this.cells[0]?.slotId === slotId
+  }
+
+  cancelWork(sessionId: number): boolean {
+    this.asked.push(`cancel ${sessionId}`)
+    return this.#threads.canStop
   }
 
   drainCompletions(): void {}
@@ -134,6 +140,11 @@ export class FakeExecutor implements Executor {
     })
     last!()
     return first!
+  }
+
+  /** Ends the run of a thread that was left to itself, which writes what it likes into its slot. */
+  scribble(): void {
+    for (const { slotId, claimed } of this.cells) if (claimed) new Float32Array(this.#slots.get(slotId)!.memory.buffer).fill(-1)
   }
 
   /** The thread is gone; that its port is closed is known before why, as is usual, or after. */
@@ -209,6 +220,21 @@ export class FakeThreads implements ThreadSource<FakeExecutor> {
 
   failure(executor: FakeExecutor): Promise<string> {
     return executor.failure
+  }
+
+  /** Whether runs can be told to stop. */
+  canStop = true
+  /** What lets a thread end that was left to itself. */
+  readonly onLeft: (() => void)[] = []
+
+  leave(executor: FakeExecutor): Promise<void> {
+    executor.abandon()
+    return new Promise((resolve) => {
+      this.onLeft.push(() => {
+        executor.scribble()
+        resolve()
+      })
+    })
   }
 
   submitted(): void {}

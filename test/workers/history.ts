@@ -12,6 +12,10 @@ export interface Plan {
   readonly delays: boolean
   readonly rerunAfterCrash: boolean
   readonly preserveOrdering: boolean
+  /** 0 for none. */
+  readonly maxRunMs: number
+  /** Whether runs can be told to stop. */
+  readonly canStop: boolean
 }
 
 /** One event. `request` is taken modulo how many there were. */
@@ -24,6 +28,7 @@ export type Step =
       readonly priority: number
       readonly timeoutMs: number
       readonly deadlineMs: number
+      readonly maxRunMs: number
     }
   | { readonly do: 'abort'; readonly request: number }
   | { readonly do: 'detach'; readonly request: number }
@@ -34,7 +39,9 @@ export type Step =
   /** The next start, or opening of a session, on a worker fails. */
   | { readonly do: 'refuse'; readonly worker: number; readonly what: 'start' | 'open' }
   | { readonly do: 'take back'; readonly model: number }
-  | { readonly do: 'unload'; readonly model: number }
+  /** A run that was left to itself comes to its end. */
+  | { readonly do: 'end left'; readonly worker: number }
+  | { readonly do: 'unload'; readonly model: number; readonly destroys: boolean }
 
 interface Known extends Sent {
   readonly id: number
@@ -71,6 +78,7 @@ export class History {
       }
       threads.onStart = () => refuse('start')
       threads.onOpen = () => refuse('open')
+      threads.canStop = plan.canStop
       return refused
     })
   }
@@ -80,6 +88,7 @@ export class History {
     const config = {
       maxBatchSize: plan.maxBatchSize,
       rerunAfterCrash: plan.rerunAfterCrash,
+      ...(plan.maxRunMs > 0 ? { maxRunMs: plan.maxRunMs } : {}),
       dynamicBatching: {
         ...(plan.preserveOrdering ? {} : { priorityLevels: 2, defaultPriorityLevel: 2 }),
         maxQueueDelayMs: plan.maxQueueDelayMs,
@@ -103,7 +112,8 @@ export class History {
     else if (step.do === 'die') this.#thread(step.worker).die('it died', step.knownFirst)
     else if (step.do === 'refuse') this.#refused[step.worker]![step.what]++
     else if (step.do === 'take back') this.#models[step.model]!.scheduler.instances.takeBackAhead()
-    else await this.#unload(this.#models[step.model]!)
+    else if (step.do === 'end left') this.#house.places[step.worker]!.threads.onLeft.shift()?.()
+    else await this.#unload(this.#models[step.model]!, step.destroys)
     // A batch that was taken back by hand is offered by hand.
     if (step.do === 'take back') this.#models[step.model]!.scheduler.wake()
     await new Promise(setImmediate)
@@ -123,6 +133,7 @@ export class History {
     await settled()
     // Parts of split requests that nobody wants any more may still run.
     for (const { threads } of places) while (threads.current.finish()) await settled()
+    for (const { threads } of places) for (const end of threads.onLeft.splice(0)) end()
     this.#check()
     for (const [index, { scheduler }] of this.#models.entries()) {
       const counts = [scheduler.waiting, scheduler.running, scheduler.levels.of(1).waiting, scheduler.levels.of(2).waiting, scheduler.levels.of(1).rows, scheduler.levels.of(2).rows]
@@ -141,12 +152,12 @@ export class History {
     return this.#sent.filter(({ settlements }) => settlements === 0)
   }
 
-  #arrive({ model: index, rows, length, priority, timeoutMs, deadlineMs }: Extract<Step, { do: 'arrive' }>): void {
+  #arrive({ model: index, rows, length, priority, timeoutMs, deadlineMs, maxRunMs }: Extract<Step, { do: 'arrive' }>): void {
     const model = this.#models[index]!
     if (model.failure !== null || this.#unloaded.has(model)) return
     const id = this.#sent.length
     const controller = new AbortController()
-    const limits = { ...(timeoutMs > 0 ? { timeoutMs } : {}), ...(deadlineMs > 0 ? { deadlineMs } : {}) }
+    const limits = { ...(timeoutMs > 0 ? { timeoutMs } : {}), ...(deadlineMs > 0 ? { deadlineMs } : {}), ...(maxRunMs > 0 ? { maxRunMs } : {}) }
     const sent = model.send(id + 1, { rows, length, priority, signal: controller.signal, ...limits })
     const plain = rows <= this.#plan.maxBatchSize
     const lane = `${index} ${sent.request.level.level} ${length}`
@@ -184,10 +195,11 @@ export class History {
     this.#thread(worker).finish(fails ? 'it failed' : null, 2)
   }
 
-  async #unload(model: Served): Promise<void> {
+  async #unload(model: Served, destroys = false): Promise<void> {
     if (this.#unloaded.has(model)) return
     this.#unloaded.add(model)
-    model.scheduler.rejectWaiting()
+    if (destroys) model.scheduler.destroy()
+    else model.scheduler.rejectWaiting()
     const { places } = this.#house
     const drained = model.scheduler.drained()
     let ended = false

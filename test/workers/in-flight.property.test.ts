@@ -14,16 +14,18 @@ const arrive: fc.Arbitrary<Step> = fc.record({
   priority: fc.constantFrom(0, 0, 0, 1),
   timeoutMs: fc.constantFrom(0, 0, 0, 2, 7),
   deadlineMs: fc.constantFrom(0, 0, 0, 0, 6, 40),
+  maxRunMs: fc.constantFrom(0, 0, 0, 3),
 })
 const abort: fc.Arbitrary<Step> = fc.record({ do: fc.constant('abort' as const), request: fc.nat(40) })
-const advance: fc.Arbitrary<Step> = fc.record({ do: fc.constant('advance' as const), ms: fc.constantFrom(0, 1, 3, 150) })
+const advance: fc.Arbitrary<Step> = fc.record({ do: fc.constant('advance' as const), ms: fc.constantFrom(0, 1, 3, 150, 1000) })
 const claim: fc.Arbitrary<Step> = fc.record({ do: fc.constant('claim' as const), worker: both })
 const finish: fc.Arbitrary<Step> = fc.record({ do: fc.constant('finish' as const), worker: both, fails: fc.constantFrom(false, false, false, true) })
 const die: fc.Arbitrary<Step> = fc.record({ do: fc.constant('die' as const), worker: both, knownFirst: fc.boolean() })
 const refuse: fc.Arbitrary<Step> = fc.record({ do: fc.constant('refuse' as const), worker: both, what: fc.constantFrom('start' as const, 'open' as const) })
 const takeBack: fc.Arbitrary<Step> = fc.record({ do: fc.constant('take back' as const), model: both })
 const detach: fc.Arbitrary<Step> = fc.record({ do: fc.constant('detach' as const), request: fc.nat(40) })
-const unload: fc.Arbitrary<Step> = fc.record({ do: fc.constant('unload' as const), model: both })
+const unload: fc.Arbitrary<Step> = fc.record({ do: fc.constant('unload' as const), model: both, destroys: fc.boolean() })
+const endLeft: fc.Arbitrary<Step> = fc.record({ do: fc.constant('end left' as const), worker: both })
 
 const plan: fc.Arbitrary<Plan> = fc.record({
   instances: fc.constantFrom(1 as const, 2 as const),
@@ -33,6 +35,8 @@ const plan: fc.Arbitrary<Plan> = fc.record({
   delays: fc.boolean(),
   rerunAfterCrash: fc.boolean(),
   preserveOrdering: fc.constantFrom(false, false, true),
+  maxRunMs: fc.constantFrom(0, 0, 5),
+  canStop: fc.boolean(),
 })
 
 const kinds: [name: string, step: fc.Arbitrary<Step>][] = [
@@ -47,6 +51,10 @@ const kinds: [name: string, step: fc.Arbitrary<Step>][] = [
   [
     'whose data is taken away and whose models are unloaded',
     fc.oneof({ weight: 8, arbitrary: arrive }, { weight: 4, arbitrary: finish }, claim, die, { weight: 2, arbitrary: detach }, advance, takeBack, unload),
+  ],
+  [
+    'whose runs are stopped, or left to themselves',
+    fc.oneof({ weight: 8, arbitrary: arrive }, { weight: 3, arbitrary: finish }, { weight: 3, arbitrary: claim }, { weight: 5, arbitrary: advance }, abort, die, endLeft, unload),
   ],
 ]
 

@@ -31,10 +31,13 @@ export class CountedHolds extends KeepAlive {
 
 let lastId = 0
 
+/** Staging memory that was given back. */
+export const released: SharedArrayBuffer[] = []
+
 function sharedBuffer(byteLength: number): StagingBuffer {
   const buffer = new SharedArrayBuffer(byteLength)
   const memory = { kind: 'shared', buffer, copy: false, byteLength } as const
-  return { kind: 'shared', bytes: buffer, byteLength, largeFromBytes: Infinity, memory, release: () => {} }
+  return { kind: 'shared', bytes: buffer, byteLength, largeFromBytes: Infinity, memory, release: () => void released.push(buffer) }
 }
 
 /** A worker whose threads a test holds in its hands. */
@@ -146,7 +149,7 @@ export class Served {
         : new InferRequest(parsed, level, given, ...ends)
     const sent: Sent = { request, answer: promise, settlements: 0 }
     promise.catch(() => {})
-    scheduler.submit(request, { timeoutMs: rest.timeoutMs, deadlineMs: rest.deadlineMs, signal: rest.signal })
+    scheduler.submit(request, { timeoutMs: rest.timeoutMs, deadlineMs: rest.deadlineMs, maxRunMs: rest.maxRunMs, signal: rest.signal })
     return sent
   }
 }

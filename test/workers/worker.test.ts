@@ -16,6 +16,7 @@ function bench(start: () => Promise<void>) {
     },
     start,
     failure: async () => 'it died',
+    leave: () => Promise.resolve(),
     submitted: vi.fn(),
   }
   const changed = vi.fn()

@@ -102,6 +102,10 @@ export class BindingExecutor implements ThreadExecutor {
     return false
   }
 
+  cancelWork(): boolean {
+    return false
+  }
+
   drainCompletions(): void {
     const times = this.#times
     for (let slotId = this.control.takeCompletion(times); slotId !== -1; slotId = this.control.takeCompletion(times)) {

@@ -13,6 +13,7 @@ import type { NativeOrt } from './native-ort.ts'
 import { sessionSettings, sharable } from './session-settings.ts'
 
 interface Question {
+  readonly sessionId: number
   resolve(answer: Answer): void
   reject(reason: Error): void
 }
@@ -69,7 +70,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
 
   async open(sessionId: number, model: string | SharedArrayBuffer, options: InferenceSession.SessionOptions): Promise<OpenedSession> {
     const settings = sessionSettings(options)
-    const { details } = await this.#ask((questionId) => {
+    const { details } = await this.#ask(sessionId, (questionId) => {
       const source = typeof model === 'string' ? model : new Uint8Array(model)
       this.#loop.open(questionId, sessionId, source, typeof model === 'string' ? 0 : bytesId(model), settings, sharable(options))
     })
@@ -81,14 +82,14 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
 
   async runSample(sessionId: number, feeds: readonly (MailedTensor | null)[], wantsOutputs: boolean): Promise<SampleRun> {
     const { served } = this.#outputs.get(sessionId) ?? { served: [] }
-    const { runMs, details } = await this.#ask((questionId) => this.#loop.runSample(questionId, sessionId, feeds, served, wantsOutputs))
+    const { runMs, details } = await this.#ask(sessionId, (questionId) => this.#loop.runSample(questionId, sessionId, feeds, served, wantsOutputs))
     if (details?.error != null) return { error: details.error, runMs: 0, outputs: [] }
     const given = (details?.outputs ?? []) as MailedTensor[]
     return { error: null, runMs, outputs: wantsOutputs ? served.map((place) => given[place]!) : [] }
   }
 
   async close(sessionId: number): Promise<void> {
-    await this.#ask((questionId) => this.#loop.close(questionId, sessionId)).catch(() => {})
+    await this.#ask(sessionId, (questionId) => this.#loop.close(questionId, sessionId)).catch(() => {})
     this.#outputs.delete(sessionId)
   }
 
@@ -126,7 +127,15 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   }
 
   cancel(slotId: number): boolean {
-    return this.#loop.cancel(slotId)
+    return this.#loop.cancelBatch(slotId)
+  }
+
+  cancelWork(sessionId: number): boolean {
+    let any = false
+    for (const [questionId, question] of this.#questions) {
+      if (question.sessionId === sessionId && this.#loop.cancelQuestion(questionId)) any = true
+    }
+    return any
   }
 
   drainCompletions(): void {
@@ -183,12 +192,12 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     return this.#ended
   }
 
-  #ask(put: (questionId: number) => void): Promise<Answer> {
+  #ask(sessionId: number, put: (questionId: number) => void): Promise<Answer> {
     return new Promise((resolve, reject) => {
       if (this.#gone) return reject(new ThreadEndedError())
       const questionId = ++this.#lastQuestion
       put(questionId)
-      this.#questions.set(questionId, { resolve, reject })
+      this.#questions.set(questionId, { sessionId, resolve, reject })
     })
   }
 

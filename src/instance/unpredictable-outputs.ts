@@ -1,0 +1,20 @@
+import type { FinishedBatch } from './finished-batch.ts'
+import { unexpectedOutputs } from './scatter.ts'
+
+/** Outputs of a model that have turned out to be of other sizes than reckoned: they get no place in a slot any more. */
+export class UnpredictableOutputs {
+  readonly #joined = new Set<number>()
+  readonly #whole = new Set<number>() // the same for requests that run as they are
+
+  /** Their indices, for a batch whose requests run as they are or joined. */
+  of(whole: boolean): ReadonlySet<number> {
+    return whole ? this.#whole : this.#joined
+  }
+
+  /** Looks at what a batch has given; true when one was found. */
+  note(batch: FinishedBatch): boolean {
+    const unexpected = unexpectedOutputs(batch)
+    for (const index of unexpected) (batch.requests[0]!.whole ? this.#whole : this.#joined).add(index)
+    return unexpected.length > 0
+  }
+}
