@@ -60,9 +60,8 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   #deaths = 0
 
   constructor({ joining, realRows, padding, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
-    const metadata = joining.stacked
     this.joining = joining
-    this.metadata = metadata
+    this.metadata = joining.stacked
     this.padding = padding
     this.clock = clock
     this.levels = new PriorityLevels(config.levels)
@@ -71,17 +70,17 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#gaveUp = gaveUp
     this.#inFlight = new InFlight(keepAlive)
     this.#retries = new Retries(config.rerunAfterCrash)
-    this.#errors = new RequestErrors(metadata.name, config.rerunAfterCrash)
+    this.#errors = new RequestErrors(this.metadata.name, config.rerunAfterCrash)
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
     const limits = batchLimits(config, joining.largestBatch)
     this.times = new Estimator(runTimes, limits, config.latencyTargetMs, instances, config.weight)
     this.#admission = new Admission(this.times, this.#errors, this.stats)
     this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued: config.holdUntilQueued }, clock, this, runTimes, this.times.target)
-    this.#answers = new Answers(metadata, padding, this.stats, this.#errors, clock, config)
+    this.#answers = new Answers(this.metadata, padding, this.stats, this.#errors, clock, config)
     this.#stops = new RunStops(config.maxRunMs, { clock, instances: this.instances, answers: this.#answers, errors: this.#errors })
     const refuse = (request: InferRequest, error: Error) => this.#answers.reject(request, 'changed', error)
     this.#supply = new BatchSupply({
-      metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, stops: this.#stops, refuse,
+      metadata: this.metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, stops: this.#stops, refuse,
     }) // prettier-ignore
   }
 
