@@ -7,6 +7,11 @@ export function closedLoops(base: ClosedLoop): (changes?: Partial<ClosedLoop>) =
   return (changes) => run('programs/closed-loop.ts', { ...base, ...changes })
 }
 
+/** Rows a second of one side to those of another: median over the rounds, each of which the machine met with both. */
+export function rateRatio(ours: readonly ClosedLoopResult[], plain: readonly ClosedLoopResult[]): number {
+  return median(ours.map(({ rowsPerSecond }, round) => rowsPerSecond / plain[round]!.rowsPerSecond))
+}
+
 /** Median of the rows a second. */
 export function rate(results: readonly ClosedLoopResult[]): number {
   return median(results.map(({ rowsPerSecond }) => rowsPerSecond))

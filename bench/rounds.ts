@@ -1,15 +1,12 @@
-/** What both sides gave, round by round. */
-export interface Rounds<T> {
-  readonly ours: readonly T[]
-  readonly plain: readonly T[]
-}
-
-/** Runs the baseline and ours in turns, so that what else the machine does meets both. */
-export async function takeTurns<T>(rounds: number, plain: () => Promise<T>, ours: () => Promise<T>): Promise<Rounds<T>> {
-  const all = { ours: [] as T[], plain: [] as T[] }
+/** Runs all sides in turns, there and back, so that what else the machine does meets each; what they gave, round by round. */
+export async function takeTurns<Name extends string, T>(
+  rounds: number,
+  sides: Readonly<Record<Name, () => Promise<T>>>,
+): Promise<Record<Name, T[]>> {
+  const names = Object.keys(sides) as Name[]
+  const found = Object.fromEntries(names.map((name) => [name, [] as T[]])) as Record<Name, T[]>
   for (let round = 0; round < rounds; round++) {
-    all.plain.push(await plain())
-    all.ours.push(await ours())
+    for (const name of round % 2 === 0 ? names : names.toReversed()) found[name].push(await sides[name]())
   }
-  return all
+  return found
 }

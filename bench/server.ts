@@ -1,14 +1,14 @@
 import { InferenceEngine, Tensor } from 'zerohop'
 import type { BenchModel } from './models.ts'
-import type { Server, Side } from './side.ts'
+import { ourSides, type OurSide, type Server, type Side } from './side.ts'
 
 /** Only the baseline imports onnxruntime-node on this thread. */
 export async function openServer(side: Side): Promise<Server> {
-  return side === 'ours' ? ourServer() : (await import('./baselines/plain-server.ts')).plainServer()
+  return side === 'plain' ? (await import('./baselines/plain-server.ts')).plainServer() : ourServer(side)
 }
 
-function ourServer(): Server {
-  const engine = new InferenceEngine()
+function ourServer(side: OurSide): Server {
+  const engine = new InferenceEngine(ourSides[side])
   return {
     async load({ model: { path }, intraOpNumThreads, maxBatchSize }) {
       const loaded = await engine.load(path, {

@@ -1,8 +1,20 @@
-import type { Tensor } from 'zerohop'
+import type { EngineOptions, Tensor } from 'zerohop'
 import type { BenchModel } from './models.ts'
 
+/** Ours, by what is said to the engine: both executors of one build, and the native one without its short cut. */
+export const ourSides = {
+  native: { executor: 'native' },
+  'native, inline: false': { executor: 'native', inline: false },
+  binding: { executor: 'binding' },
+} as const satisfies Record<string, EngineOptions>
+
+/** Those that most trials set beside each other. */
+export const executors = ['native', 'binding'] as const
+
+export type OurSide = keyof typeof ourSides
+
 /** Ours, or onnxruntime-node as it comes. */
-export type Side = 'ours' | 'plain'
+export type Side = OurSide | 'plain'
 
 /** A model and how it is loaded; what is left out takes its default. */
 export interface LoadSettings {

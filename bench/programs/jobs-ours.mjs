@@ -1,8 +1,8 @@
 // All jobs in one process, against one engine.
 import { InferenceEngine, Tensor } from 'zerohop'
 
-const { model, images, jobs, maxBatchSize } = JSON.parse(process.argv[2])
-const engine = new InferenceEngine()
+const { engine: engineOptions, model, images, jobs, maxBatchSize } = JSON.parse(process.argv[2])
+const engine = new InferenceEngine(engineOptions)
 const loaded = await engine.load('model', { path: model.path, maxBatchSize })
 const dims = [1, ...model.rowDims]
 const elements = dims.reduce((count, dim) => count * dim, 1)

@@ -1,22 +1,35 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { answer, input } from '../child.ts'
 import type { BenchModel } from '../models.ts'
 import { feedsFor, openServer } from '../server.ts'
+import type { Side } from '../side.ts'
 import { median, percentile } from '../statistics.ts'
 
 /** What to measure: one caller, one request at a time. */
 export interface LatencyInput {
   readonly model: BenchModel
+  readonly sides: readonly Side[]
   readonly blocks: number
   readonly requestsPerBlock: number
+  /** Requests that each come after {@link idleMs} without any. */
+  readonly requestsAfterIdle: number
 }
 
-/** All in microseconds; medians of the blocks. */
-export interface LatencyResult {
-  readonly plain: { p50: number; p99: number }
-  readonly ours: { p50: number; p99: number }
-  readonly pingPong: { p50: number; p99: number }
+/** Of one side, in microseconds. */
+export interface LatencyTimes {
+  /** Medians of the blocks. */
+  readonly p50: number
+  readonly p99: number
+  /** The median to that of plain in the same block; median of the blocks. */
+  readonly toPlain: number
+  /** Median of the requests after a pause. */
+  readonly afterIdle: number
 }
+
+export type LatencyResult = Readonly<Record<Side | 'ping-pong', LatencyTimes>>
+
+const idleMs = 100
 
 /** The other end of the ping-pong: answers each notification, asleep in between. */
 const echo = `
@@ -31,9 +44,10 @@ const { workerData } = require('node:worker_threads')
 })()
 setInterval(() => {}, 1 << 30)`
 
-async function measure(requests: number, request: () => Promise<unknown>): Promise<number[]> {
+async function measure(requests: number, request: () => Promise<unknown>, pauseMs = 0): Promise<number[]> {
   const times: number[] = []
   for (let count = 0; count < requests; count++) {
+    if (pauseMs > 0) await sleep(pauseMs)
     const startMs = performance.now()
     await request()
     times.push((performance.now() - startMs) * 1000)
@@ -41,7 +55,7 @@ async function measure(requests: number, request: () => Promise<unknown>): Promi
   return times
 }
 
-const { model, blocks, requestsPerBlock } = input<LatencyInput>()
+const { model, sides, blocks, requestsPerBlock, requestsAfterIdle } = input<LatencyInput>()
 const words = new Int32Array(new SharedArrayBuffer(8))
 const worker = new Worker(echo, { eval: true, workerData: words })
 let turn = 0
@@ -52,24 +66,31 @@ async function pingPong(): Promise<void> {
   if (wait.async) await wait.value
 }
 
-const servers = [await openServer('plain'), await openServer('ours')] as const
-const [plain, ours] = [await servers[0].load({ model }), await servers[1].load({ model })]
 const feeds = feedsFor(model, 1)
-const requests = {
-  pingPong,
-  plain: () => plain.infer(feeds),
-  ours: () => ours.infer(feeds),
+const servers = await Promise.all(sides.map((side) => openServer(side)))
+const requests = new Map<string, () => Promise<unknown>>([['ping-pong', pingPong]])
+for (const [index, side] of sides.entries()) {
+  const loaded = await servers[index]!.load({ model })
+  requests.set(side, () => loaded.infer(feeds))
 }
-const found = { pingPong: [] as number[][], plain: [] as number[][], ours: [] as number[][] }
+
+const found = new Map([...requests.keys()].map((name) => [name, [] as number[][]]))
 for (let block = -1; block < blocks; block++) {
-  for (const name of ['pingPong', 'plain', 'ours'] as const) {
-    const times = await measure(requestsPerBlock, requests[name])
-    if (block >= 0) found[name].push(times) // the first block only warms up
+  for (const [name, request] of requests) {
+    const times = await measure(requestsPerBlock, request)
+    if (block >= 0) found.get(name)!.push(times) // the first block only warms up
   }
 }
-const summary = (series: number[][]) => ({
-  p50: median(series.map((times) => median(times))),
-  p99: median(series.map((times) => percentile(times, 0.99))),
-})
+const plain = found.get('plain')!.map(median)
+const result: Record<string, LatencyTimes> = {}
+for (const [name, request] of requests) {
+  const series = found.get(name)!
+  result[name] = {
+    p50: median(series.map(median)),
+    p99: median(series.map((times) => percentile(times, 0.99))),
+    toPlain: median(series.map((times, block) => median(times) / plain[block]!)),
+    afterIdle: median(await measure(requestsAfterIdle, request, idleMs)),
+  }
+}
 await Promise.all([...servers.map((server) => server.close()), worker.terminate()])
-answer({ plain: summary(found.plain), ours: summary(found.ours), pingPong: summary(found.pingPong) } satisfies LatencyResult)
+answer(result as LatencyResult)

@@ -6,12 +6,11 @@ import { plainTimers, type Waiting } from '../baselines/plain-timers.ts'
 import { answer, input } from '../child.ts'
 import type { BenchModel } from '../models.ts'
 import { feedsFor } from '../server.ts'
-import type { Side } from '../side.ts'
 import { percentile } from '../statistics.ts'
 
 /** Far more requests than the model can answer, each with a timeout of its own. */
 export interface TimeoutsInput {
-  readonly side: Side
+  readonly side: 'ours' | 'plain'
   readonly model: BenchModel
   readonly maxBatchSize: number
   readonly requestsPerSecond: number

@@ -1,41 +1,49 @@
 import { run } from '../child.ts'
 import { benchModel, type BenchModel } from '../models.ts'
-import type { LatencyResult } from '../programs/latency.ts'
+import type { LatencyInput, LatencyResult, LatencyTimes } from '../programs/latency.ts'
+import { ourSides, type OurSide } from '../side.ts'
 import { round } from '../statistics.ts'
 import { atMost } from '../targets.ts'
 import type { Trial } from '../trial.ts'
 
-/** One caller alone: what the way through another thread costs. */
+const sides = Object.keys(ourSides) as OurSide[]
+
+/** One caller alone: what a call costs. */
 export const latency: Trial = {
-  describe: 'p50 and p99 of one caller, identity and 588 KB rows, against plain, beside a bare thread ping-pong',
+  describe: 'p50 and p99 of one caller, identity and 588 KB rows, both executors against plain, beside a bare thread ping-pong',
   async run({ rounds, smoke }) {
-    const measure = (model: BenchModel, requestsPerBlock: number) =>
-      run<LatencyResult>('programs/latency.ts', { model, blocks: smoke ? 1 : 2 * rounds + 1, requestsPerBlock })
-    const identity = await measure(benchModel('identity'), smoke ? 500 : 5000)
+    const measure = (model: BenchModel, requestsPerBlock: number) => {
+      const blocks = smoke ? 1 : 4 * rounds + 1
+      const input: LatencyInput = { model, sides: ['plain', ...sides], blocks, requestsPerBlock, requestsAfterIdle: smoke ? 2 : 30 }
+      return run<LatencyResult>('programs/latency.ts', input)
+    }
+    const identity = await measure(benchModel('identity'), smoke ? 500 : 4000)
     const image = await measure(benchModel('image-identity'), smoke ? 50 : 500)
 
-    const row = (model: string, { plain, ours, pingPong }: LatencyResult) => ({
+    const row = (model: string, who: string, times: LatencyTimes) => ({
       model,
-      'plain p50 us': round(plain.p50, 1),
-      'plain p99 us': round(plain.p99, 1),
-      'ours p50 us': round(ours.p50, 1),
-      'ours p99 us': round(ours.p99, 1),
-      'ping-pong p50 us': round(pingPong.p50, 1),
-      'added p50 us': round(ours.p50 - plain.p50, 1),
+      who,
+      'p50 us': round(times.p50, 1),
+      'p99 us': round(times.p99, 1),
+      'p50 to plain': round(times.toPlain),
+      'p50 us after 100 ms idle': round(times.afterIdle, 1),
     })
-    const pingPongs = (identity.ours.p50 - identity.plain.p50) / identity.pingPong.p50
-    const imageMs = (image.ours.p50 - image.plain.p50) / 1000
+    const rowsOf = (model: string, result: LatencyResult) =>
+      (['plain', ...sides, 'ping-pong'] as const).map((who) => row(model, who, result[who]))
     return {
-      ours: round(identity.ours.p50, 1),
+      ours: round(identity.native.p50, 1),
       plain: round(identity.plain.p50, 1),
       unit: 'us, median of identity',
-      ratio: round(identity.ours.p50 / identity.plain.p50),
+      ratio: round(identity.native.toPlain),
       targets: [
-        atMost(2.5, 'identity: median added, in ping-pongs', round(pingPongs)),
-        atMost(0.4, '588 KB: median added, in ms', round(imageMs, 3)),
+        atMost(0.8, 'identity: median to plain', round(identity.native.toPlain)),
+        atMost(1.3, 'identity: median to plain, inline: false', round(identity['native, inline: false'].toPlain)),
+        atMost(60, 'identity: median after 100 ms of idleness, in us', round(identity.native.afterIdle, 1)),
+        atMost(60, 'identity: the same with inline: false', round(identity['native, inline: false'].afterIdle, 1)),
+        atMost(1, '588 KB: median to plain', round(image.native.toPlain)),
       ],
-      rows: [row('identity', identity), row('588 KB', image)],
-      settings: { concurrency: 1 },
+      rows: [...rowsOf('identity', identity), ...rowsOf('588 KB', image)],
+      settings: { concurrency: 1, sides: ourSides },
     }
   },
 }

@@ -20,7 +20,7 @@ export const mixedLengths: Trial = {
   async run({ seconds, rounds, smoke }) {
     const base: MixedLengthsInput = { ...load, side: 'padded', model: positionMlp(), warmupSeconds: smoke ? 0.3 : 1, seconds }
     const measure = (side: MixedLengthsInput['side']) => run<MixedLengthsResult>('programs/mixed-lengths.ts', { ...base, side })
-    const found = await takeTurns(rounds, () => measure('flushed'), () => measure('padded'))
+    const found = await takeTurns(rounds, { flushed: () => measure('flushed'), padded: () => measure('padded') })
 
     const middle = (results: readonly MixedLengthsResult[], key: keyof MixedLengthsResult) => median(results.map((result) => result[key]))
     const row = (what: string, results: readonly MixedLengthsResult[]) => ({
@@ -30,7 +30,7 @@ export const mixedLengths: Trial = {
       'padding waste': round(middle(results, 'waste')),
       'largest difference': Math.max(...results.map(({ maxDifference }) => maxDifference)),
     })
-    const [plain, ours] = [row('a batch per change of length', found.plain), row(`padded to ${load.sizes.join(', ')}`, found.ours)]
+    const [plain, ours] = [row('a batch per change of length', found.flushed), row(`padded to ${load.sizes.join(', ')}`, found.padded)]
     const ratio = round(ours['requests/s'] / plain['requests/s'])
     return {
       ours: ours['requests/s'],

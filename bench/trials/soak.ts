@@ -1,6 +1,7 @@
 import { run } from '../child.ts'
 import { benchModel } from '../models.ts'
 import type { SoakInput, SoakSample } from '../programs/soak.ts'
+import { executors } from '../side.ts'
 import { round, slope } from '../statistics.ts'
 import { atMost } from '../targets.ts'
 import type { Trial } from '../trial.ts'
@@ -9,7 +10,7 @@ const megabytes = (bytes: number) => bytes / 2 ** 20
 
 /** Memory over a million requests: it must not grow. */
 export const soak: Trial = {
-  describe: 'RSS and heap over 1 000 000 requests, nine of ten small and one of 588 KB; its slope after the first tenth',
+  describe: 'RSS and heap over 1 000 000 requests of either executor, nine of ten small and one of 588 KB; its slope after the first tenth',
   async run({ requests, smoke }) {
     const total = smoke ? 10_000 : requests
     const load = { largeEvery: 10, concurrency: 64, requests: total, sampleEvery: Math.ceil(total / 100) }
@@ -32,18 +33,17 @@ export const soak: Trial = {
       }
       return { row, samples }
     }
-    const plain = await measure('plain')
-    const ours = await measure('ours')
-    const [ourSlope, plainSlope] = [ours.row['RSS MB per 100 000'], plain.row['RSS MB per 100 000']]
+    const found = { plain: await measure('plain'), native: await measure('native'), binding: await measure('binding') }
+    const slopeOf = (side: keyof typeof found) => found[side].row['RSS MB per 100 000']
     return {
-      ours: ourSlope,
-      plain: plainSlope,
+      ours: slopeOf('native'),
+      plain: slopeOf('plain'),
       unit: 'MB of RSS per 100 000 requests',
-      ratio: round(ourSlope / plainSlope),
-      targets: [atMost(1, 'growth of RSS, in MB per 100 000 requests', ourSlope)],
-      rows: [plain.row, ours.row],
+      ratio: round(slopeOf('native') / slopeOf('plain')),
+      targets: [atMost(0.2, 'growth of RSS with native, in MB per 100 000 requests', slopeOf('native'))],
+      rows: [found.plain.row, ...executors.map((side) => found[side].row)],
       settings: load,
-      details: { plain: plain.samples, ours: ours.samples },
+      details: { plain: found.plain.samples, native: found.native.samples, binding: found.binding.samples },
     }
   },
 }

@@ -34,12 +34,12 @@ export const timeouts: Trial = {
       seconds,
     }
     const side = (side: TimeoutsInput['side']) => () => run<TimeoutsResult>('programs/timeouts.ts', { ...load, side } satisfies TimeoutsInput)
-    const found = await takeTurns(rounds, side('plain'), side('ours'))
+    const found = await takeTurns(rounds, { plain: side('plain'), ours: side('ours') })
     const behind = async (maxBatchSize: number) => {
       const waiting: TimeoutsInput = { ...load, ...behindLongRun, side: 'ours', model: matmulChain(5000), maxBatchSize }
       return run<TimeoutsResult>('programs/timeouts.ts', waiting)
     }
-    const handedAhead = await takeTurns(rounds, () => behind(batchSizes.partial), () => behind(batchSizes.full))
+    const handedAhead = await takeTurns(rounds, { partial: () => behind(batchSizes.partial), full: () => behind(batchSizes.full) })
     const cancelInput: CancelsInput = { model, maxBatchSize, cancels: smoke ? 1000 : cancels, rounds: cancelRounds }
     const cancelled = await run<CancelsResult>('programs/cancels.ts', cancelInput, ['--expose-gc'])
 
@@ -54,7 +54,7 @@ export const timeouts: Trial = {
     const longest = (what: string, ms: number) => ({ what, 'p50 ms': '', 'p99 ms': '', 'max ms': round(ms), 'GC max ms': '' })
     const { before, after } = cancelled
     const [ours, plain] = [middle(found.ours, 'p99Ms'), middle(found.plain, 'p99Ms')]
-    const [full, partial] = [middle(handedAhead.ours, 'p99Ms'), middle(handedAhead.plain, 'p99Ms')]
+    const [full, partial] = [middle(handedAhead.full, 'p99Ms'), middle(handedAhead.partial, 'p99Ms')]
     return {
       ours,
       plain,
@@ -74,8 +74,8 @@ export const timeouts: Trial = {
       rows: [
         row('ours', found.ours),
         row('a plain timer for each, beside a busy session', found.plain),
-        row(`full batches of ${batchSizes.full} behind a long run`, handedAhead.ours),
-        row('partial batches behind it', handedAhead.plain),
+        row(`full batches of ${batchSizes.full} behind a long run`, handedAhead.full),
+        row('partial batches behind it', handedAhead.partial),
         longest(`${cancelInput.cancels} cancels in one turn, all of them`, cancelled.longestMs),
         longest(`${cancelInput.cancels} aborts that nothing waits for`, cancelled.plainLongestMs),
       ],
