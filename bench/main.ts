@@ -4,6 +4,7 @@ import { createRequire } from 'node:module'
 import { Command, InvalidArgumentError } from 'commander'
 import Table from 'cli-table3'
 import type { Trial, TrialOptions } from './trial.ts'
+import { batchers } from './trials/batchers.ts'
 import { eventLoop } from './trials/event-loop.ts'
 import { fairness } from './trials/fairness.ts'
 import { jobsTrial } from './trials/jobs.ts'
@@ -19,6 +20,7 @@ import { timeouts } from './trials/timeouts.ts'
 const trials: Readonly<Record<string, Trial>> = {
   throughput,
   latency,
+  batchers,
   saturation,
   'event-loop': eventLoop,
   jobs: jobsTrial,

@@ -2,9 +2,18 @@ import { InferenceEngine, Tensor } from 'zerohop'
 import type { BenchModel } from './models.ts'
 import { ourSides, type OurSide, type Server, type Side } from './side.ts'
 
-/** Only the baseline imports onnxruntime-node on this thread. */
+/** Only the baselines import what they need, onnxruntime-node on this thread not least. */
 export async function openServer(side: Side): Promise<Server> {
-  return side === 'plain' ? (await import('./baselines/plain-server.ts')).plainServer() : ourServer(side)
+  switch (side) {
+    case 'plain':
+      return (await import('./baselines/plain-server.ts')).plainServer()
+    case 'dataloader':
+      return (await import('./baselines/dataloader-server.ts')).dataloaderServer()
+    case 'piscina':
+      return (await import('./baselines/piscina-server.ts')).piscinaServer()
+    default:
+      return ourServer(side)
+  }
 }
 
 function ourServer(side: OurSide): Server {

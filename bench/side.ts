@@ -13,20 +13,26 @@ export const executors = ['native', 'binding'] as const
 
 export type OurSide = keyof typeof ourSides
 
-/** Ours, or onnxruntime-node as it comes. */
-export type Side = OurSide | 'plain'
+/**
+ * Ours, or what there is without it: onnxruntime-node as it comes (`plain`), its requests joined on the application's thread by
+ * the package dataloader, or a session in each thread of a Piscina.
+ */
+export type Side = OurSide | 'plain' | 'dataloader' | 'piscina'
 
 /** A model and how it is loaded; what is left out takes its default. */
 export interface LoadSettings {
   readonly model: BenchModel
   readonly intraOpNumThreads?: number
-  /** Ours only. */
+  /** Of those that join requests. */
   readonly maxBatchSize?: number
 }
 
+/** Outputs by name. */
+export type Answer = Readonly<Record<string, { readonly data: ArrayLike<unknown>; readonly dims: readonly number[] }>>
+
 /** A loaded model. */
 export interface Loaded {
-  infer(feeds: Record<string, Tensor>): Promise<unknown>
+  infer(feeds: Record<string, Tensor>): Promise<Answer>
   /** Requests per run so far. */
   meanBatchRows(): number
 }

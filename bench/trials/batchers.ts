@@ -1,0 +1,98 @@
+import { run } from '../child.ts'
+import { rate, rateRatio } from '../closed-loops.ts'
+import { benchModel } from '../models.ts'
+import type { ClosedLoop, ClosedLoopResult } from '../programs/closed-loop.ts'
+import { takeTurns } from '../rounds.ts'
+import type { LoadSettings } from '../side.ts'
+import { median, round } from '../statistics.ts'
+import { atLeast, atMost } from '../targets.ts'
+import type { Trial } from '../trial.ts'
+
+interface Load {
+  readonly what: string
+  readonly settings: LoadSettings
+  readonly callers: readonly number[]
+  /** What ours has to give at least, to the best of the others. */
+  readonly atLeast: number
+}
+
+/** Where the callers are. */
+const ways = [
+  ['in process', 'programs/closed-loop.ts'],
+  ['http', 'programs/http-loop.ts'],
+] as const
+
+function loads(smoke: boolean): Load[] {
+  const mlp = { model: benchModel('mlp'), maxBatchSize: 64, intraOpNumThreads: 1 }
+  if (smoke) return [{ what: 'MLP', settings: mlp, callers: [8], atLeast: 1 }]
+  return [
+    { what: 'MLP', settings: mlp, callers: [1, 8, 64, 256], atLeast: 1 },
+    { what: 'ResNet-50', settings: { model: benchModel('resnet50'), maxBatchSize: 8 }, callers: [1, 8, 32], atLeast: 0.98 },
+  ]
+}
+
+const p99Ms = (results: readonly ClosedLoopResult[]) => median(results.map(({ loopDelay }) => loopDelay.p99Ms))
+
+/** The other ways to share a model in one process: whoever uses ours loses nothing to them, at no number of callers. */
+export const batchers: Trial = {
+  describe: 'MLP and ResNet-50, in process and behind Fastify, against dataloader on the application\'s thread and a session per Piscina thread',
+  seconds: 3,
+  async run({ seconds, rounds, smoke }) {
+    const rows = []
+    const targets = []
+    const details: Record<string, unknown> = {}
+    for (const { what, settings, callers, atLeast: least } of loads(smoke)) {
+      for (const [way, program] of ways) {
+        const found = []
+        for (const concurrency of callers) {
+          const base = { ...settings, concurrency, warmupSeconds: Math.min(1, seconds / 2), seconds }
+          const measure = (side: ClosedLoop['side']) => () => run<ClosedLoopResult>(program, { ...base, side } satisfies ClosedLoop)
+          const results = await takeTurns(rounds, {
+            dataloader: measure('dataloader'),
+            piscina: measure('piscina'),
+            native: measure('native'),
+            binding: measure('binding'),
+          })
+          details[`${what}, ${way}, ${concurrency} callers`] = results
+          found.push(row(`${what}, ${way}`, concurrency, results))
+        }
+        rows.push(...found)
+        const lowest = Math.min(...found.map((row) => row['native to best']))
+        const excess = Math.max(...found.map((row) => row['native p99 ms'] - Math.max(row['dataloader p99 ms'], row['piscina p99 ms'])))
+        targets.push(
+          atLeast(least, `${what}, ${way}: native to the best of the others, the lowest`, lowest),
+          atMost(0, `${what}, ${way}: p99 of native's event loop above theirs, in ms, the most`, round(excess)),
+        )
+      }
+    }
+    const last = rows[ways.length * loads(smoke)[0]!.callers.length - 1]!
+    return {
+      ours: last['native /s'],
+      plain: Math.max(last['dataloader /s'], last['piscina /s']),
+      unit: `requests/s of ${last.callers} callers, ${last.what}`,
+      ratio: last['native to best'],
+      targets,
+      rows,
+      settings: { dataloader: 'by setImmediate', piscina: 'a thread per core, one ONNX Runtime thread each' },
+      details,
+    }
+  },
+}
+
+function row(what: string, callers: number, found: Readonly<Record<'dataloader' | 'piscina' | 'native' | 'binding', ClosedLoopResult[]>>) {
+  const best = rate(found.dataloader) >= rate(found.piscina) ? found.dataloader : found.piscina
+  return {
+    what,
+    callers,
+    'dataloader /s': round(rate(found.dataloader), 1),
+    'piscina /s': round(rate(found.piscina), 1),
+    'native /s': round(rate(found.native), 1),
+    'binding /s': round(rate(found.binding), 1),
+    'native to best': round(rateRatio(found.native, best)),
+    'binding to best': round(rateRatio(found.binding, best)),
+    'dataloader p99 ms': round(p99Ms(found.dataloader)),
+    'piscina p99 ms': round(p99Ms(found.piscina)),
+    'native p99 ms': round(p99Ms(found.native)),
+    'binding p99 ms': round(p99Ms(found.binding)),
+  }
+}
