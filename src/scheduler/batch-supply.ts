@@ -1,9 +1,11 @@
+import type { Clock } from '../clock.ts'
 import type { Batch } from '../instance/batch.ts'
 import type { InstanceSet } from '../instance/instance-set.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { RequestQueue } from '../queue/request-queue.ts'
 import { changedInput } from '../request/changed-input.ts'
 import type { InferRequest } from '../request/infer-request.ts'
+import { FollowUps } from './follow-ups.ts'
 import type { InFlight } from './in-flight.ts'
 import type { Retries } from './retries.ts'
 import type { RunStops } from './run-stops.ts'
@@ -16,6 +18,7 @@ export interface SupplySources {
   readonly instances: InstanceSet
   readonly inFlight: InFlight
   readonly stops: RunStops
+  readonly clock: Clock
   /** The data of a request was changed since they were checked; it is not run. */
   refuse(request: InferRequest, error: Error): void
 }
@@ -28,18 +31,20 @@ export class BatchSupply {
   readonly #instances: InstanceSet
   readonly #inFlight: InFlight
   readonly #stops: RunStops
+  readonly #followUps: FollowUps
   readonly #refuse: (request: InferRequest, error: Error) => void
   #formed = 0
   #runs = 0
   #offerScheduled = false
 
-  constructor({ metadata, queue, retries, instances, inFlight, stops, refuse }: SupplySources) {
+  constructor({ metadata, queue, retries, instances, inFlight, stops, clock, refuse }: SupplySources) {
     this.#metadata = metadata
     this.#queue = queue
     this.#retries = retries
     this.#instances = instances
     this.#inFlight = inFlight
     this.#stops = stops
+    this.#followUps = new FollowUps(clock)
     this.#refuse = refuse
   }
 
@@ -132,17 +137,23 @@ export class BatchSupply {
     this.#queue.requeue(requests.filter(({ settled }) => !settled))
   }
 
+  /** Answers have been given at `nowMs`. */
+  answered(nowMs: number): void {
+    this.#followUps.answered(nowMs)
+    this.update()
+  }
+
   /** Offers what waits to the instances. */
   readonly offer = (): void => {
     this.#offerScheduled = false
     this.#instances.offer()
   }
 
-  /** The same at the end of this turn of the event loop: whoever calls until then may still join. */
+  /** The same when no more is to be expected soon: whoever calls until then may still join. */
   offerSoon(): void {
     if (this.#offerScheduled) return
     this.#offerScheduled = true
-    process.nextTick(this.offer)
+    this.#followUps.whenComplete(this.offer)
   }
 
   /** Rejects requests whose data was changed since they were checked, and gives the others. */

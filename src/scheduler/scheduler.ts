@@ -80,7 +80,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#stops = new RunStops(config.maxRunMs, { clock, instances: this.instances, answers: this.#answers, errors: this.#errors })
     const refuse = (request: InferRequest, error: Error) => this.#answers.reject(request, 'changed', error)
     this.#supply = new BatchSupply({
-      metadata: this.metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, stops: this.#stops, refuse,
+      metadata: this.metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, stops: this.#stops, clock, refuse,
     }) // prettier-ignore
   }
 
@@ -101,7 +101,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     const full = isSplit ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part)) : this.#queue.enqueue(request, nowMs)
     this.#supply.update()
     if (this.instances.isOvertakenBy(request)) this.instances.takeBackAhead()
-    // A full batch starts at once; otherwise whoever calls in the same turn of the event loop may still join.
+    // A full batch starts at once; otherwise whoever calls in the same turn may still join.
     if (full) this.instances.offer()
     else this.#supply.offerSoon()
   }
@@ -184,7 +184,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
       this.joining.refuted(indivisible) // the model cannot be batched after all
       this.#supply.runSingly(batch.requests)
     }
-    this.#supply.update()
+    this.#supply.answered(nowMs)
   }
 
   failed(batch: Batch, message: string): void {
