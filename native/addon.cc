@@ -1,5 +1,6 @@
 #include <napi.h>
 
+#include "provider_wrap.h"
 #include "run_loop_wrap.h"
 #include "staging_wrap.h"
 
@@ -7,12 +8,13 @@ namespace {
 
 // Raised together with BINDING_VERSION in src/memory/addon.ts whenever the exports change their meaning, so that
 // a binary left over from another version is told apart from one that fits.
-constexpr char kBindingVersion[] = "3";
+constexpr char kBindingVersion[] = "4";
 
 Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("version", kBindingVersion);
   zerohop::exportStaging(env, exports);
   zerohop::exportRunLoops(env, exports);
+  zerohop::exportProviders(env, exports);
   return exports;
 }
 

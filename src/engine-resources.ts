@@ -19,6 +19,7 @@ export class EngineResources {
   readonly events = new EventHub()
   readonly devices: Devices
   readonly services: EngineServices
+  readonly pluginNames: readonly string[]
   /** `null` until a model has been placed. */
   staging: StagingPool | null = null
   readonly #keepAlive = new KeepAlive()
@@ -26,6 +27,7 @@ export class EngineResources {
   #closing: Promise<void> | null = null
 
   constructor(options: ResolvedEngineOptions) {
+    this.pluginNames = options.providers.map(({ name }) => name)
     this.devices = new Devices(options, systemClock, (event) => this.events.emit('worker', event))
     this.services = {
       clock: systemClock,
@@ -33,8 +35,9 @@ export class EngineResources {
       staging: () => this.staging!,
       nextId: () => this.#nextId++,
       changed: (event) => this.events.emit('model', event),
-      place: async (config, place) => {
-        await this.devices.place(config, place)
+      useProvider: (model, entry) => this.devices.plugins.use(model, entry),
+      place: async (model, config, place) => {
+        await this.devices.place(model, config, place)
         this.staging ??= new StagingPool(options.staging, this.devices.acceptsSharedMemory, this.devices.noNativeMemory)
       },
     }

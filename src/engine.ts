@@ -62,7 +62,7 @@ export class InferenceEngine {
     if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
     const { signal } = checkLoadOptions(options)
     signal?.throwIfAborted()
-    const resolved = resolveConfig(name, config)
+    const resolved = resolveConfig(name, config, this.#resources.pluginNames)
     const failed = this.#models.get(name)
     if (failed?.state === 'failed') await untilAborted(this.#unload(failed), signal)
     this.#checkOpen()

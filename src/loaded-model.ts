@@ -1,6 +1,7 @@
+import type { InferenceSession } from 'onnxruntime-common'
 import type { Clock } from './clock.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
-import { cudaDevice, sessionOptions, type Placement } from './config/session-options.ts'
+import { cudaDevice, sessionOptions, type Placement, type ProviderUse } from './config/session-options.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
 import { ModelInstance, slotsPerInstance } from './instance/model-instance.ts'
@@ -30,10 +31,12 @@ export interface EngineServices {
   readonly keepAlive: KeepAlive
   staging(): StagingPool
   nextId(): number
+  /** How sessions of a model use an entry of its `executionProviders`; see {@link ProviderUse}. */
+  useProvider(model: string, entry: InferenceSession.ExecutionProviderConfig): ReturnType<ProviderUse>
   /** Told when a model has come to another state. */
   changed(event: ModelEvent): void
   /** Chooses a worker for every instance and calls `place` for each; resolves when their threads have started. */
-  place(config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void): Promise<void>
+  place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void): Promise<void>
 }
 
 /** One model's life in an engine: opens its sessions, watches its state, releases it all. */
@@ -107,9 +110,11 @@ export class LoadedModel implements ModelLifecycle {
 
   async #openAll(): Promise<OpenedSession[]> {
     const model = this.#config.bytes ?? this.#config.path
-    await this.#services.place(this.#config, (worker, placement) => {
+    const { nextId, place, useProvider } = this.#services
+    await place(this.name, this.#config, (worker, placement) => {
       this.#placements.push(placement)
-      this.#sessions.push(new WorkerSession(this.#services.nextId(), worker, { model, options: sessionOptions(this.#config, placement) }))
+      const options = sessionOptions(this.#config, placement, (entry) => useProvider(this.name, entry))
+      this.#sessions.push(new WorkerSession(nextId(), worker, { model, options }))
     })
     this.#checkStillLoading()
     const results = await Promise.allSettled(this.#sessions.map((session) => session.open()))

@@ -267,11 +267,11 @@ describe('index.ts', () => {
     const lists = [...text.matchAll(/^export type \{([^}]*)\}/gm)].map(([, names]) => names!)
     const types = lists.flatMap((names) => names.split(',').map((name) => name.trim()))
     expect(types.filter((name) => name !== '').sort()).toEqual([
-      'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'Capabilities', 'CloseOptions', 'DynamicBatchingConfig',
+      'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'Capabilities', 'CloseOptions', 'ComputePrecision', 'DynamicBatchingConfig',
       'EngineEvents', 'EngineOptions', 'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'InferManyOptions', 'InferManyResult', 'InferOptions',
       'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions',
       'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelSignature', 'ModelState', 'ModelStatistics', 'Outputs',
-      'PaddingConfig', 'QueuePolicy', 'RejectionReason', 'ReportedOutputs', 'RepositoryOptions', 'StagingKind', 'StagingOptions',
+      'PaddingConfig', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy', 'RejectionReason', 'ReportedOutputs', 'RepositoryOptions', 'StagingKind', 'StagingOptions',
       'StagingStats', 'StatisticDuration', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'WarmupSample', 'WorkerEvent',
       'WorkerOptions',
     ])

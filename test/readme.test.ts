@@ -54,7 +54,7 @@ describe('README', () => {
   })
 
   it.each([
-    ['EngineOptions', 'config/engine-options'], ['StagingOptions', 'config/engine-options'], ['WorkerOptions', 'config/engine-options'],
+    ['EngineOptions', 'config/engine-options'], ['StagingOptions', 'config/engine-options'], ['WorkerOptions', 'config/engine-options'], ['ProviderPlugin', 'config/provider-options'],
     ['ModelOptions', 'config/model-config'], ['InstanceGroup', 'config/model-config'], ['PaddingConfig', 'config/model-config'],
     ['DynamicBatchingConfig', 'config/batching-config'], ['QueuePolicy', 'config/batching-config'], ['CloseOptions', 'config/close-options'],
     ['InferOptions', 'config/infer-options'], ['BatchReport', 'config/infer-options'], ['InferManyOptions', 'request/infer-many'],

@@ -18,6 +18,10 @@ struct OrtTensorInfo;
 struct OrtMemoryInfo;
 struct OrtAllocator;
 struct OrtCudaOptions;
+struct OrtTensorRtOptions;
+struct OrtKeyValuePairs;
+struct OrtHardwareDevice;
+struct OrtEpDevice;
 
 #ifdef _WIN32
 using OrtPathChar = wchar_t;
@@ -34,6 +38,8 @@ enum class ElementType : int {
   kUint32, kUint64, kComplex64, kComplex128, kBfloat16, kFloat8E4M3Fn, kFloat8E4M3FnUz, kFloat8E5M2, kFloat8E5M2FnUz,
   kUint4, kInt4, kFloat4E2M1,
 };
+
+enum class HardwareKind : int { kCpu, kGpu, kNpu };
 
 enum class ValueKind : int { kUnknown, kTensor, kSequence, kMap, kOpaque, kSparseTensor, kOptional };
 
@@ -92,6 +98,7 @@ constexpr int kLogFatal = 4;
   ENTRY(69, OrtStatus*, CreateCpuMemoryInfo, int allocatorType, int memoryType, OrtMemoryInfo** out)                 \
   ENTRY(76, OrtStatus*, AllocatorFree, OrtAllocator*, void*)                                                         \
   ENTRY(78, OrtStatus*, GetAllocatorWithDefaultOptions, OrtAllocator** out)                                          \
+  ENTRY(79, OrtStatus*, AddFreeDimensionOverride, OrtSessionOptions*, const char* denotation, std::int64_t length)   \
   ENTRY(93, void, ReleaseStatus, OrtStatus*)                                                                         \
   ENTRY(95, void, ReleaseSession, OrtSession*)                                                                       \
   ENTRY(96, void, ReleaseValue, OrtValue*)                                                                           \
@@ -100,7 +107,15 @@ constexpr int kLogFatal = 4;
   ENTRY(99, void, ReleaseTensorTypeAndShapeInfo, OrtTensorInfo*)                                                     \
   ENTRY(100, void, ReleaseSessionOptions, OrtSessionOptions*)                                                        \
   ENTRY(124, OrtStatus*, AddFreeDimensionOverrideByName, OrtSessionOptions*, const char* name, std::int64_t length)  \
+  ENTRY(125, OrtStatus*, GetAvailableProviders, char*** names, int* count)                                           \
+  ENTRY(126, OrtStatus*, ReleaseAvailableProviders, char** names, int count)                                         \
   ENTRY(130, OrtStatus*, AddSessionConfigEntry, OrtSessionOptions*, const char* key, const char* value)              \
+  ENTRY(170, OrtStatus*, SessionOptionsAppendExecutionProvider_TensorRT_V2, OrtSessionOptions*,                          \
+        const OrtTensorRtOptions*)                                                                                   \
+  ENTRY(171, OrtStatus*, CreateTensorRTProviderOptions, OrtTensorRtOptions** out)                                    \
+  ENTRY(172, OrtStatus*, UpdateTensorRTProviderOptions, OrtTensorRtOptions*, const char* const* keys,                \
+        const char* const* values, std::size_t count)                                                                \
+  ENTRY(174, void, ReleaseTensorRTProviderOptions, OrtTensorRtOptions*)                                              \
   ENTRY(204, OrtStatus*, SessionOptionsAppendExecutionProvider_CUDA_V2, OrtSessionOptions*, const OrtCudaOptions*)   \
   ENTRY(205, OrtStatus*, CreateCUDAProviderOptions, OrtCudaOptions** out)                                            \
   ENTRY(206, OrtStatus*, UpdateCUDAProviderOptions, OrtCudaOptions*, const char* const* keys,                        \
@@ -108,8 +123,23 @@ constexpr int kLogFatal = 4;
   ENTRY(208, void, ReleaseCUDAProviderOptions, OrtCudaOptions*)                                                      \
   ENTRY(216, OrtStatus*, SessionOptionsAppendExecutionProvider, OrtSessionOptions*, const char* name,                \
         const char* const* keys, const char* const* values, std::size_t count)                                                          \
-  ENTRY(252, OrtStatus*, GetResizedStringTensorElementBuffer, OrtValue*, std::size_t index, std::size_t bytes, char** out) \
-  ENTRY(293, OrtStatus*, SessionOptionsSetLoadCancellationFlag, OrtSessionOptions*, bool cancel)
+  ENTRY(252, OrtStatus*, GetResizedStringTensorElementBuffer, OrtValue*, std::size_t index, std::size_t bytes, char** out)   \
+  ENTRY(279, OrtStatus*, AddExternalInitializersFromFilesInMemory, OrtSessionOptions*, const OrtPathChar* const* names,\
+        char* const* contents, const std::size_t* lengths, std::size_t count)                                        \
+  ENTRY(293, OrtStatus*, SessionOptionsSetLoadCancellationFlag, OrtSessionOptions*, bool cancel)                     \
+  ENTRY(298, void, GetKeyValuePairs, const OrtKeyValuePairs*, const char* const** keys, const char* const** values,  \
+        std::size_t* count)                                                                                          \
+  ENTRY(301, OrtStatus*, RegisterExecutionProviderLibrary, OrtEnv*, const char* name, const OrtPathChar* path)       \
+  ENTRY(303, OrtStatus*, GetEpDevices, const OrtEnv*, const OrtEpDevice* const** devices, std::size_t* count)        \
+  ENTRY(304, OrtStatus*, SessionOptionsAppendExecutionProvider_V2, OrtSessionOptions*, OrtEnv*,                      \
+        const OrtEpDevice* const* devices, std::size_t deviceCount, const char* const* keys, const char* const* values,\
+        std::size_t count)                                                                                           \
+  ENTRY(307, HardwareKind, HardwareDevice_Type, const OrtHardwareDevice*)                                            \
+  ENTRY(309, const char*, HardwareDevice_Vendor, const OrtHardwareDevice*)                                           \
+  ENTRY(312, const char*, EpDevice_EpName, const OrtEpDevice*)                                                       \
+  ENTRY(313, const char*, EpDevice_EpVendor, const OrtEpDevice*)                                                     \
+  ENTRY(314, const OrtKeyValuePairs*, EpDevice_EpMetadata, const OrtEpDevice*)                                       \
+  ENTRY(316, const OrtHardwareDevice*, EpDevice_Device, const OrtEpDevice*)
 
 struct OrtApi {
 #define ZEROHOP_ORT_FIELD(place, result, name, ...) result (*name)(__VA_ARGS__) = nullptr;

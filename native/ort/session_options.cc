@@ -11,19 +11,21 @@ std::basic_string<OrtPathChar> nativePath(const std::string& path) { return std:
 
 void appendProvider(const OrtLibrary& library, OrtSessionOptions* options, const SessionSetting& setting) {
   const OrtApi& api = library.api;
-  std::vector<const char*> keys, values;
-  for (const auto& [key, value] : setting.entries) {
-    keys.push_back(key.c_str());
-    values.push_back(value.c_str());
+  const EntryViews entries(setting.entries);
+  const char* const* keys = entries.keys.data();
+  const char* const* values = entries.values.data();
+  const std::size_t count = setting.entries.size();
+  if (setting.key == "CUDA") {
+    const auto cuda = own<OrtCudaOptions>(library, api.ReleaseCUDAProviderOptions, api.CreateCUDAProviderOptions);
+    library.check(api.UpdateCUDAProviderOptions(cuda.get(), keys, values, count));
+    library.check(api.SessionOptionsAppendExecutionProvider_CUDA_V2(options, cuda.get()));
+  } else if (setting.key == "TensorRT") {
+    const auto tensorRt = own<OrtTensorRtOptions>(library, api.ReleaseTensorRTProviderOptions, api.CreateTensorRTProviderOptions);
+    library.check(api.UpdateTensorRTProviderOptions(tensorRt.get(), keys, values, count));
+    library.check(api.SessionOptionsAppendExecutionProvider_TensorRT_V2(options, tensorRt.get()));
+  } else {
+    library.check(api.SessionOptionsAppendExecutionProvider(options, setting.key.c_str(), keys, values, count));
   }
-  if (setting.key != "CUDA") {
-    library.check(api.SessionOptionsAppendExecutionProvider(options, setting.key.c_str(), keys.data(), values.data(),
-                                                            keys.size()));
-    return;
-  }
-  const auto cuda = own<OrtCudaOptions>(library, api.ReleaseCUDAProviderOptions, api.CreateCUDAProviderOptions);
-  library.check(api.UpdateCUDAProviderOptions(cuda.get(), keys.data(), values.data(), keys.size()));
-  library.check(api.SessionOptionsAppendExecutionProvider_CUDA_V2(options, cuda.get()));
 }
 
 void apply(const OrtLibrary& library, OrtSessionOptions* options, const SessionSetting& setting) {
@@ -47,9 +49,13 @@ void apply(const OrtLibrary& library, OrtSessionOptions* options, const SessionS
     if (name == "freeDimension") {
       return api.AddFreeDimensionOverrideByName(options, setting.key.c_str(), std::strtoll(value, nullptr, 10));
     }
+    if (name == "freeDimensionByDenotation") {
+      return api.AddFreeDimensionOverride(options, setting.key.c_str(), std::strtoll(value, nullptr, 10));
+    }
     throw OrtError("the session option " + name + " is not known here");
   };
   if (name == "provider") appendProvider(library, options, setting);
+  else if (name == "plugin") appendPlugin(library, options, setting.key, std::strtoull(value, nullptr, 10), setting.entries);
   else library.check(status());
 }
 

@@ -2,19 +2,18 @@
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "ort_library.h"
+#include "provider_plugins.h"
 
 namespace zerohop::ort {
 
-// One setting. `entries` are the options of an execution provider.
+// One setting. `entries` are the options of an execution provider, or of a plugin, whose device is the `value`.
 struct SessionSetting {
   std::string name;
   std::string key;
   std::string value;
-  std::vector<std::pair<std::string, std::string>> entries;
+  Entries entries;
 };
 
 // Throws OrtError for a setting that is unknown here, or that ONNX Runtime refuses.

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "ort/ort_api.h"
+#include "fake_providers.h"
 
 FakeOrtCounts fakeOrtCounts;
 
@@ -22,7 +22,6 @@ struct OrtStatus {
 struct OrtEnv {};
 struct OrtAllocator {};
 struct OrtMemoryInfo {};
-struct OrtCudaOptions {};
 struct OrtSessionOptions {
   std::atomic<bool> cancelled{false};
 };
@@ -185,16 +184,10 @@ OrtStatus* SetIntraOpNumThreads(OrtSessionOptions*, int) { return nullptr; }
 OrtStatus* SetInterOpNumThreads(OrtSessionOptions*, int) { return nullptr; }
 OrtStatus* AddFreeDimensionOverrideByName(OrtSessionOptions*, const char*, std::int64_t) { return nullptr; }
 OrtStatus* AddSessionConfigEntry(OrtSessionOptions*, const char*, const char*) { return nullptr; }
-OrtStatus* SessionOptionsAppendExecutionProvider(OrtSessionOptions*, const char*, const char* const*, const char* const*, std::size_t) {
+OrtStatus* AddFreeDimensionOverride(OrtSessionOptions*, const char* denotation, std::int64_t length) {
+  fakeOrtCounts.set += std::string(denotation) + ':' + std::to_string(length) + ' ';
   return nullptr;
 }
-OrtStatus* SessionOptionsAppendExecutionProvider_CUDA_V2(OrtSessionOptions*, const OrtCudaOptions*) { return nullptr; }
-OrtStatus* CreateCUDAProviderOptions(OrtCudaOptions** out) {
-  *out = new OrtCudaOptions;
-  return nullptr;
-}
-OrtStatus* UpdateCUDAProviderOptions(OrtCudaOptions*, const char* const*, const char* const*, std::size_t) { return nullptr; }
-void ReleaseCUDAProviderOptions(OrtCudaOptions* options) { delete options; }
 
 OrtStatus* SessionGetInputCount(const OrtSession*, std::size_t* out) {
   *out = 1;

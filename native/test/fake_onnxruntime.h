@@ -14,6 +14,7 @@
 #pragma once
 
 #include <atomic>
+#include <string>
 
 // What exists, and what has happened.
 struct FakeOrtCounts {
@@ -21,4 +22,5 @@ struct FakeOrtCounts {
   std::atomic<int> opened{0}, opening{0}, runs{0}, running{0};
   std::atomic<int> failAt{-1};      // the place of the entry that fails; -1 for none
   std::atomic<int> apiVersion{24};  // the newest that there is
+  std::string set;                  // some of what was set, as text
 };

@@ -3,6 +3,7 @@ import { availableParallelism } from 'node:os'
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
 import { optionsOf, properties, typed } from './plain-options.ts'
+import { providersSchema, type ProviderPlugin, type ResolvedPlugin } from './provider-options.ts'
 
 /** Settings of worker threads, all but the last passed on to `node:worker_threads`. */
 export interface WorkerOptions {
@@ -71,6 +72,13 @@ export interface EngineOptions {
   inline?: false | InlineOptions
   /** Memory through which tensors reach the workers. */
   staging?: StagingOptions
+  /**
+   * Execution providers that are libraries of their own (ONNX Runtime's provider plugins), by the names by which models ask for
+   * them: `executionProviders: ['openvino', 'cpu']` or `instanceGroup: [{ kind: 'openvino' }]`. They take the native executor,
+   * which `executor: 'auto'` is then where it can be had. Each is tried in a process of its own first; one that cannot be used is
+   * left out with a warning (`ZEROHOP_PROVIDER_FALLBACK`), and `capabilities().providers` says why.
+   */
+  providers?: Readonly<Record<string, ProviderPlugin>>
   /** Passed on to the worker threads. */
   workers?: WorkerOptions
 }
@@ -83,6 +91,7 @@ export interface ResolvedEngineOptions {
   /** `null` for no inline runs. */
   readonly inline: Required<InlineOptions> | null
   readonly staging: StagingOptions
+  readonly providers: readonly ResolvedPlugin[]
   readonly workers: WorkerOptions
 }
 
@@ -110,6 +119,7 @@ const schema = optionsOf({
     }),
     {},
   ),
+  providers: v.optional(providersSchema, {}),
   workers: v.optional(
     optionsOf({
       resourceLimits: v.optional(
@@ -143,7 +153,10 @@ export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptio
     const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
     throw invalidArgument(name, unknownKey ? 'a known option' : (issue.expected ?? issue.message), unknownKey ? issue.path?.at(-1)?.key : issue.input)
   }
-  const { cpuWorkers, executor, inline, staging, workers } = result.output
+  const { cpuWorkers, executor, inline, staging, providers, workers } = result.output
+  if (executor === 'binding' && providers.length > 0) {
+    throw invalidArgument('options.providers', "to be left out with executor: 'binding', which cannot use plugins", providers[0]!.name, { hint: "Take executor: 'native'" })
+  }
   const cores = availableParallelism()
   return {
     cores,
@@ -151,6 +164,7 @@ export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptio
     executor,
     inline: inline === false ? null : (inline as Required<InlineOptions>),
     staging: staging as StagingOptions,
+    providers,
     workers: workers as WorkerOptions,
   }
 }

@@ -26,8 +26,8 @@ export interface PaddingConfig {
   outputs?: readonly { name: string; dim: number }[]
 }
 
-/** Where instances of a model run. */
-export type InstanceKind = 'auto' | 'cpu' | 'cuda' | 'webgpu'
+/** Where instances of a model run: the name of a provider plugin (`EngineOptions.providers`) is a kind, too. */
+export type InstanceKind = 'auto' | 'cpu' | 'cuda' | 'webgpu' | (string & {})
 
 /** A group of like instances; Triton's `instance_group`. */
 export interface InstanceGroup {
@@ -37,6 +37,12 @@ export interface InstanceGroup {
   count?: number
   /** CUDA device ordinals. Default `[0]`; only for `cuda`. */
   gpus?: readonly number[]
+}
+
+/** An execution provider with options by the names that it has for them itself. */
+export interface ProviderOptions {
+  readonly name: string
+  readonly [option: string]: unknown
 }
 
 /** A request sent to each instance before the model is ready. */
@@ -87,8 +93,12 @@ export interface ModelOptions {
    * (`{ 'session.intra_op.allow_spinning': '1' }`).
    */
   sessionOptions?: InferenceSession.SessionOptions
-  /** Execution providers in order of preference; overrides what `instanceGroup` implies. */
-  executionProviders?: readonly InferenceSession.ExecutionProviderConfig[]
+  /**
+   * Execution providers in order of preference; overrides what `instanceGroup` implies. A provider plugin is named as in
+   * `EngineOptions.providers`; beside options of its own it takes `device` (`'cpu'`, `'gpu'`, `'npu'`; default: its first),
+   * `deviceId` (the how-manieth of those) and `precision`.
+   */
+  executionProviders?: readonly (InferenceSession.ExecutionProviderConfig | ProviderOptions)[]
   /**
    * `true`: one run on zeros per instance, where all inputs are floating point with known row shapes (not on the first
    * instance where `checkRows` has run it); `false`: none; or samples to run, whose rows take part in that check. A sample

@@ -5,7 +5,7 @@ import { checkOptionsForBytes, checkSessionOptions, type CheckedSessionOptions }
 import { optionsOf, ownProperties, properties, typed } from './plain-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
-import type { InstanceGroup, PaddingConfig, WarmupSample } from './model-config.ts'
+import type { InstanceGroup, InstanceKind, PaddingConfig, WarmupSample } from './model-config.ts'
 import { resolveSource, type ModelSource } from './model-source.ts'
 
 /** A configuration with every default in place; nothing reads the raw one after it. */
@@ -62,7 +62,7 @@ const schema = optionsOf({
     v.pipe(
       v.array(
         optionsOf({
-          kind: v.optional(v.picklist(['auto', 'cpu', 'cuda', 'webgpu']), 'auto'),
+          kind: v.optional(v.string(), 'auto'),
           count: v.optional(v.pipe(integer(1), v.maxValue(maxInstances)), 1),
           gpus: v.optional(v.pipe(v.array(integer(0)), v.minLength(1))),
         }),
@@ -95,9 +95,10 @@ const schema = optionsOf({
 /**
  * Turns what the caller gave into a checked, complete, frozen configuration.
  *
+ * @param plugins names of provider plugins, which are kinds of instances as well.
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
-export function resolveConfig(model: string, config: unknown): ResolvedConfig {
+export function resolveConfig(model: string, config: unknown, plugins: readonly string[] = []): ResolvedConfig {
   const raw = check(model, config)
   const batching = raw.dynamicBatching === false ? null : raw.dynamicBatching
   const resolved: ResolvedConfig = {
@@ -124,7 +125,7 @@ export function resolveConfig(model: string, config: unknown): ResolvedConfig {
     splitOversized: raw.splitOversized,
   }
   checkScheduling(model, batching)
-  checkGroups(model, raw.instanceGroup)
+  checkGroups(model, raw.instanceGroup, [...kinds, ...plugins])
   if (resolved.bytes !== null) checkOptionsForBytes(model, resolved.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)
@@ -161,12 +162,24 @@ function ascending(sizes: readonly number[]): number[] {
   return [...new Set(sizes)].sort((a, b) => a - b)
 }
 
-function checkGroups(model: string, groups: readonly { kind: string; count: number; gpus?: readonly number[] | undefined }[]): void {
+/** Kinds of instances that need no plugin. */
+const kinds: readonly InstanceKind[] = ['auto', 'cpu', 'cuda', 'webgpu']
+
+function checkGroups(
+  model: string,
+  groups: readonly { kind: string; count: number; gpus?: readonly number[] | undefined }[],
+  known: readonly string[],
+): void {
   const instances = groups.reduce((sum, { count, gpus = [0] }) => sum + count * gpus.length, 0)
   if (instances > maxInstances) {
     throw invalidArgument('instanceGroup', `at most ${maxInstances} instances in all`, instances, { code: 'ERR_MODEL_CONFIG', model })
   }
   for (const [index, { kind, gpus }] of groups.entries()) {
+    if (!known.includes(kind)) {
+      const hint = "A provider plugin's name is a kind once it is among the engine's options.providers"
+      const expected = known.map((name) => `'${name}'`).join(', ')
+      throw invalidArgument(`instanceGroup[${index}].kind`, `one of ${expected}`, kind, { code: 'ERR_MODEL_CONFIG', model, hint })
+    }
     if (gpus === undefined || kind === 'cuda') continue
     throw invalidArgument(`instanceGroup[${index}].gpus`, `to be left out for kind '${kind}'`, gpus, {
       code: 'ERR_MODEL_CONFIG',

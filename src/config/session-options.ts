@@ -2,9 +2,12 @@ import type { InferenceSession } from 'onnxruntime-common'
 import type { InstanceKind } from './model-config.ts'
 import type { ResolvedConfig } from './resolve-model-config.ts'
 
+/** How a session uses an entry of `executionProviders`: as it is, as a plugin, or, `null`, not at all. */
+export type ProviderUse = (entry: InferenceSession.ExecutionProviderConfig) => InferenceSession.ExecutionProviderConfig | null
+
 /** Where one instance runs. */
 export interface Placement {
-  readonly kind: Exclude<InstanceKind, 'auto'>
+  readonly kind: InstanceKind
   /** CUDA device ordinal; 0 elsewhere. */
   readonly gpu: number
   /** Threads for one run. */
@@ -23,7 +26,7 @@ export function cudaDevice({ kind, gpu }: Placement): number | null {
 const defaultEntries = { 'session.intra_op.allow_spinning': '0' }
 
 /** The options a session is created with: this library's defaults, overridden by the caller's. */
-export function sessionOptions(config: ResolvedConfig, placement: Placement): InferenceSession.SessionOptions {
+export function sessionOptions(config: ResolvedConfig, placement: Placement, use: ProviderUse = (entry) => entry): InferenceSession.SessionOptions {
   const { extra, ...given } = config.sessionOptions
   return {
     intraOpNumThreads: placement.intraOpNumThreads,
@@ -32,13 +35,12 @@ export function sessionOptions(config: ResolvedConfig, placement: Placement): In
     // Errors come to the caller as exceptions; ONNX Runtime would print them as well.
     logSeverityLevel: 4,
     ...given,
-    executionProviders: [...(config.executionProviders ?? providers(placement))],
+    executionProviders: (config.executionProviders ?? providers(placement)).flatMap((entry) => use(entry) ?? []),
     extra: { ...defaultEntries, ...extra },
   }
 }
 
 function providers({ kind, gpu }: Placement): InferenceSession.ExecutionProviderConfig[] {
   if (kind === 'cuda') return [{ name: 'cuda', deviceId: gpu } as InferenceSession.ExecutionProviderConfig, 'cpu']
-  if (kind === 'webgpu') return ['webgpu', 'cpu']
-  return ['cpu']
+  return kind === 'cpu' ? ['cpu'] : [kind, 'cpu']
 }

@@ -3,6 +3,7 @@ import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { RawValueMetadata } from '../metadata.ts'
 import type { MailedTensor } from '../tensor.ts'
+import type { NativeProviders } from './native-providers.ts'
 
 /** The kind of native memory a lease got: page-locked by the CUDA driver, or pages of the operating system's. */
 export type NativeMemoryKind = 'pinned' | 'plain'
@@ -101,7 +102,7 @@ export interface NativeRunLoop {
 }
 
 /** The native addon. Throws a TypeError for arguments of a wrong type, a RangeError for numbers that make no sense. */
-export interface NativeBinding {
+export interface NativeBinding extends NativeProviders {
   /** Must equal {@link BINDING_VERSION}. */
   readonly version: string
   /** The size of slabs counts before the first `acquire` only; the limit may move, and counts while none is claimed. */
@@ -150,7 +151,7 @@ export type BindingResult =
   | { readonly binding: null; readonly path?: undefined; readonly reason: string }
 
 /** Raised together with `kBindingVersion` in native/addon.cc whenever the exports change their meaning. */
-export const BINDING_VERSION = '3'
+export const BINDING_VERSION = '4'
 
 // Two folders below the root both as src/memory/addon.ts and as dist/memory/addon.js.
 const packageRoot = fileURLToPath(new URL('../..', import.meta.url))

@@ -1,12 +1,16 @@
 import type { Clock } from '../clock.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { Placement } from '../config/session-options.ts'
+import type { InstanceKind } from '../config/model-config.ts'
+import { openNativeOrt } from '../executor/native/native-ort.ts'
 import { loadBinding, type CudaProbe } from '../memory/addon.ts'
 import type { StagingStats } from '../memory/staging-pool.ts'
 import { cudaProviderInstalled } from './cuda-provider.ts'
 import type { WorkerEvent } from '../observability/engine-events.ts'
 import { DevicePool } from './device-pool.ts'
 import type { WorkerOptions } from '../config/engine-options.ts'
+import { EnginePlugins } from './engine-plugins.ts'
+import { providerCapabilities, type ProviderCapability } from './provider-capabilities.ts'
 import { chooseExecutors, type ExecutorOptions, type Executors } from './executor-choice.ts'
 import { switchOffTelemetry, telemetryState, type TelemetryState } from './telemetry.ts'
 import type { Worker } from './worker.ts'
@@ -23,6 +27,8 @@ export interface Capabilities {
   readonly executor: { readonly kind: 'native' | 'binding' | null; readonly reason: string; readonly ortVersion: string | null }
   /** How tensors reach the workers; `kind` is `null` until a model was loaded. */
   readonly staging: { readonly kind: string | null; readonly reason: string }
+  /** Execution providers: those that are built into ONNX Runtime, once the native executor is in use, and plugins. */
+  readonly providers: readonly ProviderCapability[]
   /** The CUDA driver. Asked for only here and when an instance of kind `auto` or `cuda` is placed. */
   readonly cuda: CudaProbe
   /** ONNX Runtime's telemetry: switched off by setting `ORT_DISABLE_TELEMETRY`, unless the user has set it. */
@@ -58,12 +64,14 @@ export class Devices {
   readonly #changed: (event: WorkerEvent) => void
   readonly #pools = new Map<string, DevicePool>()
   #executors: Executors | null = null
+  readonly plugins: EnginePlugins
 
   /** @param changed told of what happens to workers. */
   constructor(options: DeviceOptions, clock: Clock, changed: (event: WorkerEvent) => void) {
     this.#changed = changed
     this.#options = options
     this.#clock = clock
+    this.plugins = new EnginePlugins(options.providers)
   }
 
   /** Whether ONNX Runtime reads SharedArrayBuffers in the workers that have started. */
@@ -81,24 +89,26 @@ export class Devices {
    * Chooses a worker for every instance of a model and calls `place` for each, at once: what is placed counts from then on,
    * so that loads at the same time choose different workers. Resolves when their threads have started.
    */
-  async place(config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void): Promise<void> {
+  async place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void): Promise<void> {
+    await this.plugins.open(model, config, this.#chosen())
     const seats = config.instanceGroup.flatMap(({ kind, count, gpus }): Seat[] => {
-      const resolved = kind === 'auto' ? (config.executionProviders === undefined ? this.#auto() : 'cpu') : kind
+      const resolved = this.#resolved(kind, config)
       const each = Array.from({ length: count })
       if (resolved === 'cuda') {
         return gpus.flatMap((gpu) => each.map((): Seat => ({ kind: 'cuda', gpu, device: `cuda:${gpu}`, maxWorkers: workersPerGpu })))
       }
       // Two threads in the WebGPU provider at once end the process.
-      const maxWorkers = resolved === 'webgpu' ? 1 : this.#options.cpuWorkers
+      const maxWorkers = resolved === 'webgpu' && !this.plugins.has(resolved) ? 1 : this.#options.cpuWorkers
       return each.map((): Seat => ({ kind: resolved, gpu: 0, device: resolved, maxWorkers }))
     })
-    const onCpu = Math.min(seats.filter(({ kind }) => kind === 'cpu').length, this.#options.cpuWorkers)
+    const usesCores = (kind: string) => kind === 'cpu' || this.plugins.has(kind) // a plugin leaves the CPU what it does not know
+    const onCpu = Math.min(seats.filter(({ kind }) => usesCores(kind)).length, this.#options.cpuWorkers)
     const intraOpNumThreads = Math.max(1, Math.floor(this.#options.cores / Math.max(1, onCpu)))
     const taken = new Set<Worker>()
     for (const { kind, gpu, device, maxWorkers } of seats) {
       const worker = this.#pool(device, maxWorkers).leastOccupied(taken)
       taken.add(worker)
-      place(worker, { kind, gpu, intraOpNumThreads: kind === 'cpu' ? intraOpNumThreads : 1 })
+      place(worker, { kind, gpu, intraOpNumThreads: usesCores(kind) ? intraOpNumThreads : 1 })
     }
     const results = await Promise.allSettled([...taken].map((worker) => worker.start()))
     const failed = results.find((result) => result.status === 'rejected')
@@ -119,6 +129,13 @@ export class Devices {
     return (this.#executors ??= chooseExecutors(this.#options, this.#clock))
   }
 
+  /** The kind of device that a kind of instance is put on. */
+  #resolved(kind: InstanceKind, config: ResolvedConfig): Placement['kind'] {
+    if (this.plugins.has(kind)) return this.plugins.isUsable(kind) ? kind : 'cpu'
+    if (kind !== 'auto') return kind
+    return config.executionProviders === undefined ? this.#auto() : 'cpu'
+  }
+
   #auto(): 'cuda' | 'cpu' {
     const { binding } = loadBinding()
     return binding !== null && binding.cudaProbe().available && cudaProviderInstalled() ? 'cuda' : 'cpu'
@@ -134,6 +151,7 @@ export class Devices {
       cpu: { cores, maxWorkers: cpuWorkers, workers: this.#pools.get('cpu')?.workers.length ?? 0 },
       native: loaded.binding === null ? { available: false, reason: loaded.reason } : { available: true, path: loaded.path },
       executor: this.#executors === null ? notYet : { kind: this.#executors.kind, reason: this.#executors.reason, ortVersion: this.#executors.ortVersion },
+      providers: providerCapabilities(this.#executors?.kind === 'native' ? openNativeOrt() : null, this.plugins),
       staging: staging === null ? { kind: null, reason: notYet.reason } : { kind: staging.kind, reason: staging.reason },
       cuda: loaded.binding === null ? noCuda('the native addon is not loaded') : loaded.binding.cudaProbe(),
       telemetry: telemetryState(this.#options.workers.env),

@@ -1,4 +1,5 @@
 import type { InferenceSession } from 'onnxruntime-common'
+import { PluginProvider } from '../../config/provider-options.ts'
 
 /** One setting of a session as the addon takes it. */
 export interface SessionSetting {
@@ -14,7 +15,7 @@ const executionModes: Readonly<Record<string, number>> = { sequential: 0, parall
 
 /** ONNX Runtime's names of the execution providers that onnxruntime-node knows by others. */
 const providerNames: Readonly<Record<string, string>> = {
-  cuda: 'CUDA', coreml: 'CoreML', dml: 'DML', qnn: 'QNN', webgpu: 'WebGPU', xnnpack: 'XNNPACK', openvino: 'OpenVINO',
+  cuda: 'CUDA', tensorrt: 'TensorRT', coreml: 'CoreML', dml: 'DML', qnn: 'QNN', webgpu: 'WebGPU', xnnpack: 'XNNPACK', openvino: 'OpenVINO',
 } // prettier-ignore
 
 /** Those of which one session must not be run by two threads at once. */
@@ -49,10 +50,11 @@ export function sessionSettings(options: InferenceSession.SessionOptions): Sessi
 
 /** Whether threads may run one session with these options at the same time. */
 export function sharable({ executionProviders = [] }: InferenceSession.SessionOptions): boolean {
-  return !executionProviders.some((provider) => oneRunAtOnce.has(nameOf(provider)))
+  return executionProviders.every((provider) => (provider instanceof PluginProvider ? provider.sharable : !oneRunAtOnce.has(nameOf(provider))))
 }
 
 function providerSetting(provider: InferenceSession.ExecutionProviderConfig): SessionSetting[] {
+  if (provider instanceof PluginProvider) return [{ name: 'plugin', key: provider.name, value: String(provider.device), entries: provider.entries }]
   const name = nameOf(provider)
   // It is always there, last.
   if (name === 'cpu') return typeof provider === 'object' && 'useArena' in provider ? [{ name: 'enableCpuMemArena', value: String(Number(provider.useArena)) }] : []

@@ -1,0 +1,100 @@
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { InferenceEngine, type EngineOptions } from '../../src/index.ts'
+import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
+import { tryInChild } from '../../src/executor/native/plugin-trial.ts'
+import { loadBinding } from '../../src/memory/addon.ts'
+import { mlp } from '../models/networks.ts'
+import { matchesPlain } from '../support/against-plain.ts'
+import { load, ownEngine } from '../support/open.ts'
+import { noise } from '../support/samples.ts'
+import { libraryThat } from './libraries.ts'
+
+const { version, reason } = openNativeOrt()
+const absent = '/nonexistent/plugin.so'
+const withPlugin = (library: string, options: EngineOptions = {}) => ownEngine({ cpuWorkers: 1, providers: { extra: { library } }, ...options })
+
+/** Messages of the warnings that a fallback gives. */
+function fallbackWarnings(): string[] {
+  const messages: string[] = []
+  const listener = (warning: Error & { code?: string }) => {
+    if (warning.code === 'ZEROHOP_PROVIDER_FALLBACK') messages.push(warning.message)
+  }
+  process.on('warning', listener)
+  onTestFinished(() => void process.off('warning', listener))
+  return messages
+}
+
+describe('provider plugins in the options', () => {
+  it.each([
+    ['no library', { extra: {} }, 'options.providers.extra.library'],
+    ['a URL of another scheme', { extra: { library: new URL('https://example.org/plugin.so') } }, 'options.providers.extra.library'],
+    ['a precision that there is not', { extra: { library: absent, precision: 'int4' } }, 'options.providers.extra.precision'],
+    ['a name that means something else', { cpu: { library: absent } }, 'options.providers.cpu'],
+    ['a name with capital letters', { OpenVINO: { library: absent } }, 'options.providers.OpenVINO'],
+  ])('are refused with %s', (_, providers, argument) => {
+    expect(() => new InferenceEngine({ providers: providers as never })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument }))
+  })
+
+  it("are refused with executor: 'binding', which says what to take", () => {
+    const options = { executor: 'binding', providers: { extra: { library: absent } } } as const
+    expect(() => new InferenceEngine(options)).toThrow(/options\.providers: .*Take executor: 'native'/)
+  })
+
+  it('are not touched before a model asks for them', () => {
+    const { providers } = withPlugin(absent).capabilities()
+    expect(providers).toEqual([
+      { name: 'extra', source: 'plugin', library: absent, precision: null, available: null, reason: 'no model has asked for it', devices: [] },
+    ])
+  })
+
+  it('make kinds of instances, and no others', async () => {
+    const loading = withPlugin(absent).load('m', { path: mlp(), instanceGroup: [{ kind: 'other' }] })
+    await expect(loading).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'instanceGroup[0].kind', received: 'other' })
+  })
+})
+
+describe.skipIf(version === undefined)(`a plugin that cannot be used${reason === undefined ? '' : ` (skipped: ${reason.split('\n', 1)[0]})`}`, () => {
+  it('is left out with a warning and a reason, whichever way it is asked for', async () => {
+    const warnings = fallbackWarnings()
+    const engine = withPlugin(absent)
+    for (const config of [{ instanceGroup: [{ kind: 'extra' }] }, { executionProviders: [{ name: 'extra', anything: 1 }, 'cpu'] }]) {
+      await matchesPlain(await load(engine, mlp(), config), [{ input: noise([2, 64]) }])
+    }
+    const [extra, ...builtIn] = engine.capabilities().providers
+    expect(extra).toMatchObject({ name: 'extra', available: false, reason: expect.stringContaining('there is no such library') })
+    expect(builtIn.map(({ name }) => name)).toContain('cpu')
+    await vi.waitFor(() => expect(warnings).toHaveLength(1))
+    expect(warnings[0]).toContain("provider plugin 'extra' cannot be used: there is no such library")
+  })
+
+  it('makes a load fail that names nothing else', async () => {
+    const loading = withPlugin(absent).load('m', { path: mlp(), executionProviders: ['extra'] })
+    await expect(loading).rejects.toMatchObject({ code: 'ERR_NATIVE_LOAD', argument: 'executionProviders', received: 'extra', message: expect.stringContaining("add 'cpu'") })
+  })
+
+  it('may be a library that is none of ONNX Runtime', async () => {
+    const engine = withPlugin(loadBinding().path!)
+    await load(engine, mlp(), { instanceGroup: [{ kind: 'extra' }] })
+    expect(engine.capabilities().providers[0]!.reason).toContain('CreateEpFactories')
+  })
+
+  it('ends a process of its own, and not the application', async ({ skip }) => {
+    const library = libraryThat('write(2, "wrong machine", 13); abort();') ?? skip('no C compiler')
+    const engine = withPlugin(library)
+    await matchesPlain(await load(engine, mlp(), { instanceGroup: [{ kind: 'extra' }] }), [{ input: noise([1, 64]) }])
+    expect(engine.capabilities().providers[0]!.reason).toBe('a process of its own in which it was tried ended: with SIGABRT (wrong machine)')
+  })
+
+  it('may hang: then its time is up', async ({ skip }) => {
+    const library = libraryThat('for (;;) pause();') ?? skip('no C compiler')
+    expect(await tryInChild('extra', library, 1000)).toEqual({ reason: 'loading it took more than 1000 ms in a process of its own' })
+  })
+
+  it("is one where ZEROHOP_EXECUTOR asks for the binding", async () => {
+    vi.stubEnv('ZEROHOP_EXECUTOR', 'binding')
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const engine = withPlugin(absent)
+    await load(engine, mlp(), { instanceGroup: [{ kind: 'extra' }] })
+    expect(engine.capabilities().providers[0]!.reason).toBe("it takes executor: 'native', and 'binding' is at work (ZEROHOP_EXECUTOR says so)")
+  })
+})
