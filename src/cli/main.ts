@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
 import { InferenceError } from '../index.ts'
 import { outliveClosedPipes } from './closed-pipe.ts'
+import { providers } from './providers.ts'
 import { types } from './types.ts'
 
 const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
@@ -11,6 +12,7 @@ const program = new Command('zerohop')
   .description('ONNX inference inside a Node.js process')
   .version(manifest.version)
   .addCommand(types)
+  .addCommand(providers)
 
 outliveClosedPipes()
 try {

@@ -1,0 +1,58 @@
+import { resolve } from 'node:path'
+import { Command, InvalidArgumentError } from 'commander'
+import { openNativeOrt, type NativeOrt } from '../executor/native/native-ort.ts'
+import { openPlugin } from '../executor/native/plugin-registry.ts'
+import { InferenceError, type ProviderCapability } from '../index.ts'
+import { builtInCapability, describeDevice } from '../workers/provider-capabilities.ts'
+import { switchOffTelemetry } from '../workers/telemetry.ts'
+import { findPlugins, type FoundPlugin } from './find-plugins.ts'
+
+/** `zerohop providers`: what models can run on here. */
+export const providers = new Command('providers')
+  .description('list the execution providers that are built into ONNX Runtime, and plugins, with their devices')
+  .option('-p, --plugin <name=library>', 'a plugin to try; may be given several times', addPlugin, [])
+  .option('-f, --find', 'look for plugins that are installed, in node_modules and in Python environments, and try them', false)
+  .option('-j, --json', 'print JSON', false)
+  .action(async ({ plugin: given, find, json }: { plugin: FoundPlugin[]; find: boolean; json: boolean }) => {
+    switchOffTelemetry(undefined)
+    const ort = openNativeOrt()
+    if (ort.binding === null) throw new InferenceError('ERR_NATIVE_LOAD', `the native executor, which plugins take, cannot be had: ${ort.reason}`)
+    const found = find ? await findPlugins() : []
+    const plugins: ProviderCapability[] = []
+    // One after the other: each takes the cores while it is tried.
+    for (const plugin of [...given, ...found]) plugins.push(await tryPlugin(ort, plugin))
+    const all = [...ort.binding.builtInProviders().map(builtInCapability), ...plugins]
+    process.stdout.write(json ? `${JSON.stringify(all, null, 2)}\n` : `ONNX Runtime ${ort.version}\n\n${all.map(shown).join('\n')}`)
+    if (find && !json) process.stdout.write(found.length === 0 ? installation : usage(plugins))
+  })
+
+const installation = `
+No plugin is installed where zerohop looks: node_modules, $VIRTUAL_ENV, .venv, and the packages of python3. To install one:
+
+  python3 -m venv .venv && .venv/bin/pip install onnxruntime-ep-openvino
+`
+
+async function tryPlugin(ort: NativeOrt, { name, library }: FoundPlugin): Promise<ProviderCapability> {
+  const { devices, reason } = await openPlugin(ort, name, library)
+  const found = { available: reason === null, reason: reason ?? 'it ran a model in a process of its own', devices: devices.map(describeDevice) }
+  return { name, source: 'plugin', library, ...found }
+}
+
+function shown({ name, source, available, reason, library, devices }: ProviderCapability): string {
+  const word = available === null ? 'perhaps' : available ? 'yes' : 'no'
+  const lines = devices.map(({ device, name: itsName }) => `    ${device}: ${itsName}\n`)
+  return `${name} (${source}): ${word}, ${reason}\n${library === undefined ? '' : `    ${library}\n`}${lines.join('')}`
+}
+
+function usage(plugins: readonly ProviderCapability[]): string {
+  const usable = plugins.filter(({ available }) => available)
+  if (usable.length === 0) return '\nNone of the plugins that are installed can be used here.\n'
+  const entries = usable.map(({ name, library }) => `${name}: { library: ${JSON.stringify(library)} }`)
+  return `\nTo use them: new InferenceEngine({ providers: { ${entries.join(', ')} } })\n`
+}
+
+function addPlugin(value: string, before: FoundPlugin[]): FoundPlugin[] {
+  const [, name, library] = /^([a-z][a-z0-9_-]*)=(.+)$/.exec(value) ?? []
+  if (name === undefined || library === undefined) throw new InvalidArgumentError('It has to be a name and a path, such as openvino=plugins/openvino.so.')
+  return [...before, { name, library: resolve(library) }]
+}
