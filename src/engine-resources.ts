@@ -35,7 +35,7 @@ export class EngineResources {
       staging: () => this.staging!,
       nextId: () => this.#nextId++,
       changed: (event) => this.events.emit('model', event),
-      useProvider: (model, entry) => this.devices.plugins.use(model, entry),
+      useProvider: (model) => (entry) => this.devices.plugins.use(model, entry),
       place: async (model, config, place) => {
         await this.devices.place(model, config, place)
         this.staging ??= new StagingPool(options.staging, this.devices.acceptsSharedMemory, this.devices.noNativeMemory)

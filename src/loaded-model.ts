@@ -1,9 +1,9 @@
-import type { InferenceSession } from 'onnxruntime-common'
 import type { Clock } from './clock.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { cudaDevice, sessionOptions, type Placement, type ProviderUse } from './config/session-options.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
+import { toleranceWith } from './instance/compare-rows.ts'
 import { ModelInstance, slotsPerInstance } from './instance/model-instance.ts'
 import { SlotsAhead } from './instance/slots-ahead.ts'
 import { prepareWarmup, zeros, type PreparedWarmup } from './instance/warm-up.ts'
@@ -32,7 +32,7 @@ export interface EngineServices {
   staging(): StagingPool
   nextId(): number
   /** How sessions of a model use an entry of its `executionProviders`; see {@link ProviderUse}. */
-  useProvider(model: string, entry: InferenceSession.ExecutionProviderConfig): ReturnType<ProviderUse>
+  useProvider(model: string): ProviderUse
   /** Told when a model has come to another state. */
   changed(event: ModelEvent): void
   /** Chooses a worker for every instance and calls `place` for each; resolves when their threads have started. */
@@ -53,6 +53,7 @@ export class LoadedModel implements ModelLifecycle {
   #instances: readonly ModelInstance[] = []
   #warmups: readonly PreparedWarmup[] = []
   readonly #placements: Placement[] = [] // of the sessions
+  #tolerance = 0 // the largest of the sessions'
   #loading: Promise<void> = Promise.resolve()
   #closing: Promise<void> | null = null
 
@@ -76,7 +77,7 @@ export class LoadedModel implements ModelLifecycle {
       await checkModelFile(this.name, this.#config)
       const [opened] = await this.#openAll()
       this.#checkStillLoading()
-      const joining = new Joining(this.name, this.#config, servable(this.name, opened!.inputs, opened!.outputs))
+      const joining = new Joining(this.name, this.#config, servable(this.name, opened!.inputs, opened!.outputs), this.#tolerance)
       const padding = this.#parse(joining)
       for (const [index, session] of this.#sessions.entries()) {
         await this.#warmUp(session, true)
@@ -113,7 +114,8 @@ export class LoadedModel implements ModelLifecycle {
     const { nextId, place, useProvider } = this.#services
     await place(this.name, this.#config, (worker, placement) => {
       this.#placements.push(placement)
-      const options = sessionOptions(this.#config, placement, (entry) => useProvider(this.name, entry))
+      const options = sessionOptions(this.#config, placement, useProvider(this.name))
+      this.#tolerance = Math.max(this.#tolerance, toleranceWith(options))
       this.#sessions.push(new WorkerSession(nextId(), worker, { model, options }))
     })
     this.#checkStillLoading()

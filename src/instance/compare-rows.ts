@@ -1,3 +1,5 @@
+import type { InferenceSession } from 'onnxruntime-common'
+import { PluginProvider, type ComputePrecision } from '../config/provider-options.ts'
 import { fromFloat16Bits } from '../float16.ts'
 import { elementCount, storageOf, type MailedTensor, type TensorType } from '../tensor.ts'
 
@@ -10,6 +12,20 @@ import { elementCount, storageOf, type MailedTensor, type TensorType } from '../
 export const floatTolerance = 1e-3
 /** The same for float16, which has 11 significant bits. */
 export const float16Tolerance = 1e-2
+/** And for bfloat16, which has 8. */
+export const bfloat16Tolerance = 4e-2
+
+/** The tolerance of a session with these options: one of its providers may compute in coarser numbers than the model's. */
+export function toleranceWith({ executionProviders = [] }: InferenceSession.SessionOptions): number {
+  const coarser = executionProviders.map((provider) => (provider instanceof PluginProvider ? toleranceFor(provider.precision) : 0))
+  return Math.max(floatTolerance, ...coarser)
+}
+
+/** @param precision `null` for what the provider chooses, which may be the coarsest. */
+function toleranceFor(precision: ComputePrecision | null): number {
+  return precision === 'float32' ? floatTolerance : precision === 'float16' ? float16Tolerance : bfloat16Tolerance
+}
+
 /** Rows tell nothing of each other unless they differ by so many times the tolerance. */
 const tellingTimes = 10
 /** A row of zeros is measured by the other rows, by this share of them. */
@@ -25,9 +41,9 @@ export interface Comparison {
   readonly reason: string | null
 }
 
-/** Allowed relative difference of elements of a type. */
-function toleranceOf(type: TensorType): number {
-  return type === 'float16' ? float16Tolerance : floats.includes(type) ? floatTolerance : 0
+/** Allowed relative difference of elements of a type, where floats are computed with `tolerance`. */
+function toleranceOf(type: TensorType, tolerance: number): number {
+  return type === 'float16' ? Math.max(float16Tolerance, tolerance) : floats.includes(type) ? tolerance : 0
 }
 
 /**
@@ -35,8 +51,15 @@ function toleranceOf(type: TensorType): number {
  *
  * @param alone of each request, in the order of the batch.
  * @param rows of each request.
+ * @param tolerance of floats.
  */
-export function compareOutput(name: string, alone: readonly MailedTensor[], rows: readonly number[], joined: MailedTensor): Comparison {
+export function compareOutput(
+  name: string,
+  alone: readonly MailedTensor[],
+  rows: readonly number[],
+  joined: MailedTensor,
+  tolerance = floatTolerance,
+): Comparison {
   const total = rows.reduce((sum, count) => sum + count, 0)
   const odd = alone.findIndex(({ dims }, index) => dims[0] !== rows[index])
   if (odd !== -1) return shapeless(`output '${name}' of shape [${alone[odd]!.dims.join(', ')}] is not divided by rows (${rows[odd]})`)
@@ -60,15 +83,15 @@ export function compareOutput(name: string, alone: readonly MailedTensor[], rows
       difference = Math.max(difference, rowDifference(part, own * elements, values, row * elements, elements, floor))
     }
   }
-  const wrong = difference > toleranceOf(type)
+  const wrong = difference > toleranceOf(type, tolerance)
   return { difference, reason: wrong ? `output '${name}' of a row is another when other rows are in the run` : null }
 }
 
 /** Whether requests that ran alone differ in an output by enough for a mix-up to show. */
-export function tellsApart(alone: readonly MailedTensor[]): boolean {
+export function tellsApart(alone: readonly MailedTensor[], tolerance = floatTolerance): boolean {
   const first = alone.find(isReadable)
   if (first === undefined) return false
-  const enough = tellingTimes * toleranceOf(first.type)
+  const enough = tellingTimes * toleranceOf(first.type, tolerance)
   return alone.some((other) => {
     if (other === first || !isReadable(other)) return false
     if (other.dims.slice(1).join() !== first.dims.slice(1).join()) return true

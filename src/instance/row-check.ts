@@ -21,6 +21,8 @@ export interface RowCheckSetup {
   readonly padding: Padding | null
   /** Indices of inputs that requests may leave out. */
   readonly optional: ReadonlySet<number>
+  /** By how much floats may differ; see `compareOutput`. */
+  readonly tolerance: number
   /** Whether a run that was to warm the model up is saved. */
   readonly replacesWarmUp: boolean
 }
@@ -50,7 +52,7 @@ const poolCost: Record<number, number> = { 8: 40, 4: 12, 3: 6, 2: 4 }
  * with every size up to its largest batch; one of long runs with what fits into about four runs and 50 ms.
  */
 export async function checkRows(metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>, setup: RowCheckSetup, run: RunTrial): Promise<RowVerdict> {
-  const trials = new RowTrials(metadata.outputs.map(({ name }) => name), run)
+  const trials = new RowTrials(metadata.outputs.map(({ name }) => name), run, setup.tolerance)
   const { inputs } = metadata
   const budget = setup.replacesWarmUp ? budgetRuns + 1 : budgetRuns
   const { recipe, pool } = await findRecipe(trials, inputs, setup, budget)
@@ -67,10 +69,11 @@ export async function checkRequests(
   metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>,
   requests: readonly TrialFeeds[],
   largestBatch: number,
+  tolerance: number,
   run: RunTrial,
 ): Promise<RowVerdict> {
   const maxBatchSize = Math.min(largestBatch, largestTried)
-  const trials = new RowTrials(metadata.outputs.map(({ name }) => name), run)
+  const trials = new RowTrials(metadata.outputs.map(({ name }) => name), run, tolerance)
   const runAlone = async (all: readonly TrialFeeds[]): Promise<Sampled[]> => {
     const pool: Sampled[] = []
     for (const feeds of all) {

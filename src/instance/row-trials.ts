@@ -39,11 +39,16 @@ export class RowTrials {
   readonly #startMs = performance.now()
   readonly #names: readonly string[]
   readonly #run: RunTrial
+  readonly #tolerance: number
 
-  /** @param names of the outputs. */
-  constructor(names: readonly string[], run: RunTrial) {
+  /**
+   * @param names of the outputs.
+   * @param tolerance by how much floats may differ; see `compareOutput`.
+   */
+  constructor(names: readonly string[], run: RunTrial, tolerance: number) {
     this.#names = names
     this.#run = run
+    this.#tolerance = tolerance
   }
 
   /** Since the first trial, in milliseconds. */
@@ -72,7 +77,7 @@ export class RowTrials {
     let wrong: string | null = null
     for (const [index, name] of this.#names.entries()) {
       const alone = requests.map((request) => request.outputs[index]!)
-      const { difference, reason } = compareOutput(name, alone, rows, outputs[index]!)
+      const { difference, reason } = compareOutput(name, alone, rows, outputs[index]!, this.#tolerance)
       most = Math.max(most, difference)
       wrong ??= reason
     }
@@ -81,20 +86,26 @@ export class RowTrials {
       return true
     }
     const again = await this.#timed(requests[0]!.feeds, rows[0]!)
-    const repeats = again.error === null && this.#names.every((name, index) => same(name, requests[0]!, again.outputs[index]!, index))
+    const repeats = again.error === null && this.#names.every((name, index) => this.#isSame(name, requests[0]!, again.outputs[index]!, index))
     return this.#differ(most, repeats ? wrong : 'the same request gives other outputs each time it is run')
   }
 
   /** Notes which outputs tell these requests, which were joined, apart. */
   tell(requests: readonly Sampled[]): void {
     for (const index of this.#names.keys()) {
-      if (!this.told.has(index) && tellsApart(requests.map(({ outputs }) => outputs[index]!))) this.told.add(index)
+      if (!this.told.has(index) && tellsApart(requests.map(({ outputs }) => outputs[index]!), this.#tolerance)) this.told.add(index)
     }
   }
 
   /** The first output that is the same whatever was run, so that nothing is known of it; `null` for none. */
   get untold(): string | null {
     return this.#names.find((_, index) => !this.told.has(index)) ?? null
+  }
+
+  /** Whether an output of a request that was run once more is the same, whatever its first dimension counts. */
+  #isSame(name: string, { outputs }: Sampled, again: MailedTensor, index: number): boolean {
+    const whole = (tensor: MailedTensor) => ({ ...tensor, dims: [1, ...tensor.dims] })
+    return compareOutput(name, [whole(outputs[index]!)], [1], whole(again), this.#tolerance).reason === null
   }
 
   #differ(difference: number, reason: string): boolean {
@@ -116,10 +127,4 @@ function carryingMs(tensors: TrialFeeds): number {
   let bytes = 0
   for (const tensor of tensors) if (tensor?.data instanceof ArrayBuffer) bytes += tensor.data.byteLength
   return (bytes / 2 ** 20) * mebibyteMs
-}
-
-/** Whether an output of a request that was run once more is the same, whatever its first dimension counts. */
-function same(name: string, { outputs }: Sampled, again: MailedTensor, index: number): boolean {
-  const whole = (tensor: MailedTensor) => ({ ...tensor, dims: [1, ...tensor.dims] })
-  return compareOutput(name, [whole(outputs[index]!)], [1], whole(again)).reason === null
 }

@@ -17,6 +17,8 @@ export class Joining {
   readonly stacked: ModelMetadata
   /** Whether the user said that rows are independent. */
   readonly declared: boolean
+  /** By how much a float may differ in one run with others, relative to the largest of its row. */
+  readonly tolerance: number
   /** Called when {@link Joining.byRow} changes. */
   onChange: () => void = () => {}
   #metadata: ModelMetadata
@@ -26,11 +28,12 @@ export class Joining {
   #refuted = false
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when the batch size does not fit the model. */
-  constructor(name: string, config: ResolvedConfig, served: Served) {
+  constructor(name: string, config: ResolvedConfig, served: Served, tolerance = floatTolerance) {
     const obstacle = notStackable(served)
     const maxBatchSize = config.maxBatchSize ?? (obstacle === null ? defaultMaxBatchSize : 0)
     checkBatchDimension(name, maxBatchSize, served)
     checkBatchSizes(name, config, maxBatchSize)
+    this.tolerance = tolerance
     this.declared = config.maxBatchSize !== undefined
     const joining = initially(config, obstacle)
     this.stacked = Object.freeze({ name, path: config.path, ...served, maxBatchSize, joining })
@@ -102,7 +105,7 @@ export class Joining {
     const difference = Number.isFinite(largestDifference) ? `up to ${(100 * largestDifference!).toPrecision(2)} % of the row's largest value` : 'not measurable'
     process.emitWarning(
       `Rows of model '${this.stacked.name}' do not give the same alone and in one run with others (${reason}; difference ${difference}, ` +
-        `allowed ${100 * floatTolerance} %), but are joined because maxBatchSize says so. Without maxBatchSize every request runs alone.`,
+        `allowed ${100 * this.tolerance} %), but are joined because maxBatchSize says so. Without maxBatchSize every request runs alone.`,
       { type: 'ZerohopWarning', code: 'ZEROHOP_DEPENDENT_ROWS' },
     )
   }

@@ -32,6 +32,7 @@ export async function checkAtLoad(
       maxBatchSize,
       samples: own.flatMap(({ feeds }) => singleRows(feeds, maxSamples)).slice(0, maxSamples),
       padding,
+      tolerance: joining.tolerance,
       optional: new Set(inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : []))),
       replacesWarmUp: own.length < warmups.length,
     },

@@ -92,7 +92,7 @@ export class RealRowCheck {
     this.#trials++
     const { stacked } = this.#joining
     try {
-      const verdict = await checkRequests(stacked, requests, stacked.maxBatchSize, this.#run)
+      const verdict = await checkRequests(stacked, requests, stacked.maxBatchSize, this.#joining.tolerance, this.#run)
       this.#joining.found(verdict, this.#trials >= maxTrials)
     } catch {
       // The worker died over it, or the model is being closed: the next requests may decide.

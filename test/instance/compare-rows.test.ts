@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
-import { compareOutput, tellsApart } from '../../src/instance/compare-rows.ts'
+import { PluginProvider } from '../../src/config/provider-options.ts'
+import { compareOutput, tellsApart, toleranceWith } from '../../src/instance/compare-rows.ts'
 import { toFloat16Bits } from '../../src/float16.ts'
 import { storageOf, type MailedTensor, type TensorType } from '../../src/tensor.ts'
 
@@ -67,5 +68,27 @@ describe('rows tell something of each other', () => {
     expect(tellsApart([floats([1], [NaN]), floats([1], [NaN])])).toBe(false)
     expect(tellsApart([floats([1, 0], []), floats([1, 0], [])])).toBe(false)
     expect(tellsApart([floats([1], [NaN]), floats([1], [1]), floats([1], [2])])).toBe(true)
+  })
+})
+
+describe('the tolerance of a session', () => {
+  const withPlugin = (precision: ConstructorParameters<typeof PluginProvider>[4]) =>
+    toleranceWith({ executionProviders: [new PluginProvider('p', 0, {}, true, precision), 'cpu'] })
+
+  it('follows the numbers that its plugins compute in', () => {
+    expect(toleranceWith({})).toBe(1e-3)
+    expect(toleranceWith({ executionProviders: ['cuda', 'cpu'] })).toBe(1e-3)
+    expect(withPlugin('float32')).toBe(1e-3)
+    expect(withPlugin('float16')).toBe(1e-2)
+    expect(withPlugin('bfloat16')).toBe(4e-2)
+    expect(withPlugin(null)).toBe(4e-2)
+  })
+
+  it('is what rows may differ by, and others differ by more before they tell anything', () => {
+    const [alone, joined, far] = [floats([1, 2], [1, 100]), floats([1, 2], [1, 103]), floats([1, 2], [1, 60])]
+    expect(compareOutput('y', [alone], [1], joined).reason).not.toBeNull()
+    expect(compareOutput('y', [alone], [1], joined, 4e-2).reason).toBeNull()
+    expect(tellsApart([alone, far])).toBe(true)
+    expect(tellsApart([alone, far], 4e-2)).toBe(false)
   })
 })

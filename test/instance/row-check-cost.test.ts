@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest'
+import { floatTolerance } from '../../src/instance/compare-rows.ts'
 import { checkRows, type RowCheckSetup } from '../../src/instance/row-check.ts'
 import type { TrialFeeds } from '../../src/instance/trial-feeds.ts'
 import type { TensorMetadata } from '../../src/index.ts'
 
 const tensor = (name: string): TensorMetadata => ({ name, type: 'float32', shape: ['N', 4] })
 const metadata = { inputs: [tensor('x')], outputs: [tensor('y')] }
-const usual: RowCheckSetup = { maxBatchSize: 32, samples: [], padding: null, optional: new Set(), replacesWarmUp: false }
+const usual: RowCheckSetup = { maxBatchSize: 32, samples: [], padding: null, optional: new Set(), replacesWarmUp: false, tolerance: floatTolerance }
 
 /** A model that gives what it is given, in `rowMs` a row; `first` as many times that for its first run. */
 function model(rowMs: number, first = 1) {

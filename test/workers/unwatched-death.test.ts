@@ -24,7 +24,7 @@ describe('a model that is loaded', () => {
       staging: () => ({}) as never,
       nextId: () => ++lastId,
       changed: () => {},
-      useProvider: (_model, entry) => entry,
+      useProvider: () => (entry) => entry,
       place: async (_model, _config, place) => {
         for (const { worker } of house.places) place(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 })
       },
