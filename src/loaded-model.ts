@@ -77,7 +77,7 @@ export class LoadedModel implements ModelLifecycle {
       await checkModelFile(this.name, this.#config)
       const [opened] = await this.#openAll()
       this.#checkStillLoading()
-      const joining = new Joining(this.name, this.#config, servable(this.name, opened!.inputs, opened!.outputs), this.#tolerance)
+      const joining = new Joining(this.name, this.#config, servable(this.name, opened!, opened!.carrier), this.#tolerance)
       const padding = this.#parse(joining)
       for (const [index, session] of this.#sessions.entries()) {
         await this.#warmUp(session, true)

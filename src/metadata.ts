@@ -1,5 +1,6 @@
 import { invalidArgument } from './errors.ts'
-import { isTensorType, type TensorType } from './tensor.ts'
+import type { Carrier } from './carriers.ts'
+import type { ElementType } from './tensor.ts'
 
 /** One input or output as ONNX Runtime reports it. */
 export interface RawValueMetadata {
@@ -13,7 +14,7 @@ export interface RawValueMetadata {
 /** One input or output of a loaded model. */
 export interface TensorMetadata {
   readonly name: string
-  readonly type: TensorType
+  readonly type: ElementType
   /** A number for a fixed dimension, a name (possibly '') for a symbolic one; the batch dimension included. */
   readonly shape: readonly (number | string)[]
 }
@@ -51,7 +52,7 @@ export interface ModelMetadata {
   readonly inputs: readonly TensorMetadata[]
   /** The outputs that can be served. */
   readonly outputs: readonly TensorMetadata[]
-  /** Outputs the model has but the Node binding cannot carry, with their types. */
+  /** Outputs the model has but the executor in use cannot carry, with their types. */
   readonly unservableOutputs: readonly { readonly name: string; readonly type: string }[]
   /** Most rows in one run; 0 for a model whose requests are not joined. */
   readonly maxBatchSize: number
@@ -63,35 +64,35 @@ export interface ModelMetadata {
 export const defaultMaxBatchSize = 32
 
 /**
- * Splits what ONNX Runtime reports into what can be served and what can't.
+ * Splits what a session has into what can be served and what can't: that is up to who carries it.
  *
- * @throws InferenceError `ERR_MODEL_LOAD` when an input, or every output, is of a type the Node binding cannot carry, or
- * two inputs or outputs have one name.
+ * @throws InferenceError `ERR_MODEL_LOAD` when an input, or every output, is of a type that is not carried, or two inputs or
+ * outputs have one name.
  */
 export function servable(
   model: string,
-  inputs: readonly RawValueMetadata[],
-  outputs: readonly RawValueMetadata[],
+  { inputs, outputs }: { readonly inputs: readonly RawValueMetadata[]; readonly outputs: readonly RawValueMetadata[] },
+  carrier: Carrier,
 ): Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs'> {
   checkNames(model, 'input', inputs)
   checkNames(model, 'output', outputs)
   for (const { name, type } of inputs) {
-    if (isTensorType(type)) continue
-    throw invalidArgument(`input '${name}'`, 'a tensor type that onnxruntime-node can carry', type, {
+    if (carrier.carries(type)) continue
+    throw invalidArgument(`input '${name}'`, `a ${carrier.what}`, type, {
       code: 'ERR_MODEL_LOAD',
       model,
-      hint: 'Re-export the model with this input as a tensor of a supported type, or cast it inside the graph',
+      hint: `${carrier.otherwise([type])}Re-export the model with this input as a tensor of a supported type, or cast it inside the graph`,
     })
   }
-  const isServable = (value: RawValueMetadata): value is TensorMetadata => isTensorType(value.type)
+  const isServable = (value: RawValueMetadata): value is TensorMetadata => carrier.carries(value.type)
   const unservableOutputs = outputs.filter((output) => !isServable(output)).map(({ name, type }) => ({ name, type }))
   const served = outputs.filter(isServable)
   if (served.length === 0) {
     const types = unservableOutputs.map(({ name, type }) => `'${name}' (${type})`)
-    throw invalidArgument('outputs', 'at least one tensor that onnxruntime-node can carry', types, {
+    throw invalidArgument('outputs', `at least one ${carrier.what}`, types, {
       code: 'ERR_MODEL_LOAD',
       model,
-      hint: 'Re-export the model with a tensor output, for a scikit-learn classifier without ZipMap',
+      hint: `${carrier.otherwise(unservableOutputs.map(({ type }) => type))}Re-export the model with a tensor output, for a scikit-learn classifier without ZipMap`,
     })
   }
   return { inputs: inputs as readonly TensorMetadata[], outputs: served, unservableOutputs }

@@ -195,7 +195,7 @@ export class Model<M extends ModelSignature = AnySignature> {
     return new Promise((resolve, reject) => {
       const request =
         parsed.rows > maxRows
-          ? new SplitRequest(this.name, parsed, maxRows, level, options, resolve, reject)
+          ? new SplitRequest(scheduler.metadata, parsed, maxRows, level, options, resolve, reject)
           : new InferRequest(parsed, level, options, resolve, reject)
       scheduler.submit(request, options)
     })

@@ -1,7 +1,8 @@
 import { Tensor } from 'onnxruntime-common'
+import { isNonFinite, isSmallFloat } from './small-floats.ts'
 import { kindOf, viewAs } from './typed-array.ts'
 
-/** Element types a request may carry; ONNX Runtime's own names. */
+/** Element types that a `Tensor` may have; ONNX Runtime's own names. */
 export type TensorType =
   | 'float32'
   | 'float64'
@@ -16,6 +17,34 @@ export type TensorType =
   | 'uint64'
   | 'bool'
   | 'string'
+
+/**
+ * Element types for which JavaScript has no array: they travel as raw bits, in a `Uint16Array` (`bfloat16`) or a
+ * `Uint8Array`, where two of 4 bits share a byte; see {@link RawTensor}.
+ */
+export type RawType =
+  | 'bfloat16'
+  | 'float8e4m3fn'
+  | 'float8e4m3fnuz'
+  | 'float8e5m2'
+  | 'float8e5m2fnuz'
+  | 'int4'
+  | 'uint4'
+
+/** Element types a request may carry; those of {@link RawType} with the native executor only. */
+export type ElementType = TensorType | RawType
+
+/**
+ * A tensor of raw bits, as it is given and answered: a plain object. Elements lie in row-major order; of `int4` and
+ * `uint4` two share a byte, the first in its low half. They run on over the whole tensor: a row does not begin a new byte.
+ * A half byte at the end that belongs to no element is 0 in answers, and ignored in inputs.
+ */
+export interface RawTensor<T extends RawType = RawType> {
+  readonly type: T
+  /** The batch dimension included. They count elements, not bytes. */
+  readonly dims: readonly number[]
+  readonly data: T extends 'bfloat16' ? Uint16Array : Uint8Array
+}
 
 /** Any typed array that can back a tensor. `Float16Array` (Node 24 and newer) is accepted for `float16`. */
 export type TensorData =
@@ -37,8 +66,8 @@ interface TensorDataConstructor {
   new (buffer: ArrayBufferLike, byteOffset?: number, length?: number): TensorData
 }
 
-/** How each numeric type lies in memory. `float16` is kept as its 16 raw bits, `bool` as one byte. */
-const storage: Readonly<Record<Exclude<TensorType, 'string'>, TensorDataConstructor>> = {
+/** How each numeric type lies in memory. `float16` is kept as its 16 raw bits, `bool` as one byte, 4-bit integers two to a byte. */
+const storage: Readonly<Record<Exclude<ElementType, 'string'>, TensorDataConstructor>> = {
   float32: Float32Array,
   float64: Float64Array,
   float16: Uint16Array,
@@ -51,21 +80,52 @@ const storage: Readonly<Record<Exclude<TensorType, 'string'>, TensorDataConstruc
   int64: BigInt64Array,
   uint64: BigUint64Array,
   bool: Uint8Array,
+  bfloat16: Uint16Array,
+  float8e4m3fn: Uint8Array,
+  float8e4m3fnuz: Uint8Array,
+  float8e5m2: Uint8Array,
+  float8e5m2fnuz: Uint8Array,
+  int4: Uint8Array,
+  uint4: Uint8Array,
 }
 
-/** True for the element types that this library can carry. */
-export function isTensorType(type: unknown): type is TensorType {
+const rawTypes: ReadonlySet<ElementType> = new Set<RawType>([
+  'bfloat16', 'float8e4m3fn', 'float8e4m3fnuz', 'float8e5m2', 'float8e5m2fnuz', 'int4', 'uint4',
+]) // prettier-ignore
+
+/** True for the types of elements of which tensors can be carried. */
+export function isElementType(type: unknown): type is ElementType {
   return type === 'string' || (typeof type === 'string' && Object.hasOwn(storage, type))
 }
 
-/** Typed-array constructor for a numeric element type. */
-export function storageOf(type: TensorType): TensorDataConstructor {
-  return storage[type as Exclude<TensorType, 'string'>]
+/** True for those that are no `Tensor` but a {@link RawTensor}. */
+export function isRawType(type: ElementType): type is RawType {
+  return rawTypes.has(type)
 }
 
-/** Bytes of one element; 0 for `string`, which has no fixed size. */
-export function bytesPerElement(type: TensorType): number {
-  return type === 'string' ? 0 : storageOf(type).BYTES_PER_ELEMENT
+/** True for floats of every width. */
+export function isFloatType(type: ElementType): boolean {
+  return type === 'float32' || type === 'float64' || isSmallFloat(type)
+}
+
+/** Typed-array constructor for a numeric element type. */
+export function storageOf(type: ElementType): TensorDataConstructor {
+  return storage[type as Exclude<ElementType, 'string'>]
+}
+
+/** True for those of 4 bits, of which two share a byte. */
+export function isPacked(type: ElementType): boolean {
+  return type === 'int4' || type === 'uint4'
+}
+
+/** Entries of the typed array that hold so many elements. */
+export function storageLength(type: ElementType, count: number): number {
+  return isPacked(type) ? Math.ceil(count / 2) : count
+}
+
+/** Bytes that so many elements take; 0 for `string`, which has no fixed size. */
+export function byteLengthOf(type: ElementType, count: number): number {
+  return type === 'string' ? 0 : storageLength(type, count) * storageOf(type).BYTES_PER_ELEMENT
 }
 
 /** Product of `dims`; 1 for a scalar. */
@@ -90,7 +150,7 @@ export function isTensorLike(value: unknown): value is TensorLike {
 
 /** An input or output that travels by message. */
 export interface MailedTensor {
-  readonly type: TensorType
+  readonly type: ElementType
   readonly dims: readonly number[]
   /** Strings, or the raw bytes of the elements. */
   readonly data: readonly string[] | ArrayBuffer
@@ -103,15 +163,15 @@ const kinds = Object.fromEntries(Object.entries(storage).map(([type, { name }]) 
  * The array as it is stored: a `Float16Array` becomes a view of its raw 16-bit words, every other array itself.
  * Returns `null` when the array cannot back `type`.
  */
-export function toStorage(type: TensorType, data: unknown): TensorData | null {
+export function toStorage(type: ElementType, data: unknown): TensorData | null {
   const kind = kindOf(data)
   if (kind !== undefined && kind === kinds[type]) return data as TensorData
   return type === 'float16' && kind === 'Float16Array' ? viewAs(Uint16Array, data as Uint16Array) : null
 }
 
 /** Index of the first NaN or infinity in floating-point data; -1 for none. */
-export function firstNonFinite(type: TensorType, data: TensorData | readonly string[]): number {
-  if (type === 'float16') return (data as Uint16Array).findIndex((bits) => (bits & 0x7c00) === 0x7c00)
+export function firstNonFinite(type: ElementType, data: TensorData | readonly string[]): number {
+  if (isSmallFloat(type)) return (data as Uint16Array).findIndex((bits) => isNonFinite(type, bits))
   if (type !== 'float32' && type !== 'float64') return -1
   const numbers = data as Float32Array
   // x - x is 0 for a finite x and NaN otherwise; one look at a sum is enough for data without any.
@@ -132,14 +192,15 @@ export function copyOf(data: TensorData, start: number, end: number): TensorData
 }
 
 /** Makes the tensor a caller receives. `data` must be of the storage type of `type`. */
-export function makeTensor(type: TensorType, data: TensorData | string[], dims: readonly number[]): Tensor {
+export function makeTensor(type: ElementType, data: TensorData | string[], dims: readonly number[]): Tensor | RawTensor {
+  if (isRawType(type)) return { type, dims, data: data as Uint8Array } as RawTensor
   return new Tensor(type as 'float32', data as Float32Array, dims)
 }
 
-/** Puts a tensor under its name. Assigning to `__proto__` would change what the object is instead. */
-export function putTensor(outputs: Record<string, Tensor>, name: string, tensor: Tensor): void {
-  if (name !== '__proto__') outputs[name] = tensor
-  else Object.defineProperty(outputs, name, { value: tensor, writable: true, enumerable: true, configurable: true })
+/** Puts a value under its name. Assigning to `__proto__` would change what the object is instead. */
+export function putValue<T>(values: Record<string, T>, name: string, value: T): void {
+  if (name !== '__proto__') values[name] = value
+  else Object.defineProperty(values, name, { value, writable: true, enumerable: true, configurable: true })
 }
 
 export { Tensor }

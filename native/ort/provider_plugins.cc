@@ -109,7 +109,8 @@ void tryPlugin(const OrtLibrary& library, const std::string& name) {
     if (found == plugins.end() || found->second.devices.empty()) return;
   }
   const ModelSource source{"", kSmallModel, sizeof(kSmallModel), 0};
-  const auto session = std::make_shared<Session>(library, source, std::vector<SessionSetting>{{"plugin", name, "0", {}}});
+  Opening opening;
+  const auto session = std::make_shared<Session>(library, source, std::vector<SessionSetting>{{"plugin", name, "0", {}}}, opening);
   std::vector<std::optional<TensorCopy>> feeds(1);
   feeds[0] = TensorCopy{ElementType::kFloat32, {1}, {}, sizeof(float), {}};
   feeds[0]->bytes.reset(std::calloc(1, sizeof(float)));

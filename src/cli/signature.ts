@@ -1,8 +1,9 @@
-import type { ModelMetadata, TensorMetadata, TensorType } from '../index.ts'
+import type { ElementType, ModelMetadata, TensorMetadata } from '../index.ts'
 import { notStackable, shownShape } from '../metadata.ts'
+import { isRawType } from '../tensor.ts'
 
 /** What a caller may give in place of a tensor of each type. */
-const bareData: Readonly<Record<TensorType, string>> = {
+const bareData: Readonly<Record<ElementType, string>> = {
   float32: 'Float32Array',
   float64: 'Float64Array',
   float16: 'Uint16Array',
@@ -16,28 +17,38 @@ const bareData: Readonly<Record<TensorType, string>> = {
   uint64: 'BigUint64Array',
   bool: 'Uint8Array',
   string: 'readonly string[]',
+  bfloat16: 'Uint16Array',
+  float8e4m3fn: 'Uint8Array',
+  float8e4m3fnuz: 'Uint8Array',
+  float8e5m2: 'Uint8Array',
+  float8e5m2fnuz: 'Uint8Array',
+  int4: 'Uint8Array',
+  uint4: 'Uint8Array',
 }
 
 /** The source text of a module with one interface, for `engine.load<Name>()`. */
 export function signatureSource(name: string, file: string, metadata: ModelMetadata): string {
   const { inputs, outputs, maxBatchSize } = metadata
+  const types = [...inputs, ...outputs].map(({ type }) => type)
+  const raw = types.some(isRawType)
+  const typed = types.some((type) => !isRawType(type))
   const batching = maxBatchSize === 0 ? 'each request is its own run' : 'requests share runs'
+  const executor = raw ? "; served with `executor: 'native'`" : ''
   const byRow = notStackable(metadata) === null
   // onnxruntime-node comes with every installation, and its tensors are those of this library.
   return `// Written by \`zerohop types\`; write it anew when the model changes.
-import type { TypedTensor } from 'onnxruntime-node'
-import type { ModelSignature } from 'zerohop'
+${typed ? "import type { TypedTensor } from 'onnxruntime-node'\n" : ''}import type { ModelSignature${raw ? ', RawTensor' : ''} } from 'zerohop'
 
-/** Inputs and outputs of \`${comment(file)}\`; ${batching}. */
+/** Inputs and outputs of \`${comment(file)}\`; ${batching}${executor}. */
 export interface ${name} extends ModelSignature {
-  inputs: ${members(inputs, (input) => `TypedTensor<'${input.type}'>${takesBareData(input, byRow) ? ` | ${bareData[input.type]}` : ''}`)}
-  outputs: ${members(outputs, ({ type }) => `TypedTensor<'${type}'>`)}
+  inputs: ${members(inputs, (input) => `${tensorType(input)}${takesBareData(input, byRow) ? ` | ${bareData[input.type]}` : ''}`)}
+  outputs: ${members(outputs, tensorType)}
 }
 `
 }
 
 /** What the module imports. */
-const imported: readonly string[] = ['ModelSignature', 'TypedTensor']
+const imported: readonly string[] = ['ModelSignature', 'RawTensor', 'TypedTensor']
 
 /**
  * A name for a model's interface: its file's, or in a repository (`resnet-50/1/model.onnx`) that of its folder, as
@@ -50,6 +61,10 @@ export function signatureName(path: string): string {
   const words = (telling ?? '').match(/[A-Za-z0-9]+/g) ?? []
   const name = words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join('')
   return /^[A-Z]/.test(name) && !imported.includes(name) ? name : `Model${name}`
+}
+
+function tensorType({ type }: TensorMetadata): string {
+  return isRawType(type) ? `RawTensor<'${type}'>` : `TypedTensor<'${type}'>`
 }
 
 /** Whether data without dims can be one row, or all there is: what one row has is fixed. */

@@ -1,7 +1,8 @@
 import { writeFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { Command, InvalidArgumentError } from 'commander'
-import { InferenceEngine, type ModelMetadata } from '../index.ts'
+import { openNativeOrt } from '../executor/native/native-ort.ts'
+import { InferenceEngine, type EngineOptions, type ModelMetadata } from '../index.ts'
 import { signatureName, signatureSource } from './signature.ts'
 
 /** `zerohop types model.onnx`: writes the TypeScript signature of a model. */
@@ -17,13 +18,18 @@ export const types = new Command('types')
   })
 
 async function readMetadata(path: string): Promise<ModelMetadata> {
-  const engine = new InferenceEngine({ staging: { kind: 'copied' } }) // no request is made: no better kind is missed
+  const engine = new InferenceEngine(engineOptions())
   try {
     const model = await engine.load(basename(path), { path, instanceGroup: [{ kind: 'cpu' }], warmup: false })
     return model.metadata
   } finally {
     await engine.close()
   }
+}
+
+/** The native executor knows more types; with the binding, as no request is made, no better kind of memory is missed. */
+function engineOptions(): EngineOptions {
+  return openNativeOrt().binding === null ? { executor: 'binding', staging: { kind: 'copied' } } : { executor: 'native' }
 }
 
 function interfaceName(name: string): string {

@@ -118,7 +118,7 @@ function outputIndices(outputs: unknown, metadata: ModelMetadata): number[] {
     }
     const unservable = metadata.unservableOutputs.find((output) => output.name === name)
     const names = listNames(metadata.outputs.map((output) => output.name))
-    const hint = unservable ? { hint: `It is ${unservable.type}, which onnxruntime-node cannot return` } : {}
+    const hint = unservable ? { hint: `It is ${unservable.type}, which the executor in use cannot return` } : {}
     throw invalidArgument('options.outputs', `names out of ${names}`, name, { model, ...hint })
   }
   return indices

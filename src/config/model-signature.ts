@@ -1,25 +1,34 @@
 import type { Tensor } from 'onnxruntime-common'
-import type { TensorData } from '../tensor.ts'
+import type { RawTensor, TensorData } from '../tensor.ts'
 
 /** One input as a caller gives it: a tensor, or the bare data of exactly one row (or of the whole unbatched input). */
-export type FeedValue = Tensor | TensorData | readonly string[]
+export type FeedValue = Tensor | RawTensor | TensorData | readonly string[]
 
 /** Inputs by name, as for `InferenceSession.run`; dims include the batch dimension. */
 export type Feeds = Readonly<Record<string, FeedValue>>
 
-/** Outputs by name; each tensor holds the request's own rows and belongs to the caller. */
+/** One output: a tensor, or where a `Tensor` has no such type of elements the same with raw bits. */
+export type OutputValue = Tensor | RawTensor
+
+/** Outputs by name; each holds the request's own rows and belongs to the caller. */
+export type AnyOutputs = Record<string, OutputValue>
+
+/** The same of a model without a signature: see {@link AnySignature}. */
 export type Outputs = Record<string, Tensor>
 
 /** Names and types of a model's inputs and outputs, for `engine.load<M>()`. */
 export interface ModelSignature {
   inputs: Record<string, FeedValue>
-  outputs: Record<string, Tensor>
+  outputs: AnyOutputs
 }
 
-/** The signature of a model whose inputs and outputs are known only at run time. */
+/**
+ * The signature of a model whose inputs and outputs are known only at run time. TypeScript takes each output for a
+ * `Tensor`, as nearly all are; for another kind give the model a signature of its own (`zerohop types` writes it).
+ */
 export interface AnySignature extends ModelSignature {
   inputs: Record<string, FeedValue>
-  outputs: Record<string, Tensor>
+  outputs: Outputs
 }
 
 /** Names of the outputs of a model. */

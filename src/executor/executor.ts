@@ -1,5 +1,6 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import type { SlotMemory } from '../memory/staging-pool.ts'
+import type { Carrier } from '../carriers.ts'
 import type { RawValueMetadata } from '../metadata.ts'
 import type { MailedTensor } from '../tensor.ts'
 
@@ -31,6 +32,8 @@ export interface RunTimestamps {
 export interface OpenedSession {
   readonly inputs: RawValueMetadata[]
   readonly outputs: RawValueMetadata[]
+  /** What of that can be served is up to it. */
+  readonly carrier: Carrier
 }
 
 /** What a run gave that is for no caller. */

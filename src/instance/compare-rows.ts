@@ -1,7 +1,8 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import { PluginProvider, type ComputePrecision } from '../config/provider-options.ts'
-import { fromFloat16Bits } from '../float16.ts'
-import { elementCount, storageOf, type MailedTensor, type TensorType } from '../tensor.ts'
+import { mailedElements, unpacked } from '../elements.ts'
+import { fromSmallFloat, isSmallFloat, significantBits } from '../small-floats.ts'
+import { elementCount, isFloatType, isPacked, type ElementType, type MailedTensor } from '../tensor.ts'
 
 /**
  * By how much a float of a row that ran beside others may differ from the same row alone, relative to the largest value
@@ -10,10 +11,13 @@ import { elementCount, storageOf, type MailedTensor, type TensorType } from '../
  * float has to be equal.
  */
 export const floatTolerance = 1e-3
-/** The same for float16, which has 11 significant bits. */
-export const float16Tolerance = 1e-2
-/** And for bfloat16, which has 8. */
-export const bfloat16Tolerance = 4e-2
+/** The same where a provider computes in float16, or in bfloat16. */
+const float16Tolerance = 1e-2
+const bfloat16Tolerance = 4e-2
+/** The same for values of 16 bits, in last places: 1 % of float16, which has 11 significant bits, 8 % of bfloat16. */
+const tolerablePlaces = 10
+/** Floats of 8 bits, whose last place is more than this share of a number, may differ by one. */
+const muchOfAPlace = 1 / 64
 
 /** The tolerance of a session with these options: one of its providers may compute in coarser numbers than the model's. */
 export function toleranceWith({ executionProviders = [] }: InferenceSession.SessionOptions): number {
@@ -26,12 +30,12 @@ function toleranceFor(precision: ComputePrecision | null): number {
   return precision === 'float32' ? floatTolerance : precision === 'float16' ? float16Tolerance : bfloat16Tolerance
 }
 
-/** Rows tell nothing of each other unless they differ by so many times the tolerance. */
+/** Rows tell nothing of each other unless they differ by so many times the tolerance ... */
 const tellingTimes = 10
+/** ... or by this share of the larger one. */
+const tellingShare = 0.5
 /** A row of zeros is measured by the other rows, by this share of them. */
 const floorShare = 1e-4
-
-const floats: readonly TensorType[] = ['float32', 'float64', 'float16']
 
 /** What came out of a comparison. */
 export interface Comparison {
@@ -42,8 +46,10 @@ export interface Comparison {
 }
 
 /** Allowed relative difference of elements of a type, where floats are computed with `tolerance`. */
-function toleranceOf(type: TensorType, tolerance: number): number {
-  return type === 'float16' ? Math.max(float16Tolerance, tolerance) : floats.includes(type) ? tolerance : 0
+function toleranceOf(type: ElementType, tolerance: number): number {
+  if (!isSmallFloat(type)) return isFloatType(type) ? tolerance : 0
+  const place = 2 ** (1 - significantBits[type])
+  return Math.max(tolerance, place > muchOfAPlace ? place : tolerablePlaces * place)
 }
 
 /**
@@ -75,7 +81,7 @@ export function compareOutput(
   const elements = elementCount(rowDims)
   const values = valuesOf(joined)
   const parts = alone.map(valuesOf)
-  const floor = floats.includes(type) ? floorShare * Math.max(0, ...parts.map((part) => magnitude(part, 0, part.length))) : 0
+  const floor = isFloatType(type) ? floorShare * Math.max(0, ...parts.map((part) => magnitude(part, 0, part.length))) : 0
   let difference = 0
   let row = 0
   for (const [index, part] of parts.entries()) {
@@ -91,7 +97,7 @@ export function compareOutput(
 export function tellsApart(alone: readonly MailedTensor[], tolerance = floatTolerance): boolean {
   const first = alone.find(isReadable)
   if (first === undefined) return false
-  const enough = tellingTimes * toleranceOf(first.type, tolerance)
+  const enough = Math.min(tellingTimes * toleranceOf(first.type, tolerance), tellingShare)
   return alone.some((other) => {
     if (other === first || !isReadable(other)) return false
     if (other.dims.slice(1).join() !== first.dims.slice(1).join()) return true
@@ -103,7 +109,7 @@ export function tellsApart(alone: readonly MailedTensor[], tolerance = floatTole
 /** Whether there is anything in it to compare: NaN everywhere is the same whatever happened. */
 function isReadable(tensor: MailedTensor): boolean {
   const values = valuesOf(tensor)
-  return values.length > 0 && (!floats.includes(tensor.type) || hasFinite(values as ArrayLike<number>))
+  return values.length > 0 && (!isFloatType(tensor.type) || hasFinite(values as ArrayLike<number>))
 }
 
 function hasFinite(values: ArrayLike<number>): boolean {
@@ -115,10 +121,11 @@ const shapeless = (reason: string): Comparison => ({ difference: Infinity, reaso
 
 type Values = ArrayLike<number> | ArrayLike<bigint> | readonly string[]
 
-function valuesOf({ type, data }: MailedTensor): Values {
-  if (!(data instanceof ArrayBuffer)) return data
-  const stored = new (storageOf(type))(data)
-  return type === 'float16' ? Float32Array.from(stored as Uint16Array, fromFloat16Bits) : stored
+function valuesOf(tensor: MailedTensor): Values {
+  const { type, dims } = tensor
+  const stored = mailedElements(tensor)
+  if (isSmallFloat(type)) return Float32Array.from(stored as Uint16Array, (bits) => fromSmallFloat(type, bits))
+  return isPacked(type) ? unpacked(type, stored as Uint8Array, elementCount(dims)) : stored
 }
 
 /** The largest finite absolute value. */

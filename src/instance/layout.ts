@@ -1,5 +1,5 @@
 import type { SlotLayout, TensorPlace } from '../executor/executor.ts'
-import { bytesPerElement, elementCount } from '../tensor.ts'
+import { byteLengthOf, elementCount } from '../tensor.ts'
 import type { ModelMetadata, TensorMetadata } from '../metadata.ts'
 
 /** How a batch lies in a slot, and how many bytes it needs. */
@@ -47,7 +47,7 @@ export function layOut(
 
   let byteLength = 0
   const place = (type: TensorMetadata['type'], dims: readonly number[]): TensorPlace => {
-    const bytes = elementCount(dims) * bytesPerElement(type)
+    const bytes = byteLengthOf(type, elementCount(dims))
     const offset = alignUp(byteLength, bytes)
     byteLength = offset + bytes
     return { offset, dims }
@@ -61,7 +61,7 @@ export function layOut(
     if (type === 'string' || unpredictable.has(index)) return null
     const dims = shape.map((dim, axis) => (batched && axis === 0 ? rows : typeof dim === 'number' ? dim : symbols.get(dim)))
     if (dims.includes(undefined)) return null
-    const bytes = elementCount(dims as number[]) * bytesPerElement(type)
+    const bytes = byteLengthOf(type, elementCount(dims as number[]))
     return bytes >= movedFromBytes && (!batched || rows === 1) ? null : place(type, dims as number[])
   })
   return { inputs, outputs, byteLength, inputDims }

@@ -1,5 +1,6 @@
 import type { TensorMetadata } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
+import { isFloatType } from '../tensor.ts'
 import type { Draw } from './row-samples.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 
@@ -18,7 +19,6 @@ const lengthsToTry = [
   { image: 8, other: 16 },
 ]
 const channels = 3
-const floats = ['float32', 'float64', 'float16']
 
 /**
  * Recipes in the order in which they are worth a try.
@@ -38,7 +38,7 @@ export function rowRecipes(
   const given = inputs.map((_, index) => sample === null || sample[index] !== null)
   const usual = inputs.map((input, index): Draw => (given[index] ? usualDraw(input) : 'absent'))
   const integers = (draw: Draw) => inputs.map((input, index): Draw => (isInteger(input) && given[index] ? drawFor(input, draw) : usual[index]!))
-  const whole = inputs.map(({ type }, index): Draw => (floats.includes(type) && given[index] ? 'whole' : usual[index]!))
+  const whole = inputs.map(({ type }, index): Draw => (isFloatType(type) && given[index] ? 'whole' : usual[index]!))
   const recipes = shapes.flatMap((rowDims) => {
     const recipe = { rowDims, draws: usual }
     const narrower = (['few', 'one', 'last'] as const).map((draw) => ({ rowDims, draws: integers(draw) }))

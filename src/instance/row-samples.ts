@@ -1,5 +1,6 @@
-import { toFloat16Bits } from '../float16.ts'
-import { elementCount, storageOf, type MailedTensor, type TensorData, type TensorType } from '../tensor.ts'
+import { packed } from '../elements.ts'
+import { isSmallFloat, toSmallFloat } from '../small-floats.ts'
+import { elementCount, isFloatType, isPacked, storageOf, type ElementType, type MailedTensor } from '../tensor.ts'
 import type { TensorMetadata } from '../metadata.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 
@@ -36,15 +37,14 @@ const scales = [1, 30, 0.03, 100, 0.01, 5, 0.2, 10_000]
 const positiveEvery = 4
 const largestSmall = 7
 /** What a row of the 'far' kind has in one place only: as sizes, several such values would take all memory. */
-const farFloat = { float16: 10_000 } as Partial<Record<TensorType, number>>
+const farFloat = { float16: 10_000, float8e4m3fn: 400, float8e4m3fnuz: 200, float8e5m2: 10_000, float8e5m2fnuz: 10_000 } as Partial<Record<ElementType, number>>
 const farFloatElse = 1_000_000
-const float16Sign = 0x8000
-const farIntegers = { int8: [127, 90, 60], uint8: [255, 180, 100] } as Partial<Record<TensorType, readonly number[]>>
+const farIntegers = { int8: [127, 90, 60], uint8: [255, 180, 100], int4: [7, 6, 5], uint4: [15, 12, 10] } as Partial<Record<ElementType, readonly number[]>>
 const farIntegersElse = [30_000, 5000, 150]
 /** Kinds of rows that take turns where particular ones are wanted; the first is as usual. */
 const farKinds = 5
 const largestFew = 3
-const largestWide = { int8: 99, uint8: 255 } as Partial<Record<TensorType, number>>
+const largestWide = { int8: 99, uint8: 255, int4: 7, uint4: 15 } as Partial<Record<ElementType, number>>
 const largestWideElse = 999
 /** Elements that are drawn; a longer row repeats them. Prime, so that they fall into no step with a dimension. */
 const drawn = 8191
@@ -71,15 +71,23 @@ export function sampleRow(
     const random = generator(row * 131 + index * 17 + draw.length)
     const kind = draw === 'far' ? row % farKinds : 0
     if (type === 'string') return { type, dims, data: Array.from({ length: count }, () => text(kind, random)) }
-    const data = new (storageOf(type))(count) as Float32Array
+    const packs = isPacked(type)
+    const data = (packs ? new Int8Array(count) : new (storageOf(type))(count)) as Float32Array
     const own = Math.min(count, drawn)
     const usual = type === 'bool' ? bool(count, row, random) : element(type, draw, row, random)
     const next = kind === 0 ? usual : particular(type, kind, count, usual)
     const big = type === 'int64' || type === 'uint64'
-    for (let at = 0; at < own; at++) (data as unknown as (number | bigint)[])[at] = big ? BigInt(next(at)) : next(at)
+    for (let at = 0; at < own; at++) (data as unknown as (number | bigint)[])[at] = big ? BigInt(next(at)) : stored(type, next(at))
     for (let at = own; at < count; at += own) data.copyWithin(at, 0, Math.min(own, count - at))
-    return { type, dims, data: (data as TensorData).buffer as ArrayBuffer }
+    return { type, dims, data: (packs ? packed(data) : data).buffer as ArrayBuffer }
   })
+}
+
+/** A number as an element of the type, held within its range. */
+function stored(type: ElementType, value: number): number {
+  if (!isSmallFloat(type)) return value
+  const most = farFloat[type] ?? Infinity
+  return toSmallFloat(type, Math.min(Math.max(value, -most), most))
 }
 
 function element(type: MailedTensor['type'], draw: Draw, row: number, random: () => number): (at: number) => number {
@@ -93,11 +101,10 @@ function element(type: MailedTensor['type'], draw: Draw, row: number, random: ()
     const filled = row % largestSmall
     return (at) => (at <= filled ? small(random) : 0)
   }
-  if (type === 'float32' || type === 'float64' || type === 'float16') {
+  if (isFloatType(type)) {
     const scale = draw === 'wide' ? 1 : scales[row % scales.length]!
     const positive = row % positiveEvery === positiveEvery - 1
-    const value = draw === 'whole' ? () => small(random) : () => (positive || random() < 0.5 ? scale : -scale) * (0.1 + 0.9 * random())
-    return type === 'float16' ? () => toFloat16Bits(value()) : value
+    return draw === 'whole' ? () => small(random) : () => (positive || random() < 0.5 ? scale : -scale) * (0.1 + 0.9 * random())
   }
   if (draw !== 'wide') return (at) => (at === 0 && row === 0 ? largestSmall : small(random))
   const signed = !type.startsWith('u')
@@ -110,13 +117,12 @@ function particular(type: MailedTensor['type'], kind: number, count: number, usu
   if (type === 'bool') return kind === 1 ? () => 1 : kind === 2 ? () => 0 : usual
   const place = count >> 1
   const instead = (value: number) => (at: number) => (at === place ? value : usual(at))
-  if (type === 'float32' || type === 'float64' || type === 'float16') {
-    const stored = type === 'float16' ? toFloat16Bits : (value: number) => value
+  if (isFloatType(type)) {
     const far = farFloat[type] ?? farFloatElse
-    if (kind === 1) return instead(stored(far))
+    if (kind === 1) return instead(far)
     if (kind === 2) return (at) => (at % 2 === 0 ? 0 : usual(at))
-    if (kind === 3) return type === 'float16' ? (at) => usual(at) | float16Sign : (at) => -Math.abs(usual(at))
-    return instead(stored(-far))
+    if (kind === 3) return (at) => -Math.abs(usual(at))
+    return instead(-far)
   }
   const values = farIntegers[type] ?? farIntegersElse
   return instead(values[kind - 1] ?? (type.startsWith('u') ? 1 : -values[0]!))

@@ -1,7 +1,8 @@
 import type { MailedTensor } from '../tensor.ts'
-import { copyOf, elementCount, makeTensor, putTensor, storageOf, type TensorData } from '../tensor.ts'
+import { cutElements, mailedElements } from '../elements.ts'
+import { copyOf, elementCount, isPacked, makeTensor, putValue, type TensorData } from '../tensor.ts'
 import type { FinishedBatch } from './finished-batch.ts'
-import type { Outputs } from '../config/model-signature.ts'
+import type { AnyOutputs } from '../config/model-signature.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import { copyResized, type Padding } from '../request/padding.ts'
 import type { InferRequest } from '../request/infer-request.ts'
@@ -18,14 +19,14 @@ interface Piece {
  *
  * @throws Error when an output cannot be cut back to a request's length, or joined with those of other parts of a request.
  */
-export function scatter(metadata: ModelMetadata, padding: Padding | null, { requests, slot, mailed }: FinishedBatch): Outputs[] {
+export function scatter(metadata: ModelMetadata, padding: Padding | null, { requests, slot, mailed }: FinishedBatch): AnyOutputs[] {
   const layout = slot.layout!
-  const results: Outputs[] = []
-  const mailedValues = mailed?.map((tensor) => (tensor ? mailedData(tensor) : null))
+  const results: AnyOutputs[] = []
+  const mailedValues = mailed?.map((tensor) => (tensor ? mailedElements(tensor) : null))
   let row = 0
   for (let member = 0; member < requests.length; member++) {
     const request = requests[member]!
-    const outputs: Outputs = {}
+    const outputs: AnyOutputs = {}
     for (let index = 0; index < metadata.outputs.length; index++) {
       if (request.outputs !== null && !request.outputs.includes(index)) continue
       const { name, type } = metadata.outputs[index]!
@@ -35,7 +36,7 @@ export function scatter(metadata: ModelMetadata, padding: Padding | null, { requ
         : cutFromSlot(metadata, layout, index, request, row)
       if (request.isPart && piece.dims[0] !== request.rows) throw notByRow(name, request, piece)
       const { data, dims } = padding === null ? piece : cutLength(name, padding, layout, index, request, piece)
-      putTensor(outputs, name, makeTensor(type, data, dims))
+      putValue(outputs, name, makeTensor(type, data, dims))
     }
     results.push(outputs)
     row += request.rows
@@ -44,6 +45,7 @@ export function scatter(metadata: ModelMetadata, padding: Padding | null, { requ
 }
 
 function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: number, request: InferRequest, row: number): Piece {
+  if (layout.packs) return cutPacked(metadata, layout, index, request, row)
   const view = layout.outputViews[index] as Float32Array
   const dims = [...layout.outputs[index]!.dims]
   // A copy: the caller owns what it gets, and the slot can be filled again.
@@ -53,14 +55,20 @@ function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: numbe
   return { data: copyOf(view, row * elements, (row + request.rows) * elements), dims }
 }
 
-function mailedData({ type, data }: MailedTensor): TensorData | string[] {
-  return data instanceof ArrayBuffer ? new (storageOf(type))(data) : (data as string[])
+/** As above, where elements may share bytes. */
+function cutPacked(metadata: ModelMetadata, layout: ViewedLayout, index: number, request: InferRequest, row: number): Piece {
+  const { type } = metadata.outputs[index]!
+  const { dims } = layout.outputs[index]!
+  const view = layout.outputViews[index]!
+  if (metadata.maxBatchSize === 0 || request.whole) return { data: cutElements(type, view, 0, elementCount(dims)), dims: [...dims] }
+  const elements = layout.outputRowElements[index]!
+  return { data: cutElements(type, view, row * elements, (row + request.rows) * elements), dims: [request.rows, ...dims.slice(1)] }
 }
 
-function cutMailed({ dims }: MailedTensor, data: TensorData | string[], request: InferRequest, row: number, alone: boolean): Piece {
-  if (alone) return { data, dims }
+function cutMailed({ type, dims }: MailedTensor, data: TensorData | string[], request: InferRequest, row: number, alone: boolean): Piece {
+  if (alone) return { data: isPacked(type) ? cutElements(type, data, 0, elementCount(dims)) : data, dims }
   const elements = elementCount(dims.slice(1))
-  return { data: data.slice(row * elements, (row + request.rows) * elements), dims: [request.rows, ...dims.slice(1)] }
+  return { data: cutElements(type, data, row * elements, (row + request.rows) * elements), dims: [request.rows, ...dims.slice(1)] }
 }
 
 function notByRow(name: string, { rows }: InferRequest, { dims }: Piece): Error {
@@ -105,7 +113,7 @@ export function indivisibleOutput(metadata: ModelMetadata, { requests, rows, mai
   return index === -1 ? null : metadata.outputs[index]!.name
 }
 
-/** Outputs of a finished batch that turned out to be of another size than their layout said, by index. */
+/** AnyOutputs of a finished batch that turned out to be of another size than their layout said, by index. */
 export function unexpectedOutputs({ slot, mailed }: FinishedBatch): number[] {
   return mailed?.flatMap((tensor, index) => (tensor && slot.layout!.outputs[index] ? [index] : [])) ?? []
 }

@@ -1,8 +1,9 @@
-import type { Executor } from '../executor/executor.ts'
+import type { Executor, TensorPlace } from '../executor/executor.ts'
 import type { MailedTensor } from '../tensor.ts'
 import type { StagingBuffer } from '../memory/staging-pool.ts'
-import { elementCount, storageOf, type TensorData } from '../tensor.ts'
+import { elementCount, isPacked, storageLength, storageOf, type ElementType, type TensorData } from '../tensor.ts'
 import { lengthOf, plainView } from '../typed-array.ts'
+import { copyPacked } from '../elements.ts'
 import { layOut, type BatchLayout } from './layout.ts'
 import type { Batch } from './batch.ts'
 import type { ModelMetadata } from '../metadata.ts'
@@ -18,6 +19,8 @@ export interface ViewedLayout extends BatchLayout {
   readonly inputRowElements: readonly number[]
   /** Elements of one row of each output; for a request that runs as it is, of the whole. */
   readonly outputRowElements: readonly number[]
+  /** Whether elements of some input or output share bytes. */
+  readonly packs: boolean
   /** The lengths to which the batch is padded, by entry of the model's {@link Padding}; `null` without padding. */
   readonly lengths: readonly number[] | null
   /** Whether the worker knows this layout. */
@@ -139,6 +142,8 @@ export class StagingSlot {
         mailed[index] = { type: 'string', dims: layout.inputDims[index]!, data: batch.flatMap(({ data }) => data[index] as string[]) }
       } else if (layout.lengths !== null && this.#padding!.byInput[index] !== undefined) {
         this.#gatherPadded(batch, layout, index, view)
+      } else if (layout.packs && isPacked(this.#metadata.inputs[index]!.type)) {
+        gatherPacked(batch, index, view as Uint8Array, layout.inputRowElements[index]!)
       } else {
         const rowElements = layout.inputRowElements[index]!
         let at = 0
@@ -200,13 +205,14 @@ export class StagingSlot {
       ...layout,
       index: this.#nextIndex(),
       inputViews: layout.inputs.map((place, index) =>
-        place ? new (storageOf(inputs[index]!.type))(bytes, place.offset, elementCount(place.dims)) : place,
+        place ? viewOf(inputs[index]!.type, bytes, place) : place,
       ),
       outputViews: layout.outputs.map((place, index) =>
-        place ? new (storageOf(outputs[index]!.type))(bytes, place.offset, elementCount(place.dims)) : place,
+        place ? viewOf(outputs[index]!.type, bytes, place) : place,
       ),
       inputRowElements: layout.inputs.map((place) => (place ? rowElements(place.dims) : -1)),
       outputRowElements: layout.outputs.map((place) => (place ? rowElements(place.dims) : -1)),
+      packs: [...inputs, ...outputs].some(({ type }) => isPacked(type)),
       lengths,
       known: false,
     }
@@ -218,6 +224,22 @@ export class StagingSlot {
     const [oldestKey, oldest] = this.#byKey.entries().next().value!
     this.#byKey.delete(oldestKey)
     return oldest.index
+  }
+}
+
+function viewOf(type: ElementType, bytes: ArrayBufferLike, { offset, dims }: TensorPlace): TensorData {
+  return new (storageOf(type))(bytes, offset, storageLength(type, elementCount(dims)))
+}
+
+/** Rows whose elements share bytes, with the next row's too where their number is odd. */
+function gatherPacked(batch: readonly InferRequest[], index: number, view: Uint8Array, rowElements: number): void {
+  let at = 0
+  for (const request of batch) {
+    const data = plainView(request.data[index] as Uint8Array)
+    const elements = batch.length === 1 ? view.length * 2 : request.rows * rowElements
+    checkElements(data, Math.ceil(elements / 2))
+    copyPacked(data, 0, view, at, elements)
+    at += elements
   }
 }
 

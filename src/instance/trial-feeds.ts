@@ -1,4 +1,5 @@
-import { bytesPerElement, elementCount, type MailedTensor } from '../tensor.ts'
+import { cutElements, joinTensors, mailedElements } from '../elements.ts'
+import { elementCount, type MailedTensor } from '../tensor.ts'
 
 /** One request as a trial run takes it, in the order of the model's inputs; `null` for an optional input left out. */
 export type TrialFeeds = readonly (MailedTensor | null)[]
@@ -35,20 +36,9 @@ function sameValues(a: MailedTensor['data'], b: MailedTensor['data']): boolean {
   return !(b instanceof ArrayBuffer) && a.length === b.length && a.every((text, index) => text === b[index])
 }
 
-function joinTensors(tensors: readonly MailedTensor[]): MailedTensor {
-  const { type, dims } = tensors[0]!
-  const joinedDims = [tensors.reduce((rows, tensor) => rows + tensor.dims[0]!, 0), ...dims.slice(1)]
-  if (type === 'string') return { type, dims: joinedDims, data: tensors.flatMap(({ data }) => data as readonly string[]) }
-  const joined = new Uint8Array(elementCount(joinedDims) * bytesPerElement(type))
-  let at = 0
-  for (const { data } of tensors) {
-    joined.set(new Uint8Array(data as ArrayBuffer), at)
-    at += (data as ArrayBuffer).byteLength
-  }
-  return { type, dims: joinedDims, data: joined.buffer }
-}
-
-function cutRow({ type, dims, data }: MailedTensor, row: number): MailedTensor {
-  const length = (data instanceof ArrayBuffer ? data.byteLength : data.length) / dims[0]!
-  return { type, dims: [1, ...dims.slice(1)], data: data.slice(row * length, (row + 1) * length) }
+function cutRow(tensor: MailedTensor, row: number): MailedTensor {
+  const { type, dims } = tensor
+  const elements = elementCount(dims.slice(1))
+  const cut = cutElements(type, mailedElements(tensor), row * elements, (row + 1) * elements)
+  return { type, dims: [1, ...dims.slice(1)], data: ArrayBuffer.isView(cut) ? (cut.buffer as ArrayBuffer) : cut }
 }

@@ -1,6 +1,6 @@
 import { InferenceError } from '../errors.ts'
 import type { MailedTensor } from '../tensor.ts'
-import { bytesPerElement, elementCount, type TensorData } from '../tensor.ts'
+import { byteLengthOf, elementCount, isFloatType, type TensorData } from '../tensor.ts'
 import { plainView } from '../typed-array.ts'
 import type { WarmupSample } from '../config/model-config.ts'
 import type { Feeds } from '../config/model-signature.ts'
@@ -18,8 +18,6 @@ export interface PreparedWarmup {
   /** Whether a failure of this sample makes the load fail: true for the caller's, false for our own. */
   readonly required: boolean
 }
-
-const floatTypes: readonly string[] = ['float32', 'float64', 'float16']
 
 /**
  * What each instance runs before the model is ready. Zeros are run only through floating-point inputs of known shape:
@@ -60,8 +58,8 @@ export function zeros(metadata: ModelMetadata): PreparedWarmup[] {
   for (const { type, shape } of metadata.inputs) {
     const dims = metadata.maxBatchSize > 0 ? [1, ...shape.slice(1)] : shape
     const fixed = dims.every((dim): dim is number => typeof dim === 'number')
-    if (!fixed || !floatTypes.includes(type)) return []
-    feeds.push({ type, dims, data: new ArrayBuffer(elementCount(dims) * bytesPerElement(type)) })
+    if (!fixed || !isFloatType(type)) return []
+    feeds.push({ type, dims, data: new ArrayBuffer(byteLengthOf(type, elementCount(dims))) })
   }
   return [{ feeds, bucketKey: '', count: 1, required: false }]
 }

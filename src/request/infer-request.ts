@@ -4,7 +4,7 @@ import type { PriorityLevel } from '../queue/priority-levels.ts'
 import type { TensorData } from '../tensor.ts'
 import { unwatch, watch } from './abort-watch.ts'
 import type { ReportedOutputs } from '../config/infer-options.ts'
-import type { Outputs } from '../config/model-signature.ts'
+import type { AnyOutputs } from '../config/model-signature.ts'
 
 /** Checked inputs of one request, in the order of the model's inputs. */
 export interface ParsedFeeds {
@@ -29,7 +29,7 @@ function outputMask(outputs: readonly number[]): number {
 }
 
 /** What `infer()` resolves with: the outputs, or with `report: true` both. */
-export type Answer = Outputs | ReportedOutputs<Outputs>
+export type Answer = AnyOutputs | ReportedOutputs<AnyOutputs>
 
 /** One `infer()` on its way through the engine. It settles exactly once. */
 export class InferRequest extends WaitingRequest {

@@ -1,5 +1,5 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { elementCount, firstNonFinite, isTensorLike, storageOf, toStorage, type TensorData, type TensorLike } from '../tensor.ts'
+import { elementCount, firstNonFinite, isPacked, isRawType, isTensorLike, storageOf, toStorage, type TensorData, type TensorLike } from '../tensor.ts'
 import { isEmptied, lengthOf, plainView } from '../typed-array.ts'
 import { shownShape, type TensorMetadata } from '../metadata.ts'
 
@@ -29,6 +29,7 @@ export class InputReader {
   readonly #model: string
   readonly #input: TensorMetadata
   readonly #finiteOnly: boolean
+  readonly #packed: boolean
   /** Dims of data without dims: exactly one row, or the whole input of an unbatched model; `null` where they are not fixed. */
   readonly #bareDims: readonly number[] | null
 
@@ -41,6 +42,7 @@ export class InputReader {
     this.#model = model
     this.#input = input
     this.#finiteOnly = finiteOnly
+    this.#packed = isPacked(input.type)
     this.#bareDims = !fixed ? null : rowAxis === 1 ? [1, ...row] : row
   }
 
@@ -70,8 +72,10 @@ export class InputReader {
     const stored = toStorage(type, data)
     if (stored === null) throw this.#invalid(this.#arrayName(), data)
     const received = lengthOf(stored)
-    if (received !== length) {
-      throw this.#invalid(`${length} elements for ${this.#shown(dims)}`, isEmptied(stored) ? 'an empty or detached buffer' : received)
+    const expected = this.#packed ? Math.ceil(length / 2) : length
+    if (received !== expected) {
+      const shown = this.#packed ? `${expected} bytes (${length} elements, two a byte)` : `${length} elements`
+      throw this.#invalid(`${shown} for ${this.#shown(dims)}`, isEmptied(stored) ? 'an empty or detached buffer' : received)
     }
     if (this.#finiteOnly) this.#checkFinite(plainView(stored))
     return stored
@@ -133,6 +137,7 @@ export class InputReader {
     const { type } = this.#input
     if (type === 'string') return 'an array of strings'
     const { name } = storageOf(type)
+    if (isRawType(type)) return `a ${name} of raw ${type} bits`
     return type === 'float16' ? `a ${name} of raw half-precision bits (or a Float16Array)` : `a ${name}`
   }
 

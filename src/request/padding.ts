@@ -1,6 +1,6 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { toFloat16Bits } from '../float16.ts'
-import { storageOf, type TensorData, type TensorType } from '../tensor.ts'
+import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../small-floats.ts'
+import { isPacked, storageOf, type ElementType, type TensorData } from '../tensor.ts'
 import type { PaddingConfig } from '../config/model-config.ts'
 import { shownShape, type ModelMetadata, type TensorMetadata } from '../metadata.ts'
 import type { InferRequest } from './infer-request.ts'
@@ -51,11 +51,14 @@ export class Padding {
       const index = find(metadata.inputs, input, dim, `padding[${entry}].input`, model)
       const { type } = metadata.inputs[index]!
       if (type === 'string') throw wrong(`padding[${entry}].input`, 'an input of numbers', `'${input}' of strings`, model)
+      if (isPacked(type)) throw wrong(`padding[${entry}].input`, 'an input of elements of whole bytes', `'${input}' of ${type}`, model)
       if (byInput[index] !== undefined) throw wrong(`padding[${entry}].input`, 'an input that no other entry names', input, model)
       byInput[index] = entry
       for (const { name, dim: axis } of outputs) {
         const option = `padding[${entry}].outputs`
         const output = find(metadata.outputs, name, axis, option, model)
+        const { type: outputType } = metadata.outputs[output]!
+        if (isPacked(outputType)) throw wrong(option, 'outputs of elements of whole bytes', `'${name}' of ${outputType}`, model)
         if (cuts[output] !== undefined) throw wrong(option, 'each output once, in one entry', name, model)
         cuts[output] = { axis, by: entry }
       }
@@ -102,13 +105,14 @@ function wrong(name: string, expected: string, received: unknown, model: string)
 }
 
 /** A value as an element of `type` is stored; `null` when the type has no such value, nor one that stands for it. */
-function stored(type: TensorType, value: number): number | bigint | null {
+function stored(type: ElementType, value: number): number | bigint | null {
   if (type === 'float64') return value
-  if (type === 'float32' || type === 'float16') {
-    const kept = type === 'float32' ? Math.fround(value) : toFloat16Bits(value)
-    const [zero, infinite] = type === 'float32' ? [kept === 0, Math.abs(kept) === Infinity] : [(kept & 0x7fff) === 0, (kept & 0x7fff) === 0x7c00]
-    // Rounding is what such types do; that a number becomes nothing, or infinite, is another value.
-    return zero === (value === 0) && infinite === (Math.abs(value) === Infinity) ? kept : null
+  if (type === 'float32' || isSmallFloat(type)) {
+    const kept = type === 'float32' ? Math.fround(value) : toSmallFloat(type, value)
+    const read = type === 'float32' ? kept : fromSmallFloat(type, kept)
+    // Rounding is what such types do; that a number becomes nothing, infinite or none is another value.
+    const same = (read === 0) === (value === 0) && Number.isFinite(read) === Number.isFinite(value) && Number.isNaN(read) === Number.isNaN(value)
+    return same ? kept : null
   }
   if (!Number.isInteger(value) || (type === 'bool' && value !== 0 && value !== 1)) return null
   const element = type === 'int64' || type === 'uint64' ? BigInt(value) : value

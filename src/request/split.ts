@@ -1,8 +1,10 @@
 import { InferenceError } from '../errors.ts'
-import { elementCount, makeTensor, putTensor, type Tensor, type TensorData, type TensorType } from '../tensor.ts'
-import { plainView } from '../typed-array.ts'
+import { cutElements, joinElements, type Elements } from '../elements.ts'
+import { elementCount, isPacked, makeTensor, putValue, type ElementType, type RawTensor, type Tensor } from '../tensor.ts'
+import { kindOf, plainView, viewAs } from '../typed-array.ts'
+import type { TensorMetadata } from '../metadata.ts'
 import type { BatchReport } from '../config/infer-options.ts'
-import type { Outputs } from '../config/model-signature.ts'
+import type { AnyOutputs } from '../config/model-signature.ts'
 import type { Answer, ParsedFeeds } from './infer-request.ts'
 import type { AnswerOptions } from '../config/check-infer-options.ts'
 
@@ -11,14 +13,19 @@ export const maxParts = 10_000
 /** Most parts of a request whose rows have no element: they cost their sender nothing, but each part is a run. */
 export const maxEmptyParts = 100
 
-/** Cuts a request into parts of at most `maxRows` rows; the data is not copied. */
-export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows: number): ParsedFeeds[] {
+/** Cuts a request into parts of at most `maxRows` rows; data is not copied but where elements share bytes. */
+export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows: number, inputs: readonly TensorMetadata[]): ParsedFeeds[] {
   const parts: ParsedFeeds[] = []
   const whole = data.map((values) => (ArrayBuffer.isView(values) ? plainView(values) : values))
   for (let start = 0; start < rows; start += maxRows) {
     const partRows = Math.min(maxRows, rows - start)
-    const cut = (values: ParsedFeeds['data'][number]) => {
+    const cut = (values: ParsedFeeds['data'][number], index: number) => {
       if (values === null) return null
+      const { type, shape } = inputs[index]!
+      if (isPacked(type)) {
+        const elements = elementCount((dims?.[index] ?? (shape as number[])).slice(1))
+        return cutElements(type, values, start * elements, (start + partRows) * elements)
+      }
       const perRow = values.length / rows
       const [from, to] = [start * perRow, (start + partRows) * perRow]
       return ArrayBuffer.isView(values) ? (values as Float32Array).subarray(from, to) : (values as readonly string[]).slice(from, to)
@@ -42,13 +49,13 @@ export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows:
  * there is no memory for all of them.
  */
 export function joinRows(answers: readonly Answer[], model: string, { report, requestId }: Pick<AnswerOptions, 'report' | 'requestId'>): Answer {
-  const reported = answers as { outputs: Outputs; report: BatchReport }[]
-  const all = report ? reported.map(({ outputs }) => outputs) : (answers as Outputs[])
-  const outputs: Outputs = {}
+  const reported = answers as { outputs: AnyOutputs; report: BatchReport }[]
+  const all = report ? reported.map(({ outputs }) => outputs) : (answers as AnyOutputs[])
+  const outputs: AnyOutputs = {}
   for (const name of Object.keys(all[0]!)) {
     const tensors = all.map((part) => part[name]!)
     try {
-      putTensor(outputs, name, joinTensors(tensors))
+      putValue(outputs, name, joinTensors(tensors))
     } catch (cause) {
       const received = (cause as Error).message
       const details = { model, name, expected: 'rows that can be joined', received, cause, ...(requestId === undefined ? {} : { requestId }) }
@@ -61,17 +68,16 @@ export function joinRows(answers: readonly Answer[], model: string, { report, re
 }
 
 /** @throws Error when they cannot be joined. */
-function joinTensors(tensors: readonly Tensor[]): Tensor {
-  const { type, dims, data } = tensors[0]!
+function joinTensors(tensors: readonly (Tensor | RawTensor)[]): Tensor | RawTensor {
+  const { type, dims } = tensors[0]!
   const other = tensors.find((tensor) => tensor.dims.length === 0 || tensor.dims.slice(1).join() !== dims.slice(1).join())
   if (other !== undefined) throw new Error(`parts of the request have [${dims.join(', ')}] and [${other.dims.join(', ')}]`)
   const joinedDims = [tensors.reduce((rows, tensor) => rows + tensor.dims[0]!, 0), ...dims.slice(1)]
-  if (Array.isArray(data)) return makeTensor(type as TensorType, tensors.flatMap((tensor) => tensor.data as string[]), joinedDims)
-  const joined = new (data.constructor as new (length: number) => TensorData)(elementCount(joinedDims)) as Float32Array
-  let at = 0
-  for (const tensor of tensors) {
-    joined.set(tensor.data as Float32Array, at)
-    at += tensor.data.length
-  }
-  return makeTensor(type as TensorType, joined, joinedDims)
+  const parts = tensors.map(({ data, dims }) => ({ data: bitsOf(data as Elements), count: elementCount(dims) }))
+  return makeTensor(type as ElementType, joinElements(type as ElementType, parts), joinedDims)
+}
+
+/** Newer Node shows float16 as numbers, older as bits. */
+function bitsOf(data: Elements): Elements {
+  return ArrayBuffer.isView(data) && kindOf(data) === 'Float16Array' ? viewAs(Uint16Array, data) : data
 }

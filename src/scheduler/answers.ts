@@ -4,7 +4,7 @@ import { elementCount, firstNonFinite, type TensorData } from '../tensor.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { BatchReport } from '../config/infer-options.ts'
-import type { Outputs } from '../config/model-signature.ts'
+import type { AnyOutputs } from '../config/model-signature.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
 import type { RequestErrors } from './request-errors.ts'
@@ -166,7 +166,7 @@ export class Answers {
 }
 
 /** The name of the first output that has NaN or infinity, or `null`. */
-function nonFiniteOutput(outputs: Outputs): string | null {
+function nonFiniteOutput(outputs: AnyOutputs): string | null {
   for (const [name, { type, data }] of Object.entries(outputs)) {
     // Newer Node shows float16 as numbers, older as bits.
     const values = data as TensorData | string[]

@@ -2,7 +2,7 @@ import { checkRequests } from '../instance/row-check.ts'
 import type { RunTrial } from '../instance/row-trials.ts'
 import { rowsIn, type TrialFeeds } from '../instance/trial-feeds.ts'
 import type { InferRequest } from '../request/infer-request.ts'
-import { elementCount, type MailedTensor, type TensorData, type TensorType } from '../tensor.ts'
+import { elementCount, storageLength, type ElementType, type MailedTensor, type TensorData } from '../tensor.ts'
 import { plainView } from '../typed-array.ts'
 import type { Joining } from './joining.ts'
 
@@ -21,7 +21,7 @@ const lookAtEvery = 16
 
 /** An input as its caller gave it, whatever its object says of itself. */
 interface Given {
-  readonly type: TensorType
+  readonly type: ElementType
   readonly dims: readonly number[]
   readonly values: TensorData | readonly string[]
 }
@@ -70,7 +70,7 @@ export class RealRowCheck {
     const first = given[0]?.dims[0] ?? 0
     if (first === 0 || 2 * first > stacked.maxBatchSize || given.some((feed) => feed.dims[0] !== first)) return
     // Detached since it was run, or too large to be kept.
-    if (given.some(({ values, dims }) => values.length !== elementCount(dims)) || bytesOf(given) > maxBytes / 4) return
+    if (given.some(({ type, values, dims }) => values.length !== storageLength(type, elementCount(dims))) || bytesOf(given) > maxBytes / 4) return
     const shape = feeds.map((feed) => feed?.dims.slice(1).join() ?? '-').join(';')
     let kept = this.#byShape.get(shape)
     if (kept === undefined) {

@@ -1,4 +1,5 @@
 import type { AnswerOptions } from '../config/check-infer-options.ts'
+import type { ModelMetadata } from '../metadata.ts'
 import type { BatchTimes } from '../observability/model-stats.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
@@ -27,7 +28,7 @@ export class SplitRequest extends InferRequest {
   #missing: number
 
   constructor(
-    model: string,
+    { name, inputs }: Pick<ModelMetadata, 'name' | 'inputs'>,
     feeds: ParsedFeeds,
     maxRows: number,
     level: PriorityLevel,
@@ -36,8 +37,8 @@ export class SplitRequest extends InferRequest {
     reject: (reason: unknown) => void,
   ) {
     super(feeds, level, options, resolve, reject)
-    this.parts = splitRows(feeds, maxRows).map((part, index) => new RequestPart(this, index, part, level, options))
-    this.#model = model
+    this.parts = splitRows(feeds, maxRows, inputs).map((part, index) => new RequestPart(this, index, part, level, options))
+    this.#model = name
     this.#missing = this.parts.length
   }
 

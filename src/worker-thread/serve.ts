@@ -4,6 +4,7 @@ import type { Bell } from '../executor/binding/bell.ts'
 import type { ControlBlock, Job } from '../executor/binding/control-block.ts'
 import type { FromWorker, ToWorker } from '../executor/binding/protocol.ts'
 import type { RunTimestamps } from '../executor/executor.ts'
+import { bindingCarrier } from '../carriers.ts'
 import { servable } from '../metadata.ts'
 import { execute, withMailed, type MailedOutputs } from './execute.ts'
 import type { Runtime } from './onnxruntime.ts'
@@ -124,7 +125,7 @@ export class Server {
     const { inputs, outputs } = session
     let served: Pick<OpenModel, 'inputs' | 'outputs'> = { inputs: [], outputs: [] }
     try {
-      served = servable('', inputs, outputs)
+      served = servable('', session, bindingCarrier)
     } catch {
       // The engine finds the same and closes it.
     }

@@ -1,7 +1,7 @@
 import type { Tensor, TensorConstructor } from 'onnxruntime-common'
 import type { SlotLayout, TensorPlace } from '../executor/executor.ts'
 import type { SlotMemory } from '../memory/staging-pool.ts'
-import { bytesPerElement, elementCount, storageOf, type MailedTensor, type TensorData, type TensorType } from '../tensor.ts'
+import { byteLengthOf, elementCount, storageOf, type ElementType, type MailedTensor, type TensorData } from '../tensor.ts'
 import type { TensorMetadata } from '../metadata.ts'
 import { discardedFromBytes } from './discard.ts'
 import type { NamedTensors } from './onnxruntime.ts'
@@ -89,11 +89,11 @@ export class WorkerSlot {
     for (const [start, end] of inputRanges) new Uint8Array(visible, start, end - start).set(new Uint8Array(shared, start, end - start))
   }
 
-  #tensor(type: TensorType, { offset, dims }: TensorPlace): Tensor {
+  #tensor(type: ElementType, { offset, dims }: TensorPlace): Tensor {
     return numericTensor(this.#Tensor, type, new (storageOf(type))(this.bytes.visible, offset, elementCount(dims)), dims)
   }
 }
 
-function byteLength(type: TensorType, { dims }: TensorPlace): number {
-  return elementCount(dims) * bytesPerElement(type)
+function byteLength(type: ElementType, { dims }: TensorPlace): number {
+  return byteLengthOf(type, elementCount(dims))
 }

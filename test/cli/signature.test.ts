@@ -31,6 +31,14 @@ export interface Net extends ModelSignature {
 }
 `)
   })
+  it('has raw tensors where JavaScript has no array for the elements, and says what serves them', () => {
+    const source = signatureSource('Net', 'net.onnx', metadata([{ name: 'x', type: 'bfloat16', shape: ['N', 4] }], [{ name: 'y', type: 'int4', shape: ['N', 3] }]))
+    expect(source).toContain("\nimport type { ModelSignature, RawTensor } from 'zerohop'\n")
+    expect(source).not.toContain('onnxruntime-node')
+    expect(source).toContain("`net.onnx`; requests share runs; served with `executor: 'native'`. */")
+    expect(source).toContain("x: RawTensor<'bfloat16'> | Uint16Array\n")
+    expect(source).toContain("y: RawTensor<'int4'>\n")
+  })
   it.each([
     ['one row is fixed', [['N', 4], ['M']], true], ['there is nothing open', [[1, 4], []], true], ['a row is open', [['N', 'L'], ['N']], false],
     ['there are no rows', [['N', 4], []], false],

@@ -14,6 +14,10 @@ export const elementTypeCode = {
   uint32: 12,
   uint64: 13,
   bfloat16: 16,
+  float8e4m3fn: 17,
+  float8e4m3fnuz: 18,
+  float8e5m2: 19,
+  float8e5m2fnuz: 20,
   uint4: 21,
   int4: 22,
 } as const
@@ -34,16 +38,20 @@ const fromNumbers = {
   bool: Uint8Array,
   float64: Float64Array,
   uint32: Uint32Array,
-  // Bit patterns, and packed pairs: JavaScript (Node 20) has no number type for these.
+  // Bit patterns, and packed elements: JavaScript (Node 20) has no number type for these.
   float16: Uint16Array,
   bfloat16: Uint16Array,
+  float8e4m3fn: Uint8Array,
+  float8e4m3fnuz: Uint8Array,
+  float8e5m2: Uint8Array,
+  float8e5m2fnuz: Uint8Array,
   uint4: Uint8Array,
   int4: Uint8Array,
 } as const
 
 /**
- * The little-endian bytes of a tensor's elements. Numbers are converted to the element type; 16-bit floats are given
- * as bit patterns and 4-bit integers as bytes of two elements each, low half first.
+ * The little-endian bytes of a tensor's elements. Numbers are converted to the element type; 16-bit and 8-bit
+ * floats are given as bit patterns and 4-bit integers as bytes of two elements each, low half first.
  */
 export function elementBytes(type: Exclude<ElementType, 'string'>, data: ElementData): Uint8Array {
   const array = ArrayBuffer.isView(data) ? data : typedArray(type, data)

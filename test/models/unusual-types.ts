@@ -1,5 +1,5 @@
 import { graph, map, optional, sequence, tensor } from './builder.ts'
-import type { BuildOptions } from './builder.ts'
+import type { BuildOptions, Dims, ElementType } from './builder.ts'
 import { modelPath } from './cache.ts'
 import { elementTypeCode } from './element-type.ts'
 
@@ -101,4 +101,33 @@ export function bfloat16Input(): string {
     .output('y', 'float32', rows)
     .node('Cast', ['b'], ['y'], { to: elementTypeCode.float32 })
     .build())
+}
+
+/** y = x (float32) as another type, both ['N', 4] or of `dims`. */
+export function castTo(type: ElementType, dims: Dims = rows): string {
+  return modelPath(`cast-to-${type}-${dims.join('x')}`, () => graph('cast-to')
+    .input('x', 'float32', dims)
+    .output('y', type, dims)
+    .node('Cast', ['x'], ['y'], { to: elementTypeCode[type] })
+    .build(withFourBitTypes))
+}
+
+/** y = x as float32, both ['N', 4] or of `dims`. */
+export function castFrom(type: ElementType, dims: Dims = rows): string {
+  return modelPath(`cast-from-${type}-${dims.join('x')}`, () => graph('cast-from')
+    .input('x', type, dims)
+    .output('y', 'float32', dims)
+    .node('Cast', ['x'], ['y'], { to: elementTypeCode.float32 })
+    .build(withFourBitTypes))
+}
+
+/** y = the running sums of x over the rows, as another type: rows depend on each other. Both ['N', 4]. */
+export function runningSumsAs(type: ElementType): string {
+  return modelPath(`running-sums-as-${type}`, () => graph('running-sums')
+    .input('x', 'float32', rows)
+    .output('y', type, rows)
+    .initializer('axis', 'int64', [], [0])
+    .node('CumSum', ['x', 'axis'], ['sums'])
+    .node('Cast', ['sums'], ['y'], { to: elementTypeCode[type] })
+    .build(withFourBitTypes))
 }

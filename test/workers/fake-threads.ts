@@ -3,6 +3,7 @@ import { ThreadEndedError, type Executor, type ExecutorEvents, type OpenedSessio
 import type { SlotMemory } from '../../src/memory/staging-pool.ts'
 import type { ThreadSource } from '../../src/workers/thread-source.ts'
 import { deferred } from '../support/deferred.ts'
+import { libraryCarrier } from '../../src/carriers.ts'
 
 /** A batch that was handed over. */
 interface Cell {
@@ -187,7 +188,7 @@ export class FakeThreads implements ThreadSource<FakeExecutor> {
   readonly executors: FakeExecutor[] = []
   started = 0
   /** What a model says of itself when it is opened. */
-  opened: OpenedSession = { inputs: [], outputs: [] }
+  opened: OpenedSession = { inputs: [], outputs: [], carrier: libraryCarrier }
   /** What a start waits for, or rejects with. */
   onStart: (executor: FakeExecutor) => Promise<void> = async () => {}
   onOpen: (executor: FakeExecutor, sessionId: number, model: string) => Promise<void> = async () => {}

@@ -145,7 +145,7 @@ export class Served {
     const ends = [settle(resolve as never), settle(reject)] as const
     const request =
       parsed.rows > maxBatchSize
-        ? new SplitRequest(scheduler.metadata.name, parsed, maxBatchSize, level, given, ...ends)
+        ? new SplitRequest(scheduler.metadata, parsed, maxBatchSize, level, given, ...ends)
         : new InferRequest(parsed, level, given, ...ends)
     const sent: Sent = { request, answer: promise, settlements: 0 }
     promise.catch(() => {})

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
 import { LoadedModel } from '../../src/loaded-model.ts'
 import { House, settled } from './serving.ts'
+import { libraryCarrier } from '../../src/carriers.ts'
 
 const x = { name: 'x', isTensor: true, type: 'float32', shape: ['N', 4] } as const
 
@@ -9,7 +10,7 @@ describe('a model that is loaded', () => {
   it.each([false, true])('is ready only when its threads live (one dies while nothing is asked of it: %s)', async (dies) => {
     const house = await House.open(2)
     const [first, last] = house.places.map(({ threads }) => threads)
-    first!.opened = last!.opened = { inputs: [x], outputs: [{ ...x, name: 'y' }] }
+    first!.opened = last!.opened = { inputs: [x], outputs: [{ ...x, name: 'y' }], carrier: libraryCarrier }
     last!.onSample = async () => {
       // The first one was warmed up before, and is asked nothing more.
       if (dies) first!.current.die()

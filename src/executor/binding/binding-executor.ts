@@ -1,5 +1,6 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { InferenceSession } from 'onnxruntime-common'
+import { bindingCarrier } from '../../carriers.ts'
 import type { SlotMemory } from '../../memory/staging-pool.ts'
 import type { MailedTensor } from '../../tensor.ts'
 import {
@@ -63,7 +64,8 @@ export class BindingExecutor implements ThreadExecutor {
   async open(sessionId: number, model: string | SharedArrayBuffer, options: InferenceSession.SessionOptions): Promise<OpenedSession> {
     const answer = await this.#ask((questionId) => ({ type: 'open', questionId, sessionId, model, options }))
     if (answer.type === 'refused') throw new Error(answer.message)
-    return answer as Extract<FromWorker, { type: 'opened' }>
+    const { inputs, outputs } = answer as Extract<FromWorker, { type: 'opened' }>
+    return { inputs, outputs, carrier: bindingCarrier }
   }
 
   async runSample(sessionId: number, feeds: readonly (MailedTensor | null)[], wantsOutputs: boolean): Promise<SampleRun> {

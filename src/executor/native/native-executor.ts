@@ -2,6 +2,7 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { InferenceSession } from 'onnxruntime-common'
 import type { NativeCompletionDetails, NativeRunLoop } from '../../memory/addon.ts'
 import type { SlotMemory } from '../../memory/staging-pool.ts'
+import { libraryCarrier } from '../../carriers.ts'
 import { servable, type RawValueMetadata } from '../../metadata.ts'
 import type { MailedTensor } from '../../tensor.ts'
 import { ThreadEndedError, type ExecutorEvents, type MailedOutputs, type OpenedSession, type RunTimestamps, type SampleRun, type SlotLayout } from '../executor.ts'
@@ -77,7 +78,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     if (details?.error != null) throw new Error(details.error)
     const { inputs, outputs } = details as unknown as { inputs: RawValueMetadata[]; outputs: RawValueMetadata[] }
     this.#outputs.set(sessionId, { served: servedPlaces(inputs, outputs), count: outputs.length })
-    return { inputs, outputs }
+    return { inputs, outputs, carrier: libraryCarrier }
   }
 
   async runSample(sessionId: number, feeds: readonly (MailedTensor | null)[], wantsOutputs: boolean): Promise<SampleRun> {
@@ -216,7 +217,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
 /** Places of the outputs that are served, among all. */
 function servedPlaces(inputs: readonly RawValueMetadata[], outputs: readonly RawValueMetadata[]): number[] {
   try {
-    const served = new Set(servable('', inputs, outputs).outputs.map(({ name }) => name))
+    const served = new Set(servable('', { inputs, outputs }, libraryCarrier).outputs.map(({ name }) => name))
     return [...outputs.keys()].filter((place) => served.has(outputs[place]!.name))
   } catch {
     return [] // the engine finds the same and closes it

@@ -1,0 +1,25 @@
+import { isElementType, isRawType } from './tensor.ts'
+
+/** Who carries inputs and outputs to ONNX Runtime and back: what of a model can be served is up to it. */
+export interface Carrier {
+  /** What it carries, for a message. */
+  readonly what: string
+  /** Whether it carries values of a type, by ONNX Runtime's name of it. */
+  carries(type: string): boolean
+  /** What to do about types that it does not carry, for a message: what another one carries; else nothing. */
+  otherwise(types: readonly string[]): string
+}
+
+/** ONNX Runtime's C API, by the addon. */
+export const libraryCarrier: Carrier = {
+  what: 'value that can be carried to ONNX Runtime',
+  carries: isElementType,
+  otherwise: () => '',
+}
+
+/** onnxruntime-node: its binding knows the element types of JavaScript's arrays, and aborts the process over some others. */
+export const bindingCarrier: Carrier = {
+  what: 'tensor of a type that onnxruntime-node can carry',
+  carries: (type) => isElementType(type) && !isRawType(type),
+  otherwise: (types) => (types.every(libraryCarrier.carries) ? "Use executor: 'native', which carries it. Else: " : ''),
+}
