@@ -6,9 +6,9 @@
 
 #include "arguments.h"
 #include "completion_hub.h"
+#include "loop_questions.h"
 #include "loop_threads.h"
 #include "ort/run_loop.h"
-#include "ort/session_table.h"
 #include "run_arguments.h"
 #include "staging_pool.h"
 #include "tensor_wrap.h"
@@ -17,9 +17,6 @@ namespace zerohop {
 
 namespace {
 
-using ort::Completion;
-using ort::ModelSource;
-using ort::Place;
 using ort::PreparedRun;
 
 // A slot's memory, which stays as long as a run may touch it.
@@ -27,10 +24,6 @@ ort::SlotBytes bytesOfLease(Napi::Env env, std::uint64_t leaseId) {
   StagingPool::Slot* slot = processPool().refer(leaseId);
   if (slot == nullptr) throw Napi::Error::New(env, "staging lease " + std::to_string(leaseId) + " is not held");
   return {{slot->data, [slot](std::byte*) { StagingPool::unrefer(slot); }}, slot->bytes};
-}
-
-std::uint32_t smallNumber(const Napi::CallbackInfo& info, std::size_t index, const char* name) {
-  return static_cast<std::uint32_t>(wholeNumber(info, index, name, 0, UINT32_MAX));
 }
 
 // JavaScript: `new RunLoop(hub)`. Its batches lie in slots, which are known by number, as are sessions.
@@ -44,6 +37,8 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
                            InstanceMethod<&RunLoopWrap::open>("open"),
                            InstanceMethod<&RunLoopWrap::runSample>("runSample"),
                            InstanceMethod<&RunLoopWrap::close>("close"),
+                           InstanceMethod<&RunLoopWrap::arena>("arena"),
+                           InstanceMethod<&RunLoopWrap::shrinkArena>("shrinkArena"),
                            InstanceMethod<&RunLoopWrap::defineSlot>("defineSlot"),
                            InstanceMethod<&RunLoopWrap::forgetSlot>("forgetSlot"),
                            InstanceMethod<&RunLoopWrap::defineLayout>("defineLayout"),
@@ -85,60 +80,20 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
 
   Napi::Value busy(const Napi::CallbackInfo& info) { return Napi::Boolean::New(info.Env(), loop_->busy()); }
 
-  // (questionId, sessionId, path or bytes, bytesId, settings, shared)
-  void open(const Napi::CallbackInfo& info) {
-    const auto sessionId = smallNumber(info, 1, "sessionId");
-    ModelSource source;
-    std::shared_ptr<char[]> bytes;
-    if (info[2].IsTypedArray()) {
-      Napi::Uint8Array view = info[2].As<Napi::Uint8Array>();
-      source.byteLength = view.ByteLength();
-      source.bytesId = static_cast<std::uint64_t>(wholeNumber(info, 3, "bytesId", 0, kMostSafeInteger));
-      // The view's own bytes may go with the isolate while the thread still reads them.
-      bytes.reset(new char[source.byteLength]);
-      std::memcpy(bytes.get(), view.Data(), source.byteLength);
-      source.bytes = bytes.get();
-    } else {
-      source.path = info[2].ToString();
-    }
-    const bool shared = info[5].ToBoolean();
-    loop_->ask(question(info), [loop = loop_.get(), sessionId, source, bytes, settings = settingsFrom(info[4]), shared](Completion& done) {
-      done.session = ort::processSessions().open(ort::OrtLibrary::opened(), source, settings, shared, loop->opening);
-      loop->sessions.set(sessionId, done.session);
-    });
-  }
+  void open(const Napi::CallbackInfo& info) { askOpen(*loop_, info); }
 
-  // (questionId, sessionId, feeds, outputs, keeps): `feeds` by input of the session, `outputs` the indices of those that are to
-  // be computed; `keeps` whether they are wanted, too.
-  void runSample(const Napi::CallbackInfo& info) {
-    const auto sessionId = smallNumber(info, 1, "sessionId");
-    auto feeds = std::make_shared<std::vector<std::optional<ort::TensorCopy>>>(tensorsFrom(info[2]));
-    const auto wanted = dimsFrom(info[3]);
-    const bool keeps = info[4].ToBoolean();
-    loop_->ask(question(info), [loop = loop_.get(), sessionId, feeds, wanted, keeps](Completion& done) {
-      const auto session = loop->sessions.find(sessionId);
-      if (session == nullptr) throw ort::OrtError("The session was closed.");
-      std::vector<Place> inputs(feeds->size()), outputs(session->outputs.size());
-      for (std::size_t index = 0; index < inputs.size(); ++index) {
-        if ((*feeds)[index]) inputs[index].kind = Place::Kind::kApart;
-      }
-      for (const std::int64_t index : wanted) outputs.at(static_cast<std::size_t>(index)).kind = Place::Kind::kApart;
-      PreparedRun run(session, {}, inputs, outputs);
-      done.startMs = ort::nowMs();
-      done.outputs = run.run(loop->runOptions(), *feeds);
-      if (!keeps) done.outputs.clear();
-    });
-  }
+  void runSample(const Napi::CallbackInfo& info) { askRunSample(*loop_, info); }
 
   // (questionId, sessionId)
   void close(const Napi::CallbackInfo& info) {
     const auto sessionId = smallNumber(info, 1, "sessionId");
     for (auto at = slots_.begin(); at != slots_.end();) at = at->second.sessionId == sessionId ? slots_.erase(at) : std::next(at);
-    loop_->ask(question(info), [loop = loop_.get(), sessionId](Completion&) {
-      loop->sessions.drop(sessionId);
-      processPool().trim();
-    });
+    askClose(*loop_, info);
   }
+
+  Napi::Value arena(const Napi::CallbackInfo& info) { return arenaOf(*loop_, info); }
+
+  void shrinkArena(const Napi::CallbackInfo& info) { askShrinkArena(*loop_, info); }
 
   // (slotId, sessionId, leaseId)
   void defineSlot(const Napi::CallbackInfo& info) {
@@ -150,7 +105,7 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
   void forgetSlot(const Napi::CallbackInfo& info) {
     slots_.erase(smallNumber(info, 0, "slotId"));
     // On that thread: to unmap a gigabyte takes a tenth of a second.
-    loop_->ask(0, [](Completion&) { processPool().trim(); });
+    loop_->ask(0, [](ort::Completion&) { processPool().trim(); });
   }
 
   // (slotId, layoutIndex, inputs, outputs)
@@ -199,7 +154,7 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
   }
 
   Napi::Value cancelQuestion(const Napi::CallbackInfo& info) {
-    return Napi::Boolean::New(info.Env(), loop_->cancelQuestion(question(info)));
+    return Napi::Boolean::New(info.Env(), loop_->cancelQuestion(questionId(info)));
   }
 
   Napi::Value end(const Napi::CallbackInfo& info) { return Napi::Boolean::New(info.Env(), loop_->end()); }
@@ -216,10 +171,6 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
     static const Layout closed{nullptr, "The session or its slot was closed."};
     const auto found = slots_.find(slotId);
     return found == slots_.end() || layoutIndex >= found->second.layouts.size() ? closed : found->second.layouts[layoutIndex];
-  }
-
-  static std::uint64_t question(const Napi::CallbackInfo& info) {
-    return static_cast<std::uint64_t>(wholeNumber(info, 0, "questionId", 0, kMostSafeInteger));
   }
 
   std::shared_ptr<ort::RunLoop> loop_;

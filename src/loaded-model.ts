@@ -110,13 +110,13 @@ export class LoadedModel implements ModelLifecycle {
   }
 
   async #openAll(): Promise<OpenedSession[]> {
-    const model = this.#config.bytes ?? this.#config.path
-    const { nextId, place, useProvider } = this.#services
+    const { path, bytes, memory } = this.#config
+    const { nextId, place, useProvider, clock } = this.#services
     await place(this.name, this.#config, (worker, placement) => {
       this.#placements.push(placement)
       const options = sessionOptions(this.#config, placement, useProvider(this.name))
       this.#tolerance = Math.max(this.#tolerance, toleranceWith(options))
-      this.#sessions.push(new WorkerSession(nextId(), worker, { model, options }))
+      this.#sessions.push(new WorkerSession(nextId(), worker, { model: bytes ?? path, options, memory }, clock))
     })
     this.#checkStillLoading()
     const results = await Promise.allSettled(this.#sessions.map((session) => session.open()))

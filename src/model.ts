@@ -172,7 +172,7 @@ export class Model<M extends ModelSignature = AnySignature> {
   stats(): ModelStatistics {
     const { scheduler } = this.#lifecycle
     if (scheduler === null) throw this.#notReady()
-    return scheduler.stats.snapshot(scheduler.waiting)
+    return scheduler.stats.snapshot(scheduler.waiting, scheduler.instances.arena)
   }
 
   /**

@@ -269,7 +269,7 @@ describe('index.ts', () => {
     expect(types.filter((name) => name !== '').sort()).toEqual([
       'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'Capabilities', 'CloseOptions', 'ComputePrecision', 'DynamicBatchingConfig',
       'ElementType', 'EngineEvents', 'EngineOptions', 'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'InferManyOptions', 'InferManyResult', 'InferOptions',
-      'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions',
+      'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions', 'MemoryOptions',
       'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelSignature', 'ModelState', 'ModelStatistics', 'OutputValue', 'Outputs',
       'PaddingConfig', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RejectionReason',
       'ReportedOutputs', 'RepositoryOptions', 'StagingKind', 'StagingOptions',

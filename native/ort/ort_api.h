@@ -96,6 +96,7 @@ constexpr int kLogFatal = 4;
   ENTRY(65, OrtStatus*, GetTensorTypeAndShape, const OrtValue*, OrtTensorInfo** out)                                 \
   ENTRY(67, OrtStatus*, GetValueType, const OrtValue*, ValueKind* out)                                               \
   ENTRY(69, OrtStatus*, CreateCpuMemoryInfo, int allocatorType, int memoryType, OrtMemoryInfo** out)                 \
+  ENTRY(75, OrtStatus*, AllocatorAlloc, OrtAllocator*, std::size_t bytes, void** out)                                \
   ENTRY(76, OrtStatus*, AllocatorFree, OrtAllocator*, void*)                                                         \
   ENTRY(78, OrtStatus*, GetAllocatorWithDefaultOptions, OrtAllocator** out)                                          \
   ENTRY(79, OrtStatus*, AddFreeDimensionOverride, OrtSessionOptions*, const char* denotation, std::int64_t length)   \
@@ -116,6 +117,9 @@ constexpr int kLogFatal = 4;
   ENTRY(172, OrtStatus*, UpdateTensorRTProviderOptions, OrtTensorRtOptions*, const char* const* keys,                \
         const char* const* values, std::size_t count)                                                                \
   ENTRY(174, void, ReleaseTensorRTProviderOptions, OrtTensorRtOptions*)                                              \
+  ENTRY(131, OrtStatus*, CreateAllocator, const OrtSession*, const OrtMemoryInfo*, OrtAllocator** out)               \
+  ENTRY(132, void, ReleaseAllocator, OrtAllocator*)                                                                  \
+  ENTRY(165, OrtStatus*, AddRunConfigEntry, OrtRunOptions*, const char* key, const char* value)                      \
   ENTRY(204, OrtStatus*, SessionOptionsAppendExecutionProvider_CUDA_V2, OrtSessionOptions*, const OrtCudaOptions*)   \
   ENTRY(205, OrtStatus*, CreateCUDAProviderOptions, OrtCudaOptions** out)                                            \
   ENTRY(206, OrtStatus*, UpdateCUDAProviderOptions, OrtCudaOptions*, const char* const* keys,                        \
@@ -127,8 +131,10 @@ constexpr int kLogFatal = 4;
   ENTRY(279, OrtStatus*, AddExternalInitializersFromFilesInMemory, OrtSessionOptions*, const OrtPathChar* const* names,\
         char* const* contents, const std::size_t* lengths, std::size_t count)                                        \
   ENTRY(293, OrtStatus*, SessionOptionsSetLoadCancellationFlag, OrtSessionOptions*, bool cancel)                     \
+  ENTRY(297, const char*, GetKeyValue, const OrtKeyValuePairs*, const char* key)                                     \
   ENTRY(298, void, GetKeyValuePairs, const OrtKeyValuePairs*, const char* const** keys, const char* const** values,  \
         std::size_t* count)                                                                                          \
+  ENTRY(300, void, ReleaseKeyValuePairs, OrtKeyValuePairs*)                                                          \
   ENTRY(301, OrtStatus*, RegisterExecutionProviderLibrary, OrtEnv*, const char* name, const OrtPathChar* path)       \
   ENTRY(303, OrtStatus*, GetEpDevices, const OrtEnv*, const OrtEpDevice* const** devices, std::size_t* count)        \
   ENTRY(304, OrtStatus*, SessionOptionsAppendExecutionProvider_V2, OrtSessionOptions*, OrtEnv*,                      \
@@ -139,7 +145,8 @@ constexpr int kLogFatal = 4;
   ENTRY(312, const char*, EpDevice_EpName, const OrtEpDevice*)                                                       \
   ENTRY(313, const char*, EpDevice_EpVendor, const OrtEpDevice*)                                                     \
   ENTRY(314, const OrtKeyValuePairs*, EpDevice_EpMetadata, const OrtEpDevice*)                                       \
-  ENTRY(316, const OrtHardwareDevice*, EpDevice_Device, const OrtEpDevice*)
+  ENTRY(316, const OrtHardwareDevice*, EpDevice_Device, const OrtEpDevice*)                                          \
+  ENTRY(319, OrtStatus*, AllocatorGetStats, const OrtAllocator*, OrtKeyValuePairs** out)
 
 struct OrtApi {
 #define ZEROHOP_ORT_FIELD(place, result, name, ...) result (*name)(__VA_ARGS__) = nullptr;

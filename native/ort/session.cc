@@ -1,10 +1,15 @@
 #include "session.h"
 
+#include <atomic>
 #include <filesystem>
+
+#include "arena.h"
 
 namespace zerohop::ort {
 
 namespace {
+
+std::atomic<std::uint64_t> lastId{0};
 
 Owned<OrtSession> openSession(const OrtLibrary& library, const ModelSource& source,
                               const std::vector<SessionSetting>& settings, Opening& opening) {
@@ -55,10 +60,11 @@ std::vector<ValueInfo> describe(const OrtLibrary& library, const OrtSession* ses
 }  // namespace
 
 Session::Session(const OrtLibrary& its, const ModelSource& source, const std::vector<SessionSetting>& settings, Opening& opening)
-    : library(its), session_(openSession(its, source, settings, opening)) {
+    : library(its), id(++lastId), session_(openSession(its, source, settings, opening)) {
   const OrtApi& api = library.api;
   inputs = describe(library, get(), api.SessionGetInputCount, api.SessionGetInputName, api.SessionGetInputTypeInfo);
   outputs = describe(library, get(), api.SessionGetOutputCount, api.SessionGetOutputName, api.SessionGetOutputTypeInfo);
+  beginArena(*this);
   aliases_ = std::make_unique<std::atomic<bool>[]>(outputs.size());
 }
 

@@ -36,6 +36,7 @@ class Session {
   Session(const OrtLibrary& library, const ModelSource& source, const std::vector<SessionSetting>& settings, Opening& opening);
 
   const OrtLibrary& library;
+  const std::uint64_t id;  // no other of the process has it
   std::vector<ValueInfo> inputs;
   std::vector<ValueInfo> outputs;
 

@@ -10,6 +10,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "fake_arena.h"
 #include "fake_providers.h"
 
 FakeOrtCounts fakeOrtCounts;
@@ -20,16 +21,9 @@ struct OrtStatus {
   std::string message;
 };
 struct OrtEnv {};
-struct OrtAllocator {};
 struct OrtMemoryInfo {};
 struct OrtSessionOptions {
   std::atomic<bool> cancelled{false};
-};
-struct OrtRunOptions {
-  std::atomic<bool> terminate{false};
-};
-struct OrtSession {
-  std::string model;
 };
 struct Data {
   std::vector<float> floats;
@@ -100,7 +94,7 @@ OrtStatus* open(std::string model, const OrtSessionOptions* options, OrtSession*
     return failure("the load was cancelled");
   }
   ++fakeOrtCounts.sessions;
-  *out = new OrtSession{model};
+  *out = new OrtSession{model, {}};
   return nullptr;
 }
 OrtStatus* CreateSession(const OrtEnv*, const OrtPathChar* path, const OrtSessionOptions* options, OrtSession** out) {
@@ -153,6 +147,9 @@ OrtStatus* Run(OrtSession* session, const OrtRunOptions* options, const char* co
   if (inputCount != 1 || outputCount != 1 || std::strcmp(inputNames[0], "x") != 0 || std::strcmp(outputNames[0], "y") != 0) {
     return failure("expected x and y");
   }
+  if (options != nullptr && options->shrinks) session->arenaBytes = 16;
+  if (options != nullptr && options->shrinks && options->terminate) return failure("the terminate flag is set");
+  session->arenaBytes += 64;
   ++fakeOrtCounts.running;
   ++fakeOrtCounts.runs;
   OrtStatus* status = run(*session, options, *inputs[0], outputs[0]);

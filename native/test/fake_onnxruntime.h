@@ -18,7 +18,7 @@
 
 // What exists, and what has happened.
 struct FakeOrtCounts {
-  std::atomic<int> sessions{0}, values{0}, statuses{0}, runOptions{0}, sessionOptions{0}, infos{0};
+  std::atomic<int> allocators{0}, sessions{0}, values{0}, statuses{0}, runOptions{0}, sessionOptions{0}, infos{0};
   std::atomic<int> opened{0}, opening{0}, runs{0}, running{0};
   std::atomic<int> failAt{-1};      // the place of the entry that fails; -1 for none
   std::atomic<int> apiVersion{24};  // the newest that there is

@@ -19,7 +19,6 @@ struct OrtCudaOptions {
 struct OrtTensorRtOptions {
   std::string text;
 };
-struct OrtKeyValuePairs {};
 struct OrtHardwareDevice {
   HardwareKind kind;
 };

@@ -45,6 +45,25 @@ export interface ProviderOptions {
   readonly [option: string]: unknown
 }
 
+/**
+ * Memory that ONNX Runtime takes from the system for the intermediate values of runs on the CPU. Its arena keeps what it has
+ * once taken, so that the next run need not ask for it: the largest run leaves that much until the model is unloaded.
+ */
+export interface MemoryOptions {
+  /** `false`: none is kept, each run takes and gives back its own. Instead of `sessionOptions.enableCpuMemArena`. Default `true`. */
+  arena?: boolean
+  /**
+   * When the arena gives back what is not in use, but for a first piece of a mebibyte: after each `'run'`, or once the
+   * model has been `'idle'` for two seconds. Native executor only. Default: never.
+   */
+  shrink?: 'run' | 'idle'
+  /**
+   * Most that the arena keeps after a run, in bytes: one that has more then gives back what is not in use. A run may take
+   * more. Native executor only. Default: no limit.
+   */
+  limitBytes?: number
+}
+
 /** A request sent to each instance before the model is ready. */
 export interface WarmupSample {
   feeds: Feeds
@@ -105,6 +124,8 @@ export interface ModelOptions {
    * that fails makes the load fail. Default `true`.
    */
   warmup?: boolean | readonly WarmupSample[]
+  /** What is kept of the memory that runs on the CPU take. */
+  memory?: MemoryOptions
   /**
    * Latency in milliseconds that 99 of 100 requests should keep: batch size and closing time are chosen by the times of
    * recent runs (measured first during the load) to serve as many rows per second as possible within it, and requests

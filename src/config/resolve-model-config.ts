@@ -2,6 +2,7 @@ import type { InferenceSession } from 'onnxruntime-common'
 import * as v from 'valibot'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { checkOptionsForBytes, checkSessionOptions, type CheckedSessionOptions } from './check-session-options.ts'
+import { checkMemory, memorySchema, type ResolvedMemory } from './memory-options.ts'
 import { optionsOf, ownProperties, properties, typed } from './plain-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
@@ -22,6 +23,7 @@ export interface ResolvedConfig extends ModelSource {
   readonly holdUntilQueued: number
   readonly instanceGroup: readonly Required<InstanceGroup>[]
   readonly sessionOptions: CheckedSessionOptions
+  readonly memory: ResolvedMemory
   readonly executionProviders: readonly InferenceSession.ExecutionProviderConfig[] | undefined
   readonly warmup: boolean | readonly WarmupSample[]
   /** 0 for none. */
@@ -72,6 +74,7 @@ const schema = optionsOf({
     [{}],
   ),
   sessionOptions: v.optional(properties, {}),
+  memory: memorySchema,
   executionProviders: v.optional(
     v.pipe(v.array(v.union([v.string(), providerSchema])), v.minLength(1)),
   ),
@@ -113,6 +116,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     holdUntilQueued: batching?.holdUntilQueued ?? 0,
     instanceGroup: raw.instanceGroup.map((group) => ({ ...group, gpus: group.gpus ?? [0] })),
     sessionOptions: checkSessionOptions(model, raw.sessionOptions),
+    memory: { ...raw.memory, limitBytes: raw.memory.limitBytes ?? Infinity },
     executionProviders: raw.executionProviders as InferenceSession.ExecutionProviderConfig[] | undefined,
     warmup: raw.warmup as boolean | readonly WarmupSample[],
     latencyTargetMs: raw.latencyTargetMs ?? 0,
@@ -125,6 +129,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     splitOversized: raw.splitOversized,
   }
   checkScheduling(model, batching)
+  checkMemory(model, resolved.memory, resolved.sessionOptions.enableCpuMemArena)
   checkGroups(model, raw.instanceGroup, [...kinds, ...plugins])
   if (resolved.bytes !== null) checkOptionsForBytes(model, resolved.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)

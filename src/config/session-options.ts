@@ -35,6 +35,7 @@ export function sessionOptions(config: ResolvedConfig, placement: Placement, use
     // Errors come to the caller as exceptions; ONNX Runtime would print them as well.
     logSeverityLevel: 4,
     ...given,
+    ...(config.memory.arena === undefined ? {} : { enableCpuMemArena: config.memory.arena }),
     executionProviders: (config.executionProviders ?? providers(placement)).flatMap((entry) => use(entry) ?? []),
     extra: { ...defaultEntries, ...extra },
   }

@@ -57,6 +57,17 @@ export class ThreadEndedError extends Error {
   }
 }
 
+/** What the arena of a session holds, from which it takes the intermediate values of runs. */
+export interface Arena {
+  /** The same for sessions that share one. */
+  readonly id: number
+  /** Taken from the system, in bytes. */
+  readonly totalBytes: number
+  readonly inUseBytes: number
+  /** The most there ever was in use. */
+  readonly mostInUseBytes: number
+}
+
 /** Told of what happens on a thread. */
 export interface ExecutorEvents {
   /**
@@ -99,6 +110,10 @@ export interface Executor {
   cancel(slotId: number): boolean
   /** Stops what was asked for a session and is not answered, which rejects or fails soon after; false when there is none, or it cannot be stopped. */
   cancelWork(sessionId: number): boolean
+  /** Has the arena of a session give back what nothing uses. */
+  shrinkArena?(sessionId: number): void
+  /** What the arena of a session holds now; `null` for a session without one. */
+  arena?(sessionId: number): Arena | null
   /** Reports finished batches to the events. */
   drainCompletions(): void
   /** Asks the thread to end its loop; resolves once it has. */

@@ -1,3 +1,4 @@
+import type { Arena } from '../executor/executor.ts'
 import { expiresAtMs } from '../queue/waiting-request.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { Batch } from './batch.ts'
@@ -65,6 +66,19 @@ export class InstanceSet implements Iterable<ModelInstance> {
     return instance?.takeBackAhead() ?? false
   }
 
+  /** What the arenas of their sessions hold together; `null` when nobody can tell. */
+  get arena(): Omit<Arena, 'id'> | null {
+    const arenas = new Map(this.#instances.flatMap(({ session: { arena } }) => (arena === null ? [] : [[arena.id, arena]])))
+    if (arenas.size === 0) return null
+    const sum = { totalBytes: 0, inUseBytes: 0, mostInUseBytes: 0 }
+    for (const arena of arenas.values()) {
+      sum.totalBytes += arena.totalBytes
+      sum.inUseBytes += arena.inUseBytes
+      sum.mostInUseBytes += arena.mostInUseBytes
+    }
+    return sum
+  }
+
   /** Batches that instances were given and are not back. */
   get batches(): Batch[] {
     return this.#instances.flatMap(({ batches }) => batches)
@@ -72,7 +86,7 @@ export class InstanceSet implements Iterable<ModelInstance> {
 
   /** Has the run of a batch stopped; with `orLeave` its thread is left to itself when it does not stop. */
   stopRun(batch: Batch, orLeave: boolean): void {
-    this.#instances.some((instance) => instance.stopRun(batch, orLeave))
+    for (const instance of this.#instances) instance.stopRun(batch, orLeave)
   }
 
   /** Takes back all that was handed ahead and has not started, the last of it first; true when there was any. */

@@ -126,10 +126,9 @@ export class ModelInstance implements BatchSource {
     return [...this.#slots.values()].flatMap(({ batch }) => batch ?? [])
   }
 
-  /** Has the run of a batch stopped; false when that is not here. See {@link Worker.stopRun}. */
-  stopRun(batch: Batch, orLeave: boolean): boolean {
-    for (const slot of this.#slots.values()) if (slot.batch === batch) return this.worker.stopRun(slot.id, orLeave), true
-    return false
+  /** Has the run of a batch stopped, if it is here. See {@link Worker.stopRun}. */
+  stopRun(batch: Batch, orLeave: boolean): void {
+    for (const slot of this.#slots.values()) if (slot.batch === batch) this.worker.stopRun(slot.id, orLeave)
   }
 
   started(slotId: number): void {
@@ -150,6 +149,7 @@ export class ModelInstance implements BatchSource {
     const { id, requests, reason, isRerun } = slot.batch!
     this.#owner.finished({ id, requests, reason, isRerun, rows: slot.rows, slot, timeline, inline, instance: this.name, mailed })
     this.#release(slotId)
+    this.session.ran()
     this.#askForMore()
   }
 

@@ -89,6 +89,9 @@ export interface NativeRunLoop {
   runHere(slotId: number, layoutIndex: number): boolean
   /** False when the thread has started it. */
   takeBack(slotId: number): boolean
+  /** Asks to have the arena of a session give back what nothing uses. */
+  shrinkArena(questionId: number, sessionId: number): void
+  arena(sessionId: number): { readonly id: number; readonly totalBytes: number; readonly inUseBytes: number; readonly mostInUseBytes: number } | null
   /** Stops a batch, which fails then; false when it is not here. */
   cancelBatch(slotId: number): boolean
   /** The same of what was asked. */

@@ -74,6 +74,11 @@ export interface ModelStatistics {
   readonly rerunCount: number
   /** Elements of padded inputs: those of the requests, and those that were run. Their difference is waste. */
   readonly padding: { readonly ownElements: number; readonly paddedElements: number }
+  /**
+   * What ONNX Runtime's arenas of host memory hold for the model now, in bytes: taken from the system, in use, and the most
+   * there ever was in use. Models of the same file and options share one. `null` with the binding, and without an arena.
+   */
+  readonly arena: { readonly totalBytes: number; readonly inUseBytes: number; readonly mostInUseBytes: number } | null
 }
 
 /** Times of one finished batch, in milliseconds. */
@@ -181,7 +186,7 @@ export class ModelStats {
     this.#failMs += ms
   }
 
-  snapshot(pendingRequestCount: number): ModelStatistics {
+  snapshot(pendingRequestCount: number, arena: ModelStatistics['arena'] = null): ModelStatistics {
     const count = this.#successes
     const none = duration(0, 0)
     return {
@@ -215,6 +220,7 @@ export class ModelStats {
       batchReasons: { ...this.#reasons },
       rerunCount: this.#reruns,
       padding: { ownElements: this.#ownElements, paddedElements: this.#paddedElements },
+      arena,
     }
   }
 }

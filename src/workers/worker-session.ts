@@ -1,6 +1,9 @@
 import type { InferenceSession } from 'onnxruntime-common'
-import { ThreadEndedError, type Executor, type OpenedSession, type SampleRun } from '../executor/executor.ts'
+import type { Clock } from '../clock.ts'
+import type { ResolvedMemory } from '../config/memory-options.ts'
+import { ThreadEndedError, type Arena, type Executor, type OpenedSession, type SampleRun } from '../executor/executor.ts'
 import type { MailedTensor } from '../tensor.ts'
+import { ArenaKeeper } from './arena-keeper.ts'
 import type { BatchSource } from './batch-source.ts'
 import type { Worker, WorkerResident } from './worker.ts'
 
@@ -9,6 +12,7 @@ export interface SessionSource {
   /** A path, or bytes. */
   readonly model: string | SharedArrayBuffer
   readonly options: InferenceSession.SessionOptions
+  readonly memory: ResolvedMemory
 }
 
 /** What becomes of a session whose thread died; see {@link WorkerSession.serve}. */
@@ -27,6 +31,7 @@ export class WorkerSession implements WorkerResident {
   readonly id: number
   readonly worker: Worker
   readonly #source: SessionSource
+  readonly #arena: ArenaKeeper | null
   #batches: BatchSource | null = null
   #events: SessionEvents | null = null
   /** The thread on which it is open. */
@@ -38,10 +43,11 @@ export class WorkerSession implements WorkerResident {
   #deathsOverOpening = 0
 
   /** A worker counts its sessions from here on, so that others are put elsewhere; until {@link close}. */
-  constructor(id: number, worker: Worker, source: SessionSource) {
+  constructor(id: number, worker: Worker, source: SessionSource, clock: Clock) {
     this.id = id
     this.worker = worker
     this.#source = source
+    this.#arena = ArenaKeeper.of(id, source.memory, clock)
     worker.attach(this)
   }
 
@@ -73,6 +79,16 @@ export class WorkerSession implements WorkerResident {
     return this.worker.ask(this, thread, (executor) => this.#during(() => executor.runSample(this.id, feeds, wantsOutputs)))
   }
 
+  /** A batch was run on it. */
+  ran(): void {
+    if (this.#arena !== null && this.#openOn !== null) this.#arena.ran(this.#openOn)
+  }
+
+  /** What its arena holds; `null` for none, and when nobody can tell. */
+  get arena(): Arena | null {
+    return this.#openOn?.arena?.(this.id) ?? null
+  }
+
   /** Takes batches from `batches` from now on. */
   serve(batches: BatchSource, events: SessionEvents): void {
     this.#batches = batches
@@ -89,6 +105,7 @@ export class WorkerSession implements WorkerResident {
 
   async #close(): Promise<void> {
     this.#ready = false
+    this.#arena?.close()
     if (this.#batches !== null) this.worker.part(this.#batches)
     this.worker.detach(this)
     await this.#work?.catch(() => {})

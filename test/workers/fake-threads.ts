@@ -91,6 +91,14 @@ export class FakeExecutor implements Executor {
     return this.#threads.canStop
   }
 
+  shrinkArena(sessionId: number): void {
+    this.asked.push(`shrink ${sessionId}`)
+  }
+
+  arena() {
+    return { id: 1, totalBytes: this.#threads.arenaBytes, inUseBytes: 0, mostInUseBytes: 0 }
+  }
+
   drainCompletions(): void {}
 
   exit(): Promise<void> {
@@ -223,6 +231,8 @@ export class FakeThreads implements ThreadSource<FakeExecutor> {
     return executor.failure
   }
 
+  /** What the arena of each session has. */
+  arenaBytes = 0
   /** Whether runs can be told to stop. */
   canStop = true
   /** What lets a thread end that was left to itself. */

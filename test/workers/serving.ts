@@ -1,4 +1,5 @@
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import type { ResolvedMemory } from '../../src/config/memory-options.ts'
 import { noOptions } from '../../src/config/check-infer-options.ts'
 import type { InferOptions, ModelConfig, ReportedOutputs, Outputs } from '../../src/index.ts'
 import { ModelInstance } from '../../src/instance/model-instance.ts'
@@ -89,12 +90,14 @@ export class Served {
   readonly sessions: WorkerSession[] = []
   failure: string | null = null
   readonly #parser: FeedParser
+  readonly #memory: ResolvedMemory
 
   private constructor(house: House, name: string, instances: number, config: Omit<ModelConfig, 'path'>) {
     const resolved = resolveConfig(name, { path: `${name}.onnx`, maxBatchSize: 4, ...config })
     const value = (of: string) => ({ name: of, type: 'float32' as const, shape: ['N', 'L'] })
     const joining = new Joining(name, { ...resolved, checkRows: false }, { inputs: [value('x')], outputs: [value('y')], unservableOutputs: [] })
     this.#parser = new FeedParser(joining.stacked)
+    this.#memory = resolved.memory
     this.scheduler = new Scheduler({
       joining, realRows: null, padding: null, config: resolved, runTimes: new RunTimes(), instances,
       clock: house.clock, keepAlive: house.keepAlive, gaveUp: (reason) => void (this.failure = reason),
@@ -112,7 +115,7 @@ export class Served {
   async joins({ worker }: Place, weight = 1): Promise<void> {
     const { scheduler } = this
     const { name } = scheduler.metadata
-    const session = new WorkerSession(++lastId, worker, { model: name, options: {} })
+    const session = new WorkerSession(++lastId, worker, { model: name, options: {}, memory: this.#memory }, scheduler.clock)
     await session.open()
     const source = { nextSlotId: () => ++lastId, acquire: sharedBuffer }
     const instance = new ModelInstance(scheduler, `${name}_${this.instances.length}`, session, weight, source)

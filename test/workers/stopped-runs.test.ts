@@ -254,7 +254,7 @@ describe('a session that is closed while it is being opened', () => {
     const { house, threads } = bench
     threads.canStop = canStop
     threads.onOpen = () => new Promise(() => {})
-    const session = new WorkerSession(-1, house.places[0]!.worker, { model: 'b', options: {} })
+    const session = new WorkerSession(-1, house.places[0]!.worker, { model: 'b', options: {}, memory: { limitBytes: Infinity } }, house.clock)
     const opened = session.open().catch((error: Error) => error.name)
     await settled()
     return { ...bench, session, opened, left: threads.current }

@@ -5,7 +5,7 @@ import type { SlotMemory } from '../../memory/staging-pool.ts'
 import { libraryCarrier } from '../../carriers.ts'
 import { servable, type RawValueMetadata } from '../../metadata.ts'
 import type { MailedTensor } from '../../tensor.ts'
-import { ThreadEndedError, type ExecutorEvents, type MailedOutputs, type OpenedSession, type RunTimestamps, type SampleRun, type SlotLayout } from '../executor.ts'
+import { ThreadEndedError, type Arena, type ExecutorEvents, type MailedOutputs, type OpenedSession, type RunTimestamps, type SampleRun, type SlotLayout } from '../executor.ts'
 import type { ThreadExecutor, WorkerSetup } from '../thread-start.ts'
 import { bytesId } from './bytes-id.ts'
 import { completionHub, type CompletionHub, type LoopOwner } from './completion-hub.ts'
@@ -129,6 +129,14 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
 
   cancel(slotId: number): boolean {
     return this.#loop.cancelBatch(slotId)
+  }
+
+  shrinkArena(sessionId: number): void {
+    if (!this.#gone) void this.#ask(sessionId, (questionId) => this.#loop.shrinkArena(questionId, sessionId)).catch(() => {})
+  }
+
+  arena(sessionId: number): Arena | null {
+    return this.#loop.arena(sessionId)
   }
 
   cancelWork(sessionId: number): boolean {
