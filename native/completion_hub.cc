@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tensor_wrap.h"
+#include "value_wrap.h"
 
 namespace zerohop {
 
@@ -93,7 +94,7 @@ Napi::Value CompletionHub::takeDetails(const Napi::CallbackInfo& info) {
   Napi::Array outputs = Napi::Array::New(env, each.outputs.size());
   for (std::uint32_t index = 0; index < each.outputs.size(); ++index) {
     auto& output = each.outputs[index];
-    outputs.Set(index, output ? Napi::Value(tensorObject(env, *output)) : env.Null());
+    outputs.Set(index, output ? Napi::Value(valueObject(env, *output)) : env.Null());
   }
   details.Set("outputs", outputs);
   return details;

@@ -9,6 +9,7 @@
 #include "run_arguments.h"
 #include "staging_pool.h"
 #include "tensor_wrap.h"
+#include "value_wrap.h"
 
 namespace zerohop {
 
@@ -57,7 +58,7 @@ void askOpen(ort::RunLoop& loop, const Napi::CallbackInfo& info) {
 
 void askRunSample(ort::RunLoop& loop, const Napi::CallbackInfo& info) {
   const auto sessionId = smallNumber(info, 1, "sessionId");
-  auto feeds = std::make_shared<std::vector<std::optional<ort::TensorCopy>>>(tensorsFrom(info[2]));
+  auto feeds = std::make_shared<ort::ValueCopies>(valuesFrom(info[2]));
   const auto wanted = dimsFrom(info[3]);
   const bool keeps = info[4].ToBoolean();
   loop.ask(questionId(info), [&loop, sessionId, feeds, wanted, keeps](Completion& done) {

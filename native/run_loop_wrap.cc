@@ -12,6 +12,7 @@
 #include "run_arguments.h"
 #include "staging_pool.h"
 #include "tensor_wrap.h"
+#include "value_wrap.h"
 
 namespace zerohop {
 
@@ -130,8 +131,8 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
   void submit(const Napi::CallbackInfo& info) {
     const auto slotId = info[0].As<Napi::Number>().Uint32Value();
     const auto index = info[1].As<Napi::Number>().Uint32Value();
-    std::vector<std::optional<ort::TensorCopy>> apart;
-    if (info[2].IsArray()) apart = tensorsFrom(info[2]);
+    ort::ValueCopies apart;
+    if (info[2].IsArray()) apart = valuesFrom(info[2]);
     const Layout& layout = layoutOf(slotId, index);
     loop_->submit(slotId, layout.run, std::move(apart), layout.fault);
   }

@@ -1,8 +1,9 @@
 #include "tensor_wrap.h"
 
 #include <cstring>
-#include <iterator>
 #include <new>
+
+#include "ort/type_names.h"
 
 namespace zerohop {
 
@@ -11,18 +12,36 @@ namespace {
 using ort::ElementType;
 using ort::TensorCopy;
 
-constexpr const char* kTypeNames[] = {
-    "undefined", "float32",  "uint8",     "int8",       "uint16",   "int16",        "int32",          "int64",
-    "string",    "bool",     "float16",   "float64",    "uint32",   "uint64",       "complex64",      "complex128",
-    "bfloat16",  "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "uint4", "int4", "float4e2m1"};
-
-constexpr const char* kNoTensor = "a sequence, map, optional or sparse value";
-
 ElementType typeFrom(const std::string& name, Napi::Env env) {
-  for (std::size_t type = 0; type < std::size(kTypeNames); ++type) {
-    if (name == kTypeNames[type]) return static_cast<ElementType>(type);
+  const auto type = ort::elementTypeOf(name);
+  if (!type) throw Napi::TypeError::New(env, "type: expected the type of a tensor, received " + name);
+  return *type;
+}
+
+// In memory of JavaScript's own: a buffer over foreign memory could not be transferred to another thread.
+Napi::Value bytesOf(Napi::Env env, const TensorCopy& tensor) {
+  Napi::ArrayBuffer buffer = Napi::ArrayBuffer::New(env, tensor.byteLength);
+  if (tensor.byteLength > 0) std::memcpy(buffer.Data(), tensor.bytes.get(), tensor.byteLength);
+  return buffer;
+}
+
+Napi::Array dimsArray(Napi::Env env, const std::vector<std::int64_t>& dims) {
+  Napi::Array array = Napi::Array::New(env, dims.size());
+  for (std::uint32_t axis = 0; axis < dims.size(); ++axis) array.Set(axis, static_cast<double>(dims[axis]));
+  return array;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> dimsFrom(const Napi::Value& value) {
+  if (!value.IsArray()) throw Napi::TypeError::New(value.Env(), "dims: expected an array");
+  const Napi::Array array = value.As<Napi::Array>();
+  std::vector<std::int64_t> dims(array.Length());
+  for (std::uint32_t axis = 0; axis < dims.size(); ++axis) {
+    dims[axis] = array.Get(axis).ToNumber().Int64Value();
+    if (dims[axis] < 0) throw Napi::RangeError::New(value.Env(), "dims: expected lengths of 0 or more");
   }
-  throw Napi::TypeError::New(env, "type: expected the type of a tensor, received " + name);
+  return dims;
 }
 
 TensorCopy tensorFrom(const Napi::Object& object) {
@@ -51,51 +70,9 @@ TensorCopy tensorFrom(const Napi::Object& object) {
   return tensor;
 }
 
-// In memory of JavaScript's own: a buffer over foreign memory could not be transferred to another thread.
-Napi::Value bytesOf(Napi::Env env, const TensorCopy& tensor) {
-  Napi::ArrayBuffer buffer = Napi::ArrayBuffer::New(env, tensor.byteLength);
-  if (tensor.byteLength > 0) std::memcpy(buffer.Data(), tensor.bytes.get(), tensor.byteLength);
-  return buffer;
-}
-
-Napi::Array dimsArray(Napi::Env env, const std::vector<std::int64_t>& dims) {
-  Napi::Array array = Napi::Array::New(env, dims.size());
-  for (std::uint32_t axis = 0; axis < dims.size(); ++axis) array.Set(axis, static_cast<double>(dims[axis]));
-  return array;
-}
-
-}  // namespace
-
-std::string nameOf(ElementType type) {
-  const auto number = static_cast<std::size_t>(type);
-  return number < std::size(kTypeNames) ? kTypeNames[number] : "element type " + std::to_string(number);
-}
-
-std::vector<std::int64_t> dimsFrom(const Napi::Value& value) {
-  if (!value.IsArray()) throw Napi::TypeError::New(value.Env(), "dims: expected an array");
-  const Napi::Array array = value.As<Napi::Array>();
-  std::vector<std::int64_t> dims(array.Length());
-  for (std::uint32_t axis = 0; axis < dims.size(); ++axis) {
-    dims[axis] = array.Get(axis).ToNumber().Int64Value();
-    if (dims[axis] < 0) throw Napi::RangeError::New(value.Env(), "dims: expected lengths of 0 or more");
-  }
-  return dims;
-}
-
-std::vector<std::optional<TensorCopy>> tensorsFrom(const Napi::Value& value) {
-  if (!value.IsArray()) throw Napi::TypeError::New(value.Env(), "tensors: expected an array");
-  const Napi::Array list = value.As<Napi::Array>();
-  std::vector<std::optional<TensorCopy>> tensors(list.Length());
-  for (std::uint32_t index = 0; index < tensors.size(); ++index) {
-    const Napi::Value each = list.Get(index);
-    if (each.IsObject()) tensors[index] = tensorFrom(each.As<Napi::Object>());
-  }
-  return tensors;
-}
-
 Napi::Object tensorObject(Napi::Env env, const TensorCopy& tensor) {
   Napi::Object object = Napi::Object::New(env);
-  object.Set("type", nameOf(tensor.type));
+  object.Set("type", ort::nameOf(tensor.type));
   object.Set("dims", dimsArray(env, tensor.dims));
   if (tensor.type != ElementType::kString) {
     object.Set("data", bytesOf(env, tensor));
@@ -118,7 +95,7 @@ Napi::Array describe(Napi::Env env, const std::vector<ort::ValueInfo>& values) {
     }
     Napi::Object object = Napi::Object::New(env);
     object.Set("name", info.name);
-    object.Set("type", info.kind == ort::ValueKind::kTensor ? nameOf(info.type) : kNoTensor);
+    object.Set("type", info.typeName);
     object.Set("shape", shape);
     list.Set(index, object);
   }

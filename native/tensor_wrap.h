@@ -3,7 +3,6 @@
 
 #include <napi.h>
 
-#include <optional>
 #include <vector>
 
 #include "ort/session.h"
@@ -11,13 +10,10 @@
 
 namespace zerohop {
 
-// ONNX Runtime's name of a type of elements; "element type 99" for one that has none here.
-std::string nameOf(ort::ElementType type);
-
 std::vector<std::int64_t> dimsFrom(const Napi::Value& value);
 
-// A list of tensors of which `null` and `undefined` are absent. Bytes and strings are copied.
-std::vector<std::optional<ort::TensorCopy>> tensorsFrom(const Napi::Value& list);
+// Bytes and strings are copied.
+ort::TensorCopy tensorFrom(const Napi::Object& object);
 
 Napi::Object tensorObject(Napi::Env env, const ort::TensorCopy& tensor);
 

@@ -1,3 +1,4 @@
+import type { Carrier } from './carriers.ts'
 import type { Clock } from './clock.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { cudaDevice, sessionOptions, type Placement, type ProviderUse } from './config/session-options.ts'
@@ -22,6 +23,7 @@ import { checkAtLoad } from './scheduler/load-check.ts'
 import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import type { KeepAlive } from './workers/keep-alive.ts'
+import { isMailedTensor } from './values.ts'
 import { WorkerSession } from './workers/worker-session.ts'
 import type { Worker } from './workers/worker.ts'
 
@@ -78,7 +80,7 @@ export class LoadedModel implements ModelLifecycle {
       const [opened] = await this.#openAll()
       this.#checkStillLoading()
       const joining = new Joining(this.name, this.#config, servable(this.name, opened!, opened!.carrier), this.#tolerance)
-      const padding = this.#parse(joining)
+      const padding = this.#parse(joining, opened!.carrier)
       for (const [index, session] of this.#sessions.entries()) {
         await this.#warmUp(session, true)
         const warm = index === 0 && (await checkAtLoad(joining, this.#config, padding, this.#warmups, (feeds) => session.runSample(feeds, true)))
@@ -134,10 +136,10 @@ export class LoadedModel implements ModelLifecycle {
   }
 
   /** Makes ready to read requests; samples are read as rows, whatever becomes of the requests. */
-  #parse(joining: Joining): Padding | null {
+  #parse(joining: Joining, { carriesNul }: Carrier): Padding | null {
     const { optionalInputs, rejectNonFinite, warmup, maxBatchSize } = this.#config
     const padding = Padding.of(joining.stacked, this.#config.padding)
-    const options = { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs', limited: maxBatchSize !== undefined }
+    const options = { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs', carriesNul, limited: maxBatchSize !== undefined }
     const parser = new FeedParser(joining.stacked, options)
     this.parser = parser
     this.#warmups = prepareWarmup(joining.stacked, parser, warmup)
@@ -162,7 +164,7 @@ export class LoadedModel implements ModelLifecycle {
     const { latencyTargetMs, preferredBatchSizes, joinRequests, warmup } = this.#config
     const sample = this.#warmups[0] ?? (warmup === false ? undefined : zeros(stacked)[0])
     if (latencyTargetMs === 0 || sample === undefined) return runTimes
-    const bucketKey = byRow ? sample.bucketKey : wholeKey(sample.feeds.map((feed) => feed && feed.dims))
+    const bucketKey = byRow ? sample.bucketKey : wholeKey(sample.feeds.map((feed) => (feed && isMailedTensor(feed) ? feed.dims : null)))
     const maxBatchSize = joinRequests && byRow ? largestBatch : Math.min(1, largestBatch)
     const run = (feeds: PreparedWarmup['feeds']) => session.runSample(feeds)
     await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, run)

@@ -1,6 +1,7 @@
 import { invalidArgument } from './errors.ts'
 import type { Carrier } from './carriers.ts'
-import type { ElementType } from './tensor.ts'
+import { isElementType, type ElementType } from './tensor.ts'
+import type { StructuredType } from './value-type.ts'
 
 /** One input or output as ONNX Runtime reports it. */
 export interface RawValueMetadata {
@@ -12,11 +13,17 @@ export interface RawValueMetadata {
 }
 
 /** One input or output of a loaded model. */
-export interface TensorMetadata {
+export interface ValueMetadata {
   readonly name: string
-  readonly type: ElementType
-  /** A number for a fixed dimension, a name (possibly '') for a symbolic one; the batch dimension included. */
+  /** The type of the elements of a tensor; else what it is made up of, as `'seq(map(int64, float32))'`. */
+  readonly type: ElementType | StructuredType
+  /** A number for a fixed dimension, a name (possibly '') for a symbolic one; the batch dimension included. Empty for what is no tensor. */
   readonly shape: readonly (number | string)[]
+}
+
+/** One that is a tensor. */
+export interface TensorMetadata extends ValueMetadata {
+  readonly type: ElementType
 }
 
 /** A shape for a message; what no name is known of is a question mark. */
@@ -49,9 +56,9 @@ export interface ModelMetadata {
   readonly name: string
   /** Of its file; '' for a model that was given as bytes. */
   readonly path: string
-  readonly inputs: readonly TensorMetadata[]
+  readonly inputs: readonly ValueMetadata[]
   /** The outputs that can be served. */
-  readonly outputs: readonly TensorMetadata[]
+  readonly outputs: readonly ValueMetadata[]
   /** Outputs the model has but the executor in use cannot carry, with their types. */
   readonly unservableOutputs: readonly { readonly name: string; readonly type: string }[]
   /** Most rows in one run; 0 for a model whose requests are not joined. */
@@ -84,7 +91,7 @@ export function servable(
       hint: `${carrier.otherwise([type])}Re-export the model with this input as a tensor of a supported type, or cast it inside the graph`,
     })
   }
-  const isServable = (value: RawValueMetadata): value is TensorMetadata => carrier.carries(value.type)
+  const isServable = (value: RawValueMetadata): value is ValueMetadata => carrier.carries(value.type)
   const unservableOutputs = outputs.filter((output) => !isServable(output)).map(({ name, type }) => ({ name, type }))
   const served = outputs.filter(isServable)
   if (served.length === 0) {
@@ -95,7 +102,7 @@ export function servable(
       hint: `${carrier.otherwise(unservableOutputs.map(({ type }) => type))}Re-export the model with a tensor output, for a scikit-learn classifier without ZipMap`,
     })
   }
-  return { inputs: inputs as readonly TensorMetadata[], outputs: served, unservableOutputs }
+  return { inputs: inputs as readonly ValueMetadata[], outputs: served, unservableOutputs }
 }
 
 /** Values are given and answered by name: of two with one name, one would be lost. */
@@ -116,11 +123,18 @@ function checkNames(model: string, kind: 'input' | 'output', values: readonly Ra
  */
 export function notStackable({ inputs, outputs }: Pick<ModelMetadata, 'inputs' | 'outputs'>): string | null {
   if (inputs.length === 0) return 'the model has no inputs'
-  const fixed = (values: readonly TensorMetadata[]) => values.find(({ shape }) => typeof shape[0] !== 'string')
+  const structured = withoutRows({ inputs, outputs })
+  if (structured !== undefined) return `'${structured.name}' is ${structured.type}, which has no rows`
+  const fixed = (values: readonly ValueMetadata[]) => values.find(({ type, shape }) => isElementType(type) && typeof shape[0] !== 'string')
   const input = fixed(inputs)
   if (input !== undefined) return `input '${input.name}' of shape ${shownShape(input.shape)} has no variable first dimension`
   const output = fixed(outputs)
   return output === undefined ? null : `output '${output.name}' of shape ${shownShape(output.shape)} has no variable first dimension`
+}
+
+/** The first that can have no rows: an input that is no tensor, an output that is no sequence either (a classifier's has a map per row). */
+function withoutRows({ inputs, outputs }: Pick<ModelMetadata, 'inputs' | 'outputs'>): ValueMetadata | undefined {
+  return inputs.find(({ type }) => !isElementType(type)) ?? outputs.find(({ type }) => !isElementType(type) && !type.startsWith('seq('))
 }
 
 /**
@@ -133,9 +147,13 @@ export function checkBatchDimension(model: string, maxBatchSize: number, metadat
   if (metadata.inputs.length === 0) {
     throw invalidArgument('maxBatchSize', '0 for a model without inputs', maxBatchSize, { code: 'ERR_MODEL_CONFIG', model })
   }
-  for (const { name, shape } of [...metadata.inputs, ...metadata.outputs]) {
-    if (typeof shape[0] === 'string' || (maxBatchSize === 1 && shape[0] === 1)) continue
-    throw invalidArgument('maxBatchSize', `0, since '${name}' has the fixed shape ${shownShape(shape)}`, maxBatchSize, {
+  const structured = withoutRows(metadata)
+  const fixed = [...metadata.inputs, ...metadata.outputs].find(
+    ({ type, shape }) => isElementType(type) && typeof shape[0] !== 'string' && !(maxBatchSize === 1 && shape[0] === 1),
+  )
+  if (structured !== undefined || fixed !== undefined) {
+    const why = structured === undefined ? `'${fixed!.name}' has the fixed shape ${shownShape(fixed!.shape)}` : `'${structured.name}' is ${structured.type}`
+    throw invalidArgument('maxBatchSize', `0, since ${why}`, maxBatchSize, {
       code: 'ERR_MODEL_CONFIG',
       model,
       hint: 'Leave maxBatchSize out: every request is then run by itself, as it is',

@@ -9,7 +9,7 @@ import * as publicValues from '../src/index.ts'
  * match counts. An import leads to a lower floor or stays in its folder; types count like values.
  */
 const floors: [floor: string, on: string[]][] = [
-  ['foundations', ['describe.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'regular-file.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'clock.ts', 'indexed-heap.ts', 'request/abort-watch.ts']],
+  ['foundations', ['describe.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'regular-file.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
   ['what stands by itself', ['observability/', 'memory/', 'image/', 'triton-repository/', 'latency/']],
   ['the queue, and the way to run something', ['queue/', 'executor/executor.ts', 'executor/thread-start.ts']],
@@ -269,11 +269,11 @@ describe('index.ts', () => {
     expect(types.filter((name) => name !== '').sort()).toEqual([
       'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'Capabilities', 'CloseOptions', 'ComputePrecision', 'DynamicBatchingConfig',
       'ElementType', 'EngineEvents', 'EngineOptions', 'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'InferManyOptions', 'InferManyResult', 'InferOptions',
-      'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions', 'MemoryOptions',
-      'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelSignature', 'ModelState', 'ModelStatistics', 'OutputValue', 'Outputs',
-      'PaddingConfig', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RejectionReason',
-      'ReportedOutputs', 'RepositoryOptions', 'StagingKind', 'StagingOptions',
-      'StagingStats', 'StatisticDuration', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'WarmupSample', 'WorkerEvent',
+      'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions',
+      'MapEntry', 'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelSignature', 'ModelState',
+      'ModelStatistics', 'OutputValue', 'Outputs', 'PaddingConfig', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy',
+      'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryOptions', 'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration',
+      'StructuredFeed', 'StructuredType', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'ValueMetadata', 'WarmupSample', 'WorkerEvent',
       'WorkerOptions',
     ])
   })

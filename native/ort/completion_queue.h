@@ -24,7 +24,7 @@ struct Completion {
   double startMs = 0, inferStartMs = 0, inferEndMs = 0;
   bool failed = false;
   std::string error;
-  OutputCopies outputs;              // what does not lie in the slot
+  ValueCopies outputs;              // what does not lie in the slot
   std::shared_ptr<Session> session;  // that was opened
 };
 

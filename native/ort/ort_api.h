@@ -15,6 +15,9 @@ struct OrtRunOptions;
 struct OrtValue;
 struct OrtTypeInfo;
 struct OrtTensorInfo;
+struct OrtSequenceInfo;
+struct OrtMapInfo;
+struct OrtOptionalInfo;
 struct OrtMemoryInfo;
 struct OrtAllocator;
 struct OrtCudaOptions;
@@ -100,6 +103,9 @@ constexpr int kLogFatal = 4;
   ENTRY(76, OrtStatus*, AllocatorFree, OrtAllocator*, void*)                                                         \
   ENTRY(78, OrtStatus*, GetAllocatorWithDefaultOptions, OrtAllocator** out)                                          \
   ENTRY(79, OrtStatus*, AddFreeDimensionOverride, OrtSessionOptions*, const char* denotation, std::int64_t length)   \
+  ENTRY(80, OrtStatus*, GetValue, const OrtValue*, int index, OrtAllocator*, OrtValue** out)                         \
+  ENTRY(81, OrtStatus*, GetValueCount, const OrtValue*, std::size_t* out)                                            \
+  ENTRY(82, OrtStatus*, CreateValue, const OrtValue* const* parts, std::size_t count, ValueKind, OrtValue** out)     \
   ENTRY(93, void, ReleaseStatus, OrtStatus*)                                                                         \
   ENTRY(95, void, ReleaseSession, OrtSession*)                                                                       \
   ENTRY(96, void, ReleaseValue, OrtValue*)                                                                           \
@@ -107,19 +113,25 @@ constexpr int kLogFatal = 4;
   ENTRY(98, void, ReleaseTypeInfo, OrtTypeInfo*)                                                                     \
   ENTRY(99, void, ReleaseTensorTypeAndShapeInfo, OrtTensorInfo*)                                                     \
   ENTRY(100, void, ReleaseSessionOptions, OrtSessionOptions*)                                                        \
+  ENTRY(103, OrtStatus*, CastTypeInfoToMapTypeInfo, const OrtTypeInfo*, const OrtMapInfo** out)                      \
+  ENTRY(104, OrtStatus*, CastTypeInfoToSequenceTypeInfo, const OrtTypeInfo*, const OrtSequenceInfo** out)            \
+  ENTRY(105, OrtStatus*, GetMapKeyType, const OrtMapInfo*, ElementType* out)                                         \
+  ENTRY(106, OrtStatus*, GetMapValueType, const OrtMapInfo*, OrtTypeInfo** out)                                      \
+  ENTRY(107, OrtStatus*, GetSequenceElementType, const OrtSequenceInfo*, OrtTypeInfo** out)                          \
   ENTRY(124, OrtStatus*, AddFreeDimensionOverrideByName, OrtSessionOptions*, const char* name, std::int64_t length)  \
   ENTRY(125, OrtStatus*, GetAvailableProviders, char*** names, int* count)                                           \
   ENTRY(126, OrtStatus*, ReleaseAvailableProviders, char** names, int count)                                         \
   ENTRY(130, OrtStatus*, AddSessionConfigEntry, OrtSessionOptions*, const char* key, const char* value)              \
+  ENTRY(131, OrtStatus*, CreateAllocator, const OrtSession*, const OrtMemoryInfo*, OrtAllocator** out)               \
+  ENTRY(132, void, ReleaseAllocator, OrtAllocator*)                                                                  \
+  ENTRY(165, OrtStatus*, AddRunConfigEntry, OrtRunOptions*, const char* key, const char* value)                      \
   ENTRY(170, OrtStatus*, SessionOptionsAppendExecutionProvider_TensorRT_V2, OrtSessionOptions*,                          \
         const OrtTensorRtOptions*)                                                                                   \
   ENTRY(171, OrtStatus*, CreateTensorRTProviderOptions, OrtTensorRtOptions** out)                                    \
   ENTRY(172, OrtStatus*, UpdateTensorRTProviderOptions, OrtTensorRtOptions*, const char* const* keys,                \
         const char* const* values, std::size_t count)                                                                \
   ENTRY(174, void, ReleaseTensorRTProviderOptions, OrtTensorRtOptions*)                                              \
-  ENTRY(131, OrtStatus*, CreateAllocator, const OrtSession*, const OrtMemoryInfo*, OrtAllocator** out)               \
-  ENTRY(132, void, ReleaseAllocator, OrtAllocator*)                                                                  \
-  ENTRY(165, OrtStatus*, AddRunConfigEntry, OrtRunOptions*, const char* key, const char* value)                      \
+  ENTRY(192, OrtStatus*, HasValue, const OrtValue*, int* out)                                                        \
   ENTRY(204, OrtStatus*, SessionOptionsAppendExecutionProvider_CUDA_V2, OrtSessionOptions*, const OrtCudaOptions*)   \
   ENTRY(205, OrtStatus*, CreateCUDAProviderOptions, OrtCudaOptions** out)                                            \
   ENTRY(206, OrtStatus*, UpdateCUDAProviderOptions, OrtCudaOptions*, const char* const* keys,                        \
@@ -127,6 +139,8 @@ constexpr int kLogFatal = 4;
   ENTRY(208, void, ReleaseCUDAProviderOptions, OrtCudaOptions*)                                                      \
   ENTRY(216, OrtStatus*, SessionOptionsAppendExecutionProvider, OrtSessionOptions*, const char* name,                \
         const char* const* keys, const char* const* values, std::size_t count)                                                          \
+  ENTRY(250, OrtStatus*, CastTypeInfoToOptionalTypeInfo, const OrtTypeInfo*, const OrtOptionalInfo** out)            \
+  ENTRY(251, OrtStatus*, GetOptionalContainedTypeInfo, const OrtOptionalInfo*, OrtTypeInfo** out)                    \
   ENTRY(252, OrtStatus*, GetResizedStringTensorElementBuffer, OrtValue*, std::size_t index, std::size_t bytes, char** out)   \
   ENTRY(279, OrtStatus*, AddExternalInitializersFromFilesInMemory, OrtSessionOptions*, const OrtPathChar* const* names,\
         char* const* contents, const std::size_t* lengths, std::size_t count)                                        \

@@ -70,7 +70,7 @@ std::byte* PreparedRun::placeOf(const Place& place, const ValueInfo& info) const
   return slot_.bytes.get() + place.offset;
 }
 
-OutputCopies PreparedRun::run(const OrtRunOptions* options, std::vector<std::optional<TensorCopy>>& apart) {
+ValueCopies PreparedRun::run(const OrtRunOptions* options, ValueCopies& apart) {
   const OrtLibrary& library = session_->library;
   const std::vector<Owned<OrtValue>> brought = bring(apart);
   bool places = fits_;
@@ -93,7 +93,7 @@ OutputCopies PreparedRun::run(const OrtRunOptions* options, std::vector<std::opt
 }
 
 // Values of the inputs that come beside the slot, put among the feeds.
-std::vector<Owned<OrtValue>> PreparedRun::bring(std::vector<std::optional<TensorCopy>>& apart) {
+std::vector<Owned<OrtValue>> PreparedRun::bring(ValueCopies& apart) {
   std::vector<Owned<OrtValue>> brought;
   feeds_.resize(inputs_.size());
   for (std::size_t at = 0; at < inputs_.size(); ++at) {
@@ -144,14 +144,19 @@ std::vector<Owned<OrtValue>> PreparedRun::takeGiven() {
   return given;
 }
 
-OutputCopies PreparedRun::collect(const std::vector<Owned<OrtValue>>& given) {
+ValueCopies PreparedRun::collect(const std::vector<Owned<OrtValue>>& given) {
   const OrtLibrary& library = session_->library;
-  OutputCopies copies;
+  ValueCopies copies;
   for (std::size_t at = 0; at < outputs_.size(); ++at) {
     const Output& output = outputs_[at];
     if (results_[at] != nullptr) continue;
     const ValueInfo& info = session_->outputs[output.index];
     if (given[at] == nullptr) throw OrtError("ONNX Runtime gave nothing for output '" + info.name + "'");
+    if (info.kind != ValueKind::kTensor) {
+      copies.resize(session_->outputs.size());
+      copies[output.index] = copyOf(library, given[at].get());
+      continue;
+    }
     const TensorView view = viewOf(library, given[at].get());
     if (view.type != info.type) throw OrtError("ONNX Runtime gave another type for output '" + info.name + "' than it declares");
     if (output.bytes != nullptr && view.dims == output.dims) {
@@ -159,7 +164,7 @@ OutputCopies PreparedRun::collect(const std::vector<Owned<OrtValue>>& given) {
       continue;
     }
     copies.resize(session_->outputs.size());
-    copies[output.index] = copyOf(library, given[at].get(), view);
+    copies[output.index].emplace().tensor = copyOf(library, given[at].get(), view);
   }
   return copies;
 }

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "session.h"
-#include "tensor_copy.h"
+#include "value_copy.h"
 
 namespace zerohop::ort {
 
@@ -32,9 +32,6 @@ struct SlotBytes {
   std::size_t length = 0;
 };
 
-// What a run gave: by output, what does not lie in the slot.
-using OutputCopies = std::vector<std::optional<TensorCopy>>;
-
 class PreparedRun {
  public:
   // Indices of `inputs` and `outputs` are those of the session. Throws OrtError, also for a place that is not in the slot.
@@ -44,7 +41,7 @@ class PreparedRun {
   // slot are given as an output but those that this run has written. Used by one thread at a time.
   //
   // Returns what does not lie in the slot; empty when all does.
-  OutputCopies run(const OrtRunOptions* options, std::vector<std::optional<TensorCopy>>& apart);
+  ValueCopies run(const OrtRunOptions* options, ValueCopies& apart);
 
  private:
   struct Output {
@@ -58,11 +55,11 @@ class PreparedRun {
   };
 
   std::byte* placeOf(const Place& place, const ValueInfo& info) const;
-  std::vector<Owned<OrtValue>> bring(std::vector<std::optional<TensorCopy>>& apart);
+  std::vector<Owned<OrtValue>> bring(ValueCopies& apart);
   bool lend(bool places, std::uint64_t mark);
   bool findAliases(std::uint64_t mark);
   std::vector<Owned<OrtValue>> takeGiven();
-  OutputCopies collect(const std::vector<Owned<OrtValue>>& given);
+  ValueCopies collect(const std::vector<Owned<OrtValue>>& given);
 
   std::shared_ptr<Session> session_;
   const SlotBytes slot_;

@@ -111,9 +111,10 @@ void tryPlugin(const OrtLibrary& library, const std::string& name) {
   const ModelSource source{"", kSmallModel, sizeof(kSmallModel), 0};
   Opening opening;
   const auto session = std::make_shared<Session>(library, source, std::vector<SessionSetting>{{"plugin", name, "0", {}}}, opening);
-  std::vector<std::optional<TensorCopy>> feeds(1);
-  feeds[0] = TensorCopy{ElementType::kFloat32, {1}, {}, sizeof(float), {}};
-  feeds[0]->bytes.reset(std::calloc(1, sizeof(float)));
+  ValueCopies feeds(1);
+  feeds[0].emplace();
+  feeds[0]->tensor = TensorCopy{ElementType::kFloat32, {1}, {}, sizeof(float), {}};
+  feeds[0]->tensor.bytes.reset(std::calloc(1, sizeof(float)));
   const std::vector<Place> apart{Place{Place::Kind::kApart, 0, {}}};
   const auto options = own<OrtRunOptions>(library, library.api.ReleaseRunOptions, library.api.CreateRunOptions);
   PreparedRun(session, {}, apart, apart).run(options.get(), feeds);

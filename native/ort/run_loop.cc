@@ -41,7 +41,7 @@ void RunLoop::ask(std::uint64_t questionId, std::function<void(Completion&)> wor
   add(std::move(job));
 }
 
-void RunLoop::submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::vector<std::optional<TensorCopy>> apart,
+void RunLoop::submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, ValueCopies apart,
                      std::string fault) {
   Job job;
   job.id = {true, slotId};

@@ -31,7 +31,7 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   // Has `work` done on the thread, behind what it was given before; its answer is reported, an exception as an error.
   void ask(std::uint64_t questionId, std::function<void(Completion&)> work);
   // Hands a batch over; `fault` says why there is no `run`.
-  void submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, std::vector<std::optional<TensorCopy>> apart,
+  void submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, ValueCopies apart,
               std::string fault = "");
   // Runs a batch on the calling thread; its completion is in the queue then, and nobody is woken.
   void runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run);
@@ -79,7 +79,7 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
     std::function<void(Completion&)> work;  // of a question
     std::shared_ptr<PreparedRun> run;       // of a batch
     std::string fault;                      // why there is none of either
-    std::vector<std::optional<TensorCopy>> apart;
+    ValueCopies apart;
   };
   enum class State { kNew, kServing, kEnded };
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "arena.h"
+#include "type_names.h"
 
 namespace zerohop::ort {
 
@@ -52,6 +53,7 @@ std::vector<ValueInfo> describe(const OrtLibrary& library, const OrtSession* ses
     const auto type = own<OrtTypeInfo>(library, library.api.ReleaseTypeInfo,
                                        [&](OrtTypeInfo** out) { return typeOf(session, index, out); });
     library.check(library.api.GetOnnxTypeFromTypeInfo(type.get(), &info.kind));
+    info.typeName = ort::nameOf(library, type.get());
     if (info.kind == ValueKind::kTensor) describeTensor(library, type.get(), info);
   }
   return all;

@@ -18,6 +18,7 @@ struct ValueInfo {
   std::string name;
   ValueKind kind = ValueKind::kUnknown;
   ElementType type = ElementType::kUndefined;  // of a tensor
+  std::string typeName;                        // of whatever kind; see nameOf
   std::vector<std::int64_t> dims;              // -1 for one that is not fixed
   std::vector<std::string> symbols;            // their names, '' for none
 };

@@ -17,7 +17,7 @@ TEST_F(ArenaTest, TellsWhatItHoldsAndGivesItBack) {
   const auto session = open("plus-one");
   TestSlot slot;
   const auto run = slot.prepare(session);
-  std::vector<std::optional<TensorCopy>> none;
+  ValueCopies none;
   for (int count = 0; count < 3; ++count) run->run(nullptr, none);
   const auto before = arenaStats(*session);
   ASSERT_TRUE(before);

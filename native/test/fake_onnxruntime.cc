@@ -12,66 +12,11 @@
 
 #include "fake_arena.h"
 #include "fake_providers.h"
+#include "fake_values.h"
 
 FakeOrtCounts fakeOrtCounts;
 
-namespace zerohop::ort {
-
-struct OrtStatus {
-  std::string message;
-};
-struct OrtEnv {};
-struct OrtMemoryInfo {};
-struct OrtSessionOptions {
-  std::atomic<bool> cancelled{false};
-};
-struct Data {
-  std::vector<float> floats;
-  std::vector<std::string> strings;
-};
-struct OrtValue {
-  ElementType type;
-  std::vector<std::int64_t> dims;
-  void* bytes;
-  std::shared_ptr<Data> own;
-};
-struct OrtTensorInfo {
-  ElementType type;
-  std::vector<std::int64_t> dims;
-  std::vector<const char*> symbols;
-};
-struct OrtTypeInfo {
-  OrtTensorInfo tensor;
-};
-
-}  // namespace zerohop::ort
-
 namespace fake {
-
-using namespace zerohop::ort;
-
-OrtEnv env;
-OrtAllocator allocator;
-OrtMemoryInfo memory;
-
-OrtStatus* failure(const std::string& message) {
-  ++fakeOrtCounts.statuses;
-  return new OrtStatus{message};
-}
-
-std::size_t count(const std::vector<std::int64_t>& dims) {
-  std::size_t elements = 1;
-  for (const std::int64_t dim : dims) elements *= static_cast<std::size_t>(dim);
-  return elements;
-}
-
-OrtValue* make(ElementType type, std::vector<std::int64_t> dims) {
-  ++fakeOrtCounts.values;
-  auto data = std::make_shared<Data>();
-  if (type == ElementType::kString) data->strings.resize(count(dims));
-  else data->floats.resize(count(dims));
-  return new OrtValue{type, std::move(dims), data->floats.data(), data};
-}
 
 const char* GetErrorMessage(const OrtStatus* status) { return status->message.c_str(); }
 void ReleaseStatus(OrtStatus* status) {
@@ -126,6 +71,12 @@ OrtStatus* run(const OrtSession& session, const OrtRunOptions* options, const Or
     if (y != nullptr) return nullptr;
     ++fakeOrtCounts.values;
     y = new OrtValue(x);
+    return nullptr;
+  }
+  OrtValue made;
+  if (runStructured(model, x, made)) {
+    ++fakeOrtCounts.values;
+    y = new OrtValue(made);
     return nullptr;
   }
   std::vector<std::int64_t> dims = x.dims;
@@ -191,14 +142,18 @@ OrtStatus* SessionGetInputCount(const OrtSession*, std::size_t* out) {
   return nullptr;
 }
 OrtStatus* SessionGetOutputCount(const OrtSession* session, std::size_t* out) { return SessionGetInputCount(session, out); }
-OrtStatus* typeInfo(const OrtSession* session, OrtTypeInfo** out) {
+OrtStatus* typeInfo(const OrtSession* session, bool input, OrtTypeInfo** out) {
   ++fakeOrtCounts.infos;
+  if (const auto structured = structuredInfo(session->model, input)) {
+    *out = new OrtTypeInfo(*structured);
+    return nullptr;
+  }
   *out = session->model == "reverse" ? new OrtTypeInfo{{ElementType::kString, {-1}, {"N"}}}
                                      : new OrtTypeInfo{{ElementType::kFloat32, {-1, 4}, {"N", ""}}};
   return nullptr;
 }
-OrtStatus* SessionGetInputTypeInfo(const OrtSession* session, std::size_t, OrtTypeInfo** out) { return typeInfo(session, out); }
-OrtStatus* SessionGetOutputTypeInfo(const OrtSession* session, std::size_t, OrtTypeInfo** out) { return typeInfo(session, out); }
+OrtStatus* SessionGetInputTypeInfo(const OrtSession* session, std::size_t, OrtTypeInfo** out) { return typeInfo(session, true, out); }
+OrtStatus* SessionGetOutputTypeInfo(const OrtSession* session, std::size_t, OrtTypeInfo** out) { return typeInfo(session, false, out); }
 OrtStatus* SessionGetInputName(const OrtSession*, std::size_t, OrtAllocator*, char** out) {
   *out = strdup("x");
   return nullptr;
@@ -211,8 +166,8 @@ OrtStatus* CastTypeInfoToTensorInfo(const OrtTypeInfo* type, const OrtTensorInfo
   *out = &type->tensor;
   return nullptr;
 }
-OrtStatus* GetOnnxTypeFromTypeInfo(const OrtTypeInfo*, ValueKind* out) {
-  *out = ValueKind::kTensor;
+OrtStatus* GetOnnxTypeFromTypeInfo(const OrtTypeInfo* type, ValueKind* out) {
+  *out = type->kind;
   return nullptr;
 }
 void ReleaseTypeInfo(OrtTypeInfo* type) {
@@ -244,8 +199,8 @@ void ReleaseTensorTypeAndShapeInfo(OrtTensorInfo* info) {
   --fakeOrtCounts.infos;
   delete info;
 }
-OrtStatus* GetValueType(const OrtValue*, ValueKind* out) {
-  *out = ValueKind::kTensor;
+OrtStatus* GetValueType(const OrtValue* value, ValueKind* out) {
+  *out = value->kind;
   return nullptr;
 }
 

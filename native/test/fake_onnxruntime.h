@@ -11,6 +11,13 @@
 // | endless    | the same                                            | ends when it is told to stop, and fails                 |
 // | never-open | opens until that is cancelled                       |                                                         |
 // | reverse    | x string [N], y string [N]                          | y are x from the last to the first                      |
+// | scores     | x float32 [N, 4], y seq(map(int64, float32))        | y has a map of each row, from the place to the value     |
+// | names      | the same, y seq(map(string, float32))               | the same, with places a, b, c, d                        |
+// | rows       | the same, y seq(float32)                            | y are the rows of x                                     |
+// | maybe      | the same, y optional(float32)                       | y is x, or nothing where x begins below 0                |
+// | sparse     | the same, y a sparse tensor                         | gives one                                               |
+// | first      | x seq(float32), y float32 [N, 4]                    | y is the first of x                                     |
+// | lookup     | x and y map(int64, float32)                         | y is x                                                  |
 #pragma once
 
 #include <atomic>

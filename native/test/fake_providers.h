@@ -6,10 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fake_onnxruntime.h"
-#include "ort/ort_api.h"
-
-extern FakeOrtCounts fakeOrtCounts;
+#include "fake_types.h"
 
 namespace zerohop::ort {
 

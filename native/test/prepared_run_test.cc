@@ -12,12 +12,12 @@ class PreparedRunTest : public FakeOrtTest {
     for (int at = 0; at < 4; ++at) slot.y[at] = 666;  // another caller's
   }
 
-  OutputCopies run(PreparedRun& prepared) { return prepared.run(options.get(), none); }
-  OutputCopies run(const std::string& model) { return run(*slot.prepare(open(model))); }
+  ValueCopies run(PreparedRun& prepared) { return prepared.run(options.get(), none); }
+  ValueCopies run(const std::string& model) { return run(*slot.prepare(open(model))); }
   std::vector<float> answer() const { return {slot.y, slot.y + 4}; }
 
   TestSlot slot;
-  std::vector<std::optional<TensorCopy>> none;
+  ValueCopies none;
   Owned<OrtRunOptions> options = own<OrtRunOptions>(library, library.api.ReleaseRunOptions, library.api.CreateRunOptions);
 
   void TearDown() override {
@@ -53,11 +53,11 @@ TEST_F(PreparedRunTest, KnowsAnAliasInEveryLayoutOfTheSession) {
 TEST_F(PreparedRunTest, GivesAnOutputOfAnotherSizeBesideTheSlot) {
   const auto prepared = slot.prepare(open("larger"));
   for (int round = 1; round <= 2; ++round) {
-    const OutputCopies copies = run(*prepared);
+    const ValueCopies copies = run(*prepared);
     ASSERT_EQ(copies.size(), 1u);
-    EXPECT_EQ(copies[0]->dims, (std::vector<std::int64_t>{2, 4}));
-    EXPECT_EQ(copies[0]->byteLength, 32u);
-    EXPECT_EQ(static_cast<const float*>(copies[0]->bytes.get())[3], 4);
+    EXPECT_EQ(copies[0]->tensor.dims, (std::vector<std::int64_t>{2, 4}));
+    EXPECT_EQ(copies[0]->tensor.byteLength, 32u);
+    EXPECT_EQ(static_cast<const float*>(copies[0]->tensor.bytes.get())[3], 4);
     EXPECT_EQ(counts.runs, round + 1) << "with the place only once";
   }
 }
@@ -89,13 +89,13 @@ TEST_F(PreparedRunTest, CarriesStringsWithWhateverBytes) {
   const auto session = open("reverse");
   const Place beside{Place::Kind::kApart, 0, {}};
   PreparedRun prepared(session, {}, {beside}, {beside});
-  std::vector<std::optional<TensorCopy>> feeds(1);
+  ValueCopies feeds(1);
   feeds[0].emplace();
-  feeds[0]->type = ElementType::kString;
-  feeds[0]->dims = {3};
-  feeds[0]->strings = {"", std::string("a\0b", 3), "\xc3\xa4"};
-  const OutputCopies copies = prepared.run(options.get(), feeds);
-  EXPECT_EQ(copies.at(0)->strings, (std::vector<std::string>{"\xc3\xa4", std::string("a\0b", 3), ""}));
+  feeds[0]->tensor.type = ElementType::kString;
+  feeds[0]->tensor.dims = {3};
+  feeds[0]->tensor.strings = {"", std::string("a\0b", 3), "\xc3\xa4"};
+  const ValueCopies copies = prepared.run(options.get(), feeds);
+  EXPECT_EQ(copies.at(0)->tensor.strings, (std::vector<std::string>{"\xc3\xa4", std::string("a\0b", 3), ""}));
 }
 
 TEST_F(PreparedRunTest, RefusesARunWhoseInputHasNotCome) {

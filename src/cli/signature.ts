@@ -1,6 +1,8 @@
-import type { ElementType, ModelMetadata, TensorMetadata } from '../index.ts'
+import type { ElementType, ModelMetadata, ValueMetadata } from '../index.ts'
+import { bindingCarrier } from '../carriers.ts'
 import { notStackable, shownShape } from '../metadata.ts'
-import { isRawType } from '../tensor.ts'
+import { isElementType, isRawType } from '../tensor.ts'
+import { valueTypeOf, type ValueType } from '../value-type.ts'
 
 /** What a caller may give in place of a tensor of each type. */
 const bareData: Readonly<Record<ElementType, string>> = {
@@ -29,20 +31,21 @@ const bareData: Readonly<Record<ElementType, string>> = {
 /** The source text of a module with one interface, for `engine.load<Name>()`. */
 export function signatureSource(name: string, file: string, metadata: ModelMetadata): string {
   const { inputs, outputs, maxBatchSize } = metadata
-  const types = [...inputs, ...outputs].map(({ type }) => type)
-  const raw = types.some(isRawType)
-  const typed = types.some((type) => !isRawType(type))
   const batching = maxBatchSize === 0 ? 'each request is its own run' : 'requests share runs'
-  const executor = raw ? "; served with `executor: 'native'`" : ''
+  const plain = [...inputs, ...outputs].every(({ type }) => bindingCarrier.carries(type))
+  const executor = plain ? '' : "; served with `executor: 'native'`"
   const byRow = notStackable(metadata) === null
   // onnxruntime-node comes with every installation, and its tensors are those of this library.
+  const given = members(inputs, (input) => inputType(input, byRow))
+  const answered = members(outputs, ({ type }) => typeText(valueTypeOf(type)!))
+  const uses = (name: string) => `${given}${answered}`.includes(`${name}<`)
   return `// Written by \`zerohop types\`; write it anew when the model changes.
-${typed ? "import type { TypedTensor } from 'onnxruntime-node'\n" : ''}import type { ModelSignature${raw ? ', RawTensor' : ''} } from 'zerohop'
+${uses('TypedTensor') ? "import type { TypedTensor } from 'onnxruntime-node'\n" : ''}import type { ModelSignature${uses('RawTensor') ? ', RawTensor' : ''} } from 'zerohop'
 
 /** Inputs and outputs of \`${comment(file)}\`; ${batching}${executor}. */
 export interface ${name} extends ModelSignature {
-  inputs: ${members(inputs, (input) => `${tensorType(input)}${takesBareData(input, byRow) ? ` | ${bareData[input.type]}` : ''}`)}
-  outputs: ${members(outputs, tensorType)}
+  inputs: ${given}
+  outputs: ${answered}
 }
 `
 }
@@ -63,19 +66,30 @@ export function signatureName(path: string): string {
   return /^[A-Z]/.test(name) && !imported.includes(name) ? name : `Model${name}`
 }
 
-function tensorType({ type }: TensorMetadata): string {
-  return isRawType(type) ? `RawTensor<'${type}'>` : `TypedTensor<'${type}'>`
+function inputType(input: ValueMetadata, byRow: boolean): string {
+  const { type } = input
+  const text = typeText(valueTypeOf(type)!)
+  return isElementType(type) && takesBareData(input, byRow) ? `${text} | ${bareData[type]}` : text
+}
+
+/** A type as TypeScript has it: the same for what is given and what is answered. */
+function typeText(type: ValueType): string {
+  if (type.kind === 'tensor') return isRawType(type.element) ? `RawTensor<'${type.element}'>` : `TypedTensor<'${type.element}'>`
+  if (type.kind === 'optional') return `${typeText(type.item)} | null`
+  if (type.kind === 'seq') return type.item.kind === 'optional' ? `(${typeText(type.item)})[]` : `${typeText(type.item)}[]`
+  const entry = type.value === 'string' ? 'string' : type.value === 'int64' || type.value === 'uint64' ? 'bigint' : 'number'
+  return type.key === 'string' ? `Record<string, ${entry}>` : `Map<bigint, ${entry}>`
 }
 
 /** Whether data without dims can be one row, or all there is: what one row has is fixed. */
-function takesBareData({ shape }: TensorMetadata, byRow: boolean): boolean {
+function takesBareData({ shape }: ValueMetadata, byRow: boolean): boolean {
   return shape.slice(byRow ? 1 : 0).every((dim) => typeof dim === 'number')
 }
 
-function members(tensors: readonly TensorMetadata[], typeOf: (tensor: TensorMetadata) => string): string {
-  const lines = tensors.map((tensor) => {
-    const { name, type, shape } = tensor
-    return `    /** ${type} ${comment(shownShape(shape))} */\n    ${key(name)}: ${typeOf(tensor)}\n`
+function members(values: readonly ValueMetadata[], typeOf: (value: ValueMetadata) => string): string {
+  const lines = values.map((value) => {
+    const { name, type, shape } = value
+    return `    /** ${type}${isElementType(type) ? ` ${comment(shownShape(shape))}` : ''} */\n    ${key(name)}: ${typeOf(value)}\n`
   })
   return lines.length === 0 ? '{}' : `{\n${lines.join('')}  }`
 }

@@ -8,7 +8,7 @@ import type { Feeds } from './model-signature.ts'
  * usually takes an attention mask among the padded inputs.
  */
 export interface PaddingConfig {
-  /** The input to pad. */
+  /** The input to pad: of numbers that have bytes of their own, which those of `int4` and `uint4` have not. */
   input: string
   /** The dimension to pad: an index into the input's dims, batch dimension included. */
   dim: number
@@ -155,7 +155,8 @@ export interface ModelOptions {
    */
   rerunAfterCrash?: boolean
   /**
-   * Guards against NaN and infinity: `'inputs'` refuses a request that has any (`ERR_INVALID_ARG`), `'outputs'` rejects
+   * Guards against NaN and infinity, in floats of every width (also `bfloat16` and those of 8 bits, NaN alone where a type
+   * has no infinity), in sequences and in maps: `'inputs'` refuses a request that has any (`ERR_INVALID_ARG`), `'outputs'` rejects
    * the request whose own rows have any (`ERR_EXECUTION`). Costs a look at every element. Default: neither.
    */
   rejectNonFinite?: 'inputs' | 'outputs'

@@ -1,14 +1,18 @@
 import type { Tensor } from 'onnxruntime-common'
 import type { RawTensor, TensorData } from '../tensor.ts'
+import type { MapEntry, OutputValue } from '../values.ts'
 
 /** One input as a caller gives it: a tensor, or the bare data of exactly one row (or of the whole unbatched input). */
-export type FeedValue = Tensor | RawTensor | TensorData | readonly string[]
+export type FeedValue = Tensor | RawTensor | TensorData | readonly string[] | StructuredFeed
+
+/**
+ * An input that is no tensor: a sequence as an array, a map as an object (or a `Map` where keys are integers), an optional
+ * one that is not given as `null`.
+ */
+export type StructuredFeed = readonly FeedValue[] | ReadonlyMap<bigint | number, MapEntry> | { readonly [key: string]: MapEntry } | null
 
 /** Inputs by name, as for `InferenceSession.run`; dims include the batch dimension. */
 export type Feeds = Readonly<Record<string, FeedValue>>
-
-/** One output: a tensor, or where a `Tensor` has no such type of elements the same with raw bits. */
-export type OutputValue = Tensor | RawTensor
 
 /** Outputs by name; each holds the request's own rows and belongs to the caller. */
 export type AnyOutputs = Record<string, OutputValue>

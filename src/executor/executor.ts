@@ -2,7 +2,7 @@ import type { InferenceSession } from 'onnxruntime-common'
 import type { SlotMemory } from '../memory/staging-pool.ts'
 import type { Carrier } from '../carriers.ts'
 import type { RawValueMetadata } from '../metadata.ts'
-import type { MailedTensor } from '../tensor.ts'
+import type { MailedValue } from '../values.ts'
 
 /** A tensor's place in a slot. */
 export interface TensorPlace {
@@ -12,7 +12,7 @@ export interface TensorPlace {
 
 /** How one batch lies in its slot. */
 export interface SlotLayout {
-  /** `null`: the input travels by message (strings). `undefined`: an optional one that is not given. */
+  /** `null`: the input travels by message (strings, and what is no tensor). `undefined`: an optional one that is not given. */
   readonly inputs: readonly (TensorPlace | null | undefined)[]
   /** `null`: the size is known only after the run, the output travels by message. `undefined`: not wanted. */
   readonly outputs: readonly (TensorPlace | null | undefined)[]
@@ -42,11 +42,11 @@ export interface SampleRun {
   readonly error: string | null
   readonly runMs: number
   /** The outputs that can be served, in their order; none when it failed, or when they were not wanted. */
-  readonly outputs: readonly MailedTensor[]
+  readonly outputs: readonly MailedValue[]
 }
 
 /** Outputs that left a run by message, by output; `null` for what lies in the slot, `undefined` for what nobody wants. */
-export type MailedOutputs = readonly (MailedTensor | null | undefined)[]
+export type MailedOutputs = readonly (MailedValue | null | undefined)[]
 
 /** What was asked of a thread that is gone. */
 export class ThreadEndedError extends Error {
@@ -93,7 +93,7 @@ export interface Executor {
    */
   open(sessionId: number, model: string | SharedArrayBuffer, options: InferenceSession.SessionOptions): Promise<OpenedSession>
   /** Runs a session once on sample inputs; rejects when the thread dies. */
-  runSample(sessionId: number, feeds: readonly (MailedTensor | null)[], wantsOutputs: boolean): Promise<SampleRun>
+  runSample(sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun>
   /** Releases a session and its slots; resolves also when the thread dies over it. */
   close(sessionId: number): Promise<void>
   defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void
@@ -101,7 +101,7 @@ export interface Executor {
   forgetSlot(slotId: number): void
   defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void
   /** Hands a batch over. `mailed`: inputs that do not lie in the slot. */
-  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedTensor | null)[] | null): void
+  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void
   /** Runs a batch on the calling thread; it is reported as any other, before this returns or soon after. False when that cannot be done. */
   runHere?(slotId: number, layoutIndex: number): boolean
   /** Takes a batch back; false when the thread has started it. */

@@ -1,6 +1,6 @@
 import type { SlotLayout, TensorPlace } from '../executor/executor.ts'
-import { byteLengthOf, elementCount } from '../tensor.ts'
-import type { ModelMetadata, TensorMetadata } from '../metadata.ts'
+import { byteLengthOf, elementCount, isElementType, type ElementType } from '../tensor.ts'
+import type { ModelMetadata, ValueMetadata } from '../metadata.ts'
 
 /** How a batch lies in a slot, and how many bytes it needs. */
 export interface BatchLayout extends SlotLayout {
@@ -46,7 +46,7 @@ export function layOut(
   const symbols = bindSymbols(metadata.inputs, inputDims)
 
   let byteLength = 0
-  const place = (type: TensorMetadata['type'], dims: readonly number[]): TensorPlace => {
+  const place = (type: ElementType, dims: readonly number[]): TensorPlace => {
     const bytes = byteLengthOf(type, elementCount(dims))
     const offset = alignUp(byteLength, bytes)
     byteLength = offset + bytes
@@ -54,11 +54,11 @@ export function layOut(
   }
   const inputs = metadata.inputs.map(({ type }, index) => {
     const dims = inputDims[index]!
-    return dims === null ? undefined : type === 'string' ? null : place(type, dims)
+    return dims === null ? undefined : liesInSlot(type) ? place(type, dims) : null
   })
   const outputs = metadata.outputs.map(({ type, shape }, index) => {
     if (!wants(outputMask, index)) return undefined
-    if (type === 'string' || unpredictable.has(index)) return null
+    if (!liesInSlot(type) || unpredictable.has(index)) return null
     const dims = shape.map((dim, axis) => (batched && axis === 0 ? rows : typeof dim === 'number' ? dim : symbols.get(dim)))
     if (dims.includes(undefined)) return null
     const bytes = byteLengthOf(type, elementCount(dims as number[]))
@@ -72,8 +72,13 @@ export function wants(outputMask: number, index: number): boolean {
   return index > 30 || (outputMask & (1 << index)) !== 0
 }
 
+/** Whether values of a type are bytes of a known number: strings are not, nor what is no tensor. */
+function liesInSlot(type: ValueMetadata['type']): type is ElementType {
+  return type !== 'string' && isElementType(type)
+}
+
 /** What the named dimensions stand for in this batch; nothing is known of one that stands for two lengths. */
-function bindSymbols(inputs: readonly TensorMetadata[], dims: readonly (readonly number[] | null)[]): Map<string, number> {
+function bindSymbols(inputs: readonly ValueMetadata[], dims: readonly (readonly number[] | null)[]): Map<string, number> {
   const symbols = new Map<string, number>()
   const unclear = new Set<string>()
   for (const [index, { shape }] of inputs.entries()) {

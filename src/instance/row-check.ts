@@ -1,4 +1,4 @@
-import type { ModelMetadata, RowJoining } from '../metadata.ts'
+import type { ModelMetadata, RowJoining, TensorMetadata } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
 import { constantInput, other, rowRecipes, widened, without, type RowRecipe } from './row-recipes.ts'
 import { sampleRow } from './row-samples.ts'
@@ -53,7 +53,7 @@ const poolCost: Record<number, number> = { 8: 40, 4: 12, 3: 6, 2: 4 }
  */
 export async function checkRows(metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>, setup: RowCheckSetup, run: RunTrial): Promise<RowVerdict> {
   const trials = new RowTrials(metadata.outputs.map(({ name }) => name), run, setup.tolerance)
-  const { inputs } = metadata
+  const inputs = metadata.inputs as readonly TensorMetadata[] // others have no rows, and are not checked
   const budget = setup.replacesWarmUp ? budgetRuns + 1 : budgetRuns
   const { recipe, pool } = await findRecipe(trials, inputs, setup, budget)
   await fillPool(trials, pool, inputs, recipe, setup.samples, budget)
@@ -116,7 +116,7 @@ function affordable({ rowMs, spentMs }: RowTrials, budget: number): number {
 /** The first recipe whose rows can be run, with each input as varied as the model takes it, and what has been run. */
 async function findRecipe(
   trials: RowTrials,
-  inputs: ModelMetadata['inputs'],
+  inputs: readonly TensorMetadata[],
   { samples, padding, optional }: RowCheckSetup,
   budget: number,
 ): Promise<{ recipe: RowRecipe | null; pool: Sampled[] }> {
@@ -139,7 +139,7 @@ interface Found {
   readonly first: Sampled
 }
 
-async function widen(trials: RowTrials, inputs: ModelMetadata['inputs'], found: Found, budget: number): Promise<Found> {
+async function widen(trials: RowTrials, inputs: readonly TensorMetadata[], found: Found, budget: number): Promise<Found> {
   let best = found
   for (const index of inputs.keys()) {
     for (const recipe of widened(inputs, best.recipe, index)) {
@@ -157,7 +157,7 @@ async function widen(trials: RowTrials, inputs: ModelMetadata['inputs'], found: 
 async function fillPool(
   trials: RowTrials,
   pool: Sampled[],
-  inputs: ModelMetadata['inputs'],
+  inputs: readonly TensorMetadata[],
   recipe: RowRecipe | null,
   samples: readonly TrialFeeds[],
   budget: number,
@@ -216,7 +216,7 @@ function sizesUpTo(maxBatchSize: number): number[] {
 /** Particular values; then, with time left, values further apart, and requests without what may be left out. */
 async function tryOthers(
   trials: RowTrials,
-  inputs: ModelMetadata['inputs'],
+  inputs: readonly TensorMetadata[],
   recipe: RowRecipe,
   { optional, maxBatchSize }: RowCheckSetup,
   budget: number,

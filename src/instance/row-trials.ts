@@ -1,6 +1,6 @@
 import type { SampleRun } from '../executor/executor.ts'
-import type { MailedTensor } from '../tensor.ts'
-import { compareOutput, tellsApart } from './compare-rows.ts'
+import { tensorsIn, type MailedValue } from '../values.ts'
+import { compareEntry, compareValue, valuesTellApart } from './compare-values.ts'
 import { joinFeeds, rowsIn, type TrialFeeds } from './trial-feeds.ts'
 
 /** Runs a request by itself on an instance. */
@@ -10,7 +10,7 @@ export type RunTrial = (feeds: TrialFeeds) => Promise<SampleRun>
 export interface Sampled {
   readonly feeds: TrialFeeds
   readonly rows: number
-  readonly outputs: readonly MailedTensor[]
+  readonly outputs: readonly MailedValue[]
 }
 
 /** What a message to a worker and back costs, in milliseconds ... */
@@ -77,7 +77,7 @@ export class RowTrials {
     let wrong: string | null = null
     for (const [index, name] of this.#names.entries()) {
       const alone = requests.map((request) => request.outputs[index]!)
-      const { difference, reason } = compareOutput(name, alone, rows, outputs[index]!, this.#tolerance)
+      const { difference, reason } = compareValue(name, alone, rows, outputs[index]!, this.#tolerance)
       most = Math.max(most, difference)
       wrong ??= reason
     }
@@ -86,14 +86,14 @@ export class RowTrials {
       return true
     }
     const again = await this.#timed(requests[0]!.feeds, rows[0]!)
-    const repeats = again.error === null && this.#names.every((name, index) => this.#isSame(name, requests[0]!, again.outputs[index]!, index))
+    const repeats = again.error === null && this.#names.every((name, index) => this.#isSame(name, requests[0]!.outputs[index]!, again.outputs[index]!))
     return this.#differ(most, repeats ? wrong : 'the same request gives other outputs each time it is run')
   }
 
   /** Notes which outputs tell these requests, which were joined, apart. */
   tell(requests: readonly Sampled[]): void {
     for (const index of this.#names.keys()) {
-      if (!this.told.has(index) && tellsApart(requests.map(({ outputs }) => outputs[index]!), this.#tolerance)) this.told.add(index)
+      if (!this.told.has(index) && valuesTellApart(requests.map(({ outputs }) => outputs[index]!), this.#tolerance)) this.told.add(index)
     }
   }
 
@@ -103,9 +103,8 @@ export class RowTrials {
   }
 
   /** Whether an output of a request that was run once more is the same, whatever its first dimension counts. */
-  #isSame(name: string, { outputs }: Sampled, again: MailedTensor, index: number): boolean {
-    const whole = (tensor: MailedTensor) => ({ ...tensor, dims: [1, ...tensor.dims] })
-    return compareOutput(name, [whole(outputs[index]!)], [1], whole(again), this.#tolerance).reason === null
+  #isSame(name: string, first: MailedValue, again: MailedValue): boolean {
+    return compareEntry(name, first, again, this.#tolerance).reason === null
   }
 
   #differ(difference: number, reason: string): boolean {
@@ -123,8 +122,8 @@ export class RowTrials {
   }
 }
 
-function carryingMs(tensors: TrialFeeds): number {
+function carryingMs(values: readonly (MailedValue | null)[]): number {
   let bytes = 0
-  for (const tensor of tensors) if (tensor?.data instanceof ArrayBuffer) bytes += tensor.data.byteLength
+  for (const value of values) for (const { data } of value ? tensorsIn(value) : []) if (data instanceof ArrayBuffer) bytes += data.byteLength
   return (bytes / 2 ** 20) * mebibyteMs
 }

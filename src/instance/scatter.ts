@@ -1,6 +1,7 @@
 import type { MailedTensor } from '../tensor.ts'
 import { cutElements, mailedElements } from '../elements.ts'
-import { copyOf, elementCount, isPacked, makeTensor, putValue, type TensorData } from '../tensor.ts'
+import { copyOf, elementCount, isElementType, isPacked, makeTensor, putValue, type ElementType, type TensorData } from '../tensor.ts'
+import { cutRows, isMailedTensor, outputOf, rowCount, type MailedValue, type OutputValue } from '../values.ts'
 import type { FinishedBatch } from './finished-batch.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
 import type { ModelMetadata } from '../metadata.ts'
@@ -22,7 +23,7 @@ interface Piece {
 export function scatter(metadata: ModelMetadata, padding: Padding | null, { requests, slot, mailed }: FinishedBatch): AnyOutputs[] {
   const layout = slot.layout!
   const results: AnyOutputs[] = []
-  const mailedValues = mailed?.map((tensor) => (tensor ? mailedElements(tensor) : null))
+  const mailedValues = mailed?.map((value) => (value && isMailedTensor(value) ? mailedElements(value) : null))
   let row = 0
   for (let member = 0; member < requests.length; member++) {
     const request = requests[member]!
@@ -30,13 +31,17 @@ export function scatter(metadata: ModelMetadata, padding: Padding | null, { requ
     for (let index = 0; index < metadata.outputs.length; index++) {
       if (request.outputs !== null && !request.outputs.includes(index)) continue
       const { name, type } = metadata.outputs[index]!
-      const tensor = mailed?.[index]
-      const piece = tensor
-        ? cutMailed(tensor, mailedValues![index]!, request, row, requests.length === 1)
+      const value = mailed?.[index]
+      if (value && !(isMailedTensor(value) && isElementType(type))) {
+        putValue(outputs, name, cutStructured(name, value, request, row, requests.length === 1))
+        continue
+      }
+      const piece = value
+        ? cutMailed(value, mailedValues![index]!, request, row, requests.length === 1)
         : cutFromSlot(metadata, layout, index, request, row)
-      if (request.isPart && piece.dims[0] !== request.rows) throw notByRow(name, request, piece)
+      if (request.isPart && piece.dims[0] !== request.rows) throw notByRow(name, request, `dims [${piece.dims.join(', ')}]`)
       const { data, dims } = padding === null ? piece : cutLength(name, padding, layout, index, request, piece)
-      putValue(outputs, name, makeTensor(type, data, dims))
+      putValue<OutputValue>(outputs, name, makeTensor(type as ElementType, data, dims))
     }
     results.push(outputs)
     row += request.rows
@@ -57,7 +62,7 @@ function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: numbe
 
 /** As above, where elements may share bytes. */
 function cutPacked(metadata: ModelMetadata, layout: ViewedLayout, index: number, request: InferRequest, row: number): Piece {
-  const { type } = metadata.outputs[index]!
+  const type = metadata.outputs[index]!.type as ElementType
   const { dims } = layout.outputs[index]!
   const view = layout.outputViews[index]!
   if (metadata.maxBatchSize === 0 || request.whole) return { data: cutElements(type, view, 0, elementCount(dims)), dims: [...dims] }
@@ -71,9 +76,14 @@ function cutMailed({ type, dims }: MailedTensor, data: TensorData | string[], re
   return { data: cutElements(type, data, row * elements, (row + request.rows) * elements), dims: [request.rows, ...dims.slice(1)] }
 }
 
-function notByRow(name: string, { rows }: InferRequest, { dims }: Piece): Error {
-  const shown = `dims [${dims.join(', ')}] for a part of ${rows} rows`
-  return new Error(`output '${name}' has ${shown}, where one entry per row was expected, so that the parts can be joined; leave splitOversized out`)
+/** What is no tensor: a sequence is divided by its entries. */
+function cutStructured(name: string, value: MailedValue, request: InferRequest, row: number, alone: boolean): OutputValue {
+  if (request.isPart && alone && rowCount(value) !== request.rows) throw notByRow(name, request, `${rowCount(value) ?? 'no'} entries`)
+  return outputOf(alone ? value : cutRows(value, row, row + request.rows))
+}
+
+function notByRow(name: string, { rows }: InferRequest, shown: string): Error {
+  return new Error(`output '${name}' has ${shown} for a part of ${rows} rows, where one entry per row was expected, so that the parts can be joined; leave splitOversized out`)
 }
 
 /**
@@ -109,7 +119,7 @@ function cutLength(name: string, padding: Padding, { lengths }: ViewedLayout, in
 /** The first output that cannot be divided among the rows of a batch, or `null`. */
 export function indivisibleOutput(metadata: ModelMetadata, { requests, rows, mailed }: FinishedBatch): string | null {
   if (mailed === null || requests.length === 1) return null
-  const index = mailed.findIndex((tensor) => tensor && tensor.dims[0] !== rows)
+  const index = mailed.findIndex((value) => value && rowCount(value) !== rows)
   return index === -1 ? null : metadata.outputs[index]!.name
 }
 

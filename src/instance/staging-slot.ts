@@ -1,9 +1,9 @@
 import type { Executor, TensorPlace } from '../executor/executor.ts'
-import type { MailedTensor } from '../tensor.ts'
+import type { MailedValue } from '../values.ts'
 import type { StagingBuffer } from '../memory/staging-pool.ts'
 import { elementCount, isPacked, storageLength, storageOf, type ElementType, type TensorData } from '../tensor.ts'
-import { lengthOf, plainView } from '../typed-array.ts'
-import { copyPacked } from '../elements.ts'
+import { plainView } from '../typed-array.ts'
+import { checkElements, gatherPacked, gatherStrings } from './gather-rows.ts'
 import { layOut, type BatchLayout } from './layout.ts'
 import type { Batch } from './batch.ts'
 import type { ModelMetadata } from '../metadata.ts'
@@ -132,17 +132,17 @@ export class StagingSlot {
   }
 
   /** Copies the rows of `batch` into the slot; what cannot lie there is returned to go by message. */
-  gather(batch: readonly InferRequest[], layout: ViewedLayout): readonly (MailedTensor | null)[] | null {
-    let mailed: (MailedTensor | null)[] | null = null
+  gather(batch: readonly InferRequest[], layout: ViewedLayout): readonly (MailedValue | null)[] | null {
+    let mailed: (MailedValue | null)[] | null = null
     for (let index = 0; index < layout.inputViews.length; index++) {
       const view = layout.inputViews[index]
       if (view === undefined) continue
       if (view === null) {
         mailed ??= layout.inputViews.map(() => null)
-        mailed[index] = { type: 'string', dims: layout.inputDims[index]!, data: batch.flatMap(({ data }) => data[index] as string[]) }
+        mailed[index] = this.#metadata.inputs[index]!.type === 'string' ? gatherStrings(batch, index, layout.inputDims[index]!) : (batch[0]!.data[index] as MailedValue)
       } else if (layout.lengths !== null && this.#padding!.byInput[index] !== undefined) {
         this.#gatherPadded(batch, layout, index, view)
-      } else if (layout.packs && isPacked(this.#metadata.inputs[index]!.type)) {
+      } else if (layout.packs && isPacked(this.#metadata.inputs[index]!.type as ElementType)) {
         gatherPacked(batch, index, view as Uint8Array, layout.inputRowElements[index]!)
       } else {
         const rowElements = layout.inputRowElements[index]!
@@ -205,14 +205,14 @@ export class StagingSlot {
       ...layout,
       index: this.#nextIndex(),
       inputViews: layout.inputs.map((place, index) =>
-        place ? viewOf(inputs[index]!.type, bytes, place) : place,
+        place ? viewOf(inputs[index]!.type as ElementType, bytes, place) : place,
       ),
       outputViews: layout.outputs.map((place, index) =>
-        place ? viewOf(outputs[index]!.type, bytes, place) : place,
+        place ? viewOf(outputs[index]!.type as ElementType, bytes, place) : place,
       ),
       inputRowElements: layout.inputs.map((place) => (place ? rowElements(place.dims) : -1)),
       outputRowElements: layout.outputs.map((place) => (place ? rowElements(place.dims) : -1)),
-      packs: [...inputs, ...outputs].some(({ type }) => isPacked(type)),
+      packs: [...inputs, ...outputs].some(({ type }) => isPacked(type as ElementType)),
       lengths,
       known: false,
     }
@@ -229,22 +229,4 @@ export class StagingSlot {
 
 function viewOf(type: ElementType, bytes: ArrayBufferLike, { offset, dims }: TensorPlace): TensorData {
   return new (storageOf(type))(bytes, offset, storageLength(type, elementCount(dims)))
-}
-
-/** Rows whose elements share bytes, with the next row's too where their number is odd. */
-function gatherPacked(batch: readonly InferRequest[], index: number, view: Uint8Array, rowElements: number): void {
-  let at = 0
-  for (const request of batch) {
-    const data = plainView(request.data[index] as Uint8Array)
-    const elements = batch.length === 1 ? view.length * 2 : request.rows * rowElements
-    checkElements(data, Math.ceil(elements / 2))
-    copyPacked(data, 0, view, at, elements)
-    at += elements
-  }
-}
-
-/** Fewer elements than were checked would leave in the slot what another caller sent, or put the next rows in the wrong place. */
-function checkElements(data: TensorData, elements: number): void {
-  const received = lengthOf(data)
-  if (received !== elements) throw new Error(`an input that had ${elements} elements when it was checked has ${received} now`)
 }

@@ -1,6 +1,7 @@
 import { InferenceError } from '../errors.ts'
 import type { MailedTensor } from '../tensor.ts'
-import { byteLengthOf, elementCount, isFloatType, type TensorData } from '../tensor.ts'
+import type { MailedValue } from '../values.ts'
+import { byteLengthOf, elementCount, isElementType, isFloatType, type TensorData } from '../tensor.ts'
 import { plainView } from '../typed-array.ts'
 import type { WarmupSample } from '../config/model-config.ts'
 import type { Feeds } from '../config/model-signature.ts'
@@ -11,7 +12,7 @@ import type { ModelMetadata } from '../metadata.ts'
 /** A sample ready to be sent to a worker. */
 export interface PreparedWarmup {
   /** One per input; `null` for an optional one that is not given. */
-  readonly feeds: readonly (MailedTensor | null)[]
+  readonly feeds: readonly (MailedValue | null)[]
   /** Where requests like this one are batched. */
   readonly bucketKey: string
   readonly count: number
@@ -30,8 +31,9 @@ export function prepareWarmup(metadata: ModelMetadata, parser: FeedParser, warmu
   if (warmup === true) return zeros(metadata)
   return warmup.map(({ feeds, count = 1 }, index) => {
     const { data, dims, rows, bucketKey } = parseSample(parser, feeds, index)
-    const mailed = metadata.inputs.map(({ type, shape }, index): MailedTensor | null => {
+    const mailed = metadata.inputs.map(({ type, shape }, index): MailedValue | null => {
       if (data[index] === null) return null
+      if (!isElementType(type)) return data[index] as MailedValue
       const inputDims = dims?.[index] ?? (metadata.maxBatchSize > 0 ? [rows, ...shape.slice(1)] : shape)
       const value = data[index]!
       return { type, dims: inputDims as number[], data: type === 'string' ? (value as string[]) : bytesOf(value as TensorData) }
@@ -58,7 +60,7 @@ export function zeros(metadata: ModelMetadata): PreparedWarmup[] {
   for (const { type, shape } of metadata.inputs) {
     const dims = metadata.maxBatchSize > 0 ? [1, ...shape.slice(1)] : shape
     const fixed = dims.every((dim): dim is number => typeof dim === 'number')
-    if (!fixed || !isFloatType(type)) return []
+    if (!fixed || !isElementType(type) || !isFloatType(type)) return []
     feeds.push({ type, dims, data: new ArrayBuffer(byteLengthOf(type, elementCount(dims))) })
   }
   return [{ feeds, bucketKey: '', count: 1, required: false }]

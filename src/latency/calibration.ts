@@ -1,5 +1,7 @@
 import type { RunTimes } from './run-times.ts'
+import { joinTensors } from '../elements.ts'
 import type { MailedTensor } from '../tensor.ts'
+import { cutRows, tensorsIn, type MailedValue } from '../values.ts'
 
 /** Runs of each size; the first, which sets up memory, is not counted. */
 const runsPerSize = 4
@@ -12,7 +14,7 @@ const stringBytes = 256
 const fewPreferred = 32
 
 /** Runs a sample on an instance and says what that took, in milliseconds. */
-export type RunSample = (feeds: readonly (MailedTensor | null)[]) => Promise<{ readonly error: string | null; readonly runMs: number }>
+export type RunSample = (feeds: readonly (MailedValue | null)[]) => Promise<{ readonly error: string | null; readonly runMs: number }>
 
 /**
  * Measures what runs take before anybody waits for one: batches of 1, 2, 4 ... rows and of the largest size, each a
@@ -24,17 +26,17 @@ export type RunSample = (feeds: readonly (MailedTensor | null)[]) => Promise<{ r
  */
 export async function calibrate(
   runTimes: RunTimes,
-  { feeds, bucketKey }: { readonly feeds: readonly (MailedTensor | null)[]; readonly bucketKey: string },
+  { feeds, bucketKey }: { readonly feeds: readonly (MailedValue | null)[]; readonly bucketKey: string },
   maxBatchSize: number,
   preferred: readonly number[],
   targetMs: number,
   run: RunSample,
 ): Promise<void> {
   const batched = maxBatchSize > 0
-  const rowBytes = Math.max(leastRowBytes, feeds.reduce((bytes, feed) => bytes + (feed === null ? 0 : bytesPerRow(feed)), 0))
+  const rowBytes = Math.max(leastRowBytes, feeds.reduce((bytes, feed) => bytes + (feed === null ? 0 : bytesIn(feed, batched)), 0))
   for (const rows of batched ? sizes(maxBatchSize, preferred) : [1]) {
     if (rows > 1 && rows * rowBytes > maxBytes) return
-    const repeated = batched ? feeds.map((feed) => feed && repeatRow(feed, rows)) : feeds
+    const repeated = batched ? feeds.map((feed) => feed && repeatRow(feed as MailedTensor, rows)) : feeds
     for (let count = 0; count < runsPerSize; count++) {
       const { error, runMs } = await run(repeated)
       if (error !== null) return
@@ -50,19 +52,15 @@ function sizes(maxBatchSize: number, preferred: readonly number[]): number[] {
   return [...all].sort((a, b) => a - b)
 }
 
-function bytesPerRow({ dims, data }: MailedTensor): number {
-  return (data instanceof ArrayBuffer ? data.byteLength : data.length * stringBytes) / Math.max(1, dims[0]!)
+/** Bytes of one row, or of all there is. */
+function bytesIn(value: MailedValue, perRow: boolean): number {
+  const bytes = ({ dims, data }: MailedTensor) =>
+    (data instanceof ArrayBuffer ? data.byteLength : data.length * stringBytes) / (perRow ? Math.max(1, dims[0]!) : 1)
+  return tensorsIn(value).reduce((sum, tensor) => sum + bytes(tensor), 0)
 }
 
-function repeatRow({ type, dims, data }: MailedTensor, rows: number): MailedTensor {
-  const given = Math.max(1, dims[0]!)
-  const repeatedDims = [rows, ...dims.slice(1)]
-  if (!(data instanceof ArrayBuffer)) {
-    const row = data.slice(0, data.length / given)
-    return { type, dims: repeatedDims, data: Array.from({ length: rows }, () => row).flat() }
-  }
-  const row = new Uint8Array(data, 0, data.byteLength / given)
-  const repeated = new Uint8Array(row.length * rows)
-  for (let at = 0; at < repeated.length; at += row.length || repeated.length) repeated.set(row, at)
-  return { type, dims: repeatedDims, data: repeated.buffer }
+/** The first row so many times; what is batched has rows. */
+function repeatRow(tensor: MailedTensor, rows: number): MailedTensor {
+  const row = tensor.dims[0] === 0 ? tensor : (cutRows(tensor, 0, 1) as MailedTensor)
+  return joinTensors(Array.from({ length: rows }, () => row))
 }

@@ -1,9 +1,8 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import type { RawValueMetadata } from '../metadata.ts'
-import type { MailedTensor } from '../tensor.ts'
 import type { NativeProviders } from './native-providers.ts'
+import type { NativeRuns } from './native-runs.ts'
 
 /** The kind of native memory a lease got: page-locked by the CUDA driver, or pages of the operating system's. */
 export type NativeMemoryKind = 'pinned' | 'plain'
@@ -52,60 +51,8 @@ export interface CudaProbe {
 /** Instead of a device's ordinal: memory need not be page-locked. */
 export const plainMemory = -1
 
-/** What numbers do not say of something that a loop has done. */
-export interface NativeCompletionDetails {
-  /** ONNX Runtime's message when it failed. */
-  readonly error: string | null
-  /** Of a session that was opened: what it says of itself. */
-  readonly inputs?: RawValueMetadata[]
-  /** The same, or of a run: by output of the session, what does not lie in the slot. */
-  readonly outputs: readonly (RawValueMetadata | MailedTensor | null)[]
-}
-
-/** What loops have done, on its way to the isolate that made it. */
-export interface NativeCompletionHub {
-  /** Writes loop, kind, slot or question, start, start and end of the run, and whether there are details, of as many as fit; returns their count. */
-  take(into: Float64Array): number
-  /** Of the next that was taken with details. */
-  takeDetails(): NativeCompletionDetails
-}
-
-/** A thread that opens models and runs batches. What is asked of it is answered through its hub. */
-export interface NativeRunLoop {
-  readonly id: number
-  /** Whether its thread is doing something. */
-  readonly busy: boolean
-  open(questionId: number, sessionId: number, model: string | Uint8Array, bytesId: number, settings: readonly object[], shared: boolean): void
-  /** `feeds` by input of the session, `outputs` the indices of those that are to be computed. */
-  runSample(questionId: number, sessionId: number, feeds: readonly (MailedTensor | null)[], outputs: readonly number[], keeps: boolean): void
-  /** Releases a session and its slots. */
-  close(questionId: number, sessionId: number): void
-  defineSlot(slotId: number, sessionId: number, leaseId: number): void
-  forgetSlot(slotId: number): void
-  /** By input and output of the session: a place, `null` for what lies elsewhere, `undefined` for what is not given or not wanted. */
-  defineLayout(slotId: number, layoutIndex: number, inputs: readonly unknown[], outputs: readonly unknown[]): void
-  submit(slotId: number, layoutIndex: number, apart?: readonly (MailedTensor | null)[]): void
-  /** Runs a batch on the calling thread; its completion is in the hub then, which is not woken. False when it cannot. */
-  runHere(slotId: number, layoutIndex: number): boolean
-  /** False when the thread has started it. */
-  takeBack(slotId: number): boolean
-  /** Asks to have the arena of a session give back what nothing uses. */
-  shrinkArena(questionId: number, sessionId: number): void
-  arena(sessionId: number): { readonly id: number; readonly totalBytes: number; readonly inUseBytes: number; readonly mostInUseBytes: number } | null
-  /** Stops a batch, which fails then; false when it is not here. */
-  cancelBatch(slotId: number): boolean
-  /** The same of what was asked. */
-  cancelQuestion(questionId: number): boolean
-  /** Begins nothing any more; true when the thread has ended, or never began. */
-  end(): boolean
-  /** As `end`, and what runs stops at its next operator. */
-  stop(): boolean
-  /** Lets go of memory and sessions, once the thread has ended; nothing may be asked of it any more. */
-  dispose(): void
-}
-
 /** The native addon. Throws a TypeError for arguments of a wrong type, a RangeError for numbers that make no sense. */
-export interface NativeBinding extends NativeProviders {
+export interface NativeBinding extends NativeProviders, NativeRuns {
   /** Must equal {@link BINDING_VERSION}. */
   readonly version: string
   /** The size of slabs counts before the first `acquire` only; the limit may move, and counts while none is claimed. */
@@ -136,16 +83,6 @@ export interface NativeBinding extends NativeProviders {
   stats(): NativePoolStats
   /** Opens the CUDA driver at the first call; makes no context on the GPU. */
   cudaProbe(): CudaProbe
-  /** Opens ONNX Runtime's library, once for the process, and returns its version; throws why it cannot. */
-  openOnnxRuntime(path: string): string
-  /** Milliseconds of the clock by which loops tell the time. */
-  nowMs(): number
-  /** Starts a loop, which ends with the calling thread; false when it was ended before. */
-  startLoop(loopId: number): boolean
-  /** The process is about to end: a thread that ends waits for its loop for 150 ms at most. */
-  noteExit(): void
-  readonly CompletionHub: new (wake: () => void) => NativeCompletionHub
-  readonly RunLoop: new (hub: NativeCompletionHub) => NativeRunLoop
 }
 
 /** The addon, or in words why there is none, which paths were tried and what to do. */
@@ -154,7 +91,7 @@ export type BindingResult =
   | { readonly binding: null; readonly path?: undefined; readonly reason: string }
 
 /** Raised together with `kBindingVersion` in native/addon.cc whenever the exports change their meaning. */
-export const BINDING_VERSION = '4'
+export const BINDING_VERSION = '5'
 
 // Two folders below the root both as src/memory/addon.ts and as dist/memory/addon.js.
 const packageRoot = fileURLToPath(new URL('../..', import.meta.url))

@@ -1,5 +1,5 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { elementCount, storageLength } from '../tensor.ts'
+import { elementCount, storageLength, type ElementType } from '../tensor.ts'
 import { lengthOf } from '../typed-array.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { InferRequest } from './infer-request.ts'
@@ -16,7 +16,7 @@ export function changedInput({ inputs, maxBatchSize, name: model }: ModelMetadat
     const values = data[index]!
     if (!ArrayBuffer.isView(values)) continue
     const { name, shape, type } = inputs[index]!
-    const expected = storageLength(type, dims !== null ? elementCount(dims[index]!) : fixedElements(shape, maxBatchSize > 0 ? rows : -1))
+    const expected = storageLength(type as ElementType, dims !== null ? elementCount(dims[index]!) : fixedElements(shape, maxBatchSize > 0 ? rows : -1))
     const received = lengthOf(values)
     if (received === expected) continue
     const hint = 'Its buffer was detached or changed after infer() was called; leave it alone until the call settles'

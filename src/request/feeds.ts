@@ -1,9 +1,10 @@
 import { isPromise } from 'node:util/types'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import { isTensorLike, type TensorData } from '../tensor.ts'
-import type { ModelMetadata, TensorMetadata } from '../metadata.ts'
+import { isElementType, isTensorLike } from '../tensor.ts'
+import type { ModelMetadata, TensorMetadata, ValueMetadata } from '../metadata.ts'
 import type { ParsedFeeds } from './infer-request.ts'
 import { InputReader } from './input-reader.ts'
+import { StructuredReader } from './structured-reader.ts'
 import type { Padding } from './padding.ts'
 import { maxEmptyParts, maxParts } from './split.ts'
 import { wholeRequest } from './whole-request.ts'
@@ -14,6 +15,8 @@ export interface FeedOptions {
   readonly padding?: Padding | null
   /** Refuse NaN and infinity. */
   readonly finiteOnly?: boolean
+  /** Whether strings may have NUL characters. Default `true`. */
+  readonly carriesNul?: boolean
   /** Whether the user set `maxBatchSize`: what has more rows is refused then, else it runs alone. Default `true`. */
   readonly limited?: boolean
 }
@@ -25,23 +28,25 @@ export interface FeedOptions {
 export class FeedParser {
   readonly #model: string
   readonly #maxBatchSize: number
-  readonly #inputs: readonly InputReader[]
+  readonly #inputs: readonly (InputReader | StructuredReader)[]
   readonly #fixedShapes: boolean
   readonly #padding: Padding | null
-  readonly #tensors: readonly TensorMetadata[]
+  readonly #metadata: readonly ValueMetadata[]
   readonly #limited: boolean
   /** Whether requests are divided into rows; else each is to run alone as it is. */
   byRow = true
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when an optional input is none of the model's. */
-  constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false, limited = true }: FeedOptions = {}) {
+  constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false, carriesNul = true, limited = true }: FeedOptions = {}) {
     const rowAxis = metadata.maxBatchSize > 0 ? 1 : 0
     this.#model = metadata.name
     this.#maxBatchSize = metadata.maxBatchSize
-    this.#tensors = metadata.inputs
+    this.#metadata = metadata.inputs
     this.#limited = limited
     this.#inputs = metadata.inputs.map((input) => {
-      return new InputReader(metadata.name, input, { rowAxis, optional: optionalInputs.includes(input.name), finiteOnly })
+      const options = { rowAxis, optional: optionalInputs.includes(input.name), finiteOnly, carriesNul }
+      if (!isElementType(input.type)) return new StructuredReader(metadata.name, input, options)
+      return new InputReader(metadata.name, input as TensorMetadata, options)
     })
     const unknown = optionalInputs.find((name) => !this.#inputs.some((input) => input.name === name))
     if (unknown !== undefined) {
@@ -70,7 +75,7 @@ export class FeedParser {
 
   #parse(feeds: unknown, split: boolean): ParsedFeeds {
     const values = this.#values(feeds)
-    const data = values as (TensorData | readonly string[] | null)[] // one by one, in place of what was given
+    const data = values as ParsedFeeds['data'][number][] // one by one, in place of what was given
     const dims: (readonly number[])[] | null = this.#fixedShapes ? null : []
     let first: string | null = null // the input that says how many rows there are
     let rows = 1
@@ -102,7 +107,7 @@ export class FeedParser {
       dims?.push(given.dims)
     }
     if (this.#maxBatchSize > 0 && (!this.byRow || ownRows !== null || (rows > this.#maxBatchSize && !split))) {
-      return wholeRequest(this.#tensors, data, dims, (index) => ownRows?.[index] ?? rows)
+      return wholeRequest(this.#metadata, data, dims, (index) => ownRows?.[index] ?? rows)
     }
     if (empty && first !== null && rows > this.#maxBatchSize) this.#checkParts(first, rows, maxEmptyParts, 'rows without any element')
     return { rows, bucketKey: this.#bucketKey(rows, data, dims), whole: false, data, dims }
@@ -114,9 +119,10 @@ export class FeedParser {
     const values: unknown[] = []
     let present = 0
     let missing: string | null = null
-    for (const { name, optional } of this.#inputs) {
+    for (const { name, optional, nullable } of this.#inputs) {
       // Of its own: every object has a `toString`.
-      const value = Object.hasOwn(feeds, name) ? (feeds as Record<string, unknown>)[name] : undefined
+      const given = Object.hasOwn(feeds, name) ? (feeds as Record<string, unknown>)[name] : undefined
+      const value = given === null && nullable ? undefined : given
       values.push(value)
       if (value !== undefined) present++
       else if (!optional) missing ??= name
@@ -136,7 +142,7 @@ export class FeedParser {
       throw this.#invalid(`input '${missing}'`, 'to be given', unknown.length > 0 ? unknown : undefined, hint)
     }
     if (unknown.length > 0) throw this.#invalid(`input '${unknown[0]}'`, 'an input of the model', unknown[0], hint)
-    if (present === 0 && names.length > 0) throw this.#invalid('feeds', 'at least one input', feeds, hint)
+    if (present === 0 && !this.#inputs.every(({ nullable }) => nullable)) throw this.#invalid('feeds', 'at least one input', feeds, hint)
   }
 
   /** More rows than are run are refused before any data are looked at. */

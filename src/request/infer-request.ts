@@ -2,6 +2,7 @@ import type { AnswerOptions } from '../config/check-infer-options.ts'
 import { WaitingRequest } from '../queue/waiting-request.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
 import type { TensorData } from '../tensor.ts'
+import type { MailedValue } from '../values.ts'
 import { unwatch, watch } from './abort-watch.ts'
 import type { ReportedOutputs } from '../config/infer-options.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
@@ -16,7 +17,7 @@ export interface ParsedFeeds {
   /** For some rows of a request that was split: each output has to have one entry for each of them. */
   readonly isPart?: true
   /** `null` for an optional input that was left out. */
-  readonly data: readonly (TensorData | readonly string[] | null)[]
+  readonly data: readonly (TensorData | readonly string[] | MailedValue | null)[]
   /** Dims of each input; `null` when the model fixes everything but the rows. */
   readonly dims: readonly (readonly number[])[] | null
 }

@@ -18,22 +18,26 @@ export interface ReadOptions {
   readonly optional: boolean
   /** Refuse NaN and infinity. */
   readonly finiteOnly: boolean
+  /** Whether strings may have NUL characters. */
+  readonly carriesNul: boolean
 }
 
 /** Reads and checks what requests give for one input of a model. */
 export class InputReader {
   readonly name: string
   readonly optional: boolean
+  readonly nullable = false
   /** Whether each request has the same dims but for its rows. */
   readonly fixedShape: boolean
   readonly #model: string
   readonly #input: TensorMetadata
   readonly #finiteOnly: boolean
+  readonly #carriesNul: boolean
   readonly #packed: boolean
   /** Dims of data without dims: exactly one row, or the whole input of an unbatched model; `null` where they are not fixed. */
   readonly #bareDims: readonly number[] | null
 
-  constructor(model: string, input: TensorMetadata, { rowAxis, optional, finiteOnly }: ReadOptions) {
+  constructor(model: string, input: TensorMetadata, { rowAxis, optional, finiteOnly, carriesNul }: ReadOptions) {
     const row = input.shape.slice(rowAxis)
     const fixed = row.every((dim): dim is number => typeof dim === 'number')
     this.name = input.name
@@ -42,6 +46,7 @@ export class InputReader {
     this.#model = model
     this.#input = input
     this.#finiteOnly = finiteOnly
+    this.#carriesNul = carriesNul
     this.#packed = isPacked(input.type)
     this.#bareDims = !fixed ? null : rowAxis === 1 ? [1, ...row] : row
   }
@@ -117,7 +122,7 @@ export class InputReader {
     for (let index = 0; index < length; index++) {
       const item: unknown = data[index]
       if (typeof item !== 'string') throw this.#invalid('a string', item, index)
-      if (item.includes('\0')) throw this.#invalid('a string without NUL characters, where onnxruntime-node would cut it', item, index)
+      if (!this.#carriesNul && item.includes('\0')) throw this.#invalid('a string without NUL characters, where onnxruntime-node would cut it', item, index)
       strings.push(item)
     }
     return strings

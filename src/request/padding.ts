@@ -2,7 +2,7 @@ import { invalidArgument, type InferenceError } from '../errors.ts'
 import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../small-floats.ts'
 import { isPacked, storageOf, type ElementType, type TensorData } from '../tensor.ts'
 import type { PaddingConfig } from '../config/model-config.ts'
-import { shownShape, type ModelMetadata, type TensorMetadata } from '../metadata.ts'
+import { shownShape, type ModelMetadata, type TensorMetadata, type ValueMetadata } from '../metadata.ts'
 import type { InferRequest } from './infer-request.ts'
 
 /** One padded input. */
@@ -49,7 +49,7 @@ export class Padding {
     if (metadata.maxBatchSize === 0) throw wrong('padding', 'a model with a batch dimension', 'maxBatchSize 0', model)
     const inputs = config.map(({ input, dim, sizes, value, outputs }, entry): PaddedInput => {
       const index = find(metadata.inputs, input, dim, `padding[${entry}].input`, model)
-      const { type } = metadata.inputs[index]!
+      const { type } = metadata.inputs[index] as TensorMetadata // what has dimensions
       if (type === 'string') throw wrong(`padding[${entry}].input`, 'an input of numbers', `'${input}' of strings`, model)
       if (isPacked(type)) throw wrong(`padding[${entry}].input`, 'an input of elements of whole bytes', `'${input}' of ${type}`, model)
       if (byInput[index] !== undefined) throw wrong(`padding[${entry}].input`, 'an input that no other entry names', input, model)
@@ -57,7 +57,7 @@ export class Padding {
       for (const { name, dim: axis } of outputs) {
         const option = `padding[${entry}].outputs`
         const output = find(metadata.outputs, name, axis, option, model)
-        const { type: outputType } = metadata.outputs[output]!
+        const { type: outputType } = metadata.outputs[output] as TensorMetadata
         if (isPacked(outputType)) throw wrong(option, 'outputs of elements of whole bytes', `'${name}' of ${outputType}`, model)
         if (cuts[output] !== undefined) throw wrong(option, 'each output once, in one entry', name, model)
         cuts[output] = { axis, by: entry }
@@ -91,7 +91,7 @@ export class Padding {
   }
 }
 
-function find(values: readonly TensorMetadata[], name: string, axis: number, option: string, model: string): number {
+function find(values: readonly ValueMetadata[], name: string, axis: number, option: string, model: string): number {
   const index = values.findIndex((value) => value.name === name)
   const names = values.map((value) => `'${value.name}'`).join(', ')
   if (index === -1) throw wrong(option, `one of ${names}`, name, model)

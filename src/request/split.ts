@@ -2,7 +2,8 @@ import { InferenceError } from '../errors.ts'
 import { cutElements, joinElements, type Elements } from '../elements.ts'
 import { elementCount, isPacked, makeTensor, putValue, type ElementType, type RawTensor, type Tensor } from '../tensor.ts'
 import { kindOf, plainView, viewAs } from '../typed-array.ts'
-import type { TensorMetadata } from '../metadata.ts'
+import type { ValueMetadata } from '../metadata.ts'
+import type { OutputValue } from '../values.ts'
 import type { BatchReport } from '../config/infer-options.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
 import type { Answer, ParsedFeeds } from './infer-request.ts'
@@ -14,7 +15,7 @@ export const maxParts = 10_000
 export const maxEmptyParts = 100
 
 /** Cuts a request into parts of at most `maxRows` rows; data is not copied but where elements share bytes. */
-export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows: number, inputs: readonly TensorMetadata[]): ParsedFeeds[] {
+export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows: number, inputs: readonly ValueMetadata[]): ParsedFeeds[] {
   const parts: ParsedFeeds[] = []
   const whole = data.map((values) => (ArrayBuffer.isView(values) ? plainView(values) : values))
   for (let start = 0; start < rows; start += maxRows) {
@@ -22,11 +23,11 @@ export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows:
     const cut = (values: ParsedFeeds['data'][number], index: number) => {
       if (values === null) return null
       const { type, shape } = inputs[index]!
-      if (isPacked(type)) {
+      if (isPacked(type as ElementType)) {
         const elements = elementCount((dims?.[index] ?? (shape as number[])).slice(1))
-        return cutElements(type, values, start * elements, (start + partRows) * elements)
+        return cutElements(type as ElementType, values as Elements, start * elements, (start + partRows) * elements)
       }
-      const perRow = values.length / rows
+      const perRow = (values as Elements).length / rows
       const [from, to] = [start * perRow, (start + partRows) * perRow]
       return ArrayBuffer.isView(values) ? (values as Float32Array).subarray(from, to) : (values as readonly string[]).slice(from, to)
     }
@@ -53,9 +54,9 @@ export function joinRows(answers: readonly Answer[], model: string, { report, re
   const all = report ? reported.map(({ outputs }) => outputs) : (answers as AnyOutputs[])
   const outputs: AnyOutputs = {}
   for (const name of Object.keys(all[0]!)) {
-    const tensors = all.map((part) => part[name]!)
+    const values = all.map((part) => part[name]!)
     try {
-      putValue(outputs, name, joinTensors(tensors))
+      putValue(outputs, name, joinValues(values))
     } catch (cause) {
       const received = (cause as Error).message
       const details = { model, name, expected: 'rows that can be joined', received, cause, ...(requestId === undefined ? {} : { requestId }) }
@@ -68,6 +69,10 @@ export function joinRows(answers: readonly Answer[], model: string, { report, re
 }
 
 /** @throws Error when they cannot be joined. */
+function joinValues(values: readonly OutputValue[]): OutputValue {
+  return Array.isArray(values[0]) ? values.flatMap((rows) => rows as OutputValue[]) : joinTensors(values as (Tensor | RawTensor)[])
+}
+
 function joinTensors(tensors: readonly (Tensor | RawTensor)[]): Tensor | RawTensor {
   const { type, dims } = tensors[0]!
   const other = tensors.find((tensor) => tensor.dims.length === 0 || tensor.dims.slice(1).join() !== dims.slice(1).join())

@@ -1,5 +1,5 @@
 import { aloneKey } from '../config/batching.ts'
-import type { TensorMetadata } from '../metadata.ts'
+import type { ValueMetadata } from '../metadata.ts'
 import type { ParsedFeeds } from './infer-request.ts'
 
 /** The bucket of a request that runs as it is: by the dims of its inputs, `null` for one not given. */
@@ -14,7 +14,7 @@ export function wholeKey(dims: readonly (readonly number[] | null)[]): string {
  * @param firstDims the first dimension of each input.
  */
 export function wholeRequest(
-  inputs: readonly TensorMetadata[],
+  inputs: readonly ValueMetadata[],
   data: ParsedFeeds['data'],
   dims: ParsedFeeds['dims'],
   firstDims: (index: number) => number,

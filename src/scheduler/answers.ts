@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts'
 import type { BatchTimes, ModelStats, RejectionReason } from '../observability/model-stats.ts'
-import { elementCount, firstNonFinite, type TensorData } from '../tensor.ts'
+import { elementCount, firstNonFinite, type TensorData, type TensorLike } from '../tensor.ts'
+import type { MapEntry, OutputValue } from '../values.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { BatchReport } from '../config/infer-options.ts'
@@ -167,11 +168,18 @@ export class Answers {
 
 /** The name of the first output that has NaN or infinity, or `null`. */
 function nonFiniteOutput(outputs: AnyOutputs): string | null {
-  for (const [name, { type, data }] of Object.entries(outputs)) {
-    // Newer Node shows float16 as numbers, older as bits.
-    const values = data as TensorData | string[]
-    const shownType = type === 'float16' && !(values instanceof Uint16Array) ? 'float32' : type
-    if (firstNonFinite(shownType as 'float32', values) !== -1) return name
-  }
+  for (const [name, value] of Object.entries(outputs)) if (hasNonFinite(value)) return name
   return null
+}
+
+function hasNonFinite(value: OutputValue | MapEntry): boolean {
+  if (typeof value !== 'object' || value === null) return typeof value === 'number' && !Number.isFinite(value)
+  if (Array.isArray(value)) return value.some(hasNonFinite)
+  if (value instanceof Map) return [...value.values()].some(hasNonFinite)
+  if (!Array.isArray((value as TensorLike).dims)) return Object.values(value).some(hasNonFinite)
+  const { type, data } = value as TensorLike
+  // Newer Node shows float16 as numbers, older as bits.
+  const values = data as TensorData | string[]
+  const shownType = type === 'float16' && !(values instanceof Uint16Array) ? 'float32' : type
+  return firstNonFinite(shownType as 'float32', values) !== -1
 }

@@ -1,7 +1,7 @@
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { checkRows } from '../instance/row-check.ts'
 import type { RunTrial } from '../instance/row-trials.ts'
-import { singleRows } from '../instance/trial-feeds.ts'
+import { singleRows, type TrialFeeds } from '../instance/trial-feeds.ts'
 import type { PreparedWarmup } from '../instance/warm-up.ts'
 import type { Padding } from '../request/padding.ts'
 import type { Joining } from './joining.ts'
@@ -30,7 +30,7 @@ export async function checkAtLoad(
     { inputs, outputs },
     {
       maxBatchSize,
-      samples: own.flatMap(({ feeds }) => singleRows(feeds, maxSamples)).slice(0, maxSamples),
+      samples: own.flatMap(({ feeds }) => singleRows(feeds as TrialFeeds, maxSamples)).slice(0, maxSamples),
       padding,
       tolerance: joining.tolerance,
       optional: new Set(inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : []))),

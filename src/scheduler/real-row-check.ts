@@ -3,6 +3,7 @@ import type { RunTrial } from '../instance/row-trials.ts'
 import { rowsIn, type TrialFeeds } from '../instance/trial-feeds.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import { elementCount, storageLength, type ElementType, type MailedTensor, type TensorData } from '../tensor.ts'
+import type { TensorMetadata } from '../metadata.ts'
 import { plainView } from '../typed-array.ts'
 import type { Joining } from './joining.ts'
 
@@ -61,7 +62,7 @@ export class RealRowCheck {
     if (++this.#seen > attentiveFor && this.#seen % lookAtEvery !== 0) return
     const { stacked } = this.#joining
     const feeds = data.map((values, index): Given | null => {
-      const { type, shape } = stacked.inputs[index]!
+      const { type, shape } = stacked.inputs[index] as TensorMetadata // others have no rows
       if (values === null) return null
       const own = ArrayBuffer.isView(values) ? plainView(values as TensorData) : (values as readonly string[])
       return { type, dims: dims?.[index] ?? [rows, ...(shape.slice(1) as number[])], values: own }

@@ -6,6 +6,7 @@ import type { FromWorker, ToWorker } from '../executor/binding/protocol.ts'
 import type { RunTimestamps } from '../executor/executor.ts'
 import { bindingCarrier } from '../carriers.ts'
 import { servable } from '../metadata.ts'
+import type { MailedTensor } from '../tensor.ts'
 import { execute, withMailed, type MailedOutputs } from './execute.ts'
 import type { Runtime } from './onnxruntime.ts'
 import type { OpenModel } from './open-model.ts'
@@ -98,7 +99,7 @@ export class Server {
         return this.#prepare(message.slotId, () => this.#layOut(message))
       case 'inputs': {
         const slot = this.#slots.get(message.slotId)
-        if (slot !== undefined) slot.mailed = message.mailed
+        if (slot !== undefined) slot.mailed = message.mailed as (MailedTensor | null)[]
         return
       }
       case 'forget':
@@ -125,7 +126,7 @@ export class Server {
     const { inputs, outputs } = session
     let served: Pick<OpenModel, 'inputs' | 'outputs'> = { inputs: [], outputs: [] }
     try {
-      served = servable('', session, bindingCarrier)
+      served = servable('', session, bindingCarrier) as Pick<OpenModel, 'inputs' | 'outputs'> // it carries tensors only
     } catch {
       // The engine finds the same and closes it.
     }
@@ -136,7 +137,7 @@ export class Server {
   async #runSample({ questionId, sessionId, feeds, wantsOutputs }: Question<'runSample'>): Promise<[FromWorker, TransferListItem[]]> {
     const model = this.#models.get(sessionId)
     if (model === undefined) throw new Error('The session was closed.')
-    const { run, transfer } = await runSample(model, feeds, wantsOutputs, this.#runtime.Tensor)
+    const { run, transfer } = await runSample(model, feeds as (MailedTensor | null)[], wantsOutputs, this.#runtime.Tensor)
     return [{ type: 'ranSample', questionId, ...run }, transfer]
   }
 

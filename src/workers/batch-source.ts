@@ -1,12 +1,12 @@
 import type { MailedOutputs, RunTimestamps } from '../executor/executor.ts'
-import type { MailedTensor } from '../tensor.ts'
+import type { MailedValue } from '../values.ts'
 
 /** A batch that lies in its slot, ready to be run. */
 export interface PreparedBatch {
   readonly slotId: number
   readonly layoutIndex: number
   /** Inputs that do not lie in the slot. */
-  readonly mailed: readonly (MailedTensor | null)[] | null
+  readonly mailed: readonly (MailedValue | null)[] | null
   /** What it is reckoned to take, in milliseconds; 0 when nobody knows. */
   readonly runMs: number
   /** Whether nothing else may be on the worker meanwhile. */

@@ -2,7 +2,7 @@ import type { InferenceSession } from 'onnxruntime-common'
 import type { Clock } from '../clock.ts'
 import type { ResolvedMemory } from '../config/memory-options.ts'
 import { ThreadEndedError, type Arena, type Executor, type OpenedSession, type SampleRun } from '../executor/executor.ts'
-import type { MailedTensor } from '../tensor.ts'
+import type { MailedValue } from '../values.ts'
 import { ArenaKeeper } from './arena-keeper.ts'
 import type { BatchSource } from './batch-source.ts'
 import type { Worker, WorkerResident } from './worker.ts'
@@ -73,7 +73,7 @@ export class WorkerSession implements WorkerResident {
   }
 
   /** Runs it once on a sample; rejects when the thread dies, and once it is being closed. */
-  runSample(feeds: readonly (MailedTensor | null)[], wantsOutputs = false): Promise<SampleRun> {
+  runSample(feeds: readonly (MailedValue | null)[], wantsOutputs = false): Promise<SampleRun> {
     const thread = this.#openOn
     if (thread === null || this.#closing !== null) return Promise.reject(new ThreadEndedError())
     return this.worker.ask(this, thread, (executor) => this.#during(() => executor.runSample(this.id, feeds, wantsOutputs)))

@@ -3,7 +3,7 @@ import { dirname, join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { InferenceEngine, type ModelConfig } from '../../src/index.ts'
 import {
-  emptyFile, identity, identityUnbatched, int4Input, missingExternalData, missingKernel, notOnnx, sequenceInput, sequenceOnly, truncated,
+  emptyFile, identity, identityUnbatched, missingExternalData, missingKernel, notOnnx, truncated,
   unknownDomain, unknownOperator,
 } from '../models/small.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
@@ -75,17 +75,6 @@ const files: Case[] = [
     unreadable,
   ],
   ['no file of external data', () => ({ path: missingExternalData() }), unreadable],
-  [
-    'an input that is a sequence',
-    () => ({ path: sequenceInput() }),
-    { code: 'ERR_MODEL_LOAD', argument: "input 's'" },
-  ],
-  [
-    'an input of 4-bit integers',
-    () => ({ path: int4Input() }),
-    { code: 'ERR_MODEL_LOAD', argument: "input 'q'", received: 'int4' },
-  ],
-  ['no output that can be served', () => ({ path: sequenceOnly() }), { code: 'ERR_MODEL_LOAD', argument: 'outputs' }],
 ]
 
 const contradictions: Case[] = [

@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import type { ModelMetadata, TensorMetadata } from 'zerohop'
+import type { ModelMetadata, ValueMetadata } from 'zerohop'
 import { signatureName, signatureSource } from '../../src/cli/signature.ts'
 
 const joining = { rows: 'declared', largestDifference: null, reason: '' } as const
-const metadata = (inputs: TensorMetadata[], outputs: TensorMetadata[], maxBatchSize = 32): ModelMetadata =>
+const metadata = (inputs: ValueMetadata[], outputs: ValueMetadata[], maxBatchSize = 32): ModelMetadata =>
   ({ name: 'm', path: 'm.onnx', inputs, outputs, unservableOutputs: [], maxBatchSize, joining })
 
 describe('the source of a signature', () => {
@@ -38,6 +38,15 @@ export interface Net extends ModelSignature {
     expect(source).toContain("`net.onnx`; requests share runs; served with `executor: 'native'`. */")
     expect(source).toContain("x: RawTensor<'bfloat16'> | Uint16Array\n")
     expect(source).toContain("y: RawTensor<'int4'>\n")
+  })
+  it.each([
+    ['seq(map(int64, float32))', 'Map<bigint, number>[]'], ['seq(map(string, float64))', 'Record<string, number>[]'], ['map(string, int64)', 'Record<string, bigint>'],
+    ['map(int64, string)', 'Map<bigint, string>'], ['seq(float32)', "TypedTensor<'float32'>[]"], ['seq(seq(bfloat16))', "RawTensor<'bfloat16'>[][]"],
+    ['optional(int64)', "TypedTensor<'int64'> | null"], ['optional(seq(string))', "TypedTensor<'string'>[] | null"], ['seq(optional(bool))', "(TypedTensor<'bool'> | null)[]"],
+  ] as const)('has %s as %s', (type, text) => {
+    const source = signatureSource('Net', 'net.onnx', metadata([{ name: 'x', type: 'uint8', shape: ['N'] }], [{ name: 'y', type, shape: [] }]))
+    expect(source).toContain(`    /** ${type} */\n    y: ${text}\n`)
+    expect(source).toContain("served with `executor: 'native'`")
   })
   it.each([
     ['one row is fixed', [['N', 4], ['M']], true], ['there is nothing open', [[1, 4], []], true], ['a row is open', [['N', 'L'], ['N']], false],

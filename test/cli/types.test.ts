@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
-import { identity, identityUnbatched } from '../models/small.ts'
+import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
+import { castTo, identity, identityUnbatched } from '../models/small.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
@@ -69,6 +70,30 @@ describe('zerohop types', () => {
     ])
     expect(written).toEqual(Array(2).fill({ code: 0, stdout: '', stderr: '' }))
     expect(readFileSync(join(folder, 'words.ts'), 'utf8')).toContain('export interface Words extends ModelSignature')
+    const options = '--ignoreConfig --noEmit --strict --target es2023 --module nodenext --types node --allowImportingTsExtensions --skipLibCheck'
+    expect(await run(tsc, [...options.split(' '), join(folder, 'use.ts')])).toEqual({ code: 0, stdout: '', stderr: '' })
+  })
+  it.skipIf(openNativeOrt().binding === null)('knows what only the native executor carries', async () => {
+    const folder = temporaryFolder({
+      'use.ts': `
+        import { InferenceEngine, type RawTensor } from 'zerohop'
+        import type { Forest } from './forest.ts'
+        import type { Bits } from './bits.ts'
+        const engine = new InferenceEngine({ executor: 'native' })
+        const forest = await engine.load<Forest>('forest', { path: 'f.onnx' })
+        const { output_label, output_probability } = await forest.infer({ X: Float32Array.of(1, 2, 3, 4) })
+        const probability: number | undefined = output_probability[0]?.get(output_label.data[0]!)
+        // @ts-expect-error keys are bigint
+        output_probability[0]?.get(0)
+        const bits = await engine.load<Bits>('bits', { path: 'b.onnx' })
+        const { y } = await bits.infer({ x: Float32Array.of(1, 2, 3, 4) })
+        const raw: RawTensor<'bfloat16'> = y
+        const data: Uint16Array = raw.data
+        void [probability, data]
+      `,
+    }, join(root, '.cache/types-test'))
+    await zerohop('types', join(root, 'test/models/sklearn/forest.onnx'), '--out', join(folder, 'forest.ts'))
+    await zerohop('types', castTo('bfloat16'), '--name', 'Bits', '--out', join(folder, 'bits.ts'))
     const options = '--ignoreConfig --noEmit --strict --target es2023 --module nodenext --types node --allowImportingTsExtensions --skipLibCheck'
     expect(await run(tsc, [...options.split(' '), join(folder, 'use.ts')])).toEqual({ code: 0, stdout: '', stderr: '' })
   })

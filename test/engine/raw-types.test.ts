@@ -122,6 +122,12 @@ describeNative('with the native executor', () => {
     await refused([1, 2, 3], /^a Tensor or a Uint8Array of raw int4 bits$/, expect.anything())
   })
 
+  it('a Tensor of 4-bit integers is taken, too', async () => {
+    const model = await load(engine, small.castFrom('int4'))
+    const x = new Tensor('int4', Uint8Array.from(rows.int4.bits) as never, [1, 4])
+    expect(numbers((await model.infer({ x })).y)).toEqual(rows.int4.numbers)
+  })
+
   it.each([['bfloat16', 0x7f80], ['float8e5m2', 0x7c], ['float8e4m3fn', 0x7f], ['float8e4m3fnuz', 0x80]] as const)('rejectNonFinite counts %s among the floats', async (type, strange) => {
     const { bits, numbers: values } = rows[type]
     const inputs = await load(engine, small.castFrom(type), { rejectNonFinite: 'inputs' })

@@ -2,9 +2,9 @@ import { describe, expect, it } from 'vitest'
 import { PluginProvider } from '../../src/config/provider-options.ts'
 import { compareOutput, tellsApart, toleranceWith } from '../../src/instance/compare-rows.ts'
 import { toFloat16Bits } from '../../src/float16.ts'
-import { storageOf, type MailedTensor, type TensorType } from '../../src/tensor.ts'
+import { storageOf, type MailedTensor, type ElementType } from '../../src/tensor.ts'
 
-const tensor = (type: TensorType, dims: number[], values: readonly (number | bigint)[]): MailedTensor => {
+const tensor = (type: ElementType, dims: number[], values: readonly (number | bigint)[]): MailedTensor => {
   const data = new (storageOf(type))(values.length) as Float32Array
   data.set(values as number[])
   return { type, dims, data: data.buffer as ArrayBuffer }
@@ -33,6 +33,25 @@ describe('rows compared', () => {
     expect(compare([odd], odd)).toEqual({ difference: 0, reason: null })
     expect(compare([odd], floats([1, 3], [1, Infinity, 1])).difference).toBe(Infinity)
     expect(compare([odd], floats([1, 3], [NaN, -Infinity, 1])).difference).toBe(Infinity)
+  })
+
+  it.each([
+    ['bfloat16', 0x3f80, 0x3f84, 0x3f90], // 1, 1.03125 and 1.125: places of 2^-7
+    ['float8e4m3fn', 56, 57, 60], // 1, 1.125 and 1.5: of 2^-3
+    ['float8e5m2', 60, 61, 63], // 1, 1.25 and 1.75: of 2^-2
+  ] as const)('of %s may differ by what its places are worth', (type, one, near, far) => {
+    const row = (bits: number) => tensor(type, [1, 1], [bits])
+    expect(compare([row(one)], row(near)).reason).toBeNull()
+    expect(compare([row(one)], row(far)).reason).not.toBeNull()
+    expect([tellsApart([row(one), row(near)]), tellsApart([row(one), row(one | (type === 'bfloat16' ? 0x8000 : 0x80))])]).toEqual([false, true])
+  })
+
+  it('of 4 bits are equal, element by element', () => {
+    const row = (byte: number): MailedTensor => ({ type: 'int4', dims: [1, 2], data: Uint8Array.of(byte).buffer })
+    expect(compare([row(0x1f), row(0xf1)], { type: 'int4', dims: [2, 2], data: Uint8Array.of(0x1f, 0xf1).buffer })).toEqual({ difference: 0, reason: null })
+    expect(compare([row(0x1f), row(0xf1)], { type: 'int4', dims: [2, 2], data: Uint8Array.of(0x1f, 0xf2).buffer }).reason).not.toBeNull()
+    const odd = (values: number[], rows: number): MailedTensor => ({ type: 'uint4', dims: [rows, 3], data: Uint8Array.from(values).buffer })
+    expect(compare([odd([0x21, 0x03], 1), odd([0x54, 0x06], 1)], odd([0x21, 0x43, 0x65], 2))).toEqual({ difference: 0, reason: null })
   })
 
   it('of integers, bools and strings are equal', () => {

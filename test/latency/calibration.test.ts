@@ -9,7 +9,7 @@ const floats = (row: number): MailedTensor => ({ type: 'float32', dims: [1, row]
 async function measured(feeds: readonly (MailedTensor | null)[], maxBatchSize: number, preferred: readonly number[] = [], runMs = (_rows: number) => 1) {
   const runs = new Map<number, number>()
   const run: RunSample = async (given) => {
-    const rows = given.find((feed) => feed !== null)!.dims[0]!
+    const rows = (given.find((feed) => feed !== null) as MailedTensor).dims[0]!
     runs.set(rows, (runs.get(rows) ?? 0) + 1)
     return { error: null, runMs: runMs(rows) }
   }

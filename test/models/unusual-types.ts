@@ -2,6 +2,7 @@ import { graph, map, optional, sequence, tensor } from './builder.ts'
 import type { BuildOptions, Dims, ElementType } from './builder.ts'
 import { modelPath } from './cache.ts'
 import { elementTypeCode } from './element-type.ts'
+import type { TypeProto } from './proto.ts'
 
 const rows = ['N', 4]
 const withFourBitTypes: BuildOptions = { opset: 21, irVersion: 10 }
@@ -130,4 +131,63 @@ export function runningSumsAs(type: ElementType): string {
     .node('CumSum', ['x', 'axis'], ['sums'])
     .node('Cast', ['sums'], ['y'], { to: elementTypeCode[type] })
     .build(withFourBitTypes))
+}
+
+/** The rows of x (float32 ['N', 4]) as a sequence: an entry for each. */
+export function rowsAsSequence(): string {
+  return modelPath('rows-as-sequence', () => graph('rows-as-sequence')
+    .input('x', 'float32', rows)
+    .output('s', sequence(tensor('float32', [4])))
+    .node('SplitToSequence', ['x'], ['s'], { axis: 0, keepdims: 0 })
+    .build())
+}
+
+/** s = the words of a row ([text, 'b']) as a sequence of two tensors of strings; x is string ['N']. */
+export function stringsAsSequence(): string {
+  return modelPath('strings-as-sequence', () => graph('strings-as-sequence')
+    .input('x', 'string', ['N'])
+    .output('s', sequence(tensor('string')))
+    .initializer('b', 'string', [1], ['b'])
+    .node('SequenceConstruct', ['x', 'b'], ['s'])
+    .build())
+}
+
+/** o is the optional input i as it is, and has whether there is one; of the given type. */
+export function optionalAsIs(name: string, type: TypeProto): string {
+  return modelPath(`optional-as-is-${name}`, () => graph('optional-as-is')
+    .input('i', optional(type))
+    .output('o', optional(type))
+    .output('has', 'bool', [])
+    .node('Identity', ['i'], ['o'])
+    .node('OptionalHasElement', ['i'], ['has'])
+    .build({ opset: 18 }))
+}
+
+/** y = the tensors of the input sequence s one behind the other, and n how many there are; int64. */
+export function joinedSequence(): string {
+  return modelPath('joined-sequence', () => graph('joined-sequence')
+    .input('s', sequence(tensor('int64', ['N'])))
+    .output('y', 'int64', ['M'])
+    .output('n', 'int64', [])
+    .node('ConcatFromSequence', ['s'], ['y'], { axis: 0 })
+    .node('SequenceLength', ['s'], ['n'])
+    .build())
+}
+
+/** y = the values of the map m of string to float32 at 'a', 'b' and 'c', 0 where there is none; [1, 3]. */
+export function mapInput(): string {
+  return modelPath('map-input', () => graph('map-input')
+    .input('m', map('string', tensor('float32', [])))
+    .output('y', 'float32', [1, 3])
+    .node('ai.onnx.ml:DictVectorizer', ['m'], ['y'], { string_vocabulary: ['a', 'b', 'c'] })
+    .build({ domains: { 'ai.onnx.ml': 3 } }))
+}
+
+/** y = the values of the map m of int64 to float32 in the order of its keys; [1, 'K']. */
+export function integerMapInput(): string {
+  return modelPath('integer-map-input', () => graph('integer-map-input')
+    .input('m', map('int64', tensor('float32', [])))
+    .output('y', 'float32', [1, 4])
+    .node('ai.onnx.ml:CastMap', ['m'], ['y'], { cast_to: 'TO_FLOAT', map_form: 'SPARSE', max_map: 4 })
+    .build({ domains: { 'ai.onnx.ml': 3 } }))
 }

@@ -2,7 +2,7 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { InferenceSession } from 'onnxruntime-common'
 import { bindingCarrier } from '../../carriers.ts'
 import type { SlotMemory } from '../../memory/staging-pool.ts'
-import type { MailedTensor } from '../../tensor.ts'
+import type { MailedValue } from '../../values.ts'
 import {
   ThreadEndedError,
   type ExecutorEvents,
@@ -68,7 +68,7 @@ export class BindingExecutor implements ThreadExecutor {
     return { inputs, outputs, carrier: bindingCarrier }
   }
 
-  async runSample(sessionId: number, feeds: readonly (MailedTensor | null)[], wantsOutputs: boolean): Promise<SampleRun> {
+  async runSample(sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun> {
     const answer = await this.#ask((questionId) => ({ type: 'runSample', questionId, sessionId, feeds, wantsOutputs }))
     if (answer.type === 'refused') return { error: answer.message, runMs: 0, outputs: [] }
     return answer as Extract<FromWorker, { type: 'ranSample' }>
@@ -90,7 +90,7 @@ export class BindingExecutor implements ThreadExecutor {
     this.#post({ type: 'layout', slotId, layoutIndex, layout })
   }
 
-  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedTensor | null)[] | null): void {
+  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void {
     if (mailed !== null) this.#post({ type: 'inputs', slotId, mailed })
     this.control.submit(slotId, layoutIndex)
   }

@@ -2,7 +2,7 @@ import type { InferenceSession } from 'onnxruntime-common'
 import type { RawValueMetadata } from '../../metadata.ts'
 import type { SlotMemory } from '../../memory/staging-pool.ts'
 import type { RunTimestamps, SampleRun, SlotLayout } from '../executor.ts'
-import type { MailedTensor } from '../../tensor.ts'
+import type { MailedValue } from '../../values.ts'
 
 /**
  * Everything the application's thread and a worker say to each other. Per batch they exchange two small integers
@@ -14,14 +14,14 @@ import type { MailedTensor } from '../../tensor.ts'
 /** Messages to a worker. Those with a `questionId` are answered, by the same or by `refused`. */
 export type ToWorker =
   | { type: 'open'; questionId: number; sessionId: number; model: string | SharedArrayBuffer; options: InferenceSession.SessionOptions }
-  | { type: 'runSample'; questionId: number; sessionId: number; feeds: readonly (MailedTensor | null)[]; wantsOutputs: boolean }
+  | { type: 'runSample'; questionId: number; sessionId: number; feeds: readonly (MailedValue | null)[]; wantsOutputs: boolean }
   | { type: 'close'; questionId: number; sessionId: number }
   | { type: 'slot'; slotId: number; sessionId: number; memory: SlotMemory }
   /** The slot's memory is given back; nothing will be submitted there before a new `slot` message. */
   | { type: 'forget'; slotId: number }
   | { type: 'layout'; slotId: number; layoutIndex: number; layout: SlotLayout }
   /** The inputs of the next batch of a slot that do not lie in it. */
-  | { type: 'inputs'; slotId: number; mailed: readonly (MailedTensor | null)[] }
+  | { type: 'inputs'; slotId: number; mailed: readonly (MailedValue | null)[] }
   | { type: 'exit' }
 
 /** Messages from a worker. */
@@ -32,7 +32,7 @@ export type FromWorker =
   /** What was asked for could not be done. */
   | { type: 'refused'; questionId: number; message: string }
   /** A batch that failed, or some of whose outputs travel by message. */
-  | { type: 'done'; slotId: number; times: RunTimestamps; error: string | null; outputs: (MailedTensor | null | undefined)[] }
+  | { type: 'done'; slotId: number; times: RunTimestamps; error: string | null; outputs: (MailedValue | null | undefined)[] }
 
 /** `process.hrtime` minus `performance.now` in this isolate: puts times of two threads on one scale. */
 export function clockOffsetMs(): number {

@@ -1,4 +1,5 @@
-import type { NativeBinding, NativeCompletionDetails, NativeCompletionHub } from '../../memory/addon.ts'
+import type { NativeBinding } from '../../memory/addon.ts'
+import type { NativeCompletionDetails, NativeCompletionHub } from '../../memory/native-runs.ts'
 import type { RunTimestamps } from '../executor.ts'
 
 /** Whoever has a loop, and is told of what it has done. */

@@ -1,5 +1,6 @@
 import { isMainThread } from 'node:worker_threads'
-import type { NativeBinding, NativeRunLoop } from '../../memory/addon.ts'
+import type { NativeBinding } from '../../memory/addon.ts'
+import type { NativeRunLoop } from '../../memory/native-runs.ts'
 
 const loops = new Set<NativeRunLoop>()
 let addon: NativeBinding | null = null

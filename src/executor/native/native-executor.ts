@@ -1,10 +1,10 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { InferenceSession } from 'onnxruntime-common'
-import type { NativeCompletionDetails, NativeRunLoop } from '../../memory/addon.ts'
+import type { NativeCompletionDetails, NativeRunLoop } from '../../memory/native-runs.ts'
 import type { SlotMemory } from '../../memory/staging-pool.ts'
 import { libraryCarrier } from '../../carriers.ts'
 import { servable, type RawValueMetadata } from '../../metadata.ts'
-import type { MailedTensor } from '../../tensor.ts'
+import type { MailedValue } from '../../values.ts'
 import { ThreadEndedError, type Arena, type ExecutorEvents, type MailedOutputs, type OpenedSession, type RunTimestamps, type SampleRun, type SlotLayout } from '../executor.ts'
 import type { ThreadExecutor, WorkerSetup } from '../thread-start.ts'
 import { bytesId } from './bytes-id.ts'
@@ -81,11 +81,11 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     return { inputs, outputs, carrier: libraryCarrier }
   }
 
-  async runSample(sessionId: number, feeds: readonly (MailedTensor | null)[], wantsOutputs: boolean): Promise<SampleRun> {
+  async runSample(sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun> {
     const { served } = this.#outputs.get(sessionId) ?? { served: [] }
     const { runMs, details } = await this.#ask(sessionId, (questionId) => this.#loop.runSample(questionId, sessionId, feeds, served, wantsOutputs))
     if (details?.error != null) return { error: details.error, runMs: 0, outputs: [] }
-    const given = (details?.outputs ?? []) as MailedTensor[]
+    const given = (details?.outputs ?? []) as MailedValue[]
     return { error: null, runMs, outputs: wantsOutputs ? served.map((place) => given[place]!) : [] }
   }
 
@@ -112,7 +112,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     this.#loop.defineLayout(slotId, layoutIndex, inputs, places)
   }
 
-  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedTensor | null)[] | null): void {
+  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void {
     if (mailed === null) this.#loop.submit(slotId, layoutIndex)
     else this.#loop.submit(slotId, layoutIndex, mailed)
   }

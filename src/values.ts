@@ -1,0 +1,102 @@
+import { cutElements, mailedElements } from './elements.ts'
+import { elementCount, isPacked, makeTensor, putValue, type MailedTensor, type RawTensor, type Tensor } from './tensor.ts'
+
+/** A value of a map. */
+export type MapEntry = number | bigint | string
+
+/** A map: a plain object, or a `Map` where the keys are integers (`bigint`, as the elements of int64 tensors). */
+export type MapValue = Map<bigint, MapEntry> | { [key: string]: MapEntry }
+
+/** One output: nearly always a `Tensor`; an optional one that is not there is `null`. */
+export type OutputValue = Tensor | RawTensor | MapValue | null | OutputValue[]
+
+/** A value that travels by message: a tensor, or made up of such. */
+export type MailedValue = MailedTensor | MailedSequence | MailedMap | MailedMaps | MailedAbsence
+
+export interface MailedSequence {
+  readonly items: readonly MailedValue[]
+}
+
+export interface MailedMap {
+  readonly keys: MailedTensor
+  readonly values: MailedTensor
+}
+
+/** A sequence of maps, with the keys and values of all of them one behind the other. */
+export interface MailedMaps extends MailedMap {
+  /** How many each map has. */
+  readonly entries: readonly number[]
+}
+
+/** An optional value that is not there. */
+export interface MailedAbsence {
+  readonly absent: true
+}
+
+export function isMailedTensor(value: MailedValue): value is MailedTensor {
+  return 'type' in value
+}
+
+/** How many rows a value has, when it can be divided by rows at all; else `null`. */
+export function rowCount(value: MailedValue): number | null {
+  if (isMailedTensor(value)) return value.dims[0] ?? null
+  return 'items' in value ? value.items.length : 'entries' in value ? value.entries.length : null
+}
+
+/** Rows `[start, end)` of a value that has rows; tensors are copied. */
+export function cutRows(value: MailedValue, start: number, end: number): MailedValue {
+  if (isMailedTensor(value)) {
+    const { type, dims } = value
+    const elements = elementCount(dims.slice(1))
+    const cut = cutElements(type, mailedElements(value), start * elements, end * elements)
+    return { type, dims: [end - start, ...dims.slice(1)], data: ArrayBuffer.isView(cut) ? (cut.buffer as ArrayBuffer) : cut }
+  }
+  if ('items' in value) return { items: value.items.slice(start, end) }
+  if (!('entries' in value)) return value
+  const { keys, values, entries } = value
+  const from = sum(entries, 0, start)
+  const to = from + sum(entries, start, end)
+  return { keys: cutRows(keys, from, to) as MailedTensor, values: cutRows(values, from, to) as MailedTensor, entries: entries.slice(start, end) }
+}
+
+/** What a caller receives. */
+export function outputOf(value: MailedValue): OutputValue {
+  if (isMailedTensor(value)) return makeTensor(value.type, whole(value), value.dims)
+  if ('items' in value) return value.items.map(outputOf)
+  if ('absent' in value) return null
+  const { keys, values } = value
+  const [names, numbers] = [mailedElements(keys), mailedElements(values)]
+  if (!('entries' in value)) return mapOf(names, numbers, 0, names.length)
+  let at = 0
+  return value.entries.map((count) => mapOf(names, numbers, at, (at += count)))
+}
+
+/** A part of a value, as a tensor of its own for each tensor in it: what of two values is compared. */
+export function tensorsIn(value: MailedValue): MailedTensor[] {
+  if (isMailedTensor(value)) return [value]
+  if ('items' in value) return value.items.flatMap(tensorsIn)
+  return 'absent' in value ? [] : [value.keys, value.values]
+}
+
+function mapOf(keys: ArrayLike<unknown>, values: ArrayLike<MapEntry>, start: number, end: number): MapValue {
+  if (Array.isArray(keys)) {
+    const map: { [key: string]: MapEntry } = {}
+    for (let at = start; at < end; at++) putValue(map, keys[at] as string, values[at]!)
+    return map
+  }
+  const map = new Map<bigint, MapEntry>()
+  for (let at = start; at < end; at++) map.set(keys[at] as bigint, values[at]!)
+  return map
+}
+
+/** Its own memory as it is; of packed elements a copy, without what belongs to none. */
+function whole(tensor: MailedTensor): ReturnType<typeof cutElements> {
+  const data = mailedElements(tensor)
+  return isPacked(tensor.type) ? cutElements(tensor.type, data, 0, elementCount(tensor.dims)) : data
+}
+
+function sum(counts: readonly number[], start: number, end: number): number {
+  let total = 0
+  for (let at = start; at < end; at++) total += counts[at]!
+  return total
+}
