@@ -70,7 +70,7 @@ void askRunSample(ort::RunLoop& loop, const Napi::CallbackInfo& info) {
     for (const std::int64_t index : wanted) outputs.at(static_cast<std::size_t>(index)).kind = Place::Kind::kApart;
     ort::PreparedRun run(session, {}, inputs, outputs);
     done.startMs = ort::nowMs();
-    done.outputs = run.run(loop.runOptions(), *feeds);
+    done.outputs = run.run(loop.runOptions(*session), *feeds);
     if (!keeps) done.outputs.clear();
   });
 }

@@ -18,6 +18,10 @@ std::vector<SessionSetting> settingsFrom(const Napi::Value& value) {
       return given.IsUndefined() ? std::string() : given.ToString().Utf8Value();
     };
     settings[index] = {text("name"), text("key"), text("value"), {}};
+    if (each.Get("bytes").IsTypedArray()) {
+      const Napi::Uint8Array bytes = each.Get("bytes").As<Napi::Uint8Array>();
+      settings[index].bytes = std::make_shared<const std::string>(reinterpret_cast<const char*>(bytes.Data()), bytes.ByteLength());
+    }
     if (!each.Get("entries").IsObject()) continue;
     const Napi::Object entries = each.Get("entries").As<Napi::Object>();
     const Napi::Array keys = entries.GetPropertyNames();

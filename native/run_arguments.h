@@ -10,7 +10,7 @@
 
 namespace zerohop {
 
-// A list of `{ name, key?, value?, entries? }`.
+// A list of `{ name, key?, value?, entries?, bytes? }`.
 std::vector<ort::SessionSetting> settingsFrom(const Napi::Value& value);
 
 // A list of `{ offset, dims }`, `null` for what lies elsewhere, `undefined` for what is not given or not wanted.

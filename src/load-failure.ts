@@ -70,7 +70,7 @@ export function unloadable(
 ): InferenceError {
   const given = bytes === null ? path : `its ${bytes.byteLength} bytes`
   const needsFolder = bytes !== null && /external data/i.test(message)
-  const hint = needsFolder ? '. External data cannot come with bytes: give the path of the model, or save it in one file' : ''
+  const hint = needsFolder ? '. External data does not come with bytes: give it as sessionOptions.externalData, give the path of the model, or save it in one file' : ''
   return new InferenceError('ERR_MODEL_LOAD', `Model '${model}' cannot be loaded from ${given}: ${message}${hint}`, {
     model,
     name: bytes === null ? 'path' : 'bytes',

@@ -272,8 +272,9 @@ describe('index.ts', () => {
       'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions',
       'MapEntry', 'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelSignature', 'ModelState',
       'ModelStatistics', 'OutputValue', 'Outputs', 'PaddingConfig', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy',
-      'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryOptions', 'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration',
-      'StructuredFeed', 'StructuredType', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'ValueMetadata', 'WarmupSample', 'WorkerEvent',
+      'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryOptions', 'RunOptions', 'SessionOptions', 'StagingKind', 'StagingOptions',
+      'StagingStats', 'StatisticDuration', 'StructuredFeed', 'StructuredType', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'ValueMetadata',
+      'WarmupSample', 'WorkerEvent',
       'WorkerOptions',
     ])
   })

@@ -43,6 +43,8 @@ class PreparedRun {
   // Returns what does not lie in the slot; empty when all does.
   ValueCopies run(const OrtRunOptions* options, ValueCopies& apart);
 
+  const Session& session() const { return *session_; }
+
  private:
   struct Output {
     std::size_t index;

@@ -31,8 +31,8 @@ RunLoop::RunLoop(const OrtLibrary& library, std::shared_ptr<CompletionQueue> com
     : id(nextLoopId()),
       library_(library),
       completions_(std::move(completions)),
-      runOptions_(own<OrtRunOptions>(library, library.api.ReleaseRunOptions, library.api.CreateRunOptions)),
-      hereOptions_(own<OrtRunOptions>(library, library.api.ReleaseRunOptions, library.api.CreateRunOptions)) {}
+      runOptions_(library),
+      hereOptions_(library) {}
 
 void RunLoop::ask(std::uint64_t questionId, std::function<void(Completion&)> work) {
   Job job;
@@ -88,7 +88,7 @@ bool RunLoop::cancel(JobId id) {
   if (!running_ || !(*running_ == id)) return false;
   cancelled_ = true;
   opening.cancel();
-  library_.check(library_.api.RunOptionsSetTerminate(runOptions_.get()));
+  runOptions_.stop();
   return true;
 }
 
@@ -107,8 +107,10 @@ void RunLoop::finish() {
   busy_ = false;
   running_.reset();
   if (cancelled_ && !stopped_) {
-    OrtStatus* status = library_.api.RunOptionsUnsetTerminate(runOptions_.get());
-    if (status != nullptr) library_.api.ReleaseStatus(status);  // the next batch fails then
+    try {
+      runOptions_.goOn();
+    } catch (const OrtError&) {  // the next batch fails then
+    }
   }
   cancelled_ = false;
 }
@@ -123,7 +125,7 @@ bool RunLoop::stop() {
   stopped_ = true;
   opening.cancel();
   // Not undone: a loop that was stopped runs nothing any more.
-  library_.check(library_.api.RunOptionsSetTerminate(runOptions_.get()));
+  runOptions_.stop();
   return endLocked();
 }
 
@@ -211,17 +213,17 @@ void RunLoop::runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run) {
   done.kind = Completion::Kind::kBatchHere;
   done.loopId = id;
   done.id = slotId;
-  attempt(job, hereOptions_.get(), done);
+  attempt(job, hereOptions_, done);
   completions_->put(std::move(done));
 }
 
-void RunLoop::attempt(Job& job, const OrtRunOptions* options, Completion& done) {
+void RunLoop::attempt(Job& job, RunOptions& options, Completion& done) {
   done.startMs = done.inferStartMs = nowMs();
   try {
     const InsideRuntime inside;
     if (job.work) job.work(done);
     else if (job.run == nullptr) throw OrtError(job.fault);
-    else done.outputs = job.run->run(options, job.apart);
+    else done.outputs = job.run->run(options.of(job.run->session()), job.apart);
   } catch (const std::exception& error) {
     done.failed = true;
     done.error = error.what();
@@ -235,7 +237,7 @@ void RunLoop::perform(Job& job) {
   done.kind = isBatch ? Completion::Kind::kBatch : Completion::Kind::kAnswer;
   done.loopId = id;
   done.id = number;
-  attempt(job, runOptions(), done);
+  attempt(job, runOptions_, done);
   finish();
   const bool silent = !isBatch && number == 0;
   {

@@ -17,6 +17,7 @@
 #include "completion_queue.h"
 #include "open_sessions.h"
 #include "prepared_run.h"
+#include "run_options.h"
 
 namespace zerohop::ort {
 
@@ -52,7 +53,7 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
 
   // ── its own thread ──
 
-  const OrtRunOptions* runOptions() const { return runOptions_.get(); }
+  const OrtRunOptions* runOptions(const Session& session) { return runOptions_.of(session); }
 
   // ── any thread ──
 
@@ -88,7 +89,7 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   bool endLocked();
   void serve();
   void perform(Job& job);
-  static void attempt(Job& job, const OrtRunOptions* options, Completion& done);
+  static void attempt(Job& job, RunOptions& options, Completion& done);
   void takeFirst(Job& job);
   bool cancel(JobId id);
   std::deque<Job>::iterator waiting(JobId id);
@@ -96,8 +97,8 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
 
   const OrtLibrary& library_;
   const std::shared_ptr<CompletionQueue> completions_;
-  const Owned<OrtRunOptions> runOptions_;
-  const Owned<OrtRunOptions> hereOptions_;  // of runs on the application's thread
+  RunOptions runOptions_;
+  RunOptions hereOptions_;  // of runs on the application's thread
 
   std::mutex mutex_;  // of what follows
   std::condition_variable wake_;

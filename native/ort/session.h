@@ -40,6 +40,7 @@ class Session {
   const std::uint64_t id;  // no other of the process has it
   std::vector<ValueInfo> inputs;
   std::vector<ValueInfo> outputs;
+  const Entries runEntries;  // config entries of each run
 
   OrtSession* get() const { return session_.get(); }
 

@@ -28,6 +28,15 @@ void appendProvider(const OrtLibrary& library, OrtSessionOptions* options, const
   }
 }
 
+void addExternalFile(const OrtLibrary& library, OrtSessionOptions* options, const SessionSetting& setting) {
+  const auto path = nativePath(setting.key);
+  const OrtPathChar* name = path.c_str();
+  // It is read only, and copied.
+  char* contents = const_cast<char*>(setting.bytes->data());
+  const std::size_t length = setting.bytes->size();
+  library.check(library.api.AddExternalInitializersFromFilesInMemory(options, &name, &contents, &length, 1));
+}
+
 void apply(const OrtLibrary& library, OrtSessionOptions* options, const SessionSetting& setting) {
   const OrtApi& api = library.api;
   const std::string& name = setting.name;
@@ -56,7 +65,8 @@ void apply(const OrtLibrary& library, OrtSessionOptions* options, const SessionS
   };
   if (name == "provider") appendProvider(library, options, setting);
   else if (name == "plugin") appendPlugin(library, options, setting.key, std::strtoull(value, nullptr, 10), setting.entries);
-  else library.check(status());
+  else if (name == "externalFile") addExternalFile(library, options, setting);
+  else if (name != "runConfig") library.check(status());
 }
 
 }  // namespace
@@ -67,11 +77,19 @@ Owned<OrtSessionOptions> makeSessionOptions(const OrtLibrary& library, const std
   return options;
 }
 
+Entries runEntriesOf(const std::vector<SessionSetting>& settings) {
+  Entries entries;
+  for (const SessionSetting& setting : settings) {
+    if (setting.name == "runConfig") entries.emplace_back(setting.key, setting.value);
+  }
+  return entries;
+}
+
 std::string keyOf(const std::vector<SessionSetting>& settings) {
   std::string key;
   // Each part with its length: whatever it contains, it cannot be taken for two.
   const auto add = [&](const std::string& part) { key += std::to_string(part.size()) + ':' + part; };
-  for (const auto& [name, of, value, entries] : settings) {
+  for (const auto& [name, of, value, entries, bytes] : settings) {
     for (const std::string& part : {name, of, value}) add(part);
     for (const auto& [entry, its] : entries) {
       add(entry);

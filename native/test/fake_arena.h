@@ -38,7 +38,8 @@ inline const char* GetKeyValue(const OrtKeyValuePairs* pairs, const char* key) {
   return found == pairs->entries.end() ? nullptr : found->second.c_str();
 }
 inline OrtStatus* AddRunConfigEntry(OrtRunOptions* options, const char* key, const char* value) {
-  options->shrinks = std::string(key) == "memory.enable_memory_arena_shrinkage" && std::string(value) == "cpu:0";
+  fakeOrtCounts.set += std::string(key) + '=' + value + ' ';
+  options->shrinks |= std::string(key) == "memory.enable_memory_arena_shrinkage" && std::string(value) == "cpu:0";
   return nullptr;
 }
 

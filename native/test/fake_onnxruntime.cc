@@ -63,6 +63,7 @@ OrtStatus* run(const OrtSession& session, const OrtRunOptions* options, const Or
   const std::string& model = session.model;
   if (model == "failing") return failure("failed on purpose");
   if (model == "nothing") return nullptr;
+  if (model == "until-stopped" && options->terminate) return failure("the terminate flag is set");
   if (model == "endless") {
     while (!options->terminate) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return failure("the terminate flag is set");

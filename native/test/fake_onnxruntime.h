@@ -10,6 +10,7 @@
 // | failing    | the same                                            | fails                                                   |
 // | endless    | the same                                            | ends when it is told to stop, and fails                 |
 // | never-open | opens until that is cancelled                       |                                                         |
+// | until-stopped | as plus-one                                       | as plus-one, and fails when it is told to stop          |
 // | reverse    | x string [N], y string [N]                          | y are x from the last to the first                      |
 // | scores     | x float32 [N, 4], y seq(map(int64, float32))        | y has a map of each row, from the place to the value     |
 // | names      | the same, y seq(map(string, float32))               | the same, with places a, b, c, d                        |

@@ -24,11 +24,26 @@ TEST_F(SessionOptionsTest, GiveProvidersTheirOptionsByName) {
 
 TEST_F(SessionOptionsTest, FixDimensionsByTheirDenotation) { EXPECT_EQ(set({{"freeDimensionByDenotation", "BATCH", "4", {}}}), "BATCH:4 "); }
 
+TEST_F(SessionOptionsTest, HoldTheContentsOfFilesOfExternalData) {
+  const SessionSetting file{"externalFile", "weights.data", "7", {}, std::make_shared<const std::string>("content")};
+  EXPECT_EQ(set({file}), "weights.data:content ");
+  SessionSetting other = file;
+  other.value = "8";
+  EXPECT_NE(keyOf({file}), keyOf({other})) << "other bytes";
+}
+
+TEST_F(SessionOptionsTest, SayWhatEachRunIsToHave) {
+  const std::vector<SessionSetting> settings{{"runConfig", "a", "1", {}}, {"logId", "", "x", {}}, {"runConfig", "b", "2", {}}};
+  EXPECT_EQ(set(settings), "");
+  EXPECT_EQ(runEntriesOf(settings), (Entries{{"a", "1"}, {"b", "2"}}));
+}
+
 TEST_F(SessionOptionsTest, LeaveNothingBehindWhenSomethingFails) {
   const std::vector<std::pair<int, SessionSetting>> failures{
       {79, {"freeDimensionByDenotation", "BATCH", "4", {}}}, {124, {"freeDimension", "N", "4", {}}},
       {170, {"provider", "TensorRT", "", {}}},               {171, {"provider", "TensorRT", "", {}}},
       {172, {"provider", "TensorRT", "", {}}},               {204, {"provider", "CUDA", "", {}}},
+      {279, {"externalFile", "w", "1", {}, std::make_shared<const std::string>()}},
       {206, {"provider", "CUDA", "", {}}},                   {216, {"provider", "QNN", "", {}}},
   };
   for (const auto& [entry, setting] : failures) {

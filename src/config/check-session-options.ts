@@ -1,17 +1,18 @@
-import type { InferenceSession } from 'onnxruntime-common'
+import { isUint8Array } from 'node:util/types'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { ownProperties, typed } from './plain-options.ts'
+import { isPlainObject, ownProperties, typed } from './plain-options.ts'
+import type { SessionOptions } from './model-config.ts'
 import { flattenExtra, type SessionConfigEntries } from './session-config-entries.ts'
 
 /** Session options as they are sent to a worker thread. */
-export type CheckedSessionOptions = Omit<InferenceSession.SessionOptions, 'extra'> & { readonly extra: SessionConfigEntries }
+export type CheckedSessionOptions = Omit<SessionOptions, 'extra'> & { readonly extra: SessionConfigEntries }
 
 /** ONNX Runtime's, in all versions from 1.25 to 1.30; `executionProviders` is the model's. */
 const names: readonly string[] = [
-  'intraOpNumThreads', 'interOpNumThreads', 'freeDimensionOverrides', 'graphOptimizationLevel', 'enableCpuMemArena', 'enableMemPattern',
-  'executionMode', 'optimizedModelFilePath', 'enableProfiling', 'profileFilePrefix', 'logId', 'logSeverityLevel', 'logVerbosityLevel',
+  'intraOpNumThreads', 'interOpNumThreads', 'freeDimensionOverrides', 'freeDimensionOverridesByDenotation', 'graphOptimizationLevel', 'enableCpuMemArena',
+  'enableMemPattern', 'executionMode', 'optimizedModelFilePath', 'enableProfiling', 'profileFilePrefix', 'logId', 'logSeverityLevel', 'logVerbosityLevel',
   'preferredOutputLocation', 'enableGraphCapture', 'externalData', 'extra',
-] satisfies (keyof InferenceSession.SessionOptions)[]
+] satisfies (keyof SessionOptions)[]
 
 /**
  * Checks the options that are handed through to ONNX Runtime for what it would refuse late or in obscure words, or
@@ -28,6 +29,8 @@ export function checkSessionOptions(model: string, options: Readonly<Record<stri
     }
     if (!names.includes(name)) throw unknown(model, name)
     checked[name] = name === 'extra' ? readExtra(model, value) : sendable(model, name, value)
+    if (name === 'externalData') checkExternalData(model, checked[name])
+    if (name.startsWith('freeDimensionOverrides')) checkLengths(model, name, checked[name])
   }
   return checked as CheckedSessionOptions
 }
@@ -47,6 +50,21 @@ function readExtra(model: string, extra: unknown): SessionConfigEntries {
     return flattenExtra(model, extra)
   } catch (error) {
     throw typed('sessionOptions.extra', error, { model })
+  }
+}
+
+/** Both executors take the contents of files, by the names by which the model refers to them. */
+function checkExternalData(model: string, files: unknown): void {
+  const isFile = (file: unknown) =>
+    isPlainObject(file) && typeof file['path'] === 'string' && file['path'] !== '' && isUint8Array(file['data'])
+  if (Array.isArray(files) && files.every(isFile)) return
+  throw wrong(model, 'externalData', "an array of { path, data }: the name by which the model refers to a file, and a Uint8Array of its content", files)
+}
+
+function checkLengths(model: string, name: string, lengths: unknown): void {
+  if (!isPlainObject(lengths)) throw wrong(model, name, 'a plain object of lengths by dimension', lengths)
+  for (const [dimension, length] of Object.entries(lengths)) {
+    if (!Number.isSafeInteger(length) || (length as number) < 0) throw wrong(model, `${name}.${dimension}`, 'a whole number of at least 0', length)
   }
 }
 

@@ -64,6 +64,18 @@ export interface MemoryOptions {
   limitBytes?: number
 }
 
+/** ONNX Runtime's options of a session; {@link ModelOptions.executionProviders} are apart. */
+export interface SessionOptions extends InferenceSession.SessionOptions {
+  /** As `freeDimensionOverrides`, which are by name, by what dimensions denote (`DATA_BATCH`). For the native executor. */
+  readonly freeDimensionOverridesByDenotation?: Readonly<Record<string, number>>
+}
+
+/** Options of every run of a model. */
+export interface RunOptions {
+  /** ONNX Runtime's run config entries, in groups or by their full names; every value is text. */
+  readonly extra?: Readonly<Record<string, unknown>>
+}
+
 /** A request sent to each instance before the model is ready. */
 export interface WarmupSample {
   feeds: Feeds
@@ -84,7 +96,7 @@ interface ModelBytes {
   /**
    * The contents of such a file. They are copied once by `load()`, and may be changed or dropped afterwards; the copy is
    * shared by all instances, and kept until the model is released, to open it again should a worker die. While a session
-   * is opened its worker holds another. A model with external data has to be given by its path.
+   * is opened its worker holds another. External data is given beside it (`sessionOptions.externalData`).
    */
   bytes: Uint8Array | ArrayBuffer
 }
@@ -109,9 +121,11 @@ export interface ModelOptions {
   /**
    * Passed to ONNX Runtime, after this library's defaults: `interOpNumThreads: 1`, no spinning, and `logSeverityLevel: 4`,
    * as errors come as exceptions. Entries of `extra` may be given in groups or by their full names
-   * (`{ 'session.intra_op.allow_spinning': '1' }`).
+   * (`{ 'session.intra_op.allow_spinning': '1' }`). `externalData` are the contents of files that `bytes` refer to.
    */
-  sessionOptions?: InferenceSession.SessionOptions
+  sessionOptions?: SessionOptions
+  /** ONNX Runtime's config entries of each run (`{ extra: { 'memory.enable_memory_arena_shrinkage': 'cpu:0' } }`); for the native executor. */
+  runOptions?: RunOptions
   /**
    * Execution providers in order of preference; overrides what `instanceGroup` implies. A provider plugin is named as in
    * `EngineOptions.providers`; beside options of its own it takes `device` (`'cpu'`, `'gpu'`, `'npu'`; default: its first),

@@ -7,6 +7,7 @@ import { optionsOf, ownProperties, properties, typed } from './plain-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
 import type { InstanceGroup, InstanceKind, PaddingConfig, WarmupSample } from './model-config.ts'
+import { flattenExtra, type SessionConfigEntries } from './session-config-entries.ts'
 import { resolveSource, type ModelSource } from './model-source.ts'
 
 /** A configuration with every default in place; nothing reads the raw one after it. */
@@ -24,6 +25,7 @@ export interface ResolvedConfig extends ModelSource {
   readonly instanceGroup: readonly Required<InstanceGroup>[]
   readonly sessionOptions: CheckedSessionOptions
   readonly memory: ResolvedMemory
+  readonly runEntries: SessionConfigEntries
   readonly executionProviders: readonly InferenceSession.ExecutionProviderConfig[] | undefined
   readonly warmup: boolean | readonly WarmupSample[]
   /** 0 for none. */
@@ -75,6 +77,7 @@ const schema = optionsOf({
   ),
   sessionOptions: v.optional(properties, {}),
   memory: memorySchema,
+  runOptions: v.optional(optionsOf({ extra: v.optional(properties, {}) })),
   executionProviders: v.optional(
     v.pipe(v.array(v.union([v.string(), providerSchema])), v.minLength(1)),
   ),
@@ -117,6 +120,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     instanceGroup: raw.instanceGroup.map((group) => ({ ...group, gpus: group.gpus ?? [0] })),
     sessionOptions: checkSessionOptions(model, raw.sessionOptions),
     memory: { ...raw.memory, limitBytes: raw.memory.limitBytes ?? Infinity },
+    runEntries: runEntries(model, raw.runOptions?.extra),
     executionProviders: raw.executionProviders as InferenceSession.ExecutionProviderConfig[] | undefined,
     warmup: raw.warmup as boolean | readonly WarmupSample[],
     latencyTargetMs: raw.latencyTargetMs ?? 0,
@@ -134,6 +138,14 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
   if (resolved.bytes !== null) checkOptionsForBytes(model, resolved.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)
+}
+
+function runEntries(model: string, extra: unknown = {}): SessionConfigEntries {
+  try {
+    return flattenExtra(model, extra, 'runOptions.extra')
+  } catch (error) {
+    throw typed('runOptions.extra', error, { model })
+  }
 }
 
 /** What limits the batches of a model whose largest batch has `maxBatchSize` rows, 0 for a model whose requests are never joined. */

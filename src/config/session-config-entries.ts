@@ -8,24 +8,24 @@ export type SessionConfigEntries = Readonly<Record<string, string>>
 const deepest = 16
 
 /**
- * Flattens `sessionOptions.extra`, whose entries may be given in groups (`{ session: { intra_op: { allow_spinning: '0' } } }`),
+ * Flattens `sessionOptions.extra`, or the like of another option, whose entries may be given in groups (`{ session: { intra_op: { allow_spinning: '0' } } }`),
  * by their full names (`{ 'session.intra_op.allow_spinning': '0' }`), or in part as one and in part as the other.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` for a value that is no string, and for one entry given twice with two values.
  */
-export function flattenExtra(model: string, extra: unknown): SessionConfigEntries {
+export function flattenExtra(model: string, extra: unknown, option = 'sessionOptions.extra'): SessionConfigEntries {
   const entries: Record<string, string> = ownProperties({})
   const add = (prefix: string, group: unknown, depth: number): void => {
-    const path = `sessionOptions.extra${prefix === '' ? '' : `.${prefix}`}`
+    const path = `${option}${prefix === '' ? '' : `.${prefix}`}`
     if (depth > deepest || !isPlainObject(group)) {
       throw wrong(model, path, depth > deepest ? `groups at most ${deepest} deep` : 'a plain object of options', group)
     }
     for (const [key, value] of Object.entries(ownProperties(group))) {
       const name = prefix === '' ? key : `${prefix}.${key}`
       if (typeof value === 'object' && value !== null) add(name, value, depth + 1)
-      else if (typeof value !== 'string') throw wrong(model, `sessionOptions.extra.${name}`, 'a string, as all values in extra', value)
+      else if (typeof value !== 'string') throw wrong(model, `${option}.${name}`, 'a string, as all values in extra', value)
       else if ((entries[name] ??= value) !== value) {
-        throw wrong(model, `sessionOptions.extra.${name}`, `one value; it is also given as '${entries[name]}'`, value)
+        throw wrong(model, `${option}.${name}`, `one value; it is also given as '${entries[name]}'`, value)
       }
     }
   }

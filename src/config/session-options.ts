@@ -1,6 +1,14 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import type { InstanceKind } from './model-config.ts'
 import type { ResolvedConfig } from './resolve-model-config.ts'
+import type { SessionConfigEntries } from './session-config-entries.ts'
+
+/** Options that a session is opened with; ONNX Runtime's own, and what only the native executor carries. */
+export interface OpenOptions extends InferenceSession.SessionOptions {
+  readonly freeDimensionOverridesByDenotation?: Readonly<Record<string, number>>
+  /** Config entries of each run. */
+  readonly runEntries?: SessionConfigEntries
+}
 
 /** How a session uses an entry of `executionProviders`: as it is, as a plugin, or, `null`, not at all. */
 export type ProviderUse = (entry: InferenceSession.ExecutionProviderConfig) => InferenceSession.ExecutionProviderConfig | null
@@ -26,7 +34,7 @@ export function cudaDevice({ kind, gpu }: Placement): number | null {
 const defaultEntries = { 'session.intra_op.allow_spinning': '0' }
 
 /** The options a session is created with: this library's defaults, overridden by the caller's. */
-export function sessionOptions(config: ResolvedConfig, placement: Placement, use: ProviderUse = (entry) => entry): InferenceSession.SessionOptions {
+export function sessionOptions(config: ResolvedConfig, placement: Placement, use: ProviderUse = (entry) => entry): OpenOptions {
   const { extra, ...given } = config.sessionOptions
   return {
     intraOpNumThreads: placement.intraOpNumThreads,
@@ -38,6 +46,7 @@ export function sessionOptions(config: ResolvedConfig, placement: Placement, use
     ...(config.memory.arena === undefined ? {} : { enableCpuMemArena: config.memory.arena }),
     executionProviders: (config.executionProviders ?? providers(placement)).flatMap((entry) => use(entry) ?? []),
     extra: { ...defaultEntries, ...extra },
+    ...(Object.keys(config.runEntries).length > 0 && { runEntries: config.runEntries }),
   }
 }
 

@@ -1,4 +1,4 @@
-import type { InferenceSession } from 'onnxruntime-common'
+import type { OpenOptions } from '../config/session-options.ts'
 import type { SlotMemory } from '../memory/staging-pool.ts'
 import type { Carrier } from '../carriers.ts'
 import type { RawValueMetadata } from '../metadata.ts'
@@ -91,7 +91,7 @@ export interface Executor {
    *
    * @param model its path, or its bytes.
    */
-  open(sessionId: number, model: string | SharedArrayBuffer, options: InferenceSession.SessionOptions): Promise<OpenedSession>
+  open(sessionId: number, model: string | SharedArrayBuffer, options: OpenOptions): Promise<OpenedSession>
   /** Runs a session once on sample inputs; rejects when the thread dies. */
   runSample(sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun>
   /** Releases a session and its slots; resolves also when the thread dies over it. */

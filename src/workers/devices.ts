@@ -9,6 +9,7 @@ import { cudaProviderInstalled } from './cuda-provider.ts'
 import type { WorkerEvent } from '../observability/engine-events.ts'
 import { DevicePool } from './device-pool.ts'
 import type { WorkerOptions } from '../config/engine-options.ts'
+import { refuseForBinding } from './binding-limits.ts'
 import { EnginePlugins } from './engine-plugins.ts'
 import { providerCapabilities, type ProviderCapability } from './provider-capabilities.ts'
 import { chooseExecutors, type ExecutorOptions, type Executors } from './executor-choice.ts'
@@ -90,7 +91,9 @@ export class Devices {
    * so that loads at the same time choose different workers. Resolves when their threads have started.
    */
   async place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void): Promise<void> {
-    await this.plugins.open(model, config, this.#chosen())
+    const executors = this.#chosen()
+    if (executors.kind === 'binding') refuseForBinding(model, config)
+    await this.plugins.open(model, config, executors)
     const seats = config.instanceGroup.flatMap(({ kind, count, gpus }): Seat[] => {
       const resolved = this.#resolved(kind, config)
       const each = Array.from({ length: count })

@@ -1,6 +1,6 @@
-import type { InferenceSession } from 'onnxruntime-common'
 import type { Clock } from '../clock.ts'
 import type { ResolvedMemory } from '../config/memory-options.ts'
+import type { OpenOptions } from '../config/session-options.ts'
 import { ThreadEndedError, type Arena, type Executor, type OpenedSession, type SampleRun } from '../executor/executor.ts'
 import type { MailedValue } from '../values.ts'
 import { ArenaKeeper } from './arena-keeper.ts'
@@ -11,7 +11,7 @@ import type { Worker, WorkerResident } from './worker.ts'
 export interface SessionSource {
   /** A path, or bytes. */
   readonly model: string | SharedArrayBuffer
-  readonly options: InferenceSession.SessionOptions
+  readonly options: OpenOptions
   readonly memory: ResolvedMemory
 }
 

@@ -94,7 +94,7 @@ describe('a model of bytes', () => {
     ['that are no model', () => readFileSync(small.notOnnx()), /^Model 'm' cannot be loaded from its 21 bytes: .*[Pp]rotobuf parsing failed/],
     [
       'whose weights are elsewhere', () => readFileSync(small.withExternalData()),
-      /from its \d+ bytes: [^]*External data cannot come with bytes: give the path of the model, or save it in one file$/,
+      /from its \d+ bytes: [^]*External data does not come with bytes: give it as sessionOptions\.externalData, give the path of the model, or save it in one file$/,
     ],
   ])('is refused: %s', async (_, bytes, message) => {
     const error = await rejectionOf(() => engine.load('m', { bytes: bytes() }))

@@ -1,5 +1,5 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
-import type { InferenceSession } from 'onnxruntime-common'
+import type { OpenOptions } from '../../config/session-options.ts'
 import type { NativeCompletionDetails, NativeRunLoop } from '../../memory/native-runs.ts'
 import type { SlotMemory } from '../../memory/staging-pool.ts'
 import { libraryCarrier } from '../../carriers.ts'
@@ -69,7 +69,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     return { setup, transferList: [this.#workerPort] }
   }
 
-  async open(sessionId: number, model: string | SharedArrayBuffer, options: InferenceSession.SessionOptions): Promise<OpenedSession> {
+  async open(sessionId: number, model: string | SharedArrayBuffer, options: OpenOptions): Promise<OpenedSession> {
     const settings = sessionSettings(options)
     const { details } = await this.#ask(sessionId, (questionId) => {
       const source = typeof model === 'string' ? model : new Uint8Array(model)

@@ -1,4 +1,6 @@
 import type { InferenceSession } from 'onnxruntime-common'
+import type { OpenOptions } from '../../config/session-options.ts'
+import { bytesId } from './bytes-id.ts'
 import { PluginProvider } from '../../config/provider-options.ts'
 
 /** One setting of a session as the addon takes it. */
@@ -8,6 +10,8 @@ export interface SessionSetting {
   readonly value?: string
   /** Options of an execution provider. */
   readonly entries?: Readonly<Record<string, string>>
+  /** Contents of a file. */
+  readonly bytes?: Uint8Array
 }
 
 const optimizationLevels: Readonly<Record<string, number>> = { disabled: 0, basic: 1, extended: 2, layout: 3, all: 99 }
@@ -22,8 +26,7 @@ const providerNames: Readonly<Record<string, string>> = {
 const oneRunAtOnce = new Set(['webgpu', 'dml', 'tensorrt', 'xnnpack'])
 
 /** Session options as a list of settings, in the order in which they are made. */
-export function sessionSettings(options: InferenceSession.SessionOptions): SessionSetting[] {
-  if (options.externalData !== undefined) throw new Error('sessionOptions.externalData is not for the native executor: give the path of the model, beside its data')
+export function sessionSettings(options: OpenOptions): SessionSetting[] {
   const settings: SessionSetting[] = []
   const add = (name: string, value: unknown): void => {
     if (value !== undefined) settings.push({ name, value: String(value) })
@@ -43,6 +46,14 @@ export function sessionSettings(options: InferenceSession.SessionOptions): Sessi
   for (const [key, length] of Object.entries(options.freeDimensionOverrides ?? {})) {
     settings.push({ name: 'freeDimension', key, value: String(length) })
   }
+  for (const [key, length] of Object.entries(options.freeDimensionOverridesByDenotation ?? {})) {
+    settings.push({ name: 'freeDimensionByDenotation', key, value: String(length) })
+  }
+  for (const file of options.externalData ?? []) {
+    const { path, data } = file as { path: string; data: Uint8Array } // they have been checked
+    settings.push({ name: 'externalFile', key: path, value: String(bytesId(data.buffer)), bytes: data })
+  }
+  for (const [key, value] of Object.entries(options.runEntries ?? {})) settings.push({ name: 'runConfig', key, value })
   for (const [key, value] of Object.entries((options.extra ?? {}) as Record<string, string>)) settings.push({ name: 'config', key, value })
   for (const provider of options.executionProviders ?? []) settings.push(...providerSetting(provider))
   return settings
