@@ -3,7 +3,7 @@ import { availableParallelism, cpus } from 'node:os'
 import { createRequire } from 'node:module'
 import { Command, InvalidArgumentError } from 'commander'
 import Table from 'cli-table3'
-import type { Trial, TrialOptions } from './trial.ts'
+import { TrialSkipped, type Trial, type TrialOptions } from './trial.ts'
 import { batchers } from './trials/batchers.ts'
 import { eventLoop } from './trials/event-loop.ts'
 import { fairness } from './trials/fairness.ts'
@@ -11,6 +11,7 @@ import { jobsTrial } from './trials/jobs.ts'
 import { latency } from './trials/latency.ts'
 import { latencyTarget } from './trials/latency-target.ts'
 import { mixedLengths } from './trials/mixed-lengths.ts'
+import { openVino } from './trials/openvino.ts'
 import { saturation } from './trials/saturation.ts'
 import { scheduler } from './trials/scheduler.ts'
 import { soak } from './trials/soak.ts'
@@ -22,6 +23,7 @@ const trials: Readonly<Record<string, Trial>> = {
   latency,
   batchers,
   saturation,
+  openvino: openVino,
   'event-loop': eventLoop,
   jobs: jobsTrial,
   'mixed-lengths': mixedLengths,
@@ -77,11 +79,14 @@ const machine = { cores: availableParallelism(), cpu: cpus()[0]?.model.trim(), n
 console.log(`${name}: ${trial.describe}`)
 console.log(`${machine.cores} cores (${machine.cpu}), Node ${machine.node}, ONNX Runtime ${machine.onnxruntime}`)
 
-const { details, rows, targets, ...figures } = await trial.run({
-  ...options,
-  seconds: seconds ?? (options.smoke ? 0.3 : (trial.seconds ?? 0)),
-  rounds: options.smoke ? 1 : options.rounds,
-})
+const measured = await trial
+  .run({ ...options, seconds: seconds ?? (options.smoke ? 0.3 : (trial.seconds ?? 0)), rounds: options.smoke ? 1 : options.rounds })
+  .catch((error: unknown) => {
+    if (!(error instanceof TrialSkipped)) throw error
+    console.log(`${name}${error.message}`)
+    process.exit()
+  })
+const { details, rows, targets, ...figures } = measured
 
 const columns = Object.keys(rows[0]!)
 const colAligns = columns.map((column) => (typeof rows[0]![column] === 'string' ? 'left' : 'right') as 'left' | 'right')

@@ -17,12 +17,14 @@ export async function openServer(side: Side): Promise<Server> {
 }
 
 function ourServer(side: OurSide): Server {
-  const engine = new InferenceEngine(ourSides[side])
+  let engine = new InferenceEngine(ourSides[side])
   return {
-    async load({ model: { path }, intraOpNumThreads, maxBatchSize }) {
+    async load({ model: { path }, intraOpNumThreads, maxBatchSize, plugin }) {
+      if (plugin !== undefined) engine = new InferenceEngine({ ...ourSides[side], providers: { plugin } })
       const loaded = await engine.load(path, {
         path,
         ...(maxBatchSize === undefined ? {} : { maxBatchSize }),
+        ...(plugin === undefined ? {} : { instanceGroup: [{ kind: 'plugin' }] }),
         ...(intraOpNumThreads === undefined ? {} : { sessionOptions: { intraOpNumThreads } }),
       })
       const meanBatchRows = () => {

@@ -1,4 +1,4 @@
-import type { EngineOptions, Tensor } from 'zerohop'
+import type { ComputePrecision, EngineOptions, Tensor } from 'zerohop'
 import type { BenchModel } from './models.ts'
 
 /** Ours, by what is said to the engine: both executors of one build, and the native one without its short cut. */
@@ -25,6 +25,8 @@ export interface LoadSettings {
   readonly intraOpNumThreads?: number
   /** Of those that join requests. */
   readonly maxBatchSize?: number
+  /** Ours only: a provider plugin to run on. */
+  readonly plugin?: { readonly library: string; readonly precision: ComputePrecision } | undefined
 }
 
 /** Outputs by name. */

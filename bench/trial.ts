@@ -33,6 +33,11 @@ export interface TrialResult {
   readonly details?: unknown
 }
 
+/** A trial cannot be run here; the message says why. */
+export class TrialSkipped extends Error {
+  override readonly name = 'TrialSkipped'
+}
+
 /** One question and how it is answered. */
 export interface Trial {
   readonly describe: string

@@ -9,6 +9,8 @@ export interface ClosedLoop extends LoadSettings {
   readonly side: Side
   /** Rows per request. */
   readonly rows?: number
+  /** Callers ask for 1 to so many rows instead. */
+  readonly mixedRows?: number
   readonly concurrency: number
   readonly warmupSeconds: number
   readonly seconds: number
@@ -22,7 +24,7 @@ export interface ClosedLoopResult {
   readonly loopDelay: LoopDelay
 }
 
-const { side, concurrency, rows = 1, warmupSeconds, seconds, ...settings } = input<ClosedLoop>()
+const { side, concurrency, rows: each = 1, mixedRows, warmupSeconds, seconds, ...settings } = input<ClosedLoop>()
 const server = await openServer(side)
 const loaded = await server.load(settings)
 let doneRows = 0
@@ -30,6 +32,7 @@ let stopped = false
 let onAnswer: (() => void) | null = null
 
 const callers = Array.from({ length: concurrency }, async (_, caller) => {
+  const rows = mixedRows === undefined ? each : 1 + (caller % mixedRows)
   const feeds = feedsFor(settings.model, caller, rows)
   while (!stopped) {
     await loaded.infer(feeds)

@@ -26,6 +26,9 @@ export function libraryThat(does: string): string | null {
   return compile(`#include <stdlib.h>\n#include <unistd.h>\n__attribute__((constructor)) static void load(void) { ${does} }\n`)
 }
 
+/** The Python of the environment in which OpenVINO is installed. */
+export const openVinoPython = join(cache, 'providers/openvino/bin/python')
+
 interface OpenVino {
   readonly library: string | null
   /** For the names of tests that skip. */
