@@ -101,7 +101,7 @@ export class Devices {
         return gpus.flatMap((gpu) => each.map((): Seat => ({ kind: 'cuda', gpu, device: `cuda:${gpu}`, maxWorkers: workersPerGpu })))
       }
       // Two threads in the WebGPU provider at once end the process.
-      const maxWorkers = resolved === 'webgpu' && !this.plugins.has(resolved) ? 1 : this.#options.cpuWorkers
+      const maxWorkers = resolved === 'webgpu' || this.plugins.needsOneThread(resolved) ? 1 : this.#options.cpuWorkers
       return each.map((): Seat => ({ kind: resolved, gpu: 0, device: resolved, maxWorkers }))
     })
     const usesCores = (kind: string) => kind === 'cpu' || this.plugins.has(kind) // a plugin leaves the CPU what it does not know

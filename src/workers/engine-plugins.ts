@@ -32,6 +32,11 @@ export class EnginePlugins {
     return this.#opened.get(name)?.reason === null
   }
 
+  /** Whether all sessions of an open plugin have to be run by one thread. */
+  needsOneThread(name: string): boolean {
+    return this.#opened.get(name)?.devices.some((device) => knownProvider(device).oneThread) ?? false
+  }
+
   /**
    * Opens the plugins that a model asks for.
    *

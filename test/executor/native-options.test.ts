@@ -9,6 +9,7 @@ import { mlp } from '../models/networks.ts'
 import { matchesPlain } from '../support/against-plain.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { feedsOf, runPlain } from '../support/plain.ts'
+import { expectClose } from '../support/same.ts'
 import { noise } from '../support/samples.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 
@@ -81,6 +82,13 @@ describe.skipIf(version === undefined)(`with the native executor${reason === und
     const wrong = await load(engine, mlp(), { warmup: false, checkRows: false, runOptions: { extra: { 'memory.enable_memory_arena_shrinkage': 'nowhere:0' } } })
     const run = wrong.infer({ input: new Tensor('float32', new Float32Array(64), [1, 64]) })
     await expect(run).rejects.toMatchObject({ code: 'ERR_EXECUTION', message: expect.stringContaining('nowhere') })
+  })
+
+  it('WebGPU, which is built in, serves or says what it lacks', async () => {
+    const loading = native().load('m', { path: mlp(), instanceGroup: [{ kind: 'webgpu' }] })
+    const [outcome] = await Promise.allSettled([loading])
+    if (outcome.status === 'fulfilled') await matchesPlain(outcome.value, [{ input: noise([2, 64]) }], { same: expectClose })
+    else expect(outcome.reason).toMatchObject({ code: 'ERR_MODEL_LOAD', argument: 'instanceGroup', received: ['webgpu'] })
   })
 
   it('a profile is written when the model is released', async () => {

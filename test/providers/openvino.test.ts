@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { InferenceEngine, type EngineOptions, type Model, type ModelOptions } from '../../src/index.ts'
 import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
 import { decodeImage } from '../../src/image/exports.ts'
@@ -15,6 +15,8 @@ const { library, missing } = openVinoPlugin()
 const skips = native.reason === undefined ? missing : ' (skipped: no native executor)'
 const engineWith = (options: EngineOptions = {}) => ownEngine({ cpuWorkers: 2, providers: { openvino: { library: library! } }, ...options })
 const kind = { instanceGroup: [{ kind: 'openvino' }] }
+
+beforeEach(() => void vi.stubEnv('ZEROHOP_EXECUTOR', '')) // whatever the other tests run with
 
 /** The largest difference of an answer from plain ONNX Runtime's, relative to the largest value of each row. */
 async function difference(model: Model, request: Samples, output: string): Promise<number> {

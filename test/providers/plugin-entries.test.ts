@@ -56,6 +56,12 @@ describe('the options of a provider of which nothing is known', () => {
     expect(knownProvider(other).sharable).toBe(false)
   })
 
+  it('leave each session to one thread, and all of WebGPU, whose device they share', () => {
+    expect(knownProvider(other)).toMatchObject({ sharable: false, oneThread: false })
+    expect(knownProvider(device('WebGpuExecutionProvider', 'gpu'))).toMatchObject({ sharable: false, oneThread: true })
+    expect(knownProvider(auto)).toMatchObject({ sharable: true, oneThread: false })
+  })
+
   it('do not include a precision', () => {
     expect(() => knownProvider(other).entries(other, 'float32', {})).toThrow('precision: how SomeExecutionProvider is told is not known here')
   })

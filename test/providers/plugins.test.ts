@@ -1,4 +1,4 @@
-import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { InferenceEngine, type EngineOptions } from '../../src/index.ts'
 import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
 import { tryInChild } from '../../src/executor/native/plugin-trial.ts'
@@ -12,6 +12,8 @@ import { libraryThat } from './libraries.ts'
 const { version, reason } = openNativeOrt()
 const absent = '/nonexistent/plugin.so'
 const withPlugin = (library: string, options: EngineOptions = {}) => ownEngine({ cpuWorkers: 1, providers: { extra: { library } }, ...options })
+
+beforeEach(() => void vi.stubEnv('ZEROHOP_EXECUTOR', '')) // whatever the other tests run with
 
 /** Messages of the warnings that a fallback gives. */
 function fallbackWarnings(): string[] {
@@ -90,9 +92,8 @@ describe.skipIf(version === undefined)(`a plugin that cannot be used${reason ===
     expect(await tryInChild('extra', library, 1000)).toEqual({ reason: 'loading it took more than 1000 ms in a process of its own' })
   })
 
-  it("is one where ZEROHOP_EXECUTOR asks for the binding", async () => {
+  it('is one where ZEROHOP_EXECUTOR asks for the binding', async () => {
     vi.stubEnv('ZEROHOP_EXECUTOR', 'binding')
-    onTestFinished(() => void vi.unstubAllEnvs())
     const engine = withPlugin(absent)
     await load(engine, mlp(), { instanceGroup: [{ kind: 'extra' }] })
     expect(engine.capabilities().providers[0]!.reason).toBe("it takes executor: 'native', and 'binding' is at work (ZEROHOP_EXECUTOR says so)")

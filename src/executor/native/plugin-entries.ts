@@ -8,6 +8,8 @@ export type PluginOptions = Readonly<Record<string, unknown>>
 interface KnownProvider {
   /** Whether threads may run one session at the same time. */
   readonly sharable: boolean
+  /** Whether all of its sessions have to be run by one thread. */
+  readonly oneThread: boolean
   /** The same options as the provider takes them; throws a TypeError for one that it cannot take. */
   entries(device: NativeProviderDevice, precision: ComputePrecision | undefined, options: PluginOptions): Record<string, string>
 }
@@ -22,6 +24,7 @@ const openVinoNames: Readonly<Record<string, string>> = {
 /** OpenVINO takes its own properties as one JSON text, by device; what has a lower-case name is the plugin's. */
 const openVino: KnownProvider = {
   sharable: true,
+  oneThread: false,
   entries({ metadata }, precision, { load_config: given, ...options }) {
     const entries: Record<string, string> = {}
     const own: Record<string, string> = {}
@@ -53,6 +56,7 @@ function readConfig(given: unknown): Record<string, unknown> {
 
 const others: KnownProvider = {
   sharable: false,
+  oneThread: false,
   entries(device, precision, options) {
     if (precision !== undefined) {
       throw new TypeError(`precision: how ${device.provider} is told is not known here; give the option of its own that says it`)
@@ -61,9 +65,15 @@ const others: KnownProvider = {
   },
 }
 
+/** Its sessions share a device, and two threads in it at once end the process. */
+const webGpu: KnownProvider = { ...others, oneThread: true }
+
+const known: Readonly<Record<string, KnownProvider>> = { OpenVINOExecutionProvider: openVino, WebGpuExecutionProvider: webGpu }
+
 /** What is known of the provider that a device belongs to. */
 export function knownProvider({ provider }: NativeProviderDevice): KnownProvider {
-  return provider.split('.', 1)[0] === 'OpenVINOExecutionProvider' ? openVino : others
+  const [name] = provider.split('.') as [string]
+  return Object.hasOwn(known, name) ? known[name]! : others
 }
 
 /**
