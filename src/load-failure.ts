@@ -41,6 +41,17 @@ export function loadFailure(model: string, config: ResolvedConfig, cause: Error)
   return invalidArgument(name, 'execution providers that onnxruntime-node has here', received, details)
 }
 
+export function closedWhileLoading(model: string): InferenceError {
+  return new InferenceError('ERR_CLOSED', `Model '${model}' was closed while it was loading.`, { model })
+}
+
+/** The typed error of a load that failed with `error`: any that has no type is of a thread that was lost. */
+export function lostWhileLoading(model: string, error: Error): InferenceError {
+  if (error instanceof InferenceError) return error
+  const hint = 'Load it again once the cause is gone: that starts a thread afresh'
+  return invalidArgument('workers', 'a worker thread that stays', error.message, { code: 'ERR_MODEL_LOAD', model, cause: error, hint })
+}
+
 /**
  * Checks that there is a file that can be opened: ONNX Runtime would wait for ever for what comes through a pipe.
  *

@@ -2,7 +2,6 @@ import type { Carrier } from './carriers.ts'
 import type { Clock } from './clock.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { cudaDevice, sessionOptions, type Placement, type ProviderUse } from './config/session-options.ts'
-import { InferenceError, invalidArgument } from './errors.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
 import { toleranceWith } from './instance/compare-rows.ts'
 import { ModelInstance, slotsPerInstance } from './instance/model-instance.ts'
@@ -10,7 +9,7 @@ import { SlotsAhead } from './instance/slots-ahead.ts'
 import { prepareWarmup, zeros, type PreparedWarmup } from './instance/warm-up.ts'
 import { calibrate } from './latency/calibration.ts'
 import { RunTimes } from './latency/run-times.ts'
-import { checkModelFile, loadFailure, unloadable } from './load-failure.ts'
+import { checkModelFile, closedWhileLoading, loadFailure, lostWhileLoading, unloadable } from './load-failure.ts'
 import type { StagingPool } from './memory/staging-pool.ts'
 import { servable } from './metadata.ts'
 import type { ModelLifecycle, ModelState } from './model.ts'
@@ -96,19 +95,15 @@ export class LoadedModel implements ModelLifecycle {
     } catch (error) {
       ahead?.release()
       await Promise.all(this.#sessions.map((session) => session.close()))
-      if (this.state !== 'loading') throw error instanceof ThreadEndedError ? this.#closedWhileLoading() : this.#typed(error as Error)
-      const failure = this.#typed(error as Error)
+      if (this.state !== 'loading') throw error instanceof ThreadEndedError ? closedWhileLoading(this.name) : lostWhileLoading(this.name, error as Error)
+      const failure = lostWhileLoading(this.name, error as Error)
       this.gaveUp(failure.message)
       throw failure
     }
   }
 
   #checkStillLoading(): void {
-    if (this.state !== 'loading') throw this.#closedWhileLoading()
-  }
-
-  #closedWhileLoading(): InferenceError {
-    return new InferenceError('ERR_CLOSED', `Model '${this.name}' was closed while it was loading.`, { model: this.name })
+    if (this.state !== 'loading') throw closedWhileLoading(this.name)
   }
 
   async #openAll(): Promise<OpenedSession[]> {
@@ -126,13 +121,6 @@ export class LoadedModel implements ModelLifecycle {
     if (failed === undefined) return results.map((result) => (result as PromiseFulfilledResult<OpenedSession>).value)
     if (failed.reason instanceof ThreadEndedError) throw failed.reason
     throw loadFailure(this.name, this.#config, failed.reason as Error)
-  }
-
-  #typed(error: Error): InferenceError {
-    if (error instanceof InferenceError) return error
-    const hint = 'Load it again once the cause is gone: that starts a thread afresh'
-    const details = { code: 'ERR_MODEL_LOAD', model: this.name, cause: error, hint } as const
-    return invalidArgument('workers', 'a worker thread that stays', error.message, details)
   }
 
   /** Makes ready to read requests; samples are read as rows, whatever becomes of the requests. */

@@ -25,6 +25,14 @@ void relax() {
 #endif
 }
 
+Completion completion(Completion::Kind kind, std::uint64_t loopId, std::uint64_t id) {
+  Completion done;
+  done.kind = kind;
+  done.loopId = loopId;
+  done.id = id;
+  return done;
+}
+
 }  // namespace
 
 RunLoop::RunLoop(const OrtLibrary& library, std::shared_ptr<CompletionQueue> completions)
@@ -194,25 +202,19 @@ bool RunLoop::next(Job& job) {
 void RunLoop::serve() {
   for (Job job; next(job); job = Job()) perform(job);
   sessions.clear();  // what has not been begun stays, to be taken back
-  Completion ended;
-  ended.kind = Completion::Kind::kEnded;
-  ended.loopId = id;
   {
     const std::lock_guard lock(mutex_);
     state_ = State::kEnded;
     --threadsUnderWay;
   }
   ended_.notify_all();
-  completions_->push(std::move(ended));
+  completions_->push(completion(Completion::Kind::kEnded, id, 0));
 }
 
 void RunLoop::runHere(std::uint32_t slotId, std::shared_ptr<PreparedRun> run) {
   Job job;
   job.run = std::move(run);
-  Completion done;
-  done.kind = Completion::Kind::kBatchHere;
-  done.loopId = id;
-  done.id = slotId;
+  Completion done = completion(Completion::Kind::kBatchHere, id, slotId);
   attempt(job, hereOptions_, done);
   completions_->put(std::move(done));
 }
@@ -232,11 +234,8 @@ void RunLoop::attempt(Job& job, RunOptions& options, Completion& done) {
 }
 
 void RunLoop::perform(Job& job) {
-  Completion done;
   const auto [isBatch, number] = job.id;
-  done.kind = isBatch ? Completion::Kind::kBatch : Completion::Kind::kAnswer;
-  done.loopId = id;
-  done.id = number;
+  Completion done = completion(isBatch ? Completion::Kind::kBatch : Completion::Kind::kAnswer, id, number);
   attempt(job, runOptions_, done);
   finish();
   const bool silent = !isBatch && number == 0;
@@ -245,8 +244,7 @@ void RunLoop::perform(Job& job) {
     job = Job();  // what it held is given back before anyone hears of its end
   }
   // What was stopped with its loop has not failed: it is lost with the worker.
-  if (silent || (done.failed && stopped_)) return;
-  completions_->push(std::move(done));
+  if (!silent && !(done.failed && stopped_)) completions_->push(std::move(done));
 }
 
 }  // namespace zerohop::ort

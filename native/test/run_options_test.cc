@@ -15,9 +15,10 @@ class RunOptionsTest : public FakeOrtTest {
   // Whether a run with these options ends at once because it was told to.
   bool isStopped(const OrtRunOptions* options) {
     const auto session = openWith({}, "until-stopped");
-    std::vector<std::optional<TensorCopy>> feeds(1);
-    feeds[0] = TensorCopy{ElementType::kFloat32, {1, 4}, {}, 16, {}};
-    feeds[0]->bytes.reset(std::calloc(4, sizeof(float)));
+    ValueCopies feeds(1);
+    feeds[0].emplace();
+    feeds[0]->tensor = TensorCopy{ElementType::kFloat32, {1, 4}, {}, 16, {}};
+    feeds[0]->tensor.bytes.reset(std::calloc(4, sizeof(float)));
     const std::vector<Place> apart{Place{Place::Kind::kApart, 0, {}}};
     try {
       PreparedRun(session, {}, apart, apart).run(options, feeds);
