@@ -7,6 +7,7 @@ import { TrialSkipped, type Trial, type TrialOptions } from './trial.ts'
 import { batchers } from './trials/batchers.ts'
 import { eventLoop } from './trials/event-loop.ts'
 import { fairness } from './trials/fairness.ts'
+import { idle } from './trials/idle.ts'
 import { jobsTrial } from './trials/jobs.ts'
 import { latency } from './trials/latency.ts'
 import { latencyTarget } from './trials/latency-target.ts'
@@ -14,6 +15,7 @@ import { mixedLengths } from './trials/mixed-lengths.ts'
 import { openVino } from './trials/openvino.ts'
 import { saturation } from './trials/saturation.ts'
 import { scheduler } from './trials/scheduler.ts'
+import { sessions } from './trials/sessions.ts'
 import { soak } from './trials/soak.ts'
 import { throughput } from './trials/throughput.ts'
 import { timeouts } from './trials/timeouts.ts'
@@ -26,6 +28,8 @@ const trials: Readonly<Record<string, Trial>> = {
   openvino: openVino,
   'event-loop': eventLoop,
   jobs: jobsTrial,
+  sessions,
+  idle,
   'mixed-lengths': mixedLengths,
   timeouts,
   fairness,

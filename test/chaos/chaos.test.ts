@@ -1,19 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { matmulSlow } from '../models/arithmetic.ts'
-import * as small from '../models/small.ts'
 import { runFixture } from '../process/child.ts'
+import { chaosModels } from './chaos-models.ts'
 
 /** Another one each day; a failure is tried again with the one it prints. */
 const seed = Number(process.env.CHAOS_SEED ?? Math.floor(Date.now() / 86_400_000))
-
-const models = {
-  identity: small.identity('float32'),
-  variable: small.identityVariable('float32'),
-  integers: small.identity('int64'),
-  strings: small.identity('string'),
-  rotates: matmulSlow(64, 10),
-  mixes: small.mixesRows(),
-}
 
 interface Found {
   readonly faults: readonly string[]
@@ -28,7 +18,7 @@ describe.each([['binding', 60], ['native', 30]] as const)(`chaos with CHAOS_SEED
   const seconds = Number(process.env.CHAOS_SECONDS ?? usualSeconds)
   it(`brings no wrong answer, nothing that hangs, no untyped error and no exit of its own in ${seconds} s`, { timeout: (seconds + 120) * 1000 }, async () => {
     const environment = {
-      CHAOS_SEED: String(seed), CHAOS_SECONDS: String(seconds), CHAOS_MODELS: JSON.stringify(models), ZEROHOP_EXECUTOR: executor,
+      CHAOS_SEED: String(seed), CHAOS_SECONDS: String(seconds), CHAOS_MODELS: JSON.stringify(chaosModels()), ZEROHOP_EXECUTOR: executor,
     }
     const ending = await runFixture('../../chaos/fixtures/chaos.mjs', 'all', [], environment, (seconds + 90) * 1000)
     const found = ending.answer as Found | undefined
