@@ -9,7 +9,7 @@ function partOf(object: string): string {
   if (object.includes('onnxruntime_binding')) return "onnxruntime-node's binding"
   if (object.endsWith('zerohop.node')) return 'addon'
   if (object === '???' || object === '') return 'compiled JavaScript'
-  if (/\/node$/.test(object)) return 'Node and V8'
+  if (object.endsWith('/node')) return 'Node and V8'
   return 'C library'
 }
 
