@@ -5,8 +5,9 @@ import { answer, input } from '../child.ts'
 import type { BenchModel } from '../models.ts'
 import { feedsFor } from '../server.ts'
 import { ourSides, type OurSide } from '../side.ts'
+import { median } from '../statistics.ts'
 
-/** An engine with models that have served, and then have nothing to do; or a process without one. */
+/** An engine with models that have served, and then have nothing to do; or a process without one. Medians of its seconds. */
 export interface IdleInput {
   readonly side: OurSide | 'nothing'
   readonly models: readonly BenchModel[]
@@ -33,7 +34,10 @@ for (const [index, model] of models.entries()) {
   await Promise.all(Array.from({ length: 100 }, (_, caller) => loaded?.infer(feedsFor(model, caller))))
 }
 
+await sleep(settleSeconds * 1000)
+// Those that loading needed have ended by now.
 const threads = tasks().filter((task) => !before.has(task))
+const timers = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout' || kind === 'Immediate').length
 
 /** Voluntary context switches of these threads so far. */
 function switches(): number {
@@ -43,13 +47,16 @@ function switches(): number {
   }, 0)
 }
 
-await sleep(settleSeconds * 1000)
-const timers = process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout' || kind === 'Immediate').length
+// By the second: V8 collects every few seconds at first what starting has left in each thread's heap, and that is not the engine at work.
+const shares: number[] = []
+const wakeUps: number[] = []
 switches() // what reading them needs for the first time is not idleness
-const [switchesBefore, cpuBefore, startMs] = [switches(), process.cpuUsage(), performance.now()]
-await sleep(seconds * 1000)
-const { user, system } = process.cpuUsage(cpuBefore)
-const elapsedMs = performance.now() - startMs
-const wakeUpsPerSecond = (switches() - switchesBefore) / (elapsedMs / 1000)
+for (const endMs = performance.now() + seconds * 1000; performance.now() < endMs; ) {
+  const [switchesBefore, cpuBefore, startMs] = [switches(), process.cpuUsage(), performance.now()]
+  await sleep(Math.min(1, seconds) * 1000)
+  const { user, system } = process.cpuUsage(cpuBefore)
+  shares.push((user + system) / 1000 / (performance.now() - startMs))
+  wakeUps.push(switches() - switchesBefore)
+}
 await engine?.close()
-answer({ timers, cpuShare: (user + system) / 1000 / elapsedMs, threads: threads.length, wakeUpsPerSecond } satisfies IdleResult)
+answer({ timers, cpuShare: median(shares), threads: threads.length, wakeUpsPerSecond: median(wakeUps) } satisfies IdleResult)

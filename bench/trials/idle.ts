@@ -7,8 +7,7 @@ import { median, round } from '../statistics.ts'
 import { atMost } from '../targets.ts'
 import type { Trial } from '../trial.ts'
 
-/** V8 collects what starting has left some seconds later, in every thread's heap: that is not the engine at work. */
-const settleSeconds = 30
+const settleSeconds = 10
 
 /** An engine that nobody asks for anything: it has to cost nothing. */
 export const idle: Trial = {
