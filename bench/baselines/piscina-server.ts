@@ -9,7 +9,9 @@ export function piscinaServer(): Server {
     async load({ model: { path, input }, intraOpNumThreads = 1 }) {
       const filename = new URL('piscina-session.mjs', import.meta.url).href
       const threads = availableParallelism()
-      const pool = new Piscina({ filename, minThreads: threads, maxThreads: threads, workerData: { path, intraOpNumThreads } })
+      // What clients have left behind is still run: a thread that is ended inside ONNX Runtime takes the process with it.
+      const closeTimeout = 600_000
+      const pool = new Piscina({ filename, minThreads: threads, maxThreads: threads, closeTimeout, workerData: { path, intraOpNumThreads } })
       pools.push(pool)
       return {
         infer: (feeds) => pool.run({ name: input, data: feeds[input]!.data, dims: feeds[input]!.dims }) as Promise<Answer>,
