@@ -1,5 +1,5 @@
-// Instructions of one request, by thread and by what they are spent on: tsx bench/instructions.ts. It needs valgrind and takes
-// some minutes. Two runs of different length are set against each other, so that start and warming up fall out.
+// Instructions of one request, by thread and by what they are spent on: tsx bench/instructions.ts [native|binding|...]. It needs
+// valgrind and takes some minutes. Two runs of different length are set against each other, so that start and warming up fall out.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,7 +10,7 @@ import { instructionsOf, type Instructions } from './callgrind.ts'
 import { benchModel } from './models.ts'
 import { ourSides, type OurSide } from './side.ts'
 
-const [fewer, more] = [5000, 15_000]
+const [fewer, more] = [3000, 7000]
 const program = fileURLToPath(new URL('programs/requests.mjs', import.meta.url))
 const { path, input, rowDims } = benchModel('identity')
 const sum = (instructions: Instructions) => Object.values(instructions).reduce((a, b) => a + b, 0)
@@ -20,7 +20,7 @@ function instructions(side: OurSide, requests: number): Instructions[] {
   const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
   try {
     const options = ['--tool=callgrind', '--smc-check=all-non-file', '--separate-threads=yes', `--callgrind-out-file=${folder}/out`]
-    const told = JSON.stringify({ engine: { ...ourSides[side], cpuWorkers: 1 }, path, input, rowDims, requests })
+    const told = JSON.stringify({ engine: ourSides[side], path, input, rowDims, requests })
     const { status, stderr, error } = spawnSync('valgrind', [...options, process.execPath, program, told], { encoding: 'utf8' })
     if (status !== 0) throw new Error(`valgrind ended with ${error?.message ?? `code ${status}: ${stderr.slice(-2000)}`}`)
     const files = readdirSync(folder).filter((name) => name.startsWith('out-'))
@@ -36,7 +36,8 @@ function perRequest(few: Instructions = {}, many: Instructions): Instructions {
 
 const parts = ['compiled JavaScript', 'Node and V8', 'addon', "onnxruntime-node's binding", 'ONNX Runtime', 'C library']
 const table = new Table({ head: ['executor', 'thread', 'instructions', ...parts], style: { head: [], border: [], compact: true } })
-for (const side of Object.keys(ourSides) as OurSide[]) {
+const sides = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(ourSides)
+for (const side of sides as OurSide[]) {
   const [few, many] = [instructions(side, fewer), instructions(side, more)]
   // Threads are numbered by when they were started, which is the same each time.
   const spent = many.map((thread, index) => perRequest(few[index], thread))
