@@ -1,5 +1,5 @@
-// Instructions of one request, by thread and by what they are spent on: tsx bench/instructions.ts [native|binding|...]. It needs
-// valgrind and takes some minutes. Two runs of different length are set against each other, so that start and warming up fall out.
+// Instructions of one request, by thread and by what they are spent on: tsx bench/instructions.ts. It needs valgrind and
+// takes some minutes. All runs are handed over: so slowed down none is short enough to be inline. Two runs of different length are set against each other, so that start and warming up fall out.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -36,7 +36,7 @@ function perRequest(few: Instructions = {}, many: Instructions): Instructions {
 
 const parts = ['compiled JavaScript', 'Node and V8', 'addon', "onnxruntime-node's binding", 'ONNX Runtime', 'C library']
 const table = new Table({ head: ['executor', 'thread', 'instructions', ...parts], style: { head: [], border: [], compact: true } })
-const sides = process.argv.length > 2 ? process.argv.slice(2) : Object.keys(ourSides)
+const sides = process.argv.length > 2 ? process.argv.slice(2) : ['native, inline: false', 'binding']
 for (const side of sides as OurSide[]) {
   const [few, many] = [instructions(side, fewer), instructions(side, more)]
   // Threads are numbered by when they were started, which is the same each time.
