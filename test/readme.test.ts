@@ -79,7 +79,7 @@ describe('README', () => {
   })
 
   it('names every file whose code runs for a plain request, and no others', async () => {
-    const { answer, stderr } = await runFixture('way.mjs', '', ['--no-warnings'], { ZEROHOP_EXECUTOR: 'binding' })
+    const { answer, stderr } = await runFixture('way.mjs', '', ['--no-warnings'], { ZEROHOP_EXECUTOR: 'native' })
     expect(stderr).toBe('')
     const section = readme.slice(readme.indexOf("A request's way"), readme.indexOf('Where the code leaves'))
     const [, way, accounts] = section.split(/```(?:text)?\n/)

@@ -61,8 +61,8 @@ export interface EngineOptions {
   cpuWorkers?: number
   /**
    * How ONNX Runtime is called: `native` by the addon, on threads without JavaScript (a load fails with `ERR_NATIVE_LOAD` where
-   * that cannot be had); `binding` through onnxruntime-node. `auto`, the default, is `binding` for now, or what the
-   * environment variable `ZEROHOP_EXECUTOR` says where that can be had.
+   * that cannot be had); `binding` through onnxruntime-node. `auto`, the default, is `native` where that can be had, else
+   * `binding`, with the reason in `capabilities().executor`; the environment variable `ZEROHOP_EXECUTOR=binding` makes it that.
    */
   executor?: ExecutorChoice
   /**
@@ -74,8 +74,8 @@ export interface EngineOptions {
   staging?: StagingOptions
   /**
    * Execution providers that are libraries of their own (ONNX Runtime's provider plugins), by the names by which models ask for
-   * them: `executionProviders: ['openvino', 'cpu']` or `instanceGroup: [{ kind: 'openvino' }]`. They take the native executor,
-   * which `executor: 'auto'` is then where it can be had. Each is tried in a process of its own first; one that cannot be used is
+   * them: `executionProviders: ['openvino', 'cpu']` or `instanceGroup: [{ kind: 'openvino' }]`. They take the native executor.
+   * Each is tried in a process of its own first; one that cannot be used is
    * left out with a warning (`ZEROHOP_PROVIDER_FALLBACK`), and `capabilities().providers` says why.
    */
   providers?: Readonly<Record<string, ProviderPlugin>>

@@ -8,7 +8,7 @@ import type { StagingStats } from '../memory/staging-pool.ts'
 import { cudaProviderInstalled } from './cuda-provider.ts'
 import type { WorkerEvent } from '../observability/engine-events.ts'
 import { DevicePool } from './device-pool.ts'
-import type { WorkerOptions } from '../config/engine-options.ts'
+import type { ResolvedEngineOptions, WorkerOptions } from '../config/engine-options.ts'
 import { refuseForBinding } from './binding-limits.ts'
 import { EnginePlugins } from './engine-plugins.ts'
 import { providerCapabilities, type ProviderCapability } from './provider-capabilities.ts'
@@ -38,6 +38,7 @@ export interface Capabilities {
 
 /** What the devices need of the engine's options. */
 export interface DeviceOptions extends ExecutorOptions {
+  readonly providers: ResolvedEngineOptions['providers']
   readonly cores: number
   readonly cpuWorkers: number
   readonly workers: WorkerOptions

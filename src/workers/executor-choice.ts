@@ -11,7 +11,7 @@ import type { ThreadExecutor } from '../executor/thread-start.ts'
 import { InlineBudget } from './inline-budget.ts'
 
 /** What users have to say of executors. */
-export type ExecutorOptions = Pick<ResolvedEngineOptions, 'executor' | 'staging' | 'inline' | 'providers'>
+export type ExecutorOptions = Pick<ResolvedEngineOptions, 'executor' | 'staging' | 'inline'>
 
 /** How the threads of an engine call ONNX Runtime. */
 export interface Executors {
@@ -28,17 +28,14 @@ export interface Executors {
 }
 
 /**
- * `executor: 'auto'` leaves it to the environment variable `ZEROHOP_EXECUTOR`, else is native where there are provider plugins, and
- * takes the binding where that cannot be had.
+ * `executor: 'auto'` is native where that can be had, unless the environment variable `ZEROHOP_EXECUTOR` says `binding`.
  *
  * @throws InferenceError `ERR_NATIVE_LOAD` when the native executor is asked for and cannot be had.
  */
-export function chooseExecutors({ executor: asked, staging, inline, providers }: ExecutorOptions, clock: Clock): Executors {
+export function chooseExecutors({ executor: asked, staging, inline }: ExecutorOptions, clock: Clock): Executors {
   if (asked === 'binding') return bindingExecutors("asked for with executor: 'binding'")
-  const { ZEROHOP_EXECUTOR: preferred } = process.env
-  const forPlugins = preferred !== 'native' && preferred !== 'binding' && providers.length > 0
-  if (asked === 'auto' && preferred !== 'native' && !forPlugins) return bindingExecutors(preferred === 'binding' ? 'ZEROHOP_EXECUTOR says so' : 'the default')
-  const reason = asked === 'native' ? "asked for with executor: 'native'" : forPlugins ? 'provider plugins take it' : 'ZEROHOP_EXECUTOR says so'
+  if (asked === 'auto' && process.env.ZEROHOP_EXECUTOR === 'binding') return bindingExecutors('ZEROHOP_EXECUTOR says so')
+  const reason = asked === 'native' ? "asked for with executor: 'native'" : 'the default'
   const native = nativeExecutors(reason, staging, inline && new InlineBudget(clock, inline))
   if (typeof native !== 'string') return native
   if (asked === 'auto') return bindingExecutors(native)
