@@ -91,7 +91,7 @@ export class LoadedModel implements ModelLifecycle {
       this.#checkStillLoading()
       // Nobody was told of a thread that died while nothing was asked of it.
       if (!this.#sessions.every(({ isOpen }) => isOpen)) throw new ThreadEndedError()
-      this.#serve(joining, padding, runTimes, ahead)
+      this.#serve(joining, padding, runTimes, ahead, opened!.carrier)
     } catch (error) {
       ahead?.release()
       await Promise.all(this.#sessions.map((session) => session.close()))
@@ -159,7 +159,7 @@ export class LoadedModel implements ModelLifecycle {
     return runTimes
   }
 
-  #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, ahead: SlotsAhead): void {
+  #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, ahead: SlotsAhead, { movesFromBytes }: Carrier): void {
     const { clock, keepAlive } = this.#services
     const parser = this.parser!
     joining.onChange = () => void (parser.byRow = joining.byRow)
@@ -177,6 +177,7 @@ export class LoadedModel implements ModelLifecycle {
       const instance = new ModelInstance(scheduler, `${this.name}_${index}`, session, this.#config.weight, {
         nextSlotId: () => this.#services.nextId(),
         acquire: (byteLength) => this.#services.staging().acquire(byteLength, device),
+        movesFromBytes,
       })
       instance.adopt(ahead.byInstance[index]!)
       scheduler.instances.add(instance)

@@ -13,19 +13,13 @@ const cacheLineBytes = 64
 const pageBytes = 4096
 const pageAlignedFromBytes = 65_536
 /**
- * ONNX Runtime's binding puts every output into memory of its own. A large one of a single request is best taken whole
- * and moved to the caller: measured, that halves what 588 KB cost over a plain run. One of several requests is copied to
- * the slot: moved as well, it took no less (4 rows of 588 KB).
- */
-const movedFromBytes = 65_536
-
-/**
  * Lays out the inputs and outputs of a batch one after the other, aligned for vector loads and DMA.
  *
  * @param given which inputs there are, by index.
  * @param rowDims dims of each input, padded, whatever the rows; `null` when the model fixes all but the rows.
  * @param unpredictable indices of outputs whose size has turned out not to follow from the metadata.
  * @param whole whether the first dimensions are the request's own, as for a model that is not batched.
+ * @param movesFromBytes see {@link Carrier.movesFromBytes}.
  */
 export function layOut(
   metadata: ModelMetadata,
@@ -35,6 +29,7 @@ export function layOut(
   outputMask: number,
   unpredictable: ReadonlySet<number>,
   whole = false,
+  movesFromBytes = Infinity,
 ): BatchLayout {
   const batched = metadata.maxBatchSize > 0 && !whole
   const inputDims = metadata.inputs.map(({ shape }, index) => {
@@ -62,7 +57,7 @@ export function layOut(
     const dims = shape.map((dim, axis) => (batched && axis === 0 ? rows : typeof dim === 'number' ? dim : symbols.get(dim)))
     if (dims.includes(undefined)) return null
     const bytes = byteLengthOf(type, elementCount(dims as number[]))
-    return bytes >= movedFromBytes && (!batched || rows === 1) ? null : place(type, dims as number[])
+    return bytes >= movesFromBytes && (!batched || rows === 1) ? null : place(type, dims as number[])
   })
   return { inputs, outputs, byteLength, inputDims }
 }

@@ -9,7 +9,7 @@ import type { WorkerSession } from '../workers/worker-session.ts'
 import type { Batch } from './batch.ts'
 import type { FinishedBatch } from './finished-batch.ts'
 import { LargeSlots } from './large-slots.ts'
-import { StagingSlot } from './staging-slot.ts'
+import { StagingSlot, type SlotSource } from './staging-slot.ts'
 import type { UnpredictableOutputs } from './unpredictable-outputs.ts'
 
 /** What an instance needs from its model. */
@@ -36,12 +36,6 @@ export interface BatchOwner {
   failed(batch: Batch, message: string): void
   /** The thread died over a batch, or was left to itself with it. */
   lost(batch: Batch, reason: string, died: boolean): void
-}
-
-/** What an instance's slots are made of. */
-export interface SlotSource {
-  nextSlotId(): number
-  acquire(byteLength: number): StagingBuffer
 }
 
 /** One batch runs while the next is gathered. */
@@ -208,8 +202,7 @@ export class ModelInstance implements BatchSource {
   }
 
   #addSlot(): void {
-    const { metadata, padding } = this.#owner
-    const slot = new StagingSlot(this.#source.nextSlotId(), metadata, padding, (byteLength) => this.#source.acquire(byteLength))
+    const slot = new StagingSlot(this.#source, this.#owner.metadata, this.#owner.padding)
     this.#slots.set(slot.id, slot)
     this.#free.push(slot)
   }

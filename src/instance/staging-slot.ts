@@ -10,6 +10,14 @@ import type { ModelMetadata } from '../metadata.ts'
 import { copyResized, type Padding } from '../request/padding.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
+/** What slots are made of. */
+export interface SlotSource {
+  nextSlotId(): number
+  acquire(byteLength: number): StagingBuffer
+  /** See {@link Carrier.movesFromBytes}. */
+  readonly movesFromBytes: number
+}
+
 /** A layout with this thread's views of its tensors. */
 export interface ViewedLayout extends BatchLayout {
   readonly index: number
@@ -46,7 +54,7 @@ export class StagingSlot {
   readonly id: number
   readonly #metadata: ModelMetadata
   readonly #padding: Padding | null
-  readonly #acquire: (byteLength: number) => StagingBuffer
+  readonly #source: SlotSource
   #buffer: StagingBuffer | null = null
   #bufferKnown = false
   readonly #byRows: ViewedLayout[] = [] // fixed shapes, all outputs, few rows: the hot case
@@ -61,11 +69,11 @@ export class StagingSlot {
   takenAtMs = 0
   gatheredAtMs = 0
 
-  constructor(id: number, metadata: ModelMetadata, padding: Padding | null, acquire: (byteLength: number) => StagingBuffer) {
-    this.id = id
+  constructor(source: SlotSource, metadata: ModelMetadata, padding: Padding | null) {
+    this.id = source.nextSlotId()
+    this.#source = source
     this.#metadata = metadata
     this.#padding = padding
-    this.#acquire = acquire
   }
 
   /** Whether it holds memory that is only to be kept while it is needed. */
@@ -104,7 +112,7 @@ export class StagingSlot {
     unpredictable: ReadonlySet<number>,
   ): ViewedLayout {
     const dims = lengths === null ? request.dims : this.#padded(request.dims!, lengths)
-    const layout = layOut(this.#metadata, rows, request.data, dims, outputMask, unpredictable, request.whole)
+    const layout = layOut(this.#metadata, rows, request.data, dims, outputMask, unpredictable, request.whole, this.#source.movesFromBytes)
     if (this.#buffer === null || this.#buffer.byteLength < layout.byteLength) this.#grow(layout.byteLength)
     return this.#view(layout, lengths, this.#metadata.maxBatchSize > 0 && !request.whole)
   }
@@ -194,7 +202,7 @@ export class StagingSlot {
 
   #grow(neededBytes: number): void {
     this.release()
-    this.#buffer = this.#acquire(roomFor(neededBytes))
+    this.#buffer = this.#source.acquire(roomFor(neededBytes))
   }
 
   #view(layout: BatchLayout, lengths: readonly number[] | null, batched: boolean): ViewedLayout {

@@ -40,8 +40,8 @@ describe('layOut', () => {
 
   it('moves a large output of one row, and stages that of several', () => {
     const model = metadata(4, [{ shape: ['N'] }], [{ shape: ['N', 16384] }])
-    expect(layOut(model, 1, [], null, -1, none).outputs).toEqual([null])
-    expect(layOut(model, 2, [], null, -1, none).outputs).toEqual([{ offset: 4096, dims: [2, 16384] }])
+    expect(layOut(model, 1, [], null, -1, none, false, 65_536).outputs).toEqual([null])
+    expect(layOut(model, 2, [], null, -1, none, false, 65_536).outputs).toEqual([{ offset: 4096, dims: [2, 16384] }])
   })
 
   it('leaves out what nobody asked for', () => {
