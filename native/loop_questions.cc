@@ -1,7 +1,9 @@
 #include "loop_questions.h"
 
 #include <cstring>
+#include <map>
 #include <memory>
+#include <mutex>
 
 #include "arguments.h"
 #include "ort/arena.h"
@@ -24,6 +26,22 @@ std::shared_ptr<ort::Session> openSessionOf(ort::RunLoop& loop, std::uint32_t se
   return session;
 }
 
+// A copy of a model's bytes: the view's own may go with the isolate while threads still read them. Openings that are asked for at
+// once share one.
+std::shared_ptr<char[]> copiedBytes(std::uint64_t bytesId, Napi::Uint8Array view) {
+  static std::mutex mutex;
+  static auto& copies = *new std::map<std::uint64_t, std::weak_ptr<char[]>>;
+  const std::lock_guard lock(mutex);
+  for (auto at = copies.begin(); at != copies.end();) at = at->second.expired() ? copies.erase(at) : std::next(at);
+  if (const auto found = copies.find(bytesId); found != copies.end()) {
+    if (auto bytes = found->second.lock()) return bytes;
+  }
+  std::shared_ptr<char[]> bytes(new char[view.ByteLength()]);
+  std::memcpy(bytes.get(), view.Data(), view.ByteLength());
+  copies[bytesId] = bytes;
+  return bytes;
+}
+
 }  // namespace
 
 std::uint32_t smallNumber(const Napi::CallbackInfo& info, std::size_t index, const char* name) {
@@ -42,9 +60,7 @@ void askOpen(ort::RunLoop& loop, const Napi::CallbackInfo& info) {
     Napi::Uint8Array view = info[2].As<Napi::Uint8Array>();
     source.byteLength = view.ByteLength();
     source.bytesId = static_cast<std::uint64_t>(wholeNumber(info, 3, "bytesId", 0, kMostSafeInteger));
-    // The view's own bytes may go with the isolate while the thread still reads them.
-    bytes.reset(new char[source.byteLength]);
-    std::memcpy(bytes.get(), view.Data(), source.byteLength);
+    bytes = copiedBytes(source.bytesId, view);
     source.bytes = bytes.get();
   } else {
     source.path = info[2].ToString();

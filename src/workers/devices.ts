@@ -5,7 +5,9 @@ import type { InstanceKind } from '../config/model-config.ts'
 import { openNativeOrt } from '../executor/native/native-ort.ts'
 import { loadBinding, type CudaProbe } from '../memory/addon.ts'
 import type { StagingStats } from '../memory/staging-pool.ts'
+import { warnOfConvolutionLeak } from './convolution-leak.ts'
 import { cudaProviderInstalled } from './cuda-provider.ts'
+import type { WorkerReady } from '../executor/thread-start.ts'
 import type { WorkerEvent } from '../observability/engine-events.ts'
 import { DevicePool } from './device-pool.ts'
 import type { ResolvedEngineOptions, WorkerOptions } from '../config/engine-options.ts'
@@ -117,6 +119,7 @@ export class Devices {
     const results = await Promise.allSettled([...taken].map((worker) => worker.start()))
     const failed = results.find((result) => result.status === 'rejected')
     if (failed !== undefined) throw failed.reason
+    warnOfConvolutionLeak(this.#ready!.onnxruntimeVersion)
   }
 
   #pool(device: string, maxWorkers: number): DevicePool {
@@ -126,6 +129,11 @@ export class Devices {
       this.#pools.set(device, pool)
     }
     return pool
+  }
+
+  /** What a worker has said of itself; `null` before one has started. */
+  get #ready(): WorkerReady | null {
+    return [...this.#pools.values()].find((pool) => pool.ready !== null)?.ready ?? null
   }
 
   #chosen(): Executors {
@@ -148,10 +156,9 @@ export class Devices {
   capabilities(staging: StagingStats | null): Capabilities {
     const { cores, cpuWorkers } = this.#options
     const loaded = loadBinding()
-    const ready = [...this.#pools.values()].find((pool) => pool.ready !== null)?.ready
     return {
       node: process.versions.node,
-      onnxruntime: ready?.onnxruntimeVersion ?? null,
+      onnxruntime: this.#ready?.onnxruntimeVersion ?? null,
       cpu: { cores, maxWorkers: cpuWorkers, workers: this.#pools.get('cpu')?.workers.length ?? 0 },
       native: loaded.binding === null ? { available: false, reason: loaded.reason } : { available: true, path: loaded.path },
       executor: this.#executors === null ? notYet : { kind: this.#executors.kind, reason: this.#executors.reason, ortVersion: this.#executors.ortVersion },
