@@ -34,6 +34,8 @@ export class WorkerSession implements WorkerResident {
   readonly #arena: ArenaKeeper | null
   #batches: BatchSource | null = null
   #events: SessionEvents | null = null
+  /** Its inputs and outputs, as text; `null` before it was open. */
+  #values: string | null = null
   /** The thread on which it is open. */
   #openOn: Executor | null = null
   #ready = false
@@ -67,9 +69,17 @@ export class WorkerSession implements WorkerResident {
       this.#during(async () => {
         const opened = await executor.open(this.id, this.#source.model, this.#source.options)
         this.#openOn = executor
+        this.#checkSame(opened)
         return opened
       }),
     )
+  }
+
+  /** A file that has become another model's since would be fed what was checked for the first. */
+  #checkSame({ inputs, outputs }: OpenedSession): void {
+    const values = JSON.stringify([inputs, outputs])
+    this.#values ??= values
+    if (values !== this.#values) throw new Error('its file has other inputs or outputs now than when it was loaded; load it again')
   }
 
   /** Runs it once on a sample; rejects when the thread dies, and once it is being closed. */

@@ -236,6 +236,18 @@ describe('a session whose thread dies', () => {
     expect(await fate(served)).toBe(4)
   })
 
+  it('and that has become another model by the time it is opened again, is given up', async () => {
+    const { house, threads, first, second } = await twoModels()
+    const waits = first.send(1)
+    threads.current.die()
+    threads.opened = { ...threads.opened, inputs: [{ name: 'other', type: 'float32', shape: ['N'] }] }
+    await settled()
+    house.clock.advanceBy(0)
+    await settled()
+    expect(await fate(waits)).toBe(crashed)
+    expect([first.failure, second.failure]).toEqual(Array(2).fill(expect.stringContaining('its file has other inputs or outputs now')))
+  })
+
   it('and that is closed before there is a new one, is not opened again', async () => {
     const { house, threads, first, second } = await twoModels()
     threads.current.die()
