@@ -95,7 +95,7 @@ export class LoadedModel implements ModelLifecycle {
     } catch (error) {
       ahead?.release()
       await Promise.all(this.#sessions.map((session) => session.close()))
-      if (this.state !== 'loading') throw closedWhileLoading(this.name) // whatever was not done for that
+      if (this.state !== 'loading') throw error instanceof ThreadEndedError ? closedWhileLoading(this.name) : lostWhileLoading(this.name, error as Error)
       const failure = lostWhileLoading(this.name, error as Error)
       this.gaveUp(failure.message)
       throw failure

@@ -72,7 +72,7 @@ export class WorkerSession implements WorkerResident {
         this.#checkSame(opened)
         return opened
       }),
-    )
+    ).catch((error: Error) => Promise.reject(this.#closing === null ? error : new ThreadEndedError())) // stopped for that
   }
 
   /** A file that has become another model's since would be fed what was checked for the first. */
@@ -83,10 +83,12 @@ export class WorkerSession implements WorkerResident {
   }
 
   /** Runs it once on a sample; rejects when the thread dies, and once it is being closed. */
-  runSample(feeds: readonly (MailedValue | null)[], wantsOutputs = false): Promise<SampleRun> {
+  async runSample(feeds: readonly (MailedValue | null)[], wantsOutputs = false): Promise<SampleRun> {
     const thread = this.#openOn
-    if (thread === null || this.#closing !== null) return Promise.reject(new ThreadEndedError())
-    return this.worker.ask(this, thread, (executor) => this.#during(() => executor.runSample(this.id, feeds, wantsOutputs)))
+    if (thread === null || this.#closing !== null) throw new ThreadEndedError()
+    const run = await this.worker.ask(this, thread, (executor) => this.#during(() => executor.runSample(this.id, feeds, wantsOutputs)))
+    if (run.error !== null && this.#closing !== null) throw new ThreadEndedError() // it was stopped
+    return run
   }
 
   /** A batch was run on it. */
