@@ -26,8 +26,8 @@ constexpr std::chrono::milliseconds kExitLimit{150};
 using Clock = std::chrono::steady_clock;
 std::atomic<Clock::rep> exitAt{0};  // when it is held no longer; 0 while nobody ends it
 
-// A worker's thread ends: its loop with it. What it runs is told to stop, and waited for: nobody else may have the memory
-// yet. At the end of the process nobody will.
+// A worker's thread ends: its loop with it. What it runs is told to stop, and waited for, but not for one operator that takes
+// long: what that uses it holds itself. One that opens a model makes what the end of the process would take down beneath it.
 void endLoop(void* held) {
   const std::unique_ptr<std::shared_ptr<ort::RunLoop>> loop(static_cast<std::shared_ptr<ort::RunLoop>*>(held));
   try {
@@ -35,10 +35,11 @@ void endLoop(void* held) {
   } catch (const ort::OrtError&) {  // it comes to its end by itself
     (*loop)->end();
   }
+  const auto limit = (Clock::now() + kExitLimit).time_since_epoch().count();
   // In steps: that the process ends may become known meanwhile.
   while (!(*loop)->waitUntilEnded(Clock::now() + std::chrono::milliseconds(10))) {
-    // One that opens a model makes what the end of the process would take down beneath it: that is waited for.
-    if (exitAt != 0 && Clock::now().time_since_epoch().count() >= exitAt && (*loop)->runsBatch()) return;
+    const auto until = exitAt != 0 ? exitAt.load() : limit;
+    if (Clock::now().time_since_epoch().count() >= until && !(*loop)->opening.underWay()) return;
   }
 }
 

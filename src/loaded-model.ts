@@ -177,6 +177,7 @@ export class LoadedModel implements ModelLifecycle {
       const instance = new ModelInstance(scheduler, `${this.name}_${index}`, session, this.#config.weight, {
         nextSlotId: () => this.#services.nextId(),
         acquire: (byteLength) => this.#services.staging().acquire(byteLength, device),
+        trim: () => this.#services.staging().trim(),
         movesFromBytes,
       })
       instance.adopt(ahead.byInstance[index]!)

@@ -45,6 +45,12 @@ class Opening {
     return cancelled_;
   }
 
+  // Whether the library is at it.
+  bool underWay() {
+    const std::lock_guard lock(mutex_);
+    return options_ != nullptr;
+  }
+
   // Makes ready for the next.
   void reset() {
     const std::lock_guard lock(mutex_);

@@ -123,11 +123,6 @@ void RunLoop::finish() {
   cancelled_ = false;
 }
 
-bool RunLoop::runsBatch() {
-  const std::lock_guard lock(mutex_);
-  return running_.has_value() && running_->isBatch;
-}
-
 bool RunLoop::stop() {
   const std::lock_guard lock(mutex_);
   stopped_ = true;
@@ -170,7 +165,13 @@ bool RunLoop::start() {
     state_ = State::kServing;
   }
   // Detached: whoever ends it waits for it as long as is right, and what it uses it holds itself.
-  std::thread([self = shared_from_this()] { self->serve(); }).detach();
+  try {
+    std::thread([self = shared_from_this()] { self->serve(); }).detach();
+  } catch (...) {  // the system has no thread left
+    const std::lock_guard lock(mutex_);
+    state_ = State::kEnded;
+    throw;
+  }
   return true;
 }
 

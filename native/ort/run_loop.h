@@ -58,8 +58,6 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   // ── any thread ──
 
   bool busy() const { return busy_; }
-  // Whether it runs a batch, rather than doing what it was asked.
-  bool runsBatch();
 
   // Starts the thread; false when the loop was ended before.
   bool start();

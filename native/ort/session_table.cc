@@ -17,7 +17,7 @@ namespace {
 // files nobody knows.
 std::string siblingsOf(const std::filesystem::path& path) {
   static std::atomic<std::uint64_t> unknown{0};
-  constexpr std::size_t kMostFiles = 256;
+  constexpr std::size_t kMostFiles = 10'000;
   std::error_code error;
   std::vector<std::string> stamps;
   for (std::filesystem::directory_iterator at(path.parent_path(), error), end; !error && at != end; at.increment(error)) {
@@ -78,13 +78,14 @@ std::shared_ptr<Session> SessionTable::open(const OrtLibrary& library, const Mod
                                             const std::vector<SessionSetting>& settings, bool shared, Opening& opening) {
   if (!shared) return std::make_shared<Session>(library, source, settings, opening);
   std::shared_ptr<Entry> entry;
+  const std::string key = identityOf(source) + '\n' + keyOf(settings);  // a slow disk holds up nobody else
   {
     const std::lock_guard lock(mutex_);
     // Those whose session is gone and that nobody is about to open again.
     for (auto at = entries_.begin(); at != entries_.end();) {
       at = at->second.use_count() == 1 && !at->second->held() ? entries_.erase(at) : std::next(at);
     }
-    auto& found = entries_[identityOf(source) + '\n' + keyOf(settings)];
+    auto& found = entries_[key];
     if (found == nullptr) found = std::make_shared<Entry>();
     entry = found;
   }

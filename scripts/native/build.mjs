@@ -1,21 +1,30 @@
 // Builds the native addon: node scripts/native/build.mjs [--cmake|--gyp] [--debug|--asan|--tsan] [--optional]
 // --cmake (the default) puts it into build/cmake/<configuration>, --gyp into native/build/<configuration>.
 // --optional is for npm's prepare: nothing to do where a prebuild fits, and never a reason for npm to fail.
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync, realpathSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { nodeDirectory } from './node-directory.mjs'
-import { fail, has, hasCompiler, packageFile, prebuildPath, run } from './toolchain.mjs'
+import { fail, has, hasCompiler, packageFile, prebuildPath, root, run } from './toolchain.mjs'
 
 const withoutIt =
-  'Everything works without it, only slower: batches are staged in plain shared memory where Node >= 22.23 runs, ' +
-  'copied to the workers elsewhere, and never page-locked for a GPU'
+  'Models run through the binding of onnxruntime-node then: slower, with runs that cannot be stopped, without sequences, maps and values of less than 8 bits'
 
 /** Builds with cmake-js; returns the path of the binary. */
 export function buildWithCMake(configuration) {
   const cmakeJs = packageFile('cmake-js', 'bin/cmake-js')
   const output = `build/cmake/${configuration}`
+  forgetOther(output)
   run(process.execPath, [cmakeJs, 'compile', '-d', 'native', '-O', output, '-B', configuration, '-l', 'warn'])
   return `${output}/zerohop.node`
+}
+
+/** What CMake knows of another folder, of which this one is a copy, would have it build that one's sources. */
+function forgetOther(output) {
+  const cache = join(root, output, 'CMakeCache.txt')
+  if (!existsSync(cache)) return
+  const [, home] = /^CMAKE_HOME_DIRECTORY:INTERNAL=(.*)$/m.exec(readFileSync(cache, 'utf8')) ?? []
+  if (home !== undefined && realpathSync(home) !== realpathSync(join(root, 'native'))) rmSync(join(root, output), { recursive: true })
 }
 
 /** Builds with node-gyp; returns the path of the binary. */

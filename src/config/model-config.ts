@@ -58,8 +58,8 @@ export interface MemoryOptions {
    */
   shrink?: 'run' | 'idle'
   /**
-   * Most that the arena keeps after a run, in bytes: one that has more then gives back what is not in use. A run may take
-   * more. Native executor only. Default: no limit.
+   * Most that the arena keeps after a run beside what is in use (the weights), in bytes: one that keeps more gives that back,
+   * but for a first piece of a mebibyte. A run may take more. Native executor only. Default: no limit.
    */
   limitBytes?: number
 }

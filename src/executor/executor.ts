@@ -111,7 +111,7 @@ export interface Executor {
   /** Stops what was asked for a session and is not answered, which rejects or fails soon after; false when there is none, or it cannot be stopped. */
   cancelWork(sessionId: number): boolean
   /** Has the arena of a session give back what nothing uses. */
-  shrinkArena?(sessionId: number): void
+  shrinkArena?(sessionId: number): Promise<void>
   /** What the arena of a session holds now; `null` for a session without one. */
   arena?(sessionId: number): Arena | null
   /** Reports finished batches to the events. */

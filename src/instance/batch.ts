@@ -15,6 +15,8 @@ export interface Batch {
   readonly isRerun: boolean
   /** Whether it waits behind another one still: it can be taken back. */
   ahead: boolean
+  /** Whether its run is stopped when it takes too long. */
+  limited: boolean
   /**
    * What becomes of requests that still want an answer of a run that was told to stop: they are run again, all of them or in
    * halves. `null` while it was not.

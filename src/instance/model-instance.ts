@@ -198,7 +198,7 @@ export class ModelInstance implements BatchSource {
     slot.announce(this.worker.executor, this.session.id, layout)
     slot.gatheredAtMs = owner.clock.nowMs()
     const runMs = owner.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
-    return { slotId: slot.id, layoutIndex: layout.index, mailed, runMs, alone: batch.alone }
+    return { slotId: slot.id, layoutIndex: layout.index, mailed, runMs, alone: batch.alone, limited: batch.limited }
   }
 
   #addSlot(): void {
@@ -212,7 +212,10 @@ export class ModelInstance implements BatchSource {
     const slot = this.#slots.get(slotId)!
     this.#slots.delete(slotId)
     this.#large.forget(slot)
-    void stillRuns.then(() => slot.release())
+    void stillRuns.then(() => {
+      slot.release()
+      this.#source.trim()
+    })
     this.#addSlot()
     return slot.batch!
   }

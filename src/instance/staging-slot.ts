@@ -14,6 +14,8 @@ import type { InferRequest } from '../request/infer-request.ts'
 export interface SlotSource {
   nextSlotId(): number
   acquire(byteLength: number): StagingBuffer
+  /** Gives memory that nothing holds back to the system. */
+  trim(): void
   /** See {@link Carrier.movesFromBytes}. */
   readonly movesFromBytes: number
 }

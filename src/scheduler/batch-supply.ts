@@ -86,7 +86,7 @@ export class BatchSupply {
   #retry(): Batch | null {
     for (let retry = this.#retries.take(); retry !== null; retry = this.#retries.take()) {
       const requests = this.#unchanged(retry.requests)
-      if (requests.length > 0) return { ...retry, requests, formed: ++this.#formed, id: ++this.#runs, isRerun: true, ahead: false, rerun: null }
+      if (requests.length > 0) return { ...retry, requests, formed: ++this.#formed, id: ++this.#runs, isRerun: true, ahead: false, limited: false, rerun: null }
     }
     return null
   }
@@ -98,7 +98,7 @@ export class BatchSupply {
       const requests = this.#unchanged(formed.entries)
       if (requests.length === 0) continue
       const id = idle ? ++this.#runs : 0
-      return { formed: ++this.#formed, id, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle, rerun: null }
+      return { formed: ++this.#formed, id, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle, limited: false, rerun: null }
     }
     return null
   }

@@ -54,6 +54,7 @@ export class RunStops {
     const limitMs = this.#firstLimitMs(batch, 0)
     if (limitMs === Infinity) return
     const startedAtMs = this.#to.clock.nowMs()
+    batch.limited = true
     this.#runs.set(batch.id, { batch, startedAtMs })
     this.#alarm.set(startedAtMs + limitMs)
   }
@@ -105,7 +106,7 @@ export class RunStops {
       if (request.settled || limitMs === 0 || limitMs > tookMs) continue
       batch.rerun ??= 'all'
       const isIt = request.maxRunMs > 0 || batch.requests.length === 1
-      if (isIt) answers.failed(request, errors.ranTooLong(request, limitMs), 'timeout')
+      if (isIt) answers.reject(request, 'timeout', errors.ranTooLong(request, limitMs))
       else batch.rerun = 'halves'
     }
     if (batch.rerun !== null) instances.stopRun(batch, true)

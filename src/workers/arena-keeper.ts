@@ -1,40 +1,47 @@
 import type { Clock } from '../clock.ts'
 import type { ResolvedMemory } from '../config/memory-options.ts'
-import type { Executor } from '../executor/executor.ts'
+import { ThreadEndedError, type Executor } from '../executor/executor.ts'
 
 /** After how long without a run an arena is idle, in milliseconds. */
 const idleMs = 2000
 
-let warned = false
+/** The arena's first piece, which it keeps, in bytes. */
+const firstPieceBytes = 2 ** 20
+
+const warned = new Set<string>()
 
 /** Has the arena of a session give back what its runs have left there, as its model asks for. */
 export class ArenaKeeper {
   readonly #sessionId: number
   readonly #memory: ResolvedMemory
   readonly #clock: Clock
+  readonly #shrink: () => Promise<void>
   #timer: unknown = null
   #lastRunMs = 0
-  #executor: Executor | null = null
+  #asked = false
 
-  private constructor(sessionId: number, memory: ResolvedMemory, clock: Clock) {
+  private constructor(sessionId: number, memory: ResolvedMemory, clock: Clock, shrink: () => Promise<void>) {
     this.#sessionId = sessionId
     this.#memory = memory
     this.#clock = clock
+    this.#shrink = shrink
   }
 
-  /** `null` for a model that asks for nothing of the kind. */
-  static of(sessionId: number, memory: ResolvedMemory, clock: Clock): ArenaKeeper | null {
-    return memory.shrink === undefined && memory.limitBytes === Infinity ? null : new ArenaKeeper(sessionId, memory, clock)
+  /**
+   * `null` for a model that asks for nothing of the kind.
+   *
+   * @param shrink has the arena give back what is not in use.
+   */
+  static of(sessionId: number, memory: ResolvedMemory, clock: Clock, shrink: () => Promise<void>): ArenaKeeper | null {
+    return memory.shrink === undefined && memory.limitBytes === Infinity ? null : new ArenaKeeper(sessionId, memory, clock, shrink)
   }
 
   /** A run is done on a thread. */
   ran(executor: Executor): void {
-    if (executor.shrinkArena === undefined) return warnOnce()
+    if (executor.shrinkArena === undefined) return warnOnce("take the native executor (executor: 'native')")
     const { shrink, limitBytes } = this.#memory
-    const isLarge = limitBytes < Infinity && (executor.arena!(this.#sessionId)?.totalBytes ?? 0) > limitBytes
-    if (shrink === 'run' || isLarge) return executor.shrinkArena(this.#sessionId)
+    if (shrink === 'run' || (limitBytes < Infinity && this.#keptBytes(executor) > Math.max(limitBytes, firstPieceBytes))) return this.#ask()
     if (shrink !== 'idle') return
-    this.#executor = executor
     this.#lastRunMs = this.#clock.nowMs()
     this.#timer ??= this.#clock.setTimer(this.#look, idleMs)
   }
@@ -44,16 +51,32 @@ export class ArenaKeeper {
     this.#timer = null
   }
 
+  /** What it has and nothing uses. */
+  #keptBytes(executor: Executor): number {
+    const arena = executor.arena!(this.#sessionId)
+    return arena === null ? 0 : arena.totalBytes - arena.inUseBytes
+  }
+
+  #ask(): void {
+    if (this.#asked) return
+    this.#asked = true
+    this.#shrink()
+      .catch((error: Error) => {
+        if (!(error instanceof ThreadEndedError)) warnOnce(`could not be done for a model: ${error.message}`)
+      })
+      .finally(() => (this.#asked = false))
+  }
+
   readonly #look = (): void => {
     const leftMs = this.#lastRunMs + idleMs - this.#clock.nowMs()
     this.#timer = leftMs > 0 ? this.#clock.setTimer(this.#look, leftMs) : null
-    if (this.#timer === null) this.#executor!.shrinkArena!(this.#sessionId)
+    if (this.#timer === null) this.#ask()
   }
 }
 
-function warnOnce(): void {
-  if (warned) return
-  warned = true
-  const message = "memory.shrink and memory.limitBytes take the native executor (executor: 'native'); the binding gives back nothing before the model is unloaded."
+function warnOnce(why: string): void {
+  if (warned.has(why)) return
+  warned.add(why)
+  const message = `memory.shrink and memory.limitBytes ${why}; nothing is given back before the model is unloaded.`
   process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_MEMORY_IGNORED' })
 }

@@ -16,6 +16,7 @@ const yieldsFromMs = 1
  */
 export class BatchHandOut {
   readonly time: WorkerTime
+  readonly #clock: Clock
   readonly tasks = new WorkerTasks()
   readonly #submitted: () => void
   readonly #stops: StopLimit
@@ -35,6 +36,7 @@ export class BatchHandOut {
    */
   constructor(clock: Clock, submitted: () => void, leave: () => void, inline: InlineBudget | null = null) {
     this.time = new WorkerTime(clock)
+    this.#clock = clock
     this.#submitted = submitted
     this.#stops = new StopLimit(clock, (what) => this.#hasEnded(what) || leave())
     this.#inline = inline
@@ -115,7 +117,7 @@ export class BatchHandOut {
     const done = this.time.done(slotId, tookMs)
     if (done === null) return false
     this.#stops.ended(slotId)
-    if (times.inline === true) this.#inline?.spent(tookMs)
+    if (times.inline === true) this.#inline?.spent(tookMs, done.source)
     // Reports come by two ways: that of the batch before it may still be under way, and nothing was told of this one's start.
     done.source.started(slotId)
     const next = this.time.handedOver[0]
@@ -182,12 +184,19 @@ export class BatchHandOut {
     this.#forIdle.clear()
   }
 
-  #handOver(executor: Executor, source: BatchSource, { slotId, layoutIndex, mailed, runMs, alone }: PreparedBatch): void {
+  #handOver(executor: Executor, source: BatchSource, { slotId, layoutIndex, mailed, runMs, alone, limited }: PreparedBatch): void {
     this.tasks.isTurn = true
     const idle = this.time.handedOver.length === 0
     this.time.given(source, slotId, runMs, alone)
-    if (idle && !alone && mailed === null && this.#inline?.allows(runMs) && executor.runHere!(slotId, layoutIndex)) return
-    executor.submit(slotId, layoutIndex, mailed)
+    const here = idle && !alone && !limited && mailed === null && this.#inline?.allows(runMs, source)
+    if (here && executor.runHere!(slotId, layoutIndex)) return
+    try {
+      executor.submit(slotId, layoutIndex, mailed)
+    } catch (error) {
+      const nowMs = this.#clock.nowMs() // there was no memory for its inputs, say
+      this.finished(slotId, { startMs: nowMs, inferStartMs: nowMs, inferEndMs: nowMs, endMs: nowMs }, (error as Error).message, null)
+      return
+    }
     this.#submitted()
   }
 

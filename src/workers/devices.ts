@@ -12,7 +12,7 @@ import type { WorkerEvent } from '../observability/engine-events.ts'
 import { DevicePool } from './device-pool.ts'
 import type { ResolvedEngineOptions, WorkerOptions } from '../config/engine-options.ts'
 import { refuseForBinding } from './binding-limits.ts'
-import { EnginePlugins } from './engine-plugins.ts'
+import { EnginePlugins, nameOf } from './engine-plugins.ts'
 import { providerCapabilities, type ProviderCapability } from './provider-capabilities.ts'
 import { chooseExecutors, type ExecutorOptions, type Executors } from './executor-choice.ts'
 import { switchOffTelemetry, telemetryState, type TelemetryState } from './telemetry.ts'
@@ -103,9 +103,9 @@ export class Devices {
       if (resolved === 'cuda') {
         return gpus.flatMap((gpu) => each.map((): Seat => ({ kind: 'cuda', gpu, device: `cuda:${gpu}`, maxWorkers: workersPerGpu })))
       }
-      // Two threads in the WebGPU provider at once end the process.
-      const maxWorkers = resolved === 'webgpu' || this.plugins.needsOneThread(resolved) ? 1 : this.#options.cpuWorkers
-      return each.map((): Seat => ({ kind: resolved, gpu: 0, device: resolved, maxWorkers }))
+      const alone = this.#providerOfOneThread([resolved, ...(config.executionProviders ?? []).map(nameOf)])
+      const maxWorkers = alone === undefined ? this.#options.cpuWorkers : 1
+      return each.map((): Seat => ({ kind: resolved, gpu: 0, device: alone ?? resolved, maxWorkers }))
     })
     const usesCores = (kind: string) => kind === 'cpu' || this.plugins.has(kind) // a plugin leaves the CPU what it does not know
     const onCpu = Math.min(seats.filter(({ kind }) => usesCores(kind)).length, this.#options.cpuWorkers)
@@ -120,6 +120,11 @@ export class Devices {
     const failed = results.find((result) => result.status === 'rejected')
     if (failed !== undefined) throw failed.reason
     warnOfConvolutionLeak(this.#ready!.onnxruntimeVersion)
+  }
+
+  /** Of providers that a session uses, the one whose sessions have to be run by one thread: two at once end the process. */
+  #providerOfOneThread(names: readonly string[]): string | undefined {
+    return names.find((name) => name === 'webgpu' || this.plugins.needsOneThread(name))
   }
 
   #pool(device: string, maxWorkers: number): DevicePool {

@@ -117,6 +117,7 @@ interface PluginEntry extends Record<string, unknown> {
   readonly precision?: PluginProvider['precision'] & string
 }
 
-function nameOf(provider: InferenceSession.ExecutionProviderConfig): string {
+/** The name of a provider in a list. */
+export function nameOf(provider: InferenceSession.ExecutionProviderConfig): string {
   return typeof provider === 'string' ? provider : provider.name
 }

@@ -1,8 +1,13 @@
 import type { Clock } from '../clock.ts'
 import type { InlineOptions } from '../config/engine-options.ts'
+import type { BatchSource } from './batch-source.ts'
 
 /** What the thread may run at a stretch, in milliseconds: others wait for so long at most. */
 const stretchMs = 0.5
+
+/** A run that takes longer, though it was reckoned to be short, says that its model's runs take any time; they are not run here for a while. */
+const surprisingMs = 10
+const heldMs = 60_000
 
 /**
  * Decides which batches the application's thread runs itself, because a run there takes less than to hand it over. An account
@@ -14,6 +19,8 @@ export class InlineBudget {
   readonly #loopShare: number
   #creditMs = stretchMs
   #atMs: number
+  /** Until when nothing of a source is run here: one of its runs has shown that others tell nothing of how long they take. */
+  readonly #heldUntilMs = new WeakMap<BatchSource, number>()
 
   constructor(clock: Clock, { maxUs, loopShare }: Required<InlineOptions>) {
     this.#clock = clock
@@ -23,16 +30,18 @@ export class InlineBudget {
   }
 
   /** @param runMs what the run is reckoned to take; 0 when nobody knows. */
-  allows(runMs: number): boolean {
+  allows(runMs: number, source: BatchSource): boolean {
     if (runMs === 0 || runMs > this.#maxMs) return false
     const nowMs = this.#clock.nowMs()
+    if (nowMs < (this.#heldUntilMs.get(source) ?? 0)) return false
     this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
     this.#atMs = nowMs
     return this.#creditMs > 0
   }
 
   /** Charges a run that was allowed. */
-  spent(tookMs: number): void {
+  spent(tookMs: number, source: BatchSource): void {
     this.#creditMs -= tookMs
+    if (tookMs > surprisingMs) this.#heldUntilMs.set(source, this.#clock.nowMs() + heldMs)
   }
 }

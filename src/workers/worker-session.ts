@@ -49,7 +49,7 @@ export class WorkerSession implements WorkerResident {
     this.id = id
     this.worker = worker
     this.#source = source
-    this.#arena = ArenaKeeper.of(id, source.memory, clock)
+    this.#arena = ArenaKeeper.of(id, source.memory, clock, () => worker.ask(this, this.#openOn, (executor) => executor.shrinkArena!(id)))
     worker.attach(this)
   }
 

@@ -189,7 +189,7 @@ export class Worker<E extends Executor = Executor> {
 
   /** Leaves the thread to itself that does not stop what it runs, and starts another one. */
   #leaveThread(): void {
-    if (!this.#closing) this.#threadLost(this.#executor, 'it did not stop a run', this.#threads.leave(this.#executor))
+    if (!this.#closing) this.#threadLost(this.#executor, 'it did not stop what it was told to stop', this.#threads.leave(this.#executor))
   }
 
   #threadLost(executor: Executor, reason: string, stillRuns: Promise<void> | null = null): void {

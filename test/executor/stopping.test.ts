@@ -72,7 +72,7 @@ describe.each(executors)('with the executor %s', (executor) => {
     const long = new Tensor('float64', new Float64Array(3500 * 3500), [3500, 3500])
     await expect(model.infer({ x: long }, { maxRunMs: 20 })).rejects.toMatchObject({ code: 'ERR_TIMEOUT' })
     await until(() => events.includes('restored'))
-    expect(events).toEqual(['started', 'lost: it did not stop a run', 'restored'])
+    expect(events).toEqual(['started', 'lost: it did not stop what it was told to stop', 'restored'])
     await matchesPlain(other, [{ input: noise([2, 64]) }])
     expect((await model.infer({ x: new Tensor('float64', Float64Array.of(3), [1, 1]) })).y!.data).toEqual(Float64Array.of(9))
     await engine.close()

@@ -14,7 +14,7 @@ const largest = 5000
 /** A slot with room for the largest batch, and the worker's side of its layouts, by their indices. */
 function slot() {
   const acquire = (byteLength: number) => ({ bytes: new SharedArrayBuffer(byteLength), byteLength, release: () => {} }) as unknown as StagingBuffer
-  const own = new StagingSlot({ nextSlotId: () => 7, acquire, movesFromBytes: 65_536 }, metadata, null)
+  const own = new StagingSlot({ nextSlotId: () => 7, acquire, trim: () => {}, movesFromBytes: 65_536 }, metadata, null)
   const known: number[] = []
   const executor = {
     defineSlot: () => {},

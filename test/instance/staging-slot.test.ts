@@ -11,7 +11,7 @@ const metadata = { name: 'm', inputs: [tensor('x')], outputs: [tensor('y')], max
 const acquire = (byteLength: number) => ({ bytes: new SharedArrayBuffer(byteLength), byteLength, largeFromBytes: Infinity, release: () => {} }) as unknown as StagingBuffer
 
 it.each([[0], [3], [5]])('a request whose data have %i elements where 4 were checked is not gathered, alone or with others', (elements) => {
-  const slot = new StagingSlot({ nextSlotId: () => 1, acquire, movesFromBytes: 65_536 }, metadata, null)
+  const slot = new StagingSlot({ nextSlotId: () => 1, acquire, trim: () => {}, movesFromBytes: 65_536 }, metadata, null)
   const request = (values: Float32Array) =>
     new InferRequest({ rows: 1, bucketKey: '', whole: false, data: [values], dims: null }, {} as PriorityLevel, noOptions, () => {}, () => {})
   const gather = (...batch: InferRequest[]) => slot.gather(batch, slot.layoutFor(batch, batch.length, -1, new Set()))

@@ -11,6 +11,7 @@ async function served(memory: MemoryOptions) {
     await settled()
     threads.current.finish()
     expect(await fate(sent)).toBe(2 * value)
+    await settled()
   }
   const shrinks = () => threads.current.asked.filter((each) => each.startsWith('shrink')).length
   return { house, model, threads, run, shrinks }
@@ -50,11 +51,21 @@ describe('the arena of a session', () => {
   })
 
   it('gives back after a run that leaves more than limitBytes', async () => {
-    const { threads, run, shrinks } = await served({ limitBytes: 1000 })
-    threads.arenaBytes = 1000
+    const { threads, run, shrinks } = await served({ limitBytes: 2_000_000 })
+    threads.arenaBytes = 2_000_000
     await run(1)
     expect(shrinks()).toBe(0)
-    threads.arenaBytes = 1001
+    threads.arenaBytes = 2_000_001
+    await run(2)
+    expect(shrinks()).toBe(1)
+  })
+
+  it('is not asked in vain for its first piece', async () => {
+    const { threads, run, shrinks } = await served({ limitBytes: 0 })
+    threads.arenaBytes = 2 ** 20
+    await run(1)
+    expect(shrinks()).toBe(0)
+    threads.arenaBytes++
     await run(2)
     expect(shrinks()).toBe(1)
   })

@@ -6,7 +6,7 @@ import { FakeClock } from '../fake-clock.ts'
 
 it('what a dead thread had not started costs its source nothing', () => {
   const handOut = new BatchHandOut(new FakeClock(1000), () => {}, () => {})
-  const batches: PreparedBatch[] = [30, 20].map((runMs, slotId) => ({ slotId, layoutIndex: 0, mailed: null, runMs, alone: false }))
+  const batches: PreparedBatch[] = [30, 20].map((runMs, slotId) => ({ slotId, layoutIndex: 0, mailed: null, runMs, alone: false, limited: false }))
   const told: unknown[] = []
   const source = {
     weight: 1,

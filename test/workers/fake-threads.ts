@@ -71,6 +71,7 @@ export class FakeExecutor implements Executor {
   submit(slotId: number, layoutIndex: number): void {
     if (this.cells.length === 2) throw new Error('more was handed over than there are cells')
     if (!this.gone && this.#slots.get(slotId)?.layouts[layoutIndex] === undefined) throw new Error(`slot ${slotId} is not known here`)
+    if (this.#threads.noMemory) throw new Error('there is no memory for an input')
     this.cells.push({ slotId, layoutIndex, claimed: false })
   }
 
@@ -91,12 +92,12 @@ export class FakeExecutor implements Executor {
     return this.#threads.canStop
   }
 
-  shrinkArena(sessionId: number): void {
+  async shrinkArena(sessionId: number): Promise<void> {
     this.asked.push(`shrink ${sessionId}`)
   }
 
   arena() {
-    return { id: 1, totalBytes: this.#threads.arenaBytes, inUseBytes: 0, mostInUseBytes: 0 }
+    return { id: 1, totalBytes: this.#threads.arenaBytes + 10 ** 9, inUseBytes: 10 ** 9, mostInUseBytes: 0 }
   }
 
   drainCompletions(): void {}
@@ -231,7 +232,9 @@ export class FakeThreads implements ThreadSource<FakeExecutor> {
     return executor.failure
   }
 
-  /** What the arena of each session has. */
+  /** Whether nothing can be handed over. */
+  noMemory = false
+  /** What the arena of each session keeps. */
   arenaBytes = 0
   /** Whether runs can be told to stop. */
   canStop = true

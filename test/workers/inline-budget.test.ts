@@ -1,7 +1,10 @@
 import { expect, it } from 'vitest'
+import type { BatchSource } from '../../src/workers/batch-source.ts'
 import { InlineBudget } from '../../src/workers/inline-budget.ts'
 
 const at = (nowMs: number) => ({ now: nowMs })
+
+const source = {} as BatchSource
 
 function budget(options: { maxUs: number; loopShare: number }) {
   const time = at(1000)
@@ -11,35 +14,45 @@ function budget(options: { maxUs: number; loopShare: number }) {
 
 it('allows runs that are known to be short', () => {
   const { budget: own } = budget({ maxUs: 50, loopShare: 0.5 })
-  expect([0, 0.001, 0.05, 0.051].map((runMs) => own.allows(runMs))).toEqual([false, true, true, false])
+  expect([0, 0.001, 0.05, 0.051].map((runMs) => own.allows(runMs, source))).toEqual([false, true, true, false])
 })
 
 it('allows half a millisecond of runs at a stretch, then the share of the time that has passed', () => {
   const { time, budget: own } = budget({ maxUs: 62.5, loopShare: 0.25 })
   let runs = 0
-  for (; own.allows(0.0625); runs++) own.spent(0.0625)
+  for (; own.allows(0.0625, source); runs++) own.spent(0.0625, source)
   expect(runs).toBe(8)
   time.now += 0.1
-  expect(own.allows(0.05)).toBe(true)
-  own.spent(0.05)
-  expect(own.allows(0.05)).toBe(false)
+  expect(own.allows(0.05, source)).toBe(true)
+  own.spent(0.05, source)
+  expect(own.allows(0.05, source)).toBe(false)
   time.now += 1000
-  for (runs = 0; own.allows(0.0625); runs++) own.spent(0.0625)
+  for (runs = 0; own.allows(0.0625, source); runs++) own.spent(0.0625, source)
   expect(runs).toBe(8)
 })
 
 it('is in debt for a run that took longer than was reckoned', () => {
   const { time, budget: own } = budget({ maxUs: 50, loopShare: 0.5 })
-  own.spent(5)
+  own.spent(5, source)
   time.now += 8
-  expect(own.allows(0.05)).toBe(false)
+  expect(own.allows(0.05, source)).toBe(false)
   time.now += 2
-  expect(own.allows(0.05)).toBe(true)
+  expect(own.allows(0.05, source)).toBe(true)
+})
+
+it('allows none of a model for a minute of which a run took surprisingly long', () => {
+  const { time, budget: own } = budget({ maxUs: 50, loopShare: 1 })
+  own.spent(11, source)
+  time.now += 59_999
+  expect(own.allows(0.05, source)).toBe(false)
+  expect(own.allows(0.05, {} as BatchSource)).toBe(true)
+  time.now += 1
+  expect(own.allows(0.05, source)).toBe(true)
 })
 
 it('allows none with a share of 0 once the first stretch is used up', () => {
   const { time, budget: own } = budget({ maxUs: 50, loopShare: 0 })
-  own.spent(1)
+  own.spent(1, source)
   time.now += 1e6
-  expect(own.allows(0.05)).toBe(false)
+  expect(own.allows(0.05, source)).toBe(false)
 })

@@ -117,7 +117,7 @@ export class Served {
     const { name } = scheduler.metadata
     const session = new WorkerSession(++lastId, worker, { model: name, options: {}, memory: this.#memory }, scheduler.clock)
     await session.open()
-    const source = { nextSlotId: () => ++lastId, acquire: sharedBuffer, movesFromBytes: 65_536 }
+    const source = { nextSlotId: () => ++lastId, acquire: sharedBuffer, trim: () => {}, movesFromBytes: 65_536 }
     const instance = new ModelInstance(scheduler, `${name}_${this.instances.length}`, session, weight, source)
     scheduler.instances.add(instance)
     session.serve(instance, {

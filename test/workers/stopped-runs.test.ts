@@ -97,6 +97,18 @@ describe('maxRunMs', () => {
     expect(await fate(second)).toBe('ERR_TIMEOUT')
   })
 
+  it('ends a request at once that keeps its place among the answers, whoever comes before it', async () => {
+    const { model, pass, stop, threads } = await served({ dynamicBatching: { preserveOrdering: true } })
+    const [first, limited] = [model.send(1), model.send(2, { maxRunMs: 50 })]
+    await settled()
+    await pass(50)
+    expect(await fates([first, limited])).toEqual(['waits', 'ERR_TIMEOUT'])
+    await stop()
+    threads.current.finish()
+    expect(await fate(first)).toBe(2)
+    expect([first, limited].map(({ request }) => request.attempts)).toEqual([2, 1])
+  })
+
   it('of a request that was split ends all of it', async () => {
     const { house, model, pass, stop, threads } = await served({ splitOversized: true, maxBatchSize: 2 })
     const large = model.send(1, { rows: 6, maxRunMs: 50 })
@@ -143,7 +155,7 @@ describe('a run that does not stop', () => {
     expect(threads.executors).toEqual([left])
     await pass(1)
     await pass(0)
-    expect(events).toEqual(['started', 'lost: it did not stop a run', 'restored'])
+    expect(events).toEqual(['started', 'lost: it did not stop what it was told to stop', 'restored'])
     expect(threads.current).not.toBe(left)
     expect(rowsOf(bench)).toBe(1)
     threads.current.finish()
@@ -211,7 +223,7 @@ describe('a run that does not stop', () => {
       await pass(1000)
       await pass(1000)
     }
-    expect(model.failure).toContain('died 3 times in a row, last of: it did not stop a run')
+    expect(model.failure).toContain('died 3 times in a row, last of: it did not stop what it was told to stop')
   })
 })
 

@@ -193,6 +193,22 @@ describe('a model that is given up', () => {
   })
 })
 
+describe('a batch that cannot be handed over', () => {
+  it('fails, and the worker goes on with the next', async () => {
+    const { house, threads, first } = await twoModels()
+    threads.noMemory = true
+    const lost = first.send(1)
+    await settled()
+    expect(await fate(lost)).toBe('ERR_EXECUTION')
+    threads.noMemory = false
+    const next = first.send(2)
+    await settled()
+    threads.current.finish()
+    expect(await fate(next)).toBe(4)
+    expect(house.keepAlive.holds).toBe(0)
+  })
+})
+
 describe('a session whose thread dies', () => {
   it.each([true, false])('over opening it again is given up after three (why it died known first: %s)', async (knownFirst) => {
     const { house, threads, first, second } = await twoModels()

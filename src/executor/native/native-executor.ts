@@ -59,11 +59,6 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     guardLoop(ort.binding, this.#loop)
   }
 
-  /** Whether its thread is inside ONNX Runtime. */
-  get busy(): boolean {
-    return this.#loop.busy
-  }
-
   setup(): { setup: WorkerSetup; transferList: MessagePort[] } {
     const setup = { kind: 'native' as const, port: this.#workerPort, loopId: this.#loop.id, onnxruntimeVersion: this.#version }
     return { setup, transferList: [this.#workerPort] }
@@ -131,8 +126,9 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     return this.#loop.cancelBatch(slotId)
   }
 
-  shrinkArena(sessionId: number): void {
-    if (!this.#gone) void this.#ask(sessionId, (questionId) => this.#loop.shrinkArena(questionId, sessionId)).catch(() => {})
+  async shrinkArena(sessionId: number): Promise<void> {
+    const { details } = await this.#ask(sessionId, (questionId) => this.#loop.shrinkArena(questionId, sessionId))
+    if (details?.error != null) throw new Error(details.error)
   }
 
   arena(sessionId: number): Arena | null {
