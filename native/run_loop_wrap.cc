@@ -34,6 +34,7 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
     return DefineClass(env, "RunLoop",
                        {
                            InstanceAccessor<&RunLoopWrap::id>("id"),
+                           InstanceAccessor<&RunLoopWrap::busy>("busy"),
                            InstanceMethod<&RunLoopWrap::open>("open"),
                            InstanceMethod<&RunLoopWrap::runSample>("runSample"),
                            InstanceMethod<&RunLoopWrap::close>("close"),
@@ -77,6 +78,8 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
   };
 
   Napi::Value id(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), static_cast<double>(loop_->id)); }
+
+  Napi::Value busy(const Napi::CallbackInfo& info) { return Napi::Boolean::New(info.Env(), loop_->busy()); }
 
   void open(const Napi::CallbackInfo& info) { askOpen(*loop_, info); }
 

@@ -22,6 +22,8 @@ export interface NativeCompletionHub {
 /** A thread that opens models and runs batches. What is asked of it is answered through its hub. */
 export interface NativeRunLoop {
   readonly id: number
+  /** Whether its thread is doing something. */
+  readonly busy: boolean
   open(questionId: number, sessionId: number, model: string | Uint8Array, bytesId: number, settings: readonly object[], shared: boolean): void
   /** `feeds` by input of the session, `outputs` the indices of those that are to be computed. */
   runSample(questionId: number, sessionId: number, feeds: readonly (MailedValue | null)[], outputs: readonly number[], keeps: boolean): void

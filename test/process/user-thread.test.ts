@@ -1,5 +1,6 @@
 import { describe, it } from 'vitest'
-import { endsEachTime, testTimeoutMs } from './child.ts'
+import { loadBinding } from '../../src/memory/addon.ts'
+import { endsEachTime, testTimeoutMs, type Expected } from './child.ts'
 
 const endings: [scenario: string, answer: unknown][] = [
   ['terminated while idle', true],
@@ -9,6 +10,15 @@ const endings: [scenario: string, answer: unknown][] = [
   ['two threads and the main thread', [true, true, true, true]],
   ['terminated, and another one started', [true, true]],
 ]
+
+const longOperators: [scenario: string, expected: Expected][] = [
+  ['terminated during one long operator', { answer: 'terminated' }],
+  ['the main thread calls process.exit during one long operator', { code: 3 }],
+]
+
+it.skipIf(loadBinding().binding === null).each(longOperators)('an engine of the native executor in such a thread leaves the process whole: %s', { timeout: testTimeoutMs }, (scenario, expected) =>
+  endsEachTime('user-thread.mjs', scenario, expected, [], { ZEROHOP_EXECUTOR: 'native' }),
+)
 
 describe.each(['binding', 'native'])('an engine in a thread of the application, with the executor %s', (executor) => {
   it.each(endings)('leaves the process whole: %s', { timeout: testTimeoutMs }, (scenario, answer) =>

@@ -59,6 +59,11 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     guardLoop(ort.binding, this.#loop)
   }
 
+  /** Whether its thread is inside ONNX Runtime; tests ask. */
+  get busy(): boolean {
+    return this.#loop.busy
+  }
+
   setup(): { setup: WorkerSetup; transferList: MessagePort[] } {
     const setup = { kind: 'native' as const, port: this.#workerPort, loopId: this.#loop.id, onnxruntimeVersion: this.#version }
     return { setup, transferList: [this.#workerPort] }
