@@ -2,7 +2,7 @@ import type { ResourceLimits } from 'node:worker_threads'
 import { availableParallelism } from 'node:os'
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
-import { optionsOf, properties, typed } from './plain-options.ts'
+import { deepest, optionsOf, properties, typed } from './plain-options.ts'
 import { providersSchema, type ProviderPlugin, type ResolvedPlugin } from './provider-options.ts'
 
 /** Settings of worker threads, all but the last passed on to `node:worker_threads`. */
@@ -147,7 +147,7 @@ const schema = optionsOf({
 export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptions {
   const result = parse(options)
   if (!result.success) {
-    const issue = result.issues[0]
+    const issue = deepest(result.issues[0])
     if (issue.path === undefined) throw invalidArgument('options', 'a plain object', options)
     const name = ['options', ...(issue.path ?? []).map(({ key }) => String(key))].join('.')
     const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'

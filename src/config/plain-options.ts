@@ -63,3 +63,10 @@ export const properties = v.pipe(plainObject, v.transform(ownProperties))
 export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entries) {
   return v.pipe(properties, v.strictObject(ownProperties(entries)), v.transform(ownProperties))
 }
+
+/** The innermost issue of a union: the one that talks about what the caller most likely meant. */
+export function deepest(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown> {
+  const nested = issue.issues?.map(deepest).toSorted((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0]
+  if (nested === undefined || nested.path === undefined) return issue
+  return { ...nested, path: [...(issue.path ?? []), ...nested.path] as unknown as [v.IssuePathItem, ...v.IssuePathItem[]] }
+}

@@ -3,7 +3,7 @@ import * as v from 'valibot'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { checkOptionsForBytes, checkSessionOptions, type CheckedSessionOptions } from './check-session-options.ts'
 import { checkMemory, memorySchema, type ResolvedMemory } from './memory-options.ts'
-import { optionsOf, ownProperties, properties, typed } from './plain-options.ts'
+import { deepest, optionsOf, ownProperties, properties, typed } from './plain-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
 import type { InstanceGroup, InstanceKind, PaddingConfig, WarmupSample } from './model-config.ts'
@@ -214,13 +214,6 @@ function check(model: string, config: unknown): v.InferOutput<typeof schema> {
   }
   if (result.success) return result.output
   throw configError(model, config, deepest(result.issues[0]))
-}
-
-/** The innermost issue of a union: the one that talks about what the caller most likely meant. */
-function deepest(issue: v.BaseIssue<unknown>): v.BaseIssue<unknown> {
-  const nested = issue.issues?.map(deepest).toSorted((a, b) => (b.path?.length ?? 0) - (a.path?.length ?? 0))[0]
-  if (nested === undefined || nested.path === undefined) return issue
-  return { ...nested, path: [...(issue.path ?? []), ...nested.path] as unknown as [v.IssuePathItem, ...v.IssuePathItem[]] }
 }
 
 function configError(model: string, config: unknown, issue: v.BaseIssue<unknown>): InferenceError {

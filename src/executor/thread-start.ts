@@ -1,4 +1,4 @@
-import type { MessagePort, TransferListItem } from 'node:worker_threads'
+import type { MessagePort } from 'node:worker_threads'
 import type { Executor } from './executor.ts'
 
 /** What the init task of a thread is given, by the executor that it serves. Its port closes with the thread, however that ends. */
@@ -50,7 +50,7 @@ export interface StartRefusal {
 /** An executor whose thread is yet to be started. */
 export interface ThreadExecutor extends Executor {
   /** What the init task is to be given, and what of it must be moved. */
-  setup(): { setup: WorkerSetup; transferList: TransferListItem[] }
+  setup(): { setup: WorkerSetup; transferList: MessagePort[] }
   /** The thread is gone, whatever its last word was. */
   threadEnded(): void
 }

@@ -21,7 +21,7 @@ export class RequestErrors {
 
   /** @param limitMs the longest that a run may take. */
   ranTooLong(request: InferRequest, limitMs: number): InferenceError {
-    const message = `was part of a run of model '${this.#model}' that was stopped after ${limitMs} ms (maxRunMs); give it more time, or fewer rows`
+    const message = `was part of a run of model '${this.#model}' that took more than its ${limitMs} ms (maxRunMs); give it more time, or fewer rows`
     return this.#error('ERR_TIMEOUT', request, message, { expected: `a run of at most ${limitMs} ms` })
   }
 

@@ -1,4 +1,4 @@
-import { MessageChannel, type TransferListItem } from 'node:worker_threads'
+import { MessageChannel } from 'node:worker_threads'
 import type { Tensor } from 'onnxruntime-common'
 
 /** From so many bytes on results are freed: smaller ones cost more one by one than the collector takes for them. */
@@ -21,7 +21,7 @@ export function free(buffer: ArrayBuffer): void {
  *
  * @param kept what is not to be freed: it is about to be sent.
  */
-export function discard(data: Tensor['data'], kept: readonly TransferListItem[] = []): void {
+export function discard(data: Tensor['data'], kept: readonly ArrayBuffer[] = []): void {
   if (!ArrayBuffer.isView(data) || data.byteLength === 0) return // of strings, or moved before
   const buffer = data.buffer as ArrayBuffer
   if (!kept.includes(buffer)) free(buffer)

@@ -1,4 +1,3 @@
-import type { TransferListItem } from 'node:worker_threads'
 import type { Tensor, TensorConstructor } from 'onnxruntime-common'
 import type { TensorMetadata } from '../metadata.ts'
 import type { MailedTensor, TensorData } from '../tensor.ts'
@@ -10,7 +9,7 @@ import type { PreparedLayout, PreparedOutput, WorkerSlot } from './worker-slot.t
 /** Outputs that leave the worker by message, and what of them is moved rather than copied. */
 export interface MailedOutputs {
   readonly outputs: (MailedTensor | null | undefined)[]
-  readonly transfer: TransferListItem[]
+  readonly transfer: ArrayBuffer[]
 }
 
 /**
@@ -58,7 +57,7 @@ function copy(data: TensorData, place: TensorData): void {
   new Uint8Array(buffer, byteOffset, byteLength).set(new Uint8Array(data.buffer, data.byteOffset, byteLength))
 }
 
-function mailed({ type, dims, data }: Tensor, transfer: TransferListItem[]): MailedTensor {
+function mailed({ type, dims, data }: Tensor, transfer: ArrayBuffer[]): MailedTensor {
   if (Array.isArray(data)) return { type: 'string', dims, data }
   const { buffer, byteOffset, byteLength } = data as Uint8Array<ArrayBuffer>
   const own = byteLength === buffer.byteLength && !transfer.includes(buffer)

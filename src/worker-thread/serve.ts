@@ -1,4 +1,4 @@
-import { receiveMessageOnPort, type MessagePort, type TransferListItem } from 'node:worker_threads'
+import { receiveMessageOnPort, type MessagePort } from 'node:worker_threads'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Bell } from '../executor/binding/bell.ts'
 import type { ControlBlock, Job } from '../executor/binding/control-block.ts'
@@ -110,7 +110,7 @@ export class Server {
   }
 
   /** Does what was asked inside ONNX Runtime; an exception is the answer, too. */
-  async #answer(questionId: number, work: () => Promise<[answer: FromWorker, transfer?: TransferListItem[]]>): Promise<void> {
+  async #answer(questionId: number, work: () => Promise<[answer: FromWorker, transfer?: ArrayBuffer[]]>): Promise<void> {
     if (!this.#control.enter()) return
     try {
       this.#post(...(await work()))
@@ -134,7 +134,7 @@ export class Server {
     return [{ type: 'opened', questionId, inputs, outputs }]
   }
 
-  async #runSample({ questionId, sessionId, feeds, wantsOutputs }: Question<'runSample'>): Promise<[FromWorker, TransferListItem[]]> {
+  async #runSample({ questionId, sessionId, feeds, wantsOutputs }: Question<'runSample'>): Promise<[FromWorker, ArrayBuffer[]]> {
     const model = this.#models.get(sessionId)
     if (model === undefined) throw new Error('The session was closed.')
     const { run, transfer } = await runSample(model, feeds as (MailedTensor | null)[], wantsOutputs, this.#runtime.Tensor)
@@ -226,7 +226,7 @@ export class Server {
     }
   }
 
-  #post(message: FromWorker, transfer: readonly TransferListItem[] = []): void {
+  #post(message: FromWorker, transfer: readonly ArrayBuffer[] = []): void {
     this.#port.postMessage(message, transfer)
   }
 }

@@ -38,8 +38,23 @@ export function chooseExecutors({ executor: asked, staging, inline }: ExecutorOp
   const reason = asked === 'native' ? "asked for with executor: 'native'" : 'the default'
   const native = nativeExecutors(reason, staging, inline && new InlineBudget(clock, inline))
   if (typeof native !== 'string') return native
-  if (asked === 'auto') return bindingExecutors(native)
+  if (asked === 'auto') {
+    if (staging.kind === undefined || staging.kind === 'auto') warnOfFallback(native)
+    return bindingExecutors(native)
+  }
   throw new InferenceError('ERR_NATIVE_LOAD', `executor 'native' cannot be had: ${native}`)
+}
+
+let warned = false
+
+/** Once for the process: what is slower, or missing, with the binding would be a riddle. */
+function warnOfFallback(reason: string): void {
+  if (warned) return
+  warned = true
+  const message =
+    `The native executor cannot be had, and models run through onnxruntime-node's binding: slower, with runs that cannot be stopped, and without ` +
+    `sequences, maps, optional values and elements of fewer bits than JavaScript's arrays have. executor: 'binding' says that this is meant. Reason: ${reason}`
+  process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_EXECUTOR_FALLBACK' })
 }
 
 /** The native executors, or why there are none. */
