@@ -51,8 +51,13 @@ OrtStatus* CreateCUDAProviderOptions(OrtCudaOptions** out) {
   *out = new OrtCudaOptions;
   return nullptr;
 }
+// As ONNX Runtime does, it refuses what cannot be a value of an option, and says of which; here with all that it was given.
 OrtStatus* UpdateCUDAProviderOptions(OrtCudaOptions* options, const char* const* keys, const char* const* values, std::size_t count) {
   options->text = join(keys, values, count);
+  for (std::size_t index = 0; index < count; ++index) {
+    if (std::strcmp(values[index], "wrong") != 0) continue;
+    return failure(std::string("Failed to parse provider option \"") + keys[index] + "\" of" + options->text);
+  }
   return nullptr;
 }
 void ReleaseCUDAProviderOptions(OrtCudaOptions* options) { delete options; }

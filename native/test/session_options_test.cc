@@ -22,6 +22,15 @@ TEST_F(SessionOptionsTest, GiveProvidersTheirOptionsByName) {
   EXPECT_EQ(set({{"provider", "QNN", "", entries}}), "QNN device_id=1 gpu_mem_limit=1024");
 }
 
+TEST_F(SessionOptionsTest, SayWhichOptionTheirProviderRefuses) {
+  try {
+    makeSessionOptions(library, {{"provider", "CUDA", "", {{"device_id", "1"}, {"gpu_mem_limit", "wrong"}}}});
+    ADD_FAILURE() << "nothing was refused";
+  } catch (const OrtError& error) {
+    EXPECT_STREQ(error.what(), "Failed to parse provider option \"gpu_mem_limit\" of device_id=1 gpu_mem_limit=wrong");
+  }
+}
+
 TEST_F(SessionOptionsTest, FixDimensionsByTheirDenotation) { EXPECT_EQ(set({{"freeDimensionByDenotation", "BATCH", "4", {}}}), "BATCH:4 "); }
 
 TEST_F(SessionOptionsTest, HoldTheContentsOfFilesOfExternalData) {
