@@ -8,10 +8,10 @@ export interface Running<T> {
 }
 
 /** Starts a program of this folder, TypeScript or plain JavaScript, with `input`; it answers with one message. */
-export function start<T>(program: string, input: unknown, nodeOptions: readonly string[] = []): Running<T> {
+export function start<T>(program: string, input: unknown, nodeOptions: readonly string[] = [], environment: NodeJS.ProcessEnv = {}): Running<T> {
   const file = fileURLToPath(new URL(program, import.meta.url))
   const execArgv = [...(program.endsWith('.ts') ? ['--import', 'tsx'] : []), ...nodeOptions]
-  const child = fork(file, [JSON.stringify(input)], { execArgv })
+  const child = fork(file, [JSON.stringify(input)], { execArgv, env: { ...process.env, ...environment } })
   const result = new Promise<T>((resolve, reject) => {
     let answer: { value: T } | undefined
     child.on('message', (value: T) => (answer = { value }))
@@ -25,8 +25,8 @@ export function start<T>(program: string, input: unknown, nodeOptions: readonly 
 }
 
 /** Runs a program to its end. */
-export function run<T>(program: string, input: unknown, nodeOptions: readonly string[] = []): Promise<T> {
-  return start<T>(program, input, nodeOptions).result
+export function run<T>(program: string, input: unknown, nodeOptions: readonly string[] = [], environment: NodeJS.ProcessEnv = {}): Promise<T> {
+  return start<T>(program, input, nodeOptions, environment).result
 }
 
 /** In a program: its input. */

@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus } from 'node:os'
 import { createRequire } from 'node:module'
 import { Command, InvalidArgumentError } from 'commander'
-import Table from 'cli-table3'
+import { tableOf } from './table.ts'
 import { TrialSkipped, type Trial, type TrialOptions } from './trial.ts'
 import { batchers } from './trials/batchers.ts'
 import { eventLoop } from './trials/event-loop.ts'
@@ -92,11 +92,7 @@ const measured = await trial
   })
 const { details, rows, targets, ...figures } = measured
 
-const columns = Object.keys(rows[0]!)
-const colAligns = columns.map((column) => (typeof rows[0]![column] === 'string' ? 'left' : 'right') as 'left' | 'right')
-const table = new Table({ head: columns, style: { head: [], border: [], compact: true }, colAligns })
-for (const row of rows) table.push(columns.map((column) => row[column]!))
-console.log(table.toString())
+console.log(tableOf(rows))
 console.log(`settings: ${JSON.stringify(figures.settings)}`)
 for (const { what, found, target, met } of targets) console.log(`${what}: ${found}, target ${target}: ${met ? 'met' : 'NOT met'}`)
 

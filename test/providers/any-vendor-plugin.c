@@ -1,5 +1,6 @@
 // A provider plugin that hands everything on to another (PLUGIN_PATH), and tells it that every device is Intel's: OpenVINO
-// computes on any x64 processor, but its plugin offers itself on Intel's alone. So its tests run on others, too.
+// computes on any x64 processor, but its plugin offers itself on Intel's alone. So its tests run on others, too. With DEVICE_KIND
+// devices are of that kind: WebGPU's plugin offers itself where there is a GPU, and Vulkan in software is none.
 #include <dlfcn.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 
 // Places in ONNX Runtime's table, and more of them than any version has.
-enum { kVendorId = 308, kVendor = 309, kEntries = 512 };
+enum { kKind = 307, kVendorId = 308, kVendor = 309, kEntries = 512 };
 
 struct ApiBase {
   const void* (*GetApi)(uint32_t version);
@@ -27,12 +28,22 @@ static const char* vendor(const void* device) {
   return "Intel";
 }
 
+#ifdef DEVICE_KIND
+static int kind(const void* device) {
+  (void)device;
+  return DEVICE_KIND;
+}
+#endif
+
 static const void* getApi(uint32_t version) {
   const void* api = theirs->GetApi(version);
   if (api == NULL) return NULL;
   memcpy(table, api, sizeof table);  // past its end there is more of the library
   table[kVendorId] = (const void*)vendorId;
   table[kVendor] = (const void*)vendor;
+#ifdef DEVICE_KIND
+  table[kKind] = (const void*)kind;
+#endif
   return table;
 }
 
