@@ -17,7 +17,7 @@ Parts:
 ${Object.entries(parts).map(([name, { describe }]) => `  ${name.padEnd(14)}${describe}`).join('\n')}
 
 What is measured is in dist/: run \`npm run build:ts\` first. Without a GPU the parts run on stand-ins where there are such, and say so:
-then figures of speed mean nothing. The last line is RESULT and the result as JSON; the exit code is 1 where a target is not met.`
+then figures of speed mean nothing, and SqueezeNet takes some minutes. The last line is RESULT and the result as JSON; the exit code is 1 where a target is not met.`
 
 const command = new Command('npm run bench:gpu --')
   .argument('[part...]', Object.keys(parts).join(', '), Object.keys(parts))
