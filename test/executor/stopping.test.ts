@@ -69,7 +69,7 @@ describe.each(executors)('with the executor %s', (executor) => {
     const other = await load(engine, networks.mlp())
     // One operator of some seconds.
     const model = await load(engine, small.squared('float64'), { maxBatchSize: 0, warmup: false, checkRows: false, sessionOptions: { intraOpNumThreads: 1 } })
-    const long = new Tensor('float64', new Float64Array(3500 * 3500), [3500, 3500])
+    const long = new Tensor('float64', new Float64Array(4500 * 4500), [4500, 4500])
     await expect(model.infer({ x: long }, { maxRunMs: 20 })).rejects.toMatchObject({ code: 'ERR_TIMEOUT' })
     await until(() => events.includes('restored'))
     expect(events).toEqual(['started', 'lost: it did not stop what it was told to stop', 'restored'])

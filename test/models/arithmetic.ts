@@ -64,7 +64,7 @@ export function gatherRow(): string {
     .build())
 }
 
-/** y = x x, both ['A', 'A']: one operator, which takes some seconds of one core for 3500 by 3500 float64. */
+/** y = x x, both ['A', 'A']: one operator, which takes some seconds of one core for 4500 by 4500 float64. */
 export function squared(type: 'float32' | 'float64' = 'float32'): string {
   const name = type === 'float32' ? 'squared' : `squared-${type}`
   return modelPath(name, () => graph(name).input('x', type, ['A', 'A']).output('y', type, ['A', 'A']).node('MatMul', ['x', 'x'], ['y']).build())
