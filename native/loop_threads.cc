@@ -21,7 +21,7 @@ std::shared_ptr<ort::RunLoop> find(std::uint64_t id) {
 }
 
 // How long the end of the process is held for runs that were told to stop; one operator may take longer.
-constexpr std::chrono::milliseconds kExitLimit{150};
+constexpr std::chrono::milliseconds kExitLimit{100};
 
 using Clock = std::chrono::steady_clock;
 std::atomic<Clock::rep> exitAt{0};  // when it is held no longer; 0 while nobody ends it

@@ -45,6 +45,7 @@ export class EngineResources {
 
   /** Finishes what was accepted, or rejects what waits of it, and gives everything back. May be called more than once. */
   close(destroy: boolean): Promise<void> {
+    if (destroy) this.devices.plugins.end()
     const models = this.models.close(destroy)
     this.#closing ??= this.#keepAlive
       .during(models.then(() => this.devices.close(workerExitLimitMs)).then(() => this.staging?.close()))

@@ -1,4 +1,4 @@
-import { constants } from 'node:fs'
+import { constants, statSync } from 'node:fs'
 import { open } from 'node:fs/promises'
 
 /** By how much the room grows for a file that is longer than it says. */
@@ -30,6 +30,12 @@ async function withRegularFile<T>(path: string, read: (file: Awaited<ReturnType<
   } finally {
     await file.close()
   }
+}
+
+/** What changes when a file is written or replaced, as text; `''` for one that is not there. */
+export function stampOf(path: string): string {
+  const stats = statSync(path, { throwIfNoEntry: false })
+  return stats === undefined ? '' : `${stats.dev} ${stats.ino} ${stats.size} ${stats.mtimeMs}`
 }
 
 /** Rejects with {@link NotReadable} or an error of `open` unless there is a regular file that may be read. */

@@ -1,54 +1,15 @@
 #include "session_table.h"
 
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <atomic>
 #include <chrono>
-#include <filesystem>
-#include <numeric>
-#include <vector>
+
+#include "model_file.h"
 
 namespace zerohop::ort {
 
 namespace {
 
-// A model may have its weights in other files beside it: none of them may have changed either. Of a folder of very many
-// files nobody knows.
-std::string siblingsOf(const std::filesystem::path& path) {
-  static std::atomic<std::uint64_t> unknown{0};
-  constexpr std::size_t kMostFiles = 10'000;
-  std::error_code error;
-  std::vector<std::string> stamps;
-  for (std::filesystem::directory_iterator at(path.parent_path(), error), end; !error && at != end; at.increment(error)) {
-    if (!at->is_regular_file(error)) continue;
-    if (stamps.size() == kMostFiles) return std::to_string(++unknown) + ' ';
-    const auto changed = at->last_write_time(error).time_since_epoch().count();
-    stamps.push_back(at->path().filename().u8string() + ' ' + std::to_string(at->file_size(error)) + ' ' + std::to_string(changed) + ' ');
-  }
-  std::sort(stamps.begin(), stamps.end());
-  return std::accumulate(stamps.begin(), stamps.end(), std::string());
-}
-
-// A file is the same while its place on the disk, its size and its time of change are.
 std::string identityOf(const ModelSource& source) {
-  if (source.bytes != nullptr) return "bytes " + std::to_string(source.bytesId);
-  std::error_code error;
-  const auto path = std::filesystem::u8path(source.path);
-  // As it was given: weights outside of the file are looked for beside a link, not beside what it leads to.
-  const auto absolute = std::filesystem::absolute(path, error).lexically_normal();
-  const auto size = std::filesystem::file_size(path, error);
-  const auto changed = std::filesystem::last_write_time(path, error);
-  std::uint64_t device = 0, node = 0;
-#ifndef _WIN32
-  struct stat status {};
-  if (stat(path.c_str(), &status) == 0) {
-    device = static_cast<std::uint64_t>(status.st_dev);
-    node = static_cast<std::uint64_t>(status.st_ino);
-  }
-#endif
-  return "file " + siblingsOf(absolute) + absolute.u8string() + ' ' + std::to_string(size) + ' ' +
-         std::to_string(changed.time_since_epoch().count()) + ' ' + std::to_string(device) + ' ' + std::to_string(node);
+  return source.bytes != nullptr ? "bytes " + std::to_string(source.bytesId) : "file " + identityOfFile(source.path);
 }
 
 }  // namespace

@@ -61,12 +61,32 @@ TEST_F(SessionTableTest, OpensAFileAnewThatHasChanged) {
   EXPECT_NE(first, second);
 }
 
-TEST_F(SessionTableTest, OpensAFileAnewBesideWhichAnotherHasChanged) {
-  const ModelSource source = file("plus-one");
-  file("plus-one.data", "weights");
+// As an ONNX file names a file of weights, `before` bytes from its beginning.
+std::string naming(const std::string& location, std::size_t before = 0) {
+  return std::string(before, 'x') + "\x0a\x08location\x12" + static_cast<char>(location.size()) + location + "the rest";
+}
+
+TEST_F(SessionTableTest, OpensAFileAnewWhoseWeightsInOtherFilesHaveChanged) {
+  std::filesystem::create_directories(folder / "weights");
+  // The name lies across two pieces in which a file is read, and at its end.
+  for (const std::size_t before : {std::size_t{0}, (std::size_t{1} << 20) - 5, (std::size_t{2} << 20) - 20}) {
+    for (const std::string weights : {"plus-one.data", "weights/w.bin"}) {
+      const ModelSource source = file("plus-one", naming(weights, before));
+      file(weights, "weights");
+      const auto first = get(source);
+      EXPECT_EQ(get(source), first);
+      file(weights, "other weights");
+      EXPECT_NE(get(source), first) << weights << " named at " << before;
+    }
+  }
+}
+
+TEST_F(SessionTableTest, SharesAFileWhateverElseChangesBesideIt) {
+  const ModelSource source = file("plus-one", naming("missing.data"));
   const auto first = get(source);
+  for (int count = 0; count < 300; ++count) file("other-" + std::to_string(count));
   EXPECT_EQ(get(source), first);
-  file("plus-one.data", "other weights");
+  file("missing.data");
   EXPECT_NE(get(source), first);
 }
 

@@ -41,7 +41,7 @@ export interface ResolvedConfig extends ModelSource {
 }
 
 const integer = (minimum: number) => v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(2 ** 31 - 1))
-const durationMs = v.pipe(v.number(), v.finite(), v.gtValue(0), v.maxValue(2 ** 31 - 1))
+const durationMs = v.pipe(v.number(), v.check((ms) => ms > 0 && ms < 2 ** 31, 'milliseconds, more than 0 and less than 2^31'))
 const paddingSchema = optionsOf({
   input: v.pipe(v.string(), v.minLength(1)),
   dim: integer(0),

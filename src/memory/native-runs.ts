@@ -61,7 +61,7 @@ export interface NativeRuns {
   nowMs(): number
   /** Starts a loop, which ends with the calling thread; false when it was ended before. */
   startLoop(loopId: number): boolean
-  /** The process is about to end: a thread that ends waits for its loop for 150 ms at most. */
+  /** The process is about to end: a thread that ends waits for its loop for 100 ms at most. */
   noteExit(): void
   readonly CompletionHub: new (wake: () => void) => NativeCompletionHub
   readonly RunLoop: new (hub: NativeCompletionHub) => NativeRunLoop

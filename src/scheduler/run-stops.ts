@@ -74,7 +74,7 @@ export class RunStops {
   /** Rejects all that runs, what came first before the others, and stops it. */
   all(): void {
     const { instances, answers, errors } = this.#to
-    for (const batch of instances.batches.sort((a, b) => a.id - b.id)) {
+    for (const batch of instances.batches.sort((a, b) => a.formed - b.formed)) {
       for (const request of batch.requests) answers.reject(request, 'closed', errors.closed(request))
       instances.stopRun(batch, true)
     }

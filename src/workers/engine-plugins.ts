@@ -2,9 +2,12 @@ import type { InferenceSession } from 'onnxruntime-common'
 import { computePrecisions, PluginProvider, type ResolvedPlugin } from '../config/provider-options.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
+import { ThreadEndedError } from '../executor/executor.ts'
 import { openNativeOrt } from '../executor/native/native-ort.ts'
 import { chooseDevice, deviceNames, knownProvider } from '../executor/native/plugin-entries.ts'
 import { openPlugin, type OpenedPlugin } from '../executor/native/plugin-registry.ts'
+import { untilAborted } from '../request/abort-watch.ts'
+import { letGoOfTrials } from '../executor/native/plugin-trial.ts'
 import type { Executors } from './executor-choice.ts'
 
 /** The provider plugins of an engine: opened when a model asks for them, and left out, with a warning, where that cannot be. */
@@ -12,9 +15,16 @@ export class EnginePlugins {
   readonly #options: ReadonlyMap<string, ResolvedPlugin>
   readonly #opened = new Map<string, OpenedPlugin>()
   readonly #warned = new Set<string>()
+  readonly #ending = new AbortController()
 
   constructor(plugins: readonly ResolvedPlugin[]) {
     this.#options = new Map(plugins.map((plugin) => [plugin.name, plugin]))
+  }
+
+  /** Waits for no plugin any more. */
+  end(): void {
+    this.#ending.abort(new ThreadEndedError())
+    letGoOfTrials()
   }
 
   /** Each with what came of opening it; `null` for one that no model has asked for. */
@@ -96,7 +106,7 @@ export class EnginePlugins {
     const { library } = this.#options.get(name)!
     const needsNative = `it takes executor: 'native', and 'binding' is at work (${executors.reason})`
     const refused = { devices: [], reason: needsNative, taken: false }
-    const opened = executors.kind === 'binding' ? refused : await openPlugin(openNativeOrt(), name, library)
+    const opened = executors.kind === 'binding' ? refused : await untilAborted(openPlugin(openNativeOrt(), name, library), this.#ending.signal)
     this.#opened.set(name, opened)
     if (!opened.taken) return
     const hint = `${opened.reason}; a plugin is one for the process, so name it alike everywhere`

@@ -5,9 +5,13 @@ import type { BatchSource } from './batch-source.ts'
 /** What the thread may run at a stretch, in milliseconds: others wait for so long at most. */
 const stretchMs = 0.5
 
-/** A run that takes longer, though it was reckoned to be short, says that its model's runs take any time; they are not run here for a while. */
+/**
+ * A run that takes longer, though it was reckoned to be short, says that its model's runs take any time: none is run here for a
+ * minute, or a thousand times as long as it took.
+ */
 const surprisingMs = 10
-const heldMs = 60_000
+const leastHeldMs = 60_000
+const heldTimes = 1000
 
 /**
  * Decides which batches the application's thread runs itself, because a run there takes less than to hand it over. An account
@@ -42,6 +46,6 @@ export class InlineBudget {
   /** Charges a run that was allowed. */
   spent(tookMs: number, source: BatchSource): void {
     this.#creditMs -= tookMs
-    if (tookMs > surprisingMs) this.#heldUntilMs.set(source, this.#clock.nowMs() + heldMs)
+    if (tookMs > surprisingMs) this.#heldUntilMs.set(source, this.#clock.nowMs() + Math.max(leastHeldMs, heldTimes * tookMs))
   }
 }

@@ -3,6 +3,7 @@ import type { ResolvedMemory } from '../config/memory-options.ts'
 import type { OpenOptions } from '../config/session-options.ts'
 import { ThreadEndedError, type Arena, type Executor, type OpenedSession, type SampleRun } from '../executor/executor.ts'
 import type { MailedValue } from '../values.ts'
+import { stampOf } from '../regular-file.ts'
 import { ArenaKeeper } from './arena-keeper.ts'
 import type { BatchSource } from './batch-source.ts'
 import type { Worker, WorkerResident } from './worker.ts'
@@ -34,8 +35,8 @@ export class WorkerSession implements WorkerResident {
   readonly #arena: ArenaKeeper | null
   #batches: BatchSource | null = null
   #events: SessionEvents | null = null
-  /** Its inputs and outputs, as text; `null` before it was open. */
-  #values: string | null = null
+  /** Its inputs, outputs and the state of its file, as text; `null` before it was open. */
+  #state: string | null = null
   /** The thread on which it is open. */
   #openOn: Executor | null = null
   #ready = false
@@ -75,11 +76,12 @@ export class WorkerSession implements WorkerResident {
     ).catch((error: Error) => Promise.reject(this.#closing === null ? error : new ThreadEndedError())) // stopped for that
   }
 
-  /** A file that has become another model's since would be fed what was checked for the first. */
+  /** A file that has become another model's since would answer beside instances of the first, and be fed what was checked for that. */
   #checkSame({ inputs, outputs }: OpenedSession): void {
-    const values = JSON.stringify([inputs, outputs])
-    this.#values ??= values
-    if (values !== this.#values) throw new Error('its file has other inputs or outputs now than when it was loaded; load it again')
+    const { model } = this.#source
+    const state = JSON.stringify([inputs, outputs, typeof model === 'string' ? stampOf(model) : null])
+    this.#state ??= state
+    if (state !== this.#state) throw new Error('its file has changed since it was loaded; load it again')
   }
 
   /** Runs it once on a sample; rejects when the thread dies, and once it is being closed. */

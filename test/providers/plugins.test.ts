@@ -92,6 +92,15 @@ describe.skipIf(version === undefined)(`a plugin that cannot be used${reason ===
     expect(await tryInChild('extra', library, 1000)).toEqual({ reason: 'loading it took more than 1000 ms in a process of its own' })
   })
 
+  it('may hang while its engine is destroyed, which does not wait for it', async ({ skip }) => {
+    const library = libraryThat('for (;;) pause(); /* another */') ?? skip('no C compiler')
+    const engine = withPlugin(library)
+    const loading = load(engine, mlp(), { instanceGroup: [{ kind: 'extra' }] })
+    await new Promise(setImmediate)
+    await engine.destroy()
+    await expect(loading).rejects.toMatchObject({ code: 'ERR_CLOSED' })
+  })
+
   it('is one where ZEROHOP_EXECUTOR asks for the binding', async () => {
     vi.stubEnv('ZEROHOP_EXECUTOR', 'binding')
     const engine = withPlugin(absent)

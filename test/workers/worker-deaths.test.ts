@@ -261,7 +261,7 @@ describe('a session whose thread dies', () => {
     house.clock.advanceBy(0)
     await settled()
     expect(await fate(waits)).toBe(crashed)
-    expect([first.failure, second.failure]).toEqual(Array(2).fill(expect.stringContaining('its file has other inputs or outputs now')))
+    expect([first.failure, second.failure]).toEqual(Array(2).fill(expect.stringContaining('its file has changed since it was loaded')))
   })
 
   it('and that is closed before there is a new one, is not opened again', async () => {

@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process'
 import { existsSync } from 'node:fs'
+import type { Socket } from 'node:net'
 import { fileURLToPath } from 'node:url'
 import type { NativeProviderDevice } from '../../memory/native-providers.ts'
 
@@ -8,6 +9,14 @@ export type TrialResult = { readonly devices: readonly NativeProviderDevice[] } 
 
 /** How long a plugin may take to be loaded and to run a model of one operator, in milliseconds. */
 const trialLimitMs = 60_000
+
+/** What lets go of each trial that is under way. */
+const running = new Set<() => void>()
+
+/** Nobody waits for trials any more: they do not hold the process, and end with it. */
+export function letGoOfTrials(): void {
+  for (const letGo of running) letGo()
+}
 
 /**
  * Loads a plugin in a process of its own and runs a model of one operator with it: what a library that was made for another
@@ -21,6 +30,7 @@ export function tryInChild(name: string, library: string, limitMs = trialLimitMs
     const end = (result: TrialResult): void => {
       clearTimeout(timer)
       process.off('exit', kill)
+      running.delete(letGo)
       resolve(result)
     }
     const kill = () => child.kill('SIGKILL')
@@ -29,6 +39,13 @@ export function tryInChild(name: string, library: string, limitMs = trialLimitMs
       end({ reason: `loading it took more than ${limitMs} ms in a process of its own` })
     }, limitMs)
     process.once('exit', kill)
+    const letGo = (): void => {
+      child.unref()
+      child.channel?.unref()
+      ;(child.stderr as Socket).unref()
+      timer.unref()
+    }
+    running.add(letGo)
     let lastWords = ''
     child.stderr!.setEncoding('utf8').on('data', (words: string) => (lastWords = (lastWords + words).slice(-lastWordsKept)))
     let answer: TrialResult | undefined

@@ -1,0 +1,96 @@
+#include "model_file.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <set>
+#include <vector>
+
+namespace zerohop::ort {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where a file is on the disk, its size and its time of change; of one that is not there, that.
+std::string stampOf(const fs::path& path) {
+  std::error_code error;
+  const auto size = fs::file_size(path, error);
+  if (error) return "none";
+  const auto changed = fs::last_write_time(path, error).time_since_epoch().count();
+  std::string stamp = std::to_string(size) + ' ' + std::to_string(changed);
+#ifndef _WIN32
+  struct stat status {};
+  if (stat(path.c_str(), &status) == 0) stamp += ' ' + std::to_string(status.st_dev) + ' ' + std::to_string(status.st_ino);
+#endif
+  return stamp;
+}
+
+// An ONNX file names the files of its weights in entries `location`: field 1 of a message of two strings, the key.
+constexpr char kLocationKey[] = "\x0a\x08location\x12";
+constexpr std::size_t kKeyBytes = sizeof(kLocationKey) - 1;
+constexpr std::size_t kMostLocationBytes = 4096;
+
+// The names of the files in which a model has weights. What looks like one and is none does no harm.
+std::set<std::string> locationsIn(const fs::path& path) {
+  std::set<std::string> locations;
+  std::ifstream file(path, std::ios::binary);
+  const std::boyer_moore_horspool_searcher searcher(kLocationKey, kLocationKey + kKeyBytes);
+  std::vector<char> bytes;
+  const std::size_t kept = kKeyBytes + 2 + kMostLocationBytes;  // of one piece for the next, so that none is cut in two
+  for (;;) {
+    const std::size_t before = std::min(bytes.size(), kept);
+    bytes.erase(bytes.begin(), bytes.end() - static_cast<std::ptrdiff_t>(before));
+    bytes.resize(before + (1 << 20));
+    file.read(bytes.data() + before, 1 << 20);
+    bytes.resize(before + static_cast<std::size_t>(file.gcount()));
+    if (file.gcount() == 0) return locations;
+    for (auto at = std::search(bytes.begin(), bytes.end(), searcher); at != bytes.end(); at = std::search(at + 1, bytes.end(), searcher)) {
+      auto next = at + kKeyBytes;
+      std::size_t length = 0;
+      for (int shift = 0; next != bytes.end() && shift < 14; shift += 7) {  // a varint
+        const auto byte = static_cast<unsigned char>(*next++);
+        length |= static_cast<std::size_t>(byte & 0x7f) << shift;
+        if (byte < 0x80) break;
+      }
+      if (length <= static_cast<std::size_t>(bytes.end() - next)) locations.emplace(next, next + static_cast<std::ptrdiff_t>(length));
+    }
+  }
+}
+
+// To look through a large file takes some hundredths of a second: it is done once for each state of it.
+std::set<std::string> knownLocationsIn(const fs::path& path, const std::string& stamp) {
+  static std::mutex mutex;
+  static auto& known = *new std::map<std::string, std::pair<std::string, std::set<std::string>>>;
+  {
+    const std::lock_guard lock(mutex);
+    const auto found = known.find(path.u8string());
+    if (found != known.end() && found->second.first == stamp) return found->second.second;
+  }
+  auto locations = locationsIn(path);
+  const std::lock_guard lock(mutex);
+  known[path.u8string()] = {stamp, locations};
+  return locations;
+}
+
+}  // namespace
+
+std::string identityOfFile(const std::string& path) {
+  std::error_code error;
+  // As it was given: weights outside of the file are looked for beside a link, not beside what it leads to.
+  const fs::path absolute = fs::absolute(fs::u8path(path), error);
+  const std::string stamp = stampOf(absolute);
+  std::string identity = absolute.u8string() + '\n' + stamp;
+  for (const std::string& location : knownLocationsIn(absolute, stamp)) {
+    identity += '\n' + location + '\n' + stampOf(absolute.parent_path() / fs::u8path(location));
+  }
+  return identity;
+}
+
+}  // namespace zerohop::ort
