@@ -1,0 +1,17 @@
+import { expect, it } from 'vitest'
+import type { ModelOptions } from '../../src/index.ts'
+import { identity } from '../models/small.ts'
+import { ownEngine } from '../support/open.ts'
+
+// Two threads in the WebGPU provider at once end the process. There may be no adapter here: the load fails then, on whichever threads.
+it.each<[string, ModelOptions]>([
+  ['by its kind', { instanceGroup: [{ kind: 'webgpu', count: 2 }] }],
+  ['by executionProviders', { instanceGroup: [{ kind: 'auto', count: 2 }], executionProviders: ['webgpu', 'cpu'] }],
+])('sessions on WebGPU, asked for %s, have one thread together', async (_how, options) => {
+  const engine = ownEngine({ cpuWorkers: 2 })
+  const started: string[] = []
+  engine.on('worker', ({ type, worker }) => void (type === 'started' && started.push(worker)))
+  await engine.load('m', { path: identity('float32'), ...options }).catch(() => {})
+  await new Promise(setImmediate)
+  expect(started).toEqual(['webgpu_0'])
+})
