@@ -116,4 +116,14 @@ Napi::Value arenaOf(ort::RunLoop& loop, const Napi::CallbackInfo& info) {
   return object;
 }
 
+Napi::Value noteOf(ort::RunLoop& loop, const Napi::CallbackInfo& info) {
+  const auto session = loop.sessions.find(smallNumber(info, 0, "sessionId"));
+  return Napi::String::New(info.Env(), session == nullptr ? "" : session->note(info[1].ToString()));
+}
+
+void setNote(ort::RunLoop& loop, const Napi::CallbackInfo& info) {
+  const auto session = loop.sessions.find(smallNumber(info, 0, "sessionId"));
+  if (session != nullptr) session->setNote(info[1].ToString(), info[2].ToString());
+}
+
 }  // namespace zerohop

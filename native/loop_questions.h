@@ -28,4 +28,10 @@ void askShrinkArena(ort::RunLoop& loop, const Napi::CallbackInfo& info);
 // (sessionId): what the session's arena holds now; null for a session that has none, or is not open.
 Napi::Value arenaOf(ort::RunLoop& loop, const Napi::CallbackInfo& info);
 
+// (sessionId, key): what was noted of the session, by whichever isolate; '' for nothing.
+Napi::Value noteOf(ort::RunLoop& loop, const Napi::CallbackInfo& info);
+
+// (sessionId, key, value)
+void setNote(ort::RunLoop& loop, const Napi::CallbackInfo& info);
+
 }  // namespace zerohop

@@ -40,6 +40,8 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
                            InstanceMethod<&RunLoopWrap::close>("close"),
                            InstanceMethod<&RunLoopWrap::arena>("arena"),
                            InstanceMethod<&RunLoopWrap::shrinkArena>("shrinkArena"),
+                           InstanceMethod<&RunLoopWrap::note>("note"),
+                           InstanceMethod<&RunLoopWrap::setNote>("setNote"),
                            InstanceMethod<&RunLoopWrap::defineSlot>("defineSlot"),
                            InstanceMethod<&RunLoopWrap::forgetSlot>("forgetSlot"),
                            InstanceMethod<&RunLoopWrap::defineLayout>("defineLayout"),
@@ -95,6 +97,10 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
   Napi::Value arena(const Napi::CallbackInfo& info) { return arenaOf(*loop_, info); }
 
   void shrinkArena(const Napi::CallbackInfo& info) { askShrinkArena(*loop_, info); }
+
+  Napi::Value note(const Napi::CallbackInfo& info) { return noteOf(*loop_, info); }
+
+  void setNote(const Napi::CallbackInfo& info) { zerohop::setNote(*loop_, info); }
 
   // (slotId, sessionId, leaseId)
   void defineSlot(const Napi::CallbackInfo& info) {

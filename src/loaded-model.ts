@@ -40,6 +40,9 @@ export interface EngineServices {
   place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void): Promise<void>
 }
 
+/** Noted of a session that has been warmed. */
+const warmNote = 'warm'
+
 /** One model's life in an engine: opens its sessions, watches its state, releases it all. */
 export class LoadedModel implements ModelLifecycle {
   readonly name: string
@@ -82,7 +85,7 @@ export class LoadedModel implements ModelLifecycle {
       const padding = this.#parse(joining, opened!.carrier)
       for (const [index, session] of this.#sessions.entries()) {
         await this.#warmUp(session, true)
-        const warm = index === 0 && (await checkAtLoad(joining, this.#config, padding, this.#warmups, (feeds) => session.runSample(feeds, true)))
+        const warm = index === 0 && (await checkAtLoad(joining, this.#config, padding, this.#warmups, session))
         if (!warm) await this.#warmUp(session, false)
       }
       const runTimes = await this.#calibrated(joining, this.#sessions[0]!)
@@ -134,8 +137,9 @@ export class LoadedModel implements ModelLifecycle {
     return padding
   }
 
-  /** Runs the samples that the user gave, or else our own, on an instance. */
+  /** Runs the samples that the user gave, or else our own, on an instance; our own once for all that share the session. */
   async #warmUp(session: WorkerSession, own: boolean): Promise<void> {
+    if (!own && session.note(warmNote) !== '') return
     for (const { feeds, count, required } of this.#warmups) {
       for (let run = 0; run < count && required === own; run++) {
         const { error } = await session.runSample(feeds)
@@ -144,6 +148,7 @@ export class LoadedModel implements ModelLifecycle {
         break
       }
     }
+    if (!own) session.setNote(warmNote, 'yes')
   }
 
   /** What runs take; measured beforehand where a latency target depends on it. */

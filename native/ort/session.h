@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -44,6 +46,17 @@ class Session {
 
   OrtSession* get() const { return session_.get(); }
 
+  // What was found out of it, by whoever has it: '' for what is not known.
+  std::string note(const std::string& key) {
+    const std::lock_guard lock(notesMutex_);
+    const auto found = notes_.find(key);
+    return found == notes_.end() ? std::string() : found->second;
+  }
+  void setNote(const std::string& key, const std::string& value) {
+    const std::lock_guard lock(notesMutex_);
+    notes_[key] = value;
+  }
+
   // Whether an output was found to be another value (an input, a constant), which is not written to where it was asked for.
   bool isAlias(std::size_t output) const { return aliases_[output].load(std::memory_order_relaxed); }
   void markAlias(std::size_t output) { aliases_[output].store(true, std::memory_order_relaxed); }
@@ -51,6 +64,8 @@ class Session {
  private:
   Owned<OrtSession> session_;
   std::unique_ptr<std::atomic<bool>[]> aliases_;
+  std::mutex notesMutex_;  // of what follows
+  std::map<std::string, std::string> notes_;
 };
 
 }  // namespace zerohop::ort

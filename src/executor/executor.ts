@@ -110,6 +110,9 @@ export interface Executor {
   cancel(slotId: number): boolean
   /** Stops what was asked for a session and is not answered, which rejects or fails soon after; false when there is none, or it cannot be stopped. */
   cancelWork(sessionId: number): boolean
+  /** What was noted of a session that is shared, by whoever has it; `''` for nothing. */
+  note?(sessionId: number, key: string): string
+  setNote?(sessionId: number, key: string, value: string): void
   /** Has the arena of a session give back what nothing uses. */
   shrinkArena?(sessionId: number): Promise<void>
   /** What the arena of a session holds now; `null` for a session without one. */

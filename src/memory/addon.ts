@@ -91,7 +91,7 @@ export type BindingResult =
   | { readonly binding: null; readonly path?: undefined; readonly reason: string }
 
 /** Raised together with `kBindingVersion` in native/addon.cc whenever the exports change their meaning. */
-export const BINDING_VERSION = '5'
+export const BINDING_VERSION = '6'
 
 // Two folders below the root both as src/memory/addon.ts and as dist/memory/addon.js.
 const packageRoot = fileURLToPath(new URL('../..', import.meta.url))

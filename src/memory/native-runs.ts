@@ -38,6 +38,9 @@ export interface NativeRunLoop {
   runHere(slotId: number, layoutIndex: number): boolean
   /** False when the thread has started it. */
   takeBack(slotId: number): boolean
+  /** What was noted of a session, by whichever isolate; `''` for nothing. */
+  note(sessionId: number, key: string): string
+  setNote(sessionId: number, key: string, value: string): void
   /** Asks to have the arena of a session give back what nothing uses. */
   shrinkArena(questionId: number, sessionId: number): void
   arena(sessionId: number): { readonly id: number; readonly totalBytes: number; readonly inUseBytes: number; readonly mostInUseBytes: number } | null

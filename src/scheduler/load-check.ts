@@ -1,9 +1,9 @@
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
-import { checkRows } from '../instance/row-check.ts'
-import type { RunTrial } from '../instance/row-trials.ts'
+import { checkRows, type RowVerdict } from '../instance/row-check.ts'
 import { singleRows, type TrialFeeds } from '../instance/trial-feeds.ts'
 import type { PreparedWarmup } from '../instance/warm-up.ts'
 import type { Padding } from '../request/padding.ts'
+import type { WorkerSession } from '../workers/worker-session.ts'
 import type { Joining } from './joining.ts'
 
 /** Rows of warm-up samples that take part. */
@@ -13,19 +13,25 @@ const maxSamples = 4
  * Finds out during a load whether rows are independent, where that is to be found out.
  *
  * @param warmups what the model is warmed up with; the samples of the user among it are tried as well.
- * @param run runs on one of the instances.
+ * @param session of one of the instances. What is found is noted there, for others that share it.
  * @returns whether the instance has been warmed up by it.
  */
 export async function checkAtLoad(
   joining: Joining,
-  { optionalInputs }: ResolvedConfig,
+  { optionalInputs, padding: paddingConfig }: ResolvedConfig,
   padding: Padding | null,
   warmups: readonly PreparedWarmup[],
-  run: RunTrial,
+  session: Pick<WorkerSession, 'runSample' | 'note' | 'setNote'>,
 ): Promise<boolean> {
   if (!joining.undecided) return false
   const { inputs, outputs, maxBatchSize } = joining.stacked
   const own = warmups.filter(({ required }) => required)
+  const key = own.length > 0 ? null : `rows ${JSON.stringify([maxBatchSize, paddingConfig, optionalInputs, joining.tolerance])}`
+  const known = key === null ? null : readVerdict(session.note(key))
+  if (known !== null) {
+    joining.found(known)
+    return true
+  }
   const verdict = await checkRows(
     { inputs, outputs },
     {
@@ -36,8 +42,20 @@ export async function checkAtLoad(
       optional: new Set(inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : []))),
       replacesWarmUp: own.length < warmups.length,
     },
-    run,
+    (feeds) => session.runSample(feeds, true),
   )
   joining.found(verdict)
+  if (key !== null && verdict.largestDifference !== null) session.setNote(key, writeVerdict(verdict))
   return verdict.largestDifference !== null
+}
+
+/** As text; the difference may be infinite, which JSON cannot say. */
+function writeVerdict({ rows, largestDifference, reason }: RowVerdict): string {
+  return JSON.stringify([rows, String(largestDifference), reason])
+}
+
+function readVerdict(text: string): RowVerdict | null {
+  if (text === '') return null
+  const [rows, largestDifference, reason] = JSON.parse(text) as [RowVerdict['rows'], string, string]
+  return { rows, largestDifference: Number(largestDifference), reason, runs: 0 }
 }

@@ -93,6 +93,15 @@ export class WorkerSession implements WorkerResident {
     return run
   }
 
+  /** What was found out of it, by whichever model shares it; `''` for what is not known. */
+  note(key: string): string {
+    return this.#openOn?.note?.(this.id, key) ?? ''
+  }
+
+  setNote(key: string, value: string): void {
+    this.#openOn?.setNote?.(this.id, key, value)
+  }
+
   /** A batch was run on it. */
   ran(): void {
     if (this.#arena !== null && this.#openOn !== null) this.#arena.ran(this.#openOn)

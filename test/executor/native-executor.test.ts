@@ -1,5 +1,6 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { InferenceEngine, InferenceError, Tensor } from '../../src/index.ts'
+import { NativeExecutor } from '../../src/executor/native/native-executor.ts'
 import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
 import { matchesPlain } from '../support/against-plain.ts'
 import { load, ownEngine } from '../support/open.ts'
@@ -29,6 +30,21 @@ describe.skipIf(version === undefined)(`the native executor${reason === undefine
     const first = await load(native(), path, { instanceGroup: [{ kind: 'cpu', count: 2 }] })
     const second = await load(native(), path)
     await Promise.all([first, second].map((model) => matchesPlain(model, [{ input: noise([2, 64]) }])))
+  })
+
+  it('finds out once what is to be known of a session, and warms it once', async () => {
+    const runSample = vi.spyOn(NativeExecutor.prototype, 'runSample')
+    const path = networks.mlp()
+    const first = await load(native(), path, { sessionOptions: { logId: 'once' } })
+    expect(runSample).toHaveBeenCalled()
+    runSample.mockClear()
+    const second = await load(native(), path, { sessionOptions: { logId: 'once' } })
+    expect(runSample).not.toHaveBeenCalled()
+    expect(second.metadata.joining).toEqual(first.metadata.joining)
+    const warmup = [{ feeds: { input: new Float32Array(64) } }]
+    await load(native(), path, { sessionOptions: { logId: 'once' }, warmup })
+    expect(runSample).toHaveBeenCalled() // samples of the user's may show more
+    runSample.mockRestore()
   })
 
   it('goes on when one of two models of the same file is unloaded', async () => {

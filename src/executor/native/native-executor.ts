@@ -131,6 +131,14 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     return this.#loop.cancelBatch(slotId)
   }
 
+  note(sessionId: number, key: string): string {
+    return this.#loop.note(sessionId, key)
+  }
+
+  setNote(sessionId: number, key: string, value: string): void {
+    this.#loop.setNote(sessionId, key, value)
+  }
+
   async shrinkArena(sessionId: number): Promise<void> {
     const { details } = await this.#ask(sessionId, (questionId) => this.#loop.shrinkArena(questionId, sessionId))
     if (details?.error != null) throw new Error(details.error)
