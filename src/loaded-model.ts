@@ -86,7 +86,8 @@ export class LoadedModel implements ModelLifecycle {
       for (const [index, session] of this.#sessions.entries()) {
         await this.#warmUp(session, true)
         const warm = index === 0 && (await checkAtLoad(joining, this.#config, padding, this.#warmups, session))
-        if (!warm) await this.#warmUp(session, false)
+        if (warm) session.setNote(warmNote, 'yes')
+        else await this.#warmUp(session, false)
       }
       const runTimes = await this.#calibrated(joining, this.#sessions[0]!)
       const placed = this.#placements.map((placement) => ({ placement }))
