@@ -39,7 +39,8 @@ export function chooseExecutors({ executor: asked, staging, inline }: ExecutorOp
   const native = nativeExecutors(reason, staging, inline && new InlineBudget(clock, inline))
   if (typeof native !== 'string') return native
   if (asked === 'auto') {
-    if (staging.kind === undefined || staging.kind === 'auto') warnOfFallback(native)
+    const meant = process.env.ZEROHOP_NATIVE === 'off' || (staging.kind ?? 'auto') !== 'auto'
+    if (!meant) warnOfFallback(native)
     return bindingExecutors(native)
   }
   throw new InferenceError('ERR_NATIVE_LOAD', `executor 'native' cannot be had: ${native}`)
