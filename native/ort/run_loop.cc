@@ -49,8 +49,7 @@ void RunLoop::ask(std::uint64_t questionId, std::function<void(Completion&)> wor
   add(std::move(job));
 }
 
-void RunLoop::submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, ValueCopies apart,
-                     std::string fault) {
+void RunLoop::submit(std::uint32_t slotId, std::shared_ptr<PreparedRun> run, ValueCopies apart, std::string fault) {
   Job job;
   job.id = {true, slotId};
   job.run = std::move(run);

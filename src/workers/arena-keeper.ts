@@ -19,6 +19,7 @@ export class ArenaKeeper {
   #timer: unknown = null
   #lastRunMs = 0
   #asked = false
+  #closed = false
 
   private constructor(sessionId: number, memory: ResolvedMemory, clock: Clock, shrink: () => Promise<void>) {
     this.#sessionId = sessionId
@@ -47,6 +48,7 @@ export class ArenaKeeper {
   }
 
   close(): void {
+    this.#closed = true
     if (this.#timer !== null) this.#clock.clearTimer(this.#timer)
     this.#timer = null
   }
@@ -62,7 +64,8 @@ export class ArenaKeeper {
     this.#asked = true
     this.#shrink()
       .catch((error: Error) => {
-        if (!(error instanceof ThreadEndedError)) warnOnce(`could not be done for a model: ${error.message}`)
+        // What is asked of a session that is closed is stopped.
+        if (!this.#closed && !(error instanceof ThreadEndedError)) warnOnce(`could not be done for a model: ${error.message}`)
       })
       .finally(() => (this.#asked = false))
   }

@@ -50,7 +50,7 @@ export class WorkerSession implements WorkerResident {
     this.id = id
     this.worker = worker
     this.#source = source
-    this.#arena = ArenaKeeper.of(id, source.memory, clock, () => worker.ask(this, this.#openOn, (executor) => executor.shrinkArena!(id)))
+    this.#arena = ArenaKeeper.of(id, source.memory, clock, () => this.#shrinkArena())
     worker.attach(this)
   }
 
@@ -100,6 +100,12 @@ export class WorkerSession implements WorkerResident {
 
   setNote(key: string, value: string): void {
     this.#openOn?.setNote?.(this.id, key, value)
+  }
+
+  #shrinkArena(): Promise<void> {
+    const thread = this.#openOn
+    if (thread === null) return Promise.reject(new ThreadEndedError()) // with its arena
+    return this.worker.ask(this, thread, (executor) => executor.shrinkArena!(this.id))
   }
 
   /** A batch was run on it. */

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import type { MemoryOptions } from '../../src/index.ts'
 import { fate, House, Served, settled } from './serving.ts'
 
@@ -68,6 +68,21 @@ describe('the arena of a session', () => {
     threads.arenaBytes++
     await run(2)
     expect(shrinks()).toBe(1)
+  })
+
+  it('is asked for nothing, and warned of nothing, once its thread has died', async () => {
+    const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const { house, threads, run } = await served({ shrink: 'idle' })
+    await run(1)
+    const [dead] = threads.executors
+    house.clock.advanceBy(1999)
+    threads.current.die()
+    await settled()
+    house.clock.advanceBy(1)
+    await settled()
+    expect([dead!, threads.current].flatMap(({ asked }) => asked).filter((each) => each.startsWith('shrink'))).toEqual([])
+    expect(warn).not.toHaveBeenCalled()
+    warn.mockRestore()
   })
 
   it('is asked for nothing any more when its model is closed', async () => {
