@@ -18,8 +18,11 @@ const probe = new LoopDelayProbe()
 
 const app = fastify({ bodyLimit: 2 ** 24 })
 app.addContentTypeParser('application/octet-stream', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+const running = new Set<Promise<unknown>>()
 app.post('/infer', async ({ body }, reply) => {
-  const outputs = await loaded.infer({ [name]: new Tensor('float32', floatsOf(body as Buffer), dims) })
+  const answered = loaded.infer({ [name]: new Tensor('float32', floatsOf(body as Buffer), dims) })
+  running.add(answered)
+  const outputs = await answered.finally(() => running.delete(answered))
   const { buffer, byteOffset, byteLength } = Object.values(outputs)[0]!.data as Float32Array
   return reply.header('content-type', 'application/octet-stream').send(Buffer.from(buffer, byteOffset, byteLength))
 })
@@ -40,5 +43,7 @@ const result: ClosedLoopResult = {
   loopDelay: await probe.stop(),
 }
 await app.close()
+// What the client has left behind: a Piscina that is closed meanwhile ends a thread inside ONNX Runtime, and the process with it.
+await Promise.allSettled(running)
 await server.close()
 answer(result)
