@@ -46,10 +46,10 @@ void endLoop(void* held) {
 // The process is about to end.
 void noteExit(const Napi::CallbackInfo&) { exitAt = (Clock::now() + kExitLimit).time_since_epoch().count(); }
 
-// (loopId): starts a loop, which ends with the calling thread's environment; false when it was ended before.
+// (loopId, niceIncrement): starts a loop, which ends with the calling thread's environment; false when it was ended before.
 Napi::Value startLoop(const Napi::CallbackInfo& info) {
   const auto loop = find(static_cast<std::uint64_t>(wholeNumber(info, 0, "loopId", 0, kMostSafeInteger)));
-  const bool started = loop != nullptr && loop->start();
+  const bool started = loop != nullptr && loop->start(static_cast<int>(wholeNumber(info, 1, "niceIncrement", 0, 19)));
   if (started) napi_add_env_cleanup_hook(info.Env(), endLoop, new std::shared_ptr<ort::RunLoop>(loop));
   return Napi::Boolean::New(info.Env(), started);
 }

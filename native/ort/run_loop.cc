@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "run_count.h"
+#include "thread_hints.h"
 
 namespace zerohop::ort {
 
@@ -15,14 +16,6 @@ constexpr std::chrono::microseconds kSpin{60};
 std::uint64_t nextLoopId() {
   static std::atomic<std::uint64_t> last{0};
   return ++last;
-}
-
-void relax() {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__) && !defined(_MSC_VER)
-  asm volatile("yield");
-#endif
 }
 
 Completion completion(Completion::Kind kind, std::uint64_t loopId, std::uint64_t id) {
@@ -157,7 +150,7 @@ bool RunLoop::waitUntilEnded(std::chrono::steady_clock::time_point deadline) {
   return ended_.wait_until(lock, deadline, [this] { return state_ != State::kServing; });
 }
 
-bool RunLoop::start() {
+bool RunLoop::start(int niceIncrement) {
   {
     const std::lock_guard lock(mutex_);
     if (state_ != State::kNew) return false;
@@ -165,7 +158,10 @@ bool RunLoop::start() {
   }
   // Detached: whoever ends it waits for it as long as is right, and what it uses it holds itself.
   try {
-    std::thread([self = shared_from_this()] { self->serve(); }).detach();
+    std::thread([self = shared_from_this(), niceIncrement] {
+      addNiceness(niceIncrement);
+      self->serve();
+    }).detach();
   } catch (...) {  // the system has no thread left
     const std::lock_guard lock(mutex_);
     state_ = State::kEnded;

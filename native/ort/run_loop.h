@@ -59,8 +59,8 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
 
   bool busy() const { return busy_; }
 
-  // Starts the thread; false when the loop was ended before.
-  bool start();
+  // Starts the thread, which gives way to others by so much; false when the loop was ended before.
+  bool start(int niceIncrement = 0);
   OpenSessions sessions;
   // What it does when it opens a model.
   Opening opening;

@@ -16,6 +16,8 @@ export type WorkerSetup =
       readonly port: MessagePort
       /** The loop that is to be started. */
       readonly loopId: number
+      /** By how much its thread, and ONNX Runtime's own, give way to others. */
+      readonly niceIncrement: number
       /** ONNX Runtime's version, as the application's thread has found it. */
       readonly onnxruntimeVersion: string
     }

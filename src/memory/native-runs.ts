@@ -63,7 +63,7 @@ export interface NativeRuns {
   /** Milliseconds of the clock by which loops tell the time. */
   nowMs(): number
   /** Starts a loop, which ends with the calling thread; false when it was ended before. */
-  startLoop(loopId: number): boolean
+  startLoop(loopId: number, niceIncrement: number): boolean
   /** The process is about to end: a thread that ends waits for its loop for 100 ms at most. */
   noteExit(): void
   readonly CompletionHub: new (wake: () => void) => NativeCompletionHub

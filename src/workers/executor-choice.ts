@@ -11,7 +11,7 @@ import type { ThreadExecutor } from '../executor/thread-start.ts'
 import { InlineBudget } from './inline-budget.ts'
 
 /** What users have to say of executors. */
-export type ExecutorOptions = Pick<ResolvedEngineOptions, 'executor' | 'staging' | 'inline'>
+export type ExecutorOptions = Pick<ResolvedEngineOptions, 'executor' | 'staging' | 'inline' | 'workers'>
 
 /** How the threads of an engine call ONNX Runtime. */
 export interface Executors {
@@ -32,11 +32,11 @@ export interface Executors {
  *
  * @throws InferenceError `ERR_NATIVE_LOAD` when the native executor is asked for and cannot be had.
  */
-export function chooseExecutors({ executor: asked, staging, inline }: ExecutorOptions, clock: Clock): Executors {
+export function chooseExecutors({ executor: asked, staging, inline, workers }: ExecutorOptions, clock: Clock): Executors {
   if (asked === 'binding') return bindingExecutors("asked for with executor: 'binding'")
   if (asked === 'auto' && process.env.ZEROHOP_EXECUTOR === 'binding') return bindingExecutors('ZEROHOP_EXECUTOR says so')
   const reason = asked === 'native' ? "asked for with executor: 'native'" : 'the default'
-  const native = nativeExecutors(reason, staging, inline && new InlineBudget(clock, inline))
+  const native = nativeExecutors(reason, staging, inline && new InlineBudget(clock, inline), workers.niceIncrement)
   if (typeof native !== 'string') return native
   if (asked === 'auto') {
     const meant = process.env.ZEROHOP_NATIVE === 'off' || (staging.kind ?? 'auto') !== 'auto'
@@ -59,7 +59,7 @@ function warnOfFallback(reason: string): void {
 }
 
 /** The native executors, or why there are none. */
-function nativeExecutors(reason: string, { kind = 'auto' }: StagingOptions, inline: InlineBudget | null): Executors | string {
+function nativeExecutors(reason: string, { kind = 'auto' }: StagingOptions, inline: InlineBudget | null, niceIncrement?: number): Executors | string {
   if (kind === 'shared' || kind === 'copied') return `it cannot read staging.kind '${kind}'; leave one of them out`
   const ort = openNativeOrt()
   if (ort.binding === null) return ort.reason
@@ -68,7 +68,7 @@ function nativeExecutors(reason: string, { kind = 'auto' }: StagingOptions, inli
     reason,
     ortVersion: ort.version,
     inline,
-    make: (events) => new NativeExecutor(ort, events),
+    make: (events) => new NativeExecutor(ort, events, niceIncrement),
     submitted: () => {}, // its loops wake this thread by themselves
   }
 }

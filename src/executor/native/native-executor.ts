@@ -32,6 +32,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   readonly #hub: CompletionHub
   readonly #loop: NativeRunLoop
   readonly #version: string
+  readonly #niceIncrement: number
   readonly #questions = new Map<number, Question>()
   /** Of each session the places, among all its outputs, of those that are served, and how many there are. */
   readonly #outputs = new Map<number, { readonly served: readonly number[]; readonly count: number }>()
@@ -43,12 +44,13 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   #leaving = false
   #gone = false
 
-  constructor(ort: NativeOrt & { readonly binding: object }, events: ExecutorEvents) {
+  constructor(ort: NativeOrt & { readonly binding: object }, events: ExecutorEvents, niceIncrement = 0) {
     const { port1, port2 } = new MessageChannel()
     this.#port = port1
     this.#workerPort = port2
     this.#events = events
     this.#version = ort.version
+    this.#niceIncrement = niceIncrement
     this.#hub = completionHub(ort.binding)
     this.#loop = new ort.binding.RunLoop(this.#hub.native)
     this.#hub.add(this.#loop.id, this)
@@ -65,7 +67,8 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   }
 
   setup(): { setup: WorkerSetup; transferList: MessagePort[] } {
-    const setup = { kind: 'native' as const, port: this.#workerPort, loopId: this.#loop.id, onnxruntimeVersion: this.#version }
+    const loop = { loopId: this.#loop.id, niceIncrement: this.#niceIncrement }
+    const setup = { kind: 'native' as const, port: this.#workerPort, ...loop, onnxruntimeVersion: this.#version }
     return { setup, transferList: [this.#workerPort] }
   }
 
