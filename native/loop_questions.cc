@@ -4,9 +4,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 #include "arguments.h"
 #include "ort/arena.h"
+#include "ort/heap.h"
 #include "ort/session_table.h"
 #include "run_arguments.h"
 #include "staging_pool.h"
@@ -94,8 +96,12 @@ void askRunSample(ort::RunLoop& loop, const Napi::CallbackInfo& info) {
 void askClose(ort::RunLoop& loop, const Napi::CallbackInfo& info) {
   const auto sessionId = smallNumber(info, 1, "sessionId");
   loop.ask(questionId(info), [&loop, sessionId](Completion&) {
+    auto session = loop.sessions.find(sessionId);
+    const bool large = session != nullptr && session->large;
+    const std::weak_ptr<ort::Session> released = std::exchange(session, nullptr);
     loop.sessions.drop(sessionId);
     processPool().trim();
+    if (large && released.expired()) ort::giveBackFreeMemory();
   });
 }
 

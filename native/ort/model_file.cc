@@ -93,4 +93,16 @@ std::string identityOfFile(const std::string& path) {
   return identity;
 }
 
+std::uintmax_t sizeOfFile(const std::string& path) {
+  std::error_code error;
+  const auto sizeOf = [&](const fs::path& file) {
+    const auto size = fs::file_size(file, error);
+    return error ? 0 : size;
+  };
+  const fs::path absolute = fs::absolute(fs::u8path(path), error);
+  auto bytes = sizeOf(absolute);
+  for (const std::string& location : knownLocationsIn(absolute, stampOf(absolute))) bytes += sizeOf(absolute.parent_path() / fs::u8path(location));
+  return bytes;
+}
+
 }  // namespace zerohop::ort

@@ -4,6 +4,8 @@
 #include <filesystem>
 
 #include "arena.h"
+#include "heap.h"
+#include "model_file.h"
 #include "type_names.h"
 
 namespace zerohop::ort {
@@ -11,6 +13,12 @@ namespace zerohop::ort {
 namespace {
 
 std::atomic<std::uint64_t> lastId{0};
+
+constexpr std::uintmax_t kLargeBytes = 16 << 20;
+
+bool isLarge(const ModelSource& source) {
+  return (source.bytes != nullptr ? source.byteLength : sizeOfFile(source.path)) >= kLargeBytes;
+}
 
 Owned<OrtSession> openSession(const OrtLibrary& library, const ModelSource& source,
                               const std::vector<SessionSetting>& settings, Opening& opening) {
@@ -62,10 +70,11 @@ std::vector<ValueInfo> describe(const OrtLibrary& library, const OrtSession* ses
 }  // namespace
 
 Session::Session(const OrtLibrary& its, const ModelSource& source, const std::vector<SessionSetting>& settings, Opening& opening)
-    : library(its), id(++lastId), runEntries(runEntriesOf(settings)), session_(openSession(its, source, settings, opening)) {
+    : library(its), id(++lastId), runEntries(runEntriesOf(settings)), large(isLarge(source)), session_(openSession(its, source, settings, opening)) {
   const OrtApi& api = library.api;
   inputs = describe(library, get(), api.SessionGetInputCount, api.SessionGetInputName, api.SessionGetInputTypeInfo);
   outputs = describe(library, get(), api.SessionGetOutputCount, api.SessionGetOutputName, api.SessionGetOutputTypeInfo);
+  if (large) giveBackFreeMemory();
   beginArena(*this);
   aliases_ = std::make_unique<std::atomic<bool>[]>(outputs.size());
 }

@@ -43,6 +43,7 @@ class Session {
   std::vector<ValueInfo> inputs;
   std::vector<ValueInfo> outputs;
   const Entries runEntries;  // config entries of each run
+  const bool large;          // what it leaves behind is worth giving back
 
   OrtSession* get() const { return session_.get(); }
 

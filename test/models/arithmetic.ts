@@ -90,6 +90,22 @@ export function matmulSlow(size: number, repeats: number): string {
   })
 }
 
+/** As {@link matmulSlow}, each product with weights of its own: size² · repeats of 4 bytes, 64 MB for 512 and 64. */
+export function matmulMany(size: number, repeats: number): string {
+  const name = `matmul-many-${size}-${repeats}`
+  return modelPath(name, () => {
+    const value = (step: number) => (step === 0 ? 'x' : step === repeats ? 'y' : `x${step}`)
+    const model = graph(name).input('x', 'float32', ['N', size]).output('y', 'float32', ['N', size])
+    for (let step = 0; step < repeats; step++) {
+      const weights = new Float32Array(size * size)
+      for (let row = 0; row < size; row++) weights[row * size + ((row + 1 + step) % size)] = 1
+      model.initializer(`w${step}`, 'float32', [size, size], weights)
+      model.node('MatMul', [value(step), `w${step}`], [value(step + 1)])
+    }
+    return model.build()
+  })
+}
+
 /** y = x · W with W (16 x 4) in a file beside the model; x is ['N', 16], y ['N', 4]. */
 export const withExternalData = (): string => externalData('external-data', true)
 

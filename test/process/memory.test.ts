@@ -37,3 +37,14 @@ it.skipIf(!native).each(kinds)(`the memory of large requests goes back while sma
 )
 
 it('the shared memory of large requests goes back, once the application has collected garbage', { timeout: limitMs + 10_000 }, () => expectGivenBack('copied'))
+
+// glibc keeps freed memory for later, which after an opening is more than the weights; other C libraries do not.
+const glibc = (process.report.getReport() as { header: { glibcVersionRuntime?: string } }).header.glibcVersionRuntime !== undefined
+it.skipIf(!native || !glibc)(`a model takes little more than its weights, and gives them back when it is unloaded${missing}`, { timeout: limitMs }, async () => {
+  const ending = await runFixture('weights.mjs', '', ['--expose-gc'])
+  expect(ending).toMatchObject({ code: 0, signal: null, hung: false })
+  const { loadedMb, unloadedMb } = ending.answer as { loadedMb: number; unloadedMb: number }
+  expect(loadedMb).toBeGreaterThan(60)
+  expect(loadedMb).toBeLessThan(90)
+  expect(unloadedMb).toBeLessThan(20)
+})

@@ -1,4 +1,5 @@
 import { farIds } from '../models/particular-rows.ts'
+import { matmulMany } from '../models/arithmetic.ts'
 import { identity, identityVariable, matmulSlow, squared } from '../models/small.ts'
 
 /** Paths of the models that the fixtures load, by the names they know them under. */
@@ -13,6 +14,8 @@ export function models() {
     squared: squared(),
     /** Takes a second or more to open. */
     slowToOpen: matmulSlow(512, 4000),
+    /** 64 MB of weights. */
+    weights: matmulMany(512, 64),
     /** No made-up row can be run. */
     ids: farIds().path,
   }
