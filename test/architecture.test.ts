@@ -84,11 +84,11 @@ function circle(edges: readonly Import[]): string[] | null {
   return null
 }
 
-const readme = readFileSync(`${top}README.md`, 'utf8')
+const contributing = readFileSync(`${top}CONTRIBUTING.md`, 'utf8')
 
-/** The lines of the picture in the README that follows a sentence. */
+/** The lines of the picture in CONTRIBUTING.md that follows a sentence. */
 function picture(sentence: string): string[] {
-  const after = readme.slice(readme.indexOf(sentence))
+  const after = contributing.slice(contributing.indexOf(sentence))
   return /```text\n([\s\S]*?)\n```/.exec(after)![1]!.split('\n')
 }
 
@@ -128,7 +128,7 @@ describe('the files of src/', () => {
   })
 })
 
-describe('the rooms in the README', () => {
+describe('the rooms in CONTRIBUTING.md', () => {
   const foundations = new Set(files.filter((file) => !file.includes('/') && floorOf(file) === 0))
   const roomOf = (file: string) => (file.includes('/') ? folderOf(file) : foundations.has(file) ? 'foundations' : 'engine')
   const rooms = picture('The rooms of `src/`').reduce<{ room: string; to: string[] }[]>((before, line) => {
@@ -157,7 +157,7 @@ describe('the rooms in the README', () => {
   })
 })
 
-describe("a request's way in the README", () => {
+describe("a request's way in CONTRIBUTING.md", () => {
   const steps = picture("A request's way").map((line) => ({
     depth: line.length - line.trimStart().length,
     file: line.trim().split(' ', 1)[0]!,

@@ -1,19 +1,26 @@
 import { execFile } from 'node:child_process'
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { runFixture } from './process/child.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const readme = readFileSync(`${root}README.md`, 'utf8')
 const { scripts } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as { scripts: Record<string, string> }
-const blocks = [...readme.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, code], index) => ({
-  index,
-  language: language!,
-  code: code!,
-  title: code!.split('\n').find((line) => line.trim() !== '' && !line.startsWith('import'))!,
-}))
+
+/** What users and contributors read. */
+const documents = ['README.md', 'CONTRIBUTING.md'].map((document) => ({ document, text: readFileSync(root + document, 'utf8') }))
+const textOf = (name: string) => documents.find(({ document }) => document === name)!.text
+const readme = textOf('README.md')
+const blocks = documents.flatMap(({ document, text }) =>
+  [...text.matchAll(/^```(\w+)\n([\s\S]*?)^```$/gm)].map(([, language, code], index) => ({
+    name: `${document.replace(/\W/g, '-')}-${index}`,
+    document,
+    language: language!,
+    code: code!,
+    title: code!.split('\n').find((line) => line.trim() !== '' && !line.startsWith('import'))!,
+  })),
+)
 
 const examples = blocks.filter(({ language }) => language === 'js' || language === 'ts')
 
@@ -21,16 +28,22 @@ function run(file: string, args: string[]) {
   return promisify(execFile)(file, args, { cwd: root, timeout: 60_000 })
 }
 
-describe('README', () => {
+describe('README and what it links to', () => {
+  it('links to documents that are there', () => {
+    const linked = documents.flatMap(({ text }) => [...text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, path]) => path!))
+    expect(linked).toContain('CONTRIBUTING.md')
+    expect(linked.filter((path) => !existsSync(root + path))).toEqual([])
+  })
+
   it('has code blocks of known languages only', () => {
     expect(blocks.length).toBeGreaterThan(4)
     expect(['js', 'ts', 'sh', 'text']).toEqual(expect.arrayContaining(blocks.map(({ language }) => language)))
   })
 
-  it.each(examples)('runs its example "$title"', async ({ index, language, code }) => {
+  it.each(examples)('runs the example "$title" of $document', async ({ name, language, code }) => {
     // Inside the package, where `import 'zerohop'` means this package.
     mkdirSync(`${root}.cache/readme`, { recursive: true })
-    const file = `${root}.cache/readme/block-${index}.${language === 'js' ? 'mjs' : 'mts'}`
+    const file = `${root}.cache/readme/${name}.${language === 'js' ? 'mjs' : 'mts'}`
     writeFileSync(file, code)
     const { stdout } = await run(process.execPath, language === 'js' ? [file] : ['--import', 'tsx', file])
     expect(stdout).not.toBe('')
@@ -40,9 +53,9 @@ describe('README', () => {
     const folder = `${root}.cache/readme-types`
     rmSync(folder, { recursive: true, force: true })
     mkdirSync(folder, { recursive: true })
-    for (const { index, code } of examples) writeFileSync(`${folder}/block-${index}.mts`, code)
+    for (const { name, code } of examples) writeFileSync(`${folder}/${name}.mts`, code)
     const options = '--ignoreConfig --noEmit --strict --target es2023 --module nodenext --types node --skipLibCheck'
-    const files = examples.map(({ index }) => `${folder}/block-${index}.mts`)
+    const files = examples.map(({ name }) => `${folder}/${name}.mts`)
     const compiled = run(process.execPath, [`${root}node_modules/typescript/bin/tsc`, ...options.split(' '), ...files])
     expect(await compiled.then(({ stdout }) => stdout, ({ stdout }: { stdout: string }) => stdout)).toBe('')
   })
@@ -67,8 +80,8 @@ describe('README', () => {
     expect(names.filter((member) => !new RegExp(`\\b${member}\\b`).test(readme))).toEqual([])
   })
 
-  it('names only npm scripts that exist', () => {
-    const named = [...readme.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!)
+  it.each(documents)('names only npm scripts that exist, in $document', ({ text }) => {
+    const named = [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!)
     expect(named.length).toBeGreaterThan(3)
     for (const name of named) expect(Object.keys(scripts)).toContain(name)
   })
@@ -81,7 +94,8 @@ describe('README', () => {
   it('names every file whose code runs for a plain request, and no others', async () => {
     const { answer, stderr } = await runFixture('way.mjs', '', ['--no-warnings'], { ZEROHOP_EXECUTOR: 'native' })
     expect(stderr).toBe('')
-    const section = readme.slice(readme.indexOf("A request's way"), readme.indexOf('Where the code leaves'))
+    const contributing = textOf('CONTRIBUTING.md')
+    const section = contributing.slice(contributing.indexOf("A request's way"), contributing.indexOf('Where the code leaves'))
     const [, way, accounts] = section.split(/```(?:text)?\n/)
     const onTheWay = [...way!.matchAll(/^ *(\S+\.ts)/gm)].map(([, file]) => file!)
     const beside = [...accounts!.matchAll(/`([\w/-]+)`/g)].map(([, file]) => `${file}.ts`)
