@@ -35,7 +35,8 @@ export class EngineResources {
       staging: () => this.staging!,
       nextId: () => this.#nextId++,
       changed: (event) => this.events.emit('model', event),
-      useProvider: (model) => (entry) => this.devices.plugins.use(model, entry),
+      useProvider: (model) => (entry) => this.devices.providers.use(model, entry),
+      providers: this.devices.providers,
       place: async (model, config, place) => {
         await this.devices.place(model, config, place)
         this.staging ??= new StagingPool(options.staging, this.devices.acceptsSharedMemory, this.devices.noNativeMemory)
@@ -45,7 +46,7 @@ export class EngineResources {
 
   /** Finishes what was accepted, or rejects what waits of it, and gives everything back. May be called more than once. */
   close(destroy: boolean): Promise<void> {
-    if (destroy) this.devices.plugins.end()
+    if (destroy) this.devices.providers.end()
     const models = this.models.close(destroy)
     this.#closing ??= this.#keepAlive
       .during(models.then(() => this.devices.close(workerExitLimitMs)).then(() => this.staging?.close()))

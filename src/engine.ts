@@ -180,6 +180,25 @@ export class InferenceEngine {
     return this.#resources.devices.capabilities(this.#resources.staging?.stats() ?? null)
   }
 
+  /**
+   * Tries the execution providers, those that are built into ONNX Runtime and the plugins of this engine, one after the other: each
+   * is loaded and runs a model of one operator in a process of its own, for 60 s at most. Loads go by what is found. What could not
+   * be used before is tried again.
+   *
+   * @returns `capabilities().providers`, where `available` is known of all now.
+   * @throws InferenceError `ERR_NATIVE_LOAD` when the native executor is asked for and cannot be had; `ERR_CLOSED`.
+   */
+  async probeProviders(): Promise<Capabilities['providers']> {
+    this.#checkOpen()
+    try {
+      await this.#resources.devices.probeProviders()
+    } catch (error) {
+      this.#checkOpen() // destroyed meanwhile
+      throw error
+    }
+    return this.capabilities().providers
+  }
+
   /** Refuses new work, finishes what was accepted, releases everything. May be called more than once. */
   async close(options: CloseOptions = {}): Promise<void> {
     const { timeoutMs } = checkCloseOptions(options)

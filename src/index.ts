@@ -14,7 +14,7 @@ export type { BatchReport, InferOptions, ReportedOutputs } from './config/infer-
 export type { AnySignature, Feeds, FeedValue, ModelSignature, Outputs, StructuredFeed } from './config/model-signature.ts'
 export type { LoadOptions } from './config/load-options.ts'
 export type { EngineEvents, ModelEvent, WorkerEvent } from './observability/engine-events.ts'
-export type { ModelMetadata, TensorMetadata, ValueMetadata } from './metadata.ts'
+export type { ModelMetadata, ModelProvider, TensorMetadata, ValueMetadata } from './metadata.ts'
 export type { MapEntry, MapValue, OutputValue } from './values.ts'
 export type { StructuredType } from './value-type.ts'
 export type { LatencyPercentiles } from './observability/latency-histogram.ts'

@@ -38,7 +38,7 @@ export function loadFailure(model: string, config: ResolvedConfig, cause: Error)
   if (!noProvider.test(telling)) return unloadable(model, config, said, { cause })
   const [name, received] = executionProviders ? ['executionProviders', names(executionProviders)] : ['instanceGroup', instanceGroup.map(({ kind }) => kind)]
   const details = { code: 'ERR_MODEL_LOAD', model, hint: said, cause } as const
-  return invalidArgument(name, 'execution providers that onnxruntime-node has here', received, details)
+  return invalidArgument(name, 'execution providers that can be used here, with options that they take', received, details)
 }
 
 export function closedWhileLoading(model: string): InferenceError {

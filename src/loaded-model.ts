@@ -21,6 +21,7 @@ import { Joining } from './scheduler/joining.ts'
 import { checkAtLoad } from './scheduler/load-check.ts'
 import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
+import type { EngineProviders } from './workers/engine-providers.ts'
 import type { KeepAlive } from './workers/keep-alive.ts'
 import { isMailedTensor } from './values.ts'
 import { WorkerSession } from './workers/worker-session.ts'
@@ -34,14 +35,15 @@ export interface EngineServices {
   nextId(): number
   /** How sessions of a model use an entry of its `executionProviders`; see {@link ProviderUse}. */
   useProvider(model: string): ProviderUse
+  /** Which execution providers sessions have. */
+  readonly providers: Pick<EngineProviders, 'lacking' | 'opened'>
   /** Told when a model has come to another state. */
   changed(event: ModelEvent): void
   /** Chooses a worker for every instance and calls `place` for each; resolves when their threads have started. */
   place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void): Promise<void>
 }
 
-/** Noted of a session that has been warmed. */
-const warmNote = 'warm'
+const warmNote = 'warm' // noted of a session that has been
 
 /** One model's life in an engine: opens its sessions, watches its state, releases it all. */
 export class LoadedModel implements ModelLifecycle {
@@ -81,7 +83,8 @@ export class LoadedModel implements ModelLifecycle {
       await checkModelFile(this.name, this.#config)
       const [opened] = await this.#openAll()
       this.#checkStillLoading()
-      const joining = new Joining(this.name, this.#config, servable(this.name, opened!, opened!.carrier), this.#tolerance)
+      const served = { ...servable(this.name, opened!, opened!.carrier), executionProviders: this.#services.providers.opened(this.#config) }
+      const joining = new Joining(this.name, this.#config, served, this.#tolerance)
       const padding = this.#parse(joining, opened!.carrier)
       for (const [index, session] of this.#sessions.entries()) {
         await this.#warmUp(session, true)
@@ -90,8 +93,7 @@ export class LoadedModel implements ModelLifecycle {
         else await this.#warmUp(session, false)
       }
       const runTimes = await this.#calibrated(joining, this.#sessions[0]!)
-      const placed = this.#placements.map((placement) => ({ placement }))
-      ahead = await SlotsAhead.acquire(this.#services.staging(), joining.stacked, placed, slotsPerInstance)
+      ahead = await SlotsAhead.acquire(this.#services.staging(), joining.stacked, this.#placements.map((placement) => ({ placement })), slotsPerInstance)
       this.#checkStillLoading()
       // Nobody was told of a thread that died while nothing was asked of it.
       if (!this.#sessions.every(({ isOpen }) => isOpen)) throw new ThreadEndedError()
@@ -112,7 +114,7 @@ export class LoadedModel implements ModelLifecycle {
 
   async #openAll(): Promise<OpenedSession[]> {
     const { path, bytes, memory } = this.#config
-    const { nextId, place, useProvider, clock } = this.#services
+    const { nextId, place, useProvider, providers, clock } = this.#services
     await place(this.name, this.#config, (worker, placement) => {
       this.#placements.push(placement)
       const options = sessionOptions(this.#config, placement, useProvider(this.name))
@@ -124,7 +126,10 @@ export class LoadedModel implements ModelLifecycle {
     const failed = results.find((result) => result.status === 'rejected')
     if (failed === undefined) return results.map((result) => (result as PromiseFulfilledResult<OpenedSession>).value)
     if (failed.reason instanceof ThreadEndedError) throw failed.reason
-    throw loadFailure(this.name, this.#config, failed.reason as Error)
+    if (this.state !== 'loading' || !(await providers.lacking(this.#config))) throw loadFailure(this.name, this.#config, failed.reason as Error)
+    await Promise.all(this.#sessions.map((session) => session.close()))
+    this.#sessions.length = this.#placements.length = this.#tolerance = 0
+    return this.#openAll() // without what was lacking
   }
 
   /** Makes ready to read requests; samples are read as rows, whatever becomes of the requests. */
@@ -160,8 +165,7 @@ export class LoadedModel implements ModelLifecycle {
     if (latencyTargetMs === 0 || sample === undefined) return runTimes
     const bucketKey = byRow ? sample.bucketKey : wholeKey(sample.feeds.map((feed) => (feed && isMailedTensor(feed) ? feed.dims : null)))
     const maxBatchSize = joinRequests && byRow ? largestBatch : Math.min(1, largestBatch)
-    const run = (feeds: PreparedWarmup['feeds']) => session.runSample(feeds)
-    await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, run)
+    await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds) => session.runSample(feeds))
     return runTimes
   }
 
@@ -170,14 +174,12 @@ export class LoadedModel implements ModelLifecycle {
     const parser = this.parser!
     joining.onChange = () => void (parser.byRow = joining.byRow)
     joining.onChange()
-    // On whichever serves: the first may have been given up since.
-    const session = () => this.#sessions.find(({ ready }) => ready) ?? this.#sessions[0]!
+    const session = () => this.#sessions.find(({ ready }) => ready) ?? this.#sessions[0]! // the first may have been given up since
     const realRows = joining.undecided ? new RealRowCheck(joining, (feeds) => session().runSample(feeds, true)) : null
-    const gaveUp = (reason: string) => this.gaveUp(reason)
-    const scheduler = new Scheduler({
-      joining, realRows, padding, runTimes, clock, keepAlive, gaveUp, config: this.#config, instances: this.#sessions.length,
-    }) // prettier-ignore
-    this.scheduler = scheduler
+    const scheduler = (this.scheduler = new Scheduler({
+      joining, realRows, padding, runTimes, clock, keepAlive, config: this.#config, instances: this.#sessions.length,
+      gaveUp: (reason) => this.gaveUp(reason),
+    })) // prettier-ignore
     this.#instances = this.#sessions.map((session, index) => {
       const device = cudaDevice(this.#placements[index]!)
       const instance = new ModelInstance(scheduler, `${this.name}_${index}`, session, this.#config.weight, {

@@ -51,6 +51,16 @@ export interface RowJoining {
   readonly reason: string
 }
 
+/** An execution provider that a model asks for, and what became of that. */
+export interface ModelProvider {
+  /** As `executionProviders`, or the kind of an instance group, has it. */
+  readonly name: string
+  /** Whether sessions of the model have it. ONNX Runtime gives it the nodes that it can run, and the others to those after it. */
+  readonly used: boolean
+  /** Why not; `null` for one that is used. */
+  readonly reason: string | null
+}
+
 /** What a loaded model takes and gives. */
 export interface ModelMetadata {
   readonly name: string
@@ -61,6 +71,8 @@ export interface ModelMetadata {
   readonly outputs: readonly ValueMetadata[]
   /** Outputs the model has but the executor in use cannot carry, with their types. */
   readonly unservableOutputs: readonly { readonly name: string; readonly type: string }[]
+  /** The execution providers that it asks for, in order of preference, and which of them its sessions have. */
+  readonly executionProviders: readonly ModelProvider[]
   /** Most rows in one run; 0 for a model whose requests are not joined. */
   readonly maxBatchSize: number
   /** Whether rows of different requests share runs, and why. The object is another one when that changes. */

@@ -270,7 +270,7 @@ describe('index.ts', () => {
       'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'Capabilities', 'CloseOptions', 'ComputePrecision', 'DynamicBatchingConfig',
       'ElementType', 'EngineEvents', 'EngineOptions', 'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'InferManyOptions', 'InferManyResult', 'InferOptions',
       'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions',
-      'MapEntry', 'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelSignature', 'ModelState',
+      'MapEntry', 'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelProvider', 'ModelSignature', 'ModelState',
       'ModelStatistics', 'OutputValue', 'Outputs', 'PaddingConfig', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy',
       'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryOptions', 'RunOptions', 'SessionOptions', 'StagingKind', 'StagingOptions',
       'StagingStats', 'StatisticDuration', 'StructuredFeed', 'StructuredType', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'ValueMetadata',

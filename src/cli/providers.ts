@@ -3,13 +3,14 @@ import { Command, InvalidArgumentError } from 'commander'
 import { openNativeOrt, type NativeOrt } from '../executor/native/native-ort.ts'
 import { openPlugin } from '../executor/native/plugin-registry.ts'
 import { InferenceError, type ProviderCapability } from '../index.ts'
+import { BuiltInProviders } from '../workers/built-in-providers.ts'
 import { builtInCapability, describeDevice } from '../workers/provider-capabilities.ts'
 import { switchOffTelemetry } from '../workers/telemetry.ts'
 import { findPlugins, type FoundPlugin } from './find-plugins.ts'
 
 /** `zerohop providers`: what models can run on here. */
 export const providers = new Command('providers')
-  .description('list the execution providers that are built into ONNX Runtime, and plugins, with their devices')
+  .description('try the execution providers that are built into ONNX Runtime, and plugins, and list them with their devices')
   .option('-p, --plugin <name=library>', 'a plugin to try; may be given several times', addPlugin, [])
   .option('-f, --find', 'look for plugins that are installed, in node_modules and in Python environments, and try them', false)
   .option('-j, --json', 'print JSON', false)
@@ -18,10 +19,13 @@ export const providers = new Command('providers')
     const ort = openNativeOrt()
     if (ort.binding === null) throw new InferenceError('ERR_NATIVE_LOAD', `the native executor, which plugins take, cannot be had: ${ort.reason}`)
     const found = find ? await findPlugins() : []
+    const builtIn = new BuiltInProviders()
+    builtIn.readNames(ort)
+    await builtIn.tryAll()
     const plugins: ProviderCapability[] = []
     // One after the other: each takes the cores while it is tried.
     for (const plugin of [...given, ...found]) plugins.push(await tryPlugin(ort, plugin))
-    const all = [...ort.binding.builtInProviders().map(builtInCapability), ...plugins]
+    const all = [...builtIn.all.map(builtInCapability), ...plugins]
     process.stdout.write(json ? `${JSON.stringify(all, null, 2)}\n` : `ONNX Runtime ${ort.version}\n\n${all.map(shown).join('\n')}`)
     if (find && !json) process.stdout.write(found.length === 0 ? installation : usage(plugins))
   })

@@ -31,7 +31,10 @@ export type InstanceKind = 'auto' | 'cpu' | 'cuda' | 'webgpu' | (string & {})
 
 /** A group of like instances; Triton's `instance_group`. */
 export interface InstanceGroup {
-  /** Default `'auto'`: CUDA where driver and provider are found, else the CPU. */
+  /**
+   * Default `'auto'`: CUDA where driver and provider are found, else the CPU. `'cuda'` and `'webgpu'` mean just that: where they cannot
+   * be had the load fails. The kind of a plugin falls back to the CPU, with a warning.
+   */
   kind?: InstanceKind
   /** Instances (per GPU for `cuda`). Default 1. */
   count?: number
@@ -42,6 +45,8 @@ export interface InstanceGroup {
 /** An execution provider with options by the names that it has for them itself. */
 export interface ProviderOptions {
   readonly name: string
+  /** Whether the model may not be loaded without it. Default `false`: the next that is listed takes its place. */
+  readonly required?: boolean
   readonly [option: string]: unknown
 }
 
@@ -127,11 +132,18 @@ export interface ModelOptions {
   /** ONNX Runtime's config entries of each run (`{ extra: { 'memory.enable_memory_arena_shrinkage': 'cpu:0' } }`); for the native executor. */
   runOptions?: RunOptions
   /**
-   * Execution providers in order of preference; overrides what `instanceGroup` implies. A provider plugin is named as in
-   * `EngineOptions.providers`; beside options of its own it takes `device` (`'cpu'`, `'gpu'`, `'npu'`; default: its first),
-   * `deviceId` (the how-manieth of those) and `precision`.
+   * Execution providers in order of preference; overrides what `instanceGroup` implies. One that is not there, or finds no device,
+   * is left out with a warning (`ZEROHOP_PROVIDER_FALLBACK`); `metadata.executionProviders` says which are used, and why others are
+   * not. Without `'cpu'` one of those listed has to be there, else the load fails (`ERR_MODEL_LOAD`); ONNX Runtime still runs on the
+   * CPU what they cannot, unless `session.disable_cpu_ep_fallback` is `'1'` in `sessionOptions.extra`, and then `'cpu'` is nothing
+   * to fall back to. A wrong option of a provider that is there fails the load.
+   *
+   * A provider plugin is named as in `EngineOptions.providers`; beside options of its own it takes `device` (`'cpu'`, `'gpu'`,
+   * `'npu'`; default: its first), `deviceId` (the how-manieth of those) and `precision`.
    */
   executionProviders?: readonly (InferenceSession.ExecutionProviderConfig | ProviderOptions)[]
+  /** Whether every execution provider that is asked for, in that list or by a kind of instances, has to be there. Default `false`. */
+  required?: boolean
   /**
    * `true`: one run on zeros per instance, where all inputs are floating point with known row shapes (not on the first
    * instance where `checkRows` has run it); `false`: none; or samples to run, whose rows take part in that check. A sample

@@ -27,6 +27,8 @@ export interface ResolvedConfig extends ModelSource {
   readonly memory: ResolvedMemory
   readonly runEntries: SessionConfigEntries
   readonly executionProviders: readonly InferenceSession.ExecutionProviderConfig[] | undefined
+  /** Whether all execution providers that are asked for have to be there. */
+  readonly required: boolean
   readonly warmup: boolean | readonly WarmupSample[]
   /** 0 for none. */
   readonly latencyTargetMs: number
@@ -51,7 +53,7 @@ const paddingSchema = optionsOf({
 })
 
 /** An execution provider with options of its own, which ONNX Runtime checks. */
-const providerSchema = v.pipe(properties, v.looseObject(ownProperties({ name: v.string() })), v.transform(ownProperties))
+const providerSchema = v.pipe(properties, v.looseObject(ownProperties({ name: v.string(), required: v.optional(v.boolean()) })), v.transform(ownProperties))
 
 /** Of all groups of a model: each is a session of its own. */
 const maxInstances = 256
@@ -81,6 +83,7 @@ const schema = optionsOf({
   executionProviders: v.optional(
     v.pipe(v.array(v.union([v.string(), providerSchema])), v.minLength(1)),
   ),
+  required: v.optional(v.boolean(), false),
   warmup: v.optional(
     v.union([
       v.boolean(),
@@ -122,6 +125,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     memory: { ...raw.memory, limitBytes: raw.memory.limitBytes ?? Infinity },
     runEntries: runEntries(model, raw.runOptions?.extra),
     executionProviders: raw.executionProviders as InferenceSession.ExecutionProviderConfig[] | undefined,
+    required: raw.required,
     warmup: raw.warmup as boolean | readonly WarmupSample[],
     latencyTargetMs: raw.latencyTargetMs ?? 0,
     maxRunMs: raw.maxRunMs ?? 0,

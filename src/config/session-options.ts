@@ -13,6 +13,16 @@ export interface OpenOptions extends InferenceSession.SessionOptions {
 /** How a session uses an entry of `executionProviders`: as it is, as a plugin, or, `null`, not at all. */
 export type ProviderUse = (entry: InferenceSession.ExecutionProviderConfig) => InferenceSession.ExecutionProviderConfig | null
 
+/** The name of an execution provider in a list. */
+export function nameOf(provider: InferenceSession.ExecutionProviderConfig): string {
+  return typeof provider === 'string' ? provider : provider.name
+}
+
+/** Whether ONNX Runtime is not to give any node to the CPU: then `cpu` is no provider to fall back to. */
+export function forbidsCpu({ sessionOptions }: ResolvedConfig): boolean {
+  return sessionOptions.extra['session.disable_cpu_ep_fallback'] === '1'
+}
+
 /** Where one instance runs. */
 export interface Placement {
   readonly kind: InstanceKind
@@ -44,7 +54,7 @@ export function sessionOptions(config: ResolvedConfig, placement: Placement, use
     logSeverityLevel: 4,
     ...given,
     ...(config.memory.arena === undefined ? {} : { enableCpuMemArena: config.memory.arena }),
-    executionProviders: (config.executionProviders ?? providers(placement)).flatMap((entry) => use(entry) ?? []),
+    executionProviders: (config.executionProviders ?? providers(placement)).flatMap((entry) => (nameOf(entry) === 'cpu' && forbidsCpu(config) ? [] : (use(entry) ?? []))),
     extra: { ...defaultEntries, ...extra },
     ...(Object.keys(config.runEntries).length > 0 && { runEntries: config.runEntries }),
   }

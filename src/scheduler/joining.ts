@@ -4,7 +4,7 @@ import type { RowVerdict } from '../instance/row-check.ts'
 import { checkBatchDimension, defaultMaxBatchSize, notStackable, type ModelMetadata, type RowJoining } from '../metadata.ts'
 
 /** What a session says of a model. */
-type Served = Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs'>
+type Served = Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs' | 'executionProviders'>
 
 const unchecked = (rows: RowJoining['rows'], reason: string): RowJoining => ({ rows, largestDifference: null, reason })
 

@@ -45,6 +45,7 @@ interface PublicApi {
   InferenceSession: { create(path: string | Uint8Array, options: InferenceSession.SessionOptions): Promise<InferenceSession> }
   Tensor: TensorConstructor
   env: Env
+  listSupportedBackends(): { name: string }[]
 }
 
 /** `TensorProto.DataType` by number; what is not here is named by its number. */
@@ -96,9 +97,14 @@ export class Runtime {
     return innerSession(session)
   }
 
+  /** The execution providers that are built in, by the names that sessions have for them. */
+  get providers(): string[] {
+    return this.#api.listSupportedBackends().map(({ name }) => name)
+  }
+
   /** Opens a model held in memory, through the public API. */
-  async openBytes(bytes: Uint8Array): Promise<InferenceSession> {
-    return this.#api.InferenceSession.create(bytes, { logSeverityLevel: 4 })
+  async openBytes(bytes: Uint8Array, options: InferenceSession.SessionOptions = {}): Promise<InferenceSession> {
+    return this.#api.InferenceSession.create(bytes, { logSeverityLevel: 4, ...options })
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Runtime } from './onnxruntime.ts'
 
 /** An ONNX model of one Identity node, float32 [1] -> [1]. */
-const identityModel = Buffer.from('CAhCAhANOjcKEAoBeBIBeSIISWRlbnRpdHkSAWdaDwoBeBIKCggIARIECgIIAWIPCgF5EgoKCAgBEgQKAggB', 'base64')
+export const identityModel = Buffer.from('CAhCAhANOjcKEAoBeBIBeSIISWRlbnRpdHkSAWdaDwoBeBIKCggIARIECgIIAWIPCgF5EgoKCAgBEgQKAggB', 'base64')
 
 /** Whether ONNX Runtime takes views of a SharedArrayBuffer as inputs here: asked of it, not read off version numbers. */
 export async function acceptsSharedMemory(runtime: Runtime): Promise<boolean> {

@@ -20,7 +20,7 @@ export function refuseForBinding(model: string, { sessionOptions, runEntries, ex
   if (Object.keys(runEntries).length > 0) refuse('runOptions.extra', runEntries)
   for (const [index, provider] of executionProviders.entries()) {
     if (typeof provider === 'string' || !deviceOnly.has(provider.name)) continue
-    const dropped = Object.keys(provider).find((option) => option !== 'name' && option !== 'deviceId')
+    const dropped = Object.keys(provider).find((option) => !['name', 'deviceId', 'required'].includes(option))
     if (dropped !== undefined) refuse(`executionProviders[${index}].${dropped}`, (provider as unknown as Record<string, unknown>)[dropped])
   }
 }

@@ -1,18 +1,15 @@
 import type { Clock } from '../clock.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
-import type { Placement } from '../config/session-options.ts'
-import type { InstanceKind } from '../config/model-config.ts'
-import { openNativeOrt } from '../executor/native/native-ort.ts'
+import { nameOf, type Placement } from '../config/session-options.ts'
 import { loadBinding, type CudaProbe } from '../memory/addon.ts'
 import type { StagingStats } from '../memory/staging-pool.ts'
 import { warnOfConvolutionLeak } from './convolution-leak.ts'
-import { cudaProviderInstalled } from './cuda-provider.ts'
 import type { WorkerReady } from '../executor/thread-start.ts'
 import type { WorkerEvent } from '../observability/engine-events.ts'
 import { DevicePool } from './device-pool.ts'
 import type { ResolvedEngineOptions, WorkerOptions } from '../config/engine-options.ts'
 import { refuseForBinding } from './binding-limits.ts'
-import { EnginePlugins, nameOf } from './engine-plugins.ts'
+import { EngineProviders } from './engine-providers.ts'
 import { providerCapabilities, type ProviderCapability } from './provider-capabilities.ts'
 import { chooseExecutors, type ExecutorOptions, type Executors } from './executor-choice.ts'
 import { switchOffTelemetry, telemetryState, type TelemetryState } from './telemetry.ts'
@@ -30,7 +27,7 @@ export interface Capabilities {
   readonly executor: { readonly kind: 'native' | 'binding' | null; readonly reason: string; readonly ortVersion: string | null }
   /** How tensors reach the workers; `kind` is `null` until a model was loaded. */
   readonly staging: { readonly kind: string | null; readonly reason: string }
-  /** Execution providers: those that are built into ONNX Runtime, once the native executor is in use, and plugins. */
+  /** Execution providers, plugins and those that are built into ONNX Runtime, as far as something is known of them: after `probeProviders()` of all. */
   readonly providers: readonly ProviderCapability[]
   /** The CUDA driver. Asked for only here and when an instance of kind `auto` or `cuda` is placed. */
   readonly cuda: CudaProbe
@@ -68,14 +65,14 @@ export class Devices {
   readonly #changed: (event: WorkerEvent) => void
   readonly #pools = new Map<string, DevicePool>()
   #executors: Executors | null = null
-  readonly plugins: EnginePlugins
+  readonly providers: EngineProviders
 
   /** @param changed told of what happens to workers. */
   constructor(options: DeviceOptions, clock: Clock, changed: (event: WorkerEvent) => void) {
     this.#changed = changed
     this.#options = options
     this.#clock = clock
-    this.plugins = new EnginePlugins(options.providers)
+    this.providers = new EngineProviders(options.providers)
   }
 
   /** Whether ONNX Runtime reads SharedArrayBuffers in the workers that have started. */
@@ -96,18 +93,18 @@ export class Devices {
   async place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void): Promise<void> {
     const executors = this.#chosen()
     if (executors.kind === 'binding') refuseForBinding(model, config)
-    await this.plugins.open(model, config, executors)
+    await this.providers.prepare(model, config, executors)
     const seats = config.instanceGroup.flatMap(({ kind, count, gpus }): Seat[] => {
-      const resolved = this.#resolved(kind, config)
+      const resolved = this.providers.placedOn(kind, config)
       const each = Array.from({ length: count })
       if (resolved === 'cuda') {
         return gpus.flatMap((gpu) => each.map((): Seat => ({ kind: 'cuda', gpu, device: `cuda:${gpu}`, maxWorkers: workersPerGpu })))
       }
-      const alone = this.#providerOfOneThread([resolved, ...(config.executionProviders ?? []).map(nameOf)])
+      const alone = [resolved, ...(config.executionProviders ?? []).map(nameOf)].find((name) => this.providers.needsOneThread(name))
       const maxWorkers = alone === undefined ? this.#options.cpuWorkers : 1
       return each.map((): Seat => ({ kind: resolved, gpu: 0, device: alone ?? resolved, maxWorkers }))
     })
-    const usesCores = (kind: string) => kind === 'cpu' || this.plugins.has(kind) // a plugin leaves the CPU what it does not know
+    const usesCores = (kind: string) => kind === 'cpu' || this.providers.plugins.has(kind) // a plugin leaves the CPU what it does not know
     const onCpu = Math.min(seats.filter(({ kind }) => usesCores(kind)).length, this.#options.cpuWorkers)
     const intraOpNumThreads = Math.max(1, Math.floor(this.#options.cores / Math.max(1, onCpu)))
     const taken = new Set<Worker>()
@@ -120,11 +117,6 @@ export class Devices {
     const failed = results.find((result) => result.status === 'rejected')
     if (failed !== undefined) throw failed.reason
     warnOfConvolutionLeak(this.#ready!.onnxruntimeVersion)
-  }
-
-  /** Of providers that a session uses, the one whose sessions have to be run by one thread: two at once end the process. */
-  #providerOfOneThread(names: readonly string[]): string | undefined {
-    return names.find((name) => name === 'webgpu' || this.plugins.needsOneThread(name))
   }
 
   #pool(device: string, maxWorkers: number): DevicePool {
@@ -146,16 +138,9 @@ export class Devices {
     return (this.#executors ??= chooseExecutors(this.#options, this.#clock))
   }
 
-  /** The kind of device that a kind of instance is put on. */
-  #resolved(kind: InstanceKind, config: ResolvedConfig): Placement['kind'] {
-    if (this.plugins.has(kind)) return this.plugins.isUsable(kind) ? kind : 'cpu'
-    if (kind !== 'auto') return kind
-    return config.executionProviders === undefined ? this.#auto() : 'cpu'
-  }
-
-  #auto(): 'cuda' | 'cpu' {
-    const { binding } = loadBinding()
-    return binding !== null && binding.cudaProbe().available && cudaProviderInstalled() ? 'cuda' : 'cpu'
+  /** Tries all execution providers, each in a process of its own. */
+  async probeProviders(): Promise<void> {
+    await this.providers.tryAll(this.#chosen())
   }
 
   capabilities(staging: StagingStats | null): Capabilities {
@@ -167,7 +152,7 @@ export class Devices {
       cpu: { cores, maxWorkers: cpuWorkers, workers: this.#pools.get('cpu')?.workers.length ?? 0 },
       native: loaded.binding === null ? { available: false, reason: loaded.reason } : { available: true, path: loaded.path },
       executor: this.#executors === null ? notYet : { kind: this.#executors.kind, reason: this.#executors.reason, ortVersion: this.#executors.ortVersion },
-      providers: providerCapabilities(this.#executors?.kind === 'native' ? openNativeOrt() : null, this.plugins),
+      providers: providerCapabilities(this.providers),
       staging: staging === null ? { kind: null, reason: notYet.reason } : { kind: staging.kind, reason: staging.reason },
       cuda: loaded.binding === null ? noCuda('the native addon is not loaded') : loaded.binding.cudaProbe(),
       telemetry: telemetryState(this.#options.workers.env),

@@ -1,9 +1,8 @@
 import type { ComputePrecision } from '../config/provider-options.ts'
-import type { NativeOrt } from '../executor/native/native-ort.ts'
 import { deviceNames } from '../executor/native/plugin-entries.ts'
 import type { NativeProviderDevice } from '../memory/native-providers.ts'
-import { cudaProviderInstalled } from './cuda-provider.ts'
-import type { EnginePlugins } from './engine-plugins.ts'
+import type { BuiltIn } from './built-in-providers.ts'
+import type { EngineProviders } from './engine-providers.ts'
 
 /** A device that a provider offers. */
 export interface ProviderDevice {
@@ -18,7 +17,7 @@ export interface ProviderCapability {
   /** As `executionProviders` have it. */
   readonly name: string
   readonly source: 'built-in' | 'plugin'
-  /** `null` where only opening a model shows it. */
+  /** `null` where only trying it, or opening a model on it, shows it. */
   readonly available: boolean | null
   /** Why, or why not. */
   readonly reason: string
@@ -30,26 +29,19 @@ export interface ProviderCapability {
   readonly devices: readonly ProviderDevice[]
 }
 
-/** @param ort ONNX Runtime as the addon has opened it; `null` where it has not been asked to. */
-export function providerCapabilities(ort: NativeOrt | null, plugins: EnginePlugins): ProviderCapability[] {
-  const builtIn = ort?.binding ? ort.binding.builtInProviders().map((name) => builtInCapability(name)) : []
+/** What an engine knows of execution providers, the plugins first. */
+export function providerCapabilities({ plugins, builtIn }: EngineProviders): ProviderCapability[] {
   return [...plugins.all.map(({ options, opened }): ProviderCapability => {
     const { name, library, precision = null } = options
     const notYet = { available: null, reason: 'no model has asked for it', devices: [] }
     if (opened === null) return { name, source: 'plugin', library, precision, ...notYet }
     const found = { available: opened.reason === null, reason: opened.reason ?? 'it ran a model in a process of its own' }
     return { name, source: 'plugin', library, precision, ...found, devices: opened.devices.map(describeDevice) }
-  }), ...builtIn] // prettier-ignore
+  }), ...builtIn.all.map(builtInCapability)] // prettier-ignore
 }
 
-/** One that is built in, by ONNX Runtime's name. */
-export function builtInCapability(provider: string): ProviderCapability {
-  const name = provider.replace(/ExecutionProvider$/, '').toLowerCase()
-  const known = (available: boolean | null, reason: string): ProviderCapability => ({ name, source: 'built-in', available, reason, devices: [] })
-  if (name === 'cpu') return known(true, 'always there')
-  if (name !== 'cuda' && name !== 'tensorrt') return known(null, 'whether it finds a device shows when a model is opened on it')
-  if (cudaProviderInstalled()) return known(null, 'its library is installed; whether it finds a device shows when a model is opened on it')
-  return known(false, 'its library, which onnxruntime-node downloads apart, is not installed')
+export function builtInCapability(known: BuiltIn): ProviderCapability {
+  return { ...known, source: 'built-in', devices: [] }
 }
 
 export function describeDevice(device: NativeProviderDevice): ProviderDevice {

@@ -124,8 +124,18 @@ const providers: Case[] = [
   ],
   [
     'CUDA without its library',
-    () => ({ path, executionProviders: [{ name: 'cuda', deviceId: 0 }, 'cpu'] }),
-    { code: 'ERR_MODEL_LOAD', argument: 'executionProviders', received: ['cuda', 'cpu'] },
+    () => ({ path, executionProviders: [{ name: 'cuda', deviceId: 0 }] }),
+    { code: 'ERR_MODEL_LOAD', argument: 'executionProviders', received: ['cuda'] },
+  ],
+  [
+    'CUDA without its library, where it has to be there',
+    () => ({ path, executionProviders: [{ name: 'cuda', required: true }, 'cpu'] }),
+    { code: 'ERR_MODEL_LOAD', argument: 'executionProviders', received: ['cuda'] },
+  ],
+  [
+    'required that is no boolean',
+    () => ({ path, executionProviders: [{ name: 'cuda', required: 'yes' }, 'cpu'] }),
+    config('executionProviders[0].required', /./, 'yes'),
   ],
   [
     'an instance on a GPU without the library',

@@ -22,11 +22,12 @@ async function providers(line: string[], { cwd = temporaryFolder({}), env = {} }
 }
 
 describe.skipIf(openNativeOrt().binding === null)('zerohop providers', () => {
-  it('lists what is built in', async () => {
+  it('lists what is built in, and has tried it', async () => {
     const { code, stdout } = await providers([])
     expect(code).toBe(0)
     expect(stdout).toMatch(/^ONNX Runtime 1\.\d+\.\d+\n/)
     expect(stdout).toContain('cpu (built-in): yes, always there')
+    expect(stdout).not.toContain('perhaps')
   })
 
   it('says how to install a plugin when it finds none', async () => {

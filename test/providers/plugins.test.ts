@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { InferenceEngine, type EngineOptions } from '../../src/index.ts'
 import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
 import { tryInChild } from '../../src/executor/native/plugin-trial.ts'
@@ -7,6 +7,7 @@ import { mlp } from '../models/networks.ts'
 import { matchesPlain } from '../support/against-plain.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { noise } from '../support/samples.ts'
+import { fallbackWarnings } from './fallback-warnings.ts'
 import { libraryThat } from './libraries.ts'
 
 const { version, reason } = openNativeOrt()
@@ -14,17 +15,6 @@ const absent = '/nonexistent/plugin.so'
 const withPlugin = (library: string, options: EngineOptions = {}) => ownEngine({ cpuWorkers: 1, providers: { extra: { library } }, ...options })
 
 beforeEach(() => void vi.stubEnv('ZEROHOP_EXECUTOR', '')) // whatever the other tests run with
-
-/** Messages of the warnings that a fallback gives. */
-function fallbackWarnings(): string[] {
-  const messages: string[] = []
-  const listener = (warning: Error & { code?: string }) => {
-    if (warning.code === 'ZEROHOP_PROVIDER_FALLBACK') messages.push(warning.message)
-  }
-  process.on('warning', listener)
-  onTestFinished(() => void process.off('warning', listener))
-  return messages
-}
 
 describe('provider plugins in the options', () => {
   it.each([
@@ -71,7 +61,29 @@ describe.skipIf(version === undefined)(`a plugin that cannot be used${reason ===
 
   it('makes a load fail that names nothing else', async () => {
     const loading = withPlugin(absent).load('m', { path: mlp(), executionProviders: ['extra'] })
-    await expect(loading).rejects.toMatchObject({ code: 'ERR_NATIVE_LOAD', argument: 'executionProviders', received: 'extra', message: expect.stringContaining("add 'cpu'") })
+    await expect(loading).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', argument: 'executionProviders', received: ['extra'], message: expect.stringContaining("extra: there is no such library") })
+  })
+
+  it('makes a load fail that requires it, in a list or by a kind', async () => {
+    const engine = withPlugin(absent)
+    for (const config of [{ executionProviders: [{ name: 'extra', required: true }, 'cpu'] }, { instanceGroup: [{ kind: 'extra' }], required: true }]) {
+      const loading = engine.load('m', { path: mlp(), ...config })
+      await expect(loading).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', received: ['extra'], message: expect.stringContaining('there is no such library') })
+    }
+  })
+
+  it('is in the metadata of a model that is loaded without it', async () => {
+    const { metadata } = await load(withPlugin(absent), mlp(), { instanceGroup: [{ kind: 'extra' }] })
+    expect(metadata.executionProviders).toEqual([
+      { name: 'extra', used: false, reason: expect.stringContaining('there is no such library') },
+      { name: 'cpu', used: true, reason: null },
+    ])
+  })
+
+  it('is found out by probeProviders(), too, which leaves the process without it', async () => {
+    const engine = withPlugin(loadBinding().path!)
+    const [extra] = await engine.probeProviders()
+    expect(extra).toMatchObject({ name: 'extra', available: false, reason: expect.stringContaining('CreateEpFactories') })
   })
 
   it('may be a library that is none of ONNX Runtime', async () => {

@@ -3,7 +3,7 @@ import { resolveConfig } from '../../src/config/resolve-model-config.ts'
 import { Joining } from '../../src/scheduler/joining.ts'
 
 const tensor = (name: string) => ({ name, type: 'float32', shape: ['N', 4] }) as const
-const served = { inputs: [tensor('x')], outputs: [tensor('y')], unservableOutputs: [] }
+const served = { inputs: [tensor('x')], outputs: [tensor('y')], unservableOutputs: [], executionProviders: [] }
 
 it.each([[{}], [{ maxBatchSize: 8 }]])('what a run has shown of an output counts, whatever a check finds that is still under way (%j)', (config) => {
   vi.spyOn(process, 'emitWarning').mockImplementation(() => {})

@@ -95,7 +95,7 @@ export class Served {
   private constructor(house: House, name: string, instances: number, config: Omit<ModelConfig, 'path'>) {
     const resolved = resolveConfig(name, { path: `${name}.onnx`, maxBatchSize: 4, ...config })
     const value = (of: string) => ({ name: of, type: 'float32' as const, shape: ['N', 'L'] })
-    const joining = new Joining(name, { ...resolved, checkRows: false }, { inputs: [value('x')], outputs: [value('y')], unservableOutputs: [] })
+    const joining = new Joining(name, { ...resolved, checkRows: false }, { inputs: [value('x')], outputs: [value('y')], unservableOutputs: [], executionProviders: [] })
     this.#parser = new FeedParser(joining.stacked)
     this.#memory = resolved.memory
     this.scheduler = new Scheduler({

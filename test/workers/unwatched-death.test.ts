@@ -26,6 +26,7 @@ describe('a model that is loaded', () => {
       nextId: () => ++lastId,
       changed: () => {},
       useProvider: () => (entry) => entry,
+      providers: { lacking: async () => false, opened: () => [] },
       place: async (_model, _config, place) => {
         for (const { worker } of house.places) place(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 })
       },

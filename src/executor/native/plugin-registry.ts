@@ -17,33 +17,51 @@ const registered = new Map<string, Promise<OpenedPlugin>>()
 
 const refused = (reason: string, taken = false): OpenedPlugin => ({ devices: [], reason, taken })
 
-/**
- * Registers a plugin with the process's ONNX Runtime, once; never throws. Before that it is tried in a process of its own,
- * once for each state of its file.
- */
+/** Tries a plugin in a process of its own, once for each state of its file; never throws. This process does not have it then. */
+export async function tryPlugin(ort: NativeOrt, name: string, library: string): Promise<OpenedPlugin> {
+  if (ort.binding === null) return refused(ort.reason)
+  const file = stateOf(library)
+  return 'reason' in file ? refused(file.reason) : tryFile(name, file)
+}
+
+/** Registers a plugin with the process's ONNX Runtime, once; never throws. Before that it is tried as by {@link tryPlugin}. */
 export async function openPlugin(ort: NativeOrt, name: string, library: string): Promise<OpenedPlugin> {
   if (ort.binding === null) return refused(ort.reason)
-  const { binding } = ort
-  let path: string
-  let state: string
-  try {
-    path = realpathSync(library)
-    state = `${name} ${path} ${statSync(path).mtimeMs}`
-  } catch (error) {
-    return refused(`there is no such library (${(error as Error).message})`)
-  }
-  const key = `${name} ${path}`
+  const file = stateOf(library)
+  if ('reason' in file) return refused(file.reason)
+  const key = `${name} ${file.path}`
   const known = await registered.get(key)
   if (known?.reason === null) return known
-  let trial = trials.get(state)
-  if (trial === undefined) trials.set(state, (trial = tryInChild(name, path)))
-  const result = await trial
-  if ('reason' in result) return refused(result.reason)
-  if (result.devices.length === 0) return refused('it offers no device on this machine')
-  const opening = binding.registerProvider(name, path, false).then(
+  const tried = await tryFile(name, file)
+  if (tried.reason !== null) return tried
+  const opening = ort.binding.registerProvider(name, file.path, false).then(
     (devices) => ({ devices, reason: null, taken: false }),
     (error: Error & { code?: string }) => refused(error.message, error.code === 'ERR_PLUGIN_TAKEN'),
   )
   registered.set(key, opening)
   return opening
+}
+
+/** A library, and when it was last changed. */
+interface LibraryFile {
+  readonly path: string
+  readonly mtimeMs: number
+}
+
+function stateOf(library: string): LibraryFile | { readonly reason: string } {
+  try {
+    const path = realpathSync(library)
+    return { path, mtimeMs: statSync(path).mtimeMs }
+  } catch (error) {
+    return { reason: `there is no such library (${(error as Error).message})` }
+  }
+}
+
+async function tryFile(name: string, { path, mtimeMs }: LibraryFile): Promise<OpenedPlugin> {
+  const state = `${name} ${path} ${mtimeMs}`
+  let trial = trials.get(state)
+  if (trial === undefined) trials.set(state, (trial = tryInChild(name, path)))
+  const result = await trial
+  if ('reason' in result) return refused(result.reason)
+  return result.devices.length === 0 ? refused('it offers no device on this machine') : { devices: result.devices, reason: null, taken: false }
 }
