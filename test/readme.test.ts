@@ -1,5 +1,6 @@
 import { execFile } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
@@ -9,7 +10,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const { scripts } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as { scripts: Record<string, string> }
 
 /** What users and contributors read. */
-const documents = ['README.md', 'CONTRIBUTING.md'].map((document) => ({ document, text: readFileSync(root + document, 'utf8') }))
+const documents = ['README.md', 'CONTRIBUTING.md', ...readdirSync(`${root}docs`).map((file) => `docs/${file}`)].map((document) => ({ document, text: readFileSync(root + document, 'utf8') }))
 const textOf = (name: string) => documents.find(({ document }) => document === name)!.text
 const readme = textOf('README.md')
 const blocks = documents.flatMap(({ document, text }) =>
@@ -29,10 +30,14 @@ function run(file: string, args: string[]) {
 }
 
 describe('README and what it links to', () => {
-  it('links to documents that are there', () => {
-    const linked = documents.flatMap(({ text }) => [...text.matchAll(/\]\((?!https?:|#)([^)#]+)/g)].map(([, path]) => path!))
-    expect(linked).toContain('CONTRIBUTING.md')
-    expect(linked.filter((path) => !existsSync(root + path))).toEqual([])
+  it('links to documents and headings that are there', () => {
+    const slug = (heading: string) => heading.toLowerCase().replace(/[^\w -]/g, '').replaceAll(' ', '-')
+    const headings = new Map(documents.map(({ document, text }) => [document, [...text.matchAll(/^#+ (.*)$/gm)].map(([, heading]) => slug(heading!))]))
+    const links = documents.flatMap(({ document, text }) => [...text.matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g)].map(([, path, heading]) => ({
+      to: path === '' ? document : posix.join(posix.dirname(document), path!), heading,
+    }))) // prettier-ignore
+    expect(links.map(({ to }) => to)).toEqual(expect.arrayContaining(['CONTRIBUTING.md', 'docs/coming-from.md']))
+    expect(links.filter(({ to, heading }) => !(heading === undefined ? headings.has(to) : headings.get(to)?.includes(heading)))).toEqual([])
   })
 
   it('has code blocks of known languages only', () => {
@@ -80,8 +85,8 @@ describe('README and what it links to', () => {
     expect(names.filter((member) => !new RegExp(`\\b${member}\\b`).test(readme))).toEqual([])
   })
 
-  it.each(documents)('names only npm scripts that exist, in $document', ({ text }) => {
-    const named = [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!)
+  it('names only npm scripts that exist', () => {
+    const named = documents.flatMap(({ text }) => [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!))
     expect(named.length).toBeGreaterThan(3)
     for (const name of named) expect(Object.keys(scripts)).toContain(name)
   })
