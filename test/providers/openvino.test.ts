@@ -62,11 +62,19 @@ describe.skipIf(skips !== '')(`OpenVINO as a plugin${skips}`, () => {
     })
   })
 
+  it('can be tried beforehand, and is used rather than what is listed after it', async () => {
+    const engine = engineWith()
+    const [openVino] = await engine.probeProviders()
+    expect(openVino).toMatchObject({ name: 'openvino', available: true, devices: expect.arrayContaining([{ device: 'cpu', name: expect.any(String) }]) })
+    const { metadata } = await load(engine, mlp(), { executionProviders: [{ name: 'openvino', required: true }, 'cpu'] })
+    expect(metadata.executionProviders).toEqual([{ name: 'openvino', used: true, reason: null }, { name: 'cpu', used: true, reason: null }])
+  })
+
   it.each<[string, ModelOptions['executionProviders'], object]>([
-    ['a device that is not there', [{ name: 'openvino', device: 'npu' }], { code: 'ERR_MODEL_CONFIG', argument: 'executionProviders.openvino.device' }],
+    ['a device that is not there', [{ name: 'openvino', device: 'npu' }, 'cpu'], { code: 'ERR_MODEL_CONFIG', argument: 'executionProviders.openvino.device' }],
     ['an option of a wrong type', [{ name: 'openvino', num_streams: [] }], { code: 'ERR_MODEL_CONFIG', argument: 'executionProviders.openvino.num_streams' }],
     ['a precision that there is not', [{ name: 'openvino', precision: 'int4' }], { code: 'ERR_MODEL_CONFIG', argument: 'executionProviders.openvino.precision' }],
-    ['a property that OpenVINO does not know', [{ name: 'openvino', NO_SUCH: 1 }], { code: 'ERR_MODEL_LOAD', message: expect.stringContaining('NO_SUCH') }],
+    ['a property that OpenVINO does not know', [{ name: 'openvino', NO_SUCH: 1 }, 'cpu'], { code: 'ERR_MODEL_LOAD', message: expect.stringContaining('NO_SUCH') }],
   ])('refuses %s', async (_, executionProviders, refusal) => {
     await expect(engineWith().load('m', { path: mlp(), executionProviders })).rejects.toMatchObject(refusal)
   })

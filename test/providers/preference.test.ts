@@ -2,6 +2,7 @@ import { describe, expect, it, vi } from 'vitest'
 import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
 import { EngineProviders } from '../../src/workers/engine-providers.ts'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import { tryBuiltIn } from '../../src/workers/built-in-providers.ts'
 import { cudaProviderInstalled } from '../../src/workers/cuda-provider.ts'
 import type { ModelOptions } from '../../src/index.ts'
 import { mlp } from '../models/networks.ts'
@@ -47,6 +48,8 @@ describe.each(executors)('a list of execution providers, with the executor %s,',
     const [webGpu, last] = metadata.executionProviders
     expect(webGpu).toMatchObject({ name: 'webgpu', reason: webGpu!.used ? null : expect.stringMatching(/./) })
     expect(last).toEqual(cpu)
+    // What is there is not left out for a wrong option of it.
+    if (webGpu!.used) await fails({ executionProviders: [{ name: 'webgpu', validationMode: 'no such mode' }, 'cpu'] }).toMatchObject({ code: 'ERR_MODEL_LOAD', argument: 'executionProviders' })
   })
 
   it.skipIf(cudaProviderInstalled())('is refused without one that is required, whoever says that', async () => {
@@ -107,6 +110,10 @@ describe('what fails on a provider that is there', () => {
     expect(await providers.lacking(config)).toBe(false)
     expect(providers.use('m', config.executionProviders![0]!)).toMatchObject({ name: 'webgpu', validationMode: 'no such mode' })
   })
+})
+
+it('a trial has its time', async () => {
+  expect(await tryBuiltIn('cpu', 1)).toEqual({ name: 'cpu', available: false, reason: 'loading it took more than 1 ms in a process of its own' })
 })
 
 it('nothing is tried by an engine that is closed', async () => {
