@@ -1,7 +1,7 @@
 import type { ResourceLimits } from 'node:worker_threads'
-import { availableParallelism } from 'node:os'
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
+import { availableCores } from './available-cores.ts'
 import { deepest, optionsOf, properties, typed } from './plain-options.ts'
 import { providersSchema, type ProviderPlugin, type ResolvedPlugin } from './provider-options.ts'
 
@@ -164,7 +164,7 @@ export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptio
   if (executor === 'binding' && providers.length > 0) {
     throw invalidArgument('options.providers', "to be left out with executor: 'binding', which cannot use plugins", providers[0]!.name, { hint: "Take executor: 'native'" })
   }
-  const cores = availableParallelism()
+  const cores = availableCores().usable
   return {
     cores,
     cpuWorkers: cpuWorkers ?? cores,
