@@ -20,7 +20,7 @@ export class NotReadable extends Error {
  *
  * @throws NotReadable, or what `open` throws.
  */
-async function withRegularFile<T>(path: string, read: (file: Awaited<ReturnType<typeof open>>, byteLength: number) => T): Promise<Awaited<T>> {
+export async function withRegularFile<T>(path: string, read: (file: Awaited<ReturnType<typeof open>>, byteLength: number) => T): Promise<Awaited<T>> {
   const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOCTTY ?? 0))
   try {
     const stats = await file.stat()

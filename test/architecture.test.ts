@@ -11,7 +11,7 @@ import * as publicValues from '../src/index.ts'
 const floors: [floor: string, on: string[]][] = [
   ['foundations', ['describe.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'regular-file.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
-  ['what stands by itself', ['observability/', 'memory/', 'image/', 'triton-repository/', 'latency/']],
+  ['what stands by itself', ['observability/', 'memory/', 'image/', 'triton-repository/', 'onnx-file/', 'latency/']],
   ['the queue, and the way to run something', ['queue/', 'executor/executor.ts', 'executor/thread-start.ts']],
   ['requests; the executors', ['request/', 'executor/binding/', 'executor/native/']],
   ['threads, and what runs in them', ['workers/', 'worker-thread/']],
@@ -203,7 +203,7 @@ describe('packages', () => {
 
   it('onnxruntime-node is known to the worker alone', () => {
     expect(naming('onnxruntime-node').sort()).toEqual([
-      'cli/signature.ts', // in the text that it writes
+      'cli/signature-module.ts', // in the text that it writes
       'executor/native/native-ort.ts', // looks for its library
       'worker-thread/onnxruntime.ts',
       'workers/cuda-provider.ts', // looks for a file of it
@@ -214,9 +214,13 @@ describe('packages', () => {
     expect(naming('piscina')).toEqual(['workers/thread-pool.ts'])
   })
 
+  it('protobufjs is known to one file', () => {
+    expect(naming('protobufjs')).toEqual(['onnx-file/onnx-schema.ts'])
+  })
+
   it('sharp may be left out, and what only a build of the addon needs is left to those who build it', () => {
     const manifest = JSON.parse(readFileSync(`${root}../package.json`, 'utf8')) as Record<string, Record<string, unknown>>
-    expect(Object.keys(manifest['dependencies']!).sort()).toEqual(['commander', 'onnxruntime-common', 'piscina', 'valibot'])
+    expect(Object.keys(manifest['dependencies']!).sort()).toEqual(['commander', 'onnxruntime-common', 'piscina', 'protobufjs', 'valibot'])
     expect(manifest['peerDependencies']).toHaveProperty('sharp')
     expect(manifest['peerDependenciesMeta']).toEqual({ sharp: { optional: true } })
     expect(Object.keys(manifest['devDependencies']!)).toEqual(expect.arrayContaining(['node-addon-api', 'sharp']))

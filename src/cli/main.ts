@@ -1,8 +1,11 @@
 #!/usr/bin/env node
 import { readFileSync } from 'node:fs'
-import { Command } from 'commander'
-import { InferenceError } from '../index.ts'
+import { Command, CommanderError } from 'commander'
 import { outliveClosedPipes } from './closed-pipe.ts'
+import { devices } from './list-devices.ts'
+import { failureOf, tell } from './failure.ts'
+import { inspect } from './inspect.ts'
+import { printJson } from './print-json.ts'
 import { providers } from './providers.ts'
 import { types } from './types.ts'
 
@@ -11,15 +14,27 @@ const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.me
 const program = new Command('zerohop')
   .description('ONNX inference inside a Node.js process')
   .version(manifest.version)
-  .addCommand(types)
-  .addCommand(providers)
+  .exitOverride()
+  .configureOutput({ outputError: () => {} }) // told below, in one line
+  .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not.')
+for (const command of [inspect, types, devices, providers]) program.addCommand(command.copyInheritedSettings(program))
+
+/** Also where the command line cannot be read otherwise. */
+const wantsJson = process.argv.some((word) => word === '--json' || word === '-j')
 
 outliveClosedPipes()
 try {
   await program.parseAsync()
 } catch (error) {
-  if (error instanceof InferenceError) console.error(`${error.code}: ${error.message}`)
-  else if (error instanceof Error && 'syscall' in error) console.error(`error: ${error.message}`)
-  else throw error
-  process.exitCode = 1
+  process.exitCode = failed(error)
+}
+
+/** Tells of an error; the exit code that it makes. */
+function failed(error: unknown): number {
+  if (error instanceof CommanderError && error.exitCode === 0) return 0 // help or version was asked for
+  const { exitCode, ...failure } = failureOf(error)
+  if (error instanceof CommanderError && error.code === 'commander.help') return exitCode // help was shown for want of a command
+  if (wantsJson) printJson({ error: failure })
+  tell({ ...failure, exitCode })
+  return exitCode
 }

@@ -1,4 +1,4 @@
-import type { ElementType, ModelMetadata, ValueMetadata } from '../index.ts'
+import type { ElementType, ValueMetadata } from '../index.ts'
 import { bindingCarrier } from '../carriers.ts'
 import { notStackable, shownShape } from '../metadata.ts'
 import { isElementType, isRawType } from '../tensor.ts'
@@ -28,21 +28,32 @@ const bareData: Readonly<Record<ElementType, string>> = {
   uint4: 'Uint8Array',
 }
 
-/** The source text of a module with one interface, for `engine.load<Name>()`. */
-export function signatureSource(name: string, file: string, metadata: ModelMetadata): string {
-  const { inputs, outputs, maxBatchSize } = metadata
-  const batching = maxBatchSize === 0 ? 'each request is its own run' : 'requests share runs'
+/** An input or output of which more may be known than its model says. */
+export interface SignatureValue extends ValueMetadata {
+  /** By the configuration of the model; for the reader, as ONNX Runtime goes by the model alone. */
+  readonly configuredShape?: ValueMetadata['shape']
+  /** Whether a request may leave it out. */
+  readonly optional?: boolean
+}
+
+/** What is written of a model. */
+export interface SignatureSubject {
+  readonly inputs: readonly SignatureValue[]
+  readonly outputs: readonly SignatureValue[]
+  /** 0: requests are never joined. `null`: a load finds out whether they are. */
+  readonly maxBatchSize: number | null
+  /** Whether data without dims is one row; default: where the shapes let requests be joined. */
+  readonly byRow?: boolean
+}
+
+/** The source text of an interface, for `engine.load<Name>()`. */
+export function interfaceSource(name: string, file: string, { inputs, outputs, maxBatchSize, byRow }: SignatureSubject): string {
+  const stackable = notStackable({ inputs, outputs }) === null
   const plain = [...inputs, ...outputs].every(({ type }) => bindingCarrier.carries(type))
   const executor = plain ? '' : "; served with `executor: 'native'`"
-  const byRow = notStackable(metadata) === null
-  // onnxruntime-node comes with every installation, and its tensors are those of this library.
-  const given = members(inputs, (input) => inputType(input, byRow))
+  const given = members(inputs, (input) => inputType(input, byRow ?? stackable))
   const answered = members(outputs, ({ type }) => typeText(valueTypeOf(type)!))
-  const uses = (name: string) => `${given}${answered}`.includes(`${name}<`)
-  return `// Written by \`zerohop types\`; write it anew when the model changes.
-${uses('TypedTensor') ? "import type { TypedTensor } from 'onnxruntime-node'\n" : ''}import type { ModelSignature${uses('RawTensor') ? ', RawTensor' : ''} } from 'zerohop'
-
-/** Inputs and outputs of \`${comment(file)}\`; ${batching}${executor}. */
+  return `/** Inputs and outputs of \`${comment(file)}\`; ${batching(maxBatchSize, stackable)}${executor}. */
 export interface ${name} extends ModelSignature {
   inputs: ${given}
   outputs: ${answered}
@@ -50,20 +61,9 @@ export interface ${name} extends ModelSignature {
 `
 }
 
-/** What the module imports. */
-const imported: readonly string[] = ['ModelSignature', 'RawTensor', 'TypedTensor']
-
-/**
- * A name for a model's interface: its file's, or in a repository (`resnet-50/1/model.onnx`) that of its folder, as
- * `Resnet50`.
- */
-export function signatureName(path: string): string {
-  const parts = path.split(/[/\\]/).filter((part) => part !== '' && part !== '.' && part !== '..')
-  const names = parts.map((part) => part.replace(/\.(?:onnx|ort)$/, ''))
-  const telling = names.findLast((part) => part !== 'model' && !/^\d+$/.test(part))
-  const words = (telling ?? '').match(/[A-Za-z0-9]+/g) ?? []
-  const name = words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join('')
-  return /^[A-Z]/.test(name) && !imported.includes(name) ? name : `Model${name}`
+function batching(maxBatchSize: number | null, stackable: boolean): string {
+  if (maxBatchSize === null) return stackable ? 'requests share runs where its rows are independent' : 'each request is its own run'
+  return maxBatchSize === 0 ? 'each request is its own run' : 'requests share runs'
 }
 
 function inputType(input: ValueMetadata, byRow: boolean): string {
@@ -86,16 +86,21 @@ function takesBareData({ shape }: ValueMetadata, byRow: boolean): boolean {
   return shape.slice(byRow ? 1 : 0).every((dim) => typeof dim === 'number')
 }
 
-function members(values: readonly ValueMetadata[], typeOf: (value: ValueMetadata) => string): string {
+function members(values: readonly SignatureValue[], typeOf: (value: ValueMetadata) => string): string {
   const lines = values.map((value) => {
-    const { name, type, shape } = value
-    return `    /** ${type}${isElementType(type) ? ` ${comment(shownShape(shape))}` : ''} */\n    ${key(name)}: ${typeOf(value)}\n`
+    const { name, type, shape, configuredShape = shape, optional = false } = value
+    const text = isElementType(type) ? ` ${comment(shownShape(configuredShape))}` : ''
+    return `    /** ${type}${text} */\n    ${key(name)}${optional ? '?' : ''}: ${typeOf(value)}\n`
   })
   return lines.length === 0 ? '{}' : `{\n${lines.join('')}  }`
 }
 
 function key(name: string): string {
-  if (/^[A-Za-z_$][\w$]*$/.test(name)) return name
+  return /^[A-Za-z_$][\w$]*$/.test(name) ? name : quoted(name)
+}
+
+/** A text as a property's name. */
+export function quoted(name: string): string {
   return `'${JSON.stringify(name).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`
 }
 

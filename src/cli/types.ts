@@ -1,35 +1,43 @@
 import { writeFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { Command, InvalidArgumentError } from 'commander'
-import { openNativeOrt } from '../executor/native/native-ort.ts'
-import { InferenceEngine, type EngineOptions, type ModelMetadata } from '../index.ts'
-import { signatureName, signatureSource } from './signature.ts'
+import { InferenceError } from '../index.ts'
+import { isFolder } from '../triton-repository/model-folder.ts'
+import { failureOf, tell } from './failure.ts'
+import { readValues } from './model-file.ts'
+import { repositoryTypes } from './repository-types.ts'
+import { signatureName, signatureSource } from './signature-module.ts'
 
-/** `zerohop types model.onnx`: writes the TypeScript signature of a model. */
-export const types = new Command('types')
-  .description("write the TypeScript types of a model's inputs and outputs, for engine.load<M>()")
-  .argument('<model>', 'path of an .onnx or .ort file')
-  .option('-n, --name <name>', 'name of the interface (default: from the name of the file)', interfaceName)
-  .option('-o, --out <file>', 'file to write (default: standard output)')
-  .action(async (path: string, { name, out }: { name?: string; out?: string }) => {
-    const source = signatureSource(name ?? signatureName(path), basename(path), await readMetadata(path))
-    if (out === undefined) process.stdout.write(source)
-    else await writeFile(out, source)
-  })
-
-async function readMetadata(path: string): Promise<ModelMetadata> {
-  const engine = new InferenceEngine(engineOptions())
-  try {
-    const model = await engine.load(basename(path), { path, instanceGroup: [{ kind: 'cpu' }], warmup: false })
-    return model.metadata
-  } finally {
-    await engine.close()
-  }
+interface TypesOptions {
+  readonly name?: string
+  readonly out?: string
 }
 
-/** The native executor knows more types; with the binding, as no request is made, no better kind of memory is missed. */
-function engineOptions(): EngineOptions {
-  return openNativeOrt().binding === null ? { executor: 'binding', staging: { kind: 'copied' } } : { executor: 'native' }
+/** `zerohop types model.onnx`: writes the TypeScript signature of a model, or of all models of a repository. */
+export const types = new Command('types')
+  .description("write the TypeScript types of a model's inputs and outputs, for engine.load<M>(), or those of all models of a repository")
+  .argument('<model>', 'path of an .onnx or .ort file, or the folder of a Triton model repository')
+  .option('-n, --name <name>', 'name of the interface (default: from the name of the file)', interfaceName)
+  .option('-o, --out <file>', 'file to write (default: standard output)')
+  .action(async (path: string, { name, out }: TypesOptions, command: Command) => {
+    if (!(await isFolder(path))) return write(signatureSource(name ?? signatureName(path), basename(path), await readValues(path)), out)
+    if (name !== undefined) command.error("error: option '-n, --name <name>' is for one model, and this is a folder")
+    await writeRepository(path, out)
+  })
+
+/** Writes of the models that can be read, and tells of the others. */
+async function writeRepository(folder: string, out: string | undefined): Promise<void> {
+  const { source, failures } = await repositoryTypes(folder)
+  if (source !== null) await write(source, out)
+  for (const failure of failures) tell(failureOf(failure))
+  if (failures.length === 0 && source !== null) return
+  const left = failures.length === 0 ? 'it has no models' : `left out are ${failures.map(({ model }) => `'${model}'`).join(', ')}`
+  throw new InferenceError('ERR_MODEL_LOAD', `${folder}: ${left}`, { name: 'model', expected: 'a repository of models that can be read', received: folder })
+}
+
+async function write(source: string, out: string | undefined): Promise<void> {
+  if (out === undefined) process.stdout.write(source)
+  else await writeFile(out, source)
 }
 
 function interfaceName(name: string): string {

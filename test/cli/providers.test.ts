@@ -59,7 +59,7 @@ describe.skipIf(openNativeOrt().binding === null)('zerohop providers', () => {
   })
 
   it('refuses a plugin without a name', async () => {
-    expect(await providers(['--plugin', 'absent.so'])).toMatchObject({ code: 1, stderr: expect.stringContaining('a name and a path') })
+    expect(await providers(['--plugin', 'absent.so'])).toMatchObject({ code: 2, stderr: expect.stringContaining('a name and a path') })
   })
 
   it('says that it takes the addon', async () => {

@@ -1,0 +1,28 @@
+import { availableCores, type AvailableCores } from '../config/available-cores.ts'
+import { InferenceEngine, type Capabilities } from '../index.ts'
+import { failureOf, type Failure } from './failure.ts'
+
+/** What `zerohop devices` finds: what an engine has in use once it serves a model. */
+export interface DeviceReport extends Omit<Capabilities, 'cpu'> {
+  readonly cores: AvailableCores
+  /** Why not even the smallest model can be served. */
+  readonly error?: Failure
+}
+
+/** Serves the smallest model there is: before that an engine has chosen nothing. */
+export async function lookAround(): Promise<DeviceReport> {
+  process.removeAllListeners('warning') // of what it falls back to, which the report says
+  const engine = new InferenceEngine()
+  let error: Failure | undefined
+  try {
+    await engine.load('identity', { bytes: identity, instanceGroup: [{ kind: 'cpu' }] })
+  } catch (cause) {
+    error = failureOf(cause)
+  }
+  const { cpu: _, ...capabilities } = engine.capabilities()
+  await engine.close()
+  return { cores: availableCores(), ...capabilities, ...(error === undefined ? {} : { error }) }
+}
+
+/** An ONNX model of one operator: `y = Identity(x)`, both float32 of shape ['N']. */
+const identity = Buffer.from('CAg6QAoQCgF4EgF5IghJZGVudGl0eRIIaWRlbnRpdHlaEAoBeBILCgkIARIFCgMSAU5iEAoBeRILCgkIARIFCgMSAU5CAhAR', 'base64')

@@ -1,0 +1,32 @@
+import { CommanderError } from 'commander'
+import { InferenceError } from '../index.ts'
+
+/** What `zerohop` exits with. */
+export const exitCodes = {
+  /** A model, a file or the machine is not as it would have to be. */
+  wrong: 1,
+  /** The command line is. */
+  usage: 2,
+} as const
+
+/** An error as a program can read it. */
+export interface Failure {
+  /** Of `InferenceError`, of Node.js for a file (`ENOENT`), or `ERR_USAGE`. */
+  readonly code: string
+  readonly message: string
+  readonly exitCode: number
+}
+
+/** What an error comes to; throws one that is none of a user's. */
+export function failureOf(error: unknown): Failure {
+  if (error instanceof InferenceError) return { code: error.code, message: error.message, exitCode: exitCodes.wrong }
+  if (error instanceof CommanderError) return { code: 'ERR_USAGE', message: error.message.replace(/^error: /, ''), exitCode: exitCodes.usage }
+  if (error instanceof Error && 'syscall' in error) return { code: String((error as NodeJS.ErrnoException).code), message: error.message, exitCode: exitCodes.wrong }
+  throw error
+}
+
+/** Tells of a failure in one line on standard error. */
+export function tell({ code, message }: Failure): void {
+  const told = code.startsWith('ERR_') && code !== 'ERR_USAGE' ? code : 'error'
+  console.error(`${told}: ${message.trim().replace(/\s*\n\s*/g, ' ')}`)
+}

@@ -1,0 +1,104 @@
+import { basename, resolve } from 'node:path'
+import { statSync } from 'node:fs'
+import { bindingCarrier, libraryCarrier, type Carrier } from '../carriers.ts'
+import { InferenceError, type ModelMetadata } from '../index.ts'
+import { notStackable, servable } from '../metadata.ts'
+import type { OnnxFile } from '../onnx-file/onnx-file.ts'
+import type { DeclaredValue } from '../onnx-file/value-info.ts'
+import { failureOf, type Failure } from './failure.ts'
+import { completed, leavesOutShapes, leavesOutTypes, readModelFile, withShapes, type ModelValues } from './model-file.ts'
+import { openModel, type OpenedModel } from './open-in-child.ts'
+import { problemsOf } from './model-problems.ts'
+
+/** Whether requests share runs, as far as it is known. */
+export interface Batching {
+  /** `null` where only running the model shows it. */
+  readonly batchable: boolean | null
+  readonly reason: string
+  /** As an engine has them, once the model was opened. */
+  readonly maxBatchSize: number | null
+  readonly joining: ModelMetadata['joining'] | null
+}
+
+/** What an executor serves of a model, by the types of its inputs and outputs. */
+export interface Serving {
+  readonly serves: boolean
+  /** Why it does not. */
+  readonly reason: string | null
+  /** Outputs that it cannot carry. */
+  readonly leftOut: readonly { readonly name: string; readonly type: string }[]
+}
+
+/** What `zerohop inspect` finds out; of a file in ONNX Runtime's own format only what opening it shows. */
+export interface Inspection extends Partial<Omit<OnnxFile, keyof ModelValues>>, ModelValues<DeclaredValue> {
+  readonly path: string
+  readonly format: 'onnx' | 'ort'
+  readonly byteLength: number
+  readonly batching: Batching
+  readonly executors: { readonly native: Serving; readonly binding: Serving }
+  /** What stands against loading it, as far as the file shows. */
+  readonly problems: readonly string[]
+  /** How it was opened; `null` where it was not. */
+  readonly opened: OpenedModel['executor'] | null
+  /** Why it could not be opened, though that was wanted. */
+  readonly error?: Failure
+}
+
+/**
+ * Looks at a model: at its file, and where that does not say all or `run` is set, at what an engine makes of it, in a process of
+ * its own.
+ *
+ * @throws InferenceError `ERR_MODEL_NOT_FOUND` or `ERR_MODEL_LOAD` when the file cannot be read.
+ */
+export async function inspectModel(path: string, run: boolean, limitMs: number): Promise<Inspection> {
+  const file = await readModelFile(path)
+  const needed = run || file === null || leavesOutTypes(file)
+  const opened = needed || leavesOutShapes(file) ? await attempt(() => openModel(path, limitMs)) : null
+  if (file === null && opened instanceof Error) throw opened
+  const model = opened instanceof Error ? null : opened
+  const values = completed(file, model)
+  const absolute = resolve(path)
+  return {
+    ...file,
+    path: absolute,
+    format: file === null ? 'ort' : 'onnx',
+    byteLength: file?.byteLength ?? statSync(absolute).size,
+    ...values,
+    batching: batchingOf(values, model),
+    executors: { native: serving(path, values, libraryCarrier), binding: serving(path, values, bindingCarrier) },
+    problems: file === null ? [] : problemsOf(file),
+    opened: model?.executor ?? null,
+    ...(needed && opened instanceof Error ? { error: failureOf(opened) } : {}),
+  }
+}
+
+async function attempt<T>(work: () => Promise<T>): Promise<T | InferenceError> {
+  try {
+    return await work()
+  } catch (error) {
+    if (error instanceof InferenceError) return error
+    throw error
+  }
+}
+
+function batchingOf(values: ModelValues<DeclaredValue>, opened: OpenedModel | null): Batching {
+  if (opened !== null) {
+    const { maxBatchSize, joining } = opened.metadata
+    const batchable = maxBatchSize > 0 ? true : joining.rows === 'unknown' && notStackable(opened.metadata) === null ? null : false
+    return { batchable, reason: joining.reason, maxBatchSize, joining }
+  }
+  const unknown = (reason: string): Batching => ({ batchable: null, reason, maxBatchSize: null, joining: null })
+  if (leavesOutTypes(values)) return unknown('the file does not say the types of all inputs and outputs')
+  const untoldShape = [...values.inputs, ...values.outputs].find(({ shape }) => shape === null)
+  if (untoldShape !== undefined) return unknown(`the file does not say the shape of '${untoldShape.name}'`)
+  const reason = notStackable(withShapes(values) as ModelValues)
+  return reason === null ? unknown('the shapes allow it; whether rows are independent is found out by running the model') : { ...unknown(reason), batchable: false }
+}
+
+function serving(path: string, values: ModelValues<DeclaredValue>, carrier: Carrier): Serving {
+  try {
+    return { serves: true, reason: null, leftOut: servable(basename(path), withShapes(values), carrier).unservableOutputs }
+  } catch (error) {
+    return { serves: false, reason: (error as Error).message, leftOut: [] }
+  }
+}

@@ -1,0 +1,68 @@
+import { basename, resolve } from 'node:path'
+import { libraryCarrier } from '../carriers.ts'
+import { checkModelFile } from '../load-failure.ts'
+import { servable, type RawValueMetadata, type ValueMetadata } from '../metadata.ts'
+import { untold } from '../onnx-file/element-types.ts'
+import type { OnnxFile } from '../onnx-file/onnx-file.ts'
+import { readOnnxFile } from '../onnx-file/read-onnx-file.ts'
+import type { DeclaredValue } from '../onnx-file/value-info.ts'
+import { openModel, type OpenedModel } from './open-in-child.ts'
+
+/** Inputs and outputs of a model. */
+export interface ModelValues<Value = ValueMetadata> {
+  readonly inputs: readonly Value[]
+  readonly outputs: readonly Value[]
+}
+
+/**
+ * What the file of a model says; `null` where only ONNX Runtime can read it.
+ *
+ * @throws InferenceError `ERR_MODEL_NOT_FOUND` or `ERR_MODEL_LOAD`.
+ */
+export async function readModelFile(path: string): Promise<OnnxFile | null> {
+  await checkModelFile(basename(path), { path: resolve(path), bytes: null })
+  return readOnnxFile(path)
+}
+
+/** Whether a file leaves out the type of an input or output. */
+export const leavesOutTypes = ({ inputs, outputs }: ModelValues<DeclaredValue>): boolean => [...inputs, ...outputs].some(({ type }) => type.includes(untold))
+
+/** Whether a file leaves out the shape of an output, which ONNX Runtime may find out. */
+export const leavesOutShapes = ({ outputs }: ModelValues<DeclaredValue>): boolean => outputs.some(({ shape }) => shape === null)
+
+/** What a file says of inputs and outputs, and where it does not, what was found when the model was opened. */
+export function completed(file: ModelValues<DeclaredValue> | null, opened: OpenedModel | null): ModelValues<DeclaredValue> {
+  const found = opened === null ? null : { inputs: opened.metadata.inputs, outputs: allOutputs(opened) }
+  if (file === null) return found ?? { inputs: [], outputs: [] }
+  const complete = (values: readonly DeclaredValue[], known: readonly DeclaredValue[] = []) => values.map((value): DeclaredValue => {
+    const better = known.find(({ name }) => name === value.name)
+    if (better === undefined) return value
+    return { ...value, type: value.type.includes(untold) ? better.type : value.type, shape: value.shape ?? better.shape }
+  }) // prettier-ignore
+  return { inputs: complete(file.inputs, found?.inputs), outputs: complete(file.outputs, found?.outputs) }
+}
+
+function allOutputs({ metadata }: OpenedModel): DeclaredValue[] {
+  return [...metadata.outputs, ...metadata.unservableOutputs.map((output) => ({ ...output, shape: null }))]
+}
+
+/** As ONNX Runtime has them: what no shape is known of has none. */
+export function withShapes({ inputs, outputs }: ModelValues<DeclaredValue>): ModelValues<RawValueMetadata> {
+  const shaped = (values: readonly DeclaredValue[]) => values.map((value): RawValueMetadata => ({ ...value, shape: value.shape ?? [] }))
+  return { inputs: shaped(inputs), outputs: shaped(outputs) }
+}
+
+/**
+ * Inputs and outputs of a model as the native executor serves them, whether it can be had here or not, and the most rows of a
+ * run as far as they are known: `null` where only a load shows that. The model is opened only for what its file does not say.
+ *
+ * @throws InferenceError `ERR_MODEL_NOT_FOUND` or `ERR_MODEL_LOAD`.
+ */
+export async function readValues(path: string): Promise<ModelValues & { readonly maxBatchSize: number | null }> {
+  const file = await readModelFile(path)
+  let opened: OpenedModel | null = null
+  if (file === null || leavesOutTypes(file)) opened = await openModel(path)
+  else if (leavesOutShapes(file)) opened = await openModel(path).catch(() => null) // types do without
+  const { inputs, outputs } = servable(basename(path), withShapes(completed(file, opened)), libraryCarrier)
+  return { inputs, outputs, maxBatchSize: opened?.metadata.maxBatchSize ?? null }
+}

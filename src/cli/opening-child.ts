@@ -1,0 +1,30 @@
+// A program: opens the model that its argument names with an engine, and tells its parent what that knows of it then.
+import { basename } from 'node:path'
+import { InferenceEngine, InferenceError, type EngineOptions } from '../index.ts'
+import { openNativeOrt } from '../executor/native/native-ort.ts'
+import { switchOffTelemetry } from '../workers/telemetry.ts'
+import type { OpeningAnswer } from './open-in-child.ts'
+
+const [path] = process.argv.slice(2) as [string]
+process.once('disconnect', () => process.exit()) // nobody waits any more
+
+/** The native executor knows more types; with the binding, as no request is made, no better kind of memory is missed. */
+function engineOptions(): EngineOptions {
+  switchOffTelemetry(undefined)
+  return openNativeOrt().binding === null ? { executor: 'binding', staging: { kind: 'copied' } } : { executor: 'native' }
+}
+
+async function open(): Promise<OpeningAnswer> {
+  const engine = new InferenceEngine(engineOptions())
+  try {
+    const { metadata } = await engine.load(basename(path), { path, instanceGroup: [{ kind: 'cpu' }], warmup: false })
+    return { metadata, executor: engine.capabilities().executor }
+  } catch (error) {
+    if (error instanceof InferenceError) return { code: error.code, message: error.message }
+    throw error
+  }
+}
+
+// Not closed: the process ends, and what the operating system takes back need not be given.
+const answer = await open()
+process.send!(answer, () => process.exit())

@@ -1,0 +1,50 @@
+import { readSync } from 'node:fs'
+
+/** How much is read at once where reading goes on from one place to the next ... */
+const largestBytes = 65_536
+/** ... and after a jump: behind weights there are some bytes up to the next ones. */
+const smallestBytes = 4096
+
+/** A file of any size, read at any place through a window: what is jumped over is never read. */
+export class FileWindow {
+  readonly byteLength: number
+  readonly #file: number
+  readonly #bytes = Buffer.allocUnsafeSlow(largestBytes)
+  #start = 0
+  #end = 0
+
+  /** @param file an open file, which stays its owner's. */
+  constructor(file: number, byteLength: number) {
+    this.#file = file
+    this.byteLength = byteLength
+  }
+
+  /** @throws RangeError when the file has become shorter. */
+  byteAt(offset: number): number {
+    if (offset < this.#start || offset >= this.#end) this.#moveTo(offset)
+    return this.#bytes[offset - this.#start]!
+  }
+
+  /**
+   * A copy of what lies between two places.
+   *
+   * @throws RangeError when the file has become shorter.
+   */
+  copy(start: number, end: number): Buffer {
+    const copy = Buffer.allocUnsafe(end - start)
+    for (let at = start; at < end; ) {
+      if (at < this.#start || at >= this.#end) this.#moveTo(at)
+      at += this.#bytes.copy(copy, at - start, at - this.#start, Math.min(end, this.#end) - this.#start)
+    }
+    return copy
+  }
+
+  #moveTo(offset: number): void {
+    const before = this.#end - this.#start
+    const wanted = offset === this.#end ? Math.min(largestBytes, Math.max(smallestBytes, 2 * before)) : smallestBytes
+    const bytesRead = readSync(this.#file, this.#bytes, 0, wanted, offset)
+    if (bytesRead === 0) throw new RangeError(`the file ends before byte ${offset}: it has become shorter`)
+    this.#start = offset
+    this.#end = offset + bytesRead
+  }
+}

@@ -1,0 +1,134 @@
+import { decode, keeps, type Messages } from './onnx-schema.ts'
+import type { FileWindow } from './file-window.ts'
+
+/** Where something lies in the file. */
+export interface Span {
+  readonly start: number
+  readonly end: number
+}
+
+/**
+ * What becomes of fields, by their numbers: they are handed over as places in the file, or `'last'`: the rest of the message is
+ * not looked at.
+ */
+export type Parts = Readonly<Record<number, ((span: Span) => void) | 'last'>>
+
+/** As deep as protobuf itself goes. */
+const deepest = 100
+/** Fields of a whole file. A graph of 100 000 operators has about 3 million; more than this take seconds. */
+const mostFields = 10_000_000
+/** What one message may keep, and all of them together, in bytes. */
+const mostKeptOfOne = 2 ** 20
+const mostKept = 2 ** 26
+/** Bytes of a protobuf number. */
+const longestNumber = 10
+/** Kinds of values: those behind a number that says how long they are are the only ones that hold something. */
+const withLength = 2
+
+/** A file that is no protobuf message, or one beyond all limits. */
+export class MalformedFile extends Error {}
+
+/** Walks through a protobuf message in a file and reads of it what the schema keeps; weights are never read. */
+export class WireReader {
+  readonly #window: FileWindow
+  #at = 0
+  #fields = 0
+  #kept = 0
+  #depth = 0
+
+  constructor(window: FileWindow) {
+    this.#window = window
+  }
+
+  /**
+   * Reads one message: of its fields those that `parts` has are handed over, those that the schema has are read, and all others
+   * are skipped.
+   *
+   * @throws MalformedFile
+   */
+  read<Name extends keyof Messages>(name: Name, span: Span, parts: Parts = {}): Messages[Name] {
+    if (++this.#depth > deepest) throw new MalformedFile(`messages lie in each other more than ${deepest} deep`)
+    const kept: Span[] = []
+    let keptBytes = 0
+    for (let at = span.start; at < span.end; ) {
+      const { field, start, end, holds } = this.#field(at, span.end)
+      const part = parts[field]
+      if (part === 'last') break
+      if (part !== undefined) {
+        if (!holds) throw new MalformedFile(`field ${field} at byte ${at} is a number, where ${name} has none`)
+        part({ start, end })
+      } else if (keeps(name, field)) {
+        keptBytes += end - at
+        if (keptBytes > mostKeptOfOne) throw new MalformedFile(`the ${name} at byte ${span.start} says more than ${mostKeptOfOne} bytes of itself`)
+        kept.push({ start: at, end })
+      }
+      at = end
+    }
+    this.#depth--
+    return this.#decoded(name, span, kept, keptBytes)
+  }
+
+  /** Text, or its beginning where it is longer than `mostBytes`. */
+  text({ start, end }: Span, mostBytes: number): string {
+    const length = Math.min(end - start, mostBytes)
+    this.#keep(length)
+    return this.#window.copy(start, start + length).toString()
+  }
+
+  #decoded<Name extends keyof Messages>(name: Name, span: Span, kept: readonly Span[], byteLength: number): Messages[Name] {
+    this.#keep(byteLength)
+    const bytes = Buffer.concat(kept.map(({ start, end }) => this.#window.copy(start, end)))
+    try {
+      return decode(name, bytes)
+    } catch (error) {
+      throw new MalformedFile(`the ${name} at byte ${span.start} cannot be read: ${(error as Error).message}`)
+    }
+  }
+
+  #keep(byteLength: number): void {
+    this.#kept += byteLength
+    if (this.#kept > mostKept) throw new MalformedFile(`beside its weights it has more than ${mostKept} bytes to be read`)
+  }
+
+  /** The field that begins at a place, where its value lies, and whether that may hold a message. */
+  #field(at: number, limit: number): Span & { readonly field: number; readonly holds: boolean } {
+    if (++this.#fields > mostFields) throw new MalformedFile(`it has more than ${mostFields} fields`)
+    this.#at = at
+    const tag = this.#number(limit)
+    const field = Math.floor(tag / 8)
+    const kind = tag % 8
+    if (field === 0 || tag > 0xffff_ffff) throw new MalformedFile(`byte ${at} begins no field`)
+    const length = this.#lengthOf(kind, field, at, limit)
+    const start = this.#at
+    const end = start + length
+    if (end > limit) throw new MalformedFile(`field ${field} at byte ${at} ends at byte ${end}, and what it is part of at byte ${limit}${this.#cutShort(limit)}`)
+    return { field, start, end, holds: kind === withLength }
+  }
+
+  /** Goes to where the value begins; of a number, to where it ends. */
+  #lengthOf(kind: number, field: number, at: number, limit: number): number {
+    switch (kind) {
+      case 0: this.#number(limit); return 0 // prettier-ignore
+      case 1: return 8
+      case withLength: return this.#number(limit)
+      case 5: return 4
+      default: throw new MalformedFile(`field ${field} at byte ${at} is of kind ${kind}${kind === 6 || kind === 7 ? '' : ', a group'}, which no ONNX model has`)
+    }
+  }
+
+  /** Of up to 64 bits, in 7 bits a byte; above 2^53 about as large as it is. */
+  #number(limit: number): number {
+    let value = 0
+    for (let count = 0, scale = 1; count < longestNumber; count++, scale *= 128) {
+      if (this.#at >= limit) throw new MalformedFile(`a number at byte ${this.#at - count} goes on beyond byte ${limit}${this.#cutShort(limit)}`)
+      const byte = this.#window.byteAt(this.#at++)
+      value += (byte & 0x7f) * scale
+      if (byte < 0x80) return value
+    }
+    throw new MalformedFile(`a number at byte ${this.#at - longestNumber} has more than ${longestNumber} bytes`)
+  }
+
+  #cutShort(limit: number): string {
+    return limit === this.#window.byteLength ? ', where the file ends: it is cut short, or no ONNX model' : ''
+  }
+}

@@ -1,0 +1,67 @@
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { identity } from '../models/small.ts'
+import { root, zerohop } from './run.ts'
+
+describe('zerohop', () => {
+  it.each([
+    [1, ['types', 'missing.onnx'], /^ERR_MODEL_NOT_FOUND: Model 'missing\.onnx': expected a file at .*missing\.onnx/],
+    [1, ['inspect', 'missing.onnx'], /^ERR_MODEL_NOT_FOUND: Model 'missing\.onnx': expected a file at .*missing\.onnx/],
+    [1, ['types', join(root, 'package.json')], /^ERR_MODEL_LOAD: Model 'package\.json' cannot be loaded/],
+    [1, ['inspect', join(root, 'src')], /^ERR_MODEL_LOAD: Model 'src' cannot be loaded .*it is a directory/],
+    [1, ['types', identity('float32', [2]), '--out', 'no/such/folder/out.ts'], /^error: ENOENT/],
+    [2, ['types', identity('float32', [2]), '--name', 'a-b'], /^error: .*'a-b' is invalid.*It has to be the name of an interface/],
+    [2, ['types', join(root, 'src'), '--name', 'Name'], /^error: .*is for one model, and this is a folder/],
+    [2, ['types'], /^error: missing required argument 'model'/],
+    [2, ['inspect', 'a.onnx', 'b.onnx'], /^error: too many arguments/],
+    [2, ['inspect', 'a.onnx', '--timeout', 'long'], /^error: .*It has to be a number of seconds/],
+    [2, ['tipes'], /^error: unknown command 'tipes' \(Did you mean types\?\)\n$/],
+    [2, ['inspect', '--jsno', 'a.onnx'], /^error: unknown option '--jsno' \(Did you mean --json\?\)\n$/],
+    [2, ['devices', '--jso'], /\(Did you mean --json\?\)/],
+  ])('exits with %d and one line for %j', async (expected, line, message) => {
+    const { code, stdout, stderr } = await zerohop(...line)
+    expect({ code, stdout }).toEqual({ code: expected, stdout: '' })
+    expect(stderr).toMatch(message)
+    expect(stderr.trim()).not.toContain('\n')
+  })
+  it('prints errors as JSON, too, where JSON is asked for', async () => {
+    const { code, stdout, stderr } = await zerohop('devices', '--json', '--wrong')
+    expect({ code, stderr }).toEqual({ code: 2, stderr: "error: unknown option '--wrong'\n" })
+    expect(JSON.parse(stdout)).toEqual({ error: { code: 'ERR_USAGE', message: "unknown option '--wrong'" } })
+  })
+  it('shows its help for want of a command, and that of each command', async () => {
+    const { code, stdout, stderr } = await zerohop()
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toContain('Exit codes: 0 done;')
+    for (const command of ['inspect', 'types', 'devices', 'providers']) {
+      expect(stderr).toMatch(new RegExp(`^  ${command} `, 'm'))
+      const help = await zerohop(command, '--help')
+      expect({ code: help.code, stderr: help.stderr }).toEqual({ code: 0, stderr: '' })
+      expect(help.stdout).toContain(`Usage: zerohop ${command} `)
+    }
+  })
+  it.each([
+    ['types', identity('float32', [2])], ['types', 'missing.onnx'], ['inspect', identity('float32', [2])], ['--help'], ['--version'],
+  ])('ends quietly when nobody reads what it prints: %s %s', async (...line) => {
+    const child = spawn(process.execPath, [join(root, 'dist/cli/main.js'), ...line], { stdio: ['ignore', 'pipe', 'pipe'] })
+    child.stdout.destroy()
+    let stderr = ''
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+    const [code, signal] = (await once(child, 'close')) as [number | null, string | null]
+    const missing = line.includes('missing.onnx')
+    expect({ code, signal }).toEqual({ code: missing ? 1 : 0, signal: null })
+    expect(stderr).toMatch(missing ? /^ERR_MODEL_NOT_FOUND: / : /^$/)
+  })
+  it('keeps its exit code when nobody reads its errors', async () => {
+    const child = spawn(process.execPath, [join(root, 'dist/cli/main.js'), 'types', 'missing.onnx'], { stdio: ['ignore', 'pipe', 'pipe'] })
+    child.stderr.destroy()
+    expect(await once(child, 'exit')).toEqual([1, null])
+  })
+  it('tells its version', async () => {
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }
+    expect((await zerohop('--version')).stdout.trim()).toBe(version)
+  })
+})

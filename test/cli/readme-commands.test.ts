@@ -1,0 +1,25 @@
+import { execFile } from 'node:child_process'
+import { readFileSync, symlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { describe, expect, it } from 'vitest'
+import { temporaryFolder } from '../triton-repository/temporary.ts'
+import { root } from './run.ts'
+
+const readme = readFileSync(join(root, 'README.md'), 'utf8')
+const lines = [...readme.matchAll(/^npx zerohop (.+)$/gm)].map(([, line]) => line!)
+
+describe('README', () => {
+  it('shows every command', () => {
+    expect([...new Set(lines.map((line) => line.split(' ', 1)[0]))].sort()).toEqual(['devices', 'inspect', 'providers', 'types'])
+  })
+
+  it.each(lines)('is right that one can call zerohop %s', async (line) => {
+    const cwd = temporaryFolder({})
+    symlinkSync(join(root, 'examples'), join(cwd, 'examples'))
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(root, 'dist/cli/main.js'), ...line.split(' ')], { cwd })
+    const [, out] = /--out (\S+)/.exec(line) ?? []
+    expect(out === undefined ? stdout : readFileSync(join(cwd, out), 'utf8')).not.toBe('')
+    expect(stderr).toBe('')
+  })
+})
