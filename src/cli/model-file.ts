@@ -30,14 +30,14 @@ export const leavesOutTypes = ({ inputs, outputs }: ModelValues<DeclaredValue>):
 /** Whether a file leaves out the shape of an output, which ONNX Runtime may find out. */
 export const leavesOutShapes = ({ outputs }: ModelValues<DeclaredValue>): boolean => outputs.some(({ shape }) => shape === null)
 
-/** What a file says of inputs and outputs, and where it does not, what was found when the model was opened. */
+/** What a file says of inputs and outputs, and beyond that what ONNX Runtime found when the model was opened. */
 export function completed(file: ModelValues<DeclaredValue> | null, opened: OpenedModel | null): ModelValues<DeclaredValue> {
   const found = opened === null ? null : { inputs: opened.metadata.inputs, outputs: allOutputs(opened) }
   if (file === null) return found ?? { inputs: [], outputs: [] }
   const complete = (values: readonly DeclaredValue[], known: readonly DeclaredValue[] = []) => values.map((value): DeclaredValue => {
     const better = known.find(({ name }) => name === value.name)
     if (better === undefined) return value
-    return { ...value, type: value.type.includes(untold) ? better.type : value.type, shape: value.shape ?? better.shape }
+    return { ...value, type: value.type.includes(untold) ? better.type : value.type, shape: better.shape ?? value.shape }
   }) // prettier-ignore
   return { inputs: complete(file.inputs, found?.inputs), outputs: complete(file.outputs, found?.outputs) }
 }

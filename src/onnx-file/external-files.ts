@@ -1,4 +1,4 @@
-import { statSync } from 'node:fs'
+import { realpathSync, statSync } from 'node:fs'
 import { dirname, isAbsolute, relative, resolve, sep } from 'node:path'
 
 /** A file beside a model in which tensors lie. */
@@ -7,7 +7,7 @@ export interface ExternalFile {
   readonly location: string
   /** Absolute. */
   readonly path: string
-  /** Of the file; `null` where there is none. */
+  /** Of the file; `null` where there is none, or it is not looked at. */
   readonly byteLength: number | null
   /** How many bytes at least the model's tensors need it to have. */
   readonly neededBytes: number
@@ -15,22 +15,26 @@ export interface ExternalFile {
   readonly problem: string | null
 }
 
-/** Looks for the files that a model names; nothing is read. */
+/** Looks for the files that a model names, by the rules of ONNX Runtime; nothing is read. */
 export function findExternalFiles(model: string, needed: ReadonlyMap<string, number>): ExternalFile[] {
-  return [...needed].map(([location, neededBytes]) => ({ location, neededBytes, ...found(model, location, neededBytes) }))
+  return [...needed].map(([location, neededBytes]) => {
+    const path = resolve(dirname(model), location)
+    const wrong = (problem: string) => ({ location, path, byteLength: null, neededBytes, problem: `${problem}, which ONNX Runtime refuses` })
+    if (isAbsolute(location)) return wrong('it is an absolute path')
+    if (!isWithin(dirname(model), path)) return wrong("it leads out of the model's folder")
+    const byteLength = sizeOf(path)
+    if (byteLength === null) return { location, path, byteLength, neededBytes, problem: 'there is no such file' }
+    const real = realpathSync(path)
+    // A model may be a link as well, as in a cache of downloads: its files may lie where it does.
+    if (![realpathSync(dirname(model)), dirname(realpathSync(model))].some((folder) => isWithin(folder, real))) return wrong("it is a link that leads out of the model's folder")
+    const problem = byteLength < neededBytes ? `it has ${byteLength} bytes, and the model needs ${neededBytes}` : null
+    return { location, path, byteLength, neededBytes, problem }
+  })
 }
 
-function found(model: string, location: string, neededBytes: number): Pick<ExternalFile, 'path' | 'byteLength' | 'problem'> {
-  const folder = dirname(model)
-  const path = resolve(folder, location)
+function isWithin(folder: string, path: string): boolean {
   const way = relative(folder, path)
-  if (isAbsolute(location) || isAbsolute(way) || way === '..' || way.startsWith(`..${sep}`)) {
-    return { path, byteLength: null, problem: "leads out of the model's folder, which ONNX Runtime refuses" }
-  }
-  const byteLength = sizeOf(path)
-  if (byteLength === null) return { path, byteLength, problem: 'there is no such file' }
-  const problem = byteLength < neededBytes ? `it has ${byteLength} bytes, and the model needs ${neededBytes}` : null
-  return { path, byteLength, problem }
+  return !isAbsolute(way) && way !== '..' && !way.startsWith(`..${sep}`)
 }
 
 /** `null` for what is no file. */

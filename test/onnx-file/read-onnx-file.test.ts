@@ -1,3 +1,4 @@
+import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { OnnxFile } from '../../src/onnx-file/onnx-file.ts'
@@ -119,24 +120,30 @@ describe('what a model file says of itself', () => {
     expect([description.length, metadata['k']!.length]).toEqual([65_536, 65_536])
   })
 
-  it('has the files in which tensors lie, with what is wrong with them', async () => {
-    const elsewhere = (name: string, location: string, offset: number) => field(5, message(
-      field(1, 4), field(2, float32), field(8, name), field(14, 1),
+  it('has the files in which tensors lie, with what ONNX Runtime has against them', async () => {
+    const elsewhere = (location: string, offset = 0) => field(5, message(
+      field(1, 4), field(2, float32), field(8, location), field(14, 1),
       ...Object.entries({ location, offset, length: 16 }).map(([key, entry]) => field(13, message(field(1, key), field(2, String(entry))))),
     )) // prettier-ignore
-    const { externalFiles, parameters } = await readBytes(
-      model(elsewhere('a', 'w.bin', 0), elsewhere('b', 'w.bin', 16), elsewhere('c', 'short.bin', 64), elsewhere('d', 'absent.bin', 0), elsewhere('e', '../../etc/passwd', 0), elsewhere('f', '/etc/passwd', 0), elsewhere('g', 'a\0b', 0)),
-      { 'w.bin': new Uint8Array(32), 'short.bin': new Uint8Array(79) },
-    )
+    const locations = ['w.bin', '../m/w.bin', 'absent.bin', '../w.bin', '/etc/passwd', 'link.bin', 'beside.bin', 'a\0b']
+    const folder = temporaryFolder({
+      'm/w.bin': new Uint8Array(32), 'm/short.bin': new Uint8Array(79), 'w.bin': new Uint8Array(16), 'blobs/beside': new Uint8Array(16),
+      'blobs/model': model(...locations.map((location) => elsewhere(location)), elsewhere('w.bin', 16), elsewhere('short.bin', 64)),
+    }) // prettier-ignore
+    for (const [name, to] of [['m.onnx', '../blobs/model'], ['link.bin', '../w.bin'], ['beside.bin', '../blobs/beside']] as const) symlinkSync(to, join(folder, 'm', name))
+    const { externalFiles, parameters } = await read(join(folder, 'm/m.onnx'))
     expect(externalFiles.map(({ location, byteLength, neededBytes, problem }) => [location, byteLength, neededBytes, problem])).toEqual([
       ['w.bin', 32, 32, null],
-      ['short.bin', 79, 80, 'it has 79 bytes, and the model needs 80'],
+      ['../m/w.bin', 32, 16, null],
       ['absent.bin', null, 16, 'there is no such file'],
-      ['../../etc/passwd', null, 16, "leads out of the model's folder, which ONNX Runtime refuses"],
-      ['/etc/passwd', null, 16, "leads out of the model's folder, which ONNX Runtime refuses"],
+      ['../w.bin', null, 16, "it leads out of the model's folder, which ONNX Runtime refuses"],
+      ['/etc/passwd', null, 16, 'it is an absolute path, which ONNX Runtime refuses'],
+      ['link.bin', null, 16, "it is a link that leads out of the model's folder, which ONNX Runtime refuses"],
+      ['beside.bin', 16, 16, null],
       ['a\0b', null, 16, 'there is no such file'],
+      ['short.bin', 79, 80, 'it has 79 bytes, and the model needs 80'],
     ])
-    expect(parameters).toEqual({ tensors: 7, elements: 28, byteLength: 112 })
+    expect(parameters).toEqual({ tensors: 10, elements: 40, byteLength: 160 })
   })
 
   it('is nothing for a file in the format of ONNX Runtime', async () => {
