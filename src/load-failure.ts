@@ -41,6 +41,9 @@ export function loadFailure(model: string, config: ResolvedConfig, cause: Error)
   return invalidArgument(name, 'execution providers that can be used here, with options that they take', received, details)
 }
 
+/** Codes of errors over which nothing is known of the file: the process, or the system, may have no more files open. */
+const outOfFiles = new Set(['EMFILE', 'ENFILE'])
+
 export function closedWhileLoading(model: string): InferenceError {
   return new InferenceError('ERR_CLOSED', `Model '${model}' was closed while it was loading.`, { model })
 }
@@ -55,13 +58,17 @@ export function lostWhileLoading(model: string, error: Error): InferenceError {
 /**
  * Checks that there is a file that can be opened: ONNX Runtime would wait for ever for what comes through a pipe.
  *
- * @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_MODEL_LOAD` for a folder, pipe, socket or device.
+ * @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_MODEL_LOAD` for a folder, pipe, socket or device, and when too many files are
+ * open to look.
  */
 export async function checkModelFile(model: string, source: ModelSource): Promise<void> {
   const { path, bytes } = source
   if (bytes !== null) return
-  await checkRegularFile(path).catch((cause: Error) => {
+  await checkRegularFile(path).catch((cause: NodeJS.ErrnoException) => {
     if (cause instanceof NotReadable) throw unloadable(model, source, `${cause.message}. Give the path of an .onnx or .ort file`, { cause })
+    if (outOfFiles.has(cause.code ?? '')) {
+      throw unloadable(model, source, `no more files can be open (${cause.code}). Close files or sockets, or raise the limit (ulimit -n), and load it again`, { cause })
+    }
     throw new InferenceError('ERR_MODEL_NOT_FOUND', `Model '${model}': expected a file at ${path}, received ${cause.message}`, {
       model,
       name: 'path',
