@@ -78,7 +78,6 @@ std::optional<Lease> StagingPool::acquire(std::size_t bytes, int device, bool pa
   if (data == nullptr) return std::nullopt;
   const std::uint64_t id = nextId_++;
   slots_.emplace(id, new Slot{slab, data, bytes, slotBytes});
-  ++stats_.leases;
   stats_.usedBytes += slotBytes;
   stats_.highWaterBytes = std::max(stats_.highWaterBytes, stats_.usedBytes);
   return Lease{id, bytes, slab->source().kind(), slab->pastLimit(), std::move(reason)};
@@ -88,7 +87,7 @@ StagingPool::Slot* StagingPool::refer(std::uint64_t id) {
   std::lock_guard lock(mutex_);
   const auto found = slots_.find(id);
   if (found == slots_.end() || !found->second->leased) return nullptr;
-  // The lease's own reference is held, and cannot go while we hold the mutex: the count is not 0.
+  // The lease may be abandoned meanwhile; the slot itself goes under the mutex only, once it has no reference.
   found->second->references.fetch_add(1, std::memory_order_relaxed);
   return found->second.get();
 }
@@ -96,9 +95,7 @@ StagingPool::Slot* StagingPool::refer(std::uint64_t id) {
 void StagingPool::release(std::uint64_t id) {
   Turn turn(*this);
   const auto found = slots_.find(id);
-  if (found == slots_.end() || !found->second->leased) return;
-  found->second->leased = false;
-  --stats_.leases;
+  if (found == slots_.end() || !found->second->leased.exchange(false)) return;
   unrefer(found->second.get());
   reclaim();
 }
@@ -112,6 +109,8 @@ PoolStats StagingPool::stats() {
   Turn turn(*this);
   stats_.slabs = slabs_.size();
   stats_.limitBytes = limit();
+  const auto isLeased = [](const auto& slot) { return slot.second->leased.load(); };
+  stats_.leases = static_cast<std::size_t>(std::count_if(slots_.begin(), slots_.end(), isLeased));
   return stats_;
 }
 

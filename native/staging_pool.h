@@ -1,4 +1,4 @@
-// The process-wide pool of staging memory. Knows nothing of JavaScript: isolates hold counted references to slots.
+// The process-wide pool of staging memory. Knows nothing of JavaScript: who uses a slot holds a counted reference.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ struct PoolStats {
   std::size_t failures = 0;  // times that the limit left no room
 };
 
-// Memory is alive as long as its count is not 0: the lease counts one, and so does every view in every isolate.
+// Memory is alive as long as its count is not 0: the lease counts one, and so does every run loop that has the slot.
 // Memory past the limit goes back to the system with its last reference, at the pool's next turn. The pool's own
 // slabs stay for the next slot until trim(), or until the limit has no room left for another: freeing page-locked
 // memory stops the GPU, so it happens when somebody says so, never in a finalizer.
@@ -51,7 +51,7 @@ class StagingPool {
     std::byte* data;
     std::size_t bytes;
     std::size_t slotBytes;
-    bool leased = true;  // guarded by the pool's mutex
+    std::atomic<bool> leased{true};
     std::atomic<std::uint32_t> references{1};
   };
 
@@ -74,6 +74,12 @@ class StagingPool {
   // Called by finalizers: on any thread, during teardown, perhaps while the pool is locked. So it only counts,
   // and the memory becomes free at the pool's next turn. The slot must not be touched afterwards.
   static void unrefer(Slot* slot) noexcept { slot->references.fetch_sub(1, std::memory_order_acq_rel); }
+
+  // As unrefer, and drops the lease, too.
+  static void abandon(Slot* slot) noexcept {
+    if (slot->leased.exchange(false)) unrefer(slot);
+    unrefer(slot);
+  }
 
   // Drops the lease's own reference. A second time, or with an unknown id, it does nothing.
   void release(std::uint64_t id);

@@ -11,15 +11,16 @@ namespace {
 // Tells our views from whatever else JavaScript hands over.
 constexpr napi_type_tag kViewTag = {0x7a65726f686f7001, 0x73746167696e6756};
 
-// A view's hold on its slot. Owned by the view's finalizer, on the isolate's own thread.
+// A view's hold on its lease, and a reference to the slot. Owned by the view's finalizer, on the isolate's own thread.
 struct Hold {
-  StagingPool::Slot* slot;  // nullptr once the view was detached
+  std::uint64_t leaseId;
+  StagingPool::Slot* slot;  // nullptr once the view was released
 };
 
-// After a collection or a detachment, or while the environment goes down.
+// After a collection or a release, or while the environment goes down.
 void NAPI_CDECL finalizeView(napi_env, void*, void* hint) {
   Hold* hold = static_cast<Hold*>(hint);
-  if (hold->slot != nullptr) StagingPool::unrefer(hold->slot);
+  if (hold->slot != nullptr) StagingPool::abandon(hold->slot);
   delete hold;
 }
 
@@ -28,8 +29,10 @@ void NAPI_CDECL finalizeView(napi_env, void*, void* hint) {
 // Never a SharedArrayBuffer, although newer Node could make one: nothing can take memory from that but the collector,
 // and a thread that has nothing to do does not collect. V8 counts an external ArrayBuffer's length towards its
 // isolate's collections by itself (measured), so napi_adjust_external_memory would count it twice.
-Napi::Value makeView(Napi::Env env, StagingPool::Slot* slot) {
-  Hold* hold = new Hold{slot};
+Napi::Value makeView(Napi::Env env, std::uint64_t leaseId) {
+  StagingPool::Slot* slot = processPool().refer(leaseId);
+  ZEROHOP_CHECK(slot != nullptr);
+  Hold* hold = new Hold{leaseId, slot};
   napi_value buffer = nullptr;
   const napi_status status = napi_create_external_arraybuffer(env, slot->data, slot->bytes, finalizeView, hold, &buffer);
   if (status == napi_no_external_buffers_allowed) {
@@ -47,21 +50,22 @@ Napi::Value makeView(Napi::Env env, StagingPool::Slot* slot) {
   return Napi::Value(env, buffer);
 }
 
-void detachView(const Napi::Value& view) {
+void releaseView(const Napi::Value& view) {
   const Napi::Env env = view.Env();
   bool ours = false;
   if (view.IsArrayBuffer()) napi_check_object_type_tag(env, view, &kViewTag, &ours);
-  if (!ours) throw Napi::TypeError::New(env, "view: expected an ArrayBuffer that view() has returned");
+  if (!ours) throw Napi::TypeError::New(env, "bytes: expected those of a lease");
   void* hold = nullptr;
-  if (napi_remove_wrap(env, view, &hold) != napi_ok) return;  // detached before
+  if (napi_remove_wrap(env, view, &hold) != napi_ok) return;  // released before
   bool gone = false;
   napi_is_detached_arraybuffer(env, view, &gone);
-  // Somebody else has moved the memory to another buffer, which is in nobody's hands but the collector's.
+  // Somebody else has moved the memory to another buffer, with which the lease goes, or has gone.
   if (gone) return;
   if (napi_detach_arraybuffer(env, view) != napi_ok) throw Napi::Error::New(env);
   Hold* held = static_cast<Hold*>(hold);
   ZEROHOP_CHECK(held->slot != nullptr);
   StagingPool::unrefer(std::exchange(held->slot, nullptr));
+  processPool().release(held->leaseId);
 }
 
 }  // namespace zerohop

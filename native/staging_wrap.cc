@@ -1,15 +1,15 @@
 #include "staging_wrap.h"
 
 #include <optional>
-#include <string>
+#include <utility>
 
 #include "arguments.h"
 #include "dynamic_library.h"
 #include "staging_pool.h"
 #include "staging_view.h"
 
-// Everything here is process-wide state reached by a lease's number; an isolate owns nothing but its views, whose
-// finalizers touch a counter only. So there is no per-environment data to set up, and no order of teardown to keep.
+// Everything here is process-wide state; an isolate owns nothing but the views of its leases, whose finalizers touch
+// counters only. So there is no per-environment data to set up, and no order of teardown to keep.
 
 namespace zerohop {
 
@@ -20,10 +20,6 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 46;
 constexpr std::int64_t kMostDevices = 1024;
 
 Napi::Number number(Napi::Env env, std::size_t value) { return Napi::Number::New(env, static_cast<double>(value)); }
-
-std::uint64_t idOf(const Napi::CallbackInfo& info) {
-  return static_cast<std::uint64_t>(wholeNumber(info, 0, "id", 1, kMostSafeInteger));
-}
 
 std::size_t byteLengthOf(const Napi::CallbackInfo& info) {
   return static_cast<std::size_t>(wholeNumber(info, 0, "byteLength", 1, kMostBytes));
@@ -50,13 +46,16 @@ Napi::Value claimLimit(const Napi::CallbackInfo& info) {
   return number(info.Env(), processPool().claimLimit(static_cast<std::size_t>(limitBytes)));
 }
 
-void dropLimit(const Napi::CallbackInfo& info) { processPool().dropLimit(idOf(info)); }
+void dropLimit(const Napi::CallbackInfo& info) {
+  processPool().dropLimit(static_cast<std::uint64_t>(wholeNumber(info, 0, "claim", 1, kMostSafeInteger)));
+}
 
+// What takes over a lease: dropped, too, where no object can be made for it.
 Napi::Value leaseObject(Napi::Env env, const std::optional<Lease>& lease) {
   if (!lease) return env.Null();
   Napi::Object result = Napi::Object::New(env);
   result.Set("id", number(env, lease->id));
-  result.Set("byteLength", number(env, lease->bytes));
+  result.Set("bytes", makeView(env, lease->id));
   result.Set("kind", lease->kind == MemoryKind::kPinned ? "pinned" : "plain");
   result.Set("pastLimit", lease->pastLimit);
   if (!lease->reason.empty()) result.Set("reason", lease->reason);
@@ -87,8 +86,12 @@ class AcquireWorker final : public Napi::AsyncWorker {
  protected:
   void Execute() override { lease_ = processPool().acquire(byteLength_, device_); }
   void OnOK() override {
-    deferred_.Resolve(leaseObject(Env(), lease_));
-    lease_.reset();
+    const std::optional<Lease> lease = std::exchange(lease_, std::nullopt);
+    try {
+      deferred_.Resolve(leaseObject(Env(), lease));
+    } catch (const Napi::Error& error) {
+      deferred_.Reject(error.Value());
+    }
   }
   void OnError(const Napi::Error& error) override { deferred_.Reject(error.Value()); }
 
@@ -107,17 +110,7 @@ Napi::Value acquireAsync(const Napi::CallbackInfo& info) {
   return promise;
 }
 
-Napi::Value view(const Napi::CallbackInfo& info) {
-  StagingPool::Slot* slot = processPool().refer(idOf(info));
-  if (slot == nullptr) {
-    throw Napi::Error::New(info.Env(), "staging lease " + std::to_string(idOf(info)) + " is not held");
-  }
-  return makeView(info.Env(), slot);
-}
-
-void detach(const Napi::CallbackInfo& info) { detachView(info[0]); }
-
-void release(const Napi::CallbackInfo& info) { processPool().release(idOf(info)); }
+void release(const Napi::CallbackInfo& info) { releaseView(info[0]); }
 
 Napi::Value trim(const Napi::CallbackInfo& info) { return number(info.Env(), processPool().trim()); }
 
@@ -164,8 +157,6 @@ void exportStaging(Napi::Env env, Napi::Object exports) {
   exports.Set("dropLimit", Napi::Function::New<dropLimit>(env, "dropLimit"));
   exports.Set("acquire", Napi::Function::New<acquire>(env, "acquire"));
   exports.Set("acquireAsync", Napi::Function::New<acquireAsync>(env, "acquireAsync"));
-  exports.Set("view", Napi::Function::New<view>(env, "view"));
-  exports.Set("detach", Napi::Function::New<detach>(env, "detach"));
   exports.Set("release", Napi::Function::New<release>(env, "release"));
   exports.Set("trim", Napi::Function::New<trim>(env, "trim"));
   exports.Set("stats", Napi::Function::New<stats>(env, "stats"));

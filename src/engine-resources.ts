@@ -39,7 +39,7 @@ export class EngineResources {
       providers: this.devices.providers,
       place: async (model, config, place) => {
         await this.devices.place(model, config, place)
-        this.staging ??= new StagingPool(options.staging, this.devices.acceptsSharedMemory, this.devices.noNativeMemory)
+        this.staging ??= new StagingPool(this.devices.stagingMemory())
       },
     }
   }

@@ -121,6 +121,28 @@ TEST_F(StagingPoolTest, GivesNoReferenceToAReleasedOrUnknownLease) {
   StagingPool::unrefer(view);
 }
 
+TEST_F(StagingPoolTest, TakesALeaseBackWhoseHolderIsGone) {
+  const auto lease = pool.acquire(100, kPlainMemory);
+  StagingPool::Slot *holder = pool.refer(lease->id), *loop = pool.refer(lease->id);
+  StagingPool::abandon(holder);
+  EXPECT_EQ(pool.refer(lease->id), nullptr);
+  EXPECT_EQ(pool.stats().leases, 0u);
+  EXPECT_EQ(pool.stats().usedBytes, 128u);
+  pool.release(lease->id);
+  StagingPool::unrefer(loop);
+  EXPECT_EQ(pool.stats().usedBytes, 0u);
+}
+
+TEST_F(StagingPoolTest, TakesTheReferenceAloneOfAHolderWhoseLeaseWasReleased) {
+  const auto lease = pool.acquire(100, kPlainMemory);
+  StagingPool::Slot *holder = pool.refer(lease->id), *loop = pool.refer(lease->id);
+  pool.release(lease->id);
+  StagingPool::abandon(holder);
+  EXPECT_EQ(pool.stats().usedBytes, 128u);
+  StagingPool::unrefer(loop);
+  EXPECT_EQ(pool.stats().usedBytes, 0u);
+}
+
 TEST_F(StagingPoolTest, TakesASecondReleaseForNothing) {
   const auto lease = pool.acquire(100, kPlainMemory);
   StagingPool::Slot* view = pool.refer(lease->id);

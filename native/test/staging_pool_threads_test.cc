@@ -59,7 +59,7 @@ TEST(StagingPoolThreads, NeverShareASlotAndLeaveNothingBehind) {
   EXPECT_EQ(pool.stats().slabs, 0u);
 }
 
-// The last reference may fall on another thread than the one that releases the lease or trims.
+// The last reference may fall on another thread than the one that releases the lease or trims, and the lease be abandoned.
 TEST(StagingPoolThreads, DropReferencesOfOneLeaseAtTheSameTime) {
   PlainMemory plain;
   CudaDriver absent{"/nonexistent/libcuda.so.1"};
@@ -68,7 +68,8 @@ TEST(StagingPoolThreads, DropReferencesOfOneLeaseAtTheSameTime) {
     const auto lease = pool.acquire(64, kPlainMemory);
     std::vector<std::thread> threads;
     for (int count = 0; count < 4; ++count) {
-      threads.emplace_back([slot = pool.refer(lease->id)] { StagingPool::unrefer(slot); });
+      const auto drop = count == 0 && round % 2 == 0 ? StagingPool::abandon : StagingPool::unrefer;
+      threads.emplace_back([drop, slot = pool.refer(lease->id)] { drop(slot); });
     }
     pool.release(lease->id);
     pool.trim();

@@ -33,7 +33,10 @@ export interface WorkerOptions {
 
 /** Settings of the process-wide staging pool. */
 export interface StagingOptions {
-  /** `auto` takes the best there is; another value asks for that kind and fails with `ERR_NATIVE_LOAD` without it. */
+  /**
+   * `auto` takes the best there is; another value asks for that kind and fails with `ERR_NATIVE_LOAD` without it: `native` for the
+   * native executor; `shared`, or `copied` where onnxruntime-node refuses shared memory, for the binding.
+   */
   kind?: 'auto' | 'native' | 'shared' | 'copied'
   /**
    * Most native memory that is kept, in bytes; one limit for the process, with 256 MiB by default. An engine that leaves it
@@ -41,7 +44,7 @@ export interface StagingOptions {
    * warned (`ZEROHOP_STAGING_LIMIT`). A slot that finds no room gets plain memory of its own, which is not page-locked.
    *
    * What is past the limit, and slots of more than an eighth of it (of 32 MiB at most), go back to the system two seconds after
-   * the last batch that needed them, and when the model is unloaded. Without the addon, shared memory goes back when the
+   * the last batch that needed them, and when the model is unloaded. With the binding, shared memory goes back when the
    * application's thread has collected garbage, too.
    */
   limitBytes?: number

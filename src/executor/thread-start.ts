@@ -34,10 +34,8 @@ export type StartAnswer = { ready: WorkerReady } | { failed: StartRefusal }
 /** What a worker says when it serves. */
 export interface WorkerReady {
   onnxruntimeVersion: string
-  /** Whether ONNX Runtime reads views of a SharedArrayBuffer here. */
-  acceptsSharedMemory: boolean
-  /** Why the thread cannot see the native addon's memory; `null` where it can. */
-  noNativeMemory: string | null
+  /** Whether onnxruntime-node reads views of a SharedArrayBuffer here; of a thread that calls it. */
+  acceptsSharedMemory?: boolean
 }
 
 /** Why a worker cannot serve. */

@@ -7,13 +7,14 @@ import type { NativeRuns } from './native-runs.ts'
 /** The kind of native memory a lease got: page-locked by the CUDA driver, or pages of the operating system's. */
 export type NativeMemoryKind = 'pinned' | 'plain'
 
-/** A piece of staging memory, valid in every isolate of the process until it is released. */
+/** A piece of staging memory, held until it is released or the garbage collector has found its bytes. */
 export interface NativeLease {
+  /** By which run loops know it, of whichever isolate. */
   readonly id: number
-  /** As asked for. It starts on a cache line (64 bytes), from 64 KiB on at a page (4 KiB). */
-  readonly byteLength: number
+  /** As many as asked for. They start on a cache line (64 bytes), from 64 KiB on at a page (4 KiB). */
+  readonly bytes: ArrayBuffer
   readonly kind: NativeMemoryKind
-  /** Whether it is memory of its own, beside what the pool keeps: it goes back to the system with its last view. */
+  /** Whether it is memory of its own, beside what the pool keeps: it goes back to the system with its last holder. */
   readonly pastLimit: boolean
   /** Why it is not page-locked although that was asked for. */
   readonly reason?: string
@@ -29,7 +30,7 @@ export interface NativePoolStats {
   readonly pinnedBytes: number
   /** The part of `reservedBytes` that does not count towards the limit. */
   readonly pastLimitBytes: number
-  /** Bytes of slots that a lease or a view still holds. */
+  /** Bytes of slots that a lease or a run loop still holds. */
   readonly usedBytes: number
   readonly highWaterBytes: number
   /** Leases not yet released. */
@@ -64,20 +65,14 @@ export interface NativeBinding extends NativeProviders, NativeRuns {
   /**
    * Memory that is page-locked for the CUDA device of that ordinal, or plain with {@link plainMemory}, and where
    * page-locked memory is not to be had, with the reason. Where the limit is reached: null, or with `pastLimit` plain
-   * memory that the pool does not keep. Null, too, where the system has no more memory.
+   * memory that the pool does not keep. Null, too, where the system has no more memory. Throws with code
+   * `ERR_NO_EXTERNAL_BUFFERS` where the runtime refuses native memory.
    */
   acquire(byteLength: number, device: number, pastLimit?: boolean): NativeLease | null
   /** As `acquire` within the limit, off the calling thread: page-locking takes long. */
   acquireAsync(byteLength: number, device: number): Promise<NativeLease | null>
-  /**
-   * The bytes of a lease in the calling isolate; each view keeps them alive until it is detached or collected. Throws
-   * where the lease is not held, and with code `ERR_NO_EXTERNAL_BUFFERS` where the runtime refuses native memory.
-   */
-  view(id: number): ArrayBuffer
-  /** Takes the memory from a view at once, in the isolate that made it. Doing it twice is allowed. */
-  detach(view: ArrayBuffer): void
-  /** Drops the lease's own hold on the memory. Doing it twice is allowed. */
-  release(id: number): void
+  /** Takes the memory from a lease's bytes, and drops its hold on it. Doing it twice is allowed. */
+  release(bytes: ArrayBuffer): void
   /** Gives slabs that nothing holds back to the system; returns their bytes. Costly with a GPU at work. */
   trim(): number
   stats(): NativePoolStats
@@ -91,7 +86,7 @@ export type BindingResult =
   | { readonly binding: null; readonly path?: undefined; readonly reason: string }
 
 /** Raised together with `kBindingVersion` in native/addon.cc whenever the exports change their meaning. */
-export const BINDING_VERSION = '6'
+export const BINDING_VERSION = '7'
 
 // Two folders below the root both as src/memory/addon.ts and as dist/memory/addon.js.
 const packageRoot = fileURLToPath(new URL('../..', import.meta.url))

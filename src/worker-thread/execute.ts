@@ -1,7 +1,6 @@
 import type { Tensor, TensorConstructor } from 'onnxruntime-common'
 import type { TensorMetadata } from '../metadata.ts'
 import type { MailedTensor, TensorData } from '../tensor.ts'
-import { discard } from './discard.ts'
 import type { NamedTensors, Session } from './onnxruntime.ts'
 import { byName, mailedTensor } from './ort-tensors.ts'
 import type { PreparedLayout, PreparedOutput, WorkerSlot } from './worker-slot.ts'
@@ -32,8 +31,6 @@ export async function execute(session: Session, slot: WorkerSlot, prepared: Prep
       sent.outputs[output.index] = mailed(result, sent.transfer)
     }
   }
-  // Not before all are read: nothing says that two results do not share memory.
-  for (const name of prepared.largeOutputs) discard(results[name]!.data, sent?.transfer)
   return sent
 }
 

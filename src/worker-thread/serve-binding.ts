@@ -2,7 +2,6 @@ import { Bell } from '../executor/binding/bell.ts'
 import { ControlBlock } from '../executor/binding/control-block.ts'
 import { clockOffsetMs } from '../executor/binding/protocol.ts'
 import type { StartAnswer, WorkerReady, WorkerSetup } from '../executor/thread-start.ts'
-import { loadBinding } from '../memory/addon.ts'
 import { Runtime } from './onnxruntime.ts'
 import { Server } from './serve.ts'
 import { acceptsSharedMemory } from './shared-memory-probe.ts'
@@ -17,11 +16,7 @@ export async function serveBinding(setup: Extract<WorkerSetup, { kind: 'binding'
     let ready: WorkerReady
     try {
       runtime = new Runtime()
-      ready = {
-        onnxruntimeVersion: runtime.version,
-        acceptsSharedMemory: await acceptsSharedMemory(runtime),
-        noNativeMemory: loadBinding().reason ?? null,
-      }
+      ready = { onnxruntimeVersion: runtime.version, acceptsSharedMemory: await acceptsSharedMemory(runtime) }
     } finally {
       control.leave()
     }

@@ -11,5 +11,5 @@ export function serveNative({ port, loopId, niceIncrement, onnxruntimeVersion }:
   if (!binding.startLoop(loopId, niceIncrement)) return // nobody waits for this thread any more
   port.once('message', () => port.close()) // the loop has ended
   port.unref()
-  say({ ready: { onnxruntimeVersion, acceptsSharedMemory: true, noNativeMemory: null } })
+  say({ ready: { onnxruntimeVersion } })
 }

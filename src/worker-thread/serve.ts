@@ -7,17 +7,19 @@ import type { RunTimestamps } from '../executor/executor.ts'
 import { bindingCarrier } from '../carriers.ts'
 import { servable } from '../metadata.ts'
 import type { MailedTensor } from '../tensor.ts'
+import { collectGarbage } from './collect-garbage.ts'
 import { execute, withMailed, type MailedOutputs } from './execute.ts'
 import type { Runtime } from './onnxruntime.ts'
 import type { OpenModel } from './open-model.ts'
 import { runSample } from './sample-run.ts'
-import { freeReleased } from './slot-bytes.ts'
 import { WorkerSlot } from './worker-slot.ts'
 
 type Question<Type extends ToWorker['type']> = Extract<ToWorker, { type: Type }>
 
 /** How long the loop may run batches before the thread's own event loop gets a turn, in milliseconds. */
 const turnEveryMs = 20
+/** From here on shared memory that was given back is worth a collection: nothing else can free it. */
+const collectedFromBytes = 4 * 2 ** 20
 
 /**
  * Serves batches on a worker's thread: reads mail, runs what is handed over, sleeps when there is nothing. Whatever goes
@@ -161,11 +163,10 @@ export class Server {
     }
   }
 
-  #define({ slotId, sessionId, memory }: Question<'slot'>): void {
-    this.#slots.get(slotId)?.release()
+  #define({ slotId, sessionId, buffer, copied }: Question<'slot'>): void {
     this.#slots.delete(slotId)
     this.#faults.delete(slotId)
-    this.#slots.set(slotId, new WorkerSlot(sessionId, memory, this.#runtime.Tensor))
+    this.#slots.set(slotId, new WorkerSlot(sessionId, buffer, copied, this.#runtime.Tensor))
   }
 
   #layOut({ slotId, layoutIndex, layout }: Question<'layout'>): void {
@@ -178,13 +179,15 @@ export class Server {
 
   /** Lets go of the memory of slots. */
   #forget(which: (slotId: number, slot: WorkerSlot) => boolean): void {
-    const forgotten = [...this.#slots].filter(([slotId, slot]) => which(slotId, slot))
-    for (const [slotId, slot] of forgotten) {
+    let byteLength = 0
+    for (const [slotId, slot] of this.#slots) {
+      if (!which(slotId, slot)) continue
       this.#slots.delete(slotId)
       this.#faults.delete(slotId)
-      slot.release()
+      byteLength += slot.byteLength
     }
-    freeReleased(forgotten.map(([, { bytes }]) => bytes))
+    // Later, when nothing on the stack holds it.
+    if (byteLength >= collectedFromBytes) setImmediate(collectGarbage)
   }
 
   async #run(job: Job): Promise<void> {

@@ -1,12 +1,9 @@
 import type { Tensor, TensorConstructor } from 'onnxruntime-common'
 import type { SlotLayout, TensorPlace } from '../executor/executor.ts'
-import type { SlotMemory } from '../memory/staging-pool.ts'
 import { byteLengthOf, elementCount, storageOf, type ElementType, type MailedTensor, type TensorData } from '../tensor.ts'
 import type { TensorMetadata } from '../metadata.ts'
-import { discardedFromBytes } from './discard.ts'
 import type { NamedTensors } from './onnxruntime.ts'
 import { byName, numericTensor } from './ort-tensors.ts'
-import { SlotBytes } from './slot-bytes.ts'
 
 /** An output that is wanted, and where it goes. */
 export interface PreparedOutput {
@@ -24,8 +21,6 @@ export interface PreparedLayout {
   /** The names of what is wanted; no output is prepared. */
   readonly fetches: Record<string, null>
   readonly outputs: readonly PreparedOutput[]
-  /** Names of those with a large place, whose results are to be freed once they are copied. */
-  readonly largeOutputs: readonly string[]
   /** Byte ranges to copy in when ONNX Runtime cannot read the shared memory itself. */
   readonly inputRanges: readonly [start: number, end: number][]
   readonly layout: SlotLayout
@@ -38,18 +33,21 @@ export class WorkerSlot {
   /** Inputs of its next batch that do not lie in it; taken by {@link takeMailed}. */
   mailed: readonly (MailedTensor | null)[] | null = null
   readonly #Tensor: TensorConstructor
-  readonly bytes: SlotBytes
+  /** What the application's thread sees. */
+  readonly #shared: SharedArrayBuffer
+  /** What ONNX Runtime reads: the shared bytes, or private ones that inputs are copied to. */
+  readonly #visible: ArrayBufferLike
 
-  constructor(sessionId: number, memory: SlotMemory, Tensor: TensorConstructor) {
+  /** @param copied whether ONNX Runtime cannot read `shared` itself. */
+  constructor(sessionId: number, shared: SharedArrayBuffer, copied: boolean, Tensor: TensorConstructor) {
     this.sessionId = sessionId
     this.#Tensor = Tensor
-    this.bytes = new SlotBytes(memory)
+    this.#shared = shared
+    this.#visible = copied ? new ArrayBuffer(shared.byteLength) : shared
   }
 
-  /** Lets go of the slot's memory; nothing may be run there any more. */
-  release(): void {
-    this.layouts.length = 0
-    this.bytes.release()
+  get byteLength(): number {
+    return this.#shared.byteLength
   }
 
   /** The inputs of a batch that were sent for it: those of one that was taken back may still be here. */
@@ -74,23 +72,21 @@ export class WorkerSlot {
       if (place === undefined) continue
       const metadata = outputs[index]!
       fetches[metadata.name] = null
-      const elements = place && new (storageOf(metadata.type))(this.bytes.shared, place.offset, elementCount(place.dims))
+      const elements = place && new (storageOf(metadata.type))(this.#shared, place.offset, elementCount(place.dims))
       prepared.push({ index, metadata, place: elements, dims: place && place.dims })
     }
-    const large = prepared.filter(({ place }) => place !== null && place.byteLength >= discardedFromBytes)
-    const largeOutputs = large.map(({ metadata }) => metadata.name)
-    this.layouts[layoutIndex] = { feeds, fetches, outputs: prepared, largeOutputs, inputRanges, layout }
+    this.layouts[layoutIndex] = { feeds, fetches, outputs: prepared, inputRanges, layout }
   }
 
   /** Brings the inputs of a batch to where ONNX Runtime reads them. */
   copyIn({ inputRanges }: PreparedLayout): void {
-    const { shared, visible } = this.bytes
-    if (visible === shared) return
-    for (const [start, end] of inputRanges) new Uint8Array(visible, start, end - start).set(new Uint8Array(shared, start, end - start))
+    const [from, to] = [this.#shared, this.#visible]
+    if (to === from) return
+    for (const [start, end] of inputRanges) new Uint8Array(to, start, end - start).set(new Uint8Array(from, start, end - start))
   }
 
   #tensor(type: ElementType, { offset, dims }: TensorPlace): Tensor {
-    return numericTensor(this.#Tensor, type, new (storageOf(type))(this.bytes.visible, offset, elementCount(dims)), dims)
+    return numericTensor(this.#Tensor, type, new (storageOf(type))(this.#visible, offset, elementCount(dims)), dims)
   }
 }
 

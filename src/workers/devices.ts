@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { nameOf, type Placement } from '../config/session-options.ts'
 import { loadBinding, type CudaProbe } from '../memory/addon.ts'
-import type { StagingStats } from '../memory/staging-pool.ts'
+import type { StagingMemory, StagingStats } from '../memory/staging-pool.ts'
 import { warnOfConvolutionLeak } from './convolution-leak.ts'
 import type { WorkerReady } from '../executor/thread-start.ts'
 import type { WorkerEvent } from '../observability/engine-events.ts'
@@ -75,15 +75,9 @@ export class Devices {
     this.providers = new EngineProviders(options.providers)
   }
 
-  /** Whether ONNX Runtime reads SharedArrayBuffers in the workers that have started. */
-  get acceptsSharedMemory(): boolean {
-    return [...this.#pools.values()].every((pool) => pool.ready?.acceptsSharedMemory ?? true)
-  }
-
-  /** Why the workers that have started cannot see the native addon's memory; `null` where they can. */
-  get noNativeMemory(): string | null {
-    for (const { ready } of this.#pools.values()) if (ready !== null && ready.noNativeMemory !== null) return ready.noNativeMemory
-    return null
+  /** Where slots are to lie, once a worker has started; see {@link Executors.memory}. */
+  stagingMemory(): StagingMemory {
+    return this.#chosen().memory(this.#ready!)
   }
 
   /**

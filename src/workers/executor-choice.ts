@@ -5,9 +5,12 @@ import { Bell } from '../executor/binding/bell.ts'
 import { BindingExecutor } from '../executor/binding/binding-executor.ts'
 import { CompletionLoop, type CompletionSource } from '../executor/binding/completion-loop.ts'
 import type { ExecutorEvents } from '../executor/executor.ts'
+import { SharedMemory } from '../executor/binding/shared-memory.ts'
 import { NativeExecutor } from '../executor/native/native-executor.ts'
+import { NativeMemory } from '../executor/native/native-memory.ts'
 import { openNativeOrt } from '../executor/native/native-ort.ts'
-import type { ThreadExecutor } from '../executor/thread-start.ts'
+import type { ThreadExecutor, WorkerReady } from '../executor/thread-start.ts'
+import type { StagingMemory } from '../memory/staging-pool.ts'
 import { InlineBudget } from './inline-budget.ts'
 
 /** What users have to say of executors. */
@@ -23,6 +26,13 @@ export interface Executors {
   /** What the application's thread may run itself; `null` for nothing. */
   readonly inline: InlineBudget | null
   make(events: ExecutorEvents): ThreadExecutor
+  /**
+   * Where slots are to lie.
+   *
+   * @param ready what a thread has said of itself.
+   * @throws InferenceError `ERR_NATIVE_LOAD` when a kind is asked for that cannot be had.
+   */
+  memory(ready: WorkerReady): StagingMemory
   /** A batch was handed over to a worker: its completion is to be listened for. */
   submitted(worker: CompletionSource): void
 }
@@ -33,15 +43,15 @@ export interface Executors {
  * @throws InferenceError `ERR_NATIVE_LOAD` when the native executor is asked for and cannot be had.
  */
 export function chooseExecutors({ executor: asked, staging, inline, workers }: ExecutorOptions, clock: Clock): Executors {
-  if (asked === 'binding') return bindingExecutors("asked for with executor: 'binding'")
-  if (asked === 'auto' && process.env.ZEROHOP_EXECUTOR === 'binding') return bindingExecutors('ZEROHOP_EXECUTOR says so')
+  if (asked === 'binding') return bindingExecutors("asked for with executor: 'binding'", staging)
+  if (asked === 'auto' && process.env.ZEROHOP_EXECUTOR === 'binding') return bindingExecutors('ZEROHOP_EXECUTOR says so', staging)
   const reason = asked === 'native' ? "asked for with executor: 'native'" : 'the default'
   const native = nativeExecutors(reason, staging, inline && new InlineBudget(clock, inline), workers.niceIncrement)
   if (typeof native !== 'string') return native
   if (asked === 'auto') {
     const meant = process.env.ZEROHOP_NATIVE === 'off' || (staging.kind ?? 'auto') !== 'auto'
     if (!meant) warnOfFallback(native)
-    return bindingExecutors(native)
+    return bindingExecutors(native, staging)
   }
   throw new InferenceError('ERR_NATIVE_LOAD', `executor 'native' cannot be had: ${native}`)
 }
@@ -59,7 +69,8 @@ function warnOfFallback(reason: string): void {
 }
 
 /** The native executors, or why there are none. */
-function nativeExecutors(reason: string, { kind = 'auto' }: StagingOptions, inline: InlineBudget | null, niceIncrement?: number): Executors | string {
+function nativeExecutors(reason: string, staging: StagingOptions, inline: InlineBudget | null, niceIncrement?: number): Executors | string {
+  const { kind } = staging
   if (kind === 'shared' || kind === 'copied') return `it cannot read staging.kind '${kind}'; leave one of them out`
   const ort = openNativeOrt()
   if (ort.binding === null) return ort.reason
@@ -69,11 +80,12 @@ function nativeExecutors(reason: string, { kind = 'auto' }: StagingOptions, inli
     ortVersion: ort.version,
     inline,
     make: (events) => new NativeExecutor(ort, events, niceIncrement),
+    memory: () => new NativeMemory(ort.binding, staging),
     submitted: () => {}, // its loops wake this thread by themselves
   }
 }
 
-function bindingExecutors(reason: string): Executors {
+function bindingExecutors(reason: string, staging: StagingOptions): Executors {
   const bell = new Bell()
   const loop = new CompletionLoop(bell)
   return {
@@ -82,6 +94,7 @@ function bindingExecutors(reason: string): Executors {
     ortVersion: null,
     inline: null,
     make: (events) => new BindingExecutor(bell, events),
+    memory: ({ acceptsSharedMemory = false }) => new SharedMemory(staging, acceptsSharedMemory, reason),
     submitted: (worker) => loop.listen(worker),
   }
 }

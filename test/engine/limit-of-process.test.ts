@@ -23,7 +23,7 @@ afterEach(() => {
 
 /** An engine whose staging memory is in use, and the limit that it finds in force. */
 async function open(staging: StagingOptions = {}) {
-  const engine = ownEngine({ cpuWorkers: 1, staging })
+  const engine = ownEngine({ cpuWorkers: 1, executor: 'native', staging })
   await engine.load('identity', { path: small.identity('float32') })
   return { engine, limitMib: () => engine.stats().staging!.limitBytes / mib }
 }
@@ -32,7 +32,7 @@ async function open(staging: StagingOptions = {}) {
 function gives(bytes: number): boolean {
   const binding = loadBinding().binding!
   const lease = binding.acquire(bytes, plainMemory)
-  if (lease !== null) binding.release(lease.id)
+  if (lease !== null) binding.release(lease.bytes)
   binding.trim()
   return lease !== null
 }

@@ -14,7 +14,7 @@ it.skipIf(!native)(`slots past staging.limitBytes lie in lesser memory, said onc
   const warnings: string[] = []
   const onWarning = (warning: Error & { code?: string }): void => void warnings.push(`${warning.code}: ${warning.message}`)
   process.on('warning', onWarning)
-  const engine = ownEngine({ staging: { kind: 'native', limitBytes: 2 ** 20 } })
+  const engine = ownEngine({ executor: 'native', staging: { kind: 'native', limitBytes: 2 ** 20 } })
   const model = await load(engine, small.identityVariable('float32'))
   for (const length of [10, 1_000_000, 10, 2_000_000]) {
     await matchesPlain(model, [1, 1].map(() => ({ x: noise([1, length]) })))

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { InferenceEngine, type EngineOptions, type StagingOptions } from '../../src/index.ts'
 import * as small from '../models/small.ts'
 import { largestBatch, matchesPlain } from '../support/against-plain.ts'
@@ -7,15 +7,17 @@ import { expectClose } from '../support/same.ts'
 import { noise, sample } from '../support/samples.ts'
 
 const native = new InferenceEngine().capabilities().native.available
+const viaBinding = !native || process.env.ZEROHOP_EXECUTOR === 'binding'
 const refusesShared = process.versions.node.startsWith('20.')
 const counts = [1, 3, 0, 1, 2, 8, 1]
 
 /** The kinds that can be had here; what cannot has a test of its own below. */
 const kinds: NonNullable<StagingOptions['kind']>[] = ['auto', 'copied']
-if (native) kinds.push('native')
+if (!viaBinding) kinds.push('native')
 if (!refusesShared) kinds.push('shared')
 
-const best = native ? 'native' : refusesShared ? 'copied' : 'shared'
+const bindings = refusesShared ? 'copied' : 'shared'
+const best = viaBinding ? bindings : 'native'
 
 const engineOf = (kind: StagingOptions['kind'], options: EngineOptions = {}) =>
   ownEngine({ ...options, staging: { ...options.staging, ...(kind === undefined ? {} : { kind }) } })
@@ -69,6 +71,26 @@ describe.each(kinds)('staging memory of kind %s', (kind) => {
       matchesPlain(rotating, Array.from({ length: 40 }, () => ({ x: noise([1, 64]) })), { same: expectClose }),
       matchesPlain(equal, Array.from({ length: 40 }, () => ({ x: sample('float64', [2, 4]) }))),
     ])
+  })
+})
+
+describe('the binding', () => {
+  it('takes shared memory, or copies where ONNX Runtime refuses that, and says why without a warning', async () => {
+    const warn = vi.spyOn(process, 'emitWarning')
+    const engine = ownEngine({ executor: 'binding' })
+    await load(engine, small.identity('float32'))
+    const why = "the executor 'binding' is in use: asked for with executor: 'binding'"
+    const reason = refusesShared ? `${why}; ONNX Runtime refuses SharedArrayBuffers on Node ${process.versions.node}` : why
+    expect(engine.capabilities().staging).toEqual({ kind: bindings, reason })
+    expect(engine.stats().staging).toMatchObject({ kind: bindings, reason })
+    expect(warn.mock.calls.filter(([message]) => String(message).includes('staging'))).toEqual([])
+    warn.mockRestore()
+  })
+
+  it('refuses kind native with ERR_NATIVE_LOAD and the reason', async () => {
+    const engine = ownEngine({ executor: 'binding', staging: { kind: 'native' } })
+    const message = "staging.kind 'native' cannot be had: it takes the native executor, and 'binding' is in use: asked for with executor: 'binding'"
+    await expect(engine.load('model', { path: small.identity('float32') })).rejects.toMatchObject({ code: 'ERR_NATIVE_LOAD', message })
   })
 })
 

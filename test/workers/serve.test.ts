@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { MessageChannel } from 'node:worker_threads'
 import { Tensor } from 'onnxruntime-common'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { Bell } from '../../src/executor/binding/bell.ts'
 import { ControlBlock } from '../../src/executor/binding/control-block.ts'
 import type { FromWorker, ToWorker } from '../../src/executor/binding/protocol.ts'
@@ -76,9 +76,7 @@ const open = (session: Session) => {
 }
 const close = () => ask({ type: 'close', questionId: 2, sessionId: 1 }, 'closed')
 
-const shared = (byteLength: number) =>
-  ({ kind: 'shared', buffer: new SharedArrayBuffer(byteLength), copy: true, byteLength }) as const
-const slot = (memory: Extract<ToWorker, { type: 'slot' }>['memory'] = shared(256)): ToWorker => ({ type: 'slot', slotId: 7, sessionId: 1, memory })
+const slot = (byteLength = 256): ToWorker => ({ type: 'slot', slotId: 7, sessionId: 1, buffer: new SharedArrayBuffer(byteLength), copied: true })
 const layout = (layoutIndex: number, outputOffset = 64): ToWorker => ({
   type: 'layout',
   slotId: 7,
@@ -99,12 +97,19 @@ async function run(layoutIndex = 0): Promise<unknown> {
 }
 
 describe('a worker over whose message something is thrown', () => {
-  it('answers a batch whose memory it cannot see, with the reason', async () => {
+  it('answers a batch for whose slot it has no memory, with the reason', async () => {
+    const refused = 4096
+    const construct = (target: ArrayBufferConstructor, [byteLength]: [number]) => {
+      if (byteLength === refused) throw new RangeError('Array buffer allocation failed')
+      return new target(byteLength)
+    }
+    vi.stubGlobal('ArrayBuffer', new Proxy(ArrayBuffer, { construct }))
     await open(identity())
-    post(slot({ kind: 'native', leaseId: 1, byteLength: 256 }))
+    post(slot(refused))
     post(layout(0))
-    expect(await run()).toMatch(/staging lease 1 is not held|no native addon/)
-    expect(await run()).toMatch(/staging lease 1 is not held|no native addon/)
+    expect(await run()).toBe('Array buffer allocation failed')
+    expect(await run()).toBe('Array buffer allocation failed')
+    vi.unstubAllGlobals()
     // The slot is given other memory.
     post(slot())
     post(layout(0))

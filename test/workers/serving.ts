@@ -37,7 +37,7 @@ export const released: SharedArrayBuffer[] = []
 
 function sharedBuffer(byteLength: number): StagingBuffer {
   const buffer = new SharedArrayBuffer(byteLength)
-  const memory = { kind: 'shared', buffer, copy: false, byteLength } as const
+  const memory = { kind: 'shared', buffer, copied: false } as const
   return { kind: 'shared', bytes: buffer, byteLength, largeFromBytes: Infinity, memory, release: () => void released.push(buffer) }
 }
 

@@ -79,7 +79,8 @@ export class BindingExecutor implements ThreadExecutor {
   }
 
   defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void {
-    this.#post({ type: 'slot', slotId, sessionId, memory })
+    if (memory.kind !== 'shared') throw new Error('onnxruntime-node sees no native memory')
+    this.#post({ type: 'slot', slotId, sessionId, buffer: memory.buffer, copied: memory.copied })
   }
 
   forgetSlot(slotId: number): void {

@@ -1,6 +1,5 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import type { RawValueMetadata } from '../../metadata.ts'
-import type { SlotMemory } from '../../memory/staging-pool.ts'
 import type { RunTimestamps, SampleRun, SlotLayout } from '../executor.ts'
 import type { MailedValue } from '../../values.ts'
 
@@ -16,7 +15,8 @@ export type ToWorker =
   | { type: 'open'; questionId: number; sessionId: number; model: string | SharedArrayBuffer; options: InferenceSession.SessionOptions }
   | { type: 'runSample'; questionId: number; sessionId: number; feeds: readonly (MailedValue | null)[]; wantsOutputs: boolean }
   | { type: 'close'; questionId: number; sessionId: number }
-  | { type: 'slot'; slotId: number; sessionId: number; memory: SlotMemory }
+  /** `copied`: ONNX Runtime cannot read the buffer itself. */
+  | { type: 'slot'; slotId: number; sessionId: number; buffer: SharedArrayBuffer; copied: boolean }
   /** The slot's memory is given back; nothing will be submitted there before a new `slot` message. */
   | { type: 'forget'; slotId: number }
   | { type: 'layout'; slotId: number; layoutIndex: number; layout: SlotLayout }

@@ -98,8 +98,8 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   }
 
   defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void {
+    if (memory.kind !== 'native') throw new Error('a run loop sees native memory only')
     this.#sessionOfSlot.set(slotId, sessionId)
-    if (memory.kind !== 'native') throw new Error('there is no native memory for a slot')
     this.#loop.defineSlot(slotId, sessionId, memory.leaseId)
   }
 

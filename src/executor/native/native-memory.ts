@@ -1,0 +1,68 @@
+import type { StagingOptions } from '../../config/engine-options.ts'
+import { plainMemory, type NativeBinding, type NativeLease } from '../../memory/addon.ts'
+import { largeFrom, type StagingBuffer, type StagingMemory } from '../../memory/staging-pool.ts'
+
+/** The addon's memory, whose one pool all engines of the process share; page-locked for instances on CUDA devices. */
+export class NativeMemory implements StagingMemory {
+  readonly kind = 'native'
+  readonly reason: string
+  readonly #binding: NativeBinding
+  #limitClaim: number | null = null
+
+  constructor(binding: NativeBinding, { kind, limitBytes }: StagingOptions) {
+    this.#binding = binding
+    this.reason = kind === 'native' ? "asked for with staging.kind 'native'" : 'the native executor is in use'
+    if (limitBytes !== undefined) this.#claimLimit(limitBytes)
+  }
+
+  get reservedBytes(): number {
+    return this.#binding.stats().reservedBytes
+  }
+
+  get limitBytes(): number {
+    return this.#binding.stats().limitBytes
+  }
+
+  acquire(byteLength: number, device: number | null, fellBack: (reason: string) => void): StagingBuffer {
+    const lease = this.#binding.acquire(byteLength, device ?? plainMemory, true)
+    if (lease === null) throw new Error(`The system has no ${byteLength} bytes of memory for a staging slot.`)
+    return this.#buffer(lease, device, fellBack)
+  }
+
+  async acquireAhead(byteLength: number, device: number, fellBack: (reason: string) => void): Promise<StagingBuffer | null> {
+    const lease = await this.#binding.acquireAsync(byteLength, device)
+    return lease === null ? null : this.#buffer(lease, device, fellBack)
+  }
+
+  trim(): void {
+    this.#binding.trim()
+  }
+
+  close(): void {
+    if (this.#limitClaim !== null) this.#binding.dropLimit(this.#limitClaim)
+    this.#limitClaim = null
+    this.trim()
+  }
+
+  #claimLimit(limitBytes: number): void {
+    this.#limitClaim = this.#binding.claimLimit(limitBytes)
+    const inForce = this.limitBytes
+    if (inForce === limitBytes) return
+    const message = `staging.limitBytes is ${limitBytes} here, but another engine of this process asks for ${inForce}; the largest counts`
+    process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_STAGING_LIMIT' })
+  }
+
+  #buffer({ id, bytes, kind, pastLimit, reason }: NativeLease, device: number | null, fellBack: (reason: string) => void): StagingBuffer {
+    const byteLength = bytes.byteLength
+    if (pastLimit) fellBack(`${byteLength} bytes of native staging memory exceed the limit; raise staging.limitBytes`)
+    else if (device !== null && kind !== 'pinned') fellBack(`page-locked memory cannot be had: ${reason ?? 'unknown'}`)
+    return {
+      kind: kind === 'pinned' ? 'pinned' : 'native',
+      bytes,
+      byteLength,
+      largeFromBytes: pastLimit ? 0 : largeFrom(this.limitBytes),
+      memory: { kind: 'native', leaseId: id },
+      release: () => this.#binding.release(bytes),
+    }
+  }
+}
