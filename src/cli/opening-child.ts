@@ -11,7 +11,7 @@ process.once('disconnect', () => process.exit()) // nobody waits any more
 /** The native executor knows more types; with the binding, as no request is made, no better kind of memory is missed. */
 function engineOptions(): EngineOptions {
   switchOffTelemetry(undefined)
-  return openNativeOrt().binding === null ? { executor: 'binding', staging: { kind: 'copied' } } : { executor: 'native' }
+  return openNativeOrt().binding === null ? { executor: 'binding' } : { executor: 'native' }
 }
 
 async function open(): Promise<OpeningAnswer> {
