@@ -23,7 +23,8 @@ const nothing: never[] = []
 
 /**
  * Waiting requests by when they expire: in slots of a millisecond, those far off in larger ones, and the slots in a heap.
- * So a request comes and goes in constant time however many wait, it touches no other, and none stays that has left.
+ * So a request comes and goes in constant time however many wait, it touches no other, and none stays that has left. One may be
+ * given more time, or all there is, while it is watched: that is seen when its slot is looked at.
  */
 export class Expiries<E extends WaitingRequest> {
   readonly #slots = new Map<number, TimeSlot>()
@@ -68,13 +69,24 @@ export class Expiries<E extends WaitingRequest> {
         continue
       }
       const found = due.length
+      let putOff: E[] = nothing
       for (const entry of slot.entries) {
-        if (entry === null || expiresAtMs(entry) > nowMs) continue
-        if (due === nothing) due = []
-        due.push(entry as E)
+        if (entry === null) continue
+        const atMs = expiresAtMs(entry)
+        if (atMs <= nowMs) {
+          if (due === nothing) due = []
+          due.push(entry as E)
+        } else if (atMs >= slot.startMs + fineMs) {
+          if (putOff === nothing) putOff = []
+          putOff.push(entry as E)
+        }
       }
-      if (due.length === found) break
+      if (due.length === found && putOff.length === 0) break
       for (let index = found; index < due.length; index++) this.remove(due[index]!)
+      for (const entry of putOff) {
+        this.remove(entry)
+        this.#watchAgain(entry, nowMs)
+      }
     }
     return due.length < 2 ? due : due.sort((a, b) => expiresAtMs(a) - expiresAtMs(b))
   }
@@ -83,8 +95,9 @@ export class Expiries<E extends WaitingRequest> {
   get nextAtMs(): number {
     const first = this.#heap.peek()
     if (first?.widthMs === coarseMs) return first.startMs
-    let atMs = Infinity
-    for (const entry of first?.entries ?? nothing) if (entry !== null) atMs = Math.min(atMs, expiresAtMs(entry))
+    if (first === null) return Infinity
+    let atMs = first.startMs + fineMs // for those that were given more time
+    for (const entry of first.entries) if (entry !== null) atMs = Math.min(atMs, expiresAtMs(entry))
     return atMs
   }
 
@@ -107,7 +120,13 @@ export class Expiries<E extends WaitingRequest> {
   /** Sorts the requests of a coarse slot into fine ones. */
   #refine(slot: TimeSlot, nowMs: number): void {
     this.#drop(slot)
-    for (const entry of slot.entries) if (entry !== null) this.push(entry as E, expiresAtMs(entry), nowMs)
+    for (const entry of slot.entries) if (entry !== null) this.#watchAgain(entry as E, nowMs)
+  }
+
+  #watchAgain(entry: E, nowMs: number): void {
+    const atMs = expiresAtMs(entry)
+    if (atMs === Infinity) entry.expirySlot = null
+    else this.push(entry, atMs, nowMs)
   }
 }
 

@@ -47,6 +47,37 @@ describe('Expiries', () => {
     fc.assert(property, { numRuns: 3000 })
   })
 
+  it('give requests that were given more time at their new one, or never', () => {
+    const time = fc.double({ min: 0, max: 1000, noNaN: true })
+    const property = fc.property(
+      fc.array(fc.tuple(time, fc.option(fc.tuple(fc.nat(5), fc.option(time)))), { maxLength: 40 }),
+      fc.array(fc.double({ min: 0, max: 200, noNaN: true }), { maxLength: 12 }),
+      (times, steps) => {
+        const expiries = new Expiries<WaitingRequest>()
+        const all = times.map(([atMs]) => entryAt(atMs))
+        for (const entry of all) expiries.push(entry, entry.timeoutAtMs!, 0)
+        const given = new Set<WaitingRequest>()
+        let nowMs = 0
+        for (const [step, ms] of [...steps, 1000, 2000].entries()) {
+          for (const [index, [, more]] of times.entries()) {
+            const entry = all[index]!
+            if (more?.[0] !== step || given.has(entry)) continue
+            entry.timeoutAtMs = more[1] === null ? null : entry.timeoutAtMs! + more[1]
+          }
+          nowMs += ms
+          const expected = all.filter((entry) => !given.has(entry) && entry.timeoutAtMs !== null && entry.timeoutAtMs <= nowMs)
+          const due = expiries.takeDue(nowMs)
+          expect([...due].map(({ timeoutAtMs }) => timeoutAtMs)).toEqual(expected.map(({ timeoutAtMs }) => timeoutAtMs!).sort((a, b) => a - b))
+          for (const entry of due) given.add(entry)
+          const left = all.filter((entry) => !given.has(entry) && entry.timeoutAtMs !== null)
+          expect(expiries.nextAtMs).toBeLessThanOrEqual(Math.min(Infinity, ...left.map(({ timeoutAtMs }) => timeoutAtMs!)))
+        }
+        expect([expiries.size, expiries.nextAtMs]).toEqual([0, Infinity])
+      },
+    )
+    fc.assert(property, { numRuns: 1000 })
+  })
+
   it('keep no place for requests that have left while others of their time stay', () => {
     const expiries = new Expiries<WaitingRequest>()
     const stays = entryAt(100_000)
