@@ -69,17 +69,33 @@ export class RequestErrors {
     return this.#error('ERR_EXECUTION', request, `failed in model '${this.#model}': ${reason}`, { cause: new Error(reason) })
   }
 
-  #error(code: InferenceErrorCode, { requestId }: InferRequest, message: string, details: InferenceErrorDetails = {}) {
-    const who = requestId === undefined ? 'The request' : `Request '${requestId}'`
-    const stackTraceLimit = Error.stackTraceLimit
+  /** The error of one request as that of another, which shared its run. */
+  ofOther(error: InferenceError, from: InferRequest, to: InferRequest): InferenceError {
+    const details: InferenceErrorDetails = {}
+    for (const field of shared) if (error[field] !== undefined) details[field] = error[field] as never
+    if (error.argument !== undefined) details.name = error.argument
+    const { code, message } = error
+    const own = message.startsWith(shown(from)) ? `${shown(to)}${message.slice(shown(from).length)}` : message
+    return this.#make(code, to, own, details)
+  }
+
+  #error(code: InferenceErrorCode, request: InferRequest, message: string, details: InferenceErrorDetails = {}): InferenceError {
+    return this.#make(code, request, `${shown(request)} ${message}.`, details)
+  }
+
+  #make(code: InferenceErrorCode, { requestId }: InferRequest, message: string, details: InferenceErrorDetails): InferenceError {
+    const { stackTraceLimit } = Error
     // The stack here is the scheduler's own; taking it costs more than serving a request, just when there are too many.
     Error.stackTraceLimit = 0
-    const error = new InferenceError(code, `${who} ${message}.`, {
-      model: this.#model,
-      ...details,
-      ...(requestId === undefined ? {} : { requestId }),
-    })
+    const error = new InferenceError(code, message, { model: this.#model, ...details, ...(requestId === undefined ? {} : { requestId }) })
     Error.stackTraceLimit = stackTraceLimit
     return error
   }
+}
+
+/** What the errors of two requests over one run have in common, but for their words. */
+const shared = ['expected', 'received', 'retryAfterMs', 'estimatedMs', 'cause'] as const
+
+function shown({ requestId }: InferRequest): string {
+  return requestId === undefined ? 'The request' : `Request '${requestId}'`
 }
