@@ -17,6 +17,7 @@ import type { ModelEvent } from './observability/engine-events.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
 import { wholeKey } from './request/whole-request.ts'
+import { ResponseSharing } from './response-cache/response-sharing.ts'
 import { Joining } from './scheduler/joining.ts'
 import { checkAtLoad } from './scheduler/load-check.ts'
 import { RealRowCheck } from './scheduler/real-row-check.ts'
@@ -52,6 +53,7 @@ export class LoadedModel implements ModelLifecycle {
   failure: string | null = null
   scheduler: Scheduler | null = null
   parser: FeedParser | null = null
+  responses: ResponseSharing | null = null
   readonly splitsOversized: boolean
   readonly #config: ResolvedConfig
   readonly #services: EngineServices
@@ -171,15 +173,15 @@ export class LoadedModel implements ModelLifecycle {
 
   #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, ahead: SlotsAhead, { movesFromBytes }: Carrier): void {
     const { clock, keepAlive } = this.#services
-    const parser = this.parser!
-    joining.onChange = () => void (parser.byRow = joining.byRow)
+    joining.onChange = () => void (this.parser!.byRow = joining.byRow)
     joining.onChange()
     const session = () => this.#sessions.find(({ ready }) => ready) ?? this.#sessions[0]! // the first may have been given up since
     const realRows = joining.undecided ? new RealRowCheck(joining, (feeds) => session().runSample(feeds, true)) : null
-    const scheduler = (this.scheduler = new Scheduler({
-      joining, realRows, padding, runTimes, clock, keepAlive, config: this.#config, instances: this.#sessions.length,
-      gaveUp: (reason) => this.gaveUp(reason),
-    })) // prettier-ignore
+    const scheduler = new Scheduler({
+      joining, realRows, padding, runTimes, clock, keepAlive, config: this.#config, instances: this.#sessions.length, gaveUp: (reason) => this.gaveUp(reason),
+    }) // prettier-ignore
+    this.scheduler = scheduler
+    this.responses = ResponseSharing.of(scheduler, this.#config)
     this.#instances = this.#sessions.map((session, index) => {
       const device = cudaDevice(this.#placements[index]!)
       const instance = new ModelInstance(scheduler, `${this.name}_${index}`, session, this.#config.weight, {
@@ -235,6 +237,7 @@ export class LoadedModel implements ModelLifecycle {
     this.#endLoad()
     await this.#loading
     await this.scheduler?.drained()
+    this.responses?.clear()
     // Before the worker lets go, so that it is the worker's thread that frees the memory.
     for (const instance of this.#instances) instance.release()
     await Promise.all(this.#sessions.map((session) => session.close()))

@@ -10,6 +10,7 @@ import type { ItemSource } from './request/item-source.ts'
 import type { ModelMetadata } from './metadata.ts'
 import type { Scheduler } from './scheduler/scheduler.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from './request/infer-request.ts'
+import type { ResponseSharing } from './response-cache/response-sharing.ts'
 import { SplitRequest } from './scheduler/split-request.ts'
 
 /**
@@ -86,7 +87,8 @@ export class Model<M extends ModelSignature = AnySignature> {
   /**
    * Runs one request, in a batch with others where the model allows it.
    *
-   * The data of `feeds` is read when its batch is formed: leave it alone until the call settles.
+   * The data of `feeds` is read when its batch is formed: leave it alone until the call settles. With `responseCache` or `coalesce` it
+   * is read by the call itself.
    *
    * @param feeds every input by name, as properties of its own; dims include the batch dimension, and there may be several rows.
    * @returns the outputs with the request's own rows, owned by the caller.
@@ -172,7 +174,7 @@ export class Model<M extends ModelSignature = AnySignature> {
   stats(): ModelStatistics {
     const { scheduler } = this.#lifecycle
     if (scheduler === null) throw this.#notReady()
-    return scheduler.stats.snapshot(scheduler.waiting, scheduler.instances.arena)
+    return scheduler.stats.snapshot(scheduler.waiting, scheduler.instances.arena, this.#lifecycle.responses?.totals)
   }
 
   /**
@@ -192,6 +194,8 @@ export class Model<M extends ModelSignature = AnySignature> {
     const { levels } = scheduler
     const level = levels.of(options.priority)
     if (options !== noOptions) this.#ignored.look(levels, level, options.priority, options.timeoutMs)
+    const { responses } = this.#lifecycle
+    if (responses !== null) return responses.infer({ feeds: parsed, maxRows, level, options })
     return new Promise((resolve, reject) => {
       const request =
         parsed.rows > maxRows
@@ -219,5 +223,7 @@ export interface ModelLifecycle {
   readonly failure: string | null
   readonly scheduler: Scheduler | null
   readonly parser: FeedParser | null
+  /** `null` where every request is answered by a run of its own. */
+  readonly responses: ResponseSharing | null
   readonly splitsOversized: boolean
 }

@@ -17,6 +17,7 @@ const floors: [floor: string, on: string[]][] = [
   ['threads, and what runs in them', ['workers/', 'worker-thread/']],
   ['an instance of a model', ['instance/']],
   ['queue and instances joined', ['scheduler/']],
+  ['answers that are shared', ['response-cache/']],
   ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts']],
   ['the engine', ['engine.ts', 'engine-resources.ts', 'dropped-engines.ts']],
   ['the public face', ['index.ts']],
@@ -220,7 +221,7 @@ describe('packages', () => {
 
   it('sharp may be left out, and what only a build of the addon needs is left to those who build it', () => {
     const manifest = JSON.parse(readFileSync(`${root}../package.json`, 'utf8')) as Record<string, Record<string, unknown>>
-    expect(Object.keys(manifest['dependencies']!).sort()).toEqual(['commander', 'onnxruntime-common', 'piscina', 'protobufjs', 'valibot'])
+    expect(Object.keys(manifest['dependencies']!).sort()).toEqual(['commander', 'lru-cache', 'onnxruntime-common', 'piscina', 'protobufjs', 'valibot'])
     expect(manifest['peerDependencies']).toHaveProperty('sharp')
     expect(manifest['peerDependenciesMeta']).toEqual({ sharp: { optional: true } })
     expect(Object.keys(manifest['devDependencies']!)).toEqual(expect.arrayContaining(['node-addon-api', 'sharp']))
@@ -276,7 +277,7 @@ describe('index.ts', () => {
       'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions',
       'MapEntry', 'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelProvider', 'ModelSignature', 'ModelState',
       'ModelStatistics', 'OutputValue', 'Outputs', 'PaddingConfig', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy',
-      'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryOptions', 'RunOptions', 'SessionOptions', 'StagingKind', 'StagingOptions',
+      'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryOptions', 'ResponseCacheOptions', 'ResponseCacheStatistics', 'RunOptions', 'SessionOptions', 'StagingKind', 'StagingOptions',
       'StagingStats', 'StatisticDuration', 'StructuredFeed', 'StructuredType', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'ValueMetadata',
       'WarmupSample', 'WorkerEvent',
       'WorkerOptions',

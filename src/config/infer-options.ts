@@ -72,4 +72,8 @@ export interface BatchReport {
   attempts: number
   /** For a request that was split: a report of each of its parts, the first of which is repeated above. */
   parts?: BatchReport[]
+  /** The answer was kept from an earlier run, which the rest tells of; `queuedMs` and `computeMs` are 0. Only with a `responseCache`. */
+  cached?: true
+  /** The run was begun for an equal request, which came before. Only with `coalesce`. */
+  coalesced?: true
 }

@@ -81,6 +81,14 @@ export interface RunOptions {
   readonly extra?: Readonly<Record<string, unknown>>
 }
 
+/** What is kept of a model's answers. */
+export interface ResponseCacheOptions {
+  /** Most bytes of answers, with what JavaScript takes to hold them; those that were not asked for longest go first. Default 64 MiB. */
+  maxBytes?: number
+  /** As {@link ModelOptions.coalesce}. Default `true`. */
+  coalesce?: boolean
+}
+
 /** A request sent to each instance before the model is ready. */
 export interface WarmupSample {
   feeds: Feeds
@@ -193,6 +201,18 @@ export interface ModelOptions {
    * one with an output that has not one entry per row fails (`ERR_EXECUTION`).
    */
   splitOversized?: boolean
+  /**
+   * Keeps answers, and gives a copy to whoever asks the same again: requests with the same bytes in inputs of the same names, types
+   * and dims, for the same outputs. For models whose answers follow from their inputs alone: with a random operator in the graph
+   * one draw would be everybody's. Every request is hashed, and its data is read by the call itself; see {@link Model.infer}. Errors
+   * are not kept, and nothing outlives the model that was loaded. Default `false`.
+   */
+  responseCache?: boolean | ResponseCacheOptions
+  /**
+   * Whether a request that comes while an equal one waits or runs shares its run, as one row among the others: each caller gets a
+   * copy of its own, and an abort, a timeout or a deadline is its caller's alone. Default: `true` with a `responseCache`, else `false`.
+   */
+  coalesce?: boolean
 }
 
 /** Configuration of one model. Exactly one of `path` and `bytes` says where it comes from. */

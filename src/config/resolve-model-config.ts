@@ -9,6 +9,7 @@ import { checkScheduling, resolveLevels, schedulingSchema } from './batching-sch
 import type { InstanceGroup, InstanceKind, PaddingConfig, WarmupSample } from './model-config.ts'
 import { flattenExtra, type SessionConfigEntries } from './session-config-entries.ts'
 import { resolveSource, type ModelSource } from './model-source.ts'
+import { resolveResponses, responseCacheSchema, type ResolvedResponses } from './response-options.ts'
 
 /** A configuration with every default in place; nothing reads the raw one after it. */
 export interface ResolvedConfig extends ModelSource {
@@ -40,6 +41,8 @@ export interface ResolvedConfig extends ModelSource {
   readonly rerunAfterCrash: boolean
   readonly rejectNonFinite: 'inputs' | 'outputs' | undefined
   readonly splitOversized: boolean
+  /** `null`: each request is answered by a run of its own. */
+  readonly responses: ResolvedResponses | null
 }
 
 const integer = (minimum: number) => v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(2 ** 31 - 1))
@@ -99,6 +102,8 @@ const schema = optionsOf({
   rerunAfterCrash: v.optional(v.boolean(), false),
   rejectNonFinite: v.optional(v.picklist(['inputs', 'outputs'])),
   splitOversized: v.optional(v.boolean(), false),
+  responseCache: responseCacheSchema,
+  coalesce: v.optional(v.boolean()),
 })
 
 /**
@@ -135,6 +140,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     rerunAfterCrash: raw.rerunAfterCrash,
     rejectNonFinite: raw.rejectNonFinite,
     splitOversized: raw.splitOversized,
+    responses: resolveResponses(model, raw.responseCache, raw.coalesce),
   }
   checkScheduling(model, batching)
   checkMemory(model, resolved.memory, resolved.sessionOptions.enableCpuMemArena)

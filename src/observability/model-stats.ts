@@ -1,5 +1,6 @@
 import { batchReasons, type BatchReason } from '../config/batching.ts'
 import { LatencyHistogram, type LatencyPercentiles } from './latency-histogram.ts'
+import type { ResponseCacheStatistics, ResponseTotals } from './response-stats.ts'
 
 /** Why requests were not answered. */
 export type RejectionReason = 'queueFull' | 'timeout' | 'deadline' | 'cancelled' | 'closed' | 'crashed' | 'execution' | 'changed'
@@ -46,8 +47,9 @@ export interface ModelStatistics {
     readonly computeInfer: StatisticDuration
     /** Copying outputs to their requests. */
     readonly computeOutput: StatisticDuration
-    /** Always 0: there is no response cache yet. */
+    /** Answers found in the response cache: finding and copying them. They are among `success` and `queue`, in no other sum. */
     readonly cacheHit: StatisticDuration
+    /** Requests looked up in vain that led a run: looking, and keeping the answer. */
     readonly cacheMiss: StatisticDuration
   }
   /** Ascending by batch size. */
@@ -79,6 +81,8 @@ export interface ModelStatistics {
    * there ever was in use. Models of the same file and options share one. `null` with the binding, and without an arena.
    */
   readonly arena: { readonly totalBytes: number; readonly inUseBytes: number; readonly mostInUseBytes: number } | null
+  /** `null` without `responseCache` and `coalesce`. */
+  readonly responseCache: ResponseCacheStatistics | null
 }
 
 /** Times of one finished batch, in milliseconds. */
@@ -113,6 +117,7 @@ export class ModelStats {
   readonly #queueLatency = new LatencyHistogram()
   readonly #computeLatency = new LatencyHistogram()
   readonly #totalLatency = new LatencyHistogram()
+  #withoutRun = 0
   #reruns = 0
   #ownElements = 0
   #paddedElements = 0
@@ -167,6 +172,13 @@ export class ModelStats {
     this.#computeLatency.record(inputMs + inferMs + outputMs, requests)
   }
 
+  /** Counts a request that is about to be answered with what the run of an equal one gave. */
+  answeredWithoutRun(enqueuedAtMs: number, begunAtMs: number, doneAtMs: number): void {
+    this.#lastInferenceMs = Date.now()
+    this.#withoutRun++
+    this.waited([enqueuedAtMs], begunAtMs, doneAtMs)
+  }
+
   /** Counts a run that is over, however it ended, by the reason for which its batch was closed; a rerun as such. */
   closed(reason: BatchReason, isRerun: boolean): void {
     if (isRerun) this.#reruns++
@@ -186,9 +198,9 @@ export class ModelStats {
     this.#failMs += ms
   }
 
-  snapshot(pendingRequestCount: number, arena: ModelStatistics['arena'] = null): ModelStatistics {
+  snapshot(pendingRequestCount: number, arena: ModelStatistics['arena'] = null, responses: ResponseTotals | null = null): ModelStatistics {
     const count = this.#successes
-    const none = duration(0, 0)
+    const computed = count - this.#withoutRun
     return {
       lastInferenceMs: this.#lastInferenceMs,
       inferenceCount: this.#rows,
@@ -198,11 +210,11 @@ export class ModelStats {
         success: duration(count, this.#successMs),
         fail: duration(this.#failures, this.#failMs),
         queue: duration(count, this.#queueMs),
-        computeInput: duration(count, this.#inputMs),
-        computeInfer: duration(count, this.#inferMs),
-        computeOutput: duration(count, this.#outputMs),
-        cacheHit: none,
-        cacheMiss: none,
+        computeInput: duration(computed, this.#inputMs),
+        computeInfer: duration(computed, this.#inferMs),
+        computeOutput: duration(computed, this.#outputMs),
+        cacheHit: duration(responses?.counts.hits ?? 0, responses?.hitMs ?? 0),
+        cacheMiss: duration(responses?.counts.misses ?? 0, responses?.missMs ?? 0),
       },
       batchStats: this.#batches.flatMap((totals, batchSize) => ({
         batchSize,
@@ -221,6 +233,7 @@ export class ModelStats {
       rerunCount: this.#reruns,
       padding: { ownElements: this.#ownElements, paddedElements: this.#paddedElements },
       arena,
+      responseCache: responses?.counts ?? null,
     }
   }
 }

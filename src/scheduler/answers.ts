@@ -30,7 +30,7 @@ export class Answers {
     stats: ModelStats,
     errors: RequestErrors,
     clock: Clock,
-    { preserveOrdering, rejectNonFinite }: Pick<ResolvedConfig, 'preserveOrdering' | 'rejectNonFinite'>,
+    { preserveOrdering, rejectNonFinite, responses }: Pick<ResolvedConfig, 'preserveOrdering' | 'rejectNonFinite' | 'responses'>,
   ) {
     this.#metadata = metadata
     this.#padding = padding
@@ -38,7 +38,8 @@ export class Answers {
     this.#errors = errors
     this.#clock = clock
     this.#finiteOnly = rejectNonFinite === 'outputs'
-    this.#order = preserveOrdering ? new AnswerOrder((request, outcome) => this.#settle(request, outcome)) : null
+    // Where requests share runs it is their callers that are answered in order.
+    this.#order = preserveOrdering && responses === null ? new AnswerOrder((request, outcome) => this.#settle(request, outcome)) : null
   }
 
   /** A request has been accepted: its place among the responses is the next. */

@@ -92,18 +92,23 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     const refusal = this.#admission.refusal(request, deadlineMs, rowsAhead, this.instances, nowMs)
     if (refusal !== null) return void request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs
-    if (signal !== undefined) request.listen(signal, () => this.#abort(request, signal))
+    if (signal !== undefined) request.listen(signal, () => this.cancel(request, 'cancelled', signal.reason))
     const waitMs = request.level.timeoutFor(timeoutMs)
     if (waitMs > 0) request.timeoutAtMs = nowMs + waitMs
     request.maxRunMs = this.#stops.ownLimitMs(maxRunMs)
     this.#answers.accept(request)
-    const isSplit = request instanceof SplitRequest
-    const full = isSplit ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part)) : this.#queue.enqueue(request, nowMs)
+    const full = request instanceof SplitRequest ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part)) : this.#queue.enqueue(request, nowMs)
     this.#supply.update()
     if (this.instances.isOvertakenBy(request)) this.instances.takeBackAhead()
     // A full batch starts at once; otherwise whoever calls in the same turn may still join.
     if (full) this.instances.offer()
     else this.#supply.offerSoon()
+  }
+
+  /** Rejects a request that nobody wants any more, whether it waits or runs. */
+  cancel(request: InferRequest, why: RejectionReason, reason: unknown): void {
+    this.#answers.reject(request, why, reason)
+    this.#withdraw(request)
   }
 
   /** Resolves when nothing waits and nothing runs. */
@@ -236,11 +241,6 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   #ended(batch: Pick<Batch, 'id' | 'reason' | 'isRerun'>): void {
     this.#supply.ended(batch)
     this.stats.closed(batch.reason, batch.isRerun)
-  }
-
-  #abort(request: InferRequest, signal: AbortSignal): void {
-    this.#answers.reject(request, 'cancelled', signal.reason)
-    this.#withdraw(request)
   }
 
   #withdraw(request: InferRequest): void {

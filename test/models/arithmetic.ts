@@ -64,6 +64,15 @@ export function gatherRow(): string {
     .build())
 }
 
+/** y = x * x, element by element; both are float32 ['N', 4]. */
+export function elementSquares(): string {
+  return modelPath('element-squares', () => graph('element-squares')
+    .input('x', 'float32', ['N', 4])
+    .output('y', 'float32', ['N', 4])
+    .node('Mul', ['x', 'x'], ['y'])
+    .build())
+}
+
 /** y = x x, both ['A', 'A']: one operator, which takes some seconds of one core for 4500 by 4500 float64. */
 export function squared(type: 'float32' | 'float64' = 'float32'): string {
   const name = type === 'float32' ? 'squared' : `squared-${type}`

@@ -1,0 +1,250 @@
+import type { Clock } from '../clock.ts'
+import type { CheckedOptions } from '../config/check-infer-options.ts'
+import type { BatchReport, ReportedOutputs } from '../config/infer-options.ts'
+import type { AnyOutputs } from '../config/model-signature.ts'
+import type { ResolvedConfig } from '../config/resolve-model-config.ts'
+import { InferenceError, type InferenceErrorCode } from '../errors.ts'
+import type { RejectionReason } from '../observability/model-stats.ts'
+import type { ResponseTotals } from '../observability/response-stats.ts'
+import type { PriorityLevel } from '../queue/priority-levels.ts'
+import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
+import { RequestErrors } from '../scheduler/request-errors.ts'
+import type { Scheduler } from '../scheduler/scheduler.ts'
+import { SplitRequest } from '../scheduler/split-request.ts'
+import { CallerLimits } from './caller-limits.ts'
+import { KeptAnswers, type KeptAnswer } from './kept-answers.ts'
+import { copyOutputs, isShared, ownFeeds } from './own-copies.ts'
+import { cachedReport, coalescedReport } from './reports.ts'
+import { RequestKeys } from './request-keys.ts'
+import { Settling } from './settling.ts'
+import { Caller, SharedRun } from './shared-run.ts'
+import { TurnTaking } from './turn-taking.ts'
+
+/** A request that was read and checked. */
+export interface Asked {
+  readonly feeds: ParsedFeeds
+  /** One of more rows is split. */
+  readonly maxRows: number
+  readonly level: PriorityLevel
+  readonly options: CheckedOptions
+}
+
+/**
+ * Answers requests of one loaded model that were asked before, from what was kept or from a run in flight. Everybody gets a copy
+ * of their own, and the same as without it, but sooner. What has to be run goes to the scheduler, one request for all callers.
+ */
+export class ResponseSharing {
+  readonly #scheduler: Scheduler
+  readonly #clock: Clock
+  readonly #errors: RequestErrors
+  readonly #latencyTargetMs: number
+  readonly #keys: RequestKeys
+  /** `null`: nothing is kept. */
+  readonly #kept: KeptAnswers | null
+  /** By key; `null`: no run is shared. */
+  readonly #inFlight: Map<string, SharedRun> | null
+  readonly #limits: CallerLimits
+  readonly #settling: Settling
+  readonly #turns: TurnTaking
+  #hits = 0
+  #misses = 0
+  #coalesced = 0
+  #hitMs = 0
+  #missMs = 0
+
+  private constructor(scheduler: Scheduler, config: ResolvedConfig, { maxBytes, coalesce }: NonNullable<ResolvedConfig['responses']>) {
+    this.#scheduler = scheduler
+    this.#clock = scheduler.clock
+    this.#errors = new RequestErrors(scheduler.metadata.name, config.rerunAfterCrash)
+    this.#latencyTargetMs = config.latencyTargetMs
+    this.#keys = new RequestKeys(scheduler.metadata)
+    this.#kept = maxBytes > 0 ? new KeptAnswers(maxBytes) : null
+    this.#inFlight = coalesce ? new Map() : null
+    this.#limits = new CallerLimits(this.#clock, (caller, nowMs) => this.#expired(caller, nowMs))
+    this.#settling = new Settling(config.preserveOrdering)
+    this.#turns = new TurnTaking(this.#clock)
+  }
+
+  /** For a model that was just loaded; `null` where every request is answered by a run of its own. */
+  static of(scheduler: Scheduler, config: ResolvedConfig): ResponseSharing | null {
+    return config.responses === null ? null : new ResponseSharing(scheduler, config, config.responses)
+  }
+
+  infer(asked: Asked): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const { feeds, level, options } = asked
+      const { signal } = options
+      const caller = new Caller(feeds, level, options, resolve, reject)
+      if (signal?.aborted) return void caller.fail(signal.reason)
+      caller.enqueuedAtMs = this.#clock.nowMs()
+      this.#settling.accept(caller)
+      if (signal !== undefined) caller.listen(signal, () => this.#leave(caller, 'cancelled', signal.reason))
+      try {
+        this.#answer(caller, asked)
+      } catch (error) {
+        this.#countFailed(caller, 'execution') // there is no memory for a copy
+        this.#settling.reject(caller, this.#errors.failedRun(caller, (error as Error).message))
+      }
+    })
+  }
+
+  get totals(): ResponseTotals {
+    const { evictions, entries, bytes } = this.#kept ?? { evictions: 0, entries: 0, bytes: 0 }
+    const counts = { hits: this.#hits, misses: this.#misses, coalesced: this.#coalesced, evictions, entries, bytes }
+    return { counts, hitMs: this.#hitMs, missMs: this.#missMs }
+  }
+
+  /** Forgets all answers: the model is released. */
+  clear(): void {
+    this.#kept?.clear()
+  }
+
+  #answer(caller: Caller, asked: Asked): void {
+    const { feeds, options } = asked
+    // What is hashed is what is run: of data that another thread can change, a copy.
+    const given = isShared(feeds) ? ownFeeds(feeds) : feeds
+    const key = this.#keys.of(given, options.outputs)
+    const answer = this.#kept?.get(key)
+    if (answer !== undefined) this.#hit(caller, answer)
+    else if (!this.#join(caller, key, asked)) this.#lead(caller, key, { ...asked, feeds: given === feeds ? ownFeeds(feeds) : given })
+  }
+
+  #hit(caller: Caller, { outputs, report }: KeptAnswer): void {
+    const { enqueuedAtMs } = caller
+    const own = answerOf(caller, copyOutputs(outputs), () => cachedReport(report))
+    const nowMs = this.#clock.nowMs()
+    this.#hits++
+    this.#hitMs += nowMs - enqueuedAtMs
+    this.#scheduler.stats.answeredWithoutRun(enqueuedAtMs, enqueuedAtMs, nowMs)
+    this.#turns.take(() => this.#settling.end(caller, { answer: own }))
+  }
+
+  /** Has a caller wait for the run of an equal request; false when there is none that it may wait for. */
+  #join(caller: Caller, key: string, { options }: Asked): boolean {
+    const run = this.#inFlight?.get(key)
+    if (run?.admits(caller, options.maxRunMs ?? 0) !== true) return false
+    this.#coalesced++
+    this.#limit(caller, options)
+    run.join(caller)
+    // One that has begun is delivered, late or not.
+    if (run.waits) for (const each of run.callers.size === 2 ? run.callers : [caller]) this.#limits.watch(each)
+    return true
+  }
+
+  /** Begins a run, for this caller and whoever asks the same until it has ended. */
+  #lead(caller: Caller, key: string, { feeds, maxRows, level, options }: Asked): void {
+    this.#misses++
+    this.#limit(caller, options)
+    const run = new SharedRun(key, caller)
+    const answered = (answer: Answer) => this.#answered(run, answer as ReportedOutputs<AnyOutputs>)
+    const failed = (reason: unknown) => this.#failed(run, reason)
+    const { metadata } = this.#scheduler
+    const reported = { ...options, report: true }
+    run.request =
+      feeds.rows > maxRows
+        ? new SplitRequest(metadata, feeds, maxRows, level, reported, answered, failed)
+        : new InferRequest(feeds, level, reported, answered, failed)
+    this.#inFlight?.set(key, run) // in place of one that waits for longer than this may
+    this.#missMs += this.#clock.nowMs() - caller.enqueuedAtMs
+    this.#scheduler.submit(run.request, { ...options, signal: undefined })
+  }
+
+  /** Notes until when a caller will wait; the queue does so for the run. */
+  #limit(caller: Caller, { timeoutMs, deadlineMs = this.#latencyTargetMs }: CheckedOptions): void {
+    const { level, enqueuedAtMs } = caller
+    const waitMs = level.policy.timeoutAction === 'REJECT' ? level.timeoutFor(timeoutMs) : 0
+    if (waitMs > 0) caller.timeoutAtMs = enqueuedAtMs + waitMs
+    if (deadlineMs > 0) caller.deadlineAtMs = enqueuedAtMs + deadlineMs
+  }
+
+  #answered(run: SharedRun, { outputs, report }: ReportedOutputs<AnyOutputs>): void {
+    this.#forget(run)
+    this.#keep(run.key, outputs, report)
+    const begunAtMs = run.request.enqueuedAtMs + report.queuedMs
+    let left = run.callers.size
+    for (const caller of run.callers) {
+      const isCounted = left === run.callers.size // the scheduler counts one request
+      this.#limits.unwatch(caller)
+      caller.run = null
+      const queuedMs = Math.max(0, begunAtMs - caller.enqueuedAtMs)
+      try {
+        // Copies are made before what they are copies of is given away.
+        const own = --left > 0 ? copyOutputs(outputs) : outputs
+        const answer = answerOf(caller, own, () => (caller === run.first ? report : coalescedReport(report, queuedMs)))
+        if (!isCounted) this.#scheduler.stats.answeredWithoutRun(caller.enqueuedAtMs, caller.enqueuedAtMs + queuedMs, this.#clock.nowMs())
+        this.#settling.end(caller, { answer })
+      } catch (error) {
+        if (!isCounted) this.#countFailed(caller, 'execution') // there is no memory for the copy
+        this.#settling.end(caller, { reason: this.#errors.failedRun(caller, (error as Error).message) })
+      }
+    }
+  }
+
+  #keep(key: string, outputs: AnyOutputs, report: BatchReport): void {
+    if (this.#kept === null) return
+    const startMs = this.#clock.nowMs()
+    try {
+      this.#kept.put(key, outputs, report)
+    } catch {
+      // There is no memory for the copy: it is run again when it is asked for again.
+    }
+    this.#missMs += this.#clock.nowMs() - startMs
+  }
+
+  #failed(run: SharedRun, reason: unknown): void {
+    this.#forget(run)
+    const why = reason instanceof InferenceError ? (causes[reason.code] ?? 'execution') : 'execution'
+    let left = run.callers.size
+    for (const caller of run.callers) {
+      this.#limits.unwatch(caller)
+      caller.run = null
+      if (--left > 0) this.#countFailed(caller, why) // the scheduler has counted one of them
+      const isOther = caller !== run.first && reason instanceof InferenceError
+      const own = isOther ? this.#errors.ofOther(reason, run.request, caller) : reason
+      if (why === 'execution' || why === 'crashed') this.#settling.end(caller, { reason: own }) // a response like any other
+      else this.#settling.reject(caller, own)
+    }
+  }
+
+  /** A caller's limit has passed while others may go on waiting. */
+  #expired(caller: Caller, nowMs: number): void {
+    if (caller.run?.waits !== true) return
+    const { deadlineAtMs, enqueuedAtMs, bucketKey, rows } = caller
+    if (deadlineAtMs === null || deadlineAtMs > nowMs) return this.#leave(caller, 'timeout', this.#errors.timedOut(caller))
+    const estimatedMs = nowMs - enqueuedAtMs + this.#scheduler.times.runTimes.medianMs(bucketKey, rows)
+    this.#leave(caller, 'deadline', this.#errors.hopeless(caller, deadlineAtMs - enqueuedAtMs, estimatedMs))
+  }
+
+  /** Rejects one caller; a run that nobody waits for any more is withdrawn. */
+  #leave(caller: Caller, why: RejectionReason, reason: unknown): void {
+    const { run } = caller
+    this.#limits.unwatch(caller)
+    this.#settling.reject(caller, reason)
+    if (run === null) return // it has been counted as what it came to, and waited for its turn
+    if (run.leave(caller)) return this.#countFailed(caller, why)
+    this.#forget(run)
+    this.#scheduler.cancel(run.request, why, reason)
+  }
+
+  #forget(run: SharedRun): void {
+    if (this.#inFlight?.get(run.key) === run) this.#inFlight.delete(run.key)
+  }
+
+  #countFailed({ enqueuedAtMs }: Caller, why: RejectionReason): void {
+    this.#scheduler.stats.failed(why, this.#clock.nowMs() - enqueuedAtMs)
+  }
+}
+
+/** What an error is counted as; each is the run's or the input's, as a run has no limits but those of all its callers. */
+const causes: Partial<Record<InferenceErrorCode, RejectionReason>> = {
+  ERR_QUEUE_FULL: 'queueFull',
+  ERR_TIMEOUT: 'timeout',
+  ERR_DEADLINE: 'deadline',
+  ERR_CLOSED: 'closed',
+  ERR_INSTANCE_CRASHED: 'crashed',
+  ERR_INVALID_ARG: 'changed',
+}
+
+function answerOf({ wantsReport }: Caller, outputs: AnyOutputs, report: () => BatchReport): Answer {
+  return wantsReport ? { outputs, report: report() } : outputs
+}
