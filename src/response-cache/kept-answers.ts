@@ -33,7 +33,7 @@ export class KeptAnswers {
   }
 
   get(key: string): KeptAnswer | undefined {
-    return this.#byKey.get(key)
+    return this.#byKey.get(key, none)
   }
 
   /** Keeps a copy of an answer; none of one that is larger than all that may be kept. */
@@ -51,3 +51,5 @@ export class KeptAnswers {
 function plain<T extends object>(options: T): T {
   return { __proto__: null, ...options } as T
 }
+
+const none = plain({})

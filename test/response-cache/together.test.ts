@@ -14,9 +14,10 @@ const rows = (values: readonly number[], width = 4): Feeds => ({
   x: new Tensor('float32', Float32Array.from(values.flatMap((value) => Array<number>(width).fill(value))), [values.length, width]),
 })
 const valuesOf = (value: unknown) => [...((value as Tensor).data as Float32Array)]
+/** How many were run, and how many were not: whether they came while the run was in flight or after it is a matter of time. */
 const counts = (model: Model) => {
   const { hits, misses, coalesced } = model.stats().responseCache!
-  return [hits, misses, coalesced]
+  return [misses, hits + coalesced]
 }
 
 describe('a request of several rows', () => {
@@ -25,13 +26,13 @@ describe('a request of several rows', () => {
     await model.infer(rows([1, 2]))
     expect(valuesOf((await model.infer(rows([1]))).y)).toEqual([1, 1, 1, 1])
     expect(valuesOf((await model.infer(rows([1, 2]))).y)).toEqual([1, 1, 1, 1, 4, 4, 4, 4])
-    expect(counts(model)).toEqual([1, 2, 0])
+    expect(counts(model)).toEqual([2, 1])
   })
 
   it('and one of none may be kept', async () => {
     const model = await open(small.elementSquares())
     for (let time = 0; time < 2; time++) expect((await model.infer(rows([]))).y!.dims).toEqual([0, 4])
-    expect(counts(model)).toEqual([1, 1, 0])
+    expect(counts(model)).toEqual([1, 1])
   })
 })
 
@@ -47,8 +48,8 @@ describe('a request that is split', () => {
       expect(valuesOf(outputs.y)).toEqual(squares)
       expect(report.parts).toHaveLength(3)
     }
-    expect([joined.report.coalesced, hit.report.cached, hit.report.parts![2]!.batchId]).toEqual([true, true, first.report.parts![2]!.batchId])
-    expect(counts(model)).toEqual([1, 1, 1])
+    expect([joined.report.coalesced ?? joined.report.cached, hit.report.cached, hit.report.parts![2]!.batchId]).toEqual([true, true, first.report.parts![2]!.batchId])
+    expect(counts(model)).toEqual([1, 2])
     expect(model.stats().inferenceStats.success.count).toBe(3)
     expect(model.stats().inferenceCount).toBe(10)
   })
@@ -73,7 +74,7 @@ describe('padding', () => {
       const answers = await Promise.all([3, 5, 3].map((width) => model.infer(rows([2], width))))
       expect(answers.map(({ y }) => [y!.dims, valuesOf(y).length])).toEqual([[[1, 3], 3], [[1, 5], 5], [[1, 3], 3]])
     }
-    expect(counts(model)).toEqual([3, 2, 1])
+    expect(counts(model)).toEqual([2, 4])
   })
 })
 
@@ -87,7 +88,7 @@ describe('preserveOrdering', () => {
     const sent = [2, 1, 3, 2, 1, 4, 4, 3, 1, 5]
     await Promise.all(sent.map((value, at) => outcomeOf(model.infer(rows([value], 64))).then(() => order.push(at))))
     expect(order).toEqual(sent.map((_, at) => at))
-    expect(counts(model)).toEqual([3, 5, 3])
+    expect(counts(model)).toEqual([5, 6])
   })
 
   it('gives way to what is withdrawn or refused, and errors keep their place', async () => {
@@ -118,7 +119,7 @@ describe('optional inputs', () => {
     for (let time = 0; time < 2; time++) {
       for (const feeds of [rows([1]), { ...rows([1]), ...zeros }]) expect(valuesOf((await model.infer(feeds)).y)).toEqual([1, 1, 1, 1])
     }
-    expect(counts(model)).toEqual([2, 2, 0])
+    expect(counts(model)).toEqual([2, 2])
   })
 })
 
@@ -128,8 +129,7 @@ describe('inferMany', () => {
     const results: number[] = []
     for await (const { outputs } of model.inferMany(Array.from({ length: 30 }, (_, at) => rows([at % 3])))) results.push(valuesOf(outputs!.y)[0]!)
     expect(results).toEqual(Array.from({ length: 30 }, (_, at) => (at % 3) ** 2))
-    const [hits, misses, coalesced] = counts(model)
-    expect([misses, hits! + coalesced!]).toEqual([3, 27])
+    expect(counts(model)).toEqual([3, 27])
     expect(model.stats().inferenceCount).toBe(3)
   })
 })
@@ -139,11 +139,11 @@ describe('rejectNonFinite', () => {
     const infinite = rows([Infinity])
     const inputs = await open(small.elementSquares(), { rejectNonFinite: 'inputs' })
     expect(await outcomesOf([inputs.infer(infinite), inputs.infer(infinite)])).toEqual(['ERR_INVALID_ARG', 'ERR_INVALID_ARG'])
-    expect(counts(inputs)).toEqual([0, 0, 0])
+    expect(counts(inputs)).toEqual([0, 0])
     const outputs = await open(small.elementSquares(), { rejectNonFinite: 'outputs' })
     expect(await outcomesOf([outputs.infer(infinite), outputs.infer(infinite), outputs.infer(rows([2]))])).toEqual(['ERR_EXECUTION', 'ERR_EXECUTION', 'answered'])
     expect(await outcomeOf(outputs.infer(infinite))).toBe('ERR_EXECUTION')
-    expect(counts(outputs)).toEqual([0, 3, 1])
+    expect(counts(outputs)).toEqual([3, 1])
     expect(outputs.stats().rejections.execution).toBe(3)
   })
 })
@@ -155,7 +155,7 @@ describe('a model whose requests are not joined', () => {
     const answers = await Promise.all([1, 2, 1].map((value) => model.infer(feeds(value))))
     expect(answers.map(({ y }) => valuesOf(y)[0])).toEqual([1, 2, 1])
     expect(valuesOf((await model.infer(feeds(2))).y)[0]).toBe(2)
-    expect(counts(model)).toEqual([1, 2, 1])
+    expect(counts(model)).toEqual([2, 2])
   })
 
   it('tells a request that runs alone as it is from one in rows', async () => {
@@ -164,7 +164,7 @@ describe('a model whose requests are not joined', () => {
     for (const splitOversized of [true, false, true, false]) {
       expect(valuesOf((await model.infer(rows(many), { splitOversized })).y)).toEqual(many.flatMap((value) => Array<number>(4).fill(value ** 2)))
     }
-    expect(counts(model)).toEqual([2, 2, 0])
+    expect(counts(model)).toEqual([2, 2])
   })
 })
 
@@ -209,7 +209,7 @@ async function sameEachTime(path: string, feeds: () => Feeds, options: ModelOpti
   }
   const last: Record<string, OutputValue> = await model.infer(feeds())
   expect(Object.entries(last).map(([name, value]) => [name, shown(value)])).toEqual(expected)
-  expect(counts(model)).toEqual([2, 1, 1])
+  expect(counts(model)).toEqual([1, 3])
 }
 
 /** Changes all that can be changed. */
@@ -230,7 +230,7 @@ describe('inputs and outputs of all kinds', () => {
     const model = await open(small.stringConcat())
     const answers = [['ab', ''], ['a', 'b'], ['', 'ab'], ['a', 'b']].map(async (data) => (await model.infer(words(...data))).y!.data)
     expect(await Promise.all(answers)).toEqual([['abx', ''], ['ax', 'b'], ['x', 'ab'], ['ax', 'b']])
-    expect(counts(model)).toEqual([0, 3, 1])
+    expect(counts(model)).toEqual([3, 1])
   })
 
   it.each(['float32', 'float64', 'float16', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'bool'] as const)('of %s', async (type) => {
@@ -277,11 +277,11 @@ describeNative('with the native executor', () => {
     const divided = [[integers(1n, 2n), integers(3n)], [integers(1n), integers(2n, 3n)], [integers(1n, 2n, 3n)]]
     const numbers = await Promise.all(divided.map(async (s) => Number((await sequences.infer({ s })).n!.data[0])))
     expect(numbers).toEqual([2, 2, 1])
-    expect(counts(sequences)).toEqual([0, 3, 0])
+    expect(counts(sequences)).toEqual([3, 0])
     const maps = await load(native, small.mapInput(), { responseCache: true })
     const values = await Promise.all(([{ a: 1 }, { b: 1 }, { a: 1, b: 0 }] as Record<string, number>[]).map(async (m) => valuesOf((await maps.infer({ m })).y)))
     expect(values).toEqual([[1, 0, 0], [0, 1, 0], [1, 0, 0]])
-    expect(counts(maps)).toEqual([0, 3, 0])
+    expect(counts(maps)).toEqual([3, 0])
   })
 
   it('shares and keeps what the application\'s thread runs itself', async () => {
@@ -292,7 +292,7 @@ describeNative('with the native executor', () => {
       expect([valuesOf(first.y)[0], valuesOf(second.y)[0]]).toEqual([value ** 2, value ** 2])
       expect(valuesOf((await model.infer(rows([value]))).y)[0]).toBe(value ** 2)
     }
-    expect(counts(model)).toEqual([200, 200, 200])
+    expect(counts(model)).toEqual([200, 400])
     expect(model.stats().inlineCount).toBeGreaterThan(0)
   })
 })
