@@ -28,6 +28,14 @@ export interface RunTimestamps {
   inline?: boolean
 }
 
+/** A session that is being opened for whichever thread asks for the same. */
+export interface OpeningAhead {
+  /** Rejects with ONNX Runtime's message; soon, once it is released. */
+  readonly opened: Promise<void>
+  /** Ends the opening, or lets go of the session, which stays as long as a thread has it. May be called twice. */
+  release(): void
+}
+
 /** What a session told of itself when it was opened. */
 export interface OpenedSession {
   readonly inputs: RawValueMetadata[]
@@ -92,6 +100,11 @@ export interface Executor {
    * @param model its path, or its bytes.
    */
   open(sessionId: number, model: string | SharedArrayBuffer, options: OpenOptions): Promise<OpenedSession>
+  /**
+   * Opens a session on a thread on which nothing is run, so that {@link open} finds it there and holds up no run; `null` where
+   * sessions are not shared among threads.
+   */
+  openAhead?(model: string | SharedArrayBuffer, options: OpenOptions): OpeningAhead | null
   /** Runs a session once on sample inputs; rejects when the thread dies. */
   runSample(sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun>
   /** Releases a session and its slots; resolves also when the thread dies over it. */

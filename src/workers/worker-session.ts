@@ -1,7 +1,7 @@
 import type { Clock } from '../clock.ts'
 import type { ResolvedMemory } from '../config/memory-options.ts'
 import type { OpenOptions } from '../config/session-options.ts'
-import { ThreadEndedError, type Arena, type Executor, type OpenedSession, type SampleRun } from '../executor/executor.ts'
+import { ThreadEndedError, type Arena, type Executor, type OpenedSession, type OpeningAhead, type SampleRun } from '../executor/executor.ts'
 import type { MailedValue } from '../values.ts'
 import { stampOf } from '../regular-file.ts'
 import { ArenaKeeper } from './arena-keeper.ts'
@@ -37,6 +37,8 @@ export class WorkerSession implements WorkerResident {
   #events: SessionEvents | null = null
   /** Its inputs, outputs and the state of its file, as text; `null` before it was open. */
   #state: string | null = null
+  /** While it is opened elsewhere, for {@link open}. */
+  #ahead: OpeningAhead | null = null
   /** The thread on which it is open. */
   #openOn: Executor | null = null
   #ready = false
@@ -66,6 +68,24 @@ export class WorkerSession implements WorkerResident {
 
   /** Opens it; rejects with ONNX Runtime's message, or when the thread dies. */
   open(): Promise<OpenedSession> {
+    // Where others are served nothing is to be held up by it.
+    if (this.#state === null && this.worker.sessions > 1) this.#ahead = this.worker.executor.openAhead?.(this.#source.model, this.#source.options) ?? null
+    const opening = this.#ahead === null ? this.#openHere() : this.#openAfter(this.#ahead)
+    return opening.catch((error: Error) => Promise.reject(this.#closing === null ? error : new ThreadEndedError())) // stopped for that
+  }
+
+  async #openAfter(ahead: OpeningAhead): Promise<OpenedSession> {
+    try {
+      await ahead.opened
+      if (this.#closing !== null) throw new ThreadEndedError() // who closes it is gone by now
+      return await this.#openHere()
+    } finally {
+      ahead.release()
+      this.#ahead = null
+    }
+  }
+
+  #openHere(): Promise<OpenedSession> {
     return this.worker.ask(this, null, (executor) =>
       this.#during(async () => {
         const opened = await executor.open(this.id, this.#source.model, this.#source.options)
@@ -73,7 +93,7 @@ export class WorkerSession implements WorkerResident {
         this.#checkSame(opened)
         return opened
       }),
-    ).catch((error: Error) => Promise.reject(this.#closing === null ? error : new ThreadEndedError())) // stopped for that
+    )
   }
 
   /** A file that has become another model's since would answer beside instances of the first, and be fed what was checked for that. */
@@ -135,6 +155,7 @@ export class WorkerSession implements WorkerResident {
   async #close(): Promise<void> {
     this.#ready = false
     this.#arena?.close()
+    this.#ahead?.release()
     if (this.#batches !== null) this.worker.part(this.#batches)
     this.worker.detach(this)
     await this.#work?.catch(() => {})

@@ -1,16 +1,18 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import type { OpenOptions } from '../../config/session-options.ts'
+import type { NativeBinding } from '../../memory/addon.ts'
 import type { NativeCompletionDetails, NativeRunLoop } from '../../memory/native-runs.ts'
 import type { SlotMemory } from '../../memory/staging-pool.ts'
 import { libraryCarrier } from '../../carriers.ts'
 import { servable, type RawValueMetadata } from '../../metadata.ts'
 import type { MailedValue } from '../../values.ts'
-import { ThreadEndedError, type Arena, type ExecutorEvents, type MailedOutputs, type OpenedSession, type RunTimestamps, type SampleRun, type SlotLayout } from '../executor.ts'
+import { ThreadEndedError, type Arena, type ExecutorEvents, type MailedOutputs, type OpenedSession, type OpeningAhead, type RunTimestamps, type SampleRun, type SlotLayout } from '../executor.ts'
 import type { ThreadExecutor, WorkerSetup } from '../thread-start.ts'
 import { bytesId } from './bytes-id.ts'
 import { completionHub, type CompletionHub, type LoopOwner } from './completion-hub.ts'
 import { guardLoop, unguardLoop } from './loop-guard.ts'
 import type { NativeOrt } from './native-ort.ts'
+import { openAhead } from './session-opener.ts'
 import { sessionSettings, sharable } from './session-settings.ts'
 
 interface Question {
@@ -26,6 +28,7 @@ interface Answer {
 
 /** The application's end of a thread of the addon's, which calls ONNX Runtime without any JavaScript. */
 export class NativeExecutor implements ThreadExecutor, LoopOwner {
+  readonly #binding: NativeBinding
   readonly #port: MessagePort
   readonly #workerPort: MessagePort
   readonly #events: ExecutorEvents
@@ -46,6 +49,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
 
   constructor(ort: NativeOrt & { readonly binding: object }, events: ExecutorEvents, niceIncrement = 0) {
     const { port1, port2 } = new MessageChannel()
+    this.#binding = ort.binding
     this.#port = port1
     this.#workerPort = port2
     this.#events = events
@@ -82,6 +86,10 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     const { inputs, outputs } = details as unknown as { inputs: RawValueMetadata[]; outputs: RawValueMetadata[] }
     this.#outputs.set(sessionId, { served: servedPlaces(inputs, outputs), count: outputs.length })
     return { inputs, outputs, carrier: libraryCarrier }
+  }
+
+  openAhead(model: string | SharedArrayBuffer, options: OpenOptions): OpeningAhead | null {
+    return sharable(options) ? openAhead(this.#binding, model, sessionSettings(options)) : null
   }
 
   async runSample(sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun> {
