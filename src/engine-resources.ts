@@ -1,9 +1,15 @@
 import { systemClock } from './clock.ts'
+import { resolveConfig } from './config/resolve-model-config.ts'
 import type { ResolvedEngineOptions } from './config/engine-options.ts'
-import type { EngineServices } from './loaded-model.ts'
+import type { EngineServices } from './engine-services.ts'
 import { StagingPool } from './memory/staging-pool.ts'
 import { ModelRegistry } from './model-registry.ts'
+import type { NamedModel } from './named-model.ts'
 import { EventHub } from './observability/engine-events.ts'
+import { checkRepository, tell, type RepositoryOptions } from './triton-repository/load-repository.ts'
+import { readModelFolder } from './triton-repository/model-folder.ts'
+import { RepositoryWatch } from './triton-repository/watch.ts'
+import type { ResolvedWatch } from './triton-repository/watch-options.ts'
 import { Devices } from './workers/devices.ts'
 import { KeepAlive } from './workers/keep-alive.ts'
 
@@ -15,7 +21,7 @@ const workerExitLimitMs = 30_000
  * itself or to a `Model`: that nobody has those any more is how an engine is known to be dropped.
  */
 export class EngineResources {
-  readonly models = new ModelRegistry()
+  readonly models: ModelRegistry
   readonly events = new EventHub()
   readonly devices: Devices
   readonly services: EngineServices
@@ -23,6 +29,7 @@ export class EngineResources {
   /** `null` until a model has been placed. */
   staging: StagingPool | null = null
   readonly #keepAlive = new KeepAlive()
+  readonly #watches: RepositoryWatch[] = []
   #nextId = 1
   #closing: Promise<void> | null = null
 
@@ -37,16 +44,43 @@ export class EngineResources {
       changed: (event) => this.events.emit('model', event),
       useProvider: (model) => (entry) => this.devices.providers.use(model, entry),
       providers: this.devices.providers,
-      place: async (model, config, place) => {
-        await this.devices.place(model, config, place)
+      place: async (model, config, place, leaving) => {
+        await this.devices.place(model, config, place, leaving)
         this.staging ??= new StagingPool(this.devices.stagingMemory())
       },
     }
+    this.models = new ModelRegistry(this.services)
+  }
+
+  /**
+   * Loads the models of a repository, and keeps in step with it until the engine is closed.
+   *
+   * @returns the models that were loaded.
+   */
+  async watch(path: string, options: RepositoryOptions, watched: ResolvedWatch): Promise<NamedModel[]> {
+    const { models: names, onNote } = checkRepository(path, options)
+    const watch = new RepositoryWatch(path, names, watched, systemClock, {
+      read: async (name) => {
+        const entries = [await readModelFolder(path, name)]
+        if (onNote !== undefined) tell(entries, onNote)
+        return entries
+      },
+      load: async (name, config, accept) => void (await this.models.load(name, resolveConfig(name, config, this.pluginNames), { accept })),
+      unload: async (name, version) => {
+        await this.models.get(name)?.version(version)?.end(false)
+        this.staging?.trim()
+      },
+      tell: (event) => this.events.emit('repository', { ...event, repository: path }),
+    })
+    this.#watches.push(watch)
+    await watch.start()
+    return watch.loaded.flatMap((name) => this.models.get(name) ?? [])
   }
 
   /** Finishes what was accepted, or rejects what waits of it, and gives everything back. May be called more than once. */
   close(destroy: boolean): Promise<void> {
     if (destroy) this.devices.providers.end()
+    for (const watch of this.#watches) watch.close()
     const models = this.models.close(destroy)
     this.#closing ??= this.#keepAlive
       .during(models.then(() => this.devices.close(workerExitLimitMs)).then(() => this.staging?.close()))

@@ -1,29 +1,23 @@
 import { closeWhenDropped, keepWith, notDropped } from './dropped-engines.ts'
 import { EngineResources } from './engine-resources.ts'
-import { LoadedModel } from './loaded-model.ts'
+import { statisticsByName, type EngineStatistics } from './engine-statistics.ts'
 import { resolveEngineOptions, type EngineOptions } from './config/engine-options.ts'
 import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
 import { checkLoadOptions, type LoadOptions } from './config/load-options.ts'
-import { InferenceError, invalidArgument } from './errors.ts'
+import { checkUnloadOptions, readVersion, takeVersion, type EngineInferOptions, type UnloadOptions } from './config/version-options.ts'
+import { invalidArgument } from './errors.ts'
 import type { ModelConfig } from './config/model-config.ts'
-import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
+import type { ReportedOutputs } from './config/infer-options.ts'
 import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
 import { Model } from './model.ts'
-import type { ModelRegistry } from './model-registry.ts'
+import { engineClosed, type ModelRegistry } from './model-registry.ts'
+import type { ModelVersion } from './model-version.ts'
+import type { NamedModel } from './named-model.ts'
 import type { EngineEvents } from './observability/engine-events.ts'
-import { untilAborted } from './request/abort-watch.ts'
 import { resolveConfig } from './config/resolve-model-config.ts'
-import type { ModelStatistics } from './observability/model-stats.ts'
 import type { Capabilities } from './workers/devices.ts'
 import { loadRepository, type RepositoryOptions } from './triton-repository/load-repository.ts'
-import type { StagingStats } from './memory/staging-pool.ts'
-
-/** What {@link InferenceEngine.stats} returns. */
-export interface EngineStatistics {
-  readonly models: Readonly<Record<string, ModelStatistics>>
-  /** `null` until a model has been loaded. */
-  readonly staging: StagingStats | null
-}
+import { takeWatch } from './triton-repository/watch-options.ts'
 
 /**
  * Loads ONNX models once and serves every caller in the process from them. Cheap to make: threads and memory come with
@@ -36,7 +30,7 @@ export class InferenceEngine {
   readonly #resources: EngineResources
   readonly #models: ModelRegistry
   /** What callers hold of the models; in the engine's hands only, see {@link EngineResources}. */
-  readonly #facades = new WeakMap<LoadedModel, Model>()
+  readonly #facades = new WeakMap<NamedModel | ModelVersion, Model>()
   #closed = false
 
   /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option. */
@@ -49,9 +43,13 @@ export class InferenceEngine {
   /**
    * Loads a model; resolves when every instance is open and warmed.
    *
-   * A load that rejects leaves nothing: what it opened is released, and its name is free.
+   * Where that version of the name is loaded already it is replaced while it serves: the new model is loaded beside it (so
+   * both are held), takes the requests from when it is ready on, and the old one answers what it had accepted. Several such
+   * loads are done one after the other. A load that rejects leaves nothing: what it opened is released, what served before
+   * serves on, and where nothing did the name is free.
    *
-   * @param name under which the model is known to this engine. One that failed after it was ready gives its name up.
+   * @param name under which the model is known to this engine. What failed after it was ready is released before it is replaced.
+   * @returns the model of that name, which serves its newest version; where `config` names one, that version.
    * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such file), `ERR_MODEL_LOAD`,
    * `ERR_NATIVE_LOAD` (onnxruntime-node cannot be loaded, or native memory that was asked for), `ERR_INVALID_ARG` or
    * `ERR_CLOSED`; when `options.signal` fires, its reason. What failed for want of a worker thread can be loaded again once
@@ -63,15 +61,8 @@ export class InferenceEngine {
     const { signal } = checkLoadOptions(options)
     signal?.throwIfAborted()
     const resolved = resolveConfig(name, config, this.#resources.pluginNames)
-    const failed = this.#models.get(name)
-    if (failed?.state === 'failed') await untilAborted(this.#unload(failed), signal)
-    this.#checkOpen()
-    const model = new LoadedModel(name, resolved, this.#resources.services)
-    const facade = new Model(name, model, () => this.#unload(model))
-    keepWith(facade, this)
-    this.#facades.set(model, facade)
-    await this.#models.load(model, signal)
-    return facade as unknown as Model<M>
+    const { named, version } = await this.#models.load(name, resolved, { signal })
+    return this.#facade(resolved.version === undefined ? named : version) as unknown as Model<M>
   }
 
   /**
@@ -79,67 +70,89 @@ export class InferenceEngine {
    * all at once, each under the name of its folder. Waits for all of them; when some failed it rejects, and those that
    * could be loaded stay ready.
    *
+   * With `mode: 'watch'` it does not reject for them, and goes on looking at the files until the engine is closed: models and
+   * versions that come are loaded, those that change are replaced, those that go are unloaded; see {@link RepositoryEvent}.
+   *
    * @param path of the repository.
+   * @returns the models that were loaded.
    * @throws InferenceError `ERR_MODEL_LOAD`, whose `cause` is an `AggregateError` with one `InferenceError` per model that
    * failed; `ERR_MODEL_NOT_FOUND` (no such folder), `ERR_INVALID_ARG` or `ERR_CLOSED`.
    */
   async loadRepository(path: string, options: RepositoryOptions = {}): Promise<Model[]> {
     this.#checkOpen()
-    return loadRepository(path, options, (name, config) => this.load(name, config))
+    const { watch, others } = takeWatch(options)
+    if (watch !== null) {
+      const watched = await this.#resources.watch(path, others, watch)
+      this.#checkOpen()
+      return watched.map((named) => this.#facade(named))
+    }
+    const models = await loadRepository(path, others, async (name, config) => {
+      const { named } = await this.#models.load(name, resolveConfig(name, config, this.#resources.pluginNames), {})
+      return this.#facade(named)
+    })
+    return [...new Set(models)]
   }
 
   /**
-   * As {@link Model.infer} of the model of that name, whose signature `M` is taken on trust, as by {@link model}.
+   * As {@link Model.infer} of the model of that name, or of the version that is given; the signature `M` is taken on trust,
+   * as by {@link model}.
    *
-   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, and what {@link Model.infer} rejects with.
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, or it has no such version, and what {@link Model.infer} rejects with.
    */
   infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
     name: string,
     feeds: M['inputs'],
-    options: InferOptions<Name, boolean> & { report: true },
+    options: EngineInferOptions<Name, boolean> & { report: true },
   ): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
   infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
     name: string,
     feeds: M['inputs'],
-    options?: InferOptions<Name>,
+    options?: EngineInferOptions<Name>,
   ): Promise<WantedOutputs<M, Name>>
   infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
     name: string,
     feeds: M['inputs'],
-    options?: InferOptions<Name, boolean>,
+    options?: EngineInferOptions<Name, boolean>,
   ): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
-  infer(name: string, feeds: AnySignature['inputs'], options?: InferOptions<string, boolean>): Promise<unknown> {
-    if (this.#closed) return Promise.reject(closedError())
-    const model = this.#models.get(name)
-    return model === undefined ? Promise.reject(this.#models.notFound(name)) : this.#facades.get(model)!.infer(feeds, options)
+  infer(name: string, feeds: AnySignature['inputs'], options?: EngineInferOptions<string, boolean>): Promise<unknown> {
+    if (this.#closed) return Promise.reject(engineClosed())
+    try {
+      if (options === undefined) return this.#facade(this.#models.find(name)).infer(feeds)
+      const { version, rest } = takeVersion(options, name)
+      return this.#facade(this.#target(name, version)).infer(feeds, rest)
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
   /**
-   * The model of that name, in whatever state it is. Its signature `M` is taken on trust: nothing is checked.
+   * The model of that name, in whatever state it is, or one version of it. The signature `M` is taken on trust: nothing is
+   * checked.
    *
-   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name.
+   * @param version left out: whichever is the newest that is ready, now and later.
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, or it has no such version; `ERR_INVALID_ARG`.
    */
-  model<M extends ModelSignature = AnySignature>(name: string): Model<M> {
-    const model = this.#models.get(name)
-    if (model === undefined) throw this.#models.notFound(name)
-    return this.#facades.get(model) as unknown as Model<M>
+  model<M extends ModelSignature = AnySignature>(name: string, version?: number | string): Model<M> {
+    return this.#facade(this.#target(name, version)) as unknown as Model<M>
   }
 
-  /** The models of this engine: loading, ready and draining ones, and those that failed after they were ready. */
+  /**
+   * The models of this engine, one for each name: loading, ready and draining ones, and those that failed after they were
+   * ready. Their `versions` tell of each.
+   */
   models(): Model[] {
-    return this.#models.all().map((model) => this.#facades.get(model)!)
+    return this.#models.all().map((named) => this.#facade(named))
   }
 
   /**
-   * Takes no more requests for the model, finishes those accepted, and releases it.
+   * Takes no more requests for the model, finishes those accepted, and releases it, with all its versions or the one that is
+   * given; loads of it that are under way are rejected with `ERR_CLOSED`.
    *
-   * @throws InferenceError `ERR_MODEL_NOT_FOUND` or `ERR_CLOSED`.
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND`, `ERR_INVALID_ARG` or `ERR_CLOSED`.
    */
-  async unload(name: string): Promise<void> {
+  async unload(name: string, options: UnloadOptions = {}): Promise<void> {
     this.#checkOpen()
-    const model = this.#models.get(name)
-    if (model === undefined) throw this.#models.notFound(name)
-    await this.#unload(model)
+    await this.#unload(this.#target(name, checkUnloadOptions(options).version))
   }
 
   /**
@@ -168,11 +181,8 @@ export class InferenceEngine {
 
   /** Statistics of all models that have been opened, and of staging memory. */
   stats(): EngineStatistics {
-    const opened = this.#models.all().filter(({ scheduler }) => scheduler !== null)
-    return {
-      models: Object.fromEntries(opened.map((model) => [model.name, this.#facades.get(model)!.stats()])),
-      staging: this.#resources.staging?.stats() ?? null,
-    }
+    const models = statisticsByName(this.#models.all(), (version) => this.#facade(version).stats())
+    return { models, staging: this.#resources.staging?.stats() ?? null }
   }
 
   /** What is in use and why: cores and workers, the native addon, staging memory, GPUs. */
@@ -222,8 +232,24 @@ export class InferenceEngine {
     return this.close()
   }
 
-  async #unload(model: LoadedModel): Promise<void> {
-    await this.#models.unload(model)
+  /** What callers hold of a name, or of a version. */
+  #facade(target: NamedModel | ModelVersion): Model {
+    let facade = this.#facades.get(target)
+    if (facade === undefined) {
+      facade = new Model(target, () => this.#unload(target))
+      keepWith(facade, this)
+      this.#facades.set(target, facade)
+    }
+    return facade
+  }
+
+  #target(name: string, version: number | string | undefined): NamedModel | ModelVersion {
+    if (version === undefined) return this.#models.find(name)
+    return this.#models.findVersion(name, readVersion(version, 'version', { model: name }))
+  }
+
+  async #unload(target: NamedModel | ModelVersion): Promise<void> {
+    await target.end(false)
     this.#resources.staging?.trim()
   }
 
@@ -233,10 +259,6 @@ export class InferenceEngine {
   }
 
   #checkOpen(): void {
-    if (this.#closed) throw closedError()
+    if (this.#closed) throw engineClosed()
   }
-}
-
-function closedError(): InferenceError {
-  return new InferenceError('ERR_CLOSED', 'The engine is closed. Make a new InferenceEngine.')
 }

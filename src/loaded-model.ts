@@ -1,7 +1,8 @@
 import type { Carrier } from './carriers.ts'
-import type { Clock } from './clock.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
-import { cudaDevice, sessionOptions, type Placement, type ProviderUse } from './config/session-options.ts'
+import { cudaDevice, sessionOptions, type Placement } from './config/session-options.ts'
+import { defaultVersion } from './config/version-options.ts'
+import type { EngineServices } from './engine-services.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
 import { toleranceWith } from './instance/compare-rows.ts'
 import { ModelInstance, slotsPerInstance } from './instance/model-instance.ts'
@@ -10,10 +11,9 @@ import { prepareWarmup, zeros, type PreparedWarmup } from './instance/warm-up.ts
 import { calibrate } from './latency/calibration.ts'
 import { RunTimes } from './latency/run-times.ts'
 import { checkModelFile, closedWhileLoading, loadFailure, lostWhileLoading, unloadable } from './load-failure.ts'
-import type { StagingPool } from './memory/staging-pool.ts'
 import { servable } from './metadata.ts'
-import type { ModelLifecycle, ModelState } from './model.ts'
-import type { ModelEvent } from './observability/engine-events.ts'
+import type { ModelLifecycle } from './model.ts'
+import type { ModelState } from './model-state.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
 import { wholeKey } from './request/whole-request.ts'
@@ -22,33 +22,16 @@ import { Joining } from './scheduler/joining.ts'
 import { checkAtLoad } from './scheduler/load-check.ts'
 import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
-import type { EngineProviders } from './workers/engine-providers.ts'
-import type { KeepAlive } from './workers/keep-alive.ts'
 import { isMailedTensor } from './values.ts'
 import { WorkerSession } from './workers/worker-session.ts'
 import type { Worker } from './workers/worker.ts'
-
-/** What the engine lends to the models it loads. */
-export interface EngineServices {
-  readonly clock: Clock
-  readonly keepAlive: KeepAlive
-  staging(): StagingPool
-  nextId(): number
-  /** How sessions of a model use an entry of its `executionProviders`; see {@link ProviderUse}. */
-  useProvider(model: string): ProviderUse
-  /** Which execution providers sessions have. */
-  readonly providers: Pick<EngineProviders, 'lacking' | 'opened'>
-  /** Told when a model has come to another state. */
-  changed(event: ModelEvent): void
-  /** Chooses a worker for every instance and calls `place` for each; resolves when their threads have started. */
-  place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void): Promise<void>
-}
 
 const warmNote = 'warm' // noted of a session that has been
 
 /** One model's life in an engine: opens its sessions, watches its state, releases it all. */
 export class LoadedModel implements ModelLifecycle {
   readonly name: string
+  readonly version: number
   state: ModelState = 'loading'
   failure: string | null = null
   scheduler: Scheduler | null = null
@@ -67,9 +50,15 @@ export class LoadedModel implements ModelLifecycle {
 
   constructor(name: string, config: ResolvedConfig, services: EngineServices) {
     this.name = name
+    this.version = config.version ?? defaultVersion
     this.splitsOversized = config.splitOversized
     this.#config = config
     this.#services = services
+  }
+
+  /** Those of its sessions. */
+  get workers(): Worker[] {
+    return this.#sessions.map(({ worker }) => worker)
   }
 
   /** Opens every instance and warms it; `ready` afterwards. Rejects with a typed error, with nothing left open. */
@@ -96,6 +85,7 @@ export class LoadedModel implements ModelLifecycle {
       }
       const runTimes = await this.#calibrated(joining, this.#sessions[0]!)
       ahead = await SlotsAhead.acquire(this.#services.staging(), joining.stacked, this.#placements.map((placement) => ({ placement })), slotsPerInstance)
+      await this.#services.accept?.()
       this.#checkStillLoading()
       // Nobody was told of a thread that died while nothing was asked of it.
       if (!this.#sessions.every(({ isOpen }) => isOpen)) throw new ThreadEndedError()
@@ -244,10 +234,10 @@ export class LoadedModel implements ModelLifecycle {
     this.#become('closed')
   }
 
-  #become(state: ModelEvent['type']): void {
+  #become(state: Exclude<ModelState, 'loading'>): void {
     if (state === this.state) return
     this.state = state
-    const { name: model, failure } = this
-    this.#services.changed(state === 'failed' ? { type: state, model, reason: failure! } : { type: state, model })
+    const { name: model, version, failure } = this
+    this.#services.changed({ type: state, model, version, ...(state === 'failed' ? { reason: failure! } : {}) })
   }
 }

@@ -1,75 +1,88 @@
-import { describe, listNames } from './describe.ts'
-import { invalidArgument, type InferenceError } from './errors.ts'
-import type { LoadedModel } from './loaded-model.ts'
-import { untilAborted } from './request/abort-watch.ts'
+import type { ResolvedConfig } from './config/resolve-model-config.ts'
+import { listNames } from './describe.ts'
+import type { EngineServices } from './engine-services.ts'
+import { InferenceError, invalidArgument } from './errors.ts'
+import type { LoadLimits, ModelVersion } from './model-version.ts'
+import { NamedModel, type NameOwner } from './named-model.ts'
 
 /** The models of an engine by name, and what still goes on of those that have none any more. */
-export class ModelRegistry {
-  readonly #named = new Map<string, LoadedModel>()
+export class ModelRegistry implements NameOwner {
+  readonly #services: EngineServices
+  readonly #named = new Map<string, NamedModel>()
+  /** Those that are being released, and have others under their names. */
+  readonly #unnamed = new Set<NamedModel>()
   readonly #leaving = new Set<Promise<void>>()
+  closed = false
+
+  constructor(services: EngineServices) {
+    this.#services = services
+  }
 
   /** Those that have a name: loading, ready, draining, or failed after they were ready. */
-  all(): LoadedModel[] {
+  all(): NamedModel[] {
     return [...this.#named.values()]
   }
 
-  get(name: string): LoadedModel | undefined {
+  get(name: string): NamedModel | undefined {
     return this.#named.get(name)
   }
 
-  /** The error of a name that no model has. */
-  notFound(name: unknown): InferenceError {
-    return invalidArgument('name', `a loaded model (loaded: ${listNames([...this.#named.keys()])})`, name, { code: 'ERR_MODEL_NOT_FOUND' })
+  /** @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name. */
+  find(name: string): NamedModel {
+    const named = this.#named.get(name)
+    if (named !== undefined) return named
+    throw invalidArgument('name', `a loaded model (loaded: ${listNames([...this.#named.keys()])})`, name, { code: 'ERR_MODEL_NOT_FOUND' })
+  }
+
+  /** @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, or it has no such version. */
+  findVersion(name: string, version: number): ModelVersion {
+    const named = this.find(name)
+    const found = named.version(version)
+    if (found !== undefined) return found
+    const loaded = named.versions.map((status) => status.version).join(', ')
+    throw invalidArgument('version', `a loaded version (loaded: ${loaded})`, version, { code: 'ERR_MODEL_NOT_FOUND', model: name })
   }
 
   /**
-   * Loads a model under its name, which is free again when that fails.
+   * Loads a version of a name, in place of the one that is loaded: see {@link ModelVersion.load}. What is being unloaded has
+   * lost its name, and is waited for first.
    *
-   * @throws InferenceError `ERR_MODEL_CONFIG` when another has the name; what the load rejects with, or the signal's reason.
+   * @throws what that throws; InferenceError `ERR_CLOSED` once {@link close} was called.
    */
-  async load(model: LoadedModel, signal: AbortSignal | undefined): Promise<void> {
-    const { name } = model
+  async load(name: string, config: ResolvedConfig, limits: LoadLimits): Promise<{ named: NamedModel; version: ModelVersion }> {
+    if (this.closed) throw engineClosed()
     const present = this.#named.get(name)
-    if (present !== undefined && present.state !== 'closed') {
-      throw invalidArgument('name', 'a name that no loaded model has', name, {
-        code: 'ERR_MODEL_CONFIG',
-        model: name,
-        hint: 'Unload that model first, or load this one under another name',
-      })
-    }
-    this.#named.set(name, model)
-    const loading = model.load()
-    try {
-      await untilAborted(loading, signal)
-    } catch (error) {
-      this.#forget(model)
-      if (signal?.aborted && error === signal.reason) this.#abandon(model, loading, signal.reason)
-      throw error
-    }
+    const isFree = present === undefined || present.ending !== null
+    const named = isFree ? this.#succeed(name, present) : present
+    return { named, version: await named.load(config, limits) }
   }
 
-  /** Finishes what a model has accepted and releases it; its name is free then. */
-  async unload(model: LoadedModel): Promise<void> {
-    await model.close(false)
-    this.#forget(model)
+  /** @param ending what has that name, and is being released. */
+  #succeed(name: string, ending: NamedModel | undefined): NamedModel {
+    const named = new NamedModel(name, this, this.#services, ending?.ending ?? null)
+    if (ending !== undefined) this.#unnamed.add(ending)
+    this.#named.set(name, named)
+    return named
   }
 
-  /** Ends all models. */
+  /** Ends all models. May be called more than once. */
   async close(destroy: boolean): Promise<void> {
-    await Promise.all([...this.all().map((model) => model.close(destroy)), ...this.#leaving])
+    this.closed = true
+    await Promise.all([...[...this.all(), ...this.#unnamed].map((named) => named.end(destroy)), ...this.#leaving])
   }
 
-  #forget(model: LoadedModel): void {
-    if (this.#named.get(model.name) === model) this.#named.delete(model.name)
+  gone(named: NamedModel): void {
+    this.#unnamed.delete(named)
+    if (this.#named.get(named.name) === named) this.#named.delete(named.name)
   }
 
-  /** Has a load end as soon as what runs of it is done, which nobody waits for, and releases what it has opened. */
-  #abandon(model: LoadedModel, loading: Promise<void>, reason: unknown): void {
-    model.abortLoad(`its load was aborted: ${reason instanceof Error ? reason.message : describe(reason)}`)
-    const leaving = loading
-      .then(() => model.close(true)) // it was ready in the same moment
-      .catch(() => {}) // that it failed was to be expected
-      .finally(() => this.#leaving.delete(leaving))
-    this.#leaving.add(leaving)
+  leaving(released: Promise<void>): void {
+    const left = released.finally(() => this.#leaving.delete(left))
+    this.#leaving.add(left)
   }
+}
+
+/** The error of what is asked of an engine that is closed. */
+export function engineClosed(): InferenceError {
+  return new InferenceError('ERR_CLOSED', 'The engine is closed. Make a new InferenceEngine.')
 }

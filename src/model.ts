@@ -8,17 +8,11 @@ import { IgnoredOptions } from './request/ignored-options.ts'
 import { inferMany, type InferManyOptions, type InferManyResult } from './request/infer-many.ts'
 import type { ItemSource } from './request/item-source.ts'
 import type { ModelMetadata } from './metadata.ts'
+import type { ModelState, ModelVersionStatus } from './model-state.ts'
 import type { Scheduler } from './scheduler/scheduler.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from './request/infer-request.ts'
 import type { ResponseSharing } from './response-cache/response-sharing.ts'
 import { SplitRequest } from './scheduler/split-request.ts'
-
-/**
- * `loading` until every instance is up and warmed, then `ready`; `draining` while what was accepted is finished, then
- * `closed`; `failed` when it could not be loaded, its workers died three times in a row over its own runs, or no thread could be had
- * any more.
- */
-export type ModelState = 'loading' | 'ready' | 'draining' | 'closed' | 'failed'
 
 /** How much more a model can take; see {@link Model.capacity}. */
 export interface ModelCapacity {
@@ -47,30 +41,46 @@ const nextStep: Partial<Record<ModelState, string>> = {
   draining: 'It takes no more requests: it, or its engine, is being closed.',
 }
 
-/** A loaded model. Made by `engine.load`; any number of callers may use it at once. */
+/**
+ * A loaded model. Made by `engine.load`; any number of callers may use it at once. It stays when what it stands for is
+ * loaded again: requests go to what was loaded last, those before are answered by what they were accepted by.
+ *
+ * One that was got for a version is that version; any other is the name: whichever of its versions is the newest that is
+ * ready.
+ */
 export class Model<M extends ModelSignature = AnySignature> {
   /** The name it was loaded under. */
   readonly name: string
-  /** Set by the engine, read by everyone. */
-  readonly #lifecycle: ModelLifecycle
+  /** Kept up by the engine, read by everyone. */
+  readonly #target: ModelTarget
   readonly #unload: () => Promise<void>
   readonly #ignored: IgnoredOptions
 
   /** @internal */
-  constructor(name: string, lifecycle: ModelLifecycle, unload: () => Promise<void>) {
-    this.name = name
-    this.#lifecycle = lifecycle
+  constructor(target: ModelTarget, unload: () => Promise<void>) {
+    this.name = target.name
+    this.#target = target
     this.#unload = unload
-    this.#ignored = new IgnoredOptions(name)
+    this.#ignored = new IgnoredOptions(target.name)
   }
 
   get state(): ModelState {
-    return this.#lifecycle.state
+    return this.#target.serving.state
   }
 
   /** Why the model failed; `null` unless its state is `failed`. */
   get failure(): string | null {
-    return this.#lifecycle.failure
+    return this.#target.serving.failure
+  }
+
+  /** The version that answers requests now, or would if it were ready. */
+  get version(): number {
+    return this.#target.serving.version
+  }
+
+  /** All versions of its name, ascending; none once it is unloaded. */
+  get versions(): ModelVersionStatus[] {
+    return this.#target.versions
   }
 
   /**
@@ -79,7 +89,7 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
   get metadata(): ModelMetadata {
-    const { scheduler } = this.#lifecycle
+    const { scheduler } = this.#target.serving
     if (scheduler === null) throw this.#notReady()
     return scheduler.joining.metadata
   }
@@ -105,14 +115,15 @@ export class Model<M extends ModelSignature = AnySignature> {
     options?: InferOptions<Name, boolean>,
   ): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
   infer(feeds: M['inputs'], options?: InferOptions<string, boolean>): Promise<Answer> {
-    const { state, scheduler, parser } = this.#lifecycle
+    const { serving } = this.#target // the same for all of this request, whatever is loaded meanwhile
+    const { state, scheduler, parser } = serving
     if (state !== 'ready' || scheduler === null || parser === null) return Promise.reject(this.#notReady())
     try {
       const checked = options === undefined ? noOptions : checkInferOptions(options, scheduler.metadata)
       const { maxBatchSize } = scheduler.joining.metadata
-      const split = (checked.splitOversized ?? this.#lifecycle.splitsOversized) && maxBatchSize > 0
+      const split = (checked.splitOversized ?? serving.splitsOversized) && maxBatchSize > 0
       const parsed = parser.parse(feeds, split)
-      return this.#submit(scheduler, parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
+      return this.#submit(scheduler, serving.responses, parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -134,11 +145,12 @@ export class Model<M extends ModelSignature = AnySignature> {
     const streamed = {
       name: this.name,
       start: (each: InferOptions) => {
-        if (this.#lifecycle.state !== 'ready') throw this.#notReady()
+        if (this.state !== 'ready') throw this.#notReady()
         checkInferOptions(each, this.metadata)
         const { instances, maxBatchSize } = this.capacity()
-        const { levels } = this.#lifecycle.scheduler!
-        return { defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances), room: () => levels.of(each.priority).room }
+        // Of what serves by then; where that is nothing, whoever waits is to be told.
+        const room = () => this.#target.serving.scheduler?.levels.of(each.priority).room ?? Infinity
+        return { defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances), room }
       },
       infer: (feeds: M['inputs'], each: InferOptions) => this.infer(feeds, each as InferOptions<Name>),
     }
@@ -151,7 +163,7 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
   capacity(): ModelCapacity {
-    const { scheduler } = this.#lifecycle
+    const { scheduler } = this.#target.serving
     if (scheduler === null) throw this.#notReady()
     const { instances, joining, waiting, running, times, levels } = scheduler
     const { msPerRequest } = times.throughput
@@ -167,19 +179,20 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   /**
-   * Statistics since the model was loaded; they include every response delivered so far.
+   * Statistics since the model was loaded, the last time where it was loaded again; they include every response of that so far.
    *
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
   stats(): ModelStatistics {
-    const { scheduler } = this.#lifecycle
+    const { scheduler, responses } = this.#target.serving
     if (scheduler === null) throw this.#notReady()
-    return scheduler.stats.snapshot(scheduler.waiting, scheduler.instances.arena, this.#lifecycle.responses?.totals)
+    return scheduler.stats.snapshot(scheduler.waiting, scheduler.instances.arena, responses?.totals)
   }
 
   /**
-   * Takes no more requests, finishes those accepted, and releases this very model, whatever else was loaded under its
-   * name since. May be called more than once, and in any state.
+   * Takes no more requests, finishes those accepted, and releases this very model: all versions of the name, or the one
+   * that it is. Loads under way are rejected with `ERR_CLOSED`; what is loaded under the name afterwards is another model.
+   * May be called more than once, and in any state.
    */
   unload(): Promise<void> {
     return this.#unload()
@@ -190,11 +203,10 @@ export class Model<M extends ModelSignature = AnySignature> {
     return this.#unload()
   }
 
-  #submit(scheduler: Scheduler, parsed: ParsedFeeds, options: CheckedOptions, maxRows: number): Promise<Answer> {
+  #submit(scheduler: Scheduler, responses: ResponseSharing | null, parsed: ParsedFeeds, options: CheckedOptions, maxRows: number): Promise<Answer> {
     const { levels } = scheduler
     const level = levels.of(options.priority)
     if (options !== noOptions) this.#ignored.look(levels, level, options.priority, options.timeoutMs)
-    const { responses } = this.#lifecycle
     if (responses !== null) return responses.infer({ feeds: parsed, maxRows, level, options })
     return new Promise((resolve, reject) => {
       const request =
@@ -206,7 +218,7 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   #notReady(): InferenceError {
-    const { state, failure } = this.#lifecycle
+    const { state, failure } = this.#target.serving
     const closed = state === 'draining' || state === 'closed'
     const why = failure === null ? '' : `: ${failure}`
     return new InferenceError(
@@ -217,8 +229,17 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 }
 
+/** What a {@link Model} stands for: a name, or one version of it. */
+export interface ModelTarget {
+  readonly name: string
+  /** Where requests go: another one once it was loaded again. */
+  readonly serving: ModelLifecycle
+  readonly versions: ModelVersionStatus[]
+}
+
 /** What a {@link Model} shows of the engine's work on it. */
 export interface ModelLifecycle {
+  readonly version: number
   readonly state: ModelState
   readonly failure: string | null
   readonly scheduler: Scheduler | null

@@ -18,8 +18,8 @@ const floors: [floor: string, on: string[]][] = [
   ['an instance of a model', ['instance/']],
   ['queue and instances joined', ['scheduler/']],
   ['answers that are shared', ['response-cache/']],
-  ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts']],
-  ['the engine', ['engine.ts', 'engine-resources.ts', 'dropped-engines.ts']],
+  ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-version.ts', 'named-model.ts', 'engine-services.ts']],
+  ['the engine', ['engine.ts', 'engine-resources.ts', 'engine-statistics.ts', 'dropped-engines.ts']],
   ['the public face', ['index.ts']],
   ['programs', ['cli/']],
 ]
@@ -273,12 +273,12 @@ describe('index.ts', () => {
     const types = lists.flatMap((names) => names.split(',').map((name) => name.trim()))
     expect(types.filter((name) => name !== '').sort()).toEqual([
       'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'Capabilities', 'CloseOptions', 'ComputePrecision', 'DynamicBatchingConfig',
-      'ElementType', 'EngineEvents', 'EngineOptions', 'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'InferManyOptions', 'InferManyResult', 'InferOptions',
+      'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions', 'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'InferManyOptions', 'InferManyResult', 'InferOptions',
       'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions',
       'MapEntry', 'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelProvider', 'ModelSignature', 'ModelState',
-      'ModelStatistics', 'OutputValue', 'Outputs', 'PaddingConfig', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy',
-      'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryOptions', 'ResponseCacheOptions', 'ResponseCacheStatistics', 'RunOptions', 'SessionOptions', 'StagingKind', 'StagingOptions',
-      'StagingStats', 'StatisticDuration', 'StructuredFeed', 'StructuredType', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'ValueMetadata',
+      'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OutputValue', 'Outputs', 'PaddingConfig', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy',
+      'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryOptions', 'ResponseCacheOptions', 'ResponseCacheStatistics', 'RunOptions', 'SessionOptions', 'StagingKind', 'StagingOptions',
+      'StagingStats', 'StatisticDuration', 'StructuredFeed', 'StructuredType', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'UnloadOptions', 'ValueMetadata',
       'WarmupSample', 'WorkerEvent',
       'WorkerOptions',
     ])

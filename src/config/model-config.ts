@@ -117,6 +117,11 @@ interface ModelBytes {
 /** What may be said of a model, wherever it comes from. */
 export interface ModelOptions {
   /**
+   * Which version of the name this is: a whole number from 1 to 2^53 - 1, as a number or as the text of a folder's name. A
+   * version that is loaded already is replaced; another one stands beside it. Default 1.
+   */
+  version?: number | string
+  /**
    * Most rows in one run. 0: every request is its own run, as it is. Left out: 32 for a model whose inputs and outputs
    * all have a variable first dimension and whose rows a check at load finds to be independent, else 0; requests of more
    * rows then run alone as they are. Given: rows are believed to be independent, and a check that finds otherwise warns.

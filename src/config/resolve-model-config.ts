@@ -10,9 +10,12 @@ import type { InstanceGroup, InstanceKind, PaddingConfig, WarmupSample } from '.
 import { flattenExtra, type SessionConfigEntries } from './session-config-entries.ts'
 import { resolveSource, type ModelSource } from './model-source.ts'
 import { resolveResponses, responseCacheSchema, type ResolvedResponses } from './response-options.ts'
+import { readVersion } from './version-options.ts'
 
 /** A configuration with every default in place; nothing reads the raw one after it. */
 export interface ResolvedConfig extends ModelSource {
+  /** `undefined` where none was given. */
+  readonly version: number | undefined
   /** `undefined`: to be found from the model. */
   readonly maxBatchSize: number | undefined
   readonly checkRows: boolean
@@ -64,6 +67,7 @@ const maxInstances = 256
 const schema = optionsOf({
   path: v.optional(v.unknown()),
   bytes: v.optional(v.unknown()),
+  version: v.optional(v.unknown()),
   maxBatchSize: v.optional(integer(0)),
   checkRows: v.optional(v.boolean(), true),
   dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
@@ -117,6 +121,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
   const batching = raw.dynamicBatching === false ? null : raw.dynamicBatching
   const resolved: ResolvedConfig = {
     ...resolveSource(model, raw),
+    version: raw.version === undefined ? undefined : readVersion(raw.version, 'version', { code: 'ERR_MODEL_CONFIG', model }),
     maxBatchSize: raw.maxBatchSize,
     checkRows: raw.checkRows,
     joinRequests: batching !== null,

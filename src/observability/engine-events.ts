@@ -1,18 +1,40 @@
 import { channel, type Channel } from 'node:diagnostics_channel'
 import { EventEmitter } from 'node:events'
-import { invalidArgument } from '../errors.ts'
+import { invalidArgument, type InferenceError } from '../errors.ts'
 
 /** A model has come to another state. */
 export interface ModelEvent {
   /**
-   * `ready`: every instance is open and warmed. `failed`: it could not be loaded, or its workers died repeatedly; see
-   * `reason`. `draining`: it takes no more requests and finishes those accepted. `closed`: everything is released.
+   * `ready`: every instance is open and warmed, and requests go there. `failed`: it could not be loaded, or its workers
+   * died repeatedly; see `reason`. `draining`: it takes no more requests and finishes those accepted. `closed`: everything
+   * is released. Of what is loaded again: `replaced` after `ready`, when what was loaded before has answered all it had
+   * accepted, and is released; `notReplaced` instead, when that load failed or was aborted, and what was loaded before
+   * serves on.
    */
-  readonly type: 'ready' | 'failed' | 'draining' | 'closed'
+  readonly type: 'ready' | 'failed' | 'draining' | 'closed' | 'replaced' | 'notReplaced'
   /** The name it was loaded under. */
   readonly model: string
-  /** Why, in words; only of `failed`. */
+  readonly version: number
+  /** Why, in words; only of `failed` and `notReplaced`. */
   readonly reason?: string
+}
+
+/** A model repository that is watched has changed, and the engine with it. */
+export interface RepositoryEvent {
+  /**
+   * `loaded`: a version that is new or was changed serves. `unloaded`: one that is gone has been released. `failed`: a model
+   * cannot be read, or one of its versions not be loaded; what was loaded before serves on, and it is tried again once its
+   * files have changed.
+   */
+  readonly type: 'loaded' | 'unloaded' | 'failed'
+  /** The repository's folder. */
+  readonly repository: string
+  /** The name of the model's folder; `''` where the repository itself cannot be read. */
+  readonly model: string
+  /** Left out of what concerns the whole model. */
+  readonly version?: number
+  /** Why; only of `failed`. */
+  readonly error?: InferenceError
 }
 
 /** Something happened to a worker thread. */
@@ -32,15 +54,20 @@ export interface WorkerEvent {
 export interface EngineEvents {
   model: ModelEvent
   worker: WorkerEvent
+  repository: RepositoryEvent
 }
 
 type Name = keyof EngineEvents
 type Listener<N extends Name> = (event: EngineEvents[N]) => void
 
-const channels: Record<Name, Channel> = { model: channel('zerohop:model'), worker: channel('zerohop:worker') }
+const channels: Record<Name, Channel> = {
+  model: channel('zerohop:model'),
+  worker: channel('zerohop:worker'),
+  repository: channel('zerohop:repository'),
+}
 
 /**
- * Tells listeners of an engine, and subscribers of the channels `zerohop:model` and `zerohop:worker`, what happens. They
+ * Tells listeners of an engine, and subscribers of the channel of the event's name (`zerohop:model`), what happens. They
  * are called in a microtask of their own, never in the middle of the engine's work; what one throws is an uncaught
  * exception, as from any callback of Node, and neither the engine nor another listener notices.
  */

@@ -4,9 +4,10 @@ import type { ModelConfig } from '../config/model-config.ts'
 import { readOptions, typed } from '../config/plain-options.ts'
 import type { RepositoryEntry } from './model-folder.ts'
 import { readRepository } from './read-repository.ts'
+import type { WatchOptions } from './watch-options.ts'
 
 /** Options of `engine.loadRepository()`. */
-export interface RepositoryOptions {
+export interface RepositoryOptions extends WatchOptions {
   /** Names of the models to load. Default: all of the repository. */
   models?: readonly string[]
   /** Told of each field of a `config.pbtxt` that changes nothing here, with its line and the reason. */
@@ -25,8 +26,7 @@ export async function loadRepository<M>(
   options: RepositoryOptions,
   load: (name: string, config: ModelConfig) => Promise<M>,
 ): Promise<M[]> {
-  if (typeof path !== 'string' || path === '') throw invalidArgument('path', 'the path of a model repository', path)
-  const { models: wanted, onNote } = readRepositoryOptions(options)
+  const { models: wanted, onNote } = checkRepository(path, options)
   const { entries, failures } = await readRepository(path, wanted)
   if (onNote !== undefined) tell(entries, onNote)
   const results = await Promise.allSettled(entries.map(({ name, config }) => load(name, config)))
@@ -38,7 +38,13 @@ export async function loadRepository<M>(
   throw loadError(path, models.length, errors)
 }
 
-function tell(entries: readonly RepositoryEntry[], onNote: NonNullable<RepositoryOptions['onNote']>): void {
+/** @throws InferenceError `ERR_INVALID_ARG` for a wrong path or option. */
+export function checkRepository(path: string, options: RepositoryOptions): RepositoryOptions {
+  if (typeof path !== 'string' || path === '') throw invalidArgument('path', 'the path of a model repository', path)
+  return readRepositoryOptions(options)
+}
+
+export function tell(entries: readonly RepositoryEntry[], onNote: NonNullable<RepositoryOptions['onNote']>): void {
   try {
     for (const { name, notes } of entries) for (const note of notes) onNote(name, note)
   } catch (cause) {

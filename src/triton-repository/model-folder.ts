@@ -48,7 +48,7 @@ export async function readModelFolder(repository: string, name: string): Promise
   const allNotes = [...notes]
   const version = chooseVersion(name, versionPolicy, present, (text) => allNotes.push(`version_policy: ${text}`))
   const path = await modelFile(name, join(folder, version, fileName))
-  return { name, version, config: { path, ...options }, inputs, outputs, notes: allNotes }
+  return { name, version, config: { path, version, ...options }, inputs, outputs, notes: allNotes }
 }
 
 async function readConfigFile(folder: string, model: string): Promise<RepositoryConfig> {

@@ -57,12 +57,14 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
    * long as all have sessions and the pool may grow. Its thread may still have to be started.
    *
    * @param apartFrom workers that are taken only when there is no other.
+   * @param leaving the workers of sessions that do not count, as they are about to be released.
    */
-  leastOccupied(apartFrom: ReadonlySet<Worker>): Worker {
+  leastOccupied(apartFrom: ReadonlySet<Worker>, leaving: readonly Worker[] = []): Worker {
     this.workers = this.workers.filter(({ givenUp }) => !givenUp)
     const others = this.workers.filter((worker) => !apartFrom.has(worker))
-    const [least] = (others.length > 0 ? others : this.workers).toSorted((a, b) => a.sessions - b.sessions || a.busyShare - b.busyShare)
-    if (least !== undefined && ((least.sessions === 0 && others.length > 0) || this.workers.length >= this.#maxWorkers)) return least
+    const staying = (worker: Worker) => worker.sessions - leaving.filter((other) => other === worker).length
+    const [least] = (others.length > 0 ? others : this.workers).toSorted((a, b) => staying(a) - staying(b) || a.busyShare - b.busyShare)
+    if (least !== undefined && ((staying(least) === 0 && others.length > 0) || this.workers.length >= this.#maxWorkers)) return least
     const added = this.#newWorker()
     this.workers.push(added)
     return added

@@ -83,8 +83,15 @@ export class Devices {
   /**
    * Chooses a worker for every instance of a model and calls `place` for each, at once: what is placed counts from then on,
    * so that loads at the same time choose different workers. Resolves when their threads have started.
+   *
+   * @param leaving the workers of sessions that are about to be released, which do not count.
    */
-  async place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void): Promise<void> {
+  async place(
+    model: string,
+    config: ResolvedConfig,
+    place: (worker: Worker, placement: Placement) => void,
+    leaving: readonly Worker[] = [],
+  ): Promise<void> {
     const executors = this.#chosen()
     if (executors.kind === 'binding') refuseForBinding(model, config)
     await this.providers.prepare(model, config, executors)
@@ -102,8 +109,9 @@ export class Devices {
     const onCpu = Math.min(seats.filter(({ kind }) => usesCores(kind)).length, this.#options.cpuWorkers)
     const intraOpNumThreads = Math.max(1, Math.floor(this.#options.cores / Math.max(1, onCpu)))
     const taken = new Set<Worker>()
+    const aside = executors.kind === 'native' // with the binding a session is opened where others are run
     for (const { kind, gpu, device, maxWorkers } of seats) {
-      const worker = this.#pool(device, maxWorkers).leastOccupied(taken)
+      const worker = this.#pool(device, maxWorkers).leastOccupied(taken, aside ? leaving : [])
       taken.add(worker)
       place(worker, { kind, gpu, intraOpNumThreads: usesCores(kind) ? intraOpNumThreads : 1 })
     }

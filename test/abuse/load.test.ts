@@ -170,9 +170,6 @@ describe('a bad name', () => {
     ['an object', {}, 'an instance of Object'],
   ]
   it.each(names)('is refused: %s', (_, name, received = name) => refusesToLoad(name, { path }, { argument: 'name', received }))
-
-  it('is refused when a loaded model has it', () =>
-    refusesToLoad('good', { path }, { code: 'ERR_MODEL_CONFIG', argument: 'name', received: 'good' }))
 })
 
 describe.skipIf(process.platform === 'win32')('a model file that is a pipe', () => {

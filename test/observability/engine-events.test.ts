@@ -30,16 +30,16 @@ describe('an engine tells of its models', () => {
     const engine = ownEngine({ cpuWorkers: 1 })
     const events = eventsOf(engine)
     const model = await engine.load('m', config)
-    expect(events).toEqual([{ type: 'started', worker: 'cpu_0' }, { type: 'ready', model: 'm' }])
+    expect(events).toEqual([{ type: 'started', worker: 'cpu_0' }, { type: 'ready', model: 'm', version: 1 }])
     await model.unload()
-    expect(events.slice(2)).toEqual([{ type: 'draining', model: 'm' }, { type: 'closed', model: 'm' }])
+    expect(events.slice(2)).toEqual([{ type: 'draining', model: 'm', version: 1 }, { type: 'closed', model: 'm', version: 1 }])
   })
 
   it('that one could not be loaded, and why', async () => {
     const engine = ownEngine({ cpuWorkers: 1 })
     const events = eventsOf(engine)
     const { message } = (await rejectionOf(() => engine.load('m', { path: '/no/such/file' }))) as Error
-    expect(events).toEqual([{ type: 'failed', model: 'm', reason: message }])
+    expect(events).toEqual([{ type: 'failed', model: 'm', version: 1, reason: message }])
   })
 
   it('that a load was aborted', async () => {
@@ -49,7 +49,7 @@ describe('an engine tells of its models', () => {
     const loading = outcomeOf(engine.load('m', config, { signal: controller.signal }))
     controller.abort(new Error('no longer wanted'))
     await loading
-    expect(events).toContainEqual({ type: 'failed', model: 'm', reason: 'its load was aborted: no longer wanted' })
+    expect(events).toContainEqual({ type: 'failed', model: 'm', version: 1, reason: 'its load was aborted: no longer wanted' })
     await engine.close()
     expect(events.filter((event) => 'model' in event)).toHaveLength(1)
   })
@@ -64,7 +64,7 @@ describe('an engine tells of its workers', () => {
     await model.infer(row)
     await until(() => events.length === 4)
     expect(events).toEqual([
-      { type: 'started', worker: 'cpu_0' }, { type: 'ready', model: 'm' },
+      { type: 'started', worker: 'cpu_0' }, { type: 'ready', model: 'm', version: 1 },
       { type: 'lost', worker: 'cpu_0', reason: exited }, { type: 'restored', worker: 'cpu_0' },
     ])
   })
@@ -74,7 +74,7 @@ describe('an engine tells of its workers', () => {
     const model = await engine.load('m', config)
     const events = eventsOf(engine)
     for (let deaths = 0; deaths < 3; deaths++) await outcomeOf(model.infer(deadly))
-    expect(events).toContainEqual({ type: 'failed', model: 'm', reason: `its worker died 3 times in a row, last of: ${exited}` })
+    expect(events).toContainEqual({ type: 'failed', model: 'm', version: 1, reason: `its worker died 3 times in a row, last of: ${exited}` })
     expect(events.filter(({ type }) => type === 'lost')).toHaveLength(3)
     await engine.load('m', config) // which releases the failed one first
     expect(events.filter((event) => 'model' in event).map(({ type }) => type)).toEqual(['failed', 'closed', 'ready'])
@@ -109,7 +109,7 @@ describe('the diagnostics channels', () => {
       [1, 2].map(() => ['zerohop:worker', { type: 'started', worker: 'cpu_0' }]),
     )
     const types = seen.flatMap(([channel, message]) => (channel === 'zerohop:model' ? [message] : []))
-    expect(types).toEqual(['a', 'b'].flatMap((model) => ['ready', 'draining', 'closed'].map((type) => ({ type, model }))))
+    expect(types).toEqual(['a', 'b'].flatMap((model) => ['ready', 'draining', 'closed'].map((type) => ({ type, model, version: 1 }))))
   })
 })
 
@@ -142,7 +142,7 @@ describe('a listener', () => {
   it('gets events of known names only, and is a function', async () => {
     const engine = ownEngine()
     for (const method of ['on', 'once', 'off'] as const) {
-      expectRefusal(await rejectionOf(async () => engine[method]('ready' as never, () => {})), { argument: 'event', expected: /model or worker/ })
+      expectRefusal(await rejectionOf(async () => engine[method]('ready' as never, () => {})), { argument: 'event', expected: /model or worker or repository/ })
       expectRefusal(await rejectionOf(async () => engine[method]('model', null as never)), { argument: 'listener', received: null })
     }
   })

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { Tensor } from 'onnxruntime-common'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { InferenceEngine } from '../../src/engine.ts'
@@ -59,12 +59,14 @@ describe('loading a repository', () => {
     ])
     expect((await engine.infer('good', { x: Float32Array.of(1, 2) }))['y']!.data).toEqual(Float32Array.of(1, 2))
   })
-  it('refuses a name that is loaded already, and leaves that model alone', async () => {
+  it('replaces what is loaded already, and has it serve on where that fails', async () => {
     const { engine, load } = setUp()
-    const path = temporaryFolder({ 'a/1/model.onnx': model })
-    await load(path)
-    expect((await errorOf(load(path))).cause).toMatchObject({ errors: [{ code: 'ERR_MODEL_CONFIG', model: 'a' }] })
-    expect(engine.models()[0]!.state).toBe('ready')
+    const path = temporaryFolder({ 'a/2/model.onnx': model })
+    const [first] = await load(path)
+    expect(await load(path)).toEqual([first])
+    writeFileSync(`${path}/a/2/model.onnx`, 'no model')
+    expect((await errorOf(load(path))).cause).toMatchObject({ errors: [{ code: 'ERR_MODEL_LOAD', model: 'a' }] })
+    expect([engine.models()[0]!.state, engine.model('a').version]).toEqual(['ready', 2])
   })
   it('rejects as closed on a closed engine', async () => {
     const { engine, load } = setUp()

@@ -13,9 +13,9 @@ describe('a model repository', () => {
     const { entries, failures } = await readRepository(path)
     expect(failures).toEqual([])
     expect(entries).toEqual([
-      { name: 'alpha', version: '1', config: { path: join(path, 'alpha/1/model.onnx') }, inputs: [], outputs: [], notes: [] },
+      { name: 'alpha', version: '1', config: { path: join(path, 'alpha/1/model.onnx'), version: '1' }, inputs: [], outputs: [], notes: [] },
       {
-        name: 'zeta', version: '1', config: { path: join(path, 'zeta/1/model.onnx'), maxBatchSize: 4 },
+        name: 'zeta', version: '1', config: { path: join(path, 'zeta/1/model.onnx'), version: '1', maxBatchSize: 4 },
         inputs: [{ name: 'x', dataType: 'TYPE_FP32', dims: [2] }], outputs: [], notes: [],
       },
     ])

@@ -89,7 +89,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   }
 
   openAhead(model: string | SharedArrayBuffer, options: OpenOptions): OpeningAhead | null {
-    return sharable(options) ? openAhead(this.#binding, model, sessionSettings(options)) : null
+    return sharable(options) ? openAhead(this.#binding, this.#niceIncrement, model, sessionSettings(options)) : null
   }
 
   async runSample(sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun> {

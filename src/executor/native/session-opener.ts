@@ -22,19 +22,21 @@ interface Opening {
  * next opening as long as that lives: memory that it has set free is used again by the same thread alone.
  */
 class SessionOpener implements LoopOwner {
+  readonly niceIncrement: number
   readonly #binding: NativeBinding
   readonly #hub: CompletionHub
   readonly #loop: NativeRunLoop
   readonly #openings = new Map<number, Opening>()
   #lastId = 0
 
-  constructor(binding: NativeBinding) {
+  constructor(binding: NativeBinding, niceIncrement: number) {
+    this.niceIncrement = niceIncrement
     this.#binding = binding
     this.#hub = completionHub(binding)
     this.#loop = new binding.RunLoop(this.#hub.native)
     this.#hub.add(this.#loop.id, this)
     guardLoop(binding, this.#loop)
-    binding.startLoop(this.#loop.id)
+    binding.startLoop(this.#loop.id, niceIncrement)
   }
 
   /** Openings that are not done. */
@@ -92,14 +94,24 @@ class SessionOpener implements LoopOwner {
 
 const openersOf = new WeakMap<NativeBinding, SessionOpener[]>()
 
-/** Opens a session on a thread where nothing is run; see {@link Executor.openAhead}. */
-export function openAhead(binding: NativeBinding, model: string | SharedArrayBuffer, settings: readonly SessionSetting[]): OpeningAhead {
-  const openers = openersOf.get(binding) ?? []
-  openersOf.set(binding, openers)
+/**
+ * Opens a session on a thread where nothing is run; see {@link Executor.openAhead}.
+ *
+ * @param niceIncrement of that thread, and of those that ONNX Runtime starts for the session.
+ */
+export function openAhead(
+  binding: NativeBinding,
+  niceIncrement: number,
+  model: string | SharedArrayBuffer,
+  settings: readonly SessionSetting[],
+): OpeningAhead {
+  const all = openersOf.get(binding) ?? []
+  openersOf.set(binding, all)
+  const openers = all.filter((opener) => opener.niceIncrement === niceIncrement)
   const [least] = openers.toSorted((a, b) => a.underWay - b.underWay)
   if (least !== undefined && (least.underWay === 0 || openers.length === mostThreads)) return least.open(model, settings)
-  const added = new SessionOpener(binding)
-  openers.push(added)
+  const added = new SessionOpener(binding, niceIncrement)
+  all.push(added)
   return added.open(model, settings)
 }
 

@@ -1,0 +1,30 @@
+import type { StagingStats } from './memory/staging-pool.ts'
+import type { ModelVersion } from './model-version.ts'
+import type { NamedModel } from './named-model.ts'
+import type { ModelStatistics } from './observability/model-stats.ts'
+
+/** What {@link InferenceEngine.stats} returns. */
+export interface EngineStatistics {
+  /** By name. */
+  readonly models: Readonly<Record<string, NamedStatistics>>
+  /** `null` until a model has been loaded. */
+  readonly staging: StagingStats | null
+}
+
+/** Statistics of the version of a name that serves it, and of each that has been opened. */
+export interface NamedStatistics extends ModelStatistics {
+  readonly version: number
+  readonly versions: Readonly<Record<number, ModelStatistics>>
+}
+
+/** Of the names that have a version which has been opened. */
+export function statisticsByName(models: readonly NamedModel[], statsOf: (version: ModelVersion) => ModelStatistics): EngineStatistics['models'] {
+  const entries = models.flatMap((named) => {
+    const opened = named.all().filter(({ serving }) => serving.scheduler !== null)
+    const versions = Object.fromEntries(opened.map((version) => [version.version, statsOf(version)]))
+    const serving = opened.find(({ version }) => version === named.serving.version) ?? opened[0]
+    if (serving === undefined) return []
+    return [[named.name, { ...versions[serving.version]!, version: serving.version, versions }] as const]
+  })
+  return Object.fromEntries(entries)
+}

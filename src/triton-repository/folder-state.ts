@@ -1,0 +1,78 @@
+import { readdir, stat } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isVersion } from './version-policy.ts'
+
+/** Folders within folders that are looked into: a link may lead back up. */
+const deepest = 8
+
+/** The files of a model's folder at one time, as far as their system tells of changes. */
+export class FolderState {
+  /** Size, time of change and place on the disk of each file, by its path in the folder. */
+  readonly #files: ReadonlyMap<string, string>
+  /** When the last of them was changed or moved here, in milliseconds since the epoch. */
+  readonly changedAtMs: number
+
+  constructor(files: ReadonlyMap<string, string>, changedAtMs: number) {
+    this.#files = files
+    this.changedAtMs = changedAtMs
+  }
+
+  /** Changes when a file is written, replaced, added or removed. */
+  get stamp(): string {
+    return this.#stampOf(() => true)
+  }
+
+  /** The same, of what one version is loaded from: the files of other versions do not count. */
+  stampOfVersion(version: number): string {
+    return this.#stampOf((folder) => !isVersion(folder) || folder === String(version))
+  }
+
+  #stampOf(counts: (folder: string) => boolean): string {
+    const lines = [...this.#files].flatMap(([path, state]) => (counts(path.split('/', 1)[0]!) ? [`${path} ${state}`] : []))
+    return lines.sort().join('\n')
+  }
+}
+
+/** Looks at all files below a folder, through links; `null` when there is no such folder. */
+export async function folderState(folder: string): Promise<FolderState | null> {
+  const files = new Map<string, string>()
+  let changedAtMs = 0
+  const look = async (below: string, depth: number): Promise<void> => {
+    for (const name of await readdir(join(folder, below))) {
+      const path = below === '' ? name : `${below}/${name}`
+      const found = await stat(join(folder, path), { bigint: true }).catch(() => null)
+      if (found === null) continue // gone since, or a link to nothing
+      if (!found.isDirectory()) files.set(path, `${found.size} ${found.mtimeNs} ${found.ctimeNs} ${found.dev} ${found.ino}`)
+      else {
+        files.set(path, 'folder')
+        if (depth < deepest) await look(path, depth + 1).catch(ifThere)
+      }
+      changedAtMs = Math.max(changedAtMs, Number(found.ctimeMs))
+    }
+  }
+  try {
+    await look('', 1)
+  } catch (error) {
+    if (isGone(error)) return null
+    throw error
+  }
+  return new FolderState(files, changedAtMs)
+}
+
+/** The folders of a repository, each a model's; those whose names start with a dot are none. */
+export async function modelFolders(repository: string): Promise<string[]> {
+  const names: string[] = []
+  for (const name of (await readdir(repository)).sort()) {
+    if (!name.startsWith('.') && (await stat(join(repository, name)).catch(() => null))?.isDirectory()) names.push(name)
+  }
+  return names
+}
+
+function ifThere(error: unknown): void {
+  if (!isGone(error)) throw error
+}
+
+function isGone(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException
+  return code === 'ENOENT' || code === 'ENOTDIR'
+}

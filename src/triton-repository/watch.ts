@@ -1,0 +1,98 @@
+import { resolve } from 'node:path'
+import type { Clock } from '../clock.ts'
+import { invalidArgument } from '../errors.ts'
+import { modelFolders } from './folder-state.ts'
+import { typed, WatchedModel, type WatchTarget } from './watched-model.ts'
+import type { ResolvedWatch } from './watch-options.ts'
+
+/**
+ * Keeps an engine in step with a model repository, by looking at its files again and again: what the system tells of changes
+ * by itself does not come through network file systems and containers. It holds no process alive.
+ */
+export class RepositoryWatch {
+  readonly #repository: string
+  readonly #names: readonly string[] | undefined
+  readonly #options: ResolvedWatch
+  readonly #clock: Clock
+  readonly #target: WatchTarget
+  readonly #models = new Map<string, WatchedModel>()
+  #timer: unknown = null
+  #unreadable: string | null = null
+  #closed = false
+
+  /** @param names of the models to watch; `undefined` for all. */
+  constructor(path: string, names: readonly string[] | undefined, options: ResolvedWatch, clock: Clock, target: WatchTarget) {
+    this.#repository = resolve(path)
+    this.#names = names
+    this.#options = options
+    this.#clock = clock
+    this.#target = { ...target, tell: (event) => (this.#closed ? undefined : target.tell(event)) }
+  }
+
+  /**
+   * Loads what is there, and begins to watch it. A model that is just being copied comes later.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when there is no such folder.
+   */
+  async start(): Promise<void> {
+    const nowMs = Date.now()
+    await this.#look(await this.#present(), (changedAtMs) => changedAtMs <= nowMs - this.#options.debounceMs)
+    await this.done()
+    this.#schedule()
+  }
+
+  /** Looks at all models once, and begins what is to be done for them. */
+  async look(): Promise<void> {
+    try {
+      await this.#look(await this.#present(), () => false)
+      this.#unreadable = null
+    } catch (error) {
+      const { message } = error as Error
+      if (message === this.#unreadable) return // which has been told
+      this.#unreadable = message
+      this.#target.tell({ type: 'failed', model: '', error: typed('', error as Error) })
+    }
+  }
+
+  /** Names of the models that it has loaded. */
+  get loaded(): string[] {
+    return [...this.#models.values()].flatMap(({ name, isLoaded }) => (isLoaded ? [name] : []))
+  }
+
+  /** Resolves when what was begun is done. */
+  async done(): Promise<void> {
+    await Promise.all([...this.#models.values()].map(({ work }) => work))
+  }
+
+  /** Ends the watch; what is loaded stays. */
+  close(): void {
+    this.#closed = true
+    if (this.#timer !== null) this.#clock.clearTimer(this.#timer)
+    this.#timer = null
+  }
+
+  async #present(): Promise<string[]> {
+    const found = await modelFolders(this.#repository).catch((cause: Error) => {
+      const details = { code: 'ERR_MODEL_NOT_FOUND', cause, hint: cause.message } as const
+      throw invalidArgument('path', 'a model repository', this.#repository, details)
+    })
+    return this.#names === undefined ? found : found.filter((name) => this.#names!.includes(name))
+  }
+
+  async #look(present: readonly string[], isSettled: (changedAtMs: number) => boolean): Promise<void> {
+    for (const name of present) {
+      if (!this.#models.has(name)) this.#models.set(name, new WatchedModel(this.#repository, name, this.#target))
+    }
+    for (const model of this.#models.values()) {
+      if (this.#closed) return
+      await model.look(this.#clock.nowMs(), this.#options.debounceMs, isSettled)
+      if (model.gone) this.#models.delete(model.name)
+    }
+  }
+
+  /** One look after the other, however long they take. */
+  #schedule(): void {
+    if (this.#closed) return
+    this.#timer = this.#clock.setTimer(() => void this.look().then(() => this.#schedule()), this.#options.pollMs)
+  }
+}

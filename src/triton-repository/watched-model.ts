@@ -1,0 +1,131 @@
+import { join } from 'node:path'
+import type { ModelConfig } from '../config/model-config.ts'
+import { defaultVersion, readVersion } from '../config/version-options.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
+import { FolderState, folderState } from './folder-state.ts'
+
+/** A version that a model's folder asks for. */
+export interface WantedVersion {
+  readonly config: ModelConfig
+}
+
+/** What a watch does to an engine. */
+export interface WatchTarget {
+  /** What a model's folder asks for. */
+  read(name: string): Promise<readonly WantedVersion[]>
+  /** Loads a version, in place of the one that is loaded; `accept` is asked before it serves. */
+  load(name: string, config: ModelConfig, accept: () => Promise<void>): Promise<void>
+  unload(name: string, version: number): Promise<void>
+  /** Told of what has been done, or could not be. */
+  tell(event: WatchEvent): void
+}
+
+/** See `RepositoryEvent`. */
+export interface WatchEvent {
+  readonly type: 'loaded' | 'unloaded' | 'failed'
+  readonly model: string
+  readonly version?: number
+  readonly error?: InferenceError
+}
+
+/** The stamp of a folder that is not there. */
+const absent = ''
+
+/**
+ * One model's folder: what of it is loaded, and whether it has changed since. It is read when none of its files has changed
+ * for a while, and what was read is served only if none has changed until then.
+ */
+export class WatchedModel {
+  readonly name: string
+  readonly #folder: string
+  readonly #target: WatchTarget
+  /** What was seen last, and since when. */
+  #seen: string | null = null
+  #sinceMs = 0
+  /** What was read last, whatever came of it. */
+  #read: string | null = null
+  /** What is loaded: by version, the stamp of its files. */
+  readonly #loaded = new Map<number, string>()
+  #work: Promise<void> | null = null
+
+  constructor(repository: string, name: string, target: WatchTarget) {
+    this.name = name
+    this.#folder = join(repository, name)
+    this.#target = target
+  }
+
+  /** Whether a version of it was loaded, and not unloaded since. */
+  get isLoaded(): boolean {
+    return this.#loaded.size > 0
+  }
+
+  /** Whether nothing is left of it. */
+  get gone(): boolean {
+    return this.#work === null && this.#seen === absent && this.#loaded.size === 0
+  }
+
+  /** Resolves when what was begun for it is done; `null` for nothing. */
+  get work(): Promise<void> | null {
+    return this.#work
+  }
+
+  /**
+   * Looks at its files, and begins to do what is to be done for them; see {@link work}.
+   *
+   * @param isSettled whether what was not changed since a time (in milliseconds since the epoch) need not be watched first.
+   */
+  async look(nowMs: number, debounceMs: number, isSettled: (changedAtMs: number) => boolean): Promise<void> {
+    const state = await folderState(this.#folder)
+    const stamp = state === null ? absent : `${state.stamp}\n`
+    if (stamp !== this.#seen) {
+      this.#sinceMs = nowMs
+      this.#seen = stamp
+    }
+    const settled = nowMs - this.#sinceMs >= debounceMs || (state !== null && isSettled(state.changedAtMs))
+    if (this.#work !== null || stamp === this.#read || !settled) return
+    this.#read = stamp
+    this.#work = this.#follow(state).finally(() => (this.#work = null))
+  }
+
+  async #follow(state: FolderState | null): Promise<void> {
+    try {
+      const wanted = state === null ? [] : await this.#target.read(this.name)
+      const versions = new Map(wanted.map(({ config }) => [readVersion(config.version ?? defaultVersion, 'version'), config]))
+      await Promise.all([...versions].map(([version, config]) => this.#load(version, config, state!)))
+      if (![...versions.keys()].every((version) => this.#loaded.has(version))) return // what there is serves on
+      const left = [...this.#loaded.keys()].filter((version) => !versions.has(version))
+      await Promise.all(left.map((version) => this.#unload(version)))
+    } catch (error) {
+      this.#target.tell({ type: 'failed', model: this.name, error: typed(this.name, error as Error) })
+    }
+  }
+
+  async #load(version: number, config: ModelConfig, state: FolderState): Promise<void> {
+    const stamp = state.stampOfVersion(version)
+    if (this.#loaded.get(version) === stamp) return
+    let changed = false
+    const accept = async (): Promise<void> => {
+      changed = (await folderState(this.#folder))?.stampOfVersion(version) !== stamp
+      if (changed) throw new InferenceError('ERR_MODEL_LOAD', `Model '${this.name}': its files have changed while it was loaded.`, { model: this.name })
+    }
+    try {
+      await this.#target.load(this.name, config, accept)
+      this.#loaded.set(version, stamp)
+      this.#target.tell({ type: 'loaded', model: this.name, version })
+    } catch (error) {
+      if (!changed) this.#target.tell({ type: 'failed', model: this.name, version, error: typed(this.name, error as Error) })
+    }
+  }
+
+  async #unload(version: number): Promise<void> {
+    this.#loaded.delete(version)
+    await this.#target.unload(this.name, version)
+    this.#target.tell({ type: 'unloaded', model: this.name, version })
+  }
+}
+
+/** An error of the file system has no type of its own. */
+export function typed(model: string, error: Error): InferenceError {
+  if (error instanceof InferenceError) return error
+  return invalidArgument('path', 'files that can be read', error.message, { code: 'ERR_MODEL_LOAD', cause: error, ...(model === '' ? {} : { model }) })
+}
