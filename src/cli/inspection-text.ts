@@ -2,7 +2,7 @@ import { cut } from '../describe.ts'
 import { shownShape } from '../metadata.ts'
 import type { DeclaredValue } from '../onnx-file/value-info.ts'
 import { isElementType } from '../tensor.ts'
-import type { ExternalFile } from '../onnx-file/external-files.ts'
+import type { ExternalFile } from '../onnx-file/external-data.ts'
 import type { TensorTotals } from '../onnx-file/onnx-file.ts'
 import type { Batching, Inspection, Serving } from './inspection.ts'
 

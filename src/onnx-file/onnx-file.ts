@@ -1,4 +1,4 @@
-import type { ExternalFile } from './external-files.ts'
+import type { ExternalFile } from './external-data.ts'
 import type { DeclaredValue } from './value-info.ts'
 
 /** How many tensors there are, and what they hold. */

@@ -1,7 +1,7 @@
 import { basename, resolve } from 'node:path'
 import { InferenceError } from '../errors.ts'
 import { withRegularFile } from '../regular-file.ts'
-import { findExternalFiles } from './external-files.ts'
+import { findExternalFiles } from './external-data.ts'
 import { FileWindow } from './file-window.ts'
 import { GraphWalk, onnxDomain } from './graph-walk.ts'
 import type { OnnxFile } from './onnx-file.ts'

@@ -18,8 +18,8 @@ const deepest = 100
 /** Fields of a whole file. A graph of 100 000 operators has about 3 million; more than this take seconds. */
 const mostFields = 10_000_000
 /** What one message may keep, and all of them together, in bytes. */
-const mostKeptOfOne = 2 ** 20
-const mostKept = 2 ** 26
+const mostKeptOfOne = 2 ** 16
+const mostKept = 2 ** 24
 /** Bytes of a protobuf number. */
 const longestNumber = 10
 /** Kinds of values: those behind a number that says how long they are are the only ones that hold something. */
