@@ -119,6 +119,7 @@ export class LoadedModel implements ModelLifecycle {
     if (failed === undefined) return results.map((result) => (result as PromiseFulfilledResult<OpenedSession>).value)
     if (failed.reason instanceof ThreadEndedError) throw failed.reason
     if (this.state !== 'loading' || !(await providers.lacking(this.#config))) throw loadFailure(this.name, this.#config, failed.reason as Error)
+    this.#checkStillLoading()
     await Promise.all(this.#sessions.map((session) => session.close()))
     this.#sessions.length = this.#placements.length = this.#tolerance = 0
     return this.#openAll() // without what was lacking
@@ -185,8 +186,7 @@ export class LoadedModel implements ModelLifecycle {
       session.serve(instance, {
         reopened: async () => {
           instance.forgetLayouts()
-          await this.#warmUp(session, true)
-          await this.#warmUp(session, false)
+          for (const own of [true, false]) await this.#warmUp(session, own)
         },
         abandoned: (reason) => {
           scheduler.abandoned(instance, reason)

@@ -2,7 +2,7 @@ import { availableCores, type AvailableCores } from '../config/available-cores.t
 import { InferenceEngine, type Capabilities } from '../index.ts'
 import { failureOf, type Failure } from './failure.ts'
 
-/** What `zerohop devices` finds: what an engine has in use once it serves a model. */
+/** What `zerohop devices` finds: what an engine has in use once it serves a model, and what trying the execution providers shows. */
 export interface DeviceReport extends Omit<Capabilities, 'cpu'> {
   readonly cores: AvailableCores
   /** Why not even the smallest model can be served. */
@@ -16,6 +16,7 @@ export async function lookAround(): Promise<DeviceReport> {
   let error: Failure | undefined
   try {
     await engine.load('identity', { bytes: identity, instanceGroup: [{ kind: 'cpu' }] })
+    await engine.probeProviders()
   } catch (cause) {
     error = failureOf(cause)
   }

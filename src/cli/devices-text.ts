@@ -12,7 +12,7 @@ export function devicesText(report: DeviceReport): string {
     ['Node.js', [report.node]],
     ['addon', [native.available ? native.path! : `none: ${native.reason}`]],
     ['staging', [`${staging.kind ?? 'none'}: ${staging.reason}`]],
-    ['providers', providers.length === 0 ? ['not known without the native executor'] : providers.map(provider)],
+    ['providers', providers.length === 0 ? ['not known without ONNX Runtime'] : providers.map(provider)],
     ['telemetry', [`${telemetry.off ? 'off' : 'on'}: ${telemetry.reason}`]],
   ]
   return rows.flatMap(([name, lines]) => lines.map((text, index) => `${(index === 0 ? name : '').padEnd(14)}${oneLine(text)}\n`)).join('')

@@ -12,10 +12,11 @@ describe('zerohop devices', () => {
     for (const row of ['GPUs', 'executor', 'ONNX Runtime', 'Node.js', 'addon', 'staging', 'providers', 'telemetry']) expect(stdout).toMatch(new RegExp(`^${row} +\\S`, 'm'))
   })
 
-  it.skipIf(openNativeOrt().binding === null)('has the providers that are built in', async () => {
+  it.skipIf(openNativeOrt().binding === null)('has the providers that are built in, and has tried them', async () => {
     const report = JSON.parse((await zerohop('devices', '--json')).stdout) as DeviceReport
     expect(report.executor).toMatchObject({ kind: 'native', reason: 'the default' })
     expect(report.providers.find(({ name }) => name === 'cpu')).toMatchObject({ available: true })
+    expect(report.providers.filter(({ available }) => available === null)).toEqual([])
     expect(report.staging).toEqual({ kind: expect.any(String), reason: expect.any(String) })
     expect(report.cores).toEqual(availableCores())
     expect(report).not.toHaveProperty('error')
@@ -24,7 +25,7 @@ describe('zerohop devices', () => {
   it('works where the addon is missing', async () => {
     const { code, stdout, stderr } = await zerohopWithoutAddon('devices', '--json')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
-    expect(JSON.parse(stdout)).toMatchObject({ executor: { kind: 'binding' }, native: { available: false }, cuda: { available: false }, providers: [] })
+    expect(JSON.parse(stdout)).toMatchObject({ executor: { kind: 'binding' }, native: { available: false }, cuda: { available: false }, providers: expect.arrayContaining([{ name: 'cpu', source: 'built-in', available: true, reason: 'always there', devices: [] }]) })
   })
 
   it('says why nothing can be served', async () => {

@@ -1,4 +1,4 @@
-import { fork } from 'node:child_process'
+import { fork, type ChildProcess } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import type { Socket } from 'node:net'
 import { dirname, join } from 'node:path'
@@ -31,7 +31,12 @@ export function tryInProcess<Answer extends object>(program: string, args: reado
   return new Promise((resolve) => {
     // Nothing of how this process was started: no inspector's port, no loader.
     const { NODE_OPTIONS: _, ...env } = process.env
-    const child = fork(compiled(program), [...args], { execArgv: [], env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
+    let child: ChildProcess
+    try {
+      child = fork(compiled(program), [...args], { execArgv: [], env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
+    } catch (error) {
+      return resolve(notStarted(error as Error)) // the permission model
+    }
     const end = (result: Answer | TrialFailure): void => {
       clearTimeout(timer)
       process.off('exit', kill)
@@ -55,7 +60,7 @@ export function tryInProcess<Answer extends object>(program: string, args: reado
     child.stderr!.setEncoding('utf8').on('data', (words: string) => (lastWords = (lastWords + words).slice(-lastWordsKept)))
     let answer: Answer | TrialFailure | undefined
     child.on('message', (result: Answer | TrialFailure) => (answer = result))
-    child.on('error', (error) => end({ reason: `a process to try it in could not be started: ${error.message}` }))
+    child.on('error', (error) => end(notStarted(error)))
     child.on('close', (code, signal) => {
       const died = code === 0 ? 'it said nothing' : `with ${signal ?? `exit code ${code}`}${lastWords.trim() === '' ? '' : ` (${lastWords.trim()})`}`
       if (answer !== undefined && (code === 0 || !endsWell || 'reason' in answer)) end(answer)
@@ -65,6 +70,8 @@ export function tryInProcess<Answer extends object>(program: string, args: reado
 }
 
 const lastWordsKept = 500
+
+const notStarted = ({ message }: Error): TrialFailure => ({ reason: `a process to try it in could not be started: ${message}` })
 
 /** The compiled program, also when this file runs from its TypeScript source. */
 function compiled(program: string): string {
