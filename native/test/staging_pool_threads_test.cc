@@ -66,10 +66,12 @@ TEST(StagingPoolThreads, DropReferencesOfOneLeaseAtTheSameTime) {
   StagingPool pool{plain, absent};
   for (int round = 0; round < 200; ++round) {
     const auto lease = pool.acquire(64, kPlainMemory);
+    StagingPool::Slot* slot = nullptr;
+    for (int count = 0; count < 4; ++count) slot = pool.refer(lease->id);
     std::vector<std::thread> threads;
     for (int count = 0; count < 4; ++count) {
       const auto drop = count == 0 && round % 2 == 0 ? StagingPool::abandon : StagingPool::unrefer;
-      threads.emplace_back([drop, slot = pool.refer(lease->id)] { drop(slot); });
+      threads.emplace_back([drop, slot] { drop(slot); });
     }
     pool.release(lease->id);
     pool.trim();
