@@ -39,8 +39,7 @@ export interface AnySignature extends ModelSignature {
 export type OutputName<M extends ModelSignature> = keyof M['outputs'] & string
 
 /**
- * What a request answers with that names the outputs it wants: those; all of them where it names none (`never`), or where
- * the names of the model's outputs are known only at run time.
+ * What a request answers with that names the outputs it wants: those; all of them where it names none (`never`). Not to ask
+ * of `M` more than this: it would keep a `Model<M>` from being a `Model`.
  */
-export type WantedOutputs<M extends ModelSignature, Name extends OutputName<M>> =
-  [Name] extends [never] ? M['outputs'] : string extends keyof M['outputs'] ? M['outputs'] : Pick<M['outputs'], Name>
+export type WantedOutputs<M extends ModelSignature, Name extends OutputName<M>> = [Name] extends [never] ? M['outputs'] : Pick<M['outputs'], Name>

@@ -1,6 +1,6 @@
 import { describe, expectTypeOf, it } from 'vitest'
 import type {
-  BatchReport, InferenceEngine, InferManyResult, InferOptions, Model, ModelConfig, ModelOptions, ModelSignature, Outputs, ReportedOutputs, Tensor,
+  BatchReport, InferenceEngine, InferManyResult, InferOptions, Model, ModelConfig, ModelOptions, ModelSignature, Outputs, OutputValue, ReportedOutputs, Tensor,
 } from '../../src/index.ts'
 import { decodeImage, type ImageDataType, type ImageOptions, type ImageTarget } from '../../src/image/exports.ts'
 import type { TypedTensor } from 'onnxruntime-common'
@@ -82,8 +82,8 @@ describe('the outputs that a call names', () => {
     expectTypeOf(() => classifier.infer({ pixels }, annotated)).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
   })
 
-  it('leave a model without a signature as it is', () => {
-    expectTypeOf(() => model.infer({}, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Outputs>()
+  it('are known of a model without a signature, too, where they are named in the call', () => {
+    expectTypeOf(() => model.infer({}, { outputs: ['label'] })).returns.resolves.toEqualTypeOf<Label>()
     expectTypeOf((names: string[]) => model.infer({}, { outputs: names })).returns.resolves.toEqualTypeOf<Outputs>()
     expectTypeOf((names: string[]) => engine.infer('c', {}, { outputs: names })).returns.resolves.toEqualTypeOf<Outputs>()
   })
@@ -91,6 +91,30 @@ describe('the outputs that a call names', () => {
   it('leave functions over any signature as they are', () => {
     const through = <M extends ModelSignature>(any: Model<M>, feeds: M['inputs']): Promise<M['outputs']> => any.infer(feeds, { timeoutMs: 5 })
     expectTypeOf(() => through(classifier, { pixels })).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
+  })
+})
+
+describe('a model with a signature', () => {
+  interface Structured extends ModelSignature {
+    inputs: { pixels: Float32Array }
+    outputs: { scores: Tensor; probabilities: OutputValue }
+  }
+
+  it('may be given to what takes any model', () => {
+    expectTypeOf<Model<Classifier>>().toExtend<Model>()
+    const all: Model[] = [classifier, model]
+    void all
+  })
+
+  it('is none of another signature, and no model without one is it', () => {
+    expectTypeOf<Model>().not.toExtend<Model<Classifier>>()
+    expectTypeOf<Model<Structured>>().not.toExtend<Model<Classifier>>()
+    expectTypeOf<Model<Classifier>>().not.toExtend<Model<{ inputs: { image: Float32Array }; outputs: { scores: Tensor; label: Tensor } }>>()
+  })
+
+  it('is not taken for a model of tensors alone where it is none', () => {
+    expectTypeOf<Model<Structured>>().not.toExtend<Model>()
+    expectTypeOf<Model<Structured>>().toExtend<Model<ModelSignature>>()
   })
 })
 
