@@ -12,7 +12,7 @@ import { calibrate } from './latency/calibration.ts'
 import { RunTimes } from './latency/run-times.ts'
 import { checkModelFile, closedWhileLoading, loadFailure, lostWhileLoading, unloadable } from './load-failure.ts'
 import { servable } from './metadata.ts'
-import type { ModelLifecycle } from './model.ts'
+import type { ModelLifecycle } from './model-target.ts'
 import type { ModelState } from './model-state.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
@@ -127,9 +127,9 @@ export class LoadedModel implements ModelLifecycle {
 
   /** Makes ready to read requests; samples are read as rows, whatever becomes of the requests. */
   #parse(joining: Joining, { carriesNul }: Carrier): Padding | null {
-    const { optionalInputs, rejectNonFinite, warmup, maxBatchSize } = this.#config
+    const { optionalInputs, rejectNonFinite, warmup, maxBatchSize, sequence } = this.#config
     const padding = Padding.of(joining.stacked, this.#config.padding)
-    const options = { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs', carriesNul, limited: maxBatchSize !== undefined }
+    const options = { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs', carriesNul, limited: maxBatchSize !== undefined, shaped: joining.shaped, sequence }
     const parser = new FeedParser(joining.stacked, options)
     this.parser = parser
     this.#warmups = prepareWarmup(joining.stacked, parser, warmup)

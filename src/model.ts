@@ -1,39 +1,21 @@
-import { InferenceError } from './errors.ts'
+import { classify, type Classification } from './classification.ts'
+import { InferenceError, invalidArgument } from './errors.ts'
+import type { ModelCapacity } from './observability/model-capacity.ts'
 import type { ModelStatistics } from './observability/model-stats.ts'
 import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
-import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
-import type { FeedParser } from './request/feeds.ts'
-import { checkInferOptions, noOptions, type CheckedOptions } from './config/check-infer-options.ts'
+import type { AnyOutputs, AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
+import { checkInferOptions, type CheckedOptions } from './config/check-infer-options.ts'
+import { untilAborted } from './request/abort-watch.ts'
 import { IgnoredOptions } from './request/ignored-options.ts'
 import { inferMany, type InferManyOptions, type InferManyResult } from './request/infer-many.ts'
 import type { ItemSource } from './request/item-source.ts'
 import type { ModelMetadata } from './metadata.ts'
 import type { ModelState, ModelVersionStatus } from './model-state.ts'
+import type { ModelLifecycle, ModelTarget } from './model-target.ts'
 import type { Scheduler } from './scheduler/scheduler.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from './request/infer-request.ts'
 import type { ResponseSharing } from './response-cache/response-sharing.ts'
 import { SplitRequest } from './scheduler/split-request.ts'
-
-/** How much more a model can take; see {@link Model.capacity}. */
-export interface ModelCapacity {
-  /** Instances that serve. */
-  readonly instances: number
-  /** Most rows in one run; 0 for a model whose requests are not joined. */
-  readonly maxBatchSize: number
-  /** Requests accepted and not started. */
-  readonly waiting: number
-  /** Batches that run. */
-  readonly running: number
-  /** Requests of the default level that would be accepted now; `Infinity` without a `maxQueueSize`. */
-  readonly free: number
-  /** Requests worked off per second while there was work, from the last batches; 0 before the first. */
-  readonly requestsPerSecond: number
-  /**
-   * In how many milliseconds one more request would be answered, by the times of earlier runs; 0 when nobody can tell:
-   * before the first, and when no instance is left, so that {@link ModelCapacity.instances} is 0 too.
-   */
-  readonly estimatedMs: number
-}
 
 /** What a caller can do about a model that is not ready, if that is not to load it again. */
 const nextStep: Partial<Record<ModelState, string>> = {
@@ -119,11 +101,9 @@ export class Model<M extends ModelSignature = AnySignature> {
     const { state, scheduler, parser } = serving
     if (state !== 'ready' || scheduler === null || parser === null) return Promise.reject(this.#notReady())
     try {
-      const checked = options === undefined ? noOptions : checkInferOptions(options, scheduler.metadata)
-      const { maxBatchSize } = scheduler.joining.metadata
-      const split = (checked.splitOversized ?? serving.splitsOversized) && maxBatchSize > 0
-      const parsed = parser.parse(feeds, split)
-      return this.#submit(scheduler, serving.responses, parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
+      const { plainOptions, shaped } = scheduler.joining
+      const checked = options === undefined ? plainOptions : checkInferOptions(options, scheduler.metadata, shaped.offered)
+      return checked.sequence === undefined ? this.#parse(serving, feeds, checked) : this.#inSequence(serving, feeds, checked)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -190,6 +170,19 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   /**
+   * The classes with the highest scores, for each row of an output; one row for an output without a batch dimension.
+   *
+   * @param outputs what `infer()` has answered with.
+   * @param count how many classes, at most as many as there are. Default 1.
+   * @param output which of them. Default: the only one that has labels, or the only one.
+   * @throws InferenceError `ERR_INVALID_ARG` for an output that is not there or has no numbers; `ERR_MODEL_NOT_READY`.
+   */
+  classification(outputs: Partial<AnyOutputs>, count = 1, output?: OutputName<M>): Classification[][] {
+    const { metadata } = this
+    return classify(metadata, this.#target.serving.scheduler!.joining.labels, outputs, count, output)
+  }
+
+  /**
    * Takes no more requests, finishes those accepted, and releases this very model: all versions of the name, or the one
    * that it is. Loads under way are rejected with `ERR_CLOSED`; what is loaded under the name afterwards is another model.
    * May be called more than once, and in any state.
@@ -203,10 +196,31 @@ export class Model<M extends ModelSignature = AnySignature> {
     return this.#unload()
   }
 
+  #parse({ scheduler, parser, responses, splitsOversized }: ModelLifecycle, feeds: unknown, checked: CheckedOptions): Promise<Answer> {
+    const { maxBatchSize } = scheduler!.joining.metadata
+    const split = (checked.splitOversized ?? splitsOversized) && maxBatchSize > 0
+    const parsed = parser!.parse(feeds, split)
+    return this.#submit(scheduler!, responses, parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
+  }
+
+  #inSequence(serving: ModelLifecycle, feeds: M['inputs'], checked: CheckedOptions): Promise<Answer> {
+    const { sequences } = serving.parser!
+    if (sequences === null) {
+      const hint = 'Load the model with sequence in its configuration'
+      throw invalidArgument('options.sequence', 'to be left out for a model without sequences', checked.sequence, { model: this.name, hint })
+    }
+    const { clock } = serving.scheduler!
+    const answer = sequences.infer(feeds, checked.sequence!, checked, () => clock.nowMs(), (filled, outputs) => {
+      if (serving.state !== 'ready') throw this.#notReady()
+      return this.#parse(serving, filled, { ...checked, outputs })
+    })
+    return untilAborted(answer, checked.signal)
+  }
+
   #submit(scheduler: Scheduler, responses: ResponseSharing | null, parsed: ParsedFeeds, options: CheckedOptions, maxRows: number): Promise<Answer> {
     const { levels } = scheduler
     const level = levels.of(options.priority)
-    if (options !== noOptions) this.#ignored.look(levels, level, options.priority, options.timeoutMs)
+    if (options !== scheduler.joining.plainOptions) this.#ignored.look(levels, level, options.priority, options.timeoutMs)
     if (responses !== null) return responses.infer({ feeds: parsed, maxRows, level, options })
     return new Promise((resolve, reject) => {
       const request =
@@ -227,24 +241,4 @@ export class Model<M extends ModelSignature = AnySignature> {
       { model: this.name, expected: 'ready', received: state },
     )
   }
-}
-
-/** What a {@link Model} stands for: a name, or one version of it. */
-export interface ModelTarget {
-  readonly name: string
-  /** Where requests go: another one once it was loaded again. */
-  readonly serving: ModelLifecycle
-  readonly versions: ModelVersionStatus[]
-}
-
-/** What a {@link Model} shows of the engine's work on it. */
-export interface ModelLifecycle {
-  readonly version: number
-  readonly state: ModelState
-  readonly failure: string | null
-  readonly scheduler: Scheduler | null
-  readonly parser: FeedParser | null
-  /** `null` where every request is answered by a run of its own. */
-  readonly responses: ResponseSharing | null
-  readonly splitsOversized: boolean
 }

@@ -2,7 +2,7 @@ import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { defaultVersion } from './config/version-options.ts'
 import type { EngineServices } from './engine-services.ts'
 import type { LoadedModel } from './loaded-model.ts'
-import type { ModelTarget } from './model.ts'
+import type { ModelTarget } from './model-target.ts'
 import type { ModelVersionStatus } from './model-state.ts'
 import { ModelVersion, type LoadLimits, type VersionOwner } from './model-version.ts'
 

@@ -5,6 +5,7 @@ import type { ModelMetadata } from '../metadata.ts'
 import { maxPriorityLevel } from './batching-schema.ts'
 import { isAbortSignal } from './abort-signal.ts'
 import { isPlainObject, typed } from './plain-options.ts'
+import { checkSequenceOptions, type SequenceOptions } from './sequence-config.ts'
 
 /** How a request wants to be answered. */
 export interface AnswerOptions {
@@ -22,6 +23,7 @@ export interface CheckedOptions extends AnswerOptions {
   readonly maxRunMs: number | undefined
   readonly priority: number | undefined
   readonly splitOversized: boolean | undefined
+  readonly sequence: SequenceOptions | undefined
 }
 
 /** The options of a call that gives none. */
@@ -32,6 +34,7 @@ export const noOptions: CheckedOptions = {
   maxRunMs: undefined,
   priority: undefined,
   splitOversized: undefined,
+  sequence: undefined,
   outputs: null,
   requestId: undefined,
   report: false,
@@ -40,16 +43,17 @@ export const noOptions: CheckedOptions = {
 /** Of those of one call, the options that hold as well for each of many. */
 export const sharedOptionNames = ['signal', 'timeoutMs', 'deadlineMs', 'maxRunMs', 'priority', 'outputs', 'splitOversized'] as const
 
-const optionNames: readonly (keyof InferOptions)[] = [...sharedOptionNames, 'requestId', 'report']
+const optionNames: readonly (keyof InferOptions)[] = [...sharedOptionNames, 'requestId', 'report', 'sequence']
 
 /**
  * Checks the options of one call.
  *
+ * @param offered indices of the outputs that there are for requests; `null` for all.
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function checkInferOptions(options: unknown, metadata: ModelMetadata): CheckedOptions {
+export function checkInferOptions(options: unknown, metadata: ModelMetadata, offered: readonly number[] | null = null): CheckedOptions {
   const model = metadata.name
-  const { signal, timeoutMs, deadlineMs, maxRunMs, priority, outputs, requestId, report, splitOversized } = ownOptions(options, model)
+  const { signal, timeoutMs, deadlineMs, maxRunMs, priority, outputs, requestId, report, splitOversized, sequence } = ownOptions(options, model)
   const wrong = (name: string, expected: string, value: unknown) => invalidArgument(`options.${name}`, expected, value, { model })
   const duration = 'milliseconds, more than 0 and less than 2^31'
   if (signal !== undefined && !isAbortSignal(signal)) throw wrong('signal', 'an AbortSignal', signal)
@@ -67,7 +71,8 @@ export function checkInferOptions(options: unknown, metadata: ModelMetadata): Ch
     maxRunMs,
     priority,
     splitOversized,
-    outputs: outputs === undefined ? null : outputIndices(outputs, metadata),
+    sequence: sequence === undefined ? undefined : checkSequenceOptions(model, sequence),
+    outputs: outputs === undefined ? offered : outputIndices(outputs, metadata, offered),
     requestId,
     report: report === true,
   }
@@ -91,6 +96,7 @@ function ownOptions(options: unknown, model: string): Record<keyof InferOptions,
       requestId: undefined,
       report: undefined,
       splitOversized: undefined,
+      sequence: undefined,
       ...options,
     }
   } catch (error) {
@@ -106,18 +112,18 @@ function isDuration(value: unknown): value is number {
   return typeof value === 'number' && value > 0 && value < 2 ** 31
 }
 
-function outputIndices(outputs: unknown, metadata: ModelMetadata): number[] {
+function outputIndices(outputs: unknown, metadata: ModelMetadata, offered: readonly number[] | null): number[] {
   const model = metadata.name
   const indices: number[] = []
   for (const name of readNames(outputs, model)) {
     const index = metadata.outputs.findIndex((output) => output.name === name)
     if (indices.includes(index)) throw invalidArgument('options.outputs', 'each name once', name, { model })
-    if (index !== -1) {
+    if (index !== -1 && offered?.includes(index) !== false) {
       indices.push(index)
       continue
     }
     const unservable = metadata.unservableOutputs.find((output) => output.name === name)
-    const names = listNames(metadata.outputs.map((output) => output.name))
+    const names = listNames(metadata.outputs.filter((_, at) => offered?.includes(at) !== false).map((output) => output.name))
     const hint = unservable ? { hint: `It is ${unservable.type}, which the executor in use cannot return` } : {}
     throw invalidArgument('options.outputs', `names out of ${names}`, name, { model, ...hint })
   }

@@ -1,4 +1,5 @@
 import type { BatchReason } from './batching.ts'
+import type { SequenceOptions } from './sequence-config.ts'
 
 /**
  * Options of one `infer()`. `Report` is whether a report may be asked for: `InferOptions<string, boolean>` is the type of
@@ -40,6 +41,8 @@ export interface InferOptions<Output extends string = string, Report extends boo
   report?: Report
   /** As the model's `splitOversized`, for this request. */
   splitOversized?: boolean
+  /** The sequence that the request belongs to, for a model with `sequence` in its configuration. Default: none. */
+  sequence?: SequenceOptions
 }
 
 /** What a request answers with that asks for a report. */

@@ -1,6 +1,8 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import type { DynamicBatchingConfig } from './batching-config.ts'
 import type { Feeds } from './model-signature.ts'
+import type { SequenceConfig } from './sequence-config.ts'
+import type { OutputConfig, TensorConfig } from './tensor-config.ts'
 
 /**
  * How rows of different lengths share a run: they are filled up to a common length along one dimension, and outputs are
@@ -38,8 +40,10 @@ export interface InstanceGroup {
   kind?: InstanceKind
   /** Instances (per GPU for `cuda`). Default 1. */
   count?: number
-  /** CUDA device ordinals. Default `[0]`; only for `cuda`. */
-  gpus?: readonly number[]
+  /** Instead of `count` where `'auto'` has turned out to be the CPU. Default: `count`. */
+  cpuCount?: number
+  /** CUDA device ordinals, or all there are; for `cuda`, and for `auto`, which is the CPU where one of them is missing. Default `[0]`. */
+  gpus?: readonly number[] | 'all'
 }
 
 /** An execution provider with options by the names that it has for them itself. */
@@ -127,6 +131,14 @@ export interface ModelOptions {
    * rows then run alone as they are. Given: rows are believed to be independent, and a check that finds otherwise warns.
    */
   maxBatchSize?: number
+  /** Most rows in one run where `maxBatchSize` is left out and rows are found to be independent. Default 32. */
+  defaultMaxBatchSize?: number
+  /** Inputs as requests give them; all of the model's, but for those that `sequence` fills. Default: as the model has them. */
+  inputs?: readonly TensorConfig[]
+  /** Outputs as requests get them; others of the model's are left out. Default: all, as the model has them. */
+  outputs?: readonly OutputConfig[]
+  /** For a model whose requests belong to sequences (`infer(feeds, { sequence })`). Default: none. */
+  sequence?: SequenceConfig
   /**
    * Whether a load finds out by some runs on made-up rows whether rows depend on each other; see `metadata.joining`.
    * `false` without `maxBatchSize`: requests are never joined. Default `true`.

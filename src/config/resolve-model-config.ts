@@ -1,15 +1,19 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import * as v from 'valibot'
 import { InferenceError, invalidArgument } from '../errors.ts'
+import { defaultMaxBatchSize } from '../metadata.ts'
+import { checkGroups, maxInstances } from './check-instance-groups.ts'
 import { checkOptionsForBytes, checkSessionOptions, type CheckedSessionOptions } from './check-session-options.ts'
 import { checkMemory, memorySchema, type ResolvedMemory } from './memory-options.ts'
 import { deepest, optionsOf, ownProperties, properties, typed } from './plain-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
-import type { InstanceGroup, InstanceKind, PaddingConfig, WarmupSample } from './model-config.ts'
+import type { InstanceGroup, PaddingConfig, WarmupSample } from './model-config.ts'
 import { flattenExtra, type SessionConfigEntries } from './session-config-entries.ts'
 import { resolveSource, type ModelSource } from './model-source.ts'
 import { resolveResponses, responseCacheSchema, type ResolvedResponses } from './response-options.ts'
+import { checkSequence, sequenceSchema, type ResolvedSequence } from './sequence-config.ts'
+import { checkTensors, inputSchema, outputSchema, type OutputConfig, type TensorConfig } from './tensor-config.ts'
 import { readVersion } from './version-options.ts'
 
 /** A configuration with every default in place; nothing reads the raw one after it. */
@@ -18,6 +22,11 @@ export interface ResolvedConfig extends ModelSource {
   readonly version: number | undefined
   /** `undefined`: to be found from the model. */
   readonly maxBatchSize: number | undefined
+  readonly defaultMaxBatchSize: number
+  /** `undefined`: as the model has them. */
+  readonly inputs: readonly TensorConfig[] | undefined
+  readonly outputs: readonly OutputConfig[] | undefined
+  readonly sequence: ResolvedSequence | null
   readonly checkRows: boolean
   readonly joinRequests: boolean
   /** Ascending. */
@@ -61,14 +70,15 @@ const paddingSchema = optionsOf({
 /** An execution provider with options of its own, which ONNX Runtime checks. */
 const providerSchema = v.pipe(properties, v.looseObject(ownProperties({ name: v.string(), required: v.optional(v.boolean()) })), v.transform(ownProperties))
 
-/** Of all groups of a model: each is a session of its own. */
-const maxInstances = 256
-
 const schema = optionsOf({
   path: v.optional(v.unknown()),
   bytes: v.optional(v.unknown()),
   version: v.optional(v.unknown()),
   maxBatchSize: v.optional(integer(0)),
+  defaultMaxBatchSize: v.optional(integer(1), defaultMaxBatchSize),
+  inputs: v.optional(v.array(inputSchema)),
+  outputs: v.optional(v.pipe(v.array(outputSchema), v.minLength(1, 'at least one output'))),
+  sequence: v.optional(sequenceSchema),
   checkRows: v.optional(v.boolean(), true),
   dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
   instanceGroup: v.optional(
@@ -77,7 +87,8 @@ const schema = optionsOf({
         optionsOf({
           kind: v.optional(v.string(), 'auto'),
           count: v.optional(v.pipe(integer(1), v.maxValue(maxInstances)), 1),
-          gpus: v.optional(v.pipe(v.array(integer(0)), v.minLength(1))),
+          cpuCount: v.optional(v.pipe(integer(1), v.maxValue(maxInstances))),
+          gpus: v.optional(v.union([v.literal('all'), v.pipe(v.array(integer(0)), v.minLength(1))])),
         }),
       ),
       v.minLength(1),
@@ -123,6 +134,10 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     ...resolveSource(model, raw),
     version: raw.version === undefined ? undefined : readVersion(raw.version, 'version', { code: 'ERR_MODEL_CONFIG', model }),
     maxBatchSize: raw.maxBatchSize,
+    defaultMaxBatchSize: raw.defaultMaxBatchSize,
+    inputs: raw.inputs as readonly TensorConfig[] | undefined,
+    outputs: raw.outputs as readonly OutputConfig[] | undefined,
+    sequence: (raw.sequence as ResolvedSequence | undefined) ?? null,
     checkRows: raw.checkRows,
     joinRequests: batching !== null,
     preferredBatchSizes: ascending([batching?.preferredBatchSize ?? []].flat()),
@@ -130,7 +145,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     preserveOrdering: batching?.preserveOrdering ?? false,
     levels: resolveLevels(batching),
     holdUntilQueued: batching?.holdUntilQueued ?? 0,
-    instanceGroup: raw.instanceGroup.map((group) => ({ ...group, gpus: group.gpus ?? [0] })),
+    instanceGroup: raw.instanceGroup.map((group) => ({ ...group, cpuCount: group.cpuCount ?? group.count, gpus: group.gpus ?? [0] })),
     sessionOptions: checkSessionOptions(model, raw.sessionOptions),
     memory: { ...raw.memory, limitBytes: raw.memory.limitBytes ?? Infinity },
     runEntries: runEntries(model, raw.runOptions?.extra),
@@ -149,7 +164,11 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
   }
   checkScheduling(model, batching)
   checkMemory(model, resolved.memory, resolved.sessionOptions.enableCpuMemArena)
-  checkGroups(model, raw.instanceGroup, [...kinds, ...plugins])
+  checkGroups(model, raw.instanceGroup, plugins)
+  const batched = raw.maxBatchSize === undefined ? undefined : raw.maxBatchSize > 0
+  checkTensors(model, 'inputs', raw.inputs ?? [], batched)
+  checkTensors(model, 'outputs', raw.outputs ?? [], batched)
+  if (resolved.sequence !== null) checkSequence(model, resolved.sequence)
   if (resolved.bytes !== null) checkOptionsForBytes(model, resolved.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)
@@ -192,32 +211,6 @@ export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchS
 
 function ascending(sizes: readonly number[]): number[] {
   return [...new Set(sizes)].sort((a, b) => a - b)
-}
-
-/** Kinds of instances that need no plugin. */
-const kinds: readonly InstanceKind[] = ['auto', 'cpu', 'cuda', 'webgpu']
-
-function checkGroups(
-  model: string,
-  groups: readonly { kind: string; count: number; gpus?: readonly number[] | undefined }[],
-  known: readonly string[],
-): void {
-  const instances = groups.reduce((sum, { count, gpus = [0] }) => sum + count * gpus.length, 0)
-  if (instances > maxInstances) {
-    throw invalidArgument('instanceGroup', `at most ${maxInstances} instances in all`, instances, { code: 'ERR_MODEL_CONFIG', model })
-  }
-  for (const [index, { kind, gpus }] of groups.entries()) {
-    if (!known.includes(kind)) {
-      const hint = "A provider plugin's name is a kind once it is among the engine's options.providers"
-      const expected = known.map((name) => `'${name}'`).join(', ')
-      throw invalidArgument(`instanceGroup[${index}].kind`, `one of ${expected}`, kind, { code: 'ERR_MODEL_CONFIG', model, hint })
-    }
-    if (gpus === undefined || kind === 'cuda') continue
-    throw invalidArgument(`instanceGroup[${index}].gpus`, `to be left out for kind '${kind}'`, gpus, {
-      code: 'ERR_MODEL_CONFIG',
-      model,
-    })
-  }
 }
 
 function check(model: string, config: unknown): v.InferOutput<typeof schema> {

@@ -6,6 +6,8 @@ import type { FinishedBatch } from './finished-batch.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import { copyResized, type Padding } from '../request/padding.ts'
+import type { Reshape } from '../request/reshape.ts'
+import type { ShapedTensors } from '../request/shaped-tensors.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { ViewedLayout } from './staging-slot.ts'
 
@@ -18,9 +20,16 @@ interface Piece {
 /**
  * The outputs of each request of a batch, cut from the slot and from what came by message, in the batch's order.
  *
- * @throws Error when an output cannot be cut back to a request's length, or joined with those of other parts of a request.
+ * @param reshapes from the dims of each output to those of an answer.
+ * @throws Error when an output cannot be cut back to a request's length, joined with those of other parts of a request, or has
+ * other dims than configured.
  */
-export function scatter(metadata: ModelMetadata, padding: Padding | null, { requests, slot, mailed }: FinishedBatch): AnyOutputs[] {
+export function scatter(
+  metadata: ModelMetadata,
+  padding: Padding | null,
+  reshapes: ShapedTensors['outputs'],
+  { requests, slot, mailed }: FinishedBatch,
+): AnyOutputs[] {
   const layout = slot.layout!
   const results: AnyOutputs[] = []
   const mailedValues = mailed?.map((value) => (value && isMailedTensor(value) ? mailedElements(value) : null))
@@ -41,12 +50,18 @@ export function scatter(metadata: ModelMetadata, padding: Padding | null, { requ
         : cutFromSlot(metadata, layout, index, request, row)
       if (request.isPart && piece.dims[0] !== request.rows) throw notByRow(name, request, `dims [${piece.dims.join(', ')}]`)
       const { data, dims } = padding === null ? piece : cutLength(name, padding, layout, index, request, piece)
-      putValue<OutputValue>(outputs, name, makeTensor(type as ElementType, data, dims))
+      putValue<OutputValue>(outputs, name, makeTensor(type as ElementType, data, reshapes === null ? dims : reshaped(name, reshapes[index]!, dims)))
     }
     results.push(outputs)
     row += request.rows
   }
   return results
+}
+
+function reshaped(name: string, reshape: Reshape | null, dims: readonly number[]): readonly number[] {
+  if (reshape === null) return dims
+  if (reshape.takes(dims)) return reshape.of(dims)
+  throw new Error(`output '${name}' has dims [${dims.join(', ')}], where its configuration says ${reshape.taken}`)
 }
 
 function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: number, request: InferRequest, row: number): Piece {

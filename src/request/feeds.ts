@@ -1,4 +1,5 @@
 import { isPromise } from 'node:util/types'
+import type { ResolvedSequence } from '../config/sequence-config.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { isElementType, isTensorLike } from '../tensor.ts'
 import type { ModelMetadata, TensorMetadata, ValueMetadata } from '../metadata.ts'
@@ -6,6 +7,8 @@ import type { ParsedFeeds } from './infer-request.ts'
 import { InputReader } from './input-reader.ts'
 import { StructuredReader } from './structured-reader.ts'
 import type { Padding } from './padding.ts'
+import { Sequences } from './sequences.ts'
+import type { ShapedTensors } from './shaped-tensors.ts'
 import { maxEmptyParts, maxParts } from './split.ts'
 import { wholeRequest } from './whole-request.ts'
 
@@ -19,6 +22,9 @@ export interface FeedOptions {
   readonly carriesNul?: boolean
   /** Whether the user set `maxBatchSize`: what has more rows is refused then, else it runs alone. Default `true`. */
   readonly limited?: boolean
+  /** Inputs as requests have them, where that is not as the model has them. */
+  readonly shaped?: Pick<ShapedTensors, 'inputs' | 'shown'>
+  readonly sequence?: ResolvedSequence | null
 }
 
 /**
@@ -32,18 +38,23 @@ export class FeedParser {
   readonly #fixedShapes: boolean
   readonly #padding: Padding | null
   readonly #metadata: readonly ValueMetadata[]
+  /** Of a model whose requests may belong to sequences; else `null`. */
+  readonly sequences: Sequences | null
   readonly #limited: boolean
+  readonly #reshapes: ShapedTensors['inputs']
   /** Whether requests are divided into rows; else each is to run alone as it is. */
   byRow = true
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when an optional input is none of the model's. */
-  constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false, carriesNul = true, limited = true }: FeedOptions = {}) {
+  constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false, carriesNul = true, limited = true, shaped, sequence = null }: FeedOptions = {}) {
     const rowAxis = metadata.maxBatchSize > 0 ? 1 : 0
     this.#model = metadata.name
     this.#maxBatchSize = metadata.maxBatchSize
     this.#metadata = metadata.inputs
     this.#limited = limited
-    this.#inputs = metadata.inputs.map((input) => {
+    this.sequences = sequence === null ? null : new Sequences(metadata, sequence)
+    this.#reshapes = shaped?.inputs ?? null
+    this.#inputs = (shaped?.shown.inputs ?? metadata.inputs).map((input) => {
       const options = { rowAxis, optional: optionalInputs.includes(input.name), finiteOnly, carriesNul }
       if (!isElementType(input.type)) return new StructuredReader(metadata.name, input, options)
       return new InputReader(metadata.name, input as TensorMetadata, options)
@@ -104,7 +115,7 @@ export class FeedParser {
       }
       if (rows > this.#maxBatchSize) empty &&= given.dims.includes(0)
       data[index] = input.check(given)
-      dims?.push(given.dims)
+      dims?.push(this.#reshapes?.[index]?.of(given.dims) ?? given.dims)
     }
     if (this.#maxBatchSize > 0 && (!this.byRow || ownRows !== null || (rows > this.#maxBatchSize && !split))) {
       return wholeRequest(this.#metadata, data, dims, (index) => ownRows?.[index] ?? rows)

@@ -8,6 +8,8 @@ import type { BatchReport } from '../config/infer-options.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
+import type { ShapedTensors } from '../request/shaped-tensors.ts'
+import type { Joining } from './joining.ts'
 import type { RequestErrors } from './request-errors.ts'
 import type { Answer, InferRequest } from '../request/infer-request.ts'
 import { AnswerOrder, type Outcome } from './answer-order.ts'
@@ -18,6 +20,7 @@ import { RequestPart, SplitRequest, wholeOf } from './split-request.ts'
 export class Answers {
   readonly #metadata: ModelMetadata
   readonly #padding: Padding | null
+  readonly #reshapes: ShapedTensors['outputs']
   readonly #stats: ModelStats
   readonly #errors: RequestErrors
   readonly #clock: Clock
@@ -25,14 +28,15 @@ export class Answers {
   readonly #order: AnswerOrder | null
 
   constructor(
-    metadata: ModelMetadata,
+    { stacked, shaped }: Pick<Joining, 'stacked' | 'shaped'>,
     padding: Padding | null,
     stats: ModelStats,
     errors: RequestErrors,
     clock: Clock,
     { preserveOrdering, rejectNonFinite, responses }: Pick<ResolvedConfig, 'preserveOrdering' | 'rejectNonFinite' | 'responses'>,
   ) {
-    this.#metadata = metadata
+    this.#metadata = stacked
+    this.#reshapes = shaped.outputs
     this.#padding = padding
     this.#stats = stats
     this.#errors = errors
@@ -59,7 +63,7 @@ export class Answers {
   #answer(batch: FinishedBatch, scatterAtMs: number): void {
     const { requests, rows, timeline } = batch
     const { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs } = timeline
-    const outputs = scatter(this.#metadata, this.#padding, batch)
+    const outputs = scatter(this.#metadata, this.#padding, this.#reshapes, batch)
     const doneAtMs = this.#clock.nowMs()
 
     const strange = this.#finiteOnly ? outputs.map(nonFiniteOutput) : null

@@ -1,7 +1,9 @@
+import { noOptions, type CheckedOptions } from '../config/check-infer-options.ts'
 import { checkBatchSizes, type ResolvedConfig } from '../config/resolve-model-config.ts'
 import { floatTolerance } from '../instance/compare-rows.ts'
 import type { RowVerdict } from '../instance/row-check.ts'
-import { checkBatchDimension, defaultMaxBatchSize, notStackable, type ModelMetadata, type RowJoining } from '../metadata.ts'
+import { checkBatchDimension, notStackable, type ModelMetadata, type RowJoining } from '../metadata.ts'
+import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
 
 /** What a session says of a model. */
 type Served = Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs' | 'executionProviders'>
@@ -15,6 +17,12 @@ const unchecked = (rows: RowJoining['rows'], reason: string): RowJoining => ({ r
 export class Joining {
   /** The model as it would be if its requests were joined: for whoever lays out batches. */
   readonly stacked: ModelMetadata
+  /** The model's tensors as it has them, and as requests have them. */
+  readonly shaped: ShapedTensors
+  /** Names of classes by output, of those that have them. */
+  readonly labels: ReadonlyMap<string, readonly string[]>
+  /** The options of a request that gives none. */
+  readonly plainOptions: CheckedOptions
   /** Whether the user said that rows are independent. */
   readonly declared: boolean
   /** By how much a float may differ in one run with others, relative to the largest of its row. */
@@ -27,16 +35,20 @@ export class Joining {
   #warned = false
   #refuted = false
 
-  /** @throws InferenceError `ERR_MODEL_CONFIG` when the batch size does not fit the model. */
-  constructor(name: string, config: ResolvedConfig, served: Served, tolerance = floatTolerance) {
+  /** @throws InferenceError `ERR_MODEL_CONFIG` when the batch size, or what is said of its tensors, does not fit the model. */
+  constructor(name: string, config: ResolvedConfig, opened: Served, tolerance = floatTolerance) {
+    this.shaped = shapeTensors(name, config, opened)
+    const { served, offered } = this.shaped
+    this.plainOptions = offered === null ? noOptions : Object.freeze({ ...noOptions, outputs: offered })
     const obstacle = notStackable(served)
-    const maxBatchSize = config.maxBatchSize ?? (obstacle === null ? defaultMaxBatchSize : 0)
+    const maxBatchSize = config.maxBatchSize ?? (obstacle === null ? config.defaultMaxBatchSize : 0)
     checkBatchDimension(name, maxBatchSize, served)
     checkBatchSizes(name, config, maxBatchSize)
+    this.labels = new Map(config.outputs?.flatMap(({ name: output, labels }) => (labels === undefined ? [] : [[output, labels] as const])))
     this.tolerance = tolerance
     this.declared = config.maxBatchSize !== undefined
     const joining = initially(config, obstacle)
-    this.stacked = Object.freeze({ name, path: config.path, ...served, maxBatchSize, joining })
+    this.stacked = Object.freeze({ name, path: config.path, ...served, executionProviders: opened.executionProviders, maxBatchSize, joining })
     this.#never = !config.joinRequests
     this.#undecided = config.checkRows && config.joinRequests && maxBatchSize > 1 && obstacle === null
     this.#metadata = this.#shown(joining)
@@ -96,7 +108,7 @@ export class Joining {
 
   #shown(joining: RowJoining): ModelMetadata {
     const maxBatchSize = this.declared || joining.rows === 'independent' ? this.stacked.maxBatchSize : 0
-    return Object.freeze({ ...this.stacked, maxBatchSize, joining: Object.freeze(joining) })
+    return Object.freeze({ ...this.stacked, ...this.shaped.shown, maxBatchSize, joining: Object.freeze(joining) })
   }
 
   #warn(reason: string, largestDifference: number | null): void {

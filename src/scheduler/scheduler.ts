@@ -76,7 +76,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.times = new Estimator(runTimes, limits, config.latencyTargetMs, instances, config.weight)
     this.#admission = new Admission(this.times, this.#errors, this.stats)
     this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued: config.holdUntilQueued }, clock, this, runTimes, this.times.target)
-    this.#answers = new Answers(this.metadata, padding, this.stats, this.#errors, clock, config)
+    this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, config)
     this.#stops = new RunStops(config.maxRunMs, { clock, instances: this.instances, answers: this.#answers, errors: this.#errors })
     const refuse = (request: InferRequest, error: Error) => this.#answers.reject(request, 'changed', error)
     this.#supply = new BatchSupply({

@@ -9,7 +9,7 @@ import type { WorkerEvent } from '../observability/engine-events.ts'
 import { DevicePool } from './device-pool.ts'
 import type { ResolvedEngineOptions, WorkerOptions } from '../config/engine-options.ts'
 import { refuseForBinding } from './binding-limits.ts'
-import { EngineProviders } from './engine-providers.ts'
+import { allGpus, EngineProviders } from './engine-providers.ts'
 import { providerCapabilities, type ProviderCapability } from './provider-capabilities.ts'
 import { chooseExecutors, type ExecutorOptions, type Executors } from './executor-choice.ts'
 import { switchOffTelemetry, telemetryState, type TelemetryState } from './telemetry.ts'
@@ -95,11 +95,11 @@ export class Devices {
     const executors = this.#chosen()
     if (executors.kind === 'binding') refuseForBinding(model, config)
     await this.providers.prepare(model, config, executors)
-    const seats = config.instanceGroup.flatMap(({ kind, count, gpus }): Seat[] => {
-      const resolved = this.providers.placedOn(kind, config)
-      const each = Array.from({ length: count })
+    const seats = config.instanceGroup.flatMap(({ kind, count, cpuCount, gpus }): Seat[] => {
+      const resolved = this.providers.placedOn(kind, config, gpus)
+      const each = Array.from({ length: kind === 'auto' && resolved === 'cpu' ? cpuCount : count })
       if (resolved === 'cuda') {
-        return gpus.flatMap((gpu) => each.map((): Seat => ({ kind: 'cuda', gpu, device: `cuda:${gpu}`, maxWorkers: workersPerGpu })))
+        return (gpus === 'all' ? allGpus() : gpus).flatMap((gpu) => each.map((): Seat => ({ kind: 'cuda', gpu, device: `cuda:${gpu}`, maxWorkers: workersPerGpu })))
       }
       const alone = [resolved, ...(config.executionProviders ?? []).map(nameOf)].find((name) => this.providers.needsOneThread(name))
       const maxWorkers = alone === undefined ? this.#options.cpuWorkers : 1

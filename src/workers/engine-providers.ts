@@ -16,6 +16,12 @@ import type { Executors } from './executor-choice.ts'
 
 type Entry = InferenceSession.ExecutionProviderConfig
 
+/** The ordinals of all GPUs; the first where nobody knows of any, so that what is missing is said as of that one. */
+export function allGpus(): readonly number[] {
+  const ordinals = loadBinding().binding?.cudaProbe().devices.map(({ ordinal }) => ordinal) ?? []
+  return ordinals.length === 0 ? [0] : ordinals
+}
+
 /** An execution provider that a model asks for, in its list or by the kind of its instances. */
 interface Wanted {
   readonly name: string
@@ -110,10 +116,11 @@ export class EngineProviders {
   }
 
   /** The kind of device that a kind of instance is put on. */
-  placedOn(kind: InstanceKind, { executionProviders }: ResolvedConfig): InstanceKind {
+  placedOn(kind: InstanceKind, { executionProviders }: ResolvedConfig, gpus: readonly number[] | 'all'): InstanceKind {
     if (this.plugins.has(kind)) return this.plugins.isUsable(kind) ? kind : 'cpu'
     if (kind !== 'auto') return kind
-    return executionProviders === undefined && this.#reasonAgainstAuto() === null ? 'cuda' : 'cpu'
+    if (executionProviders !== undefined || this.#reasonAgainstAuto() !== null) return 'cpu'
+    return gpus === 'all' || gpus.every((gpu) => allGpus().includes(gpu)) ? 'cuda' : 'cpu'
   }
 
   /** Whether all sessions on a provider have to be run by one thread: two in it at once end the process. */
@@ -138,7 +145,7 @@ export class EngineProviders {
 
   /** Names of the built-in providers that the sessions of a model may have. */
   #builtInOf(config: ResolvedConfig): string[] {
-    const names = config.executionProviders?.map(nameOf) ?? config.instanceGroup.map(({ kind }) => this.placedOn(kind, config))
+    const names = config.executionProviders?.map(nameOf) ?? config.instanceGroup.map(({ kind, gpus }) => this.placedOn(kind, config, gpus))
     return [...new Set(names)].filter((name) => !this.plugins.has(name)).map((name) => name.toLowerCase())
   }
 

@@ -110,8 +110,8 @@ const contradictions: Case[] = [
     config('instanceGroup[0].gpus'),
   ],
   [
-    'GPUs for any device',
-    () => ({ path, instanceGroup: [{ kind: 'cpu' }, { gpus: [1] }] }),
+    'GPUs that are neither all nor a list',
+    () => ({ path, instanceGroup: [{ kind: 'cpu' }, { gpus: 'some' }] }),
     config('instanceGroup[1].gpus'),
   ],
 ]

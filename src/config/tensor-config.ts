@@ -1,0 +1,80 @@
+import * as v from 'valibot'
+import { invalidArgument } from '../errors.ts'
+import { isElementType, type ElementType } from '../tensor.ts'
+import { optionsOf } from './plain-options.ts'
+
+/** What requests give for an input, or get of an output; Triton's `ModelInput` and `ModelOutput`. */
+export interface TensorConfig {
+  /** As the model has it. */
+  name: string
+  /** The type of the elements, checked against the model. Default: the model's. */
+  type?: ElementType
+  /**
+   * Dims of a request, -1 for a variable one; without the batch dimension where `maxBatchSize` is not 0. They may fix what
+   * the model leaves variable. Default: the model's.
+   */
+  dims?: readonly number[]
+  /** Dims that the model has for the same elements, -1 for each that is variable in `dims`, in their order. Default: `dims`. */
+  reshape?: readonly number[]
+}
+
+/** An output in particular. */
+export interface OutputConfig extends TensorConfig {
+  /** Names of the classes whose scores it has, by index; for `model.classification()`. Default: none. */
+  labels?: readonly string[]
+}
+
+const elementType = { ...v.custom<ElementType>(isElementType), expects: 'the type of the elements of a tensor, such as float32' }
+const dims = v.array(v.pipe(v.number(), v.integer('a whole number')))
+const entries = {
+  name: v.pipe(v.string(), v.minLength(1, 'the name of a tensor')),
+  type: v.optional(elementType),
+  dims: v.optional(v.pipe(dims, v.minLength(1, 'at least one dimension'))),
+  reshape: v.optional(dims),
+}
+
+/** Schema of an entry of `inputs`. */
+export const inputSchema = optionsOf(entries)
+/** Schema of an entry of `outputs`. */
+export const outputSchema = optionsOf({ ...entries, labels: v.optional(v.array(v.string())) })
+
+type Entry = v.InferOutput<typeof inputSchema>
+
+/**
+ * Checks what is said of inputs or outputs against itself, by Triton's rules.
+ *
+ * @param batched whether `maxBatchSize` is above 0; `undefined` where that is to be found from the model.
+ * @throws InferenceError `ERR_MODEL_CONFIG`.
+ */
+export function checkTensors(model: string, option: 'inputs' | 'outputs', tensors: readonly Entry[], batched: boolean | undefined): void {
+  const wrong = (at: string, expected: string, received: unknown) =>
+    invalidArgument(`${option}${at}`, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+  const names = tensors.map(({ name }) => name)
+  for (const [index, { name, dims, reshape }] of tensors.entries()) {
+    if (names.indexOf(name) !== index) throw wrong(`[${index}].name`, 'a name of its own', name)
+    for (const [list, values] of [['dims', dims], ['reshape', reshape]] as const) {
+      const strange = values?.find((dim) => dim < 1 && dim !== -1)
+      if (strange !== undefined) throw wrong(`[${index}].${list}`, 'dims of at least 1, or -1 for a variable one', strange)
+    }
+    if (reshape === undefined) continue
+    if (dims === undefined) throw wrong(`[${index}].reshape`, 'to be given beside dims', reshape)
+    if (reshape.length === 0 && batched === false) throw wrong(`[${index}].reshape`, 'at least one dimension for a model whose maxBatchSize is 0', reshape)
+    const [given, wanted] = [stretches(dims), stretches(reshape)]
+    if (given.length !== wanted.length) {
+      throw wrong(`[${index}].reshape`, `${given.length - 1} variable dims, as dims [${dims.join(', ')}] has`, reshape)
+    }
+    if (given.some((count, at) => count !== wanted[at])) {
+      throw wrong(`[${index}].reshape`, `as many elements as dims [${dims.join(', ')}] has, between variable dims as well`, reshape)
+    }
+  }
+}
+
+/** How many elements there are before, between and after variable dims. */
+function stretches(dims: readonly number[]): number[] {
+  const counts = [1]
+  for (const dim of dims) {
+    if (dim === -1) counts.push(1)
+    else counts[counts.length - 1]! *= dim
+  }
+  return counts
+}

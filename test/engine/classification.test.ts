@@ -1,0 +1,41 @@
+import { Tensor } from 'onnxruntime-common'
+import { describe, expect, it } from 'vitest'
+import { addSub, identity, identityUnbatched } from '../models/small.ts'
+import { load, sharedEngine } from '../support/open.ts'
+
+const engine = sharedEngine()
+const y = (data: number[], dims: number[]) => ({ y: new Tensor('float32', Float32Array.from(data), dims) })
+
+describe('the classification of an output', () => {
+  it('has the best classes of each row, the best first, with their labels', async () => {
+    const model = await load(engine, identity('float32', [4]), { outputs: [{ name: 'y', labels: ['a', 'b', 'c'] }] })
+    const outputs = await model.infer({ x: new Tensor('float32', Float32Array.of(1, 3, 2, 5, 0, -1, 0, -2), [2, 4]) })
+    expect(model.classification(outputs, 2)).toEqual([
+      [{ index: 3, value: 5, label: undefined }, { index: 1, value: 3, label: 'b' }],
+      [{ index: 0, value: 0, label: 'a' }, { index: 2, value: 0, label: 'c' }],
+    ])
+    expect(model.classification(outputs)[0]).toEqual([{ index: 3, value: 5, label: undefined }])
+    expect(model.classification(outputs, 99)[0]!.map(({ index }) => index)).toEqual([3, 1, 2, 0])
+  })
+  it('is of one row for a model without a batch dimension', async () => {
+    const model = await load(engine, identityUnbatched('float32', [2, 2]))
+    expect(model.classification(y([1, 9, 3, 4], [2, 2]))).toEqual([[{ index: 1, value: 9, label: undefined }]])
+  })
+  it('takes integers and half floats', async () => {
+    const half = await load(engine, identity('float16', [3]))
+    const outputs = await half.infer({ x: Uint16Array.of(0x3c00, 0x4000, 0x3800) })
+    expect(half.classification(outputs)).toEqual([[{ index: 1, value: 2, label: undefined }]])
+    const long = await load(engine, identity('int64', [2]))
+    expect(long.classification(await long.infer({ x: BigInt64Array.of(4n, 7n) }))[0]).toEqual([{ index: 1, value: 7, label: undefined }])
+  })
+  it('refuses what it cannot classify', async () => {
+    const model = await load(engine, identity('float32', [4]))
+    const two = await load(engine, addSub('int32'))
+    const words = await load(engine, identity('string', [2]))
+    expect(() => model.classification({}, 1)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'outputs.y' }))
+    expect(() => model.classification(y([1], [1]), 0)).toThrow(expect.objectContaining({ argument: 'count' }))
+    expect(() => model.classification(y([1], [1]), 1, 'z')).toThrow(expect.objectContaining({ argument: 'output', expected: "the name of an output ('y')" }))
+    expect(() => two.classification({})).toThrow(expect.objectContaining({ argument: 'output' }))
+    expect(() => words.classification({ y: new Tensor('string', ['a', 'b'], [1, 2]) })).toThrow(expect.objectContaining({ received: 'one of type string' }))
+  })
+})

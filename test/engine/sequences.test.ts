@@ -1,0 +1,118 @@
+import { Tensor } from 'onnxruntime-common'
+import { describe, expect, it } from 'vitest'
+import type { ModelOptions, SequenceOptions } from '../../src/index.ts'
+import { Sequences } from '../../src/request/sequences.ts'
+import type { ModelMetadata } from '../../src/metadata.ts'
+import { graph } from '../models/builder.ts'
+import { modelPath } from '../models/cache.ts'
+import { load, sharedEngine } from '../support/open.ts'
+import { errorOf } from '../triton-repository/temporary.ts'
+
+const engine = sharedEngine()
+
+/** sum = x + (start ? 0 : before), id and end as they are given; all ['N', 1]. */
+const accumulator = () => modelPath('accumulator', () => graph('accumulator')
+  .input('x', 'float32', ['N', 1])
+  .input('before', 'float32', ['N', 1])
+  .input('START', 'float32', ['N', 1])
+  .input('END', 'bool', ['N', 1])
+  .input('ID', 'uint64', ['N', 1])
+  .output('sum', 'float32', ['N', 1])
+  .output('state', 'float32', ['N', 1])
+  .output('ended', 'bool', ['N', 1])
+  .output('id', 'uint64', ['N', 1])
+  .initializer('one', 'float32', [1], [1])
+  .node('Sub', ['one', 'START'], ['goes_on'])
+  .node('Mul', ['before', 'goes_on'], ['kept'])
+  .node('Add', ['x', 'kept'], ['sum'])
+  .node('Identity', ['sum'], ['state'])
+  .node('Identity', ['END'], ['ended'])
+  .node('Identity', ['ID'], ['id'])
+  .build())
+
+const config: ModelOptions = {
+  maxBatchSize: 8,
+  dynamicBatching: { maxQueueDelayMs: 20 },
+  sequence: {
+    maxIdleMs: 60_000,
+    controls: [{ input: 'START', kind: 'start' }, { input: 'END', kind: 'end' }, { input: 'ID', kind: 'correlationId' }],
+    states: [{ input: 'before', output: 'state' }],
+  },
+}
+
+describe('requests of a sequence', () => {
+  it('get its controls and the state that the one before has left, in the order of their calls, joined with other sequences', async () => {
+    const model = await load(engine, accumulator(), config)
+    const send = (id: number, value: number, sequence: Partial<SequenceOptions> = {}) => model.infer({ x: Float32Array.of(value) }, { sequence: { id, ...sequence } })
+    const answers = await Promise.all([1, 2, 3].flatMap((id) => [send(id, id, { start: true }), send(id, 10 * id), send(id, 100 * id, { end: true })]))
+    expect(answers.map(({ sum }) => sum!.data[0])).toEqual([1, 11, 111, 2, 22, 222, 3, 33, 333])
+    expect(answers.map(({ id }) => Number(id!.data[0]))).toEqual([1, 1, 1, 2, 2, 2, 3, 3, 3])
+    expect(answers.map(({ ended }) => ended!.data[0])).toEqual([0, 0, 1, 0, 0, 1, 0, 0, 1])
+    expect(Object.keys(answers[0]!)).toEqual(['sum', 'ended', 'id'])
+    expect(model.stats().executionCount).toBeLessThan(9)
+  })
+  it('begin anew with start, and keep the state of a request that failed', async () => {
+    const model = await load(engine, accumulator(), config)
+    const send = (value: Float32Array, sequence: SequenceOptions) => model.infer({ x: value }, { sequence })
+    await send(Float32Array.of(1), { id: 5, start: true })
+    expect(await errorOf(send(Float32Array.of(1, 2), { id: 5 }))).toMatchObject({ code: 'ERR_INVALID_ARG' })
+    expect((await send(Float32Array.of(2), { id: 5 }))['sum']!.data[0]).toBe(3)
+    expect((await send(Float32Array.of(7), { id: 5, start: true }))['sum']!.data[0]).toBe(7)
+    expect((await send(Float32Array.of(1), { id: 5n }))['sum']!.data[0]).toBe(8)
+  })
+  it('give the state to the caller who asks for it, in a copy', async () => {
+    const model = await load(engine, accumulator(), config)
+    const first = await model.infer({ x: Float32Array.of(4) }, { sequence: { id: 9, start: true }, outputs: ['state'], report: true })
+    expect(Object.keys(first.outputs)).toEqual(['state'])
+    ;(first.outputs['state']!.data as Float32Array)[0] = 1000
+    expect((await model.infer({ x: Float32Array.of(1) }, { sequence: { id: 9 } }))['sum']!.data[0]).toBe(5)
+  })
+  it('may give the controls themselves instead', async () => {
+    const model = await load(engine, accumulator(), config)
+    const one = (data: Float32Array | Uint8Array | BigUint64Array) => data
+    const feeds = { x: one(Float32Array.of(1)), before: one(Float32Array.of(41)), START: one(Float32Array.of(0)), END: one(Uint8Array.of(0)), ID: one(BigUint64Array.of(3n)) }
+    expect((await model.infer(feeds))['sum']!.data[0]).toBe(42)
+  })
+  it('are refused when their sequence has not begun, has ended, or there are none', async () => {
+    const model = await load(engine, accumulator(), config)
+    const send = (sequence: unknown) => model.infer({ x: Float32Array.of(1) }, { sequence: sequence as SequenceOptions })
+    expect(await errorOf(send({ id: 1 }))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options.sequence.start', expected: 'true for the first request of a sequence' })
+    await send({ id: 1, start: true, end: true })
+    expect(await errorOf(send({ id: 1 }))).toMatchObject({ argument: 'options.sequence.start' })
+    expect(await errorOf(send({ id: 0, start: true }))).toMatchObject({ argument: 'options.sequence.id' })
+    expect(await errorOf(send({ id: 'one', start: true }))).toMatchObject({ argument: 'options.sequence.id', expected: "a number, as input 'ID' (uint64) takes" })
+    expect(await errorOf(send({ id: -1, start: true }))).toMatchObject({ argument: 'options.sequence.id' })
+    expect(await errorOf(send(7))).toMatchObject({ argument: 'options.sequence' })
+    const plain = await load(engine, accumulator(), { maxBatchSize: 8 })
+    expect(await errorOf(plain.infer({ x: Float32Array.of(1) }, { sequence: { id: 1 } }))).toMatchObject({ argument: 'options.sequence', expected: 'to be left out for a model without sequences' })
+  })
+  it.each([
+    [{ controls: [{ input: 'none', kind: 'start' }] }, 'sequence.controls[0].input'], [{ controls: [{ input: 'ID', kind: 'start' }] }, 'sequence.controls[0].input'],
+    [{ states: [{ input: 'before', output: 'none' }] }, 'sequence.states[0].output'],
+    [{ controls: [{ input: 'START', kind: 'start' }, { input: 'END', kind: 'start' }] }, 'sequence.controls[1].kind'],
+  ])('are of a model that has what they need: %j', async (sequence, argument) => {
+    expect(await errorOf(load(engine, accumulator(), { maxBatchSize: 8, sequence: sequence as never }))).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument })
+  })
+})
+
+describe('a sequence without requests', () => {
+  it('is forgotten after maxIdleMs, but not while one of its requests is under way', async () => {
+    const metadata: ModelMetadata = {
+      name: 'm', path: '', inputs: [], outputs: [], unservableOutputs: [], executionProviders: [], maxBatchSize: 1, joining: { rows: 'declared', largestDifference: null, reason: '' },
+    }
+    const sequences = new Sequences(metadata, { maxIdleMs: 10, controls: [], states: [] })
+    let nowMs = 0
+    const answer = { y: new Tensor('float32', Float32Array.of(1), [1]) }
+    const send = (sequence: SequenceOptions, run: () => Promise<typeof answer> = () => Promise.resolve(answer)) =>
+      sequences.infer({}, sequence, { outputs: null, requestId: undefined, report: false }, () => nowMs, run)
+    await send({ id: 1, start: true })
+    let finish!: (value: typeof answer) => void
+    const slow = send({ id: 2, start: true }, () => new Promise((resolve) => (finish = resolve)))
+    await Promise.resolve()
+    nowMs = 11
+    expect(() => send({ id: 1 })).toThrow('was without a request for more than 10 ms')
+    const next = send({ id: 2 })
+    finish(answer)
+    expect(await Promise.all([slow, next])).toEqual([answer, answer])
+  })
+})
