@@ -6,8 +6,10 @@ import { StagingPool } from './memory/staging-pool.ts'
 import { ModelRegistry } from './model-registry.ts'
 import type { NamedModel } from './named-model.ts'
 import { EventHub } from './observability/engine-events.ts'
-import { checkRepository, tell, type RepositoryOptions } from './triton-repository/load-repository.ts'
-import { readModelFolder } from './triton-repository/model-folder.ts'
+import { InferenceError } from './errors.ts'
+import { tell } from './triton-repository/load-repository.ts'
+import { readModelFolder, type RepositoryEntry } from './triton-repository/model-folder.ts'
+import { checkRepository, type RepositoryOptions } from './triton-repository/repository-options.ts'
 import { RepositoryWatch } from './triton-repository/watch.ts'
 import type { ResolvedWatch } from './triton-repository/watch-options.ts'
 import { Devices } from './workers/devices.ts'
@@ -55,26 +57,40 @@ export class EngineResources {
   /**
    * Loads the models of a repository, and keeps in step with it until the engine is closed.
    *
-   * @returns the models that were loaded.
+   * @returns the models that were loaded, and why others were not.
    */
-  async watch(path: string, options: RepositoryOptions, watched: ResolvedWatch): Promise<NamedModel[]> {
+  async watch(path: string, options: RepositoryOptions, watched: ResolvedWatch): Promise<{ models: NamedModel[]; problems: InferenceError[] }> {
     const { models: names, onNote } = checkRepository(path, options)
+    const entries = new Map<string, RepositoryEntry>()
+    const problems: InferenceError[] = []
+    let hasStarted = false
     const watch = new RepositoryWatch(path, names, watched, systemClock, {
       read: async (name) => {
-        const entries = [await readModelFolder(path, name)]
-        if (onNote !== undefined) tell(entries, onNote)
-        return entries
+        const entry = await readModelFolder(path, name)
+        entries.set(name, entry)
+        if (onNote !== undefined) tell([entry], onNote)
+        return entry.configs.map((config) => ({ config }))
       },
-      load: async (name, config, accept) => void (await this.models.load(name, resolveConfig(name, config, this.pluginNames), { accept })),
+      load: async (name, config, accept) => {
+        try {
+          await this.models.load(name, resolveConfig(name, config, this.pluginNames), { accept })
+        } catch (error) {
+          throw error instanceof InferenceError ? entries.get(name)!.atField(error) : error
+        }
+      },
       unload: async (name, version) => {
         await this.models.get(name)?.version(version)?.end(false)
         this.staging?.trim()
       },
-      tell: (event) => this.events.emit('repository', { ...event, repository: path }),
+      tell: (event) => {
+        if (!hasStarted && event.error !== undefined) problems.push(event.error)
+        this.events.emit('repository', { ...event, repository: path })
+      },
     })
     this.#watches.push(watch)
     await watch.start()
-    return watch.loaded.flatMap((name) => this.models.get(name) ?? [])
+    hasStarted = true
+    return { models: watch.loaded.flatMap((name) => this.models.get(name) ?? []), problems }
   }
 
   /** Finishes what was accepted, or rejects what waits of it, and gives everything back. May be called more than once. */

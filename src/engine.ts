@@ -16,7 +16,9 @@ import type { NamedModel } from './named-model.ts'
 import type { EngineEvents } from './observability/engine-events.ts'
 import { resolveConfig } from './config/resolve-model-config.ts'
 import type { Capabilities } from './workers/devices.ts'
-import { loadRepository, type RepositoryOptions } from './triton-repository/load-repository.ts'
+import { loadRepository, reportOf, withReport } from './triton-repository/load-repository.ts'
+import { Repositories } from './triton-repository/repositories.ts'
+import type { RepositoryOptions, RepositoryReport } from './triton-repository/repository-options.ts'
 import { takeWatch } from './triton-repository/watch-options.ts'
 
 /**
@@ -31,6 +33,7 @@ export class InferenceEngine {
   readonly #models: ModelRegistry
   /** What callers hold of the models; in the engine's hands only, see {@link EngineResources}. */
   readonly #facades = new WeakMap<NamedModel | ModelVersion, Model>()
+  readonly #repositories = new Repositories()
   #closed = false
 
   /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option. */
@@ -49,48 +52,45 @@ export class InferenceEngine {
    * serves on, and where nothing did the name is free.
    *
    * @param name under which the model is known to this engine. What failed after it was ready is released before it is replaced.
+   * @param config of the model. Left out: all versions, as the repositories given to {@link loadRepository} have them now.
    * @returns the model of that name, which serves its newest version; where `config` names one, that version.
    * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such file), `ERR_MODEL_LOAD`,
    * `ERR_NATIVE_LOAD` (onnxruntime-node cannot be loaded, or native memory that was asked for), `ERR_INVALID_ARG` or
    * `ERR_CLOSED`; when `options.signal` fires, its reason. What failed for want of a worker thread can be loaded again once
    * the cause is gone.
    */
-  async load<M extends ModelSignature = AnySignature>(name: string, config: ModelConfig, options: LoadOptions = {}): Promise<Model<M>> {
+  async load<M extends ModelSignature = AnySignature>(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<Model<M>> {
     this.#checkOpen()
     if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
     const { signal } = checkLoadOptions(options)
     signal?.throwIfAborted()
+    const load = (_: string, own: ModelConfig) => this.#loadNamed(name, own, signal)
+    if (config === undefined && !this.#repositories.isEmpty) return (await this.#repositories.load(name, load)) as unknown as Model<M>
     const resolved = resolveConfig(name, config, this.#resources.pluginNames)
     const { named, version } = await this.#models.load(name, resolved, { signal })
     return this.#facade(resolved.version === undefined ? named : version) as unknown as Model<M>
   }
 
   /**
-   * Loads the models of a Triton model repository, `<model>/config.pbtxt` (optional) and `<model>/<version>/model.onnx`,
-   * all at once, each under the name of its folder. Waits for all of them; when some failed it rejects, and those that
-   * could be loaded stay ready.
+   * Loads the models of a Triton model repository, `<model>/config.pbtxt` (or `config.ts`, `.js`, `.json`, or none) and `<model>/<version>/model.onnx`,
+   * all at once, each under the name of its folder. Waits for all of them; when some failed it rejects, and others stay ready.
    *
    * With `mode: 'watch'` it does not reject for them, and goes on looking at the files until the engine is closed: models and
    * versions that come are loaded, those that change are replaced, those that go are unloaded; see {@link RepositoryEvent}.
    *
    * @param path of the repository.
-   * @returns the models that were loaded.
+   * @returns the models, as an array that has `unsupported`, `missing` and `failed` beside: those that are not served, and why.
    * @throws InferenceError `ERR_MODEL_LOAD`, whose `cause` is an `AggregateError` with one `InferenceError` per model that
    * failed; `ERR_MODEL_NOT_FOUND` (no such folder), `ERR_INVALID_ARG` or `ERR_CLOSED`.
    */
-  async loadRepository(path: string, options: RepositoryOptions = {}): Promise<Model[]> {
+  async loadRepository(path: string, options: RepositoryOptions = {}): Promise<Model[] & RepositoryReport> {
     this.#checkOpen()
     const { watch, others } = takeWatch(options)
-    if (watch !== null) {
-      const watched = await this.#resources.watch(path, others, watch)
-      this.#checkOpen()
-      return watched.map((named) => this.#facade(named))
-    }
-    const models = await loadRepository(path, others, async (name, config) => {
-      const { named } = await this.#models.load(name, resolveConfig(name, config, this.#resources.pluginNames), {})
-      return this.#facade(named)
-    })
-    return [...new Set(models)]
+    this.#repositories.add(path)
+    if (watch === null) return loadRepository(path, others, (name, config) => this.#loadNamed(name, config, undefined))
+    const { models, problems } = await this.#resources.watch(path, others, watch)
+    this.#checkOpen()
+    return withReport(models.map((named) => this.#facade(named)), reportOf(problems))
   }
 
   /**
@@ -230,6 +230,11 @@ export class InferenceEngine {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
+  }
+
+  async #loadNamed(name: string, config: ModelConfig, signal: AbortSignal | undefined): Promise<Model> {
+    const { named } = await this.#models.load(name, resolveConfig(name, config, this.#resources.pluginNames), { signal })
+    return this.#facade(named)
   }
 
   /** What callers hold of a name, or of a version. */

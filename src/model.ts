@@ -4,6 +4,7 @@ import type { ModelCapacity } from './observability/model-capacity.ts'
 import type { ModelStatistics } from './observability/model-stats.ts'
 import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
 import type { AnyOutputs, AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
+import type { FeedParser } from './request/feeds.ts'
 import { checkInferOptions, type CheckedOptions } from './config/check-infer-options.ts'
 import { untilAborted } from './request/abort-watch.ts'
 import { IgnoredOptions } from './request/ignored-options.ts'
@@ -204,7 +205,7 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   #inSequence(serving: ModelLifecycle, feeds: M['inputs'], checked: CheckedOptions): Promise<Answer> {
-    const { sequences } = serving.parser!
+    const { sequences }: FeedParser = serving.parser!
     if (sequences === null) {
       const hint = 'Load the model with sequence in its configuration'
       throw invalidArgument('options.sequence', 'to be left out for a model without sequences', checked.sequence, { model: this.name, hint })

@@ -18,7 +18,7 @@ const floors: [floor: string, on: string[]][] = [
   ['an instance of a model', ['instance/']],
   ['queue and instances joined', ['scheduler/']],
   ['answers that are shared', ['response-cache/']],
-  ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-version.ts', 'named-model.ts', 'engine-services.ts']],
+  ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'engine-services.ts']],
   ['the engine', ['engine.ts', 'engine-resources.ts', 'engine-statistics.ts', 'dropped-engines.ts']],
   ['the public face', ['index.ts']],
   ['programs', ['cli/']],
@@ -265,20 +265,23 @@ describe('index.ts', () => {
   })
 
   it('exports the documented values', () => {
-    expect(Object.keys(publicValues).sort()).toEqual(['InferenceEngine', 'InferenceError', 'Model', 'Tensor'])
+    expect(Object.keys(publicValues).sort()).toEqual(['InferenceEngine', 'InferenceError', 'Model', 'Tensor', 'defineModelConfig'])
   })
 
   it('exports the documented types', () => {
     const lists = [...text.matchAll(/^export type \{([^}]*)\}/gm)].map(([, names]) => names!)
     const types = lists.flatMap((names) => names.split(',').map((name) => name.trim()))
     expect(types.filter((name) => name !== '').sort()).toEqual([
-      'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'Capabilities', 'CloseOptions', 'ComputePrecision', 'DynamicBatchingConfig',
+      'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'Capabilities', 'Classification', 'CloseOptions', 'ComputePrecision', 'DynamicBatchingConfig',
       'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions', 'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'InferManyOptions', 'InferManyResult', 'InferOptions',
       'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions',
-      'MapEntry', 'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelProvider', 'ModelSignature', 'ModelState',
-      'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OutputValue', 'Outputs', 'PaddingConfig', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy',
-      'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryOptions', 'ResponseCacheOptions', 'ResponseCacheStatistics', 'RunOptions', 'SessionOptions', 'StagingKind', 'StagingOptions',
-      'StagingStats', 'StatisticDuration', 'StructuredFeed', 'StructuredType', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'UnloadOptions', 'ValueMetadata',
+      'MapEntry', 'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelProvider', 'ModelSignature',
+      'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OutputConfig', 'OutputValue', 'Outputs', 'PaddingConfig', 'ProviderCapability',
+      'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent',
+      'RepositoryModelConfig', 'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'ResponseCacheOptions', 'ResponseCacheStatistics',
+      'RunOptions', 'SequenceConfig', 'SequenceControl', 'SequenceOptions', 'SequenceState', 'SessionOptions', 'StagingKind', 'StagingOptions', 'StagingStats',
+      'StatisticDuration', 'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'UnloadOptions',
+      'ValueMetadata',
       'WarmupSample', 'WorkerEvent',
       'WorkerOptions',
     ])

@@ -1,5 +1,7 @@
+import { booleanOf } from './check-message.ts'
 import { configError, position, type ConfigSource } from './config-source.ts'
-import type { TextField, TextValue } from './text-format.ts'
+import { enumerations, fieldType, type EnumerationName, type MessageName } from './model-config-schema.ts'
+import { shown, type TextField, type TextValue } from './text-format.ts'
 
 /** What becomes of fields that nobody read. */
 export interface FieldRules {
@@ -9,18 +11,24 @@ export interface FieldRules {
   readonly refused?: Readonly<Record<string, string>>
 }
 
-/** The fields of one message, read by name and type; each read is remembered, so that {@link finish} sees the rest. */
+/**
+ * The fields of one message that has been checked against the schema, read by name; each read is remembered, so that
+ * {@link finish} sees the rest.
+ */
 export class ConfigFields {
+  /** Where the message is, with a dot at its end; '' for the whole. */
+  readonly path: string
   readonly #source: ConfigSource
+  readonly #message: MessageName
   /** By name, in the order of the file. */
   readonly #fields = new Map<string, TextField[]>()
-  readonly #path: string
   /** Shared by all messages of a file. */
   readonly #notes: string[]
   readonly #read = new Set<string>()
 
-  constructor(source: ConfigSource, fields: readonly TextField[], notes: string[], path = '') {
+  constructor(source: ConfigSource, message: MessageName, fields: readonly TextField[], notes: string[], path = '') {
     this.#source = source
+    this.#message = message
     for (const field of fields) {
       const { name } = field
       const sameName = this.#fields.get(name)
@@ -28,75 +36,75 @@ export class ConfigFields {
       else sameName.push(field)
     }
     this.#notes = notes
-    this.#path = path
+    this.path = path
   }
 
   string(name: string): string | undefined {
-    const value = this.#one(name)
-    return value === undefined ? undefined : this.#string(name, value)
+    return this.#one(name)?.value as string | undefined
+  }
+
+  strings(name: string): string[] {
+    return this.#all(name).map(({ value }) => value as string)
   }
 
   boolean(name: string): boolean | undefined {
     const value = this.#one(name)
-    if (value === undefined) return undefined
-    const written = String(value.kind === 'message' ? '{}' : value.value)
-    if (value.kind !== 'string' && /^(?:[tT]rue|t|1)$/.test(written)) return true
-    if (value.kind !== 'string' && /^(?:[fF]alse|f|0)$/.test(written)) return false
-    throw this.#wrong(name, value, 'true or false')
+    return value === undefined ? undefined : booleanOf(value)!
   }
 
-  /** Within what a JavaScript number holds exactly. */
-  integer(name: string, minimum: number): number | undefined {
+  booleans(name: string): boolean[] {
+    return this.#all(name).map((value) => booleanOf(value)!)
+  }
+
+  /** A whole number, as near as a JavaScript number comes to it. */
+  integer(name: string, minimum = -Infinity): number | undefined {
     const value = this.#one(name)
     return value === undefined ? undefined : this.#integer(name, value, minimum)
   }
 
-  /** A number of 64 bits, as near as a JavaScript number comes to it. */
-  unsigned64(name: string): number | undefined {
-    const value = this.#one(name)
-    if (value === undefined) return undefined
-    if (value.kind === 'number' && typeof value.value === 'bigint' && value.value >= 0n && value.value < 2n ** 64n) return Number(value.value)
-    throw this.#wrong(name, value, 'a whole number of at most 64 bits')
-  }
-
-  integers(name: string, minimum: number): number[] {
+  integers(name: string, minimum = -Infinity): number[] {
     return this.#all(name).map((value) => this.#integer(name, value, minimum))
   }
 
-  /** Integers of any size, as written in decimal. */
+  /** Integers of any size, exactly. */
   bigIntegers(name: string): bigint[] {
-    return this.#all(name).map((value) => {
-      if (value.kind === 'number' && typeof value.value === 'bigint') return value.value
-      throw this.#wrong(name, value, 'a whole number')
-    })
+    return this.#all(name).map(({ value }) => value as bigint)
   }
 
-  /** An enumerator, written as its name or its number; `names` are in the order of their numbers. */
-  enumerator<Name extends string>(name: string, names: readonly Name[]): Name | undefined {
+  numbers(name: string): number[] {
+    return this.#all(name).map(({ value }) => Number(value))
+  }
+
+  /** The name of an enumerator, whether it was written as that or as its number. */
+  enumerator<Name extends string>(name: string): Name | undefined {
     const value = this.#one(name)
     if (value === undefined) return undefined
-    const found = value.kind === 'number' ? names[Number(value.value)] : names.find((each) => each === value.value)
-    if (found === undefined || value.kind === 'string') throw this.#wrong(name, value, `one of ${names.join(', ')}`)
-    return found
+    const names = enumerations[fieldType(this.#message, name)!.value as EnumerationName]
+    return (value.kind === 'number' ? names[Number(value.value)] : value.value) as Name
   }
 
   message(name: string): ConfigFields | undefined {
     const value = this.#one(name)
-    return value === undefined ? undefined : this.#message(name, value)
+    return value === undefined ? undefined : this.#nested(name, name, value)
   }
 
   messages(name: string): ConfigFields[] {
-    return this.#all(name).map((value, index) => this.#message(`${name}[${index}]`, value))
+    return this.#all(name).map((value, index) => this.#nested(name, `${name}[${index}]`, value))
   }
 
-  /** The keys of a map from text. */
-  keys(name: string): string[] {
-    return this.messages(name).map((entry) => entry.string('key') ?? '')
+  /** A map from text to text. */
+  stringMap(name: string): Map<string, string> {
+    return new Map(this.#entries(name).map(([key, value]) => [String(key?.value ?? ''), String(value?.value ?? '')]))
   }
 
-  /** A map from numbers to messages; an entry without a key has the key 0, as in protobuf. */
-  messageMap(name: string): [key: number, value: ConfigFields | undefined][] {
-    return this.messages(name).map((entry) => [entry.unsigned64('key') ?? 0, entry.message('value')])
+  /** A map from numbers or text to messages; a key that is not given is 0 or '', as in protobuf. */
+  messageMap<Key extends number | string>(name: string): [key: Key, value: ConfigFields][] {
+    const isNumber = fieldType(this.#message, name)!.key !== 'string'
+    return this.#entries(name).map(([key, value], index) => {
+      const fields = { kind: 'message', value: [], offset: this.offsetOf(name), ...value } as TextValue
+      const read = isNumber ? Number(key?.value ?? 0) : ((key?.value as string) ?? '')
+      return [read as Key, this.#nested(name, `${name}[${index}].value`, fields)]
+    })
   }
 
   has(name: string): boolean {
@@ -104,32 +112,42 @@ export class ConfigFields {
   }
 
   note(name: string, text: string): void {
-    this.#notes.push(`${this.#path}${name} (line ${position(this.#source, this.#offsetOf(name)).line}): ${text}`)
+    this.#notes.push(`${this.path}${name} (line ${position(this.#source, this.offsetOf(name)).line}): ${text}`)
   }
 
   /** Refuses the value of a field. */
   fail(name: string, expected: string, received: unknown, hint?: string): never {
-    throw configError(this.#source, this.#offsetOf(name), this.#path + name, expected, received, hint)
+    throw configError(this.#source, this.offsetOf(name), this.path + name, expected, received, hint)
   }
 
-  /** Takes care of every field not read so far: notes it, or refuses it as unsupported or unknown. */
+  /**
+   * Takes care of every field not read so far: notes it, or refuses it. One for which there is no rule is refused as well, so
+   * that none is dropped in silence.
+   */
   finish({ noted = {}, refused = {} }: FieldRules = {}): void {
     for (const [name, fields] of this.#fields) {
       if (this.#read.has(name)) continue
-      const { offset } = fields[0]!
       if (Object.hasOwn(noted, name)) {
         this.note(name, noted[name]!)
-      } else if (Object.hasOwn(refused, name)) {
-        const set = fields.find(({ values }) => !values.every(isUnset))
-        if (set === undefined) continue
-        const expected = 'to be left out, as it is not supported'
-        throw configError(this.#source, set.offset, this.#path + name, expected, shown(set.values[0]!), refused[name])
-      } else throw configError(this.#source, offset, this.#path + name, 'a known field', name)
+        continue
+      }
+      const set = fields.find(({ values }) => !values.every(isUnset))
+      if (set === undefined) continue
+      const hint = Object.hasOwn(refused, name) ? refused[name] : undefined
+      throw configError(this.#source, set.offset, this.path + name, 'to be left out, as it is not supported', shown(set.values[0]!), hint)
     }
   }
 
-  #offsetOf(name: string): number {
+  /** Where the field stands; where the file begins for one that is not there. */
+  offsetOf(name: string): number {
     return this.#fields.get(name)?.[0]!.offset ?? 0
+  }
+
+  #entries(name: string): [key: TextValue | undefined, value: TextValue | undefined][] {
+    return this.#all(name).map(({ value }) => {
+      const of = (part: string) => (value as readonly TextField[]).find((field) => field.name === part)?.values[0]
+      return [of('key'), of('value')]
+    })
   }
 
   #all(name: string): TextValue[] {
@@ -139,41 +157,23 @@ export class ConfigFields {
 
   #one(name: string): TextValue | undefined {
     this.#read.add(name)
-    const [first, second] = this.#fields.get(name) ?? []
-    const path = this.#path + name
-    if (second !== undefined) throw configError(this.#source, second.offset, path, 'to be given once', 'it twice')
-    if (first?.list === true) throw configError(this.#source, first.offset, path, 'one value', 'a list')
-    return first?.values[0]
-  }
-
-  #string(name: string, value: TextValue): string {
-    if (value.kind === 'string') return value.value
-    throw this.#wrong(name, value, 'a string in quotes')
+    return this.#fields.get(name)?.[0]!.values[0]
   }
 
   #integer(name: string, value: TextValue, minimum: number): number {
-    const integer = value.kind === 'number' && typeof value.value === 'bigint' ? Number(value.value) : Number.NaN
-    if (Number.isSafeInteger(integer) && integer >= minimum) return integer
-    throw this.#wrong(name, value, `a whole number of at least ${minimum}`)
+    const integer = Number(value.value)
+    if (integer >= minimum) return integer
+    throw configError(this.#source, value.offset, this.path + name, `a whole number of at least ${minimum}`, shown(value))
   }
 
-  #message(path: string, value: TextValue): ConfigFields {
-    if (value.kind !== 'message') throw this.#wrong(path, value, 'a message in braces')
-    return new ConfigFields(this.#source, value.value, this.#notes, `${this.#path}${path}.`)
-  }
-
-  #wrong(name: string, value: TextValue, expected: string): Error {
-    return configError(this.#source, value.offset, this.#path + name, expected, shown(value))
+  #nested(name: string, path: string, { value }: TextValue): ConfigFields {
+    const message = fieldType(this.#message, name)!.value as MessageName
+    return new ConfigFields(this.#source, message, value as readonly TextField[], this.#notes, `${this.path}${path}.`)
   }
 }
 
 /** Whether a value means the same as leaving the field out. */
-function isUnset({ kind, value }: TextValue): boolean {
-  if (kind === 'message') return false
-  return value === '' || value === 0n || value === 0 || (kind === 'identifier' && /^(?:[fF]alse|f)$/.test(value))
-}
-
-function shown({ kind, value }: TextValue): unknown {
-  if (kind === 'message') return '{ ... }'
-  return typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value
+function isUnset(value: TextValue): boolean {
+  if (value.kind === 'message') return false
+  return value.value === '' || value.value === 0n || value.value === 0 || booleanOf(value) === false
 }

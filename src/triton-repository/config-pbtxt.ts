@@ -1,123 +1,153 @@
-import type { InferenceSession } from 'onnxruntime-common'
+import type { DynamicBatchingConfig } from '../config/batching-config.ts'
 import type { ModelOptions } from '../config/model-config.ts'
+import { resolveConfig } from '../config/resolve-model-config.ts'
+import type { InferenceError } from '../errors.ts'
+import { readParameters } from './backend-parameters.ts'
+import { checkBackend } from './check-backend.ts'
+import { checkMessage } from './check-message.ts'
 import { ConfigFields } from './config-fields.ts'
 import type { ConfigSource } from './config-source.ts'
 import { defined } from './defined.ts'
-import { readInstanceGroups } from './instance-groups.ts'
 import { readDynamicBatching } from './dynamic-batching.ts'
-import { readTensors, type ConfiguredTensor } from './configured-tensors.ts'
+import { checkFileName } from './file-names.ts'
+import { readInstanceGroups, type GroupKind } from './instance-groups.ts'
+import { checkMetrics } from './model-metrics.ts'
+import { readModelWarmup, type WarmupPlan } from './model-warmup.ts'
+import { readOptimization } from './optimization.ts'
+import { errorAtField } from './option-fields.ts'
+import { readSequenceBatching, type ReadSequence } from './sequence-batching.ts'
+import { readInputs, readOutputs, type LabelFile } from './tensor-fields.ts'
 import { parseTextFormat } from './text-format.ts'
 import { readVersionPolicy, type VersionPolicy } from './version-policy.ts'
 
 /** What a `config.pbtxt` says, in this library's words. */
 export interface RepositoryConfig {
   readonly options: ModelOptions
-  /** Name of the model's file in its version folder. */
-  readonly fileName: string
+  /** Files that belong to the options, still to be read. */
+  readonly labelFiles: readonly LabelFile[]
+  readonly warmups: readonly WarmupPlan[]
+  readonly initialStates: ReadSequence['initial']
+  /** Name of the model's file in its version folder; `undefined` where nothing is said of it. */
+  readonly fileName: string | undefined
+  /** Whether it says that it is for ONNX Runtime. */
+  readonly namesBackend: boolean
   readonly versionPolicy: VersionPolicy
-  readonly inputs: readonly ConfiguredTensor[]
-  readonly outputs: readonly ConfiguredTensor[]
   /** Fields that change nothing here, each with its line and the reason. */
   readonly notes: readonly string[]
+  /** An error of an option, as one of the field that it comes from. */
+  readonly atField: (error: InferenceError) => InferenceError
 }
+
+/** Most rows in one run of a model whose rows may be joined and whose configuration does not say how many; Triton's number. */
+const tritonMaxBatchSize = 4
 
 const rules = {
   noted: {
-    runtime: 'models are run by onnxruntime-node',
-    model_warmup: 'models are warmed by a run on zeros where all inputs are floating point',
+    runtime: 'models are run by ONNX Runtime',
     metric_tags: 'metrics are labelled with the name of the model',
-    model_metrics: 'the buckets of histograms are fixed',
   },
   refused: {
-    sequence_batching: 'Keep the state of a sequence in the application, and feed it with each request',
-    ensemble_scheduling: 'Call the models one after the other: there is no network between them',
-    batch_input: 'Every input comes from the requests themselves',
-    batch_output: 'Every output is split by rows',
-    cc_model_filenames: 'Use default_model_filename',
-    model_operations: 'Custom operators cannot be registered through onnxruntime-node',
+    batch_input: 'Every input comes from the requests themselves: compute it in the application, or in the graph',
+    batch_output: 'Every output is divided by rows: leave it out',
+    model_operations: 'Libraries of custom operators cannot be registered: export the model with operators of ONNX, or of com.microsoft',
     model_repository_agents: 'Check or fetch the files before loading them',
   },
 }
 
 /**
- * Reads a `config.pbtxt`. Every field of Triton's `ModelConfig` is mapped, noted as harmless, or refused by name.
+ * Reads a `config.pbtxt`; an empty text is what an absent one means. Every field of Triton's `ModelConfig` is mapped, noted as
+ * harmless, or refused by name.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` with the field, what was expected, and the line and column.
  */
 export function readModelConfig(source: ConfigSource): RepositoryConfig {
   const notes: string[] = []
-  const config = new ConfigFields(source, parseTextFormat(source), notes)
+  const fields = parseTextFormat(source)
+  checkMessage(source, 'ModelConfig', fields)
+  const config = new ConfigFields(source, 'ModelConfig', fields, notes)
   const name = config.string('name') || source.model
   if (name !== source.model) config.fail('name', `the name of its folder, '${source.model}'`, name)
-  checkBackend(config)
-  refuseSwitches(config)
-  const read = {
-    options: defined({
-      maxBatchSize: config.integer('max_batch_size', 0),
-      dynamicBatching: readDynamicBatching(config),
-      instanceGroup: readInstanceGroups(config),
-      sessionOptions: readOptimization(config),
-    }),
-    fileName: readFileName(config),
-    versionPolicy: readVersionPolicy(config),
-    inputs: readTensors(config, 'input'),
-    outputs: readTensors(config, 'output'),
-    notes,
-  }
-  for (const key of config.keys('parameters')) {
-    config.note('parameters', `'${key}' is not used; give ONNX Runtime's options as sessionOptions of engine.load()`)
-  }
-  config.finish(rules)
-  return read
-}
-
-function checkBackend(config: ConfigFields): void {
-  const only = { platform: 'onnxruntime_onnx', backend: 'onnxruntime' }
-  for (const [field, expected] of Object.entries(only)) {
-    const given = config.string(field) || expected
-    if (given !== expected) config.fail(field, `'${expected}' or nothing`, given, 'Only ONNX models can be served')
-  }
-}
-
-function refuseSwitches(config: ConfigFields): void {
-  config.message('response_cache')?.finish({ refused: { enable: 'Keep results in the application' } })
-  config.message('model_transaction_policy')?.finish({ refused: { decoupled: 'A request has exactly one response' } })
-}
-
-function readFileName(config: ConfigFields): string {
-  const name = config.string('default_model_filename') || 'model.onnx'
-  if (/[/\\\0]/.test(name) || name === '.' || name === '..') {
-    config.fail('default_model_filename', 'the name of a file in the version folder', name)
-  }
-  return name
-}
-
-const graphLevels: Readonly<Record<number, InferenceSession.SessionOptions['graphOptimizationLevel']>> = {
-  [-1]: 'basic',
-  0: undefined,
-  1: 'extended',
-  2: 'disabled',
-}
-
-function readOptimization(config: ConfigFields): InferenceSession.SessionOptions | undefined {
-  const optimization = config.message('optimization')
-  const graph = optimization?.message('graph')
-  const level = graph?.integer('level', -1) ?? 0
-  if (level > 2) graph!.fail('level', '-1, 0, 1 or 2', level)
-  graph?.finish()
-  const pinned = 'staging memory is page-locked where there is a GPU'
-  const tensorRt = 'ONNX Runtime has no such option'
-  optimization?.finish({
-    noted: {
-      input_pinned_memory: pinned,
-      output_pinned_memory: pinned,
-      priority: 'models on one worker share it by the time they take',
-      cuda: tensorRt,
-      gather_kernel_buffer_threshold: tensorRt,
-      eager_batching: tensorRt,
-    },
-    refused: { execution_accelerators: 'Load the model with engine.load() and its executionProviders' },
+  const namesBackend = checkBackend(config)
+  const maxBatchSize = readMaxBatchSize(config)
+  const sequence = readSequenceBatching(config, maxBatchSize)
+  const { inputs, optional } = readInputs(config)
+  const { outputs, labelFiles } = readOutputs(config)
+  const { groups, kinds } = readInstanceGroups(config)
+  const { graphOptimizationLevel, executionProviders } = readOptimization(config, kinds, groups[0]!.gpus ?? [0])
+  const { sessionOptions, memory, runOptions } = readParameters(config, kinds)
+  const warmups = readModelWarmup(config, maxBatchSize)
+  checkMetrics(config)
+  readFileChoice(config, kinds)
+  const known = defined({
+    maxBatchSize,
+    defaultMaxBatchSize: maxBatchSize === undefined ? tritonMaxBatchSize : undefined,
+    inputs: listed(inputs),
+    outputs: listed(outputs),
+    optionalInputs: listed(optional),
+    dynamicBatching: sequence === undefined ? readDynamicBatching(config, maxBatchSize) : filled<DynamicBatchingConfig>(sequence.dynamicBatching),
+    sequence: sequence?.sequence,
+    instanceGroup: groups,
+    sessionOptions: filled({ ...sessionOptions, ...defined({ graphOptimizationLevel }) }),
+    memory: filled(memory),
+    runOptions: filled(runOptions),
+    executionProviders,
   })
-  const graphOptimizationLevel = graphLevels[level]
-  return graphOptimizationLevel === undefined ? undefined : { graphOptimizationLevel }
+  const options = { ...known, ...defined({ responseCache: readSwitches(config, sequence !== undefined) || undefined }) }
+  const fileName = readFileName(config)
+  const versionPolicy = readVersionPolicy(config)
+  config.finish(rules)
+  const atField = (error: InferenceError) => errorAtField(source, fields, error)
+  checkOptions(source.model, known, atField)
+  return { options, labelFiles, warmups, initialStates: sequence?.initial ?? [], fileName, namesBackend, versionPolicy, notes, atField }
+}
+
+/** Left out beside inputs and outputs it is 0, as in Triton: then dims are the whole shapes. */
+function readMaxBatchSize(config: ConfigFields): number | undefined {
+  const size = config.integer('max_batch_size', 0)
+  return size ?? (config.has('input') && config.has('output') ? 0 : undefined)
+}
+
+/** What the response cache and the transaction policy switch on. */
+function readSwitches(config: ConfigFields, isSequence: boolean): boolean {
+  const cache = config.message('response_cache')
+  const isCached = cache?.boolean('enable') ?? false
+  cache?.finish()
+  if (isCached && isSequence) config.fail('response_cache', 'no response cache beside sequence_batching', 'enable: true', 'An answer depends on what came before in its sequence')
+  config.message('model_transaction_policy')?.finish({ refused: { decoupled: 'A request has exactly one response: use a model without loops over tokens, or call it once for each' } })
+  return isCached
+}
+
+function readFileName(config: ConfigFields): string | undefined {
+  const name = config.string('default_model_filename')
+  if (!name) return undefined
+  if (/[/\\]/.test(name)) config.fail('default_model_filename', 'the name of a file in the version folder', name)
+  return checkFileName(config, 'default_model_filename', name)
+}
+
+/** Files for GPUs of one compute capability: on the CPU, the default file is the one, as in Triton. */
+function readFileChoice(config: ConfigFields, kinds: ReadonlySet<GroupKind>): void {
+  const choices = config.stringMap('cc_model_filenames')
+  if (choices.size === 0) return
+  if (kinds.has('KIND_GPU')) {
+    const hint = 'Use default_model_filename: the compute capability of a GPU is not looked at, and an ONNX file is for all of them'
+    config.fail('cc_model_filenames', 'to be left out beside KIND_GPU, as it is not supported', [...choices.keys()], hint)
+  }
+  config.note('cc_model_filenames', 'it is for GPUs of one compute capability; the default file is used')
+}
+
+function listed<T>(values: readonly T[]): readonly T[] | undefined {
+  return values.length === 0 ? undefined : values
+}
+
+function filled<T extends object>(options: T): T | undefined {
+  return Object.keys(options).length === 0 ? undefined : options
+}
+
+/** What contradicts itself is found now, and not when the model is loaded. */
+function checkOptions(model: string, options: ModelOptions, atField: RepositoryConfig['atField']): void {
+  try {
+    resolveConfig(model, { path: model, ...options })
+  } catch (error) {
+    throw atField(error as InferenceError)
+  }
 }

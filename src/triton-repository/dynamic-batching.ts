@@ -5,38 +5,62 @@ import { defined } from './defined.ts'
 /**
  * Reads `dynamic_batching`. Without it requests are joined all the same where the model allows it, as in a Triton that
  * completes configurations.
+ *
+ * @param maxBatchSize `undefined` where it is to be found from the model.
  */
-export function readDynamicBatching(config: ConfigFields): DynamicBatchingConfig | undefined {
+export function readDynamicBatching(config: ConfigFields, maxBatchSize: number | undefined): DynamicBatchingConfig | undefined {
   const batching = config.message('dynamic_batching')
   if (batching === undefined) return undefined
   const preferred = batching.integers('preferred_batch_size', 1)
   const policy = batching.message('default_queue_policy')
-  const policies = batching.messageMap('priority_queue_policy')
   const read = defined({
     preferredBatchSize: preferred.length === 0 ? undefined : preferred,
-    maxQueueDelayMs: milliseconds(batching.integer('max_queue_delay_microseconds', 0)),
+    maxQueueDelayMs: readDelay(batching, maxBatchSize),
     preserveOrdering: batching.boolean('preserve_ordering') || undefined,
-    priorityLevels: batching.unsigned64('priority_levels') || undefined,
-    defaultPriorityLevel: batching.unsigned64('default_priority_level') || undefined,
+    ...readPriorities(batching),
     defaultQueuePolicy: policy && readQueuePolicy(policy),
-    priorityQueuePolicy:
-      policies.length === 0 ? undefined : Object.fromEntries(policies.map(([level, each]) => [level, each ? readQueuePolicy(each) : {}])),
   })
   batching.finish()
   return read
 }
 
+/** Waits for others only where there may be others in a batch. */
+export function readDelay(batching: ConfigFields, maxBatchSize: number | undefined): number | undefined {
+  const delayMs = milliseconds(batching.integer('max_queue_delay_microseconds'))
+  if (maxBatchSize !== 0 || !delayMs) return delayMs
+  batching.note('max_queue_delay_microseconds', 'requests are not joined while max_batch_size is 0, so that none waits for another')
+  return undefined
+}
+
+function readPriorities(batching: ConfigFields): Pick<DynamicBatchingConfig, 'priorityLevels' | 'defaultPriorityLevel' | 'priorityQueuePolicy'> {
+  const priorityLevels = batching.integer('priority_levels') || undefined
+  const defaultPriorityLevel = batching.integer('default_priority_level') || undefined
+  const policies = batching.messageMap<number>('priority_queue_policy').map(([level, policy]) => [level, readQueuePolicy(policy)] as const)
+  if (priorityLevels === undefined) {
+    const needless = (['default_priority_level', 'priority_queue_policy'] as const).filter((name) => batching.has(name))
+    for (const name of needless) batching.note(name, 'without priority_levels there is one level')
+    return {}
+  }
+  if (defaultPriorityLevel === undefined || defaultPriorityLevel > priorityLevels) {
+    batching.fail('default_priority_level', `a level from 1 to ${priorityLevels} (priority_levels)`, defaultPriorityLevel)
+  }
+  const strange = policies.find(([level]) => level < 1 || level > priorityLevels)
+  if (strange !== undefined) batching.fail('priority_queue_policy', `levels from 1 to ${priorityLevels} (priority_levels)`, strange[0])
+  return { priorityLevels, defaultPriorityLevel, ...(policies.length === 0 ? {} : { priorityQueuePolicy: Object.fromEntries(policies) }) }
+}
+
 function readQueuePolicy(policy: ConfigFields): QueuePolicy {
   const read = defined({
-    timeoutAction: policy.enumerator('timeout_action', ['REJECT', 'DELAY']),
-    defaultTimeoutMs: milliseconds(policy.integer('default_timeout_microseconds', 0)),
+    timeoutAction: policy.enumerator<'REJECT' | 'DELAY'>('timeout_action'),
+    defaultTimeoutMs: milliseconds(policy.integer('default_timeout_microseconds')),
     allowTimeoutOverride: policy.boolean('allow_timeout_override'),
-    maxQueueSize: policy.integer('max_queue_size', 0),
+    maxQueueSize: policy.integer('max_queue_size'),
   })
   policy.finish()
   return read
 }
 
-function milliseconds(microseconds: number | undefined): number | undefined {
+/** In milliseconds. */
+export function milliseconds(microseconds: number | undefined): number | undefined {
   return microseconds === undefined ? undefined : microseconds / 1000
 }

@@ -1,47 +1,81 @@
 import { cut } from '../describe.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { ModelConfig } from '../config/model-config.ts'
-import { readOptions, typed } from '../config/plain-options.ts'
+import { isUnsupported } from './check-backend.ts'
 import type { RepositoryEntry } from './model-folder.ts'
 import { readRepository } from './read-repository.ts'
-import type { WatchOptions } from './watch-options.ts'
+import { checkRepository, type RepositoryOptions, type RepositoryProblem, type RepositoryReport } from './repository-options.ts'
 
-/** Options of `engine.loadRepository()`. */
-export interface RepositoryOptions extends WatchOptions {
-  /** Names of the models to load. Default: all of the repository. */
-  models?: readonly string[]
-  /** Told of each field of a `config.pbtxt` that changes nothing here, with its line and the reason. */
-  onNote?: (model: string, note: string) => void
+/** Loads one version of a model. */
+export type LoadModel<M> = (name: string, config: ModelConfig) => Promise<M>
+
+/**
+ * Loads the models of a repository through `load`, all versions at once. Waits for every one of them; those that could be loaded
+ * stay so, as in a server that serves what it can.
+ *
+ * @returns the models, each once, and what became of those that are not served.
+ * @throws InferenceError `ERR_MODEL_LOAD` when some failed and are not only to be reported, or one that is named in `models` is not
+ * there or not for ONNX Runtime: its `cause` is an `AggregateError` with one `InferenceError` per model, and `received` lists
+ * their names. `ERR_MODEL_NOT_FOUND` when the path is no folder.
+ */
+export async function loadRepository<M>(path: string, options: RepositoryOptions, load: LoadModel<M>): Promise<M[] & RepositoryReport> {
+  const { models: wanted, onNote, failures } = checkRepository(path, options)
+  const contents = await readRepository(path, wanted)
+  if (onNote !== undefined) tell(contents.entries, onNote)
+  const results = await Promise.allSettled(contents.entries.flatMap((entry) => entry.configs.map((config) => loadVersion(entry, config, load))))
+  const models = [...new Set(results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : [])))]
+  const refused = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as InferenceError] : []))
+  const report = reportOf([...contents.unsupported, ...contents.failures], refused)
+  const failed = report.failed.map(({ error }) => error)
+  if (models.length === 0 && failed.length > 0 && failed.every(({ code }) => code === 'ERR_CLOSED')) throw failed[0]!
+  const asked = wanted === undefined ? [] : [...report.unsupported, ...report.missing].map(({ error }) => error)
+  const errors = [...asked, ...failed]
+  if (errors.length > 0 && failures === 'reject') throw loadError(path, models.length, errors)
+  return withReport(models, report)
 }
 
 /**
- * Loads the models of a repository through `load`, all at once. Waits for every one of them, then resolves with all
- * or rejects; those that could be loaded stay so, as in a server that serves what it can.
+ * Loads what a model's folder asks for, all versions of it.
  *
- * @throws InferenceError `ERR_MODEL_LOAD` when some failed: its `cause` is an `AggregateError` with one `InferenceError`
- * per model, and `received` lists their names. `ERR_MODEL_NOT_FOUND` when the path is no folder.
+ * @returns what the newest has been loaded as.
  */
-export async function loadRepository<M>(
-  path: string,
-  options: RepositoryOptions,
-  load: (name: string, config: ModelConfig) => Promise<M>,
-): Promise<M[]> {
-  const { models: wanted, onNote } = checkRepository(path, options)
-  const { entries, failures } = await readRepository(path, wanted)
-  if (onNote !== undefined) tell(entries, onNote)
-  const results = await Promise.allSettled(entries.map(({ name, config }) => load(name, config)))
-  const models = results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
-  const failed = results.flatMap((result) => (result.status === 'rejected' ? [result.reason as InferenceError] : []))
-  const errors = [...failures, ...failed]
-  if (errors.length === 0) return models
-  if (models.length === 0 && errors.every(({ code }) => code === 'ERR_CLOSED')) throw errors[0]!
-  throw loadError(path, models.length, errors)
+export async function loadEntry<M>(entry: RepositoryEntry, load: LoadModel<M>): Promise<M> {
+  const results = await Promise.allSettled(entry.configs.map((config) => loadVersion(entry, config, load)))
+  const failed = results.find((result) => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+  return (results[0] as PromiseFulfilledResult<M>).value
 }
 
-/** @throws InferenceError `ERR_INVALID_ARG` for a wrong path or option. */
-export function checkRepository(path: string, options: RepositoryOptions): RepositoryOptions {
-  if (typeof path !== 'string' || path === '') throw invalidArgument('path', 'the path of a model repository', path)
-  return readRepositoryOptions(options)
+/** Errors of its configuration name the file that says it. */
+async function loadVersion<M>({ name, atField }: RepositoryEntry, config: ModelConfig, load: LoadModel<M>): Promise<M> {
+  try {
+    return await load(name, config)
+  } catch (error) {
+    throw error instanceof InferenceError ? atField(error) : error
+  }
+}
+
+/**
+ * What became of models that are not served.
+ *
+ * @param unread errors of their folders.
+ * @param refused errors of their loads.
+ */
+export function reportOf(unread: readonly InferenceError[], refused: readonly InferenceError[] = []): RepositoryReport {
+  const isMissing = ({ code }: InferenceError) => code === 'ERR_MODEL_NOT_FOUND'
+  const problem = (error: InferenceError): RepositoryProblem => ({ name: error.model ?? '', reason: error.message, error })
+  const others = unread.filter((error) => !isUnsupported(error))
+  return {
+    unsupported: unread.filter(isUnsupported).map(problem),
+    missing: others.filter(isMissing).map(problem),
+    failed: [...others.filter((error) => !isMissing(error)), ...refused].map(problem),
+  }
+}
+
+/** The models, with the report beside them: what goes through the array, or compares it, finds nothing but models. */
+export function withReport<M>(models: M[], report: RepositoryReport): M[] & RepositoryReport {
+  const properties = Object.entries(report).map(([name, value]) => [name, { value: value as unknown }] as const)
+  return Object.defineProperties(models, Object.fromEntries(properties)) as M[] & RepositoryReport
 }
 
 export function tell(entries: readonly RepositoryEntry[], onNote: NonNullable<RepositoryOptions['onNote']>): void {
@@ -57,7 +91,7 @@ const errorsShown = 10
 
 function loadError(path: string, loaded: number, errors: readonly InferenceError[]): InferenceError {
   const others = loaded === 0 ? '' : `; the other ${loaded === 1 ? 'one is' : `${loaded} are`} ready`
-  const shown = errors.slice(0, errorsShown).map(({ code, message }) => `\n  ${code}: ${cut(message, 300)}`).join('')
+  const shown = errors.slice(0, errorsShown).map(({ code, message }) => `\n  ${code}: ${cut(message, 400)}`).join('')
   const list = errors.length > errorsShown ? `${shown}\n  and ${errors.length - errorsShown} more: see cause.errors` : shown
   const count = `${errors.length} of ${loaded + errors.length}`
   return new InferenceError('ERR_MODEL_LOAD', `${count} models of ${path} cannot be loaded${others}:${list}`, {
@@ -66,20 +100,4 @@ function loadError(path: string, loaded: number, errors: readonly InferenceError
     received: errors.map(({ model }) => model),
     cause: new AggregateError(errors, 'Models that cannot be loaded'),
   })
-}
-
-function readRepositoryOptions(options: unknown): RepositoryOptions {
-  const { models, onNote } = readOptions('options', options, ['models', 'onNote'])
-  if (onNote !== undefined && typeof onNote !== 'function') throw invalidArgument('options.onNote', 'a function', onNote)
-  return { models: models === undefined ? undefined : readNames(models), onNote: onNote as RepositoryOptions['onNote'] }
-}
-
-function readNames(models: unknown): string[] {
-  try {
-    const names = Array.isArray(models) ? [...(models as unknown[])] : null
-    if (names !== null && names.every((name) => typeof name === 'string')) return names as string[]
-  } catch (error) {
-    throw typed('options.models', error)
-  }
-  throw invalidArgument('options.models', 'an array of model names', models)
 }

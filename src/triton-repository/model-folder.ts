@@ -2,71 +2,65 @@ import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import type { ModelConfig } from '../config/model-config.ts'
-import { NotReadable, readRegularFile } from '../regular-file.ts'
-import { readModelConfig, type RepositoryConfig } from './config-pbtxt.ts'
-import type { ConfiguredTensor } from './configured-tensors.ts'
-import { chooseVersion, isVersion } from './version-policy.ts'
+import { unsupported } from './check-backend.ts'
+import { readFolderConfig } from './folder-config.ts'
+import { chooseVersions, isVersion } from './version-policy.ts'
 
 /** One model of a repository, ready for `engine.load(name, config)`. */
 export interface RepositoryEntry {
   /** The name of its folder. */
   readonly name: string
-  /** The name of the version folder that is served. */
-  readonly version: string
-  readonly config: ModelConfig
-  /** As `config.pbtxt` lists them; empty where it lists none. */
-  readonly inputs: readonly ConfiguredTensor[]
-  readonly outputs: readonly ConfiguredTensor[]
-  /** What in `config.pbtxt` changes nothing here, each with its line and the reason. */
+  /** Of its versions that are served, the newest first. */
+  readonly configs: readonly ModelConfig[]
+  /** What in its configuration changes nothing here, each with its line and the reason. */
   readonly notes: readonly string[]
+  /** An error of a load with one of `configs`, as one of the file that it comes from. */
+  readonly atField: (error: InferenceError) => InferenceError
 }
 
-/** Largest `config.pbtxt`; those of real models have some kilobytes. */
-const limitBytes = 2 ** 22
+const defaultFileName = 'model.onnx'
 
-const unconfigured: RepositoryConfig = {
-  options: {},
-  fileName: 'model.onnx',
-  versionPolicy: { kind: 'latest', count: 1 },
-  inputs: [],
-  outputs: [],
-  notes: [],
+/** Models of other backends by the names that Triton looks for. */
+const otherFiles: Readonly<Record<string, string>> = {
+  'model.plan': 'TensorRT', 'model.graphdef': 'TensorFlow', 'model.savedmodel': 'TensorFlow', 'model.pt': 'PyTorch', 'model.pt2': 'PyTorch',
+  'model.py': 'Python', 'model.xml': 'OpenVINO', 'model.dali': 'DALI', 'xgboost.json': 'FIL', 'model.json': 'a backend of its own',
 }
 
 /**
- * Reads one model folder: `config.pbtxt`, which may be absent, and `<version>/model.onnx`.
+ * Reads one model folder: its configuration, which may be absent, and `<version>/model.onnx`.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` or `ERR_MODEL_NOT_FOUND` (no version, or no file in it).
  */
 export async function readModelFolder(repository: string, name: string): Promise<RepositoryEntry> {
   const folder = join(repository, name)
-  const { options, fileName, versionPolicy, inputs, outputs, notes } = await readConfigFile(folder, name)
-  const present: string[] = []
-  for (const entry of await readdir(folder)) {
-    if (isVersion(entry) && (await isFolder(join(folder, entry)))) present.push(entry)
-  }
+  const present = await readdir(folder)
+  const { options, fileName, namesBackend, versionPolicy, notes, atField } = await readFolderConfig(folder, name, present)
+  const folders: string[] = []
+  for (const entry of present) if (isVersion(entry) && (await isFolder(join(folder, entry)))) folders.push(entry)
   const allNotes = [...notes]
-  const version = chooseVersion(name, versionPolicy, present, (text) => allNotes.push(`version_policy: ${text}`))
-  const path = await modelFile(name, join(folder, version, fileName))
-  return { name, version, config: { path, version, ...options }, inputs, outputs, notes: allNotes }
+  const chosen = chooseVersions(name, folder, versionPolicy, folders, (text) => allNotes.push(`version_policy: ${text}`))
+  const versions: { version: string; path: string }[] = []
+  for (const version of chosen) {
+    const versionFolder = join(folder, version)
+    if (fileName === undefined && !namesBackend) await checkFiles(name, versionFolder)
+    versions.push({ version, path: await modelFile(name, join(versionFolder, fileName ?? defaultFileName)) })
+  }
+  return { name, configs: versions.map(({ version, path }) => ({ path, version, ...options })), notes: allNotes, atField }
 }
 
-async function readConfigFile(folder: string, model: string): Promise<RepositoryConfig> {
-  const file = join(folder, 'config.pbtxt')
-  try {
-    return readModelConfig({ model, file, text: (await readRegularFile(file, limitBytes)).toString() })
-  } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException | InferenceError
-    if (code === 'ENOENT') return unconfigured
-    if (code?.startsWith('ERR_') === true) throw error
-    const isTooLarge = error instanceof NotReadable && code === 'EFBIG'
-    throw invalidArgument('config.pbtxt', isTooLarge ? `at most ${limitBytes} bytes` : 'a readable file', message, { code: 'ERR_MODEL_CONFIG', model, cause: error })
-  }
+/** A folder without a word of its backend is for the one that its file is of, as in Triton. */
+async function checkFiles(model: string, folder: string): Promise<void> {
+  const files = await readdir(folder)
+  const other = files.includes(defaultFileName) ? undefined : files.find((file) => Object.hasOwn(otherFiles, file))
+  if (other === undefined) return
+  const received = `${other}, of ${otherFiles[other]!}`
+  const details = { code: 'ERR_MODEL_CONFIG', model, hint: `Only ONNX models are served. In ${folder}` } as const
+  throw unsupported(invalidArgument('path', defaultFileName, received, details))
 }
 
 /** A model with external data may be a folder `model.onnx` with a file `model.onnx` in it. */
 async function modelFile(model: string, path: string): Promise<string> {
-  const file = (await isFolder(path)) ? join(path, 'model.onnx') : path
+  const file = (await isFolder(path)) ? join(path, defaultFileName) : path
   const found = await stat(file).catch(() => null)
   if (found?.isFile() === true) return file
   const received = found === null ? 'no such file' : 'a folder, a pipe, a socket or a device'

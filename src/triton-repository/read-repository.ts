@@ -2,12 +2,15 @@ import { readdir } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { listNames } from '../describe.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
+import { isUnsupported } from './check-backend.ts'
 import { isFolder, readModelFolder, type RepositoryEntry } from './model-folder.ts'
 
 /** What was found in a repository: models in the order of their names, and the errors of those that cannot be served. */
 export interface RepositoryContents {
   readonly entries: readonly RepositoryEntry[]
-  /** Each has its `model`. */
+  /** Of models for other backends. Each has its `model`. */
+  readonly unsupported: readonly InferenceError[]
+  /** Of all others. */
   readonly failures: readonly InferenceError[]
 }
 
@@ -23,19 +26,23 @@ export async function readRepository(path: string, names?: readonly string[]): P
   const present = await modelNames(repository)
   const wanted = names === undefined ? present : [...new Set(names)]
   const entries: RepositoryEntry[] = []
+  const unsupported: InferenceError[] = []
   const failures: InferenceError[] = []
   for (const name of wanted) {
     try {
       if (!present.includes(name)) throw noFolder(name, present)
       entries.push(await readModelFolder(repository, name))
     } catch (error) {
-      failures.push(typed(name, error as Error))
+      const own = typed(name, error as Error)
+      if (isUnsupported(own)) unsupported.push(own)
+      else failures.push(own)
     }
   }
-  return { entries, failures }
+  return { entries, unsupported, failures }
 }
 
-async function modelNames(repository: string): Promise<string[]> {
+/** The names of the models of a repository, in their order. */
+export async function modelNames(repository: string): Promise<string[]> {
   try {
     const names: string[] = []
     for (const name of (await readdir(repository)).sort()) {

@@ -98,3 +98,9 @@ function special({ value: text }: Token, negative: boolean): number {
   if (text.toLowerCase() === 'nan') return Number.NaN
   return negative ? -Infinity : Infinity
 }
+
+/** A value for an error. */
+export function shown({ kind, value }: TextValue): unknown {
+  if (kind === 'message') return '{ ... }'
+  return typeof value === 'bigint' && Number.isSafeInteger(Number(value)) ? Number(value) : value
+}

@@ -1,7 +1,7 @@
 import { invalidArgument } from '../errors.ts'
 import type { ConfigFields } from './config-fields.ts'
 
-/** Which versions of a model Triton would serve; an engine serves the newest of them. */
+/** Which versions of a model are served. */
 export type VersionPolicy =
   | { readonly kind: 'latest'; readonly count: number }
   | { readonly kind: 'all' }
@@ -17,20 +17,20 @@ export function readVersionPolicy(config: ConfigFields): VersionPolicy {
   const latest = policy.message('latest')
   const all = policy.message('all')
   const specific = policy.message('specific')
-  const given = ['latest', 'all', 'specific'].filter((name) => policy.has(name))
   policy.finish()
-  if (given.length !== 1) config.fail('version_policy', 'one of latest, all and specific', given)
+  all?.finish()
   if (latest !== undefined) {
-    const count = latest.integer('num_versions', 0) || 1
+    const count = latest.integer('num_versions') || 1
     latest.finish()
     return { kind: 'latest', count }
   }
   if (specific !== undefined) {
     const versions = specific.bigIntegers('versions').map(String)
     specific.finish()
+    if (versions.length === 0) policy.fail('specific', 'at least one of versions', versions)
     return { kind: 'specific', versions }
   }
-  all!.finish()
+  if (all === undefined) config.fail('version_policy', 'one of latest, all and specific', [])
   return { kind: 'all' }
 }
 
@@ -40,30 +40,26 @@ export function isVersion(folder: string): boolean {
 }
 
 /**
- * The version to serve under the model's plain name: the newest that the policy allows.
+ * The versions to serve, the newest first.
  *
+ * @param folder of the model, for errors.
  * @param present names of the version folders there are.
- * @param note called when the policy asks for more than that one version.
- * @throws InferenceError `ERR_MODEL_NOT_FOUND` when there is no such version.
+ * @param note called for versions that the policy names and that are not there.
+ * @throws InferenceError `ERR_MODEL_NOT_FOUND` when there is none.
  */
-export function chooseVersion(
-  model: string,
-  policy: VersionPolicy,
-  present: readonly string[],
-  note: (text: string) => void,
-): string {
-  const newestFirst = present.toSorted((a, b) => Number(BigInt(b) - BigInt(a)))
-  const chosen = newestFirst.find((version) => policy.kind !== 'specific' || policy.versions.includes(version))
-  if (chosen === undefined) {
+export function chooseVersions(model: string, folder: string, policy: VersionPolicy, present: readonly string[], note: (text: string) => void): string[] {
+  const newestFirst = present.toSorted((a, b) => (BigInt(b) > BigInt(a) ? 1 : -1))
+  const allowed = policy.kind === 'specific' ? newestFirst.filter((version) => policy.versions.includes(version)) : newestFirst
+  const chosen = policy.kind === 'latest' ? allowed.slice(0, policy.count) : allowed
+  if (chosen.length === 0) {
     const expected = policy.kind === 'specific' ? policy.versions.slice(0, versionsShown).join(' or ') : 'a version folder, such as 1'
     throw invalidArgument('version', expected, present.length === 0 ? 'none' : present, {
       code: 'ERR_MODEL_NOT_FOUND',
       model,
-      hint: 'A repository is laid out as <model>/<version>/model.onnx',
+      hint: `A repository is laid out as <model>/<version>/model.onnx. In ${folder}`,
     })
   }
-  const wanted = policy.kind === 'specific' ? policy.versions : newestFirst
-  const others = (policy.kind === 'latest' ? wanted.slice(0, policy.count) : wanted).filter((version) => version !== chosen)
-  if (others.length > 0) note(`version ${chosen} is served, and not ${others.slice(0, versionsShown).join(', ')}${others.length > versionsShown ? ', ...' : ''}`)
+  const absent = policy.kind === 'specific' ? policy.versions.filter((version) => !present.includes(version)) : []
+  if (absent.length > 0) note(`there is no version ${absent.slice(0, versionsShown).join(', ')}${absent.length > versionsShown ? ', ...' : ''}`)
   return chosen
 }

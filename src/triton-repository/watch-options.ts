@@ -4,10 +4,11 @@ import { readPlain } from '../config/plain-options.ts'
 /** Options of `engine.loadRepository()` that say how long it looks at the repository. */
 export interface WatchOptions {
   /**
-   * `'all'`: what is there now is loaded. `'watch'`: so is what comes, in place of what it was, and what goes is unloaded,
-   * until the engine is closed. Default `'all'`.
+   * `'all'`: what is there now is loaded. `'explicit'`: of that the `models` are, and any other when `engine.load(name)` asks
+   * for it. `'watch'`: so is what comes, in place of what it was, and what goes is unloaded, until the engine is closed.
+   * Default `'all'`.
    */
-  mode?: 'all' | 'watch'
+  mode?: 'all' | 'explicit' | 'watch'
   /** How long after one look at the files of a watched repository the next one comes, in milliseconds. Default 1000. */
   pollMs?: number
   /** How long none of a model's files may have changed before it is read, in milliseconds. Default 2000. */
@@ -29,11 +30,11 @@ export interface ResolvedWatch {
 export function takeWatch(options: unknown): { readonly watch: ResolvedWatch | null; readonly others: object } {
   const { mode = 'all', pollMs, debounceMs, ...others } = readPlain('options', options)
   if (mode === 'watch') return { watch: { pollMs: duration('pollMs', pollMs, 1000), debounceMs: duration('debounceMs', debounceMs, 2000) }, others }
-  if (mode !== 'all') throw invalidArgument('options.mode', "'all' or 'watch'", mode)
+  if (mode !== 'all' && mode !== 'explicit') throw invalidArgument('options.mode', "'all', 'explicit' or 'watch'", mode)
   for (const [name, value] of Object.entries({ pollMs, debounceMs })) {
     if (value !== undefined) throw invalidArgument(`options.${name}`, "to be left out unless mode is 'watch'", value)
   }
-  return { watch: null, others }
+  return { watch: null, others: { mode, ...others } }
 }
 
 function duration(name: string, value: unknown, otherwise: number): number {

@@ -12,12 +12,9 @@ describe('a model repository', () => {
     })
     const { entries, failures } = await readRepository(path)
     expect(failures).toEqual([])
-    expect(entries).toEqual([
-      { name: 'alpha', version: '1', config: { path: join(path, 'alpha/1/model.onnx'), version: '1' }, inputs: [], outputs: [], notes: [] },
-      {
-        name: 'zeta', version: '1', config: { path: join(path, 'zeta/1/model.onnx'), version: '1', maxBatchSize: 4 },
-        inputs: [{ name: 'x', dataType: 'TYPE_FP32', dims: [2] }], outputs: [], notes: [],
-      },
+    expect(entries).toMatchObject([
+      { name: 'alpha', configs: [{ path: join(path, 'alpha/1/model.onnx'), version: '1' }], notes: [] },
+      { name: 'zeta', configs: [{ path: join(path, 'zeta/1/model.onnx'), version: '1', maxBatchSize: 4, inputs: [{ name: 'x', type: 'float32', dims: [2] }] }], notes: [] },
     ])
   })
   it('is read for the models named, and no others', async () => {
@@ -28,13 +25,13 @@ describe('a model repository', () => {
     expect(failures[0]!.message).toContain("'a', 'b', 'c'")
   })
   it('may be empty', async () => {
-    expect(await readRepository(temporaryFolder({}))).toEqual({ entries: [], failures: [] })
+    expect(await readRepository(temporaryFolder({}))).toEqual({ entries: [], unsupported: [], failures: [] })
   })
   it('has models with external data, whose file is in a folder of the same name, and links', async () => {
     const path = temporaryFolder({ 'a/1/model.onnx/model.onnx': '', 'a/1/model.onnx/weights.bin': '' })
     symlinkSync(join(path, 'a'), join(path, 'b'))
     const { entries } = await readRepository(path)
-    expect(entries.map(({ config }) => config.path)).toEqual(['a', 'b'].map((name) => join(path, name, '1/model.onnx/model.onnx')))
+    expect(entries.map(({ configs }) => configs[0]!.path)).toEqual(['a', 'b'].map((name) => join(path, name, '1/model.onnx/model.onnx')))
   })
   it('rejects when it is no folder', async () => {
     const path = temporaryFolder({ file: '' })
@@ -47,21 +44,23 @@ describe('a model repository', () => {
 describe('the version of a model', () => {
   const versions = { 'm/1/model.onnx': '', 'm/3/model.onnx': '', 'm/20/model.onnx': '', 'm/017/model.onnx': '', 'm/0/model.onnx': '', 'm/99': '', 'm/warmup/x': '' }
   it.each([
-    ['', '20', []],
-    ['latest { num_versions: 1 }', '20', []],
-    ['latest { num_versions: 2 }', '20', ['version_policy: version 20 is served, and not 3']],
-    ['all {}', '20', ['version_policy: version 20 is served, and not 3, 1']],
-    ['specific { versions: [1, 3] }', '3', ['version_policy: version 3 is served, and not 1']],
-    ['specific { versions: [1, 50] }', '1', ['version_policy: version 1 is served, and not 50']],
-  ])('under the policy "%s" is %s', async (policy, version, notes) => {
+    ['', ['20'], []],
+    ['latest { num_versions: 1 }', ['20'], []],
+    ['latest { num_versions: 2 }', ['20', '3'], []],
+    ['latest { num_versions: 9 }', ['20', '3', '1'], []],
+    ['all {}', ['20', '3', '1'], []],
+    ['specific { versions: [1, 3] }', ['3', '1'], []],
+    ['specific { versions: [1, 50] }', ['1'], ['version_policy: there is no version 50']],
+  ])('under the policy "%s" is %s', async (policy, wanted, notes) => {
     const path = temporaryFolder({ ...versions, 'm/config.pbtxt': policy === '' ? '' : `version_policy { ${policy} }` })
     const { entries, failures } = await readRepository(path)
     expect(failures).toEqual([])
-    expect(entries).toMatchObject([{ version, notes, config: { path: join(path, `m/${version}/model.onnx`) } }])
+    expect(entries).toMatchObject([{ notes, configs: wanted.map((version) => ({ version, path: join(path, `m/${version}/model.onnx`) })) }])
+    expect(entries[0]!.configs).toHaveLength(wanted.length)
   })
   it('is found among numbers too large to be exact', async () => {
     const path = temporaryFolder({ 'm/1700000000000000001/model.onnx': '', 'm/1700000000000000002/model.onnx': '' })
-    expect((await readRepository(path)).entries[0]!.version).toBe('1700000000000000002')
+    expect((await readRepository(path)).entries[0]!.configs[0]!.version).toBe('1700000000000000002')
   })
 })
 
@@ -83,5 +82,19 @@ describe('a model folder fails on its own', () => {
     const path = temporaryFolder({ 'm/1/model.onnx': '' })
     mkdirSync(join(path, 'm/config.pbtxt'))
     expect((await readRepository(path)).failures).toMatchObject([{ code: 'ERR_MODEL_CONFIG', model: 'm', argument: 'config.pbtxt' }])
+  })
+})
+
+describe('a model for another backend', () => {
+  it.each([
+    ['by its platform', { 'm/1/model.plan': '', 'm/config.pbtxt': 'platform: "tensorrt_plan"' }, { argument: 'platform', received: 'tensorrt_plan' }],
+    ['by its backend', { 'm/1/model.py': '', 'm/config.pbtxt': 'backend: "python"' }, { argument: 'backend', received: 'python' }],
+    ['as an ensemble', { 'm/config.pbtxt': 'platform: "ensemble" ensemble_scheduling { step { model_name: "a" model_version: -1 } }' }, { argument: 'platform', received: 'ensemble' }],
+    ['by its file', { 'm/1/model.pt': '' }, { argument: 'path', received: 'model.pt, of PyTorch' }],
+  ])('is known %s, and is no failure', async (_, files, expected) => {
+    const { entries, unsupported, failures } = await readRepository(temporaryFolder({ ...files, 'good/1/model.onnx': '' }))
+    expect([entries.map(({ name }) => name), failures]).toEqual([['good'], []])
+    expect(unsupported).toMatchObject([{ code: 'ERR_MODEL_CONFIG', model: 'm', ...expected }])
+    expect(unsupported[0]!.message).toMatch(/Only ONNX models are served|no network between them/)
   })
 })

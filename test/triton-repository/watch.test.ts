@@ -1,4 +1,4 @@
-import { appendFileSync, cpSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, cpSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { InferenceEngine, type InferenceError, type ModelConfig, type RepositoryEvent } from '../../src/index.ts'
@@ -8,6 +8,7 @@ import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { runFixture } from '../process/child.ts'
 import { deferred } from '../support/deferred.ts'
+import { identity } from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
 import { markedModel, markOf } from '../support/versions.ts'
@@ -29,7 +30,7 @@ function watching(files: Files, names?: readonly string[]) {
     await given
   }
   const watch = new RepositoryWatch(folder, names, { pollMs: 10, debounceMs }, clock, {
-    read: async (name) => [await readModelFolder(folder, name)],
+    read: async (name) => (await readModelFolder(folder, name)).configs.map((config) => ({ config })),
     load: async (name, { version }, accept) => {
       await answer(`load ${name} ${version}`)
       await accept()
@@ -299,8 +300,8 @@ describe('engine.loadRepository in mode watch', () => {
 
 it('the configuration of a folder says its version', async () => {
   const folder = temporaryFolder({ 'a/12/model.onnx': 'one' })
-  const { config } = await readModelFolder(folder, 'a')
-  expect((config satisfies ModelConfig).version).toBe('12')
+  const { configs } = await readModelFolder(folder, 'a')
+  expect(configs.map((config: ModelConfig) => config.version)).toEqual(['12'])
 })
 
 it('the error of a model that cannot be loaded comes with the event', async () => {
@@ -310,4 +311,19 @@ it('the error of a model that cannot be loaded comes with the event', async () =
   engine.on('repository', ({ error, repository }) => (expect(repository).toBe(folder), told.resolve(error!)))
   await engine.loadRepository(folder, { mode: 'watch', pollMs: 5, debounceMs: 10 })
   expect(await told.promise).toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'a', message: expect.stringContaining(folder) })
+})
+
+it('all versions that the policy allows are served, the newest first, and a mistake in a configuration names its file', async () => {
+  const engine = ownEngine()
+  const model = readFileSync(identity('float32', [2]))
+  const folder = temporaryFolder({
+    'a/1/model.onnx': model, 'a/2/model.onnx': model, 'a/3/model.onnx': model, 'a/config.pbtxt': 'version_policy { latest { num_versions: 2 } }',
+    'b/1/model.onnx': model, 'b/config.pbtxt': 'max_batch_size: 2 input { name: "z" data_type: TYPE_FP32 dims: 2 }', 'c/1/model.pt': '', 'd/1/none': '',
+  })
+  const writtenAtMs = Date.now()
+  await until(() => Date.now() > writtenAtMs + 20) // so that nothing has changed for a while
+  const models = await engine.loadRepository(folder, { mode: 'watch', pollMs: 5, debounceMs: 10 })
+  expect(models.map(({ name, versions }) => [name, versions.map(({ version }) => version)])).toEqual([['a', [2, 3]]])
+  expect([models.unsupported, models.missing, models.failed].map((list) => list.map(({ name }) => name))).toEqual([['c'], ['d'], ['b']])
+  expect(models.failed[0]!.reason).toMatch(/input\[0\]\.name.*b.config\.pbtxt:1:27$/)
 })

@@ -1,0 +1,70 @@
+import type { MemoryOptions, RunOptions, SessionOptions } from '../config/model-config.ts'
+import type { ConfigFields } from './config-fields.ts'
+import { defined } from './defined.ts'
+import type { GroupKind } from './instance-groups.ts'
+
+/** What the `parameters` of Triton's backend for ONNX Runtime come to. */
+export interface BackendParameters {
+  readonly sessionOptions: SessionOptions
+  readonly memory: MemoryOptions
+  readonly runOptions: RunOptions
+}
+
+const initializers = 'session.use_device_allocator_for_initializers'
+const shrinkage = 'memory.enable_memory_arena_shrinkage'
+
+/** Of the CUDA provider, where they are deprecated. */
+const cudaParameters = ['cudnn_conv_algo_search', 'gpu_mem_limit', 'arena_extend_strategy', 'do_copy_in_default_stream']
+
+/** Reads `parameters`. One that the backend does not know is noted: Triton hands it on to whoever asks. */
+export function readParameters(config: ConfigFields, kinds: ReadonlySet<GroupKind>): BackendParameters {
+  const given = new Map(config.messageMap<string>('parameters').map(([key, fields]) => [key, { fields, value: fields.string('string_value') ?? '' }]))
+  for (const { fields } of given.values()) fields.finish()
+  const wholeNumber = (key: string, most = 2 ** 31 - 1) => {
+    const entry = given.get(key)
+    if (entry === undefined) return undefined
+    const value = /^\d+$/.test(entry.value) ? Number(entry.value) : Infinity
+    return value <= most ? value : entry.fields.fail('string_value', `${key}: a whole number${most === 1 ? ', 0 or 1' : ' of at least 0'}`, entry.value)
+  }
+  const flag = (key: string) => {
+    const entry = given.get(key)
+    if (entry === undefined) return undefined
+    if (/^(?:1|true)$/i.test(entry.value)) return true
+    return /^(?:0|false)$/i.test(entry.value) ? false : entry.fields.fail('string_value', `${key}: true or false`, entry.value)
+  }
+  const allocator = flag(initializers)
+  const shrink = given.get(shrinkage)
+  if (shrink !== undefined && !/^(?:cpu|gpu):\d+(?:;(?:cpu|gpu):\d+)*$/.test(shrink.value)) {
+    shrink.fields.fail('string_value', `${shrinkage}: devices, such as cpu:0;gpu:0`, shrink.value)
+  }
+  const read = {
+    sessionOptions: defined({
+      intraOpNumThreads: wholeNumber('intra_op_thread_count') || undefined,
+      interOpNumThreads: wholeNumber('inter_op_thread_count') || undefined,
+      executionMode: wholeNumber('execution_mode', 1) === 1 ? ('parallel' as const) : undefined,
+      enableMemPattern: flag('enable_mem_pattern'),
+      extra: allocator === undefined ? undefined : { [initializers]: allocator ? '1' : '0' },
+    }),
+    memory: defined({ arena: flag('enable_mem_arena') }),
+    runOptions: shrink === undefined ? {} : { extra: { [shrinkage]: shrink.value } },
+  }
+  for (const [key, { fields, value }] of given) judgeOther(config, key, value, fields, kinds)
+  return read
+}
+
+const backendKeys = new Set([
+  'intra_op_thread_count', 'inter_op_thread_count', 'execution_mode', 'enable_mem_pattern', 'enable_mem_arena', initializers, shrinkage,
+]) // prettier-ignore
+
+function judgeOther(config: ConfigFields, key: string, value: string, fields: ConfigFields, kinds: ReadonlySet<GroupKind>): void {
+  if (backendKeys.has(key)) return
+  if (key === 'TRITON_BATCH_STRATEGY_PATH') {
+    fields.fail('string_value', `${key} to be left out, as it is not supported`, value, 'Batches are formed by dynamic_batching alone')
+  }
+  const isCuda = cudaParameters.includes(key)
+  if (isCuda && kinds.has('KIND_GPU')) {
+    const hint = "Give it among the parameters of an optimization.execution_accelerators.gpu_execution_accelerator of name 'cuda'"
+    fields.fail('string_value', `${key} to be left out, as it is not supported here`, value, hint)
+  }
+  config.note('parameters', isCuda ? `'${key}' is for GPUs` : `'${key}' is no parameter of ONNX Runtime's backend, and changes nothing`)
+}

@@ -1,0 +1,49 @@
+import type { InferenceError } from '../errors.ts'
+import type { ConfigFields } from './config-fields.ts'
+
+/** Errors of models that are not for ONNX Runtime: it is no mistake that those are in a repository. */
+const ofOthers = new WeakSet<InferenceError>()
+
+/** Notes that an error is of a model that is not for ONNX Runtime. */
+export function unsupported(error: InferenceError): InferenceError {
+  ofOthers.add(error)
+  return error
+}
+
+/** Whether an error is of a model that is not for ONNX Runtime. */
+export function isUnsupported(error: InferenceError): boolean {
+  return ofOthers.has(error)
+}
+
+const platform = 'onnxruntime_onnx'
+const backend = 'onnxruntime'
+
+/**
+ * Checks that a model is for ONNX Runtime.
+ *
+ * @returns whether it says so.
+ * @throws InferenceError `ERR_MODEL_CONFIG`, {@link isUnsupported unsupported} for another backend, and for an ensemble.
+ */
+export function checkBackend(config: ConfigFields): boolean {
+  const [ownPlatform, ownBackend] = [config.string('platform') || undefined, config.string('backend') || undefined]
+  if (ownPlatform !== undefined && ownPlatform !== platform && ownBackend === backend) {
+    config.fail('platform', `'${platform}', as the backend is '${backend}'`, ownPlatform)
+  }
+  orUnsupported(() => {
+    if (ownBackend !== undefined && ownBackend !== backend) config.fail('backend', `'${backend}' or nothing`, ownBackend, 'Only ONNX models are served')
+    if (ownPlatform === 'ensemble') config.fail('platform', `'${platform}' or nothing`, ownPlatform, ensembleHint)
+    if (ownPlatform !== undefined && ownPlatform !== platform) config.fail('platform', `'${platform}' or nothing`, ownPlatform, 'Only ONNX models are served')
+    if (config.has('ensemble_scheduling')) config.fail('ensemble_scheduling', 'to be left out, as it is not supported', '{ ... }', ensembleHint)
+  })
+  return ownPlatform !== undefined || ownBackend !== undefined
+}
+
+const ensembleHint = 'Call the models one after the other: there is no network between them'
+
+function orUnsupported(check: () => void): void {
+  try {
+    check()
+  } catch (error) {
+    throw unsupported(error as InferenceError)
+  }
+}

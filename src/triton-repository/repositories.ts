@@ -1,0 +1,41 @@
+import { resolve } from 'node:path'
+import { listNames } from '../describe.ts'
+import { invalidArgument } from '../errors.ts'
+import { loadEntry, type LoadModel } from './load-repository.ts'
+import { readModelFolder, type RepositoryEntry } from './model-folder.ts'
+import { modelNames } from './read-repository.ts'
+
+/** The repositories of an engine, whose models may be loaded by their names. */
+export class Repositories {
+  readonly #paths = new Set<string>()
+
+  /** Whether there is none. */
+  get isEmpty(): boolean {
+    return this.#paths.size === 0
+  }
+
+  /** What is no path is refused elsewhere. */
+  add(path: unknown): void {
+    if (typeof path === 'string' && path !== '') this.#paths.add(resolve(path))
+  }
+
+  /**
+   * Loads what a model's folder asks for now, in the first repository that has one.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when none has; `ERR_MODEL_CONFIG`; what `load` rejects with.
+   */
+  async load<M>(name: string, load: LoadModel<M>): Promise<M> {
+    return loadEntry(await this.#read(name), load)
+  }
+
+  async #read(name: string): Promise<RepositoryEntry> {
+    const all: string[] = []
+    for (const path of this.#paths) {
+      const names = await modelNames(path).catch((): string[] => []) // it may have gone
+      if (names.includes(name)) return readModelFolder(path, name)
+      all.push(...names)
+    }
+    const details = { code: 'ERR_MODEL_NOT_FOUND', model: name, hint: 'Give its configuration to load a model from elsewhere' } as const
+    throw invalidArgument('name', `a model of the repositories (${listNames(all)})`, name, details)
+  }
+}

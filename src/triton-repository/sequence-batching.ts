@@ -1,0 +1,124 @@
+import type { DynamicBatchingConfig } from '../config/batching-config.ts'
+import type { SequenceConfig, SequenceControl, SequenceState } from '../config/sequence-config.ts'
+import type { ConfigFields } from './config-fields.ts'
+import { elementTypes } from './data-types.ts'
+import { defined } from './defined.ts'
+import { milliseconds, readDelay } from './dynamic-batching.ts'
+import { checkFileName } from './file-names.ts'
+import type { TensorPlan } from './tensor-plans.ts'
+
+/** What `sequence_batching` says. */
+export interface ReadSequence {
+  readonly sequence: SequenceConfig
+  readonly dynamicBatching: DynamicBatchingConfig
+  /** First states that are in files, by their places among the states. */
+  readonly initial: readonly { readonly state: number; readonly plan: TensorPlan }[]
+}
+
+const kinds = {
+  CONTROL_SEQUENCE_START: 'start',
+  CONTROL_SEQUENCE_END: 'end',
+  CONTROL_SEQUENCE_READY: 'ready',
+  CONTROL_SEQUENCE_CORRID: 'correlationId',
+} as const
+
+/** Reads `sequence_batching`: sequences are kept apart from batches, so that its strategies say only when a batch is closed. */
+export function readSequenceBatching(config: ConfigFields, maxBatchSize: number | undefined): ReadSequence | undefined {
+  const batching = config.message('sequence_batching')
+  if (batching === undefined) return undefined
+  const idle = batching.integer('max_sequence_idle_microseconds')
+  const states = batching.messages('state').map((state) => readState(state, maxBatchSize))
+  const sequence = defined({
+    maxIdleMs: idle === undefined || idle === 0 ? undefined : milliseconds(idle),
+    controls: batching.messages('control_input').flatMap(readControls),
+    states: states.map(({ state }) => state),
+  })
+  const dynamicBatching = readStrategy(batching, maxBatchSize)
+  batching.finish({ refused: { iterative_sequence: 'Every request is run once: send the next from the application' } })
+  return { sequence, dynamicBatching, initial: states.flatMap(({ plan }, state) => (plan === undefined ? [] : [{ state, plan }])) }
+}
+
+function readControls(input: ConfigFields): SequenceControl[] {
+  const name = input.string('name')
+  if (!name) input.fail('name', 'the name of an input of the model', name)
+  const controls = input.messages('control')
+  input.finish()
+  if (controls.length !== 1) input.fail('control', 'one control', controls.length, 'Give one control_input for each')
+  return controls.map((control) => {
+    const kind = kinds[control.enumerator<keyof typeof kinds>('kind') ?? 'CONTROL_SEQUENCE_START']
+    const lists = [
+      ['int32_false_true', control.integers('int32_false_true')],
+      ['fp32_false_true', control.numbers('fp32_false_true')],
+      ['bool_false_true', control.booleans('bool_false_true').map(Number)],
+    ] as const
+    const given = lists.filter(([field]) => control.has(field))
+    const type = control.enumerator('data_type')
+    control.finish()
+    if (kind === 'correlationId') {
+      if (given.length > 0) control.fail(given[0]![0], 'to be left out for CONTROL_SEQUENCE_CORRID', given[0]![1])
+      if (!['TYPE_UINT64', 'TYPE_INT64', 'TYPE_UINT32', 'TYPE_INT32', 'TYPE_STRING'].includes(type ?? '')) {
+        control.fail('data_type', 'TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32 or TYPE_STRING', type)
+      }
+      return { input: name, kind }
+    }
+    const [field, values] = given[0] ?? []
+    if (given.length !== 1) control.fail('int32_false_true', 'one of int32_false_true, fp32_false_true and bool_false_true', given.map(([each]) => each))
+    if (values!.length !== 2) control.fail(field!, 'two values, for false and for true', values)
+    return { input: name, kind, values: [values![0]!, values![1]!] }
+  })
+}
+
+function readState(state: ConfigFields, maxBatchSize: number | undefined): { state: SequenceState; plan?: TensorPlan } {
+  const input = state.string('input_name')
+  const output = state.string('output_name')
+  const type = state.enumerator('data_type')
+  const dims = state.integers('dims')
+  const initials = state.messages('initial_state')
+  for (const name of ['use_same_buffer_for_input_output', 'use_growable_memory'] as const) {
+    if (state.boolean(name) === true) state.note(name, 'each request gets the tensor that the one before has given')
+  }
+  state.finish()
+  if (!input) state.fail('input_name', 'the name of an input of the model', input)
+  if (!output) state.fail('output_name', 'the name of an output of the model', output)
+  if (type === undefined || type === 'TYPE_INVALID') state.fail('data_type', 'a type, such as TYPE_FP32', type)
+  if (dims.length === 0) state.fail('dims', 'at least one dimension, -1 for a variable one', [])
+  if (initials.length > 1) state.fail('initial_state', 'one initial state', initials.length)
+  const [initial] = initials
+  return { state: { input, output }, ...(initial === undefined ? {} : { plan: readInitial(initial, type, dims, maxBatchSize) }) }
+}
+
+function readInitial(initial: ConfigFields, stateType: string, stateDims: readonly number[], maxBatchSize: number | undefined): TensorPlan {
+  const type = initial.enumerator('data_type')
+  const dims = initial.integers('dims')
+  const file = initial.string('data_file')
+  initial.string('name')
+  const zero = initial.boolean('zero_data')
+  initial.finish()
+  if (type !== stateType) initial.fail('data_type', `${stateType}, as the state has it`, type)
+  const fits = dims.length === stateDims.length && dims.every((dim, axis) => dim >= 1 && (stateDims[axis] === -1 || stateDims[axis] === dim))
+  if (!fits) initial.fail('dims', `dims of at least 1 that fit those of the state, [${stateDims.join(', ')}]`, dims)
+  if (!zero && !file) initial.fail('zero_data', 'true, or a data_file', zero)
+  const data = file ? { folder: 'initial_state', file: checkFileName(initial, 'data_file', file) } : 'zero'
+  return { fields: initial, field: 'data_file', type: elementTypes[type!]!, dims, rows: maxBatchSize === 0 ? null : 1, data }
+}
+
+function readStrategy(batching: ConfigFields, maxBatchSize: number | undefined): DynamicBatchingConfig {
+  const direct = batching.message('direct')
+  const oldest = batching.message('oldest')
+  const strategy = oldest ?? direct
+  if (strategy === undefined) return {}
+  const maxQueueDelayMs = readDelay(strategy, maxBatchSize)
+  if (oldest !== undefined) {
+    oldest.integer('max_candidate_sequences')
+    if (oldest.has('max_candidate_sequences')) oldest.note('max_candidate_sequences', 'every sequence is a candidate')
+    const preferred = oldest.integers('preferred_batch_size', 1)
+    const preserveOrdering = oldest.boolean('preserve_ordering') || undefined
+    oldest.finish()
+    return defined({ maxQueueDelayMs, preferredBatchSize: preferred.length === 0 ? undefined : preferred, preserveOrdering })
+  }
+  const [utilization = 0] = direct!.numbers('minimum_slot_utilization')
+  direct!.finish()
+  if (!(utilization >= 0 && utilization <= 1)) direct!.fail('minimum_slot_utilization', 'a number from 0 to 1', utilization)
+  const least = Math.ceil(utilization * (maxBatchSize ?? 0))
+  return defined({ maxQueueDelayMs, preferredBatchSize: least > 0 && maxQueueDelayMs ? least : undefined })
+}

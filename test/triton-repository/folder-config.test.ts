@@ -1,0 +1,90 @@
+import { execFile } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { describe, expect, it } from 'vitest'
+import { defineModelConfig } from '../../src/index.ts'
+import { identity, stringConcat } from '../models/small.ts'
+import { ownEngine } from '../support/open.ts'
+import { errorOf, temporaryFolder, type Files } from './temporary.ts'
+
+const root = fileURLToPath(new URL('../..', import.meta.url))
+const model = readFileSync(identity('float32', [2]))
+const load = (files: Files) => ownEngine().loadRepository(temporaryFolder(files))
+const refusal = async (files: Files) => ((await errorOf(load(files))).cause as AggregateError).errors[0] as Error & Record<string, unknown>
+
+describe('a configuration in a module', () => {
+  const settings = defineModelConfig({
+    maxBatchSize: 3, versionPolicy: { specific: [2] }, defaultModelFilename: 'net.onnx', instanceGroup: [{ kind: 'cpu', count: 1 }],
+    outputs: [{ name: 'y', type: 'float32', dims: [2], labelFilename: 'labels.txt' }],
+  })
+  const files = { 'm/2/net.onnx': model, 'm/3/net.onnx': 'no model', 'm/labels.txt': 'cat\ndog\n' }
+  it.each([
+    ['config.json', JSON.stringify(settings)],
+    ['config.mjs', `export default ${JSON.stringify(settings)}`],
+    ['config.js', `module.exports = ${JSON.stringify(settings)}`],
+  ])('is read from %s', async (name, text) => {
+    const [loaded] = await load({ ...files, [`m/${name}`]: text })
+    expect(loaded!.metadata).toMatchObject({ maxBatchSize: 3, path: expect.stringMatching(/2[/\\]net\.onnx$/) })
+    const outputs = await loaded!.infer({ x: Float32Array.of(1, 5) })
+    expect(loaded!.classification(outputs)).toEqual([[{ index: 1, value: 5, label: 'dog' }]])
+  })
+  it('in TypeScript is read where Node does that, else the error says what to do', async () => {
+    const folder = temporaryFolder({ 'm/1/model.onnx': model, 'm/config.ts': 'const size: number = 3\nexport default { maxBatchSize: size }' })
+    const code = `import { InferenceEngine } from 'zerohop'
+      const engine = new InferenceEngine()
+      const [model] = await engine.loadRepository(${JSON.stringify(folder)}).catch((error) => [{ error: error.cause.errors[0] }])
+      console.log(model.error?.message ?? model.metadata.maxBatchSize)
+      await engine.close()`
+    // In a process without a loader of its own for TypeScript.
+    const { stdout } = await promisify(execFile)(process.execPath, ['--no-warnings', '--input-type=module', '--eval', code], { cwd: root })
+    const readsTypeScript = Boolean((process.features as { typescript?: unknown }).typescript)
+    expect(stdout.trim()).toMatch(readsTypeScript ? /^3$/ : /^config\.ts of model 'm'.*Node reads TypeScript from 22\.18 on.*config\.mjs.*In .*m.config\.ts$/)
+  })
+  it('beside another one is an error that names both', async () => {
+    const error = await refusal({ 'm/1/model.onnx': model, 'm/config.pbtxt': '', 'm/config.json': '{}' })
+    expect(error).toMatchObject({ code: 'ERR_MODEL_CONFIG', model: 'm', received: ['config.pbtxt', 'config.json'] })
+    expect(error.message).toContain('Both config.pbtxt and config.json are in ')
+  })
+  it.each([
+    ['{', 'config.json', 'a configuration that can be read'], ['[]', 'config.json', 'an object'], ['{ "name": "n" }', 'name', "the name of its folder, 'm'"],
+    ['{ "path": "x" }', 'path', 'to be left out: the files of a model are those of its version folders'],
+    ['{ "versionPolicy": { "latest": 0 } }', 'versionPolicy', "{ latest: count }, 'all' or { specific: versions }"],
+    ['{ "defaultModelFilename": "../x" }', 'defaultModelFilename', 'the name of a file in the version folder'],
+    ['{ "outputs": [{ "name": "y", "labelFilename": "none.txt" }] }', 'outputs[0].labelFilename', 'a file of labels'],
+    ['{ "maxBatchSise": 3 }', 'maxBatchSise', 'a known option'], ['{ "maxBatchSize": "3" }', 'maxBatchSize', 'number'],
+    ['{ "inputs": [{ "name": "x", "type": "int8" }] }', 'inputs[0].type', 'float32, as the model has it'],
+  ])('that is wrong is refused with its file: %s', async (text, argument, expected) => {
+    const error = await refusal({ 'm/1/model.onnx': model, 'm/config.json': text })
+    expect(error).toMatchObject({ code: 'ERR_MODEL_CONFIG', model: 'm', argument, expected })
+    expect(error.message).toMatch(/In .*m.config\.json$/)
+  })
+})
+
+describe('files beside a config.pbtxt', () => {
+  const config = (data: string, type = 'TYPE_FP32') =>
+    `max_batch_size: 4 model_warmup { name: "w" batch_size: 2 count: 3 inputs { key: "x" value { data_type: ${type} dims: 2 ${data} } } }`
+  it.each(['zero_data: true', 'random_data: true', 'input_data_file: "x.bin"'])('warm the model up: %s', async (data) => {
+    const [loaded] = await load({ 'm/1/model.onnx': model, 'm/config.pbtxt': config(data), 'm/warmup/x.bin': Buffer.from(Float32Array.of(1, 2).buffer) })
+    expect(loaded!.state).toBe('ready')
+    expect(loaded!.stats().executionCount).toBe(0)
+  })
+  it('of strings have the length of each before it', async () => {
+    const text = (words: string[]) => Buffer.concat(words.flatMap((word) => [Buffer.from(Uint32Array.of(Buffer.byteLength(word)).buffer), Buffer.from(word)]))
+    const value = (file: string) => `value { data_type: TYPE_STRING dims: 2 input_data_file: "${file}" }`
+    const pbtxt = (file: string) => `max_batch_size: 4 model_warmup { name: "w" batch_size: 1 inputs [{ key: "a" ${value('a')} }, { key: "b" ${value(file)} }] }`
+    const files = { 'm/1/model.onnx': readFileSync(stringConcat()), 'm/warmup/a': text(['ä', 'b']), 'm/warmup/short': text(['a']), 'm/warmup/cut': text(['a', 'b']).subarray(0, 9) }
+    expect((await load({ ...files, 'm/config.pbtxt': pbtxt('a') }))[0]!.state).toBe('ready')
+    expect(await refusal({ ...files, 'm/config.pbtxt': pbtxt('short') })).toMatchObject({ received: '1 strings' })
+    expect(await refusal({ ...files, 'm/config.pbtxt': pbtxt('cut') })).toMatchObject({ received: 'one that ends after the file of 9 bytes' })
+  })
+  it('that are not there, or of another size, are refused with the place that names them', async () => {
+    const missing = await refusal({ 'm/1/model.onnx': model, 'm/config.pbtxt': config('input_data_file: "x.bin"') })
+    expect(missing).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'model_warmup[0].inputs[0].value.input_data_file', received: 'no such file' })
+    expect(missing.message).toMatch(/config\.pbtxt:1:\d+$/)
+    const short = await refusal({ 'm/1/model.onnx': model, 'm/config.pbtxt': config('input_data_file: "x.bin"'), 'm/warmup/x.bin': 'short' })
+    expect(short).toMatchObject({ expected: 'a file of 8 bytes (2 elements of float32)', received: '5 bytes' })
+    const labels = await refusal({ 'm/1/model.onnx': model, 'm/config.pbtxt': 'max_batch_size: 1 output { name: "y" data_type: TYPE_FP32 dims: 2 label_filename: "l.txt" }' })
+    expect(labels).toMatchObject({ argument: 'output[0].label_filename', received: expect.stringContaining('no file at ') })
+  })
+})
