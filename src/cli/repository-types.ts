@@ -1,7 +1,6 @@
 import { relative, resolve } from 'node:path'
-import { InferenceError } from '../index.ts'
+import { InferenceError, type TensorConfig } from '../index.ts'
 import { notStackable } from '../metadata.ts'
-import type { ConfiguredTensor } from '../triton-repository/configured-tensors.ts'
 import type { RepositoryEntry } from '../triton-repository/model-folder.ts'
 import { readRepository } from '../triton-repository/read-repository.ts'
 import { readValues } from './model-file.ts'
@@ -20,7 +19,7 @@ export async function repositoryTypes(folder: string): Promise<RepositoryTypes> 
   const { entries, failures } = await readRepository(folder)
   const errors = [...failures]
   const subjects: NamedSubject[] = []
-  for (const entry of newest(entries)) {
+  for (const entry of entries) {
     try {
       subjects.push(await subjectOf(entry, folder))
     } catch (error) {
@@ -31,16 +30,8 @@ export async function repositoryTypes(folder: string): Promise<RepositoryTypes> 
   return { source: subjects.length === 0 ? null : repositorySource(subjects), failures: errors }
 }
 
-function newest(entries: readonly RepositoryEntry[]): RepositoryEntry[] {
-  const byName = new Map<string, RepositoryEntry>()
-  for (const entry of entries) {
-    const before = byName.get(entry.name)
-    if (before === undefined || Number(entry.version) > Number(before.version)) byName.set(entry.name, entry)
-  }
-  return [...byName.values()]
-}
-
-async function subjectOf({ name, config, inputs, outputs }: RepositoryEntry, folder: string): Promise<NamedSubject> {
+async function subjectOf({ name, configs }: RepositoryEntry, folder: string): Promise<NamedSubject> {
+  const { inputs, outputs, ...config } = configs[0]! // the newest
   const path = String(config.path)
   const values = await readValues(path)
   const maxBatchSize = config.maxBatchSize ?? values.maxBatchSize
@@ -49,16 +40,18 @@ async function subjectOf({ name, config, inputs, outputs }: RepositoryEntry, fol
     model: name,
     file: relative(resolve(folder), path),
     inputs: values.inputs.map((value) => configured({ ...value, optional: config.optionalInputs?.includes(value.name) ?? false }, inputs, batched)),
-    outputs: values.outputs.map((value) => configured(value, outputs, batched)),
+    outputs: values.outputs.filter(({ name: output }) => outputs?.some(({ name: listed }) => listed === output) ?? true)
+      .map((value) => configured(value, outputs, batched)),
     maxBatchSize,
     byRow: batched,
   }
 }
 
-/** With the dimensions that the model leaves open and its configuration does not. */
-function configured(value: SignatureValue, tensors: readonly ConfiguredTensor[], batched: boolean): SignatureValue {
-  const dims = tensors.find(({ name }) => name === value.name)?.dims
+/** With the dimensions that requests have, and those that the model leaves open and its configuration does not. */
+function configured(value: SignatureValue, tensors: readonly TensorConfig[] | undefined, batched: boolean): SignatureValue {
+  const { dims, reshape } = tensors?.find(({ name }) => name === value.name) ?? {}
   const given = dims === undefined ? [] : batched ? [-1, ...dims] : dims
-  if (given.length !== value.shape.length) return value // reshaped, or wrong: a load tells
+  if (reshape !== undefined) return { ...value, shape: given.map((dim, axis) => (dim >= 0 ? dim : axis === 0 && batched ? value.shape[0]! : '')) }
+  if (given.length !== value.shape.length) return value // wrong: a load tells
   return { ...value, configuredShape: value.shape.map((dim, axis) => (typeof dim === 'string' && given[axis]! >= 0 ? given[axis]! : dim)) }
 }
