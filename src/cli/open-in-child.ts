@@ -1,8 +1,6 @@
-import { existsSync } from 'node:fs'
 import { basename } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { tryInProcess } from '../executor/native/trial-process.ts'
 import { InferenceError, type Capabilities, type InferenceErrorCode, type ModelMetadata } from '../index.ts'
-import { askChild } from './ask-child.ts'
 
 /** A model as an engine has opened it. */
 export interface OpenedModel {
@@ -24,18 +22,11 @@ export const openingLimitMs = 120_000
  */
 export async function openModel(path: string, limitMs = openingLimitMs): Promise<OpenedModel> {
   const model = basename(path)
-  const result = await askChild<OpeningAnswer>(childFile(), [path], limitMs)
-  if ('ended' in result) {
-    const message = `Model '${model}' cannot be loaded from ${path}: a process of its own in which it was opened ${result.ended}`
+  const answer = await tryInProcess<OpeningAnswer>('cli/opening-child.js', [path], limitMs, false)
+  if ('reason' in answer) {
+    const message = `Model '${model}' cannot be loaded from ${path}: ${answer.reason}`
     throw new InferenceError('ERR_MODEL_LOAD', message, { model, name: 'path', expected: 'a model that ONNX Runtime can load', received: path })
   }
-  const { answer } = result
   if ('code' in answer) throw new InferenceError(answer.code, answer.message, { model })
   return answer
-}
-
-/** The compiled program beside this file, or in `dist/` when this file runs from its TypeScript source. */
-function childFile(): string {
-  const beside = fileURLToPath(new URL('./opening-child.js', import.meta.url))
-  return existsSync(beside) ? beside : fileURLToPath(new URL('../../dist/cli/opening-child.js', import.meta.url))
 }

@@ -33,7 +33,7 @@ export function tryInProcess<Answer extends object>(program: string, args: reado
     const { NODE_OPTIONS: _, ...env } = process.env
     let child: ChildProcess
     try {
-      child = fork(compiled(program), [...args], { execArgv: [], env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'] })
+      child = fork(compiled(program), [...args], { execArgv: [], env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], serialization: 'advanced' })
     } catch (error) {
       return resolve(notStarted(error as Error)) // the permission model
     }
@@ -59,7 +59,10 @@ export function tryInProcess<Answer extends object>(program: string, args: reado
     let lastWords = ''
     child.stderr!.setEncoding('utf8').on('data', (words: string) => (lastWords = (lastWords + words).slice(-lastWordsKept)))
     let answer: Answer | TrialFailure | undefined
-    child.on('message', (result: Answer | TrialFailure) => (answer = result))
+    child.on('message', (result: Answer | TrialFailure) => {
+      answer = result
+      if (!endsWell) kill() // nothing more is wanted of it
+    })
     child.on('error', (error) => end(notStarted(error)))
     child.on('close', (code, signal) => {
       const died = code === 0 ? 'it said nothing' : `with ${signal ?? `exit code ${code}`}${lastWords.trim() === '' ? '' : ` (${lastWords.trim()})`}`
