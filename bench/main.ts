@@ -17,6 +17,7 @@ import { saturation } from './trials/saturation.ts'
 import { scheduler } from './trials/scheduler.ts'
 import { sessions } from './trials/sessions.ts'
 import { soak } from './trials/soak.ts'
+import { swaps } from './trials/swaps.ts'
 import { throughput } from './trials/throughput.ts'
 import { timeouts } from './trials/timeouts.ts'
 
@@ -35,6 +36,7 @@ const trials: Readonly<Record<string, Trial>> = {
   fairness,
   'latency-target': latencyTarget,
   scheduler,
+  swaps,
   soak,
 }
 

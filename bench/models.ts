@@ -50,6 +50,33 @@ export function positionMlp(width = 64, hidden = 256): SequenceModel {
   return { path, input: 'input', output: 'output', width }
 }
 
+/**
+ * A perceptron 64-4096-64 whose answer tells whose it is: `y` is that of `mark` 1 times `mark`, and the output `mark` has the
+ * number for each row.
+ */
+export function markedMlp(mark: number, width = 64, hidden = 4096): BenchModel {
+  const path = modelPath(`marked-mlp-${mark}-${width}-${hidden}`, () => {
+    const random = mulberry32(11)
+    const first = heWeights(random, width, hidden)
+    const second = heWeights(random, hidden, width).map((weight) => weight * mark)
+    return graph('marked-mlp')
+      .input('x', 'float32', ['N', width])
+      .output('y', 'float32', ['N', width])
+      .output('mark', 'float32', ['N', 1])
+      .initializer('hidden.weight', 'float32', [width, hidden], first)
+      .initializer('output.weight', 'float32', [hidden, width], second)
+      .initializer('none', 'float32', [width, 1], new Float32Array(width))
+      .initializer('own', 'float32', [1], [mark])
+      .node('MatMul', ['x', 'hidden.weight'], ['hidden'])
+      .node('Relu', ['hidden'], ['active'])
+      .node('MatMul', ['active', 'output.weight'], ['y'])
+      .node('MatMul', ['x', 'none'], ['nothing'])
+      .node('Add', ['nothing', 'own'], ['mark'])
+      .build()
+  })
+  return { path, input: 'x', rowDims: [width] }
+}
+
 /** Makes the model if it is not there yet, and tells where it is. */
 export function benchModel(name: 'mlp' | 'identity' | 'image-identity' | 'resnet50' | 'resnet152'): BenchModel {
   switch (name) {

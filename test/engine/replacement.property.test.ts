@@ -10,11 +10,14 @@ type Step =
   | { readonly do: 'unload'; readonly version: number | undefined }
   | { readonly do: 'infer'; readonly version: number | undefined; readonly value: number }
   | { readonly do: 'stream' }
+  /** Requests, some each turn, until a load has ended. */
+  | { readonly do: 'busy'; readonly version: number | undefined; readonly perTurn: number }
   | { readonly do: 'wait'; readonly turns: number }
 
 const version = fc.constantFrom(1, 2)
 const ofAny = fc.constantFrom(1, 2, undefined)
 const infer = fc.record({ do: fc.constant('infer' as const), version: ofAny, value: fc.integer({ min: 1, max: 9 }) })
+const busy = fc.record({ do: fc.constant('busy' as const), version: ofAny, perTurn: fc.integer({ min: 1, max: 20 }) })
 const wait = fc.record({ do: fc.constant('wait' as const), turns: fc.integer({ min: 1, max: 60 }) })
 const step: fc.Arbitrary<Step> = fc.oneof(
   { arbitrary: fc.record({ do: fc.constant('load' as const), version }), weight: 5 },
@@ -23,7 +26,8 @@ const step: fc.Arbitrary<Step> = fc.oneof(
   { arbitrary: fc.record({ do: fc.constant('unload' as const), version: ofAny }), weight: 1 },
   { arbitrary: infer, weight: 12 },
   { arbitrary: fc.constant<Step>({ do: 'stream' }), weight: 1 },
-  { arbitrary: wait, weight: 8 },
+  { arbitrary: busy, weight: 6 },
+  { arbitrary: wait, weight: 4 },
 )
 const endings = ['close', 'destroy', 'unload'] as const
 
@@ -39,11 +43,13 @@ class History {
   readonly #loaded = new Map<number, (number | null)[]>([[1, []], [2, []]])
   readonly #succeeded = new Set<number>()
   #destroyed = false
+  #loads = 0 // under way
   #marks = 0
 
   /** Does it and looks at what comes of it; returns at once but for turns. */
   async take(step: Step): Promise<void> {
     if (step.do === 'wait') return this.#turns(step.turns)
+    if (step.do === 'busy') return this.#busy(step.version, step.perTurn)
     if (step.do === 'load and abort') return this.#abort(step.version, step.turns)
     if (step.do === 'load') this.#load(step.version)
     else if (step.do === 'infer') this.#infer(step.version, step.value)
@@ -71,13 +77,14 @@ class History {
   #config(version: number): { readonly mark: number; readonly config: ModelConfig } {
     const mark = ++this.#marks * 16
     this.#versionOf.set(mark, version)
-    return { mark, config: { bytes: markedModel(mark), version, warmup: false, checkRows: false, maxBatchSize: 8 } }
+    return { mark, config: { bytes: markedModel(mark), version, warmup: false, checkRows: false, maxBatchSize: 4 } }
   }
 
   #load(version: number): void {
     const { mark, config } = this.#config(version)
     this.#loaded.get(version)!.push(mark)
-    const loading = this.engine.load('m', config).then(() => void this.#succeeded.add(mark))
+    this.#loads++
+    const loading = this.engine.load('m', config).then(() => void this.#succeeded.add(mark)).finally(() => this.#loads--)
     this.#expect(loading, ['ERR_CLOSED'])
   }
 
@@ -106,6 +113,14 @@ class History {
     })
     // What is accepted is answered, whatever is loaded or unloaded meanwhile.
     this.#expect(answer, wasReady ? [] : refusals)
+  }
+
+  async #busy(version: number | undefined, perTurn: number): Promise<void> {
+    const before = this.#loads
+    for (let turns = 0; turns < 3000 && this.#loads === before && before > 0; turns++) {
+      for (let count = 0; count < perTurn; count++) this.#infer(version, 1 + (count % 9))
+      await this.#turns(1)
+    }
   }
 
   #stream(): void {
@@ -155,7 +170,7 @@ class History {
 
 it('whatever is loaded, replaced, aborted and unloaded at once, each request is answered by one model, and what was loaded last serves', { timeout: 120_000 }, async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 40 }), fc.constantFrom(...endings), async (steps, ending) => {
+    fc.asyncProperty(fc.array(step, { minLength: 5, maxLength: 30 }), fc.constantFrom(...endings), async (steps, ending) => {
       const history = new History()
       for (const step of steps) await history.take(step)
       await history.end(ending)

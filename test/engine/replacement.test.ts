@@ -280,6 +280,28 @@ describe('a stream of requests', () => {
   })
 })
 
+it('no request fails, and each is answered by one model, while it is replaced again and again under load', async () => {
+  const engine = ownEngine()
+  const model = await engine.load('m', config(1, { maxBatchSize: 8 }))
+  let going = true
+  const marks = new Map<number, number>()
+  const caller = async () => {
+    while (going) {
+      const mark = await markFrom(model)
+      marks.set(mark, (marks.get(mark) ?? 0) + 1)
+      await new Promise(setImmediate)
+    }
+  }
+  const callers = Array.from({ length: 10 }, caller)
+  for (let mark = 2; mark <= 20; mark++) {
+    await engine.load('m', config(mark, { maxBatchSize: 8 }))
+    await until(() => marks.has(mark))
+  }
+  going = false
+  await Promise.all(callers)
+  expect([...marks.keys()]).toEqual(Array.from({ length: 20 }, (_, index) => index + 1))
+})
+
 it('memory and sessions are flat over many replacements', async () => {
   const engine = ownEngine()
   const model = await engine.load('m', config(1))

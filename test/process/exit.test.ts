@@ -15,6 +15,7 @@ const endings: [scenario: string, expected: Expected][] = [
   ['SIGINT without a handler', { code: null, signal: 'SIGINT' }],
   ['process.exit while the worker starts', { code: 3 }],
   ['process.exit while a model is opened', { code: 3 }],
+  ['process.exit while a model is opened beside another', { code: 3 }],
   ['process.exit while the engine closes', { code: 3 }],
   ['process.exit after close', { code: 3, answer: true }],
 ]
