@@ -13,6 +13,7 @@ import { latency } from './trials/latency.ts'
 import { latencyTarget } from './trials/latency-target.ts'
 import { mixedLengths } from './trials/mixed-lengths.ts'
 import { openVino } from './trials/openvino.ts'
+import { responses } from './trials/responses.ts'
 import { saturation } from './trials/saturation.ts'
 import { scheduler } from './trials/scheduler.ts'
 import { sessions } from './trials/sessions.ts'
@@ -32,6 +33,7 @@ const trials: Readonly<Record<string, Trial>> = {
   sessions,
   idle,
   'mixed-lengths': mixedLengths,
+  responses,
   timeouts,
   fairness,
   'latency-target': latencyTarget,

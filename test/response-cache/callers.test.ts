@@ -114,6 +114,29 @@ describe('an abort', () => {
   })
 })
 
+describe('answers from the cache', () => {
+  it.each([false, true])('that give way to the event loop can be withdrawn, and are counted once (preserveOrdering: %s)', async (preserveOrdering) => {
+    const model = await SharedModel.open({ responseCache: true, dynamicBatching: { preserveOrdering } })
+    const first = model.call([3])
+    await model.finish()
+    const leaves = new AbortController()
+    const calls = [model.call([3])]
+    model.house.clock.stall(1)
+    const settled: string[] = []
+    const late = model.call([3], { signal: leaves.signal })
+    calls.push(late, model.call([3]))
+    for (const [at, { answer }] of calls.entries()) void answer.then(() => settled.push(`answered ${at}`), () => settled.push(`left ${at}`))
+    await new Promise(process.nextTick)
+    expect(settled).toEqual(['answered 0'])
+    leaves.abort('left')
+    expect(await fates([first, ...calls])).toEqual([6, 6, 'left', 6])
+    expect(settled).toEqual(['answered 0', 'left 1', 'answered 2'])
+    expect(await fate(model.call([3]))).toBe(6)
+    const { success, fail } = model.stats().inferenceStats
+    expect([success.count, fail.count]).toEqual([5, 0])
+  })
+})
+
 describe('a timeout', () => {
   it.each([[5, undefined], [undefined, 5], [5, 9], [9, 5]])('is its own caller\'s (%s and %s ms)', async (firstMs, secondMs) => {
     const { model, clock } = await busy()
