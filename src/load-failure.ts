@@ -13,7 +13,7 @@ const noProvider = new RegExp(
     'backend not found',
     'AppendExecutionProvider',
     String.raw`core/providers/\w+/`,
-    'execution provider is not enabled',
+    'execution provider is not (?:enabled|supported)',
     'Failed to load shared library',
     'Unknown provider name',
     'ProviderLibrary',

@@ -22,6 +22,6 @@ export interface RepositoryModelConfig extends Omit<ModelOptions, 'outputs' | 'v
 }
 
 /** The configuration as it is, with its type checked: for `export default defineModelConfig({ ... })` in a `config.ts`. */
-export function defineModelConfig<const C extends RepositoryModelConfig>(config: C): C {
+export function defineModelConfig(config: RepositoryModelConfig): RepositoryModelConfig {
   return config
 }

@@ -24,18 +24,18 @@ export function readParameters(config: ConfigFields, kinds: ReadonlySet<GroupKin
     const entry = given.get(key)
     if (entry === undefined) return undefined
     const value = /^\d+$/.test(entry.value) ? Number(entry.value) : Infinity
-    return value <= most ? value : entry.fields.fail('string_value', `${key}: a whole number${most === 1 ? ', 0 or 1' : ' of at least 0'}`, entry.value)
+    return value <= most ? value : entry.fields.fail('string_value', `${most === 1 ? '0 or 1' : 'a whole number of at least 0'} for ${key}`, entry.value)
   }
   const flag = (key: string) => {
     const entry = given.get(key)
     if (entry === undefined) return undefined
     if (/^(?:1|true)$/i.test(entry.value)) return true
-    return /^(?:0|false)$/i.test(entry.value) ? false : entry.fields.fail('string_value', `${key}: true or false`, entry.value)
+    return /^(?:0|false)$/i.test(entry.value) ? false : entry.fields.fail('string_value', `true or false for ${key}`, entry.value)
   }
   const allocator = flag(initializers)
   const shrink = given.get(shrinkage)
   if (shrink !== undefined && !/^(?:cpu|gpu):\d+(?:;(?:cpu|gpu):\d+)*$/.test(shrink.value)) {
-    shrink.fields.fail('string_value', `${shrinkage}: devices, such as cpu:0;gpu:0`, shrink.value)
+    shrink.fields.fail('string_value', `devices, such as cpu:0;gpu:0, for ${shrinkage}`, shrink.value)
   }
   const read = {
     sessionOptions: defined({

@@ -17,6 +17,8 @@ export function isUnsupported(error: InferenceError): boolean {
 
 const platform = 'onnxruntime_onnx'
 const backend = 'onnxruntime'
+/** Triton's other platforms; any other word is a mistake, while backends may be of any name. */
+const otherPlatforms = ['tensorrt_plan', 'tensorflow_graphdef', 'tensorflow_savedmodel', 'pytorch_libtorch', 'ensemble']
 
 /**
  * Checks that a model is for ONNX Runtime.
@@ -28,6 +30,12 @@ export function checkBackend(config: ConfigFields): boolean {
   const [ownPlatform, ownBackend] = [config.string('platform') || undefined, config.string('backend') || undefined]
   if (ownPlatform !== undefined && ownPlatform !== platform && ownBackend === backend) {
     config.fail('platform', `'${platform}', as the backend is '${backend}'`, ownPlatform)
+  }
+  if (ownPlatform !== undefined && ownPlatform !== platform && ownBackend === undefined && !otherPlatforms.includes(ownPlatform)) {
+    config.fail('platform', `'${platform}', or one of the others that Triton knows (${otherPlatforms.join(', ')})`, ownPlatform)
+  }
+  if (ownBackend !== undefined && ownBackend !== backend && /onnx/i.test(ownBackend)) {
+    config.fail('backend', `'${backend}' or nothing`, ownBackend, `Did you mean ${backend}?`)
   }
   orUnsupported(() => {
     if (ownBackend !== undefined && ownBackend !== backend) config.fail('backend', `'${backend}' or nothing`, ownBackend, 'Only ONNX models are served')

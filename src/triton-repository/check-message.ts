@@ -100,7 +100,8 @@ export function booleanOf({ kind, value }: TextValue): boolean | null {
   return /^(?:[tT]rue|t)$/.test(value) ? true : /^(?:[fF]alse|f)$/.test(value) ? false : null
 }
 
-function nearestOf({ value }: TextValue, names: readonly string[]): string | undefined {
+function nearestOf({ kind, value }: TextValue, names: readonly string[]): string | undefined {
+  if (kind === 'string' && names.includes(value)) return 'Write it without quotes'
   const like = typeof value === 'string' ? nearest(value, names) : null
   return like === null ? undefined : `Did you mean ${like}?`
 }

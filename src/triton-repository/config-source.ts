@@ -46,6 +46,6 @@ export function configError(
   return invalidArgument(name, expected, received, {
     code: 'ERR_MODEL_CONFIG',
     model: source.model,
-    hint: hint === undefined ? where : `${hint}. ${where}`,
+    hint: hint === undefined ? where : `${hint}${/[.?]$/.test(hint) ? '' : '.'} ${where}`,
   })
 }

@@ -12,7 +12,7 @@ const origins: readonly (readonly [option: RegExp, field: string])[] = [
   [/^inputs/, 'input'],
   [/^outputs/, 'output'],
   [/^optionalInputs/, 'input'],
-  [/^warmup\[(\d+)\].*/, 'model_warmup[$1]'],
+  [/^warmup\[(\d+)\].*/, 'model_warmup[$1].inputs'],
   [/^instanceGroup/, 'instance_group'],
   [/^sequence\.controls(\[\d+\])\.input/, 'sequence_batching.control_input$1.name'],
   [/^sequence\.controls(\[\d+\])\.kind/, 'sequence_batching.control_input$1.control.kind'],
@@ -52,7 +52,8 @@ export function errorAtField(source: ConfigSource, fields: readonly TextField[],
   const offset = offsetOf(fields, path)
   if (code !== 'ERR_MODEL_CONFIG') return providerField.test(path) ? loadErrorAt(source, offset, path, error) : error
   const isType = argument.endsWith('.type')
-  const expected = isType ? typeWords(String(error.expected)) : fieldWords(String(error.expected))
+  const of = argument.startsWith('warmup') && error.cause instanceof InferenceError ? `${error.cause.argument}: ` : '' // the input
+  const expected = of + (isType ? typeWords(String(error.expected)) : fieldWords(String(error.expected)))
   const received = isType ? typeWords(String(error.received)) : error.received
   const hint = /\. ((?:(?!, received ).)*)$/.exec(message)?.[1]
   return configError(source, offset, path, expected, received, hint === undefined ? undefined : fieldWords(hint))
@@ -65,7 +66,7 @@ function loadErrorAt(source: ConfigSource, offset: number, path: string, error: 
   const { code, message, expected, received, model, cause } = error
   const { line, column } = position(source, offset)
   const details = { name: path, expected, received, cause: cause ?? error, ...(model === undefined ? {} : { model }) }
-  return new InferenceError(code, `${message}. It is asked for by ${path}. At ${source.file}:${line}:${column}`, details)
+  return new InferenceError(code, `${message.replace(/\.$/, '')}. It is asked for by ${path}. At ${source.file}:${line}:${column}`, details)
 }
 
 function typeWords(text: string): string {

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { defineModelConfig } from '../../src/index.ts'
+import { accumulator } from '../models/accumulator.ts'
 import { identity, stringConcat } from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
 import { errorOf, temporaryFolder, type Files } from './temporary.ts'
@@ -28,6 +29,13 @@ describe('a configuration in a module', () => {
     expect(loaded!.metadata).toMatchObject({ maxBatchSize: 3, path: expect.stringMatching(/2[/\\]net\.onnx$/) })
     const outputs = await loaded!.infer({ x: Float32Array.of(1, 5) })
     expect(loaded!.classification(outputs)).toEqual([[{ index: 1, value: 5, label: 'dog' }]])
+  })
+  it('has its type checked', () => {
+    // @ts-expect-error there is no such option
+    defineModelConfig({ maxBatchSize: 3, dynamicBatchng: {} })
+    // @ts-expect-error there is no such type
+    defineModelConfig({ inputs: [{ name: 'x', type: 'TYPE_FP32' }] })
+    expect(defineModelConfig(settings)).toBe(settings)
   })
   it('in TypeScript is read where Node does that, else the error says what to do', async () => {
     const folder = temporaryFolder({ 'm/1/model.onnx': model, 'm/config.ts': 'const size: number = 3\nexport default { maxBatchSize: size }' })
@@ -86,5 +94,23 @@ describe('files beside a config.pbtxt', () => {
     expect(short).toMatchObject({ expected: 'a file of 8 bytes (2 elements of float32)', received: '5 bytes' })
     const labels = await refusal({ 'm/1/model.onnx': model, 'm/config.pbtxt': 'max_batch_size: 1 output { name: "y" data_type: TYPE_FP32 dims: 2 label_filename: "l.txt" }' })
     expect(labels).toMatchObject({ argument: 'output[0].label_filename', received: expect.stringContaining('no file at ') })
+  })
+  it('are where the sequences of a model begin', async () => {
+    const pbtxt = (file: string) => `max_batch_size: 4
+      input { name: "x" data_type: TYPE_FP32 dims: 1 }
+      output { name: "sum" data_type: TYPE_FP32 dims: 1 }
+      sequence_batching {
+        control_input [
+          { name: "START" control { kind: CONTROL_SEQUENCE_READY fp32_false_true: [ 1, 0 ] } },
+          { name: "END" control { kind: CONTROL_SEQUENCE_END bool_false_true: [ false, true ] } },
+          { name: "ID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_UINT64 } }
+        ]
+        state { input_name: "before" output_name: "state" data_type: TYPE_FP32 dims: 1 initial_state { data_type: TYPE_FP32 dims: 1 data_file: "${file}" name: "first" } }
+      }`
+    const files = { 'm/1/model.onnx': readFileSync(accumulator()), 'm/initial_state/forty': Buffer.from(Float32Array.of(40).buffer) }
+    const [loaded] = await load({ ...files, 'm/config.pbtxt': pbtxt('forty') })
+    const send = async (value: number, start: boolean) => (await loaded!.infer({ x: Float32Array.of(value) }, { sequence: { id: 1, start } }))['sum']!.data[0]
+    expect([await send(2, true), await send(1, false), await send(3, true)]).toEqual([42, 43, 43])
+    expect(await refusal({ ...files, 'm/config.pbtxt': pbtxt('none') })).toMatchObject({ argument: 'sequence_batching.state[0].initial_state[0].data_file', received: 'no such file' })
   })
 })

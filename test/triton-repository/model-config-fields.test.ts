@@ -55,8 +55,8 @@ const controlled = (kind: string, values: string, expected: object) => [control(
 
 const cases: Record<string, readonly (readonly [text: string, check: Check])[]> = {
   'ModelConfig.name': [['name: "m"', honoured({ notes: [] })], ['name: "other"', refusedWithoutHint('name')]],
-  'ModelConfig.platform': [['platform: "onnxruntime_onnx"', honoured({ namesBackend: true })], ['platform: "tensorrt_plan"', unsupported('platform')]],
-  'ModelConfig.backend': [['backend: "onnxruntime"', honoured({ namesBackend: true })], ['backend: "python"', unsupported('backend')]],
+  'ModelConfig.platform': [['platform: "onnxruntime_onnx"', honoured({ namesBackend: true })], ['platform: "tensorrt_plan"', unsupported('platform')], ['platform: "onnx"', refusedWithoutHint('platform')]],
+  'ModelConfig.backend': [['backend: "onnxruntime"', honoured({ namesBackend: true })], ['backend: "python"', unsupported('backend')], ['backend: "onnx"', refusedWithoutHint('backend')]],
   'ModelConfig.runtime': [['runtime: "x.so"', noted('runtime')]],
   'ModelConfig.version_policy': [['version_policy { all {} }', honoured({ versionPolicy: { kind: 'all' } })]],
   'ModelConfig.max_batch_size': [['max_batch_size: 16', option({ maxBatchSize: 16 })], ['max_batch_size: 0', option({ maxBatchSize: 0 })]],

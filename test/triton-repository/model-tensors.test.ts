@@ -118,7 +118,9 @@ describe('a configuration that does not fit its model is refused, with file, pla
   })
   it('with a warm-up of other inputs', async () => {
     const warmup = (name: string, dims: string) => `max_batch_size: 4 model_warmup { name: "w" batch_size: 1 inputs { key: "${name}" value { data_type: TYPE_FP32 dims: ${dims} zero_data: true } } }`
-    expect(await refusal(batched, warmup('data', '4'))).toMatchObject({ argument: 'model_warmup[0]', message: expect.stringMatching(/m\/config\.pbtxt:1:32$/) })
-    expect(await refusal(batched, warmup('x', '5'))).toMatchObject({ argument: 'model_warmup[0]', message: expect.stringContaining('[N, 4]') })
+    expect(await refusal(batched, warmup('data', '4'))).toMatchObject({
+      argument: 'model_warmup[0].inputs', expected: "input 'x': to be given", message: expect.stringMatching(/m\/config\.pbtxt:1:\d+$/),
+    })
+    expect(await refusal(batched, warmup('x', '5'))).toMatchObject({ argument: 'model_warmup[0].inputs', expected: "input 'x': shape [N, 4]", received: [1, 5] })
   })
 })
