@@ -50,6 +50,7 @@ export class EngineResources {
         await this.devices.place(model, config, place, leaving)
         this.staging ??= new StagingPool(this.devices.stagingMemory())
       },
+      placeMore: (...args) => this.devices.placeMore(...args),
     }
     this.models = new ModelRegistry(this.services)
   }

@@ -26,5 +26,7 @@ export interface EngineServices {
    *
    * @param leaving the workers of sessions that are released once this model serves.
    */
-  place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement) => void, leaving?: readonly Worker[]): Promise<void>
+  place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement, group: number) => void, leaving?: readonly Worker[]): Promise<void>
+  /** As `place`, for further instances beside one that was placed; workers in `apartFrom` are taken only when there is no other. */
+  placeMore(beside: Worker, count: number, apartFrom: ReadonlySet<Worker>, place: (worker: Worker) => void): Promise<void>
 }

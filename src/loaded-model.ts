@@ -1,13 +1,12 @@
 import type { Carrier } from './carriers.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
-import { cudaDevice, sessionOptions, type Placement } from './config/session-options.ts'
+import { checkScaleOptions, type ScaleOptions } from './config/scale-options.ts'
+import { sessionOptions, type Placement } from './config/session-options.ts'
 import { defaultVersion } from './config/version-options.ts'
 import type { EngineServices } from './engine-services.ts'
+import type { InferenceError } from './errors.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
-import { toleranceWith } from './instance/compare-rows.ts'
-import { ModelInstance, slotsPerInstance } from './instance/model-instance.ts'
-import { SlotsAhead } from './instance/slots-ahead.ts'
-import { prepareWarmup, zeros, type PreparedWarmup } from './instance/warm-up.ts'
+import { SampleFailed, WarmUp } from './instance/warm-up.ts'
 import { calibrate } from './latency/calibration.ts'
 import { RunTimes } from './latency/run-times.ts'
 import { checkModelFile, closedWhileLoading, loadFailure, lostWhileLoading, unloadable } from './load-failure.ts'
@@ -22,11 +21,13 @@ import { Joining } from './scheduler/joining.ts'
 import { checkAtLoad } from './scheduler/load-check.ts'
 import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
+import { Autoscaler } from './scaling/autoscaler.ts'
+import { ModelInstances, OpenFailed } from './scaling/model-instances.ts'
+import { Scaling } from './scaling/scaling.ts'
 import { isMailedTensor } from './values.ts'
-import { WorkerSession } from './workers/worker-session.ts'
+import type { SessionSource, WorkerSession } from './workers/worker-session.ts'
 import type { Worker } from './workers/worker.ts'
 
-const warmNote = 'warm' // noted of a session that has been
 
 /** One model's life in an engine: opens its sessions, watches its state, releases it all. */
 export class LoadedModel implements ModelLifecycle {
@@ -40,11 +41,9 @@ export class LoadedModel implements ModelLifecycle {
   readonly splitsOversized: boolean
   readonly #config: ResolvedConfig
   readonly #services: EngineServices
-  readonly #sessions: WorkerSession[] = []
-  #instances: readonly ModelInstance[] = []
-  #warmups: readonly PreparedWarmup[] = []
-  readonly #placements: Placement[] = [] // of the sessions
-  #tolerance = 0 // the largest of the sessions'
+  readonly #instances: ModelInstances
+  #scaling: Scaling | null = null
+  #autoscaler: Autoscaler | null = null
   #loading: Promise<void> = Promise.resolve()
   #closing: Promise<void> | null = null
 
@@ -54,11 +53,14 @@ export class LoadedModel implements ModelLifecycle {
     this.splitsOversized = config.splitOversized
     this.#config = config
     this.#services = services
+    const parts = { name, config, ...services, source: (placement: Placement) => this.#source(placement) }
+    const places = { ...services, place: (place: Parameters<EngineServices['place']>[2]) => services.place(name, config, place) }
+    this.#instances = new ModelInstances(parts, places, () => this.state === 'loading' || this.state === 'ready')
   }
 
   /** Those of its sessions. */
   get workers(): Worker[] {
-    return this.#sessions.map(({ worker }) => worker)
+    return [...this.#instances.serving, ...this.#instances.opening].map(({ session }) => session.worker)
   }
 
   /** Opens every instance and warms it; `ready` afterwards. Rejects with a typed error, with nothing left open. */
@@ -69,92 +71,71 @@ export class LoadedModel implements ModelLifecycle {
   }
 
   async #load(): Promise<void> {
-    let ahead: SlotsAhead | null = null
+    const instances = this.#instances
     try {
       await checkModelFile(this.name, this.#config)
-      const [opened] = await this.#openAll()
-      this.#checkStillLoading()
-      const served = { ...servable(this.name, opened!, opened!.carrier), executionProviders: this.#services.providers.opened(this.#config) }
-      const joining = new Joining(this.name, this.#config, served, this.#tolerance)
-      const padding = this.#parse(joining, opened!.carrier)
-      for (const [index, session] of this.#sessions.entries()) {
-        await this.#warmUp(session, true)
-        const warm = index === 0 && (await checkAtLoad(joining, this.#config, padding, this.#warmups, session))
-        if (warm) session.setNote(warmNote, 'yes')
-        else await this.#warmUp(session, false)
-      }
-      const runTimes = await this.#calibrated(joining, this.#sessions[0]!)
-      ahead = await SlotsAhead.acquire(this.#services.staging(), joining.stacked, this.#placements.map((placement) => ({ placement })), slotsPerInstance)
+      const opened = await this.#open()
+      const tolerance = Math.max(...instances.opening.map((life) => life.tolerance))
+      const served = { ...servable(this.name, opened, opened.carrier), executionProviders: this.#services.providers.opened(this.#config) }
+      const joining = new Joining(this.name, this.#config, served, tolerance)
+      const padding = this.#parse(joining, opened.carrier)
+      const warmUp = new WarmUp(joining.stacked, this.#config, this.parser!, padding, joining)
+      const check = (session: WorkerSession) => checkAtLoad(joining, this.#config, padding, warmUp, session)
+      await instances.warm(warmUp, joining.undecided ? check : undefined)
+      const runTimes = await this.#calibrated(joining, warmUp, instances.opening[0]!.session)
+      await instances.reserve(joining.stacked)
       await this.#services.accept?.()
-      this.#checkStillLoading()
-      // Nobody was told of a thread that died while nothing was asked of it.
-      if (!this.#sessions.every(({ isOpen }) => isOpen)) throw new ThreadEndedError()
-      this.#serve(joining, padding, runTimes, ahead, opened!.carrier)
+      instances.checkOpen()
+      this.#serve(joining, padding, runTimes, warmUp)
     } catch (error) {
-      ahead?.release()
-      await Promise.all(this.#sessions.map((session) => session.close()))
-      if (this.state !== 'loading') throw error instanceof ThreadEndedError ? closedWhileLoading(this.name) : lostWhileLoading(this.name, error as Error)
-      const failure = lostWhileLoading(this.name, error as Error)
+      await instances.closeOpening()
+      if (this.state !== 'loading') throw error instanceof ThreadEndedError ? closedWhileLoading(this.name) : this.#typed(error as Error)
+      const failure = this.#typed(error as Error)
       this.gaveUp(failure.message)
       throw failure
     }
   }
 
-  #checkStillLoading(): void {
-    if (this.state !== 'loading') throw closedWhileLoading(this.name)
+  /** What a session there is opened from. */
+  #source(placement: Placement): SessionSource {
+    const { path, bytes, memory } = this.#config
+    return { model: bytes ?? path, options: sessionOptions(this.#config, placement, this.#services.useProvider(this.name)), memory }
   }
 
-  async #openAll(): Promise<OpenedSession[]> {
-    const { path, bytes, memory } = this.#config
-    const { nextId, place, useProvider, providers, clock } = this.#services
-    await place(this.name, this.#config, (worker, placement) => {
-      this.#placements.push(placement)
-      const options = sessionOptions(this.#config, placement, useProvider(this.name))
-      this.#tolerance = Math.max(this.#tolerance, toleranceWith(options))
-      this.#sessions.push(new WorkerSession(nextId(), worker, { model: bytes ?? path, options, memory }, clock))
-    })
-    this.#checkStillLoading()
-    const results = await Promise.allSettled(this.#sessions.map((session) => session.open()))
-    const failed = results.find((result) => result.status === 'rejected')
-    if (failed === undefined) return results.map((result) => (result as PromiseFulfilledResult<OpenedSession>).value)
-    if (failed.reason instanceof ThreadEndedError) throw failed.reason
-    if (this.state !== 'loading' || !(await providers.lacking(this.#config))) throw loadFailure(this.name, this.#config, failed.reason as Error)
-    this.#checkStillLoading()
-    await Promise.all(this.#sessions.map((session) => session.close()))
-    this.#sessions.length = this.#placements.length = this.#tolerance = 0
-    return this.#openAll() // without what was lacking
+  /** Opens the instances, with the execution providers that there are. */
+  async #open(): Promise<OpenedSession> {
+    const instances = this.#instances
+    try {
+      const [opened] = await instances.open()
+      return opened!
+    } catch (error) {
+      if (!(error instanceof OpenFailed) || this.state !== 'loading' || !(await this.#services.providers.lacking(this.#config))) throw error
+    }
+    instances.checkWanted()
+    await instances.startAgain()
+    return this.#open() // without what was lacking
+  }
+
+  /** The typed error of instances that could not be had. */
+  #typed(error: Error): InferenceError {
+    if (error instanceof OpenFailed) return loadFailure(this.name, this.#config, error.cause as Error)
+    if (!(error instanceof SampleFailed)) return lostWhileLoading(this.name, error)
+    return unloadable(this.name, this.#config, `a warm-up sample failed: ${error.message}`, { received: 'a failing sample' })
   }
 
   /** Makes ready to read requests; samples are read as rows, whatever becomes of the requests. */
   #parse(joining: Joining, { carriesNul }: Carrier): Padding | null {
-    const { optionalInputs, rejectNonFinite, warmup, maxBatchSize, sequence } = this.#config
+    const { optionalInputs, rejectNonFinite, maxBatchSize, sequence } = this.#config
     const padding = Padding.of(joining.stacked, this.#config.padding)
     const options = { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs', carriesNul, limited: maxBatchSize !== undefined, shaped: joining.shaped, sequence }
-    const parser = new FeedParser(joining.stacked, options)
-    this.parser = parser
-    this.#warmups = prepareWarmup(joining.stacked, parser, warmup)
+    this.parser = new FeedParser(joining.stacked, options)
     return padding
   }
 
-  /** Runs the samples that the user gave, or else our own, on an instance; our own once for all that share the session. */
-  async #warmUp(session: WorkerSession, own: boolean): Promise<void> {
-    if (!own && session.note(warmNote) !== '') return
-    for (const { feeds, count, required } of this.#warmups) {
-      for (let run = 0; run < count && required === own; run++) {
-        const { error } = await session.runSample(feeds)
-        if (error === null) continue
-        if (required) throw unloadable(this.name, this.#config, `a warm-up sample failed: ${error}`, { received: 'a failing sample' })
-        break
-      }
-    }
-    if (!own) session.setNote(warmNote, 'yes')
-  }
-
   /** What runs take; measured beforehand where a latency target depends on it. */
-  async #calibrated({ byRow, stacked, largestBatch }: Joining, session: WorkerSession): Promise<RunTimes> {
+  async #calibrated({ byRow, largestBatch }: Joining, { calibrationSample: sample }: WarmUp, session: WorkerSession): Promise<RunTimes> {
     const runTimes = new RunTimes()
-    const { latencyTargetMs, preferredBatchSizes, joinRequests, warmup } = this.#config
-    const sample = this.#warmups[0] ?? (warmup === false ? undefined : zeros(stacked)[0])
+    const { latencyTargetMs, preferredBatchSizes, joinRequests } = this.#config
     if (latencyTargetMs === 0 || sample === undefined) return runTimes
     const bucketKey = byRow ? sample.bucketKey : wholeKey(sample.feeds.map((feed) => (feed && isMailedTensor(feed) ? feed.dims : null)))
     const maxBatchSize = joinRequests && byRow ? largestBatch : Math.min(1, largestBatch)
@@ -162,46 +143,62 @@ export class LoadedModel implements ModelLifecycle {
     return runTimes
   }
 
-  #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, ahead: SlotsAhead, { movesFromBytes }: Carrier): void {
+  #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, warmUp: WarmUp): void {
     const { clock, keepAlive } = this.#services
     joining.onChange = () => void (this.parser!.byRow = joining.byRow)
     joining.onChange()
-    const session = () => this.#sessions.find(({ ready }) => ready) ?? this.#sessions[0]! // the first may have been given up since
-    const realRows = joining.undecided ? new RealRowCheck(joining, (feeds) => session().runSample(feeds, true)) : null
+    const instances = this.#instances
+    const session = () => (instances.serving.find((life) => life.session.ready) ?? instances.serving[0]!).session // the first may have been given up since
+    const realRows = joining.undecided ? new RealRowCheck(joining, async (feeds) => session().runSample(feeds, true)) : null
     const scheduler = new Scheduler({
-      joining, realRows, padding, runTimes, clock, keepAlive, config: this.#config, instances: this.#sessions.length, gaveUp: (reason) => this.gaveUp(reason),
+      joining, realRows, padding, runTimes, clock, keepAlive, config: this.#config, instances: instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
     }) // prettier-ignore
     this.scheduler = scheduler
     this.responses = ResponseSharing.of(scheduler, this.#config)
-    this.#instances = this.#sessions.map((session, index) => {
-      const device = cudaDevice(this.#placements[index]!)
-      const instance = new ModelInstance(scheduler, `${this.name}_${index}`, session, this.#config.weight, {
-        nextSlotId: () => this.#services.nextId(),
-        acquire: (byteLength) => this.#services.staging().acquire(byteLength, device),
-        trim: () => this.#services.staging().trim(),
-        movesFromBytes,
-      })
-      instance.adopt(ahead.byInstance[index]!)
-      scheduler.instances.add(instance)
-      session.serve(instance, {
-        reopened: async () => {
-          instance.forgetLayouts()
-          for (const own of [true, false]) await this.#warmUp(session, own)
-        },
-        abandoned: (reason) => {
-          scheduler.abandoned(instance, reason)
-          instance.release()
-        },
-      })
-      return instance
-    })
+    instances.serve(scheduler)
+    this.#scaling = new Scaling(this.#config, instances, scheduler, warmUp)
     this.#become('ready')
+    this.#watchScale(this.#scaling, scheduler)
+  }
+
+  /** Tells of changes in the number of instances, and has it follow the load where it is to. */
+  #watchScale(scaling: Scaling, scheduler: Scheduler): void {
+    const groups = this.#config.instanceGroup.flatMap((limits, number) => (limits.minInstances < limits.maxInstances ? [{ number, limits }] : []))
+    const autoscaler = groups.length === 0 ? null : new Autoscaler(groups, scaling, this.#services.clock, (error) => this.#warnOfScaling(error))
+    this.#autoscaler = autoscaler
+    if (autoscaler !== null) scheduler.demand.onUpdate = autoscaler.look
+    const counted = () => {
+      if (scheduler.times.target !== null) scheduler.times.target.instances = Math.max(1, scheduler.instances.size)
+      autoscaler?.changed()
+    }
+    this.#instances.onGone = counted
+    scaling.onChange = (changed) => {
+      counted()
+      if (changed && this.state === 'ready') this.#services.changed({ type: 'scaled', model: this.name, version: this.version, instances: scheduler.instances.size })
+    }
+  }
+
+  #warnOfScaling(error: Error): void {
+    if (this.state !== 'ready') return
+    const message = `Model '${this.name}' could not be scaled to its load: ${this.#typed(error).message}`
+    process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_SCALED' })
+  }
+
+  /** Changes how many instances serve; see {@link Model.scale}. */
+  async scale(options: ScaleOptions): Promise<void> {
+    const { kind, count } = checkScaleOptions(this.name, options)
+    try {
+      await this.#services.keepAlive.during(this.#scaling!.scale(kind, count))
+    } catch (error) {
+      throw this.#typed(error as Error)
+    }
   }
 
   /** It cannot serve, or not any more. */
   gaveUp(reason: string): void {
     if (this.state === 'closed') return
     this.failure = reason
+    this.#autoscaler?.close()
     this.#become('failed')
   }
 
@@ -212,7 +209,7 @@ export class LoadedModel implements ModelLifecycle {
   }
 
   #endLoad(): void {
-    if (this.scheduler === null) for (const session of this.#sessions) void session.close()
+    if (this.scheduler === null) this.#instances.stopOpening()
   }
 
   /** Takes no more requests, finishes those accepted (or rejects them and stops what runs), releases everything. */
@@ -225,12 +222,13 @@ export class LoadedModel implements ModelLifecycle {
   async #close(): Promise<void> {
     if (this.state !== 'failed') this.#become('draining')
     this.#endLoad()
+    this.#autoscaler?.close()
+    const scaled = this.#scaling?.stop()
     await this.#loading
     await this.scheduler?.drained()
+    await scaled
     this.responses?.clear()
-    // Before the worker lets go, so that it is the worker's thread that frees the memory.
-    for (const instance of this.#instances) instance.release()
-    await Promise.all(this.#sessions.map((session) => session.close()))
+    await this.#instances.close()
     this.#become('closed')
   }
 

@@ -1,3 +1,4 @@
+import type { ScaleOptions } from './config/scale-options.ts'
 import type { ModelState, ModelVersionStatus } from './model-state.ts'
 import type { FeedParser } from './request/feeds.ts'
 import type { ResponseSharing } from './response-cache/response-sharing.ts'
@@ -21,4 +22,5 @@ export interface ModelLifecycle {
   /** `null` where every request is answered by a run of its own. */
   readonly responses: ResponseSharing | null
   readonly splitsOversized: boolean
+  scale(options: ScaleOptions): Promise<void>
 }

@@ -5,6 +5,7 @@ import type { ModelStatistics } from './observability/model-stats.ts'
 import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
 import type { AnyOutputs, AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
 import type { FeedParser } from './request/feeds.ts'
+import type { ScaleOptions } from './config/scale-options.ts'
 import { checkInferOptions, type CheckedOptions } from './config/check-infer-options.ts'
 import { untilAborted } from './request/abort-watch.ts'
 import { IgnoredOptions } from './request/ignored-options.ts'
@@ -167,7 +168,27 @@ export class Model<M extends ModelSignature = AnySignature> {
   stats(): ModelStatistics {
     const { scheduler, responses } = this.#target.serving
     if (scheduler === null) throw this.#notReady()
-    return scheduler.stats.snapshot(scheduler.waiting, scheduler.instances.arena, responses?.totals)
+    return scheduler.stats.snapshot(scheduler.waiting, scheduler.instances.arena, responses?.totals, scheduler.instances.size)
+  }
+
+  /**
+   * Changes how many instances serve, while they do; resolves when that is so. Further ones are opened on the workers with
+   * the fewest, and take batches once they are warmed: with the native executor they share the session that is there, and
+   * nothing is loaded. One that is taken out first ends what it runs; what waited behind that goes to others. Calls are
+   * worked off one after the other, each in whole or not at all. Threads of a run stay as many as they were at the load.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG` (a kind that the model has no group of, a count that it may not have),
+   * `ERR_MODEL_LOAD` (instances cannot be opened; those that serve go on), `ERR_MODEL_NOT_READY` or `ERR_CLOSED`, also when the
+   * model fails or is closed meanwhile.
+   */
+  async scale(options: ScaleOptions): Promise<void> {
+    const lifecycle = this.#target.serving
+    if (lifecycle.state !== 'ready') throw this.#notReady()
+    try {
+      await lifecycle.scale(options)
+    } catch (error) {
+      throw lifecycle.state === 'ready' ? error : this.#notReady()
+    }
   }
 
   /**

@@ -18,6 +18,7 @@ const floors: [floor: string, on: string[]][] = [
   ['an instance of a model', ['instance/']],
   ['queue and instances joined', ['scheduler/']],
   ['answers that are shared', ['response-cache/']],
+  ['how many instances a model has', ['scaling/']],
   ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'engine-services.ts']],
   ['the engine', ['engine.ts', 'engine-resources.ts', 'engine-statistics.ts', 'dropped-engines.ts']],
   ['the public face', ['index.ts']],
@@ -279,10 +280,9 @@ describe('index.ts', () => {
       'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OutputConfig', 'OutputValue', 'Outputs', 'PaddingConfig', 'ProviderCapability',
       'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent',
       'RepositoryModelConfig', 'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'ResponseCacheOptions', 'ResponseCacheStatistics',
-      'RunOptions', 'SequenceConfig', 'SequenceControl', 'SequenceOptions', 'SequenceState', 'SessionOptions', 'StagingKind', 'StagingOptions', 'StagingStats',
-      'StatisticDuration', 'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'UnloadOptions',
-      'ValueMetadata',
-      'WarmupSample', 'WorkerEvent',
+      'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceOptions', 'SequenceState', 'SessionOptions', 'StagingKind', 'StagingOptions',
+      'StagingStats', 'StatisticDuration', 'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction',
+      'UnloadOptions', 'ValueMetadata', 'WarmupOptions', 'WarmupSample', 'WorkerEvent',
       'WorkerOptions',
     ])
   })

@@ -71,6 +71,10 @@ const methods = {
   'model.version': (_, model) => model.version,
   'model.versions': (_, model) => model.versions.map(({ version, state }) => `${version} ${state}`),
   'model.failure': (_, model) => model.failure === null,
+  'model.scale': async (_, model) => {
+    await model.scale({ count: 2 })
+    return model.capacity().instances
+  },
   'model.unload': async (engine, model) => {
     await model.unload()
     return [model.state, engine.models().length]
@@ -122,6 +126,7 @@ const matrix: Record<Method, unknown[]> = {
   'model.version': same(1),
   'model.versions': [['1 loading'], ['1 ready'], ['1 draining'], [], [], ['1 failed']],
   'model.failure': [true, true, true, true, false, false],
+  'model.scale': [NOT_READY, 2, CLOSED, CLOSED, NOT_READY, NOT_READY],
   'model.unload': same(gone),
   'model[Symbol.asyncDispose]': same(gone),
   'engine.model': ['loading', 'ready', 'draining', NOT_FOUND, NOT_FOUND, 'failed'],

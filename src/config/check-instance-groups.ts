@@ -1,8 +1,6 @@
 import { invalidArgument } from '../errors.ts'
 import type { InstanceKind } from './model-config.ts'
-
-/** Of all groups of a model: each is a session of its own. */
-export const maxInstances = 256
+import { maxInstances } from './scaling-options.ts'
 
 /** Kinds of instances that need no plugin. */
 const kinds: readonly InstanceKind[] = ['auto', 'cpu', 'cuda', 'webgpu']

@@ -38,10 +38,28 @@ export interface InstanceGroup {
    * be had the load fails. The kind of a plugin falls back to the CPU, with a warning.
    */
   kind?: InstanceKind
-  /** Instances (per GPU for `cuda`). Default 1. */
+  /** Instances (per GPU for `cuda`) that a load opens; `model.scale()` changes them. Default `minInstances`, else 1. */
   count?: number
   /** Instead of `count` where `'auto'` has turned out to be the CPU. Default: `count`. */
   cpuCount?: number
+  /** Fewest instances (per GPU for `cuda`) that it scales down to by itself. Default `count`. */
+  minInstances?: number
+  /**
+   * Most instances (per GPU for `cuda`) that it scales up to by itself. Instances beyond the workers there are (`cpuWorkers`)
+   * share them. Default `count`: with neither this nor `minInstances` it does not scale by itself.
+   */
+  maxInstances?: number
+  /**
+   * One instance is added when requests go on waiting for more than so many milliseconds although none is idle: for three times
+   * as long, and without being worked off. Several times what a run takes. Default 100.
+   */
+  scaleUpAfterMs?: number
+  /**
+   * One instance is taken out when for so many milliseconds one had nothing to do, or all had so little that those left would
+   * have been busy for less than half of the time. Twice as long, and again, up to 16 times, each time that it was soon missed.
+   * Default 10 000.
+   */
+  scaleDownAfterMs?: number
   /** CUDA device ordinals, or all there are; for `cuda`, and for `auto`, which is the CPU where one of them is missing. Default `[0]`. */
   gpus?: readonly number[] | 'all'
 }
@@ -97,6 +115,24 @@ export interface ResponseCacheOptions {
 export interface WarmupSample {
   feeds: Feeds
   /** How often. Default 1. */
+  count?: number
+}
+
+/** What each instance runs before the model is ready. */
+export interface WarmupOptions {
+  /**
+   * What runs are given. Made up are zeros or random values (integers from 1 to 7, as few models take others) for each size
+   * of `padding`, with lengths that the model takes; what fails of that is left out. Zeros go into integers, too: not for a
+   * model that divides by one, which ends the process. Samples have to run, or the load fails. Default `'zeros'`.
+   */
+  data?: 'zeros' | 'random' | readonly WarmupSample[]
+  /**
+   * Rows of the runs: each of these sizes, or `'all'` that are told apart (1, 2, 4, 8 ... up to the largest, and the preferred
+   * ones). Of a sample its first row is repeated. What needs more than 128 MiB of inputs is left out, and so is more than a
+   * batch may have. Default: one row, and samples as they are.
+   */
+  batchSizes?: readonly number[] | 'all'
+  /** How often each run on made-up data is made. Default 1. */
   count?: number
 }
 
@@ -170,11 +206,12 @@ export interface ModelOptions {
   /** Whether every execution provider that is asked for, in that list or by a kind of instances, has to be there. Default `false`. */
   required?: boolean
   /**
-   * `true`: one run on zeros per instance, where all inputs are floating point with known row shapes (not on the first
-   * instance where `checkRows` has run it); `false`: none; or samples to run, whose rows take part in that check. A sample
-   * that fails makes the load fail. Default `true`.
+   * `true`: one run on zeros per session and size of `padding`, where all inputs are floating point with known row shapes (not
+   * where `checkRows` has run it); `false`: none; samples to run on each instance, whose rows take part in that check, and of
+   * which one that fails makes the load fail; or {@link WarmupOptions}. Instances are warmed at the same time, before they
+   * take a batch, and none of it is in the statistics. Default `true`.
    */
-  warmup?: boolean | readonly WarmupSample[]
+  warmup?: boolean | readonly WarmupSample[] | WarmupOptions
   /** What is kept of the memory that runs on the CPU take. */
   memory?: MemoryOptions
   /**

@@ -2,19 +2,21 @@ import type { InferenceSession } from 'onnxruntime-common'
 import * as v from 'valibot'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { defaultMaxBatchSize } from '../metadata.ts'
-import { checkGroups, maxInstances } from './check-instance-groups.ts'
+import { checkGroups } from './check-instance-groups.ts'
 import { checkOptionsForBytes, checkSessionOptions, type CheckedSessionOptions } from './check-session-options.ts'
 import { checkMemory, memorySchema, type ResolvedMemory } from './memory-options.ts'
 import { deepest, optionsOf, ownProperties, properties, typed } from './plain-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
-import type { InstanceGroup, PaddingConfig, WarmupSample } from './model-config.ts'
+import type { InstanceGroup, PaddingConfig } from './model-config.ts'
 import { flattenExtra, type SessionConfigEntries } from './session-config-entries.ts'
 import { resolveSource, type ModelSource } from './model-source.ts'
 import { resolveResponses, responseCacheSchema, type ResolvedResponses } from './response-options.ts'
+import { checkCounts, maxInstances, resolveCounts, scalingEntries } from './scaling-options.ts'
 import { checkSequence, sequenceSchema, type ResolvedSequence } from './sequence-config.ts'
 import { checkTensors, inputSchema, outputSchema, type OutputConfig, type TensorConfig } from './tensor-config.ts'
 import { readVersion } from './version-options.ts'
+import { resolveWarmup, warmupSchema, type ResolvedWarmup } from './warmup-options.ts'
 
 /** A configuration with every default in place; nothing reads the raw one after it. */
 export interface ResolvedConfig extends ModelSource {
@@ -42,7 +44,7 @@ export interface ResolvedConfig extends ModelSource {
   readonly executionProviders: readonly InferenceSession.ExecutionProviderConfig[] | undefined
   /** Whether all execution providers that are asked for have to be there. */
   readonly required: boolean
-  readonly warmup: boolean | readonly WarmupSample[]
+  readonly warmup: ResolvedWarmup
   /** 0 for none. */
   readonly latencyTargetMs: number
   /** 0 for none. */
@@ -86,7 +88,7 @@ const schema = optionsOf({
       v.array(
         optionsOf({
           kind: v.optional(v.string(), 'auto'),
-          count: v.optional(v.pipe(integer(1), v.maxValue(maxInstances)), 1),
+          ...scalingEntries,
           cpuCount: v.optional(v.pipe(integer(1), v.maxValue(maxInstances))),
           gpus: v.optional(v.union([v.literal('all'), v.pipe(v.array(integer(0)), v.minLength(1))])),
         }),
@@ -102,13 +104,7 @@ const schema = optionsOf({
     v.pipe(v.array(v.union([v.string(), providerSchema])), v.minLength(1)),
   ),
   required: v.optional(v.boolean(), false),
-  warmup: v.optional(
-    v.union([
-      v.boolean(),
-      v.array(optionsOf({ feeds: properties, count: v.optional(integer(1), 1) })),
-    ]),
-    true,
-  ),
+  warmup: warmupSchema,
   latencyTargetMs: v.optional(durationMs),
   maxRunMs: v.optional(durationMs),
   optionalInputs: v.optional(v.array(v.string()), []),
@@ -145,13 +141,16 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     preserveOrdering: batching?.preserveOrdering ?? false,
     levels: resolveLevels(batching),
     holdUntilQueued: batching?.holdUntilQueued ?? 0,
-    instanceGroup: raw.instanceGroup.map((group) => ({ ...group, cpuCount: group.cpuCount ?? group.count, gpus: group.gpus ?? [0] })),
+    instanceGroup: raw.instanceGroup.map((group) => {
+      const counts = resolveCounts(group)
+      return { ...group, ...counts, cpuCount: group.cpuCount ?? counts.count, gpus: group.gpus ?? [0] }
+    }),
     sessionOptions: checkSessionOptions(model, raw.sessionOptions),
     memory: { ...raw.memory, limitBytes: raw.memory.limitBytes ?? Infinity },
     runEntries: runEntries(model, raw.runOptions?.extra),
     executionProviders: raw.executionProviders as InferenceSession.ExecutionProviderConfig[] | undefined,
     required: raw.required,
-    warmup: raw.warmup as boolean | readonly WarmupSample[],
+    warmup: resolveWarmup(raw.warmup),
     latencyTargetMs: raw.latencyTargetMs ?? 0,
     maxRunMs: raw.maxRunMs ?? 0,
     weight: raw.weight,
@@ -164,7 +163,8 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
   }
   checkScheduling(model, batching)
   checkMemory(model, resolved.memory, resolved.sessionOptions.enableCpuMemArena)
-  checkGroups(model, raw.instanceGroup, plugins)
+  checkCounts(model, raw.instanceGroup)
+  checkGroups(model, raw.instanceGroup.map((group) => ({ ...group, count: resolveCounts(group).maxInstances })), plugins)
   const batched = raw.maxBatchSize === undefined ? undefined : raw.maxBatchSize > 0
   checkTensors(model, 'inputs', raw.inputs ?? [], batched)
   checkTensors(model, 'outputs', raw.outputs ?? [], batched)
@@ -199,6 +199,10 @@ export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchS
     const hint = config.maxBatchSize === undefined && maxBatchSize > 0 ? { hint: 'Give maxBatchSize for larger batches' } : {}
     const details = { code: 'ERR_MODEL_CONFIG' as const, model, ...hint }
     throw invalidArgument('dynamicBatching.preferredBatchSize', `sizes of at most maxBatchSize (${maxBatchSize})`, largest, details)
+  }
+  const mostWarmed = Array.isArray(config.warmup.batchSizes) ? config.warmup.batchSizes.at(-1) : 1
+  if (config.maxBatchSize !== undefined && mostWarmed > Math.max(1, maxBatchSize)) {
+    throw invalidArgument('warmup.batchSizes', `sizes of at most maxBatchSize (${maxBatchSize})`, mostWarmed, { code: 'ERR_MODEL_CONFIG', model })
   }
   if (maxBatchSize === 0 && config.maxQueueDelayMs > 0) {
     throw invalidArgument('dynamicBatching.maxQueueDelayMs', '0 for a model without a batch dimension', config.maxQueueDelayMs, {

@@ -7,6 +7,8 @@ import type { ModelInstance } from './model-instance.ts'
 /** The instances of a model: which of them is given what waits. */
 export class InstanceSet implements Iterable<ModelInstance> {
   #instances: ModelInstance[] = []
+  /** Those that are given nothing more and have something still. */
+  #leaving: ModelInstance[] = []
 
   get size(): number {
     return this.#instances.length
@@ -20,9 +22,26 @@ export class InstanceSet implements Iterable<ModelInstance> {
     this.#instances.push(instance)
   }
 
+  /** Has an instance be given nothing more; what it was given can still be stopped, until it is removed. */
+  retire(instance: ModelInstance): void {
+    this.remove(instance)
+    this.#leaving.push(instance)
+  }
+
   /** Takes an instance out; what it was given comes to its end. */
   remove(instance: ModelInstance): void {
     this.#instances = this.#instances.filter((other) => other !== instance)
+    this.#leaving = this.#leaving.filter((other) => other !== instance)
+  }
+
+  /** Whether one would start a batch at once. */
+  get anyIdle(): boolean {
+    return this.#instances.some(({ idle }) => idle)
+  }
+
+  /** When the oldest request came of those that were handed ahead; `Infinity` for none. */
+  get oldestAheadMs(): number {
+    return this.#instances.reduce((oldest, { batchAhead }) => Math.min(oldest, batchAhead?.requests[0]!.enqueuedAtMs ?? Infinity), Infinity)
   }
 
   /** Those that serve; all of them when none does at present. */
@@ -81,12 +100,16 @@ export class InstanceSet implements Iterable<ModelInstance> {
 
   /** Batches that instances were given and are not back. */
   get batches(): Batch[] {
-    return this.#instances.flatMap(({ batches }) => batches)
+    return this.#all.flatMap(({ batches }) => batches)
   }
 
   /** Has the run of a batch stopped; with `orLeave` its thread is left to itself when it does not stop. */
   stopRun(batch: Batch, orLeave: boolean): void {
-    for (const instance of this.#instances) instance.stopRun(batch, orLeave)
+    for (const instance of this.#all) instance.stopRun(batch, orLeave)
+  }
+
+  get #all(): readonly ModelInstance[] {
+    return this.#leaving.length === 0 ? this.#instances : [...this.#instances, ...this.#leaving]
   }
 
   /** Takes back all that was handed ahead and has not started, the last of it first; true when there was any. */

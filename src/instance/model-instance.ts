@@ -1,42 +1,11 @@
 import type { MailedOutputs, RunTimestamps } from '../executor/executor.ts'
-import type { Clock } from '../clock.ts'
-import type { RunTimes } from '../latency/run-times.ts'
 import type { StagingBuffer } from '../memory/staging-pool.ts'
-import type { ModelMetadata } from '../metadata.ts'
-import type { Padding } from '../request/padding.ts'
 import type { BatchSource, PreparedBatch } from '../workers/batch-source.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
 import type { Batch } from './batch.ts'
-import type { FinishedBatch } from './finished-batch.ts'
+import type { BatchOwner } from './batch-owner.ts'
 import { LargeSlots } from './large-slots.ts'
 import { StagingSlot, type SlotSource } from './staging-slot.ts'
-import type { UnpredictableOutputs } from './unpredictable-outputs.ts'
-
-/** What an instance needs from its model. */
-export interface BatchOwner {
-  readonly metadata: ModelMetadata
-  readonly padding: Padding | null
-  readonly unpredictable: UnpredictableOutputs
-  readonly clock: Clock
-  readonly times: { readonly runTimes: RunTimes }
-  readonly instances: { readonly anyAhead: boolean }
-  /**
-   * The next batch for an instance, or `null`.
-   *
-   * @param startsInMs when a busy instance will be able to start it.
-   */
-  take(idle: boolean, startsInMs: number): Batch | null
-  /** Whether requests wait that are not on their way. */
-  readonly hasWaiting: boolean
-  /** A batch that was handed ahead is reckoned to run from now on. */
-  started(batch: Batch): void
-  /** A batch comes back that has not started, from a thread that has ended or by being asked for. */
-  takenBack(batch: Batch, threadEnded: boolean): void
-  finished(batch: FinishedBatch): void
-  failed(batch: Batch, message: string): void
-  /** The thread died over a batch, or was left to itself with it. */
-  lost(batch: Batch, reason: string, died: boolean): void
-}
 
 /** One batch runs while the next is gathered. */
 export const slotsPerInstance = 2
@@ -54,6 +23,10 @@ export class ModelInstance implements BatchSource {
   readonly #large: LargeSlots
   /** The slot of the batch that was handed ahead. */
   #ahead: StagingSlot | null = null
+  /** When it was last given something, or was done with it. */
+  #usedAtMs: number
+  #ranMs = 0
+  #onDrained: (() => void) | null = null
 
   constructor(owner: BatchOwner, name: string, session: WorkerSession, weight: number, source: SlotSource) {
     this.#owner = owner
@@ -62,6 +35,7 @@ export class ModelInstance implements BatchSource {
     this.session = session
     this.#source = source
     this.#large = new LargeSlots(owner.clock, (slot) => this.#giveBack(slot))
+    this.#usedAtMs = owner.clock.nowMs()
     for (let count = 0; count < slotsPerInstance; count++) this.#addSlot()
   }
 
@@ -120,6 +94,21 @@ export class ModelInstance implements BatchSource {
     return [...this.#slots.values()].flatMap(({ batch }) => batch ?? [])
   }
 
+  /** Since when it has had nothing to do; `null` while it has. */
+  get idleSinceMs(): number | null {
+    return this.batches.length === 0 ? this.#usedAtMs : null
+  }
+
+  /** For how long it has been busy so far, in milliseconds. */
+  get busyMs(): number {
+    return this.#ranMs + (this.idleSinceMs === null ? this.#owner.clock.nowMs() - this.#usedAtMs : 0)
+  }
+
+  /** Resolves when it has no batch. */
+  drained(): Promise<void> {
+    return this.batches.length === 0 ? Promise.resolve() : new Promise((resolve) => (this.#onDrained = resolve))
+  }
+
   /** Has the run of a batch stopped, if it is here. See {@link Worker.stopRun}. */
   stopRun(batch: Batch, orLeave: boolean): void {
     for (const slot of this.#slots.values()) if (slot.batch === batch) this.worker.stopRun(slot.id, orLeave)
@@ -138,6 +127,8 @@ export class ModelInstance implements BatchSource {
 
   finished(slotId: number, { startMs, inferStartMs, inferEndMs, inline = false }: RunTimestamps, mailed: MailedOutputs | null): void {
     const slot = this.#slots.get(slotId)!
+    this.#usedAtMs = inferEndMs
+    this.#ranMs += inferEndMs - startMs
     const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
     // Field by field: a spread costs more here than all the rest of the way back.
     const { id, requests, reason, isRerun } = slot.batch!
@@ -181,7 +172,7 @@ export class ModelInstance implements BatchSource {
   #prepare(slot: StagingSlot, batch: Batch): PreparedBatch {
     const owner = this.#owner
     const { requests } = batch
-    slot.takenAtMs = owner.clock.nowMs()
+    slot.takenAtMs = this.#usedAtMs = owner.clock.nowMs()
     let rows = 0
     let outputMask = 0
     for (const request of requests) {
@@ -217,6 +208,7 @@ export class ModelInstance implements BatchSource {
       this.#source.trim()
     })
     this.#addSlot()
+    this.#tellDrained()
     return slot.batch!
   }
 
@@ -242,5 +234,10 @@ export class ModelInstance implements BatchSource {
     this.#large.returned(slot)
     slot.batch = slot.layout = null
     this.#free.push(slot)
+    if (this.#onDrained !== null) this.#tellDrained()
+  }
+
+  #tellDrained(): void {
+    if (this.batches.length === 0) this.#onDrained?.()
   }
 }

@@ -1,5 +1,5 @@
 import type { TensorMetadata } from '../metadata.ts'
-import type { Padding } from '../request/padding.ts'
+import type { PaddedInput } from '../request/padding.ts'
 import { isFloatType } from '../tensor.ts'
 import type { Draw } from './row-samples.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
@@ -29,7 +29,7 @@ const channels = 3
 export function rowRecipes(
   inputs: readonly TensorMetadata[],
   sample: TrialFeeds | null,
-  padding: Padding | null,
+  padding: { readonly inputs: readonly PaddedInput[] } | null,
   optional: ReadonlySet<number>,
 ): RowRecipe[] {
   const lengths = lengthsToTry.map((lengths) => dimsOf(inputs, lengths, padding))
@@ -94,7 +94,7 @@ function dimsLike(sample: TrialFeeds, otherwise: readonly (readonly number[])[])
 }
 
 /** Row dims with every variable dimension given a length, equal names the same one. */
-function dimsOf(inputs: readonly TensorMetadata[], lengths: { image: number; other: number }, padding: Padding | null): number[][] {
+function dimsOf(inputs: readonly TensorMetadata[], lengths: { image: number; other: number }, padding: { readonly inputs: readonly PaddedInput[] } | null): number[][] {
   const byName = new Map<string, number>()
   return inputs.map(({ shape }, index) =>
     shape.slice(1).map((dim, at) => {
@@ -106,7 +106,7 @@ function dimsOf(inputs: readonly TensorMetadata[], lengths: { image: number; oth
   )
 }
 
-function paddedLength(padding: Padding | null, index: number, axis: number): number | null {
+function paddedLength(padding: { readonly inputs: readonly PaddedInput[] } | null, index: number, axis: number): number | null {
   const entry = padding?.inputs.find((input) => input.index === index && input.axis === axis)
   return entry === undefined || entry.sizes === 'longest' ? null : entry.sizes[0]!
 }

@@ -62,11 +62,12 @@ function admittedShare(rows: number, bucketKey: string, runTimes: RunTimes, targ
 
 /** Keeps a model's requests within a latency by the size of its batches; see {@link chooseBatchSize}. */
 export class LatencyTarget {
+  /** On how many it runs; what follows from a change is seen with the next review. */
+  instances: number
   readonly #limits: BatchLimits
   readonly #sizes: readonly number[]
   readonly #targetMs: number
   readonly #runTimes: RunTimes
-  readonly #instances: number
   readonly #chosen = new Map<string, BatchLimits>()
 
   /**
@@ -79,7 +80,7 @@ export class LatencyTarget {
     this.#sizes = preferredBatchSizes.length > 0 ? preferredBatchSizes : candidateSizes(maxBatchSize)
     this.#targetMs = targetMs
     this.#runTimes = runTimes
-    this.#instances = instances
+    this.instances = instances
   }
 
   limits(bucketKey: string): BatchLimits {
@@ -102,7 +103,7 @@ export class LatencyTarget {
   }
 
   #choose(bucketKey: string, arrivingRowsPerMs: number | null, present?: number): BatchLimits {
-    const size = chooseBatchSize(this.#sizes, bucketKey, this.#runTimes, this.#targetMs, this.#instances, arrivingRowsPerMs, present)
+    const size = chooseBatchSize(this.#sizes, bucketKey, this.#runTimes, this.#targetMs, this.instances, arrivingRowsPerMs, present)
     return { ...this.#limits, preferredBatchSizes: [size] }
   }
 }

@@ -34,7 +34,7 @@ export async function calibrate(
 ): Promise<void> {
   const batched = maxBatchSize > 0
   const rowBytes = Math.max(leastRowBytes, feeds.reduce((bytes, feed) => bytes + (feed === null ? 0 : bytesIn(feed, batched)), 0))
-  for (const rows of batched ? sizes(maxBatchSize, preferred) : [1]) {
+  for (const rows of batched ? batchSizesToTry(maxBatchSize, preferred) : [1]) {
     if (rows > 1 && rows * rowBytes > maxBytes) return
     const repeated = batched ? feeds.map((feed) => feed && repeatRow(feed as MailedTensor, rows)) : feeds
     for (let count = 0; count < runsPerSize; count++) {
@@ -46,7 +46,8 @@ export async function calibrate(
   }
 }
 
-function sizes(maxBatchSize: number, preferred: readonly number[]): number[] {
+/** Sizes that batches have, or nearly: 1, 2, 4 ..., the largest, and preferred ones if they are few. */
+export function batchSizesToTry(maxBatchSize: number, preferred: readonly number[]): number[] {
   const all = new Set([...(preferred.length > fewPreferred ? [] : preferred), maxBatchSize])
   for (let size = 1; size < maxBatchSize; size *= 2) all.add(size)
   return [...all].sort((a, b) => a - b)

@@ -9,14 +9,16 @@ export interface ModelEvent {
    * died repeatedly; see `reason`. `draining`: it takes no more requests and finishes those accepted. `closed`: everything
    * is released. Of what is loaded again: `replaced` after `ready`, when what was loaded before has answered all it had
    * accepted, and is released; `notReplaced` instead, when that load failed or was aborted, and what was loaded before
-   * serves on.
+   * serves on. `scaled`: it is ready still, with another number of `instances`.
    */
-  readonly type: 'ready' | 'failed' | 'draining' | 'closed' | 'replaced' | 'notReplaced'
+  readonly type: 'ready' | 'failed' | 'draining' | 'closed' | 'replaced' | 'notReplaced' | 'scaled'
   /** The name it was loaded under. */
   readonly model: string
   readonly version: number
   /** Why, in words; only of `failed` and `notReplaced`. */
   readonly reason?: string
+  /** How many serve; only of `scaled`. */
+  readonly instances?: number
 }
 
 /** A model repository that is watched has changed, and the engine with it. */

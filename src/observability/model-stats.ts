@@ -63,6 +63,8 @@ export interface ModelStatistics {
     /** From `infer()` to the result. */
     readonly total: LatencyPercentiles
   }
+  /** Instances that serve now, as in `model.capacity()`. */
+  readonly instanceCount: number
   /** Requests accepted and not yet started; of one that was split, each part that waits. */
   readonly pendingRequestCount: number
   /**
@@ -198,7 +200,7 @@ export class ModelStats {
     this.#failMs += ms
   }
 
-  snapshot(pendingRequestCount: number, arena: ModelStatistics['arena'] = null, responses: ResponseTotals | null = null): ModelStatistics {
+  snapshot(pendingRequestCount: number, arena: ModelStatistics['arena'] = null, responses: ResponseTotals | null = null, instanceCount = 0): ModelStatistics {
     const count = this.#successes
     const computed = count - this.#withoutRun
     return {
@@ -227,6 +229,7 @@ export class ModelStats {
         compute: this.#computeLatency.percentiles(),
         total: this.#totalLatency.percentiles(),
       },
+      instanceCount,
       pendingRequestCount,
       rejections: { ...this.#errors },
       batchReasons: { ...this.#reasons },

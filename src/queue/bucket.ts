@@ -46,6 +46,13 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     return this.#lines.length === 0 ? null : this.#lines[0]!.head
   }
 
+  /** When the first request came of the line in which one has waited longest; `Infinity` for none. */
+  get oldestAtMs(): number {
+    let oldestMs = Infinity
+    for (const { head } of this.#lines) oldestMs = Math.min(oldestMs, head.enqueuedAtMs)
+    return oldestMs
+  }
+
   /** Puts an entry behind all of its line; tells whether it is the first of the bucket now. */
   push(entry: E): boolean {
     const line = this.#lineOf(entry)

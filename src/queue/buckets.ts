@@ -37,6 +37,13 @@ export class Buckets<E extends WaitingRequest> {
     return this.#full.size > 0
   }
 
+  /** When the request came that has waited longest; `Infinity` for none. */
+  get oldestAtMs(): number {
+    let oldestMs = Infinity
+    for (const bucket of this.#byKey.values()) oldestMs = Math.min(oldestMs, bucket.oldestAtMs)
+    return oldestMs
+  }
+
   /** Whether a bucket holds a batch that may be handed to a busy instance too. */
   isFull(bucket: Bucket<E>): boolean {
     return bucket.heap === this.#full

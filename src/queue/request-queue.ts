@@ -50,6 +50,11 @@ export class RequestQueue<E extends WaitingRequest> {
     return this.#waiting.inBuckets > 0
   }
 
+  /** When the request came that has waited longest of those in no batch; `Infinity` for none. */
+  get oldestAtMs(): number {
+    return this.#buckets.oldestAtMs
+  }
+
   /** Rows that wait in no batch. */
   get rows(): number {
     return this.#waiting.rows
@@ -138,7 +143,6 @@ export class RequestQueue<E extends WaitingRequest> {
     const nowMs = this.#clock.nowMs()
     this.#expire(nowMs)
     this.#buckets.reopen(nowMs)
-
     for (let bucket = this.#buckets.mostUrgent(); bucket !== null; bucket = this.#buckets.mostUrgent()) {
       // Nothing is handed ahead of a partial batch whose turn it is: under load it would never be.
       if (!idle && !this.#buckets.hasFull) return null
@@ -158,9 +162,7 @@ export class RequestQueue<E extends WaitingRequest> {
 
   /** Drops everything that waits. */
   clear(why: QueueExit): void {
-    for (const bucket of this.#buckets.all()) {
-      while (bucket.head !== null) this.cancel(bucket.head, why)
-    }
+    for (const bucket of this.#buckets.all()) while (bucket.head !== null) this.cancel(bucket.head, why)
     this.#alarm.clear()
   }
 
@@ -175,9 +177,8 @@ export class RequestQueue<E extends WaitingRequest> {
   }
 
   #put(entry: E, bucket: Bucket<E>, first: boolean): void {
-    const isHead = first ? bucket.unshift(entry) : bucket.push(entry)
     this.#waiting.put(entry)
-    if (isHead) this.#buckets.place(bucket)
+    if (first ? bucket.unshift(entry) : bucket.push(entry)) this.#buckets.place(bucket)
     else this.#buckets.placeBehind(bucket)
   }
 

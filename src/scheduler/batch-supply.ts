@@ -33,6 +33,8 @@ export class BatchSupply {
   readonly #stops: RunStops
   readonly #followUps: FollowUps
   readonly #refuse: (request: InferRequest, error: Error) => void
+  /** Told that requests or batches came or went; in the middle of things, so it may change nothing there and then. */
+  onUpdate: (() => void) | null = null
   #formed = 0
   #runs = 0
   #offerScheduled = false
@@ -61,6 +63,12 @@ export class BatchSupply {
   /** Notes that requests or batches came or went. */
   update(): void {
     this.#inFlight.update(this.waiting)
+    if (this.onUpdate !== null) this.onUpdate()
+  }
+
+  /** When the request came that has waited longest, in a batch handed ahead or in none; `Infinity` for none. */
+  get oldestAtMs(): number {
+    return Math.min(this.#queue.oldestAtMs, this.#instances.oldestAheadMs)
   }
 
   /**

@@ -1,7 +1,7 @@
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { checkRows, type RowVerdict } from '../instance/row-check.ts'
 import { singleRows, type TrialFeeds } from '../instance/trial-feeds.ts'
-import type { PreparedWarmup } from '../instance/warm-up.ts'
+import type { WarmUp } from '../instance/warm-up.ts'
 import type { Padding } from '../request/padding.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
 import type { Joining } from './joining.ts'
@@ -12,7 +12,7 @@ const maxSamples = 4
 /**
  * Finds out during a load whether rows are independent, where that is to be found out.
  *
- * @param warmups what the model is warmed up with; the samples of the user among it are tried as well.
+ * @param warmUp what the model is warmed up with; samples of the user are tried as well.
  * @param session of one of the instances. What is found is noted there, for others that share it.
  * @returns whether the instance has been warmed up by it.
  */
@@ -20,13 +20,13 @@ export async function checkAtLoad(
   joining: Joining,
   { optionalInputs, padding: paddingConfig }: ResolvedConfig,
   padding: Padding | null,
-  warmups: readonly PreparedWarmup[],
+  warmUp: Pick<WarmUp, 'samples' | 'isOneRow'>,
   session: Pick<WorkerSession, 'runSample' | 'note' | 'setNote'>,
 ): Promise<boolean> {
   if (!joining.undecided) return false
   const { inputs, outputs, maxBatchSize } = joining.stacked
-  const own = warmups.filter(({ required }) => required)
-  const key = own.length > 0 ? null : `rows ${JSON.stringify([maxBatchSize, paddingConfig, optionalInputs, joining.tolerance])}`
+  const { samples } = warmUp
+  const key = samples.length > 0 ? null : `rows ${JSON.stringify([maxBatchSize, paddingConfig, optionalInputs, joining.tolerance])}`
   const known = key === null ? null : readVerdict(session.note(key))
   if (known !== null) {
     joining.found(known)
@@ -36,11 +36,11 @@ export async function checkAtLoad(
     { inputs, outputs },
     {
       maxBatchSize,
-      samples: own.flatMap(({ feeds }) => singleRows(feeds as TrialFeeds, maxSamples)).slice(0, maxSamples),
+      samples: samples.flatMap(({ feeds }) => singleRows(feeds as TrialFeeds, maxSamples)).slice(0, maxSamples),
       padding,
       tolerance: joining.tolerance,
       optional: new Set(inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : []))),
-      replacesWarmUp: own.length < warmups.length,
+      replacesWarmUp: warmUp.isOneRow,
     },
     (feeds) => session.runSample(feeds, true),
   )

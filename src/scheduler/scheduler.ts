@@ -4,7 +4,8 @@ import { batchLimits, type ResolvedConfig } from '../config/resolve-model-config
 import type { Batch } from '../instance/batch.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
 import { InstanceSet } from '../instance/instance-set.ts'
-import type { BatchOwner, ModelInstance } from '../instance/model-instance.ts'
+import type { BatchOwner } from '../instance/batch-owner.ts'
+import type { ModelInstance } from '../instance/model-instance.ts'
 import { indivisibleOutput } from '../instance/scatter.ts'
 import { UnpredictableOutputs } from '../instance/unpredictable-outputs.ts'
 import { Estimator } from '../latency/estimator.ts'
@@ -45,6 +46,8 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly times: Estimator
   readonly unpredictable = new UnpredictableOutputs()
   readonly instances = new InstanceSet()
+  /** What waits, for whoever is to see that there are instances enough. */
+  readonly demand: Pick<BatchSupply, 'oldestAtMs' | 'onUpdate'>
   readonly #queue: RequestQueue<InferRequest>
   readonly #config: ResolvedConfig
   readonly #errors: RequestErrors
@@ -79,7 +82,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, config)
     this.#stops = new RunStops(config.maxRunMs, { clock, instances: this.instances, answers: this.#answers, errors: this.#errors })
     const refuse = (request: InferRequest, error: Error) => this.#answers.reject(request, 'changed', error)
-    this.#supply = new BatchSupply({
+    this.demand = this.#supply = new BatchSupply({
       metadata: this.metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, stops: this.#stops, clock, refuse,
     }) // prettier-ignore
   }
@@ -158,7 +161,6 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   // ── for the instances ──
-
   get hasWaiting(): boolean {
     return this.#supply.hasWaiting
   }
@@ -220,7 +222,6 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   // ── for the queue ──
-
   dropped(request: InferRequest, why: QueueExit): void {
     if (why === 'timeout') this.#answers.reject(request, 'timeout', this.#errors.timedOut(request))
     else if (why === 'deadline') this.#answers.reject(request, 'deadline', this.#admission.hopeless(request, this.clock.nowMs()))

@@ -39,6 +39,7 @@ export class ArenaKeeper {
 
   /** A run is done on a thread. */
   ran(executor: Executor): void {
+    if (this.#closed) return
     if (executor.shrinkArena === undefined) return warnOnce("take the native executor (executor: 'native')")
     const { shrink, limitBytes } = this.#memory
     if (shrink === 'run' || (limitBytes < Infinity && this.#keptBytes(executor) > Math.max(limitBytes, firstPieceBytes))) return this.#ask()

@@ -28,6 +28,7 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
   readonly #clock: Clock
   #threads: ThreadPool | null = null
   readonly #started = new WeakMap<ThreadExecutor, StartedThread>()
+  readonly #made = new WeakSet<Worker>()
   #ready: WorkerReady | null = null
 
   /** @param changed told of what happens to the workers, whose names begin with `device`. */
@@ -67,7 +68,13 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
     if (least !== undefined && ((staying(least) === 0 && others.length > 0) || this.workers.length >= this.#maxWorkers)) return least
     const added = this.#newWorker()
     this.workers.push(added)
+    this.#made.add(added)
     return added
+  }
+
+  /** Whether a worker is one of its own, or was before it was given up. */
+  made(worker: Worker): boolean {
+    return this.#made.has(worker)
   }
 
   #newWorker(): Worker<ThreadExecutor> {

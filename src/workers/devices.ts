@@ -1,6 +1,7 @@
 import type { Clock } from '../clock.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { nameOf, type Placement } from '../config/session-options.ts'
+import { ThreadEndedError } from '../executor/executor.ts'
 import { loadBinding, type CudaProbe } from '../memory/addon.ts'
 import type { StagingMemory, StagingStats } from '../memory/staging-pool.ts'
 import { warnOfConvolutionLeak } from './convolution-leak.ts'
@@ -50,6 +51,8 @@ const notYet = { kind: null, reason: 'no model has been loaded', ortVersion: nul
 /** Where one instance is to run. */
 interface Seat {
   readonly kind: Placement['kind']
+  /** The number of its group. */
+  readonly group: number
   readonly gpu: number
   readonly device: string
   readonly maxWorkers: number
@@ -89,36 +92,51 @@ export class Devices {
   async place(
     model: string,
     config: ResolvedConfig,
-    place: (worker: Worker, placement: Placement) => void,
+    place: (worker: Worker, placement: Placement, group: number) => void,
     leaving: readonly Worker[] = [],
   ): Promise<void> {
     const executors = this.#chosen()
     if (executors.kind === 'binding') refuseForBinding(model, config)
     await this.providers.prepare(model, config, executors)
-    const seats = config.instanceGroup.flatMap(({ kind, count, cpuCount, gpus }): Seat[] => {
+    const seats = config.instanceGroup.flatMap(({ kind, count, cpuCount, gpus }, group): Seat[] => {
       const resolved = this.providers.placedOn(kind, config, gpus)
       const each = Array.from({ length: kind === 'auto' && resolved === 'cpu' ? cpuCount : count })
       if (resolved === 'cuda') {
-        return (gpus === 'all' ? allGpus() : gpus).flatMap((gpu) => each.map((): Seat => ({ kind: 'cuda', gpu, device: `cuda:${gpu}`, maxWorkers: workersPerGpu })))
+        return (gpus === 'all' ? allGpus() : gpus).flatMap((gpu) => each.map((): Seat => ({ kind: 'cuda', group, gpu, device: `cuda:${gpu}`, maxWorkers: workersPerGpu })))
       }
       const alone = [resolved, ...(config.executionProviders ?? []).map(nameOf)].find((name) => this.providers.needsOneThread(name))
       const maxWorkers = alone === undefined ? this.#options.cpuWorkers : 1
-      return each.map((): Seat => ({ kind: resolved, gpu: 0, device: alone ?? resolved, maxWorkers }))
+      return each.map((): Seat => ({ kind: resolved, group, gpu: 0, device: alone ?? resolved, maxWorkers }))
     })
     const usesCores = (kind: string) => kind === 'cpu' || this.providers.plugins.has(kind) // a plugin leaves the CPU what it does not know
     const onCpu = Math.min(seats.filter(({ kind }) => usesCores(kind)).length, this.#options.cpuWorkers)
     const intraOpNumThreads = Math.max(1, Math.floor(this.#options.cores / Math.max(1, onCpu)))
     const taken = new Set<Worker>()
     const aside = executors.kind === 'native' // with the binding a session is opened where others are run
-    for (const { kind, gpu, device, maxWorkers } of seats) {
+    for (const { kind, group, gpu, device, maxWorkers } of seats) {
       const worker = this.#pool(device, maxWorkers).leastOccupied(taken, aside ? leaving : [])
       taken.add(worker)
-      place(worker, { kind, gpu, intraOpNumThreads: usesCores(kind) ? intraOpNumThreads : 1 })
+      place(worker, { kind, gpu, intraOpNumThreads: usesCores(kind) ? intraOpNumThreads : 1 }, group)
     }
-    const results = await Promise.allSettled([...taken].map((worker) => worker.start()))
-    const failed = results.find((result) => result.status === 'rejected')
-    if (failed !== undefined) throw failed.reason
+    await startAll(taken)
     warnOfConvolutionLeak(this.#ready!.onnxruntimeVersion)
+  }
+
+  /**
+   * As {@link place}, for further instances beside one that has been placed, on the same device.
+   *
+   * @param apartFrom workers that are taken only when there is no other.
+   */
+  async placeMore(beside: Worker, count: number, apartFrom: ReadonlySet<Worker>, place: (worker: Worker) => void): Promise<void> {
+    const pool = [...this.#pools.values()].find((each) => each.made(beside))
+    if (pool === undefined) throw new ThreadEndedError() // the engine is closed
+    const taken = new Set<Worker>()
+    for (let more = 0; more < count; more++) {
+      const worker = pool.leastOccupied(new Set([...apartFrom, ...taken]))
+      taken.add(worker)
+      place(worker)
+    }
+    await startAll(taken)
   }
 
   #pool(device: string, maxWorkers: number): DevicePool {
@@ -165,4 +183,11 @@ export class Devices {
     await Promise.all([...this.#pools.values()].map((pool) => pool.close(timeoutMs)))
     this.#pools.clear()
   }
+}
+
+/** Starts the threads of workers that have none yet; rejects, when all have come to something, if one could not be started. */
+async function startAll(workers: ReadonlySet<Worker>): Promise<void> {
+  const results = await Promise.allSettled([...workers].map((worker) => worker.start()))
+  const failed = results.find((result) => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
 }

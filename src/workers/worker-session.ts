@@ -35,7 +35,6 @@ export class WorkerSession implements WorkerResident {
   readonly #arena: ArenaKeeper | null
   #batches: BatchSource | null = null
   #events: SessionEvents | null = null
-  /** Its inputs, outputs and the state of its file, as text; `null` before it was open. */
   #state: string | null = null
   /** While it is opened elsewhere, for {@link open}. */
   #ahead: OpeningAhead | null = null
@@ -45,13 +44,19 @@ export class WorkerSession implements WorkerResident {
   /** What the thread is doing for it now, or died over: opening or trying it. */
   #work: Promise<unknown> | null = null
   #closing: Promise<void> | null = null
+  #leaving = false
   #deathsOverOpening = 0
 
-  /** A worker counts its sessions from here on, so that others are put elsewhere; until {@link close}. */
-  constructor(id: number, worker: Worker, source: SessionSource, clock: Clock) {
+  /**
+   * A worker counts its sessions from here on, so that others are put elsewhere; until {@link close}.
+   *
+   * @param state of a session of the same model that is open, which this one has to have; `null` for the first.
+   */
+  constructor(id: number, worker: Worker, source: SessionSource, clock: Clock, state: string | null = null) {
     this.id = id
     this.worker = worker
     this.#source = source
+    this.#state = state
     this.#arena = ArenaKeeper.of(id, source.memory, clock, () => this.#shrinkArena())
     worker.attach(this)
   }
@@ -59,6 +64,11 @@ export class WorkerSession implements WorkerResident {
   /** Whether it is open on a thread that is not known to be gone. */
   get isOpen(): boolean {
     return this.#openOn !== null
+  }
+
+  /** Its inputs, outputs and the state of its file, as text; `null` before it was open. */
+  get state(): string | null {
+    return this.#state
   }
 
   /** Whether batches can be run on it now. */
@@ -146,6 +156,12 @@ export class WorkerSession implements WorkerResident {
     this.worker.join(batches)
   }
 
+  /** Takes no more batches; those that it was given come to their end, and so does the session with its thread. */
+  leave(): void {
+    this.#leaving = true
+    this.#ready = false
+  }
+
   /** Takes no more batches, stops being opened or tried, and releases the session when the batches that it was given are done. */
   close(): Promise<void> {
     this.#closing ??= this.#close()
@@ -170,7 +186,7 @@ export class WorkerSession implements WorkerResident {
     this.#openOn = null
     this.#ready = false
     this.#work = null
-    if (this.#batches === null) return // never served: whoever opens it is told
+    if (this.#batches === null || this.#leaving) return // whoever opens it is told, and nobody needs it again
     if (diedOverIt && ++this.#deathsOverOpening >= maxDeathsOverOpening) return this.abandon(reason)
     // A reopening may wait still for whichever thread comes: the session would be opened there twice.
     this.worker.withdraw(this)
@@ -178,7 +194,7 @@ export class WorkerSession implements WorkerResident {
   }
 
   abandon(reason: string): void {
-    if (this.#closing !== null) return
+    if (this.#closing !== null || this.#leaving) return
     void this.close()
     this.#events?.abandoned(reason)
   }
@@ -187,7 +203,7 @@ export class WorkerSession implements WorkerResident {
     try {
       await this.open()
       await this.#events!.reopened()
-      if (this.#closing !== null) return
+      if (this.#closing !== null || this.#leaving) return
       this.#ready = true
       this.#deathsOverOpening = 0
       this.worker.offer(this.#batches!)

@@ -39,6 +39,8 @@ export type Step =
   /** The next start, or opening of a session, on a worker fails. */
   | { readonly do: 'refuse'; readonly worker: number; readonly what: 'start' | 'open' }
   | { readonly do: 'take back'; readonly model: number }
+  /** A model is to have so many instances. */
+  | { readonly do: 'scale'; readonly model: number; readonly count: number }
   /** A run that was left to itself comes to its end. */
   | { readonly do: 'end left'; readonly worker: number }
   | { readonly do: 'unload'; readonly model: number; readonly destroys: boolean }
@@ -62,6 +64,10 @@ export class History {
   readonly #sent: Known[] = []
   readonly #unloaded = new Set<Served>()
   readonly #refused: { start: number; open: number }[]
+  /** Scalings that go on, and whether there was any. */
+  readonly #scalings = new Set<Promise<void>>()
+  #scaled = false
+  #tooMany: string | null = null
   /** The last request answered, by lane. */
   readonly #last = new Map<string, Known>()
 
@@ -112,6 +118,7 @@ export class History {
     else if (step.do === 'die') this.#thread(step.worker).die('it died', step.knownFirst)
     else if (step.do === 'refuse') this.#refused[step.worker]![step.what]++
     else if (step.do === 'take back') this.#models[step.model]!.scheduler.instances.takeBackAhead()
+    else if (step.do === 'scale') this.#scale(this.#models[step.model]!, step.count)
     else if (step.do === 'end left') this.#house.places[step.worker]!.threads.onLeft.shift()?.()
     else await this.#unload(this.#models[step.model]!, step.destroys)
     // A batch that was taken back by hand is offered by hand.
@@ -141,6 +148,7 @@ export class History {
     }
     ensure(keepAlive.holds === 0, () => `the loop is held ${keepAlive.holds} times`)
     for (const model of this.#models) await this.#unload(model)
+    ensure(this.#scalings.size === 0, () => `${this.#scalings.size} scalings never end`)
     const closed = Promise.all(places.map(({ worker }) => worker.close(1000)))
     await settled()
     await closed
@@ -180,7 +188,7 @@ export class History {
   /** First come, first served, among those of a lane that ran once; of two instances one may be slower. */
   #checkOrder(entry: Known, attempts: number): void {
     const { request, id, lane } = entry
-    if (attempts > 1 || request.delayed || this.#plan.instances > 1) return
+    if (attempts > 1 || request.delayed || this.#plan.instances > 1 || this.#scaled) return
     const last = this.#last.get(lane)
     ensure(last === undefined || last.id < id, () => `#${id} was answered after #${last!.id}`)
     this.#last.set(lane, entry)
@@ -193,6 +201,19 @@ export class History {
 
   #finish(worker: number, fails: boolean): void {
     this.#thread(worker).finish(fails ? 'it failed' : null, 2)
+  }
+
+  #scale(model: Served, count: number): void {
+    if (this.#unloaded.has(model) || model.failure !== null) return
+    this.#scaled = true
+    const scaling = model.scale(count).then(
+      () => {
+        if (!model.scaling.changing && model.instances.length > count) this.#tooMany = `${model.instances.length} instances, not ${count}`
+      },
+      () => {}, // for want of a thread, or of the model
+    )
+    this.#scalings.add(scaling)
+    void scaling.finally(() => this.#scalings.delete(scaling))
   }
 
   async #unload(model: Served, destroys = false): Promise<void> {
@@ -210,11 +231,15 @@ export class History {
       await settled()
       this.#house.clock.advanceBy(1000)
     }
-    const closed = Promise.all(model.sessions.map((session) => session.close()))
-    await settled()
-    for (const { threads } of places) while (threads.current.finish());
-    await settled()
-    await closed
+    let closed = false
+    const closing = model.close().then(() => (closed = true))
+    for (let round = 0; !closed; round++) {
+      ensure(round < 100, () => 'it is never closed')
+      await settled()
+      for (const { threads } of places) while (threads.current.finish());
+      if (round > 0) this.#house.clock.advanceBy(1000)
+    }
+    await closing
   }
 
   #check(): void {
@@ -223,6 +248,7 @@ export class History {
       const { outcome } = sent
       ensure(outcome === undefined || outcome === 'answered' || known.has(outcome as string), () => `#${sent.id}: ${String(outcome)}`)
     }
+    ensure(this.#tooMany === null, () => this.#tooMany!)
     for (const { scheduler } of this.#models) ensure(scheduler.waiting >= 0 && scheduler.running >= 0, () => 'a count fell below 0')
   }
 

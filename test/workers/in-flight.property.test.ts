@@ -25,6 +25,7 @@ const refuse: fc.Arbitrary<Step> = fc.record({ do: fc.constant('refuse' as const
 const takeBack: fc.Arbitrary<Step> = fc.record({ do: fc.constant('take back' as const), model: both })
 const detach: fc.Arbitrary<Step> = fc.record({ do: fc.constant('detach' as const), request: fc.nat(40) })
 const unload: fc.Arbitrary<Step> = fc.record({ do: fc.constant('unload' as const), model: both, destroys: fc.boolean() })
+const scale: fc.Arbitrary<Step> = fc.record({ do: fc.constant('scale' as const), model: both, count: fc.constantFrom(1, 2, 3, 4) })
 const endLeft: fc.Arbitrary<Step> = fc.record({ do: fc.constant('end left' as const), worker: both })
 
 const plan: fc.Arbitrary<Plan> = fc.record({
@@ -55,6 +56,10 @@ const kinds: [name: string, step: fc.Arbitrary<Step>][] = [
   [
     'whose runs are stopped, or left to themselves',
     fc.oneof({ weight: 8, arbitrary: arrive }, { weight: 3, arbitrary: finish }, { weight: 3, arbitrary: claim }, { weight: 5, arbitrary: advance }, abort, die, endLeft, unload),
+  ],
+  [
+    'while instances come and go',
+    fc.oneof({ weight: 8, arbitrary: arrive }, { weight: 4, arbitrary: finish }, { weight: 4, arbitrary: scale }, claim, die, refuse, abort, { weight: 2, arbitrary: advance }, unload),
   ],
 ]
 

@@ -1,17 +1,20 @@
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
-import type { ResolvedMemory } from '../../src/config/memory-options.ts'
 import { noOptions } from '../../src/config/check-infer-options.ts'
 import type { InferOptions, ModelConfig, ReportedOutputs, Outputs } from '../../src/index.ts'
-import { ModelInstance } from '../../src/instance/model-instance.ts'
+import { ThreadEndedError } from '../../src/executor/executor.ts'
+import type { ModelInstance } from '../../src/instance/model-instance.ts'
+import type { WarmUp } from '../../src/instance/warm-up.ts'
 import { RunTimes } from '../../src/latency/run-times.ts'
-import type { StagingBuffer } from '../../src/memory/staging-pool.ts'
+import type { StagingBuffer, StagingPool } from '../../src/memory/staging-pool.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { InferRequest } from '../../src/request/infer-request.ts'
 import { Joining } from '../../src/scheduler/joining.ts'
+import { ModelInstances } from '../../src/scaling/model-instances.ts'
+import { Scaling } from '../../src/scaling/scaling.ts'
 import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { SplitRequest } from '../../src/scheduler/split-request.ts'
 import { KeepAlive } from '../../src/workers/keep-alive.ts'
-import { WorkerSession } from '../../src/workers/worker-session.ts'
+import type { WorkerSession } from '../../src/workers/worker-session.ts'
 import { Worker } from '../../src/workers/worker.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { deferred } from '../support/deferred.ts'
@@ -31,6 +34,17 @@ export class CountedHolds extends KeepAlive {
 }
 
 let lastId = 0
+
+/** A warming that runs something on each new thread but the first, of which a test may count what it is asked. */
+function warmedAgain(): WarmUp {
+  const warmed = new Set<WorkerSession>()
+  return {
+    run: async (session: WorkerSession) => {
+      if (warmed.has(session)) await session.runSample([null])
+      warmed.add(session)
+    },
+  } as unknown as WarmUp
+}
 
 /** Staging memory that was given back. */
 export const released: SharedArrayBuffer[] = []
@@ -86,49 +100,97 @@ export interface Sent {
 /** A model y = 2 x, float32 ['N', 'L'], served by real instances on fake threads. */
 export class Served {
   readonly scheduler: Scheduler
-  readonly instances: ModelInstance[] = []
-  readonly sessions: WorkerSession[] = []
   failure: string | null = null
+  /** Whether it is to serve. */
+  wanted = true
+  readonly scaling: Scaling
+  readonly #house: House
+  readonly #instances: ModelInstances
   readonly #parser: FeedParser
-  readonly #memory: ResolvedMemory
+  /** Where the next instance is put; the place with the fewest without one. */
+  #next: Place | null = null
 
-  private constructor(house: House, name: string, instances: number, config: Omit<ModelConfig, 'path'>) {
-    const resolved = resolveConfig(name, { path: `${name}.onnx`, maxBatchSize: 4, ...config })
+  private constructor(house: House, name: string, places: readonly Place[], config: Omit<ModelConfig, 'path'>) {
+    const count = Math.max(1, places.length)
+    const resolved = resolveConfig(name, { path: `${name}.onnx`, maxBatchSize: 4, instanceGroup: [{ kind: 'cpu', count }], ...config })
     const value = (of: string) => ({ name: of, type: 'float32' as const, shape: ['N', 'L'] })
     const joining = new Joining(name, { ...resolved, checkRows: false }, { inputs: [value('x')], outputs: [value('y')], unservableOutputs: [], executionProviders: [] })
+    this.#house = house
     this.#parser = new FeedParser(joining.stacked)
-    this.#memory = resolved.memory
     this.scheduler = new Scheduler({
-      joining, realRows: null, padding: null, config: resolved, runTimes: new RunTimes(), instances,
+      joining, realRows: null, padding: null, config: resolved, runTimes: new RunTimes(), instances: count,
       clock: house.clock, keepAlive: house.keepAlive, gaveUp: (reason) => void (this.failure = reason),
     }) // prettier-ignore
+    const parts = {
+      name,
+      config: resolved,
+      clock: house.clock,
+      nextId: () => ++lastId,
+      staging: () => ({ acquire: sharedBuffer, trim: () => {} }) as unknown as StagingPool,
+      source: () => ({ model: name, options: {}, memory: resolved.memory }),
+    }
+    const placement = { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 }
+    this.#instances = new ModelInstances(
+      parts,
+      {
+        place: async (place) => places.forEach(({ worker }) => place(worker, placement, 0)),
+        placeMore: async (_beside, more, apartFrom, place) => {
+          for (let added = 0; added < more; added++) place(this.#choose(apartFrom).worker)
+        },
+      },
+      () => this.wanted && this.failure === null,
+    )
+    this.scaling = new Scaling(resolved, this.#instances, this.scheduler, warmedAgain())
   }
 
   /** Loads it with an instance on each of the places. */
   static async on(house: House, name: string, places: readonly Place[], config: Omit<ModelConfig, 'path'> = {}): Promise<Served> {
-    const model = new Served(house, name, places.length, config)
-    for (const place of places) await model.joins(place, config.weight)
+    const model = new Served(house, name, places, config)
+    await model.#instances.open()
+    await model.#serve()
     return model
   }
 
   /** Gives it one more instance. */
-  async joins({ worker }: Place, weight = 1): Promise<void> {
-    const { scheduler } = this
-    const { name } = scheduler.metadata
-    const session = new WorkerSession(++lastId, worker, { model: name, options: {}, memory: this.#memory }, scheduler.clock)
-    await session.open()
-    const source = { nextSlotId: () => ++lastId, acquire: sharedBuffer, trim: () => {}, movesFromBytes: 65_536 }
-    const instance = new ModelInstance(scheduler, `${name}_${this.instances.length}`, session, weight, source)
-    scheduler.instances.add(instance)
-    session.serve(instance, {
-      reopened: async () => {
-        instance.forgetLayouts()
-        await session.runSample([null])
-      },
-      abandoned: (reason) => scheduler.abandoned(instance, reason),
-    })
-    this.instances.push(instance)
-    this.sessions.push(session)
+  async joins(place: Place): Promise<void> {
+    this.#next = place
+    await this.#instances.open([{ beside: { worker: place.worker, placement: { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 }, group: 0 }, count: 1 }])
+    await this.#serve()
+  }
+
+  /** Has it have so many instances. */
+  scale(count: number): Promise<void> {
+    return this.scaling.scale(undefined, count)
+  }
+
+  get instances(): ModelInstance[] {
+    return [...this.scheduler.instances]
+  }
+
+  get sessions(): WorkerSession[] {
+    return this.#instances.serving.map(({ session }) => session)
+  }
+
+  /** Gives everything back; nothing may run. */
+  async close(): Promise<void> {
+    this.wanted = false
+    await this.scaling.stop()
+    await this.#instances.close()
+  }
+
+  async #serve(): Promise<void> {
+    await this.#instances.warm(warmedAgain())
+    this.#instances.serve(this.scheduler)
+  }
+
+  #choose(apartFrom: ReadonlySet<Worker>): Place {
+    const [least] = this.#house.places
+      .filter(({ worker }) => !worker.givenUp)
+      .toSorted((a, b) => Number(apartFrom.has(a.worker)) - Number(apartFrom.has(b.worker)) || a.worker.sessions - b.worker.sessions)
+    const place = this.#next ?? least
+    this.#next = null
+    if (place === undefined) throw new ThreadEndedError()
+    return place
   }
 
   /** Sends a request whose rows hold `value` in all `length` places. */

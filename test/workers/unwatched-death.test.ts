@@ -28,8 +28,9 @@ describe('a model that is loaded', () => {
       useProvider: () => (entry) => entry,
       providers: { lacking: async () => false, opened: () => [] },
       place: async (_model, _config, place) => {
-        for (const { worker } of house.places) place(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 })
+        for (const { worker } of house.places) place(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 }, 0)
       },
+      placeMore: () => Promise.reject(new Error('nothing more is placed')),
     })
     const loaded = await model.load().catch((error: Error) => error.message)
     expect([loaded, model.state]).toEqual(dies ? [expect.stringContaining('thread'), 'failed'] : [undefined, 'ready'])

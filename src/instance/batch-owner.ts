@@ -1,0 +1,33 @@
+import type { Clock } from '../clock.ts'
+import type { RunTimes } from '../latency/run-times.ts'
+import type { ModelMetadata } from '../metadata.ts'
+import type { Padding } from '../request/padding.ts'
+import type { Batch } from './batch.ts'
+import type { FinishedBatch } from './finished-batch.ts'
+import type { UnpredictableOutputs } from './unpredictable-outputs.ts'
+
+/** What an instance needs from its model. */
+export interface BatchOwner {
+  readonly metadata: ModelMetadata
+  readonly padding: Padding | null
+  readonly unpredictable: UnpredictableOutputs
+  readonly clock: Clock
+  readonly times: { readonly runTimes: RunTimes }
+  readonly instances: { readonly anyAhead: boolean }
+  /**
+   * The next batch for an instance, or `null`.
+   *
+   * @param startsInMs when a busy instance will be able to start it.
+   */
+  take(idle: boolean, startsInMs: number): Batch | null
+  /** Whether requests wait that are not on their way. */
+  readonly hasWaiting: boolean
+  /** A batch that was handed ahead is reckoned to run from now on. */
+  started(batch: Batch): void
+  /** A batch comes back that has not started, from a thread that has ended or by being asked for. */
+  takenBack(batch: Batch, threadEnded: boolean): void
+  finished(batch: FinishedBatch): void
+  failed(batch: Batch, message: string): void
+  /** The thread died over a batch, or was left to itself with it. */
+  lost(batch: Batch, reason: string, died: boolean): void
+}

@@ -1,0 +1,172 @@
+import type { Placement } from '../config/session-options.ts'
+import { ThreadEndedError, type OpenedSession } from '../executor/executor.ts'
+import type { WarmUp } from '../instance/warm-up.ts'
+import type { ModelMetadata } from '../metadata.ts'
+import type { Scheduler } from '../scheduler/scheduler.ts'
+import type { WorkerSession } from '../workers/worker-session.ts'
+import type { Worker } from '../workers/worker.ts'
+import { InstanceLife, type InstanceParts, type Seat } from './instance-life.ts'
+
+/** What places instances. */
+export interface Places {
+  /** Chooses a worker for every instance and calls `place` for each; resolves when their threads have started. */
+  place(place: (worker: Worker, placement: Placement, group: number) => void): Promise<void>
+  /** The same for further instances beside one that was placed. */
+  placeMore(beside: Worker, count: number, apartFrom: ReadonlySet<Worker>, place: (worker: Worker) => void): Promise<void>
+}
+
+/** Further instances on the device of one that was placed. */
+export interface More {
+  readonly beside: Seat
+  readonly count: number
+}
+
+/** A session could not be opened; `cause` has ONNX Runtime's words. */
+export class OpenFailed extends Error {
+  override readonly name = 'OpenFailed'
+
+  constructor(cause: Error) {
+    super(cause.message, { cause })
+  }
+}
+
+/**
+ * The instances of a model: those that serve, and those that are to. Instances are opened, warmed and given memory before any of them
+ * serves, in this order, whether they are the first of a load or come to others later.
+ */
+export class ModelInstances {
+  /** One seat of each group and device that the load has placed, for further ones to be put beside. */
+  readonly seats: Seat[] = []
+  readonly #parts: InstanceParts
+  readonly #places: Places
+  readonly #isWanted: () => boolean
+  #serving: InstanceLife[] = []
+  #opening: InstanceLife[] = []
+  /** Told that one is lost for good. */
+  onGone: () => void = () => {}
+
+  /** @param isWanted whether the model is to serve; else nothing more of opening instances is begun. */
+  constructor(parts: InstanceParts, places: Places, isWanted: () => boolean) {
+    this.#parts = parts
+    this.#places = places
+    this.#isWanted = isWanted
+  }
+
+  /** Those that serve. */
+  get serving(): readonly InstanceLife[] {
+    return this.#serving
+  }
+
+  /** Those that are being opened, in the order of their groups. */
+  get opening(): readonly InstanceLife[] {
+    return this.#opening
+  }
+
+  /**
+   * Opens the instances that the configuration asks for, or more beside them.
+   *
+   * @returns what their sessions said of themselves.
+   */
+  async open(more?: readonly More[]): Promise<OpenedSession[]> {
+    if (more === undefined) await this.#places.place((worker, placement, group) => this.#add({ worker, placement, group }))
+    else for (const each of more) await this.#placeMore(each)
+    this.checkWanted()
+    const results = await Promise.allSettled(this.#opening.map((life) => life.open()))
+    const failed = results.find((result) => result.status === 'rejected')
+    if (failed !== undefined) throw failed.reason instanceof ThreadEndedError ? failed.reason : new OpenFailed(failed.reason as Error)
+    this.checkWanted()
+    return results.map((result) => (result as PromiseFulfilledResult<OpenedSession>).value)
+  }
+
+  /**
+   * Warms those that have been opened: at the same time, but for the first of a load.
+   *
+   * @param check of a load, on the first instance; see {@link WarmUp.run}.
+   */
+  async warm(warmUp: WarmUp, check?: (session: WorkerSession) => Promise<boolean>): Promise<void> {
+    const [first, ...others] = this.#opening
+    if (check !== undefined) await first!.warm(warmUp, () => check(first!.session))
+    await Promise.all((check === undefined ? this.#opening : others).map((life) => life.warm(warmUp)))
+  }
+
+  /** Takes what memory is to be had before the first batch, and looks whether all are there still. */
+  async reserve(metadata: ModelMetadata): Promise<void> {
+    for (const life of this.#opening) await life.reserve(metadata)
+    this.checkOpen()
+  }
+
+  /** Looks whether those that are to serve are open still. */
+  checkOpen(): void {
+    this.checkWanted()
+    // Nobody was told of a thread that died while nothing was asked of it.
+    if (!this.#opening.every(({ session }) => session.isOpen)) throw new ThreadEndedError()
+  }
+
+  /** Has all that were opened take batches. */
+  serve(scheduler: Scheduler): void {
+    const opened = this.#opening
+    this.#opening = []
+    for (const life of opened) {
+      life.onGone = () => {
+        this.#serving = this.#serving.filter((other) => other !== life)
+        this.onGone()
+      }
+      life.serve(scheduler, this.#lowestNumber)
+      this.#serving = [...this.#serving, life]
+    }
+    scheduler.wake()
+  }
+
+  /** Takes an instance out, once it is done with what it has begun. */
+  takeOut(life: InstanceLife, scheduler: Scheduler): Promise<void> {
+    this.#serving = this.#serving.filter((other) => other !== life)
+    return life.leave(scheduler)
+  }
+
+  /** Stops what is being done for those that are being opened, which rejects. */
+  stopOpening(): void {
+    for (const life of this.#opening) void life.close()
+  }
+
+  /** As if nothing had been opened. */
+  async startAgain(): Promise<void> {
+    await this.closeOpening()
+    this.seats.length = 0
+  }
+
+  /** Closes those that were to be opened. */
+  async closeOpening(): Promise<void> {
+    await Promise.all(this.#opening.map((life) => life.close()))
+    this.#opening = []
+  }
+
+  /** Closes those that serve; no batch may be in flight. */
+  async close(): Promise<void> {
+    await Promise.all(this.#serving.map((life) => life.close()))
+  }
+
+  /** @throws ThreadEndedError when the model is not to serve any more. */
+  checkWanted(): void {
+    if (!this.#isWanted()) throw new ThreadEndedError()
+  }
+
+  /** The lowest that no instance has. */
+  get #lowestNumber(): number {
+    const taken = this.#serving.map(({ number }) => number)
+    let number = 0
+    while (taken.includes(number)) number++
+    return number
+  }
+
+  async #placeMore({ beside, count }: More): Promise<void> {
+    const present = [...this.#serving, ...this.#opening].map(({ seat }) => seat.worker)
+    await this.#places.placeMore(beside.worker, count, new Set(present), (worker) => this.#add({ ...beside, worker }))
+  }
+
+  #add(seat: Seat): void {
+    const isNew = !this.seats.some(({ group, placement }) => group === seat.group && placement.gpu === seat.placement.gpu)
+    if (isNew) this.seats.push(seat)
+    const [first] = this.#serving
+    this.#opening.push(new InstanceLife(seat, this.#parts, first?.session.state ?? null))
+  }
+}
