@@ -132,7 +132,10 @@ export interface WarmupOptions {
    * batch may have. Default: one row, and samples as they are.
    */
   batchSizes?: readonly number[] | 'all'
-  /** How often each run on made-up data is made. Default 1. */
+  /**
+   * How often each run on made-up data is made. Default 2: the first of a shape finds out what memory it takes, and the second is the
+   * first to take it in one piece.
+   */
   count?: number
 }
 

@@ -25,7 +25,7 @@ export const warmupSchema = v.optional(
     optionsOf({
       data: v.optional(v.union([v.picklist(['zeros', 'random']), samples]), 'zeros'),
       batchSizes: v.optional(v.union([v.literal('all'), v.pipe(v.array(wholeNumber), v.minLength(1))])),
-      count: v.optional(wholeNumber, 1),
+      count: v.optional(wholeNumber, 2),
     }),
   ]),
   true,

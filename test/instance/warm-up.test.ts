@@ -93,13 +93,13 @@ describe('warming up by default', () => {
 
 describe('warming up with what is made up', () => {
   it('runs each batch size of each padded length, dimensions of one name together', async () => {
-    const { warmUp, session, dims } = warming(tokens, { maxBatchSize: 8, padding: lengths(), warmup: { data: 'random', batchSizes: [8, 1] } })
+    const { warmUp, session, dims } = warming(tokens, { maxBatchSize: 8, padding: lengths(), warmup: { data: 'random', batchSizes: [8, 1], count: 1 } })
     await warmUp.run(session, 'cpu')
     expect(dims()).toEqual([[1, 4], [8, 4], [1, 16], [8, 16]].map((dims) => [dims, dims]))
   })
 
   it('runs 1, 2, 4 ... rows, the preferred sizes and the largest for all', async () => {
-    const { warmUp, session, dims } = warming(image, { maxBatchSize: 12, dynamicBatching: { preferredBatchSize: [6] }, warmup: { batchSizes: 'all' } })
+    const { warmUp, session, dims } = warming(image, { maxBatchSize: 12, dynamicBatching: { preferredBatchSize: [6] }, warmup: { batchSizes: 'all', count: 1 } })
     await warmUp.run(session, 'cpu')
     expect(dims().map(([own]) => own![0])).toEqual([1, 2, 4, 6, 8, 12])
   })
@@ -107,6 +107,7 @@ describe('warming up with what is made up', () => {
   it('has integers from 1 to 7 at random, or zeros where they are asked for, each as often as it is said', async () => {
     const random = warming(tokens, { warmup: { data: 'random' } })
     await random.warmUp.run(random.session, 'cpu')
+    expect(random.runs).toHaveLength(2)
     expect(random.values(random.runs[0]![0]!).every((value) => value >= 1 && value <= 7)).toBe(true)
     const zeros = warming(tokens, { warmup: { data: 'zeros', count: 3 } })
     await zeros.warmUp.run(zeros.session, 'cpu')
@@ -129,10 +130,10 @@ describe('warming up with what is made up', () => {
   })
 
   it('leaves out sizes that need too much memory, or that batches do not have', async () => {
-    const { warmUp, session, dims } = warming([input('x', 'float32', ['N', 2 ** 22])], { maxBatchSize: 64, warmup: { batchSizes: [1, 8, 64] } })
+    const { warmUp, session, dims } = warming([input('x', 'float32', ['N', 2 ** 22])], { maxBatchSize: 64, warmup: { batchSizes: [1, 8, 64], count: 1 } })
     await warmUp.run(session, 'cpu')
     expect(dims()).toEqual([[[1, 2 ** 22]], [[8, 2 ** 22]]])
-    const unknown = warming(image, { warmup: { batchSizes: [1, 32, 64] } })
+    const unknown = warming(image, { warmup: { batchSizes: [1, 32, 64], count: 1 } })
     await unknown.warmUp.run(unknown.session, 'cpu')
     expect(unknown.dims()).toEqual([[[1, 3]], [[32, 3]]])
   })

@@ -179,6 +179,24 @@ describe('a model that is scaled', () => {
   })
 })
 
+describe('a model that scales by itself', () => {
+  it('follows a load up and down between its limits, and is at rest at its least', async () => {
+    const engine = ownEngine({ cpuWorkers: 3, inline: false })
+    const seen: number[] = []
+    engine.on('model', ({ type, instances }) => type === 'scaled' && seen.push(instances!))
+    const instanceGroup = [{ kind: 'cpu', minInstances: 1, maxInstances: 3, scaleUpAfterMs: 10, scaleDownAfterMs: 300 }]
+    const model = await load(engine, small.matmulSlow(256, 300), { maxBatchSize: 1, instanceGroup })
+    expect(instancesOf(model)).toEqual([1, 1])
+    const many = caller(model, () => ({ x: noise([1, 256]).data as Float32Array }), 64)
+    await until(() => model.capacity().instances === 3)
+    await many.stop()
+    await until(() => model.capacity().instances === 1)
+    await new Promise(setImmediate)
+    expect(seen).toEqual([2, 3, 2, 1])
+    expect(model.stats().inferenceStats.success.count).toBe(many.answered())
+  })
+})
+
 describeNative('with one session for all instances', () => {
   it('more of them cost no load, no memory and no warming', async () => {
     const engine = ownEngine({ cpuWorkers: 4, executor: 'native' })

@@ -25,7 +25,7 @@ it('a model is warmed in all shapes and sizes before it is ready, outside of its
   const { runs } = watchSamples()
   const sizes = [4, 8]
   const padding = [{ input: 'x', dim: 1, sizes, outputs: [{ name: 'positions', dim: 1 }] }, { input: 'mask', dim: 1, sizes }]
-  const config = { padding, maxBatchSize: 4, checkRows: false, warmup: { data: 'random', batchSizes: 'all' }, sessionOptions: { logId: 'shapes' } } as const
+  const config = { padding, maxBatchSize: 4, checkRows: false, warmup: { data: 'random', batchSizes: 'all', count: 1 }, sessionOptions: { logId: 'shapes' } } as const
   const model = await load(ownEngine({ cpuWorkers: 1 }), maskedSequence('int64'), config)
   expect(runs.map(({ dims }) => dims)).toEqual([[1, 4, 4], [2, 4, 4], [4, 4, 4], [1, 8, 4], [2, 8, 4], [4, 8, 4]])
   expect(model.stats()).toMatchObject({ inferenceCount: 0, executionCount: 0 })
