@@ -49,7 +49,8 @@ export async function overStandInRuntime<T>(addon: string, use: (entry: string, 
     copyFileSync(join(library, 'libonnxruntime.so.1'), join(libraries, 'libonnxruntime.so.1'))
     writeFileSync(join(runtime, 'package.json'), JSON.stringify({ name: 'onnxruntime-node', version: '1.99.0', main: 'index.js' }))
     writeFileSync(join(runtime, 'index.js'), '')
-    for (const name of ['onnxruntime-common', 'piscina', 'valibot']) symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name))
+    const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { dependencies: Record<string, string> }
+    for (const name of Object.keys(dependencies)) symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name))
     cpSync(join(root, 'dist'), join(folder, 'dist'), { recursive: true })
     copyFileSync(join(root, 'package.json'), join(folder, 'package.json'))
     return await use(join(folder, 'dist/index.js'), { ZEROHOP_NATIVE: addon })

@@ -26,7 +26,8 @@ function brokenPackage(): string {
   for (const part of ['package.json', 'dist']) cpSync(join(theirs, part), join(ours, part), { recursive: true })
   for (const file of readdirSync(join(theirs, libraries))) copyFileSync(join(theirs, libraries, file), join(ours, libraries, file))
   writeFileSync(join(ours, libraries, 'libonnxruntime_providers_cuda.so'), 'no library')
-  for (const name of ['onnxruntime-common', 'piscina', 'valibot']) symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name))
+  const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { dependencies: Record<string, string> }
+  for (const name of Object.keys(dependencies)) symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name))
   for (const part of ['package.json', 'dist']) cpSync(join(root, part), join(folder, part), { recursive: true })
   return folder
 }
