@@ -191,21 +191,16 @@ export class InferenceEngine {
   }
 
   /**
-   * Tries the execution providers, those that are built into ONNX Runtime and the plugins of this engine, one after the other: each
-   * is loaded and runs a model of one operator in a process of its own, for 60 s at most. Loads go by what is found. What could not
-   * be used before is tried again.
+   * Tries all execution providers, one after the other: each is loaded and runs a model of one operator in a process of its own, for
+   * 60 s at most. Loads go by what is found; what could not be used before is tried again.
    *
    * @returns `capabilities().providers`, where `available` is known of all now.
    * @throws InferenceError `ERR_NATIVE_LOAD` when the native executor is asked for and cannot be had; `ERR_CLOSED`.
    */
   async probeProviders(): Promise<Capabilities['providers']> {
     this.#checkOpen()
-    try {
-      await this.#resources.devices.probeProviders()
-    } catch (error) {
-      this.#checkOpen() // destroyed meanwhile
-      throw error
-    }
+    await this.#resources.devices.probeProviders()
+    this.#checkOpen() // else it was destroyed, and nothing waited for
     return this.capabilities().providers
   }
 

@@ -128,10 +128,13 @@ export class EngineProviders {
     return this.plugins.needsOneThread(name) || (name.toLowerCase() === 'webgpu' && !this.plugins.has(name) && this.#reasonAgainst(name) === null)
   }
 
-  /** Tries all, those that are built in and the plugins, each in a process of its own. */
+  /** Tries all, those that are built in and the plugins, each in a process of its own; until {@link end}. */
   async tryAll(executors: Executors): Promise<void> {
     if (executors.kind === 'native') this.builtIn.readNames(openNativeOrt())
-    await untilAborted(this.builtIn.tryAll().then(() => this.plugins.tryAll(executors)), this.#ending.signal)
+    const { signal } = this.#ending
+    await untilAborted(this.builtIn.tryAll().then(() => this.plugins.tryAll(executors)), signal).catch((error) => {
+      if (!signal.aborted) throw error
+    })
   }
 
   /** What has to be there: what the user says, and kinds that mean a GPU. The kind of a plugin falls back to the CPU. */

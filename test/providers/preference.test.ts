@@ -116,6 +116,13 @@ it('a trial has its time', async () => {
   expect(await tryBuiltIn('cpu', 1)).toEqual({ name: 'cpu', available: false, reason: 'loading it took more than 1 ms in a process of its own' })
 })
 
+it('an engine that is destroyed waits for no trial', async () => {
+  const engine = ownEngine()
+  const probing = engine.probeProviders()
+  await engine.destroy()
+  await expect(probing).rejects.toMatchObject({ code: 'ERR_CLOSED' })
+})
+
 it('nothing is tried by an engine that is closed', async () => {
   const engine = ownEngine()
   await engine.close()
