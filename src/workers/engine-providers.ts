@@ -119,8 +119,7 @@ export class EngineProviders {
   placedOn(kind: InstanceKind, { executionProviders }: ResolvedConfig, gpus: readonly number[] | 'all'): InstanceKind {
     if (this.plugins.has(kind)) return this.plugins.isUsable(kind) ? kind : 'cpu'
     if (kind !== 'auto') return kind
-    if (executionProviders !== undefined || this.#reasonAgainstAuto() !== null) return 'cpu'
-    return gpus === 'all' || gpus.every((gpu) => allGpus().includes(gpu)) ? 'cuda' : 'cpu'
+    return executionProviders === undefined && this.#reasonAgainstAuto(gpus) === null ? 'cuda' : 'cpu'
   }
 
   /** Whether all sessions on a provider have to be run by one thread: two in it at once end the process. */
@@ -160,16 +159,20 @@ export class EngineProviders {
   }
 
   /** Why instances of kind `auto` are not put on CUDA; `null` where they are. */
-  #reasonAgainstAuto(): string | null {
+  #reasonAgainstAuto(gpus: readonly number[] | 'all'): string | null {
     const { binding } = loadBinding()
     if (binding === null) return 'the native addon, which looks for its driver, is not loaded'
     const { available, reason } = binding.cudaProbe()
-    return available ? this.#reasonAgainst('cuda') : reason
+    if (!available) return reason
+    const missing = gpus === 'all' ? [] : gpus.filter((gpu) => !allGpus().includes(gpu))
+    return missing.length > 0 ? `there is no GPU ${missing.join(', ')}` : this.#reasonAgainst('cuda')
   }
 
   #reasonUnused(name: string, { executionProviders, instanceGroup }: ResolvedConfig): string | null {
     const onlyAuto = name === 'cuda' && executionProviders === undefined && !instanceGroup.some(({ kind }) => kind === 'cuda')
-    return onlyAuto ? this.#reasonAgainstAuto() : this.#reasonAgainst(name)
+    if (!onlyAuto) return this.#reasonAgainst(name)
+    const reasons = instanceGroup.flatMap(({ kind, gpus }) => (kind === 'auto' ? [this.#reasonAgainstAuto(gpus)] : []))
+    return reasons.includes(null) ? null : reasons[0]!
   }
 
   #warn(name: string, reason: string): void {

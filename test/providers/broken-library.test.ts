@@ -40,8 +40,9 @@ it.skipIf(!isPossible)('a provider whose library cannot be loaded is found out w
   const { stdout } = await promisify(execFile)(process.execPath, [fixture, join(folder, 'dist/index.js'), identity('float32')], { env })
   const answer = {
     driver: true,
-    used: [['no cuda', 'cpu'], ['no tensorrt', 'no cuda', 'cpu'], ['no cuda', 'cpu']],
-    sums: [10, 10, 10],
+    used: [['no cuda', 'cpu'], ['no tensorrt', 'no cuda', 'cpu'], ['no cuda', 'cpu'], ['no cuda', 'cpu']],
+    missing: 'there is no GPU 7',
+    sums: [10, 10, 10, 10],
     refusal: { code: 'ERR_MODEL_LOAD', message: expect.stringMatching(/cuda: .*Failed to load shared library\. Kind 'auto'/) },
     available: expect.objectContaining({ cpu: true, cuda: false, tensorrt: false }),
     warnings: expect.arrayContaining(['cuda', 'tensorrt'].map((name) => expect.stringContaining(`execution provider '${name}' cannot be used`))),
