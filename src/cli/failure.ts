@@ -27,6 +27,10 @@ export function failureOf(error: unknown): Failure {
 
 /** Tells of a failure in one line on standard error. */
 export function tell({ code, message }: Failure): void {
-  const told = code.startsWith('ERR_') && code !== 'ERR_USAGE' ? code : 'error'
-  console.error(`${told}: ${message.trim().replace(/\s*\n\s*/g, ' ')}`)
+  tellLine(`${code.startsWith('ERR_') && code !== 'ERR_USAGE' ? code : 'error'}: ${message}`)
+}
+
+/** Tells something in one line on standard error. */
+export function tellLine(text: string): void {
+  console.error(text.trim().replace(/\s*\n\s*/g, ' '))
 }

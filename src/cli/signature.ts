@@ -28,11 +28,9 @@ const bareData: Readonly<Record<ElementType, string>> = {
   uint4: 'Uint8Array',
 }
 
-/** An input or output of which more may be known than its model says. */
+/** An input or output as requests have it. */
 export interface SignatureValue extends ValueMetadata {
-  /** By the configuration of the model; for the reader, as ONNX Runtime goes by the model alone. */
-  readonly configuredShape?: ValueMetadata['shape']
-  /** Whether a request may leave it out. */
+  /** Whether a request may leave it out, or an answer may be without it. */
   readonly optional?: boolean
 }
 
@@ -88,8 +86,8 @@ function takesBareData({ shape }: ValueMetadata, byRow: boolean): boolean {
 
 function members(values: readonly SignatureValue[], typeOf: (value: ValueMetadata) => string): string {
   const lines = values.map((value) => {
-    const { name, type, shape, configuredShape = shape, optional = false } = value
-    const text = isElementType(type) ? ` ${comment(shownShape(configuredShape))}` : ''
+    const { name, type, shape, optional = false } = value
+    const text = isElementType(type) ? ` ${comment(shownShape(shape))}` : ''
     return `    /** ${type}${text} */\n    ${key(name)}${optional ? '?' : ''}: ${typeOf(value)}\n`
   })
   return lines.length === 0 ? '{}' : `{\n${lines.join('')}  }`

@@ -3,7 +3,7 @@ import { basename } from 'node:path'
 import { Command, InvalidArgumentError } from 'commander'
 import { InferenceError } from '../index.ts'
 import { isFolder } from '../triton-repository/model-folder.ts'
-import { failureOf, tell } from './failure.ts'
+import { failureOf, tell, tellLine } from './failure.ts'
 import { readValues } from './model-file.ts'
 import { repositoryTypes } from './repository-types.ts'
 import { signatureName, signatureSource } from './signature-module.ts'
@@ -27,8 +27,9 @@ export const types = new Command('types')
 
 /** Writes of the models that can be read, and tells of the others. */
 async function writeRepository(folder: string, out: string | undefined): Promise<void> {
-  const { source, failures } = await repositoryTypes(folder)
+  const { source, unsupported, failures } = await repositoryTypes(folder)
   if (source !== null) await write(source, out)
+  for (const { model, message } of unsupported) tellLine(`left out is '${model}', which is for another backend: ${message}`)
   for (const failure of failures) tell(failureOf(failure))
   if (failures.length === 0 && source !== null) return
   const left = failures.length === 0 ? 'it has no models' : `left out are ${failures.map(({ model }) => `'${model}'`).join(', ')}`

@@ -112,21 +112,60 @@ export interface Models {
     }
   })
 
-  it('names dimensions that the configuration fixes', async () => {
+  it('has tensors as the configuration shows them to requests', async () => {
     const open = model(
       field(1, message(field(1, 'x'), field(2, 'y'), field(4, 'Identity'))), field(2, 'net'),
-      field(11, value('x', tensorType(1, ['', '', '']))), field(12, value('y', tensorType(1, ['', 'L', 4]))),
+      field(11, value('x', tensorType(1, ['', '', 4]))), field(12, value('y', tensorType(1, ['', 'L', 4]))),
     ) // prettier-ignore
     const tensor = (name: string, dims: string) => `{ name: "${name}" data_type: TYPE_FP32 dims: ${dims} }`
     const folder = repository({
       'models/batched/1/model.onnx': open,
-      'models/batched/config.pbtxt': `max_batch_size: 4 input ${tensor('x', '[ -1, 4 ]')} output ${tensor('y', '[ 16, 4 ]')}`,
+      'models/batched/config.pbtxt': `max_batch_size: 4 input ${tensor('x', '[ 3, 4 ]')} output ${tensor('y', '[ -1, 4 ]')}`,
       'models/single/1/model.onnx': open,
-      'models/single/config.pbtxt': `max_batch_size: 0 input ${tensor('x', '[ 2, -1, 4 ]')} output ${tensor('y', '[ 2, -1, 4 ]')}`,
+      'models/single/config.pbtxt': `max_batch_size: 0 input ${tensor('x', '[ 2, -1, 4 ]')} output ${tensor('y', '[ -1, -1, 4 ]')}`,
+      'models/reshaped/1/model.onnx': open,
+      'models/reshaped/config.pbtxt': `max_batch_size: 4 input { name: "x" data_type: TYPE_FP32 dims: 12 reshape { shape: [ 3, 4 ] } }`,
+      'models/wrong/1/model.onnx': open,
+      'models/wrong/config.pbtxt': `max_batch_size: 4 input ${tensor('x', '[ 3, 5 ]')}`,
     })
-    const { stdout } = await zerohop('types', join(folder, 'models'))
-    expect([...stdout.matchAll(/float32 \[.*\]/g)].map(([text]) => text)).toEqual(['float32 [?, ?, 4]', 'float32 [?, 16, 4]', 'float32 [2, ?, 4]', 'float32 [2, L, 4]'])
-    expect(stdout).not.toContain('Float32Array')
+    const { code, stdout, stderr } = await zerohop('types', join(folder, 'models'))
+    expect([...stdout.matchAll(/float32 \[.*\] \*\/\s+\w: .*/g)].map(([text]) => text.replace(/ \*\/\s+/, ' '))).toEqual([
+      "float32 [?, 3, 4] x: TypedTensor<'float32'> | Float32Array", "float32 [?, L, 4] y: TypedTensor<'float32'>",
+      "float32 [?, 12] x: TypedTensor<'float32'> | Float32Array", "float32 [?, L, 4] y: TypedTensor<'float32'>",
+      "float32 [2, ?, 4] x: TypedTensor<'float32'>", "float32 [?, L, 4] y: TypedTensor<'float32'>",
+    ]) // prettier-ignore
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/^ERR_MODEL_CONFIG: .*'wrong'.*config\.pbtxt:\d+:\d+\n/)
+  })
+
+  it('lets a request of a sequence leave out what the sequence fills', async () => {
+    const folder = repository({
+      'models/sum/1/model.onnx': model(
+        field(1, message(field(1, 'x'), field(1, 'start'), field(2, 'y'), field(4, 'Add'))), field(2, 'sum'),
+        ...['x', 'start'].map((name) => field(11, value(name, tensorType(6, ['', 1])))), field(12, value('y', tensorType(6, ['', 1]))),
+      ),
+      'models/sum/config.pbtxt': `max_batch_size: 8 sequence_batching { control_input [{ name: "start" control [{ kind: CONTROL_SEQUENCE_START int32_false_true: [ 0, 1 ] }] }] }
+        input { name: "x" data_type: TYPE_INT32 dims: 1 }`,
+      'use.ts': `
+        import { InferenceEngine } from 'zerohop'
+        import type { Models } from './models.d.ts'
+        const sum = new InferenceEngine().model<Models['sum']>('sum')
+        await sum.infer({ x: Int32Array.of(1) }, { sequence: { id: 1 } })
+        await sum.infer({ x: Int32Array.of(1), start: Int32Array.of(1) })
+        // @ts-expect-error a missing input
+        await sum.infer({ start: Int32Array.of(1) })
+      `,
+    }) // prettier-ignore
+    expect(await zerohop('types', join(folder, 'models'), '--out', join(folder, 'models.d.ts'))).toEqual(good)
+    expect(await compile(join(folder, 'use.ts'))).toEqual(good)
+  })
+
+  it('mentions models for other backends, and writes the rest', async () => {
+    const folder = repository({ 'models/good/1/model.onnx': bytesOf(identity('float32', [2])), 'models/torch/config.pbtxt': 'backend: "pytorch"' })
+    const { code, stdout, stderr } = await zerohop('types', join(folder, 'models'))
+    expect(code).toBe(0)
+    expect(stdout).toContain("'good': Good\n}\n")
+    expect(stderr).toMatch(/^left out is 'torch', which is for another backend: [^\n]*\n$/)
   })
 
   it('leaves out what cannot be read, and says so', async () => {
@@ -149,6 +188,6 @@ export interface Models {
   it.skipIf(!hasShared)(`knows Triton's examples${missingShared}`, async () => {
     const { stdout } = await zerohop('types', sharedPath('models/triton-repository'))
     expect(stdout).toContain("    INPUT0: TypedTensor<'int8'> | Int8Array\n")
-    expect(stdout).toContain("  'simple_string': SimpleString\n")
+    for (const name of ['simple', 'simple_int8', 'simple_string', 'simple_sequence', 'simple_dyna_sequence']) expect(stdout).toContain(`  '${name}': Simple`)
   })
 })
