@@ -16,10 +16,8 @@ import type { NamedModel } from './named-model.ts'
 import type { EngineEvents } from './observability/engine-events.ts'
 import { resolveConfig } from './config/resolve-model-config.ts'
 import type { Capabilities } from './workers/devices.ts'
-import { loadRepository, reportOf, withReport } from './triton-repository/load-repository.ts'
-import { Repositories } from './triton-repository/repositories.ts'
+import { withReport } from './triton-repository/load-repository.ts'
 import type { RepositoryOptions, RepositoryReport } from './triton-repository/repository-options.ts'
-import { takeWatch } from './triton-repository/watch-options.ts'
 
 /**
  * Loads ONNX models once and serves every caller in the process from them. Cheap to make: threads and memory come with
@@ -33,7 +31,6 @@ export class InferenceEngine {
   readonly #models: ModelRegistry
   /** What callers hold of the models; in the engine's hands only, see {@link EngineResources}. */
   readonly #facades = new WeakMap<NamedModel | ModelVersion, Model>()
-  readonly #repositories = new Repositories()
   #closed = false
 
   /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option. */
@@ -64,9 +61,9 @@ export class InferenceEngine {
     if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
     const { signal } = checkLoadOptions(options)
     signal?.throwIfAborted()
-    const load = (_: string, own: ModelConfig) => this.#loadNamed(name, own, signal)
-    if (config === undefined && !this.#repositories.isEmpty) return (await this.#repositories.load(name, load)) as unknown as Model<M>
-    const resolved = resolveConfig(name, config, this.#resources.pluginNames)
+    const { pluginNames, repositories } = this.#resources
+    if (config === undefined && !repositories.isEmpty) return this.#facade(await repositories.loadNamed(name, { signal })) as unknown as Model<M>
+    const resolved = resolveConfig(name, config, pluginNames)
     const { named, version } = await this.#models.load(name, resolved, { signal })
     return this.#facade(resolved.version === undefined ? named : version) as unknown as Model<M>
   }
@@ -78,19 +75,15 @@ export class InferenceEngine {
    * With `mode: 'watch'` it does not reject for them, and goes on looking at the files until the engine is closed: models and
    * versions that come are loaded, those that change are replaced, those that go are unloaded; see {@link RepositoryEvent}.
    *
-   * @param path of the repository.
    * @returns the models, as an array that has `unsupported`, `missing` and `failed` beside: those that are not served, and why.
    * @throws InferenceError `ERR_MODEL_LOAD`, whose `cause` is an `AggregateError` with one `InferenceError` per model that
    * failed; `ERR_MODEL_NOT_FOUND` (no such folder), `ERR_INVALID_ARG` or `ERR_CLOSED`.
    */
   async loadRepository(path: string, options: RepositoryOptions = {}): Promise<Model[] & RepositoryReport> {
     this.#checkOpen()
-    const { watch, others } = takeWatch(options)
-    this.#repositories.add(path)
-    if (watch === null) return loadRepository(path, others, (name, config) => this.#loadNamed(name, config, undefined))
-    const { models, problems } = await this.#resources.watch(path, others, watch)
+    const models = await this.#resources.repositories.load(path, options)
     this.#checkOpen()
-    return withReport(models.map((named) => this.#facade(named)), reportOf(problems))
+    return withReport(models.map((named) => this.#facade(named)), models)
   }
 
   /**
@@ -136,10 +129,7 @@ export class InferenceEngine {
     return this.#facade(this.#target(name, version)) as unknown as Model<M>
   }
 
-  /**
-   * The models of this engine, one for each name: loading, ready and draining ones, and those that failed after they were
-   * ready. Their `versions` tell of each.
-   */
+  /** The models of this engine, one for each name, also those that load, drain, or failed after they were ready. */
   models(): Model[] {
     return this.#models.all().map((named) => this.#facade(named))
   }
@@ -209,8 +199,7 @@ export class InferenceEngine {
     const { timeoutMs } = checkCloseOptions(options)
     this.#closed = true
     const drained = this.#end(false)
-    if (timeoutMs === undefined) return drained
-    const timer = setTimeout(() => void this.#end(true), timeoutMs)
+    const timer = timeoutMs === undefined ? undefined : setTimeout(() => void this.#end(true), timeoutMs)
     return drained.finally(() => clearTimeout(timer))
   }
 
@@ -225,11 +214,6 @@ export class InferenceEngine {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
-  }
-
-  async #loadNamed(name: string, config: ModelConfig, signal: AbortSignal | undefined): Promise<Model> {
-    const { named } = await this.#models.load(name, resolveConfig(name, config, this.#resources.pluginNames), { signal })
-    return this.#facade(named)
   }
 
   /** What callers hold of a name, or of a version. */

@@ -73,9 +73,9 @@ export function reportOf(unread: readonly InferenceError[], refused: readonly In
 }
 
 /** The models, with the report beside them: what goes through the array, or compares it, finds nothing but models. */
-export function withReport<M>(models: M[], report: RepositoryReport): M[] & RepositoryReport {
-  const properties = Object.entries(report).map(([name, value]) => [name, { value: value as unknown }] as const)
-  return Object.defineProperties(models, Object.fromEntries(properties)) as M[] & RepositoryReport
+export function withReport<M>(models: M[], { unsupported, missing, failed }: RepositoryReport): M[] & RepositoryReport {
+  const properties = { unsupported: { value: unsupported }, missing: { value: missing }, failed: { value: failed } }
+  return Object.defineProperties(models, properties) as M[] & RepositoryReport
 }
 
 export function tell(entries: readonly RepositoryEntry[], onNote: NonNullable<RepositoryOptions['onNote']>): void {
