@@ -1,18 +1,17 @@
-import { closeWhenDropped, keepWith, notDropped } from './dropped-engines.ts'
+import { closeWhenDropped, notDropped } from './dropped-engines.ts'
 import { EngineResources } from './engine-resources.ts'
 import { statisticsByName, type EngineStatistics } from './engine-statistics.ts'
 import { resolveEngineOptions, type EngineOptions } from './config/engine-options.ts'
 import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
 import { checkLoadOptions, type LoadOptions } from './config/load-options.ts'
-import { checkUnloadOptions, readVersion, takeVersion, type EngineInferOptions, type UnloadOptions } from './config/version-options.ts'
+import { checkUnloadOptions, takeVersion, type EngineInferOptions, type UnloadOptions } from './config/version-options.ts'
 import { invalidArgument } from './errors.ts'
 import type { ModelConfig } from './config/model-config.ts'
 import type { ReportedOutputs } from './config/infer-options.ts'
 import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
-import { Model } from './model.ts'
+import type { Model } from './model.ts'
+import { ModelFacades } from './model-facades.ts'
 import { engineClosed, type ModelRegistry } from './model-registry.ts'
-import type { ModelVersion } from './model-version.ts'
-import type { NamedModel } from './named-model.ts'
 import type { EngineEvents } from './observability/engine-events.ts'
 import { resolveConfig } from './config/resolve-model-config.ts'
 import type { Capabilities } from './workers/devices.ts'
@@ -29,14 +28,14 @@ import type { RepositoryOptions, RepositoryReport } from './triton-repository/re
 export class InferenceEngine {
   readonly #resources: EngineResources
   readonly #models: ModelRegistry
-  /** What callers hold of the models; in the engine's hands only, see {@link EngineResources}. */
-  readonly #facades = new WeakMap<NamedModel | ModelVersion, Model>()
+  readonly #facades: ModelFacades
   #closed = false
 
   /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option. */
   constructor(options?: EngineOptions) {
     this.#resources = new EngineResources(resolveEngineOptions(options))
     this.#models = this.#resources.models
+    this.#facades = new ModelFacades(this, this.#resources)
     closeWhenDropped(this, this.#resources)
   }
 
@@ -62,10 +61,10 @@ export class InferenceEngine {
     const { signal } = checkLoadOptions(options)
     signal?.throwIfAborted()
     const { pluginNames, repositories } = this.#resources
-    if (config === undefined && !repositories.isEmpty) return this.#facade(await repositories.loadNamed(name, { signal })) as unknown as Model<M>
+    if (config === undefined && !repositories.isEmpty) return this.#facades.of(await repositories.loadNamed(name, { signal })) as unknown as Model<M>
     const resolved = resolveConfig(name, config, pluginNames)
     const { named, version } = await this.#models.load(name, resolved, { signal })
-    return this.#facade(resolved.version === undefined ? named : version) as unknown as Model<M>
+    return this.#facades.of(resolved.version === undefined ? named : version) as unknown as Model<M>
   }
 
   /**
@@ -83,7 +82,7 @@ export class InferenceEngine {
     this.#checkOpen()
     const models = await this.#resources.repositories.load(path, options)
     this.#checkOpen()
-    return withReport(models.map((named) => this.#facade(named)), models)
+    return withReport(models.map((named) => this.#facades.of(named)), models)
   }
 
   /**
@@ -110,9 +109,9 @@ export class InferenceEngine {
   infer(name: string, feeds: AnySignature['inputs'], options?: EngineInferOptions<string, boolean>): Promise<unknown> {
     if (this.#closed) return Promise.reject(engineClosed())
     try {
-      if (options === undefined) return this.#facade(this.#models.find(name)).infer(feeds)
+      if (options === undefined) return this.#facades.find(name).infer(feeds)
       const { version, rest } = takeVersion(options, name)
-      return this.#facade(this.#target(name, version)).infer(feeds, rest)
+      return this.#facades.find(name, version).infer(feeds, rest)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -126,12 +125,12 @@ export class InferenceEngine {
    * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, or it has no such version; `ERR_INVALID_ARG`.
    */
   model<M extends ModelSignature = AnySignature>(name: string, version?: number | string): Model<M> {
-    return this.#facade(this.#target(name, version)) as unknown as Model<M>
+    return this.#facades.find(name, version) as unknown as Model<M>
   }
 
   /** The models of this engine, one for each name, also those that load, drain, or failed after they were ready. */
   models(): Model[] {
-    return this.#models.all().map((named) => this.#facade(named))
+    return this.#models.all().map((named) => this.#facades.of(named))
   }
 
   /**
@@ -142,7 +141,7 @@ export class InferenceEngine {
    */
   async unload(name: string, options: UnloadOptions = {}): Promise<void> {
     this.#checkOpen()
-    await this.#unload(this.#target(name, checkUnloadOptions(options).version))
+    await this.#facades.find(name, checkUnloadOptions(options).version).unload()
   }
 
   /**
@@ -171,7 +170,7 @@ export class InferenceEngine {
 
   /** Statistics of all models that have been opened, and of staging memory. */
   stats(): EngineStatistics {
-    const models = statisticsByName(this.#models.all(), (version) => this.#facade(version).stats())
+    const models = statisticsByName(this.#models.all(), (version) => this.#facades.of(version).stats())
     return { models, staging: this.#resources.staging?.stats() ?? null }
   }
 
@@ -214,27 +213,6 @@ export class InferenceEngine {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
-  }
-
-  /** What callers hold of a name, or of a version. */
-  #facade(target: NamedModel | ModelVersion): Model {
-    let facade = this.#facades.get(target)
-    if (facade === undefined) {
-      facade = new Model(target, () => this.#unload(target))
-      keepWith(facade, this)
-      this.#facades.set(target, facade)
-    }
-    return facade
-  }
-
-  #target(name: string, version: number | string | undefined): NamedModel | ModelVersion {
-    if (version === undefined) return this.#models.find(name)
-    return this.#models.findVersion(name, readVersion(version, 'version', { model: name }))
-  }
-
-  async #unload(target: NamedModel | ModelVersion): Promise<void> {
-    await target.end(false)
-    this.#resources.staging?.trim()
   }
 
   #end(destroy: boolean): Promise<void> {

@@ -12,18 +12,12 @@ import { IgnoredOptions } from './request/ignored-options.ts'
 import { inferMany, type InferManyOptions, type InferManyResult } from './request/infer-many.ts'
 import type { ItemSource } from './request/item-source.ts'
 import type { ModelMetadata } from './metadata.ts'
-import type { ModelState, ModelVersionStatus } from './model-state.ts'
+import { notReady, type ModelState, type ModelVersionStatus } from './model-state.ts'
 import type { ModelLifecycle, ModelTarget } from './model-target.ts'
 import type { Scheduler } from './scheduler/scheduler.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from './request/infer-request.ts'
 import type { ResponseSharing } from './response-cache/response-sharing.ts'
 import { SplitRequest } from './scheduler/split-request.ts'
-
-/** What a caller can do about a model that is not ready, if that is not to load it again. */
-const nextStep: Partial<Record<ModelState, string>> = {
-  loading: 'Wait for load().',
-  draining: 'It takes no more requests: it, or its engine, is being closed.',
-}
 
 /**
  * A loaded model. Made by `engine.load`; any number of callers may use it at once. It stays when what it stands for is
@@ -254,13 +248,6 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   #notReady(): InferenceError {
-    const { state, failure } = this.#target.serving
-    const closed = state === 'draining' || state === 'closed'
-    const why = failure === null ? '' : `: ${failure}`
-    return new InferenceError(
-      closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY',
-      `Model '${this.name}' is ${state}${why}. ${nextStep[state] ?? 'Load it again.'}`,
-      { model: this.name, expected: 'ready', received: state },
-    )
+    return notReady(this.name, this.#target.serving)
   }
 }

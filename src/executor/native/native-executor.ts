@@ -4,7 +4,7 @@ import type { NativeBinding } from '../../memory/addon.ts'
 import type { NativeCompletionDetails, NativeRunLoop } from '../../memory/native-runs.ts'
 import type { SlotMemory } from '../../memory/staging-pool.ts'
 import { libraryCarrier } from '../../carriers.ts'
-import { servable, type RawValueMetadata } from '../../metadata.ts'
+import type { RawValueMetadata } from '../../metadata.ts'
 import type { MailedValue } from '../../values.ts'
 import { ThreadEndedError, type Arena, type ExecutorEvents, type MailedOutputs, type OpenedSession, type OpeningAhead, type RunTimestamps, type SampleRun, type SlotLayout } from '../executor.ts'
 import type { ThreadExecutor, WorkerSetup } from '../thread-start.ts'
@@ -12,6 +12,7 @@ import { bytesId } from './bytes-id.ts'
 import { completionHub, type CompletionHub, type LoopOwner } from './completion-hub.ts'
 import { guardLoop, unguardLoop } from './loop-guard.ts'
 import type { NativeOrt } from './native-ort.ts'
+import { servedPlaces } from './served-places.ts'
 import { openAhead } from './session-opener.ts'
 import { sessionSettings, sharable } from './session-settings.ts'
 
@@ -239,15 +240,5 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     if (!this.#leaving) this.#events.died()
     // Of a thread that was never started nobody tells the end.
     else if (this.#loop.end()) this.threadEnded()
-  }
-}
-
-/** Places of the outputs that are served, among all. */
-function servedPlaces(inputs: readonly RawValueMetadata[], outputs: readonly RawValueMetadata[]): number[] {
-  try {
-    const served = new Set(servable('', { inputs, outputs }, libraryCarrier).outputs.map(({ name }) => name))
-    return [...outputs.keys()].filter((place) => served.has(outputs[place]!.name))
-  } catch {
-    return [] // the engine finds the same and closes it
   }
 }
