@@ -221,10 +221,8 @@ export class Model<M extends ModelSignature = AnySignature> {
 
   #inSequence(serving: ModelLifecycle, feeds: M['inputs'], checked: CheckedOptions): Promise<Answer> {
     const { sequences }: FeedParser = serving.parser!
-    if (sequences === null) {
-      const hint = 'Load the model with sequence in its configuration'
-      throw invalidArgument('options.sequence', 'to be left out for a model without sequences', checked.sequence, { model: this.name, hint })
-    }
+    const details = { model: this.name, hint: 'Load the model with sequence in its configuration' }
+    if (sequences === null) throw invalidArgument('options.sequence', 'to be left out for a model without sequences', checked.sequence, details)
     const { clock } = serving.scheduler!
     const answer = sequences.infer(feeds, checked.sequence!, checked, () => clock.nowMs(), (filled, outputs) => {
       if (serving.state !== 'ready') throw this.#notReady()
@@ -234,9 +232,8 @@ export class Model<M extends ModelSignature = AnySignature> {
   }
 
   #submit(scheduler: Scheduler, responses: ResponseSharing | null, parsed: ParsedFeeds, options: CheckedOptions, maxRows: number): Promise<Answer> {
-    const { levels } = scheduler
-    const level = levels.of(options.priority)
-    if (options !== scheduler.joining.plainOptions) this.#ignored.look(levels, level, options.priority, options.timeoutMs)
+    const level = scheduler.levels.of(options.priority)
+    if (options !== scheduler.joining.plainOptions) this.#ignored.look(scheduler.levels, level, options.priority, options.timeoutMs)
     if (responses !== null) return responses.infer({ feeds: parsed, maxRows, level, options })
     return new Promise((resolve, reject) => {
       const request =
