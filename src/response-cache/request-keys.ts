@@ -25,8 +25,8 @@ export class RequestKeys {
   /** What is hashed is gathered here as far as it fits, behind what stands for the model. */
   readonly #gathered = Buffer.allocUnsafeSlow(shortestForGmac)
 
-  /** @param version of the model. */
-  constructor({ name, inputs, outputs }: Pick<ModelMetadata, 'name' | 'inputs' | 'outputs'>, version = '1') {
+  /** @param version of the model; left out where it was loaded without one. */
+  constructor({ name, inputs, outputs }: Pick<ModelMetadata, 'name' | 'inputs' | 'outputs'>, version = 0) {
     const values = [inputs, outputs].map((each) => each.map((value) => [value.name, value.type]))
     const model = Buffer.concat([this.#secret, Buffer.from(JSON.stringify([name, version, values]))])
     this.#gathered.write(hash('sha256', model, 'binary'), 0, keyLength, 'latin1')

@@ -57,7 +57,7 @@ export class ResponseSharing {
     this.#clock = scheduler.clock
     this.#errors = new RequestErrors(scheduler.metadata.name, config.rerunAfterCrash)
     this.#latencyTargetMs = config.latencyTargetMs
-    this.#keys = new RequestKeys(scheduler.metadata)
+    this.#keys = new RequestKeys(scheduler.metadata, config.version)
     this.#kept = maxBytes > 0 ? new KeptAnswers(maxBytes) : null
     this.#inFlight = coalesce ? new Map() : null
     this.#limits = new CallerLimits(this.#clock, (caller, nowMs) => this.#expired(caller, nowMs))

@@ -107,7 +107,7 @@ describe('the key of a request', () => {
 
   it('is another in another model, version or load', () => {
     const request = feeds([bytes(4)])
-    const others = [new RequestKeys(metadata), new RequestKeys(metadata), new RequestKeys({ ...metadata, name: 'n' }), new RequestKeys(metadata, '2')]
+    const others = [new RequestKeys(metadata), new RequestKeys(metadata), new RequestKeys({ ...metadata, name: 'n' }), new RequestKeys(metadata, 2)]
     expect(new Set([keys, ...others].map((each) => each.of(request, null))).size).toBe(5)
   })
 })

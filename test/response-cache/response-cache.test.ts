@@ -146,6 +146,20 @@ describe('a model with a response cache', () => {
     expect(await outcomeOf(squares.infer(x(1, 2, 3, 4)))).toBe('ERR_CLOSED')
   })
 
+  it('is never asked for what has taken its place, or stands beside it in another version', async () => {
+    const own = ownEngine()
+    const load = (path: string, version: number) => own.load('same', { path, version, responseCache: true })
+    const first = async (version?: number) => valuesOf((await own.infer('same', x(1, 2, 3, 4), version === undefined ? {} : { version })).y)
+    await load(small.elementSquares(), 1)
+    for (let time = 0; time < 2; time++) expect(await first()).toEqual([1, 4, 9, 16])
+    const waiting = Promise.all([first(), first()])
+    await load(small.identity('float32'), 1)
+    expect(await waiting).toEqual([[1, 4, 9, 16], [1, 4, 9, 16]])
+    for (let time = 0; time < 2; time++) expect(await first()).toEqual([1, 2, 3, 4])
+    await load(small.elementSquares(), 2)
+    for (let time = 0; time < 2; time++) expect([await first(1), await first(2)]).toEqual([[1, 2, 3, 4], [1, 4, 9, 16]])
+  })
+
   it('lets the event loop go on while calls that are all answered from the cache follow each other', async () => {
     const model = await open()
     await model.infer(x(1, 2, 3, 4))
