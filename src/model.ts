@@ -216,7 +216,7 @@ export class Model<M extends ModelSignature = AnySignature> {
     const { maxBatchSize } = scheduler!.joining.metadata
     const split = (checked.splitOversized ?? splitsOversized) && maxBatchSize > 0
     const parsed = parser!.parse(feeds, split)
-    return this.#submit(scheduler!, checked.sequence === undefined ? responses : null, parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
+    return this.#submit(scheduler!, responses, parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
   }
 
   #inSequence(serving: ModelLifecycle, feeds: M['inputs'], checked: CheckedOptions): Promise<Answer> {

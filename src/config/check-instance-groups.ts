@@ -1,5 +1,5 @@
 import { invalidArgument } from '../errors.ts'
-import type { InstanceKind } from './model-config.ts'
+import type { InstanceKind } from './instance-group.ts'
 import { maxInstances } from './scaling-options.ts'
 
 /** Kinds of instances that need no plugin. */

@@ -8,7 +8,8 @@ import { checkMemory, memorySchema, type ResolvedMemory } from './memory-options
 import { deepest, optionsOf, ownProperties, properties, typed } from './plain-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
-import type { InstanceGroup, PaddingConfig } from './model-config.ts'
+import type { InstanceGroup } from './instance-group.ts'
+import type { PaddingConfig } from './model-config.ts'
 import { flattenExtra, type SessionConfigEntries } from './session-config-entries.ts'
 import { resolveSource, type ModelSource } from './model-source.ts'
 import { resolveResponses, responseCacheSchema, type ResolvedResponses } from './response-options.ts'
@@ -169,9 +170,15 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
   checkTensors(model, 'inputs', raw.inputs ?? [], batched)
   checkTensors(model, 'outputs', raw.outputs ?? [], batched)
   if (resolved.sequence !== null) checkSequence(model, resolved.sequence)
+  if (resolved.sequence !== null && resolved.responses !== null) throw sharedSequence(model, raw.coalesce === true ? 'coalesce' : 'responseCache')
   if (resolved.bytes !== null) checkOptionsForBytes(model, resolved.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)
+}
+
+/** The same request means another thing at another place in its sequence; Triton refuses it as well. */
+function sharedSequence(model: string, option: string): InferenceError {
+  return invalidArgument(option, 'to be left out for a model with sequences', true, { code: 'ERR_MODEL_CONFIG', model, hint: 'Remove it, or sequence' })
 }
 
 function runEntries(model: string, extra: unknown = {}): SessionConfigEntries {

@@ -1,5 +1,5 @@
 import { invalidArgument } from '../errors.ts'
-import type { InstanceKind } from './model-config.ts'
+import type { InstanceKind } from './instance-group.ts'
 import { readOptions } from './plain-options.ts'
 
 /** What `model.scale()` is to come to. */

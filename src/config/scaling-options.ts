@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
-import type { InstanceGroup } from './model-config.ts'
+import type { InstanceGroup } from './instance-group.ts'
 
 /** Of all groups of a model: with some execution providers each is a session of its own. */
 export const maxInstances = 256

@@ -1,5 +1,5 @@
 import type { InferenceSession } from 'onnxruntime-common'
-import type { InstanceKind } from './model-config.ts'
+import type { InstanceKind } from './instance-group.ts'
 import type { ResolvedConfig } from './resolve-model-config.ts'
 import type { SessionConfigEntries } from './session-config-entries.ts'
 

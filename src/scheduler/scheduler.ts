@@ -91,8 +91,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, maxRunMs, signal }: SubmitOptions): void {
     if (signal?.aborted) return void request.fail(signal.reason)
     const nowMs = this.clock.nowMs()
-    const rowsAhead = deadlineMs > 0 ? this.levels.rowsAhead(request.level) : 0
-    const refusal = this.#admission.refusal(request, deadlineMs, rowsAhead, this.instances, nowMs)
+    const refusal = this.#admission.refusal(request, deadlineMs, deadlineMs > 0 ? this.levels.rowsAhead(request.level) : 0, this.instances, nowMs)
     if (refusal !== null) return void request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs
     if (signal !== undefined) request.listen(signal, () => this.cancel(request, 'cancelled', signal.reason))

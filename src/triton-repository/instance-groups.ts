@@ -1,4 +1,4 @@
-import type { InstanceGroup } from '../config/model-config.ts'
+import type { InstanceGroup } from '../config/instance-group.ts'
 import type { ConfigFields } from './config-fields.ts'
 
 const rules = {

@@ -1,5 +1,5 @@
 import type { InferenceSession } from 'onnxruntime-common'
-import type { InstanceKind } from '../config/model-config.ts'
+import type { InstanceKind } from '../config/instance-group.ts'
 import type { ResolvedPlugin } from '../config/provider-options.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { forbidsCpu, nameOf } from '../config/session-options.ts'

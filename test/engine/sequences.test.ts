@@ -46,11 +46,6 @@ describe('requests of a sequence', () => {
     ;(first.outputs['state']!.data as Float32Array)[0] = 1000
     expect((await model.infer({ x: Float32Array.of(1) }, { sequence: { id: 9 } }))['sum']!.data[0]).toBe(5)
   })
-  it('are each run, whatever was answered before, also where answers are kept', async () => {
-    const model = await load(engine, accumulator(), { ...config, responseCache: true })
-    for (let round = 0; round < 2; round++) await model.infer({ x: Float32Array.of(1) }, { sequence: { id: 1, start: true } })
-    expect([model.stats().executionCount, model.stats().responseCache]).toMatchObject([2, { hits: 0, misses: 0 }])
-  })
   it('may give the controls themselves instead', async () => {
     const model = await load(engine, accumulator(), config)
     const one = (data: Float32Array | Uint8Array | BigUint64Array) => data
@@ -77,6 +72,12 @@ describe('requests of a sequence', () => {
   ])('are of a model that has what they need: %j', async (sequence, argument) => {
     expect(await errorOf(load(engine, accumulator(), { maxBatchSize: 8, sequence: sequence as never }))).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument })
   })
+})
+
+it.each([{ responseCache: true }, { coalesce: true }])('a model with sequences shares no answers: %j', async (sharing) => {
+  const sequence = { states: [{ input: 'x', output: 'y' }] }
+  const error = await errorOf(load(engine, accumulator(), { maxBatchSize: 8, sequence, ...sharing }))
+  expect(error).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: Object.keys(sharing)[0] })
 })
 
 describe('a sequence without requests', () => {
