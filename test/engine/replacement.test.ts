@@ -128,6 +128,17 @@ describe('a model that is loaded again', () => {
     expect(events).toEqual(["notReplaced: its load was aborted: 'no longer wanted'"])
   })
 
+  it('has the instances of its own configuration, and those that were added are released', async () => {
+    const engine = ownEngine({ cpuWorkers: 2 })
+    const model = await engine.load('m', config(1))
+    await model.scale({ count: 3 })
+    expect([model.capacity().instances, sessions.size]).toEqual([3, 3])
+    const answers = Array.from({ length: 20 }, () => markFrom(model))
+    await engine.load('m', config(2))
+    expect([model.capacity().instances, new Set(await Promise.all(answers)), await markFrom(model)]).toEqual([1, new Set([1]), 2])
+    await until(() => sessions.size === 1)
+  })
+
   it('can be loaded from a file that has become another model', async () => {
     const engine = ownEngine()
     const path = `${temporaryFolder({ 'm.onnx': markedModel(1) })}/m.onnx`
