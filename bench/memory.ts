@@ -13,6 +13,12 @@ export function pssBytes(pid: number): number {
   }
 }
 
+/** Memory of this process that no file backs, in bytes: what is shared with others, as libraries are, does not count. */
+export function anonymousBytes(): number {
+  const status = readFileSync('/proc/self/status', 'utf8')
+  return Number(/^RssAnon:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1024
+}
+
 /** Watches the summed memory of processes that come and go. */
 export class MemoryWatch {
   readonly pids = new Set<number>()

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { InferenceEngine, Tensor, type Model } from 'zerohop'
 import { answer, input } from '../child.ts'
-import { pssBytes } from '../memory.ts'
+import { anonymousBytes } from '../memory.ts'
 import type { BenchModel } from '../models.ts'
 import { LoopDelayProbe } from '../loop-delay.ts'
 import { ourSides, type OurSide } from '../side.ts'
@@ -33,7 +33,7 @@ export interface SwapsResult {
   /** Latency of the other model, and how late the event loop was. */
   readonly quiet: Beside
   readonly swapping: Beside
-  /** Proportional set size: before the first replacement, after some, and after all. */
+  /** Anonymous memory: before the first replacement, after some, and after all. */
   readonly bytesFirst: number
   readonly bytesBefore: number
   readonly bytesAfter: number
@@ -109,7 +109,7 @@ async function settledBytes(): Promise<number> {
     globalThis.gc?.()
     await sleep(500)
   }
-  return pssBytes(process.pid)
+  return anonymousBytes()
 }
 
 /** For what replacements need once: memory for two models, and the thread that opens the second. */
