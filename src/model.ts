@@ -181,7 +181,7 @@ export class Model<M extends ModelSignature = AnySignature> {
     try {
       await lifecycle.scale(options)
     } catch (error) {
-      throw lifecycle.state === 'ready' ? error : this.#notReady()
+      throw lifecycle.state === 'ready' ? error : notReady(this.name, lifecycle) // whatever has taken its place
     }
   }
 

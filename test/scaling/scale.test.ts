@@ -179,6 +179,23 @@ describe('a model that is scaled', () => {
   })
 })
 
+it('a scaling of what is replaced meanwhile rejects as closed, and what takes its place serves', async () => {
+  const engine = ownEngine({ cpuWorkers: 4 })
+  const feeds = { x: Float32Array.of(1, 2, 3, 4) }
+  const config = { path: small.identity('float32'), instanceGroup: cpu(1) }
+  const model = await engine.load('m', { ...config, warmup: [{ feeds, count: 2000 }] })
+  const replacing = engine.load('m', config)
+  await until(() => model.versions[0]?.replacing !== true)
+  await replacing
+  expect(model.state).toBe('ready')
+  await model.scale({ count: 2 })
+  const scaling = model.scale({ count: 4 }).then(() => 'scaled', (error: { code: string; received: string }) => [error.code, error.received])
+  await engine.load('m', config)
+  expect(['scaled', ['ERR_CLOSED', 'draining'], ['ERR_CLOSED', 'closed']]).toContainEqual(await scaling)
+  expect([model.state, model.capacity().instances]).toEqual(['ready', 1])
+  expect((await model.infer(feeds)).y!.data).toEqual(feeds.x)
+})
+
 describe('a model that scales by itself', () => {
   it('follows a load up and down between its limits, and is at rest at its least', async () => {
     const engine = ownEngine({ cpuWorkers: 3, inline: false })
