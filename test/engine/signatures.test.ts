@@ -102,8 +102,7 @@ describe('a model with a signature', () => {
 
   it('may be given to what takes any model', () => {
     expectTypeOf<Model<Classifier>>().toExtend<Model>()
-    const all: Model[] = [classifier, model]
-    void all
+    void ((): Model[] => [classifier, model])
   })
 
   it('is none of another signature, and no model without one is it', () => {
