@@ -71,6 +71,11 @@ export class ModelVersion implements ModelTarget {
     return { version, state, failure, replacing: this.#next !== null }
   }
 
+  /** Whether nothing that was loaded as this version holds it. */
+  get isVacant(): boolean {
+    return this.#vacant
+  }
+
   /** Resolves when all of it is released; `null` unless that is under way. */
   get ending(): Promise<void> | null {
     return this.#end

@@ -90,7 +90,7 @@ export class NamedModel implements ModelTarget, VersionOwner {
 
   gone(version: ModelVersion): void {
     this.#leaving.delete(version)
-    if (this.#owner.closed) return
+    if (this.#owner.closed && !version.isVacant) return
     if (this.#versions.get(version.version) === version) this.#versions.delete(version.version)
     this.changed()
     if (this.#versions.size === 0 && this.#leaving.size === 0) this.#owner.gone(this)

@@ -3,7 +3,7 @@ import type { ModelOptions } from '../../src/index.ts'
 import { identity } from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
 
-// Two threads in the WebGPU provider at once end the process. There may be no adapter here: the load fails then, on whichever threads.
+// Two threads in the WebGPU provider at once end the process. There may be no adapter here: the load fails then, or goes on to the CPU.
 it.each<[string, ModelOptions]>([
   ['by its kind', { instanceGroup: [{ kind: 'webgpu', count: 2 }] }],
   ['by executionProviders', { instanceGroup: [{ kind: 'auto', count: 2 }], executionProviders: ['webgpu', 'cpu'] }],
@@ -13,5 +13,5 @@ it.each<[string, ModelOptions]>([
   engine.on('worker', ({ type, worker }) => void (type === 'started' && started.push(worker)))
   await engine.load('m', { path: identity('float32'), ...options }).catch(() => {})
   await new Promise(setImmediate)
-  expect(started).toEqual(['webgpu_0'])
+  expect(started.filter((worker) => !worker.startsWith('cpu'))).toEqual(['webgpu_0'])
 })
