@@ -26,7 +26,7 @@ export function optionNamedBy(message: string): string | null {
   return /provider option "(\w+)"/.exec(message)?.[1] ?? null
 }
 
-/** Whether ONNX Runtime found a library of the CUDA provider to pass options to; where it did not, it says which. */
+/** Whether there was a library of the CUDA provider to pass options to; where there was none, the message says so. */
 export function providerWasLoaded(message: string | null): boolean {
-  return message === null || !/Failed to load (shared )?library/.test(message)
+  return message === null || !/Failed to load (shared )?library|library, .*is not installed/.test(message)
 }

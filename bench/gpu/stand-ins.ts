@@ -33,6 +33,14 @@ export function pluginForSoftware(library: string): string | null {
   return compile(source, [`-DPLUGIN_PATH="${library}"`, '-DDEVICE_KIND=1'])
 }
 
+/** What stands for onnxruntime-node's own code: in a child, providers are tried through it. */
+const standInBinding = `
+exports.env = { versions: { common: '1.99.0', node: '1.99.0' } }
+exports.Tensor = class {}
+exports.InferenceSession = { create: async () => ({ run: async () => ({}) }) }
+exports.listSupportedBackends = () => [{ name: 'cpu' }, { name: 'cuda' }]
+`
+
 /**
  * This package over the ONNX Runtime of the C++ tests, in a folder of its own while `use` goes on.
  *
@@ -48,7 +56,9 @@ export async function overStandInRuntime<T>(addon: string, use: (entry: string, 
     mkdirSync(libraries, { recursive: true })
     copyFileSync(join(library, 'libonnxruntime.so.1'), join(libraries, 'libonnxruntime.so.1'))
     writeFileSync(join(runtime, 'package.json'), JSON.stringify({ name: 'onnxruntime-node', version: '1.99.0', main: 'index.js' }))
-    writeFileSync(join(runtime, 'index.js'), '')
+    // Its CUDA provider is there, and runs whatever it is tried with.
+    writeFileSync(join(libraries, 'libonnxruntime_providers_cuda.so'), '')
+    writeFileSync(join(runtime, 'index.js'), standInBinding)
     const { dependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { dependencies: Record<string, string> }
     for (const name of Object.keys(dependencies)) symlinkSync(join(root, 'node_modules', name), join(folder, 'node_modules', name))
     cpSync(join(root, 'dist'), join(folder, 'dist'), { recursive: true })

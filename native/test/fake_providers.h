@@ -83,8 +83,8 @@ OrtStatus* AddExternalInitializersFromFilesInMemory(OrtSessionOptions*, const Or
 }
 
 OrtStatus* GetAvailableProviders(char*** names, int* count) {
-  *names = new char*[1]{strdup("CPUExecutionProvider")};
-  *count = 1;
+  *names = new char*[2]{strdup("CPUExecutionProvider"), strdup("CUDAExecutionProvider")};
+  *count = 2;
   return nullptr;
 }
 OrtStatus* ReleaseAvailableProviders(char** names, int count) {

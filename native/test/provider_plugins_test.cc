@@ -85,7 +85,9 @@ TEST_F(ProviderPluginsTest, PassesOnWhateverFails) {
   counts.failAt = -1;
 }
 
-TEST_F(ProviderPluginsTest, NamesWhatIsBuiltIn) { EXPECT_EQ(builtInProviders(library), std::vector<std::string>{"CPUExecutionProvider"}); }
+TEST_F(ProviderPluginsTest, NamesWhatIsBuiltIn) {
+  EXPECT_EQ(builtInProviders(library), (std::vector<std::string>{"CPUExecutionProvider", "CUDAExecutionProvider"}));
+}
 
 }  // namespace
 }  // namespace zerohop::ort

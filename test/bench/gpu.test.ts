@@ -41,6 +41,7 @@ describe('options of the CUDA provider', () => {
 
   it('did not reach a provider whose library is not there', () => {
     expect(providerWasLoaded('Failed to load library libonnxruntime_providers_shared.so with error: cannot open shared object file')).toBe(false)
+    expect(providerWasLoaded('cuda: its library, which onnxruntime-node downloads apart, is not installed. List it')).toBe(false)
     expect(providerWasLoaded('Failed to parse provider option "device_id": Failed to parse value: "wrong"')).toBe(true)
     expect(providerWasLoaded(null)).toBe(true)
   })
