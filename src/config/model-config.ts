@@ -227,7 +227,7 @@ export interface ModelOptions {
    * Keeps answers, and gives a copy to whoever asks the same again: requests with the same bytes in inputs of the same names, types
    * and dims, for the same outputs. For models whose answers follow from their inputs alone: with a random operator in the graph
    * one draw would be everybody's. Every request is hashed, and its data is read by the call itself; see {@link Model.infer}. Errors
-   * are not kept, and nothing outlives the model that was loaded. Default `false`.
+   * are not kept, and nothing outlives the model that was loaded. Not beside `sequence`. Default `false`.
    */
   responseCache?: boolean | ResponseCacheOptions
   /**
