@@ -4,8 +4,10 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "arguments.h"
+#include "ort/run_count.h"
 
 namespace zerohop {
 
@@ -39,12 +41,29 @@ void endLoop(void* held) {
   // In steps: that the process ends may become known meanwhile.
   while (!(*loop)->waitUntilEnded(Clock::now() + std::chrono::milliseconds(10))) {
     const auto until = exitAt != 0 ? exitAt.load() : limit;
-    if (Clock::now().time_since_epoch().count() >= until && !(*loop)->opening.underWay()) return;
+    if (Clock::now().time_since_epoch().count() >= until && !(*loop)->opening.underWay()) return ort::leaveWithRunning();
   }
 }
 
-// The process is about to end.
-void noteExit(const Napi::CallbackInfo&) { exitAt = (Clock::now() + kExitLimit).time_since_epoch().count(); }
+std::vector<std::shared_ptr<ort::RunLoop>> allLoops() {
+  const std::lock_guard lock(registerMutex);
+  std::vector<std::shared_ptr<ort::RunLoop>> all;
+  for (const auto& [id, known] : loops) {
+    if (auto loop = known.lock()) all.push_back(std::move(loop));
+  }
+  return all;
+}
+
+// The process is about to end. Loops that were told to stop are waited for here, too: for those that the application's
+// thread has started nobody else does, because at exit Node runs no hooks of that thread.
+void noteExit(const Napi::CallbackInfo&) {
+  const auto until = Clock::now() + kExitLimit;
+  exitAt = until.time_since_epoch().count();
+  for (const auto& loop : allLoops()) {
+    if (loop->ending()) loop->waitUntilEnded(until);
+  }
+  ort::leaveWithRunning();
+}
 
 // (loopId, niceIncrement): starts a loop, which ends with the calling thread's environment; false when it was ended before.
 Napi::Value startLoop(const Napi::CallbackInfo& info) {

@@ -42,7 +42,7 @@ const OrtLibrary& OrtLibrary::open(const std::string& path) {
     throw OrtError("ONNX Runtime " + version + " is older than 1." + std::to_string(kOrtApiVersion));
   }
   library = new OrtLibrary(OrtApi::from(table), path, version);
-  // After those of the library itself, so that it is done before them.
+  // After the destructors of the library itself, so that it is done before them.
   leaveWithRunning();
   return *library;
 }

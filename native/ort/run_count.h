@@ -15,7 +15,8 @@ class InsideRuntime {
 };
 
 // From now on a process that ends while a thread is still inside ONNX Runtime ends at once, with its exit code: the
-// library must not be taken down beneath that thread.
+// library must not be taken down beneath that thread. To be said again shortly before the end: what the library has made
+// since it was opened is taken down before what was registered at its opening.
 void leaveWithRunning();
 
 }  // namespace zerohop::ort

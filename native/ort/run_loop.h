@@ -46,6 +46,8 @@ class RunLoop : public std::enable_shared_from_this<RunLoop> {
   bool stop();
   // Ends the loop when what runs is done; nothing is begun any more. True as for stop().
   bool end();
+  // Whether it was told to.
+  bool ending() const { return ending_; }
   // Lets go of what it holds, once the thread has ended.
   void dispose();
   // Blocks until the thread has ended, or it is `deadline`; false for the latter.

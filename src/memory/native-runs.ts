@@ -64,7 +64,7 @@ export interface NativeRuns {
   nowMs(): number
   /** Starts a loop, which ends with the calling thread; false when it was ended before. */
   startLoop(loopId: number, niceIncrement: number): boolean
-  /** The process is about to end: a thread that ends waits for its loop for 100 ms at most. */
+  /** The process is about to end: loops that were told to stop are waited for, here and as their threads end, for 100 ms at most. */
   noteExit(): void
   readonly CompletionHub: new (wake: () => void) => NativeCompletionHub
   readonly RunLoop: new (hub: NativeCompletionHub) => NativeRunLoop

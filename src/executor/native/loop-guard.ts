@@ -6,12 +6,12 @@ const loops = new Set<NativeRunLoop>()
 let addon: NativeBinding | null = null
 
 /**
- * At exit no run is begun any more, and those under way are told to stop. They are not waited for here: each worker's thread,
- * as it ends, waits for its own for a moment, and the addon lets the process go with whatever is left.
+ * At exit no run is begun any more, and those under way are told to stop. The addon waits for them for a moment, and lets the
+ * process go with whatever is left.
  */
 function stopLoops(): void {
-  if (isMainThread) addon?.noteExit()
   for (const loop of loops) loop.stop()
+  if (isMainThread) addon?.noteExit()
 }
 
 /** Has the exit of this process (or worker thread) stop `loop`. */
