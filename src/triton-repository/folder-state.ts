@@ -2,7 +2,7 @@ import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isVersion } from './version-policy.ts'
 
-/** Folders within folders that are looked into: a link may lead back up. */
+/** Folders within folders that are looked into. */
 const deepest = 8
 
 /** The files of a model's folder at one time, as far as their system tells of changes. */
@@ -33,25 +33,32 @@ export class FolderState {
   }
 }
 
-/** Looks at all files below a folder, through links; `null` when there is no such folder. */
+/**
+ * Looks at all files below a folder, through links, but once into whatever folder they lead to from one in it: a link may lead
+ * back up. `null` when there is no such folder.
+ */
 export async function folderState(folder: string): Promise<FolderState | null> {
   const files = new Map<string, string>()
   let changedAtMs = 0
-  const look = async (below: string, depth: number): Promise<void> => {
+  const look = async (below: string, depth: number, seen: Set<string>): Promise<void> => {
     for (const name of await readdir(join(folder, below))) {
       const path = below === '' ? name : `${below}/${name}`
       const found = await stat(join(folder, path), { bigint: true }).catch(() => null)
       if (found === null) continue // gone since, or a link to nothing
-      if (!found.isDirectory()) files.set(path, `${found.size} ${found.mtimeNs} ${found.ctimeNs} ${found.dev} ${found.ino}`)
+      const place = `${found.dev} ${found.ino}`
+      if (!found.isDirectory()) files.set(path, `${found.size} ${found.mtimeNs} ${found.ctimeNs} ${place}`)
       else {
         files.set(path, 'folder')
-        if (depth < deepest) await look(path, depth + 1).catch(ifThere)
+        // Each version may be a link to the same folder, and is looked into.
+        const seenHere = depth === 1 ? new Set(seen) : seen
+        if (depth < deepest && !seenHere.has(place)) await look(path, depth + 1, seenHere.add(place)).catch(ifThere)
       }
       changedAtMs = Math.max(changedAtMs, Number(found.ctimeMs))
     }
   }
   try {
-    await look('', 1)
+    const { dev, ino } = await stat(folder, { bigint: true })
+    await look('', 1, new Set([`${dev} ${ino}`]))
   } catch (error) {
     if (isGone(error)) return null
     throw error

@@ -47,6 +47,8 @@ export class WatchedModel {
   /** What is loaded: by version, the stamp of its files. */
   readonly #loaded = new Map<number, string>()
   #work: Promise<void> | null = null
+  /** Why it cannot be looked at; `null` when it can. */
+  #unreadable: string | null = null
 
   constructor(repository: string, name: string, target: WatchTarget) {
     this.name = name
@@ -75,7 +77,8 @@ export class WatchedModel {
    * @param isSettled whether what was not changed since a time (in milliseconds since the epoch) need not be watched first.
    */
   async look(nowMs: number, debounceMs: number, isSettled: (changedAtMs: number) => boolean): Promise<void> {
-    const state = await folderState(this.#folder)
+    const state = await this.#state()
+    if (state === undefined) return
     const stamp = state === null ? absent : `${state.stamp}\n`
     if (stamp !== this.#seen) {
       this.#sinceMs = nowMs
@@ -85,6 +88,20 @@ export class WatchedModel {
     if (this.#work !== null || stamp === this.#read || !settled) return
     this.#read = stamp
     this.#work = this.#follow(state).finally(() => (this.#work = null))
+  }
+
+  /** `undefined` when it cannot be looked at, which is told once: what there is serves on. */
+  async #state(): Promise<FolderState | null | undefined> {
+    try {
+      const state = await folderState(this.#folder)
+      this.#unreadable = null
+      return state
+    } catch (error) {
+      const { message } = error as Error
+      if (message !== this.#unreadable) this.#target.tell({ type: 'failed', model: this.name, error: typed(this.name, error as Error) })
+      this.#unreadable = message
+      return undefined
+    }
   }
 
   async #follow(state: FolderState | null): Promise<void> {

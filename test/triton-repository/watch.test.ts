@@ -1,4 +1,4 @@
-import { appendFileSync, cpSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { appendFileSync, cpSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { InferenceEngine, type InferenceError, type ModelConfig, type RepositoryEvent } from '../../src/index.ts'
@@ -185,6 +185,16 @@ describe('a repository that is watched', () => {
     expect(await after(long)).toEqual(['failed  ERR_MODEL_NOT_FOUND'])
     renameSync(`${folder}-away`, folder)
     expect(await after(long)).toEqual([])
+  })
+
+  it('is looked at in reasonable time where links lead back up, and a version that is a link is seen to change', { timeout: 10_000 }, async () => {
+    const { folder, start, after } = watching({ 'a/1/model.onnx': 'one' })
+    for (let link = 0; link < 30; link++) symlinkSync('.', join(folder, `a/here_${link}`))
+    for (let link = 0; link < 30; link++) symlinkSync('../..', join(folder, `a/1/up_${link}`))
+    symlinkSync('1', join(folder, 'a/2'))
+    expect(await start()).toEqual(loaded('a', 2))
+    writeFileSync(join(folder, 'a/1/model.onnx'), 'two')
+    expect(await after(long)).toEqual(loaded('a', 2))
   })
 
   it('has those models loaded that were asked for, now or later', async () => {
