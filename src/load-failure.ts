@@ -80,7 +80,7 @@ export async function checkModelFile(model: string, source: ModelSource): Promis
 }
 
 /** `ERR_MODEL_LOAD` about the file or the bytes of a model, which are what was `received` unless something else is given. */
-export function unloadable(
+function unloadable(
   model: string,
   { path, bytes }: ModelSource,
   message: string,

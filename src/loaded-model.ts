@@ -4,12 +4,12 @@ import { checkScaleOptions, type ScaleOptions } from './config/scale-options.ts'
 import { sessionOptions, type Placement } from './config/session-options.ts'
 import { defaultVersion } from './config/version-options.ts'
 import type { EngineServices } from './engine-services.ts'
-import type { InferenceError } from './errors.ts'
+import { invalidArgument, type InferenceError } from './errors.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
 import { SampleFailed, WarmUp } from './instance/warm-up.ts'
 import { calibrate } from './latency/calibration.ts'
 import { RunTimes } from './latency/run-times.ts'
-import { checkModelFile, closedWhileLoading, loadFailure, lostWhileLoading, unloadable } from './load-failure.ts'
+import { checkModelFile, closedWhileLoading, loadFailure, lostWhileLoading } from './load-failure.ts'
 import { servable } from './metadata.ts'
 import type { ModelLifecycle } from './model-target.ts'
 import type { ModelState } from './model-state.ts'
@@ -120,7 +120,8 @@ export class LoadedModel implements ModelLifecycle {
   #typed(error: Error): InferenceError {
     if (error instanceof OpenFailed) return loadFailure(this.name, this.#config, error.cause as Error)
     if (!(error instanceof SampleFailed)) return lostWhileLoading(this.name, error)
-    return unloadable(this.name, this.#config, `a warm-up sample failed: ${error.message}`, { received: 'a failing sample' })
+    const details = { code: 'ERR_MODEL_LOAD', model: this.name, cause: error } as const
+    return invalidArgument(`warmup[${error.index}].feeds`, 'a sample that the model can be run with', error.message, details)
   }
 
   /** Makes ready to read requests; samples are read as rows, whatever becomes of the requests. */

@@ -16,6 +16,13 @@ const maxBytes = 2 ** 27
 /** A sample that the user gave could not be run. */
 export class SampleFailed extends Error {
   override readonly name = 'SampleFailed'
+  /** Among those that were given. */
+  readonly index: number
+
+  constructor(message: string, index: number) {
+    super(message)
+    this.index = index
+  }
 }
 
 /** A session, as far as it can be warmed. */
@@ -74,11 +81,11 @@ export class WarmUp {
   }
 
   async #runSamples(session: WarmSession): Promise<void> {
-    for (const { feeds, count } of this.samples) {
+    for (const [index, { feeds, count }] of this.samples.entries()) {
       for (const each of this.#sampleInSizes(feeds)) {
         for (let run = 0; run < count; run++) {
           const { error } = await session.runSample(each)
-          if (error !== null) throw new SampleFailed(error)
+          if (error !== null) throw new SampleFailed(error, index)
         }
       }
     }
