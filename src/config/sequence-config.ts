@@ -1,13 +1,17 @@
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
+import type { ElementType } from '../tensor.ts'
 import type { FeedValue } from './model-signature.ts'
 import { optionsOf, readOptions } from './plain-options.ts'
+import { dims, elementType } from './tensor-config.ts'
 
 /** What an input tells the model of the sequence that a request belongs to; Triton's `control_input`. */
 export interface SequenceControl {
   input: string
   /** `'ready'` is always true: a batch has no empty places here. */
   kind: 'start' | 'end' | 'ready' | 'correlationId'
+  /** The type of the input, checked against the model. Default: the model's. */
+  type?: ElementType
   /** What stands for false and true. Default `[0, 1]`; not for `'correlationId'`. */
   values?: readonly [falseValue: number, trueValue: number]
 }
@@ -18,6 +22,10 @@ export interface SequenceState {
   input: string
   /** The output that gives it. Answers leave it out. */
   output: string
+  /** The type of both, checked against the model. Default: the model's. */
+  type?: ElementType
+  /** Dims of both, without the batch dimension where `maxBatchSize` is not 0, -1 for a variable one; checked against the model. Default: the model's. */
+  dims?: readonly number[]
   /** What the first request of a sequence gets. Default: zeros, with 1 for each variable dimension. */
   initial?: FeedValue
 }
@@ -40,10 +48,13 @@ export interface SequenceOptions {
   end?: boolean
 }
 
+/** A control with its values. */
+export type ResolvedControl = Required<Omit<SequenceControl, 'type'>> & { readonly type?: ElementType | undefined }
+
 /** With every default in place. */
 export interface ResolvedSequence {
   readonly maxIdleMs: number
-  readonly controls: readonly Required<SequenceControl>[]
+  readonly controls: readonly ResolvedControl[]
   readonly states: readonly SequenceState[]
 }
 
@@ -54,10 +65,10 @@ const kinds = ['start', 'end', 'ready', 'correlationId'] as const
 export const sequenceSchema = optionsOf({
   maxIdleMs: v.optional(v.pipe(v.number(), v.finite(), v.minValue(0)), 1000),
   controls: v.optional(
-    v.array(optionsOf({ input: name, kind: v.picklist(kinds), values: v.optional(v.tuple([v.number(), v.number()]), [0, 1]) })),
+    v.array(optionsOf({ input: name, kind: v.picklist(kinds), type: v.optional(elementType), values: v.optional(v.tuple([v.number(), v.number()]), [0, 1]) })),
     [],
   ),
-  states: v.optional(v.array(optionsOf({ input: name, output: name, initial: v.optional(v.unknown()) })), []),
+  states: v.optional(v.array(optionsOf({ input: name, output: name, type: v.optional(elementType), dims: v.optional(dims), initial: v.optional(v.unknown()) })), []),
 })
 
 /**

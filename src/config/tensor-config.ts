@@ -24,8 +24,10 @@ export interface OutputConfig extends TensorConfig {
   labels?: readonly string[]
 }
 
-const elementType = { ...v.custom<ElementType>(isElementType), expects: 'the type of the elements of a tensor, such as float32' }
-const dims = v.array(v.pipe(v.number(), v.integer('a whole number')))
+/** Schema of the type of a tensor's elements. */
+export const elementType = { ...v.custom<ElementType>(isElementType), expects: 'the type of the elements of a tensor, such as float32' }
+/** Schema of dims. */
+export const dims = v.array(v.pipe(v.number(), v.integer('a whole number')))
 const entries = {
   name: v.pipe(v.string(), v.minLength(1, 'the name of a tensor')),
   type: v.optional(elementType),

@@ -1,7 +1,7 @@
 import type { AnswerOptions } from '../config/check-infer-options.ts'
 import type { ReportedOutputs } from '../config/infer-options.ts'
 import type { AnyOutputs, Feeds } from '../config/model-signature.ts'
-import type { ResolvedSequence, SequenceControl, SequenceOptions, SequenceState } from '../config/sequence-config.ts'
+import type { ResolvedControl, ResolvedSequence, SequenceControl, SequenceOptions, SequenceState } from '../config/sequence-config.ts'
 import { listNames } from '../describe.ts'
 import { invalidArgument } from '../errors.ts'
 import type { ModelMetadata, ValueMetadata } from '../metadata.ts'
@@ -50,9 +50,11 @@ export class Sequences {
     this.#states = states
     this.#outputs = metadata.outputs.map(({ name }) => name)
     const initial: Record<string, unknown> = {}
-    for (const [index, { input, output, initial: given }] of states.entries()) {
+    for (const [index, state] of states.entries()) {
+      const { input, output, initial: given } = state
       const value = named(metadata.name, metadata.inputs, input, `sequence.states[${index}].input`)
-      named(metadata.name, metadata.outputs, output, `sequence.states[${index}].output`)
+      const result = named(metadata.name, metadata.outputs, output, `sequence.states[${index}].output`)
+      for (const each of [value, result]) checkState(metadata, state, each, `sequence.states[${index}]`)
       initial[input] = given ?? filled(value, metadata.maxBatchSize > 0, 0)
     }
     this.#initial = initial
@@ -150,19 +152,32 @@ export class Sequences {
   }
 }
 
-function prepared(metadata: ModelMetadata, { input: name, kind, values }: Required<SequenceControl>, option: string): PreparedControl {
+function prepared(metadata: ModelMetadata, { input: name, kind, type: said, values }: ResolvedControl, option: string): PreparedControl {
   const { name: model, maxBatchSize } = metadata
   const input = named(model, metadata.inputs, name, `${option}.input`)
   const { type, shape } = input
   const wrong = (expected: string, received: string) => invalidArgument(`${option}.input`, expected, received, { code: 'ERR_MODEL_CONFIG', model })
   const types = kind === 'correlationId' ? ['uint64', 'int64', 'uint32', 'int32', 'string'] : ['int32', 'float32', 'bool']
   if (!types.includes(type)) throw wrong(`an input of type ${types.join(', ')}`, `'${name}' of type ${type}`)
+  if (said !== undefined && said !== type) throw notAsModel(model, `${option}.type`, name, type, said)
   if (shape.slice(maxBatchSize > 0 ? 1 : 0).some((dim) => dim !== 1 && typeof dim === 'number')) {
     throw wrong('an input of one element per request', `'${name}' of shape [${shape.join(', ')}]`)
   }
   if (kind === 'correlationId') return { input, kind, no: null, yes: null }
   const batched = maxBatchSize > 0
   return { input, kind, no: filled(input, batched, values[0]), yes: filled(input, batched, values[1]) }
+}
+
+/** What is said of a state fits both of its tensors. */
+function checkState({ name: model, maxBatchSize }: ModelMetadata, { type, dims }: SequenceState, value: ValueMetadata, option: string): void {
+  if (type !== undefined && type !== value.type) throw notAsModel(model, `${option}.type`, value.name, value.type, type)
+  const own = value.shape.slice(maxBatchSize > 0 ? 1 : 0)
+  if (dims === undefined || (dims.length === own.length && own.every((dim, axis) => typeof dim !== 'number' || dim === dims[axis]))) return
+  throw notAsModel(model, `${option}.dims`, value.name, `[${own.map((dim) => (typeof dim === 'number' ? dim : -1)).join(', ')}]`, dims)
+}
+
+function notAsModel(model: string, option: string, name: string, expected: string, received: unknown): Error {
+  return invalidArgument(option, `${expected}, as '${name}' has it in the model`, received, { code: 'ERR_MODEL_CONFIG', model })
 }
 
 function named(model: string, values: readonly ValueMetadata[], name: string, option: string): ValueMetadata {

@@ -89,7 +89,8 @@ function checkValue(source: ConfigSource, type: string, value: TextValue, path: 
   } else {
     const [from, to, words] = ranges[type]!
     const isInRange = value.kind === 'number' && typeof value.value === 'bigint' && value.value >= from && value.value <= to
-    if (!isInRange) throw wrong(source, path, value, words)
+    const isFloat = value.kind === 'number' && typeof value.value === 'number' && Number.isInteger(value.value)
+    if (!isInRange) throw wrong(source, path, value, words, isFloat ? 'Write it without a point and an exponent' : undefined)
   }
 }
 

@@ -57,9 +57,9 @@ export class ConfigFields {
   }
 
   /** A whole number, as near as a JavaScript number comes to it. */
-  integer(name: string, minimum = -Infinity): number | undefined {
+  integer(name: string, minimum = -Infinity, maximum = Infinity): number | undefined {
     const value = this.#one(name)
-    return value === undefined ? undefined : this.#integer(name, value, minimum)
+    return value === undefined ? undefined : this.#integer(name, value, minimum, maximum)
   }
 
   integers(name: string, minimum = -Infinity): number[] {
@@ -107,8 +107,9 @@ export class ConfigFields {
     })
   }
 
+  /** Whether it is given; an empty list is not. */
   has(name: string): boolean {
-    return this.#fields.has(name)
+    return this.#fields.get(name)?.some(({ values }) => values.length > 0) ?? false
   }
 
   note(name: string, text: string): void {
@@ -160,10 +161,11 @@ export class ConfigFields {
     return this.#fields.get(name)?.[0]!.values[0]
   }
 
-  #integer(name: string, value: TextValue, minimum: number): number {
+  #integer(name: string, value: TextValue, minimum: number, maximum = Infinity): number {
     const integer = Number(value.value)
-    if (integer >= minimum) return integer
-    throw configError(this.#source, value.offset, this.path + name, `a whole number of at least ${minimum}`, shown(value))
+    if (integer >= minimum && integer <= maximum) return integer
+    const expected = integer < minimum ? `at least ${minimum}` : `at most ${maximum}`
+    throw configError(this.#source, value.offset, this.path + name, `a whole number of ${expected}`, shown(value))
   }
 
   #nested(name: string, path: string, { value }: TextValue): ConfigFields {

@@ -96,7 +96,8 @@ export function readModelConfig(source: ConfigSource): RepositoryConfig {
   const fileName = readFileName(config)
   const versionPolicy = readVersionPolicy(config)
   config.finish(rules)
-  const atField = (error: InferenceError) => errorAtField(source, fields, error)
+  const samples = warmups.map(({ place }) => place)
+  const atField = (error: InferenceError) => errorAtField(source, fields, samples, error)
   checkOptions(source.model, known, atField)
   return { options, labelFiles, warmups, initialStates: sequence?.initial ?? [], fileName, namesBackend, versionPolicy, notes, atField }
 }

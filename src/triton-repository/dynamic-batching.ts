@@ -26,7 +26,7 @@ export function readDynamicBatching(config: ConfigFields, maxBatchSize: number |
 
 /** Waits for others only where there may be others in a batch. */
 export function readDelay(batching: ConfigFields, maxBatchSize: number | undefined): number | undefined {
-  const delayMs = milliseconds(batching.integer('max_queue_delay_microseconds'))
+  const delayMs = milliseconds(batching, 'max_queue_delay_microseconds')
   if (maxBatchSize !== 0 || !delayMs) return delayMs
   batching.note('max_queue_delay_microseconds', 'requests are not joined while max_batch_size is 0, so that none waits for another')
   return undefined
@@ -52,7 +52,7 @@ function readPriorities(batching: ConfigFields): Pick<DynamicBatchingConfig, 'pr
 function readQueuePolicy(policy: ConfigFields): QueuePolicy {
   const read = defined({
     timeoutAction: policy.enumerator<'REJECT' | 'DELAY'>('timeout_action'),
-    defaultTimeoutMs: milliseconds(policy.integer('default_timeout_microseconds')),
+    defaultTimeoutMs: milliseconds(policy, 'default_timeout_microseconds'),
     allowTimeoutOverride: policy.boolean('allow_timeout_override'),
     maxQueueSize: policy.integer('max_queue_size'),
   })
@@ -60,7 +60,11 @@ function readQueuePolicy(policy: ConfigFields): QueuePolicy {
   return read
 }
 
-/** In milliseconds. */
-export function milliseconds(microseconds: number | undefined): number | undefined {
+/** No timer is longer; some 24 days. */
+const longestMicroseconds = (2 ** 31 - 1) * 1000
+
+/** A field of microseconds, in milliseconds. */
+function milliseconds(fields: ConfigFields, name: string): number | undefined {
+  const microseconds = fields.integer(name, 0, longestMicroseconds)
   return microseconds === undefined ? undefined : microseconds / 1000
 }

@@ -83,6 +83,6 @@ async function readText(file: string, model: string): Promise<string> {
     const { code, message } = error as NodeJS.ErrnoException
     const isTooLarge = error instanceof NotReadable && code === 'EFBIG'
     const expected = isTooLarge ? `at most ${limitBytes} bytes` : 'a readable file'
-    throw invalidArgument('config.pbtxt', expected, message, { code: 'ERR_MODEL_CONFIG', model, cause: error })
+    throw invalidArgument('config.pbtxt', expected, message, { code: 'ERR_MODEL_CONFIG', model, cause: error, hint: `At ${file}` })
   }
 }

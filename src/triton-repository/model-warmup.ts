@@ -3,10 +3,12 @@ import type { Feeds } from '../config/model-signature.ts'
 import type { ConfigFields } from './config-fields.ts'
 import { elementTypes } from './data-types.ts'
 import { checkFileName } from './file-names.ts'
-import { makeTensorFeed, type TensorPlan } from './tensor-plans.ts'
+import { checkSize, makeTensorFeed, type TensorPlan } from './tensor-plans.ts'
 
 /** One `model_warmup`, before its files are read. */
 export interface WarmupPlan {
+  /** Among the samples of the configuration. */
+  readonly place: number
   readonly count: number
   readonly inputs: readonly (readonly [name: string, plan: TensorPlan])[]
 }
@@ -17,7 +19,7 @@ export interface WarmupPlan {
  * @param maxBatchSize `undefined` where it is to be found from the model.
  */
 export function readModelWarmup(config: ConfigFields, maxBatchSize: number | undefined): WarmupPlan[] {
-  return config.messages('model_warmup').flatMap((sample) => {
+  return config.messages('model_warmup').flatMap((sample, place) => {
     const name = sample.string('name')
     const batchSize = sample.integer('batch_size') ?? 0
     const count = sample.integer('count') || 1
@@ -34,7 +36,7 @@ export function readModelWarmup(config: ConfigFields, maxBatchSize: number | und
     if (inputs.length === 0) sample.fail('inputs', 'every input of the model', 'none')
     const rows = maxBatchSize === 0 ? null : batchSize
     const plans = inputs.map(([input, fields]) => [input, readInput(input, fields, rows)] as const)
-    return [{ count: rows === null ? count * batchSize : count, inputs: plans }]
+    return [{ place, count: rows === null ? count * batchSize : count, inputs: plans }]
   })
 }
 
@@ -49,7 +51,9 @@ function readInput(name: string, fields: ConfigFields, rows: number | null): Ten
   if (dims.some((dim) => dim < 1)) fields.fail('dims', 'dims of at least 1, without the batch dimension', dims)
   const data = file ? { folder: 'warmup', file: checkFileName(fields, 'input_data_file', file) } : zero ? 'zero' : random ? 'random' : null
   if (data === null) return fields.fail('zero_data', 'true, or random_data, or an input_data_file', zero)
-  return { fields, field: 'input_data_file', type: elementTypes[type]!, dims, rows, data }
+  const plan: TensorPlan = { fields, field: 'input_data_file', type: elementTypes[type]!, dims, rows, data }
+  checkSize(plan)
+  return plan
 }
 
 /**

@@ -12,12 +12,16 @@ const origins: readonly (readonly [option: RegExp, field: string])[] = [
   [/^inputs/, 'input'],
   [/^outputs/, 'output'],
   [/^optionalInputs/, 'input'],
-  [/^warmup\[(\d+)\].*/, 'model_warmup[$1].inputs'],
+  [/^warmup(\[\d+\])\.count/, 'model_warmup$1.count'],
+  [/^warmup(\[\d+\]).*/, 'model_warmup$1.inputs'],
   [/^instanceGroup/, 'instance_group'],
   [/^sequence\.controls(\[\d+\])\.input/, 'sequence_batching.control_input$1.name'],
   [/^sequence\.controls(\[\d+\])\.kind/, 'sequence_batching.control_input$1.control.kind'],
+  [/^sequence\.controls(\[\d+\])\.type/, 'sequence_batching.control_input$1.control'],
   [/^sequence\.controls/, 'sequence_batching.control_input'],
   [/^sequence\.states(\[\d+\])\.(input|output)/, 'sequence_batching.state$1.$2_name'],
+  [/^sequence\.states(\[\d+\])\.type/, 'sequence_batching.state$1.data_type'],
+  [/^sequence\.states(\[\d+\])\.dims/, 'sequence_batching.state$1.dims'],
   [/^sequence\.states(\[\d+\])\.initial/, 'sequence_batching.state$1.initial_state'],
   [/^sequence\.maxIdleMs/, 'sequence_batching.max_sequence_idle_microseconds'],
   [/^sessionOptions\.graphOptimizationLevel/, 'optimization.graph.level'],
@@ -26,9 +30,16 @@ const origins: readonly (readonly [option: RegExp, field: string])[] = [
 ]
 
 /** The field of a `config.pbtxt` that an option comes from. */
-function fieldOf(option: string): string {
+function fieldOf(fields: readonly TextField[], option: string): string {
   for (const [pattern, field] of origins) if (pattern.test(option)) return option.replace(pattern, field)
-  return fieldWords(option)
+  return fieldWords(option).replace(/^dynamic_batching/, batchingField(fields))
+}
+
+/** Where a configuration says how batches are formed: of sequences their strategy does. */
+function batchingField(fields: readonly TextField[]): string {
+  const sequence = fields.find(({ name }) => name === 'sequence_batching')?.values[0]?.value as readonly TextField[] | undefined
+  const strategy = sequence?.find(({ name }) => name === 'oldest' || name === 'direct')
+  return strategy === undefined ? 'dynamic_batching' : `sequence_batching.${strategy.name}`
 }
 
 /** Options named in a text, as the fields that they come from. */
@@ -44,13 +55,15 @@ function fieldWords(text: string): string {
 /**
  * An error of an option, as one of the field that it comes from: what is said of a configuration names its file and line.
  * Others, and those that do, are given back as they are.
+ *
+ * @param samples of the options for warming up, their places in the configuration.
  */
-export function errorAtField(source: ConfigSource, fields: readonly TextField[], error: InferenceError): InferenceError {
+export function errorAtField(source: ConfigSource, fields: readonly TextField[], samples: readonly number[], error: InferenceError): InferenceError {
   const { code, argument, message } = error
   if (argument === undefined || argument === 'name' || message.includes(`At ${source.file}:`)) return error
-  const path = fieldOf(argument)
+  const path = fieldOf(fields, argument.replace(/^warmup\[(\d+)\]/, (_, index) => `warmup[${samples[Number(index)]}]`))
   const offset = offsetOf(fields, path)
-  if (code !== 'ERR_MODEL_CONFIG') return providerField.test(path) ? loadErrorAt(source, offset, path, error) : error
+  if (code !== 'ERR_MODEL_CONFIG') return loadField.test(path) ? loadErrorAt(source, offset, path, error) : error
   const isType = argument.endsWith('.type')
   const of = argument.startsWith('warmup') && error.cause instanceof InferenceError ? `${error.cause.argument}: ` : '' // the input
   const expected = of + (isType ? typeWords(String(error.expected)) : fieldWords(String(error.expected)))
@@ -59,8 +72,8 @@ export function errorAtField(source: ConfigSource, fields: readonly TextField[],
   return configError(source, offset, path, expected, received, hint === undefined ? undefined : fieldWords(hint))
 }
 
-/** Fields that a load may fail for, although they are right: what they name may not be there. */
-const providerField = /^(?:instance_group|optimization\.execution_accelerators)/
+/** Fields that a load may fail for, although they are right: what they name may not be there, a model may not take what they say. */
+const loadField = /^(?:instance_group|optimization\.execution_accelerators|model_warmup)/
 
 function loadErrorAt(source: ConfigSource, offset: number, path: string, error: InferenceError): InferenceError {
   const { code, message, expected, received, model, cause } = error

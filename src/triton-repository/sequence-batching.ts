@@ -3,9 +3,9 @@ import type { SequenceConfig, SequenceControl, SequenceState } from '../config/s
 import type { ConfigFields } from './config-fields.ts'
 import { elementTypes } from './data-types.ts'
 import { defined } from './defined.ts'
-import { milliseconds, readDelay } from './dynamic-batching.ts'
+import { readDelay } from './dynamic-batching.ts'
 import { checkFileName } from './file-names.ts'
-import type { TensorPlan } from './tensor-plans.ts'
+import { checkSize, type TensorPlan } from './tensor-plans.ts'
 
 /** What `sequence_batching` says. */
 export interface ReadSequence {
@@ -29,7 +29,7 @@ export function readSequenceBatching(config: ConfigFields, maxBatchSize: number 
   const idle = batching.integer('max_sequence_idle_microseconds')
   const states = batching.messages('state').map((state) => readState(state, maxBatchSize))
   const sequence = defined({
-    maxIdleMs: idle === undefined || idle === 0 ? undefined : milliseconds(idle),
+    maxIdleMs: idle === undefined || idle === 0 ? undefined : idle / 1000,
     controls: batching.messages('control_input').flatMap(readControls),
     states: states.map(({ state }) => state),
   })
@@ -47,9 +47,9 @@ function readControls(input: ConfigFields): SequenceControl[] {
   return controls.map((control) => {
     const kind = kinds[control.enumerator<keyof typeof kinds>('kind') ?? 'CONTROL_SEQUENCE_START']
     const lists = [
-      ['int32_false_true', control.integers('int32_false_true')],
-      ['fp32_false_true', control.numbers('fp32_false_true')],
-      ['bool_false_true', control.booleans('bool_false_true').map(Number)],
+      ['int32_false_true', control.integers('int32_false_true'), 'int32'],
+      ['fp32_false_true', control.numbers('fp32_false_true'), 'float32'],
+      ['bool_false_true', control.booleans('bool_false_true').map(Number), 'bool'],
     ] as const
     const given = lists.filter(([field]) => control.has(field))
     const type = control.enumerator('data_type')
@@ -59,12 +59,13 @@ function readControls(input: ConfigFields): SequenceControl[] {
       if (!['TYPE_UINT64', 'TYPE_INT64', 'TYPE_UINT32', 'TYPE_INT32', 'TYPE_STRING'].includes(type ?? '')) {
         control.fail('data_type', 'TYPE_UINT64, TYPE_INT64, TYPE_UINT32, TYPE_INT32 or TYPE_STRING', type)
       }
-      return { input: name, kind }
+      return { input: name, kind, type: elementTypes[type!]! }
     }
-    const [field, values] = given[0] ?? []
+    const [field, values, valueType] = given[0] ?? []
     if (given.length !== 1) control.fail('int32_false_true', 'one of int32_false_true, fp32_false_true and bool_false_true', given.map(([each]) => each))
     if (values!.length !== 2) control.fail(field!, 'two values, for false and for true', values)
-    return { input: name, kind, values: [values![0]!, values![1]!] }
+    if (!values!.every(Number.isFinite)) control.fail(field!, 'finite numbers', values)
+    return { input: name, kind, type: valueType!, values: [values![0]!, values![1]!] }
   })
 }
 
@@ -82,9 +83,10 @@ function readState(state: ConfigFields, maxBatchSize: number | undefined): { sta
   if (!output) state.fail('output_name', 'the name of an output of the model', output)
   if (type === undefined || type === 'TYPE_INVALID') state.fail('data_type', 'a type, such as TYPE_FP32', type)
   if (dims.length === 0) state.fail('dims', 'at least one dimension, -1 for a variable one', [])
+  if (dims.some((dim) => dim < 1 && dim !== -1)) state.fail('dims', 'dims of at least 1, or -1 for a variable one', dims)
   if (initials.length > 1) state.fail('initial_state', 'one initial state', initials.length)
   const [initial] = initials
-  return { state: { input, output }, ...(initial === undefined ? {} : { plan: readInitial(initial, type, dims, maxBatchSize) }) }
+  return { state: { input, output, type: elementTypes[type]!, dims }, ...(initial === undefined ? {} : { plan: readInitial(initial, type, dims, maxBatchSize) }) }
 }
 
 function readInitial(initial: ConfigFields, stateType: string, stateDims: readonly number[], maxBatchSize: number | undefined): TensorPlan {
@@ -99,7 +101,9 @@ function readInitial(initial: ConfigFields, stateType: string, stateDims: readon
   if (!fits) initial.fail('dims', `dims of at least 1 that fit those of the state, [${stateDims.join(', ')}]`, dims)
   if (!zero && !file) initial.fail('zero_data', 'true, or a data_file', zero)
   const data = file ? { folder: 'initial_state', file: checkFileName(initial, 'data_file', file) } : 'zero'
-  return { fields: initial, field: 'data_file', type: elementTypes[type!]!, dims, rows: maxBatchSize === 0 ? null : 1, data }
+  const plan: TensorPlan = { fields: initial, field: 'data_file', type: elementTypes[type!]!, dims, rows: maxBatchSize === 0 ? null : 1, data }
+  checkSize(plan)
+  return plan
 }
 
 function readStrategy(batching: ConfigFields, maxBatchSize: number | undefined): DynamicBatchingConfig {

@@ -18,8 +18,22 @@ export interface TensorPlan {
   readonly data: 'zero' | 'random' | { readonly folder: string; readonly file: string }
 }
 
-/** Largest file of data for one tensor. */
+/** Largest tensor, and so largest file of data for one. */
 const limitBytes = 2 ** 30
+/** What JavaScript takes for a string that is in an array. */
+const stringBytes = 8
+
+/**
+ * Checks that there can be such a tensor, before anything is made of it: a slip in a number could take all memory.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG`.
+ */
+export function checkSize({ fields, type, dims, rows }: TensorPlan): void {
+  const count = (rows ?? 1) * elementCount(dims)
+  const bytes = type === 'string' ? stringBytes * count : byteLengthOf(type, count)
+  if (bytes <= limitBytes) return
+  fields.fail('dims', `a tensor of at most ${limitBytes} bytes${rows === null || rows === 1 ? '' : `, with the ${rows} rows of batch_size`}`, dims)
+}
 
 /**
  * Makes a tensor. Random ones have floats from -1 to 1, and 0 or 1 where they are whole: any embedding has those.

@@ -27,6 +27,8 @@ export function readVersionPolicy(config: ConfigFields): VersionPolicy {
   if (specific !== undefined) {
     const versions = specific.bigIntegers('versions').map(String)
     specific.finish()
+    const strange = versions.find((version) => !isVersion(version))
+    if (strange !== undefined) specific.fail('versions', 'whole numbers of at least 1', versions)
     if (versions.length === 0) policy.fail('specific', 'at least one of versions', versions)
     return { kind: 'specific', versions }
   }

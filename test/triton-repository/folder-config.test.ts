@@ -1,11 +1,12 @@
 import { execFile } from 'node:child_process'
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { defineModelConfig } from '../../src/index.ts'
 import { accumulator } from '../models/accumulator.ts'
-import { identity, stringConcat } from '../models/small.ts'
+import { gatherRow, identity, stringConcat } from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
 import { errorOf, temporaryFolder, type Files } from './temporary.ts'
 
@@ -94,6 +95,38 @@ describe('files beside a config.pbtxt', () => {
     expect(short).toMatchObject({ expected: 'a file of 8 bytes (2 elements of float32)', received: '5 bytes' })
     const labels = await refusal({ 'm/1/model.onnx': model, 'm/config.pbtxt': 'max_batch_size: 1 output { name: "y" data_type: TYPE_FP32 dims: 2 label_filename: "l.txt" }' })
     expect(labels).toMatchObject({ argument: 'output[0].label_filename', received: expect.stringContaining('no file at ') })
+  })
+  it('that the model cannot be warmed up with are named by their place among the samples', async () => {
+    const sample = (value: string, batchSize: number) => `model_warmup { name: "w" batch_size: ${batchSize} inputs { key: "index" value { data_type: TYPE_INT64 dims: 1 ${value} } } }`
+    const files = (sampleText: string) => ({
+      'm/1/model.onnx': readFileSync(gatherRow()), 'm/warmup/far': Buffer.from(BigInt64Array.of(1000n).buffer),
+      'm/config.pbtxt': `max_batch_size: 4\n${sample('zero_data: true', 0)}\n${sample('zero_data: true', 1)}\n${sampleText}`,
+    })
+    const failing = await refusal(files(sample('input_data_file: "far"', 1)))
+    expect(failing).toMatchObject({ code: 'ERR_MODEL_LOAD', argument: 'model_warmup[2].inputs', expected: 'a sample that the model can be run with', received: expect.stringContaining('1000') })
+    expect(failing.message).toMatch(/config\.pbtxt:4:\d+$/)
+    const other = await refusal(files(sample('zero_data: true', 1).replace('dims: 1', 'dims: [1, 2]')))
+    expect(other).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'model_warmup[2].inputs', received: [1, 1, 2] })
+    expect(other.message).toMatch(/config\.pbtxt:4:\d+$/)
+    const often = await refusal(files(`${sample('zero_data: true', 1).slice(0, -1)} count: 4294967295 }`))
+    expect(often).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'model_warmup[2].count' })
+  })
+  it('that cannot be read are named by their path', async () => {
+    const path = temporaryFolder({ 'm/1/model.onnx': model })
+    mkdirSync(join(path, 'm/config.pbtxt'))
+    const error = (await errorOf(ownEngine().loadRepository(path))).cause as AggregateError
+    expect(error.errors[0].message).toBe(`config.pbtxt of model 'm': expected a readable file, received 'it is a directory'. At ${join(path, 'm/config.pbtxt')}`)
+  })
+  it.each([
+    ['control_input { name: "START" control { kind: CONTROL_SEQUENCE_START int32_false_true: [0, 1] } }', 'control_input[0].control', "TYPE_FP32, as 'START' has it in the model", 'TYPE_INT32'],
+    ['control_input { name: "ID" control { kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_STRING } }', 'control_input[0].control', "TYPE_UINT64, as 'ID' has it in the model", 'TYPE_STRING'],
+    ['state { input_name: "before" output_name: "state" data_type: TYPE_INT8 dims: 1 }', 'state[0].data_type', "TYPE_FP32, as 'before' has it in the model", 'TYPE_INT8'],
+    ['state { input_name: "before" output_name: "state" data_type: TYPE_FP32 dims: 2 }', 'state[0].dims', "[1], as 'before' has it in the model", [2]],
+    ['state { input_name: "before" output_name: "ended" data_type: TYPE_FP32 dims: 1 }', 'state[0].data_type', "TYPE_BOOL, as 'ended' has it in the model", 'TYPE_FP32'],
+  ])('contradict the model where a sequence does: %s', async (field, argument, expected, received) => {
+    const error = await refusal({ 'm/1/model.onnx': readFileSync(accumulator()), 'm/config.pbtxt': `max_batch_size: 4\nsequence_batching {\n${field} }` })
+    expect(error).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: `sequence_batching.${argument}`, expected, received })
+    expect(error.message).toMatch(/config\.pbtxt:3:\d+$/)
   })
   it('are where the sequences of a model begin', async () => {
     const pbtxt = (file: string) => `max_batch_size: 4

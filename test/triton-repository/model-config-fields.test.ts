@@ -123,7 +123,10 @@ const cases: Record<string, readonly (readonly [text: string, check: Check])[]> 
   'ModelVersionPolicy.all': [['version_policy { all {} }', honoured({ versionPolicy: { kind: 'all' } })]],
   'ModelVersionPolicy.specific': [['version_policy { specific { versions: 3 } }', honoured({ versionPolicy: { kind: 'specific', versions: ['3'] } })]],
   'Latest.num_versions': [['version_policy { latest { num_versions: 2 } }', honoured({ versionPolicy: { kind: 'latest', count: 2 } })]],
-  'Specific.versions': [['version_policy { specific { versions: [1, 2] } }', honoured({ versionPolicy: { versions: ['1', '2'] } })]],
+  'Specific.versions': [
+    ['version_policy { specific { versions: [1, 2] } }', honoured({ versionPolicy: { versions: ['1', '2'] } })],
+    ['version_policy { specific { versions: [1, -1] } }', refusedWithoutHint('version_policy.specific.versions')], ['version_policy { specific { versions: 0 } }', refusedWithoutHint('version_policy.specific.versions')],
+  ],
 
   'ModelInstanceGroup.name': [['instance_group { name: "g" }', noted('instance_group[0].name')]],
   'ModelInstanceGroup.kind': [
@@ -195,7 +198,7 @@ const cases: Record<string, readonly (readonly [text: string, check: Check])[]> 
   'PinnedMemoryBuffer.enable': [['optimization { input_pinned_memory { enable: false } }', noted('optimization.input_pinned_memory')]],
 
   'ModelDynamicBatching.preferred_batch_size': [['max_batch_size: 8 dynamic_batching { preferred_batch_size: [4, 8] }', option({ dynamicBatching: { preferredBatchSize: [4, 8] } })]],
-  'ModelDynamicBatching.max_queue_delay_microseconds': [['max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 1500 }', option({ dynamicBatching: { maxQueueDelayMs: 1.5 } })]],
+  'ModelDynamicBatching.max_queue_delay_microseconds': [['max_batch_size: 8 dynamic_batching { max_queue_delay_microseconds: 1500 }', option({ dynamicBatching: { maxQueueDelayMs: 1.5 } })], ['dynamic_batching { max_queue_delay_microseconds: 18446744073709551615 }', tooLong('dynamic_batching.max_queue_delay_microseconds')]],
   'ModelDynamicBatching.preserve_ordering': [['dynamic_batching { preserve_ordering: true }', option({ dynamicBatching: { preserveOrdering: true } })]],
   'ModelDynamicBatching.priority_levels': [['dynamic_batching { priority_levels: 3 default_priority_level: 2 }', option({ dynamicBatching: { priorityLevels: 3, defaultPriorityLevel: 2 } })]],
   'ModelDynamicBatching.default_priority_level': [['dynamic_batching { priority_levels: 3 }', refusedWithoutHint('dynamic_batching.default_priority_level')], ['dynamic_batching { default_priority_level: 3 }', noted('dynamic_batching.default_priority_level')]],
@@ -205,7 +208,7 @@ const cases: Record<string, readonly (readonly [text: string, check: Check])[]> 
     ['dynamic_batching { priority_levels: 2 default_priority_level: 1 priority_queue_policy { key: 3 } }', refusedWithoutHint('dynamic_batching.priority_queue_policy')],
   ],
   'ModelQueuePolicy.timeout_action': [[policy('timeout_action: DELAY'), option({ dynamicBatching: { defaultQueuePolicy: { timeoutAction: 'DELAY' } } })]],
-  'ModelQueuePolicy.default_timeout_microseconds': [[policy('default_timeout_microseconds: 2500'), option({ dynamicBatching: { defaultQueuePolicy: { defaultTimeoutMs: 2.5 } } })]],
+  'ModelQueuePolicy.default_timeout_microseconds': [[policy('default_timeout_microseconds: 2500'), option({ dynamicBatching: { defaultQueuePolicy: { defaultTimeoutMs: 2.5 } } })], [policy('default_timeout_microseconds: 18446744073709551615'), tooLong('dynamic_batching.default_queue_policy.default_timeout_microseconds')]],
   'ModelQueuePolicy.allow_timeout_override': [[policy('allow_timeout_override: true'), option({ dynamicBatching: { defaultQueuePolicy: { allowTimeoutOverride: true } } })]],
   'ModelQueuePolicy.max_queue_size': [[policy('max_queue_size: 7'), option({ dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 7 } } })]],
 
@@ -215,13 +218,13 @@ const cases: Record<string, readonly (readonly [text: string, check: Check])[]> 
   'ModelSequenceBatching.control_input': [controlled('CONTROL_SEQUENCE_START', 'int32_false_true: [0, 1]', { input: 'START', kind: 'start' })],
   'ModelSequenceBatching.state': [[sequence(`state { ${state} }`), option({ sequence: { states: [{ input: 'a', output: 'b' }] } })]],
   'ModelSequenceBatching.iterative_sequence': [[sequence('iterative_sequence: true'), refused('sequence_batching.iterative_sequence')]],
-  'StrategyDirect.max_queue_delay_microseconds': [[sequence('direct { max_queue_delay_microseconds: 2000 }'), option({ dynamicBatching: { maxQueueDelayMs: 2 } })]],
+  'StrategyDirect.max_queue_delay_microseconds': [[sequence('direct { max_queue_delay_microseconds: 2000 }'), option({ dynamicBatching: { maxQueueDelayMs: 2 } })], [sequence('direct { max_queue_delay_microseconds: 18446744073709551615 }'), tooLong('sequence_batching.direct.max_queue_delay_microseconds')]],
   'StrategyDirect.minimum_slot_utilization': [
     [sequence('direct { max_queue_delay_microseconds: 2000 minimum_slot_utilization: 0.5 }'), option({ dynamicBatching: { preferredBatchSize: 4 } })],
     [sequence('direct { minimum_slot_utilization: 2.0 }'), refusedWithoutHint('sequence_batching.direct.minimum_slot_utilization')],
   ],
   'StrategyOldest.max_candidate_sequences': [[sequence('oldest { max_candidate_sequences: 4 }'), noted('sequence_batching.oldest.max_candidate_sequences')]],
-  'StrategyOldest.preferred_batch_size': [[sequence('oldest { preferred_batch_size: 4 }'), option({ dynamicBatching: { preferredBatchSize: [4] } })]],
+  'StrategyOldest.preferred_batch_size': [[sequence('oldest { preferred_batch_size: 4 }'), option({ dynamicBatching: { preferredBatchSize: [4] } })], [sequence('oldest { preferred_batch_size: 9 }'), refusedWithoutHint('sequence_batching.oldest.preferred_batch_size')]],
   'StrategyOldest.max_queue_delay_microseconds': [[sequence('oldest { max_queue_delay_microseconds: 100 }'), option({ dynamicBatching: { maxQueueDelayMs: 0.1 } })]],
   'StrategyOldest.preserve_ordering': [[sequence('oldest { preserve_ordering: true }'), option({ dynamicBatching: { preserveOrdering: true } })]],
   'ControlInput.name': [[sequence('control_input { control { int32_false_true: [0, 1] } }'), refusedWithoutHint('sequence_batching.control_input[0].name')]],
@@ -231,18 +234,21 @@ const cases: Record<string, readonly (readonly [text: string, check: Check])[]> 
     controlled('CONTROL_SEQUENCE_CORRID', 'data_type: TYPE_UINT64', { kind: 'correlationId' }),
   ],
   'Control.int32_false_true': [controlled('CONTROL_SEQUENCE_START', 'int32_false_true: [3, 4]', { values: [3, 4] }), [control('int32_false_true: [0, 1, 2]'), refusedWithoutHint('sequence_batching.control_input[0].control[0].int32_false_true')]],
-  'Control.fp32_false_true': [controlled('CONTROL_SEQUENCE_START', 'fp32_false_true: [0, 1.5]', { values: [0, 1.5] })],
+  'Control.fp32_false_true': [controlled('CONTROL_SEQUENCE_START', 'fp32_false_true: [0, 1.5]', { type: 'float32', values: [0, 1.5] }), [control('fp32_false_true: [0, nan]'), refusedWithoutHint('sequence_batching.control_input[0].control[0].fp32_false_true')]],
   'Control.bool_false_true': [controlled('CONTROL_SEQUENCE_START', 'bool_false_true: [false, true]', { values: [0, 1] })],
   'Control.data_type': [[control('kind: CONTROL_SEQUENCE_CORRID data_type: TYPE_FP32'), refusedWithoutHint('sequence_batching.control_input[0].control[0].data_type')]],
   'State.input_name': [[sequence(`state { ${state} }`), option({ sequence: { states: [{ input: 'a' }] } })], [sequence('state {}'), refusedWithoutHint('sequence_batching.state[0].input_name')]],
   'State.output_name': [[sequence(`state { ${state} }`), option({ sequence: { states: [{ output: 'b' }] } })]],
-  'State.data_type': [[sequence('state { input_name: "a" output_name: "b" dims: 1 }'), refusedWithoutHint('sequence_batching.state[0].data_type')]],
-  'State.dims': [[sequence('state { input_name: "a" output_name: "b" data_type: TYPE_FP32 }'), refusedWithoutHint('sequence_batching.state[0].dims')]],
+  'State.data_type': [[sequence(`state { ${state} }`), option({ sequence: { states: [{ type: 'float32' }] } })], [sequence('state { input_name: "a" output_name: "b" dims: 1 }'), refusedWithoutHint('sequence_batching.state[0].data_type')]],
+  'State.dims': [[sequence(`state { ${state} }`), option({ sequence: { states: [{ dims: [2] }] } })], [sequence('state { input_name: "a" output_name: "b" data_type: TYPE_FP32 dims: [2, 0] }'), refusedWithoutHint('sequence_batching.state[0].dims')], [sequence('state { input_name: "a" output_name: "b" data_type: TYPE_FP32 }'), refusedWithoutHint('sequence_batching.state[0].dims')]],
   'State.initial_state': [[initial('zero_data: true'), honoured({ initialStates: [{ state: 0, plan: { data: 'zero', dims: [2], rows: 1 } }] })]],
   'State.use_same_buffer_for_input_output': [[sequence(`state { ${state} use_same_buffer_for_input_output: true }`), noted('sequence_batching.state[0].use_same_buffer_for_input_output')]],
   'State.use_growable_memory': [[sequence(`state { ${state} use_growable_memory: true }`), noted('sequence_batching.state[0].use_growable_memory')]],
   'InitialState.data_type': [[sequence(`state { ${state} initial_state { data_type: TYPE_INT8 dims: [2] zero_data: true } }`), refusedWithoutHint('sequence_batching.state[0].initial_state[0].data_type')]],
-  'InitialState.dims': [[sequence(`state { ${state} initial_state { data_type: TYPE_FP32 dims: [3] zero_data: true } }`), refusedWithoutHint('sequence_batching.state[0].initial_state[0].dims')]],
+  'InitialState.dims': [
+    [sequence('state { input_name: "a" output_name: "b" data_type: TYPE_STRING dims: -1 initial_state { data_type: TYPE_STRING dims: 4294967296 zero_data: true } }'), refusedWithoutHint('sequence_batching.state[0].initial_state[0].dims')],
+    [sequence(`state { ${state} initial_state { data_type: TYPE_FP32 dims: [3] zero_data: true } }`), refusedWithoutHint('sequence_batching.state[0].initial_state[0].dims')],
+  ],
   'InitialState.zero_data': [[initial('zero_data: true'), honoured({ initialStates: [{ plan: { data: 'zero' } }] })], [initial(''), refusedWithoutHint('sequence_batching.state[0].initial_state[0].zero_data')]],
   'InitialState.data_file': [[initial('data_file: "s"'), honoured({ initialStates: [{ plan: { data: { folder: 'initial_state', file: 's' } } }] })]],
   'InitialState.name': [[initial('zero_data: true name: "first"'), honoured({ notes: [] })]],
@@ -258,7 +264,10 @@ const cases: Record<string, readonly (readonly [text: string, check: Check])[]> 
   'ModelWarmup.inputs': [['model_warmup { name: "w" batch_size: 1 }', refusedWithoutHint('model_warmup[0].inputs')]],
   'ModelWarmup.count': [[`max_batch_size: 0 model_warmup { name: "w" batch_size: 2 count: 3 inputs { key: "x" value { ${zeros} } } }`, honoured({ warmups: [{ count: 6, inputs: [['x', { rows: null }]] }] })]],
   'WarmupInput.data_type': [[warmup('dims: [3] zero_data: true'), refusedWithoutHint('model_warmup[0].inputs[0].value.data_type')]],
-  'WarmupInput.dims': [[warmup('data_type: TYPE_FP32 dims: [-1] zero_data: true'), refusedWithoutHint('model_warmup[0].inputs[0].value.dims')]],
+  'WarmupInput.dims': [
+    [warmup('data_type: TYPE_FP32 dims: [65536, 65536] zero_data: true'), refusedWithoutHint('model_warmup[0].inputs[0].value.dims')],
+    [`model_warmup { name: "w" batch_size: 4294967295 inputs { key: "x" value { ${zeros} } } }`, refusedWithoutHint('model_warmup[0].inputs[0].value.dims')], [warmup('data_type: TYPE_FP32 dims: [-1] zero_data: true'), refusedWithoutHint('model_warmup[0].inputs[0].value.dims')],
+  ],
   'WarmupInput.zero_data': [[warmup('data_type: TYPE_FP32 dims: [3]'), refusedWithoutHint('model_warmup[0].inputs[0].value.zero_data')]],
   'WarmupInput.random_data': [[warmup('data_type: TYPE_FP32 dims: [3] random_data: true'), honoured({ warmups: [{ inputs: [['x', { data: 'random' }]] }] })]],
   'WarmupInput.input_data_file': [[warmup('data_type: TYPE_FP32 dims: [3] input_data_file: "x.bin"'), honoured({ warmups: [{ inputs: [['x', { data: { folder: 'warmup', file: 'x.bin' } }]] }] })]],
@@ -283,6 +292,15 @@ function refusedWithoutHint(argument: string): Check {
     const error = errorOf(read)
     expect(error).toMatchObject({ code: 'ERR_MODEL_CONFIG', model: 'm', argument })
     expect(error.message).toMatch(/At m\/config\.pbtxt:1:\d+$/)
+  }
+}
+
+/** More than a timer can wait is refused in the unit and with the number of the file. */
+function tooLong(argument: string): Check {
+  return (read) => {
+    const error = errorOf(read)
+    expect(error).toMatchObject({ argument, expected: 'a whole number of at most 2147483647000' })
+    expect(error.message).toMatch(/received 18446744073709551615 .*At m\/config\.pbtxt:1:\d+$/)
   }
 }
 
@@ -341,6 +359,10 @@ describe('a field of the wrong type', () => {
     expect(errorOf(() => read('max_batch_sise: 8'))).toMatchObject({ argument: 'max_batch_sise', message: expect.stringContaining('Did you mean max_batch_size?') })
     expect(errorOf(() => read('batch_input { knd: BATCH_ITEM_SHAPE }'))).toMatchObject({ argument: 'batch_input[0].knd', message: expect.stringContaining('Did you mean kind?') })
     expect(errorOf(() => read('instance_group { kind: KIND_CPP }'))).toMatchObject({ message: expect.stringContaining('Did you mean KIND_CPU?') })
+  })
+
+  it('or written as a float is one that says how to write it', () => {
+    expect(errorOf(() => read('max_batch_size: 4.0'))).toMatchObject({ received: 4, message: expect.stringContaining('Write it without a point and an exponent. At m/config.pbtxt:1:17') })
   })
 
   it('every enumerator is known by name and by number', () => {

@@ -67,6 +67,9 @@ describe('a config.pbtxt', () => {
     })
     expect(read(text).notes).toEqual([])
   })
+  it('takes an empty list as none', () => {
+    expect(read('input [] output: []').options).toEqual(read('').options)
+  })
   it('lists the tensors', () => {
     expect(read('input { name: "x" data_type: TYPE_FP32 dims: [-1, 3] } output [{ name: "y" data_type: TYPE_STRING dims: 1 }]').options).toMatchObject({
       maxBatchSize: 0, inputs: [{ name: 'x', type: 'float32', dims: [-1, 3] }], outputs: [{ name: 'y', type: 'string', dims: [1] }],
