@@ -32,10 +32,18 @@ export async function withRegularFile<T>(path: string, read: (file: Awaited<Retu
   }
 }
 
-/** What changes when a file is written or replaced, as text; `''` for one that is not there. */
-export function stampOf(path: string): string {
+/** A file as far as its system tells of changes. */
+export interface FileStamp {
+  /** Changes when it is written or replaced, unless whoever does it sets the time of that back; `''` for none. */
+  readonly content: string
+  /** Changes when anything of it does, its rights and links as well, and nobody can set it. */
+  readonly anything: string
+}
+
+export function stampOf(path: string): FileStamp {
   const stats = statSync(path, { throwIfNoEntry: false })
-  return stats === undefined ? '' : `${stats.dev} ${stats.ino} ${stats.size} ${stats.mtimeMs}`
+  const content = stats === undefined ? '' : `${stats.dev} ${stats.ino} ${stats.size} ${stats.mtimeMs}`
+  return { content, anything: `${content} ${stats?.ctimeMs}` }
 }
 
 /** Rejects with {@link NotReadable} or an error of `open` unless there is a regular file that may be read. */

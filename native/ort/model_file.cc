@@ -18,7 +18,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where a file is on the disk, its size and its time of change; of one that is not there, that.
+#ifndef _WIN32
+// When anything of a file was changed: unlike the time of its content nobody can set it, and archives and copies do set that.
+std::string timeOfStatus(const struct stat& status) {
+#ifdef __APPLE__
+  const timespec& time = status.st_ctimespec;
+#else
+  const timespec& time = status.st_ctim;
+#endif
+  return std::to_string(time.tv_sec) + '.' + std::to_string(time.tv_nsec);
+}
+#endif
+
+// Where a file is on the disk, its size and its times of change; of one that is not there, that.
 std::string stampOf(const fs::path& path) {
   std::error_code error;
   const auto size = fs::file_size(path, error);
@@ -27,7 +39,7 @@ std::string stampOf(const fs::path& path) {
   std::string stamp = std::to_string(size) + ' ' + std::to_string(changed);
 #ifndef _WIN32
   struct stat status {};
-  if (stat(path.c_str(), &status) == 0) stamp += ' ' + std::to_string(status.st_dev) + ' ' + std::to_string(status.st_ino);
+  if (stat(path.c_str(), &status) == 0) stamp += ' ' + std::to_string(status.st_dev) + ' ' + std::to_string(status.st_ino) + ' ' + timeOfStatus(status);
 #endif
   return stamp;
 }

@@ -9,6 +9,7 @@ import type { WarmUp } from '../instance/warm-up.ts'
 import type { StagingPool } from '../memory/staging-pool.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
+import type { SessionState } from '../workers/session-state.ts'
 import { WorkerSession, type SessionSource } from '../workers/worker-session.ts'
 import type { Worker } from '../workers/worker.ts'
 
@@ -48,7 +49,7 @@ export class InstanceLife {
   #instance: ModelInstance | null = null
 
   /** @param state of the session of another instance, which this one's has to have; `null` for the first. */
-  constructor(seat: Seat, parts: InstanceParts, state: string | null) {
+  constructor(seat: Seat, parts: InstanceParts, state: SessionState | null) {
     const source = parts.source(seat.placement)
     this.seat = seat
     this.#parts = parts

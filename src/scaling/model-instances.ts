@@ -3,6 +3,7 @@ import { ThreadEndedError, type OpenedSession } from '../executor/executor.ts'
 import type { WarmUp } from '../instance/warm-up.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
+import { isSame } from '../workers/session-state.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
 import type { Worker } from '../workers/worker.ts'
 import { InstanceLife, type InstanceParts, type Seat } from './instance-life.ts'
@@ -75,6 +76,8 @@ export class ModelInstances {
     const failed = results.find((result) => result.status === 'rejected')
     if (failed !== undefined) throw failed.reason instanceof ThreadEndedError ? failed.reason : new OpenFailed(failed.reason as Error)
     this.checkWanted()
+    const states = this.#opening.map(({ session }) => session.state!)
+    if (!states.every((state) => isSame(state, states[0]!, 'anything'))) throw new OpenFailed(new Error('its file has changed while it was loaded; load it again'))
     return results.map((result) => (result as PromiseFulfilledResult<OpenedSession>).value)
   }
 

@@ -69,10 +69,10 @@ async function readJson(file: string): Promise<unknown> {
 
 /** Modules are kept by their address: one that has changed since gets another. */
 async function importModule(file: string): Promise<unknown> {
-  const { mtimeMs } = await stat(file)
+  const { mtimeMs, ctimeMs } = await stat(file)
   const url = pathToFileURL(file)
   delete createRequire(url).cache[await realpath(file)] // where CommonJS modules are kept, by their paths
-  url.searchParams.set('changed', String(mtimeMs))
+  url.searchParams.set('changed', `${mtimeMs} ${ctimeMs}`)
   return ((await import(url.href)) as { default?: unknown }).default
 }
 

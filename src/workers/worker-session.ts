@@ -3,9 +3,10 @@ import type { ResolvedMemory } from '../config/memory-options.ts'
 import type { OpenOptions } from '../config/session-options.ts'
 import { ThreadEndedError, type Arena, type Executor, type OpenedSession, type OpeningAhead, type SampleRun } from '../executor/executor.ts'
 import type { MailedValue } from '../values.ts'
-import { stampOf } from '../regular-file.ts'
+import { stampOf, type FileStamp } from '../regular-file.ts'
 import { ArenaKeeper } from './arena-keeper.ts'
 import type { BatchSource } from './batch-source.ts'
+import { isSame, type SessionState } from './session-state.ts'
 import type { Worker, WorkerResident } from './worker.ts'
 
 /** What a session is opened from. */
@@ -35,7 +36,8 @@ export class WorkerSession implements WorkerResident {
   readonly #arena: ArenaKeeper | null
   #batches: BatchSource | null = null
   #events: SessionEvents | null = null
-  #state: string | null = null
+  #state: SessionState | null = null
+  #wasOpen = false
   /** While it is opened elsewhere, for {@link open}. */
   #ahead: OpeningAhead | null = null
   /** The thread on which it is open. */
@@ -52,7 +54,7 @@ export class WorkerSession implements WorkerResident {
    *
    * @param state of a session of the same model that is open, which this one has to have; `null` for the first.
    */
-  constructor(id: number, worker: Worker, source: SessionSource, clock: Clock, state: string | null = null) {
+  constructor(id: number, worker: Worker, source: SessionSource, clock: Clock, state: SessionState | null = null) {
     this.id = id
     this.worker = worker
     this.#source = source
@@ -66,8 +68,8 @@ export class WorkerSession implements WorkerResident {
     return this.#openOn !== null
   }
 
-  /** Its inputs, outputs and the state of its file, as text; `null` before it was open. */
-  get state(): string | null {
+  /** `null` before it was open. */
+  get state(): SessionState | null {
     return this.#state
   }
 
@@ -98,20 +100,30 @@ export class WorkerSession implements WorkerResident {
   #openHere(): Promise<OpenedSession> {
     return this.worker.ask(this, null, (executor) =>
       this.#during(async () => {
+        const file = this.#file()
         const opened = await executor.open(this.id, this.#source.model, this.#source.options)
         this.#openOn = executor
-        this.#checkSame(opened)
+        this.#checkSame(opened, file)
         return opened
       }),
     )
   }
 
-  /** A file that has become another model's since would answer beside instances of the first, and be fed what was checked for that. */
-  #checkSame({ inputs, outputs }: OpenedSession): void {
+  #file(): FileStamp | null {
     const { model } = this.#source
-    const state = JSON.stringify([inputs, outputs, typeof model === 'string' ? stampOf(model) : null])
+    return typeof model === 'string' ? stampOf(model) : null
+  }
+
+  /**
+   * A file that has become another model's since would answer beside instances of the first, and be fed what was checked for that.
+   * Where its session was open before, its rights may be others by now.
+   */
+  #checkSame({ inputs, outputs }: OpenedSession, file: FileStamp | null): void {
+    if (file?.anything !== this.#file()?.anything) throw new Error('its file has changed while it was opened; load it again')
+    const state = { values: JSON.stringify([inputs, outputs]), file }
     this.#state ??= state
-    if (state !== this.#state) throw new Error('its file has changed since it was loaded; load it again')
+    if (!isSame(this.#state, state, this.#wasOpen ? 'content' : 'anything')) throw new Error('its file has changed since it was loaded; load it again')
+    this.#wasOpen = true
   }
 
   /** Runs it once on a sample; rejects when the thread dies, and once it is being closed. */

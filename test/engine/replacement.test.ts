@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs'
+import { utimesSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { BindingExecutor } from '../../src/executor/binding/binding-executor.ts'
 import type { Executor } from '../../src/executor/executor.ts'
@@ -144,6 +144,49 @@ describe('a model that is loaded again', () => {
     const path = `${temporaryFolder({ 'm.onnx': markedModel(1) })}/m.onnx`
     const model = await engine.load('m', { path })
     writeFileSync(path, markedModel(2))
+    await engine.load('m', { path })
+    expect(await markFrom(model)).toBe(2)
+  })
+})
+
+describe.skipIf(process.platform === 'win32').each(['native', 'binding'] as const)('a file that is another one, of the size, the time and the place of the first (%s)', (executor) => {
+  const engineOf = async (mark: number) => {
+    const engine = ownEngine({ cpuWorkers: 2, executor })
+    const path = `${temporaryFolder({})}/m.onnx`
+    const write = (of: number) => {
+      writeFileSync(path, markedModel(of)) // in place
+      utimesSync(path, 0, 0)
+    }
+    write(mark)
+    return { engine, path, write, model: await engine.load('m', { path, instanceGroup: [{ kind: 'cpu' }] }) }
+  }
+
+  it('is what a load again loads', async () => {
+    const { engine, path, write, model } = await engineOf(1)
+    write(2)
+    await engine.load('m', { path })
+    expect(await markFrom(model)).toBe(2)
+  })
+
+  it('is never beside the first', async () => {
+    const { model, write } = await engineOf(1)
+    write(2)
+    await expect(model.scale({ count: 2 })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', message: expect.stringContaining('its file has changed') })
+    expect(model.capacity().instances).toBe(1)
+  })
+
+  it('is not loaded when it comes while the first is opened', async () => {
+    const { engine, path, write, model } = await engineOf(1)
+    const watched = vi.mocked((executor === 'native' ? NativeExecutor.prototype : BindingExecutor.prototype) as Executor).open
+    const open = watched.getMockImplementation()!
+    let opened = 0
+    watched.mockImplementation(async function (this: Executor, ...args) {
+      const session = await open.apply(this, args)
+      if (++opened === 1) write(2)
+      return session
+    })
+    await expect(engine.load('m', { path })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', message: expect.stringContaining('its file has changed while it was opened') })
+    expect(await markFrom(model)).toBe(1)
     await engine.load('m', { path })
     expect(await markFrom(model)).toBe(2)
   })

@@ -1,0 +1,14 @@
+import type { FileStamp } from '../regular-file.ts'
+
+/** What a session is of. */
+export interface SessionState {
+  /** Its inputs and outputs, as text. */
+  readonly values: string
+  /** `null` for bytes. */
+  readonly file: FileStamp | null
+}
+
+/** Whether two sessions are of one model. */
+export function isSame(one: SessionState, other: SessionState, by: keyof FileStamp): boolean {
+  return one.values === other.values && one.file?.[by] === other.file?.[by]
+}
