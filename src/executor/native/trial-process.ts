@@ -37,6 +37,11 @@ export function tryInProcess<Answer extends object>(program: string, args: reado
     } catch (error) {
       return resolve(notStarted(error as Error)) // the permission model
     }
+    if (child.stderr === null || child.stderr === undefined) {
+      // Without file descriptors for its pipes nothing of it is there but the error that it is about to tell.
+      child.on('error', (error) => resolve(notStarted(error)))
+      return
+    }
     const end = (result: Answer | TrialFailure): void => {
       clearTimeout(timer)
       process.off('exit', kill)
