@@ -102,7 +102,7 @@ const schema = optionsOf({
   memory: memorySchema,
   runOptions: v.optional(optionsOf({ extra: v.optional(properties, {}) })),
   executionProviders: v.optional(
-    v.pipe(v.array(v.union([v.string(), providerSchema])), v.minLength(1)),
+    v.pipe(v.array(v.union([v.string(), providerSchema])), v.minLength(1, 'at least one execution provider')),
   ),
   required: v.optional(v.boolean(), false),
   warmup: warmupSchema,

@@ -12,7 +12,7 @@ import type { Executors } from './executor-choice.ts'
 export class EnginePlugins {
   readonly #options: ReadonlyMap<string, ResolvedPlugin>
   readonly #opened = new Map<string, OpenedPlugin>()
-  /** What trying those has shown that no model has asked for. */
+  /** What trying those has shown since that no model could be opened on. */
   readonly #tried = new Map<string, OpenedPlugin>()
   readonly #ending: AbortSignal
 
@@ -24,7 +24,7 @@ export class EnginePlugins {
 
   /** Each with what came of opening or trying it; `null` for one that nobody has asked for. */
   get all(): { readonly options: ResolvedPlugin; readonly opened: OpenedPlugin | null }[] {
-    return [...this.#options.values()].map((options) => ({ options, opened: this.#opened.get(options.name) ?? this.#tried.get(options.name) ?? null }))
+    return [...this.#options.values()].map((options) => ({ options, opened: this.#tried.get(options.name) ?? this.#opened.get(options.name) ?? null }))
   }
 
   /** Whether a name is that of a plugin. */
@@ -56,11 +56,12 @@ export class EnginePlugins {
     await Promise.all([...new Set(names)].filter((name) => this.has(name)).map((name) => this.#open(name, executors)))
   }
 
-  /** Tries all that no model has asked for, each in a process of its own, one after the other. */
+  /** Tries all that are not open, each in a process of its own, one after the other. */
   async tryAll(executors: Executors): Promise<void> {
     for (const { name, library } of this.#options.values()) {
       if (this.isUsable(name)) continue
-      this.#tried.set(name, executors.kind === 'binding' ? withBinding(executors) : await tryPlugin(openNativeOrt(), name, library))
+      const tried = executors.kind === 'binding' ? withBinding(executors) : await tryPlugin(openNativeOrt(), name, library)
+      if (!this.isUsable(name)) this.#tried.set(name, tried)
     }
   }
 
@@ -101,6 +102,7 @@ export class EnginePlugins {
     const { library } = this.#options.get(name)!
     const opened = executors.kind === 'binding' ? withBinding(executors) : await untilAborted(openPlugin(openNativeOrt(), name, library), this.#ending)
     this.#opened.set(name, opened)
+    this.#tried.delete(name)
     if (!opened.taken) return
     const hint = `${opened.reason}; a plugin is one for the process, so name it alike everywhere`
     throw invalidArgument(`options.providers.${name}.library`, 'the library that the process has under that name, and no other', library, { hint })

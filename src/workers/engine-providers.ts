@@ -73,7 +73,7 @@ export class EngineProviders {
     const noneLeft = wanted.every(({ name }) => absent.some((each) => each.name === name) || (name === 'cpu' && forbidsCpu(config)))
     if (absent.length > 0 && noneLeft && config.executionProviders !== undefined) throw absenceError(model, config, absent)
     for (const { name, reason } of absent) this.#warn(name, reason)
-    this.#using.set(config, builtIn.filter((name) => name !== 'cpu' && this.#reasonAgainst(name) === null))
+    this.#using.set(config, builtIn.filter((name) => name !== 'cpu' && this.builtIn.about(name).available !== false))
   }
 
   /**
@@ -142,7 +142,7 @@ export class EngineProviders {
     if (executionProviders !== undefined) {
       return executionProviders.map((entry) => ({ name: nameOf(entry), required: required || (typeof entry !== 'string' && 'required' in entry && entry.required === true) }))
     }
-    return instanceGroup.map(({ kind }) => ({ name: kind, required: required || forbidsCpu(config) || !this.plugins.has(kind) }))
+    return instanceGroup.filter(({ kind }) => kind !== 'auto').map(({ kind }) => ({ name: kind, required: required || forbidsCpu(config) || !this.plugins.has(kind) }))
   }
 
   /** Names of the built-in providers that the sessions of a model may have. */
@@ -153,7 +153,6 @@ export class EngineProviders {
 
   #reasonAgainst(name: string): string | null {
     if (this.plugins.has(name)) return this.plugins.reasonAgainst(name)
-    if (name === 'auto') return null
     const { available, reason } = this.builtIn.about(name.toLowerCase())
     return available === false ? reason : null
   }

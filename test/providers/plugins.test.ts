@@ -86,6 +86,25 @@ describe.skipIf(version === undefined)(`a plugin that cannot be used${reason ===
     expect(extra).toMatchObject({ name: 'extra', available: false, reason: expect.stringContaining('CreateEpFactories') })
   })
 
+  it('is not meant by its name in other letters, also where the model cannot be opened', async () => {
+    const engine = withPlugin(absent)
+    const executionProviders = ['Extra', 'cpu']
+    const { metadata } = await load(engine, mlp(), { executionProviders })
+    expect(metadata.executionProviders[0]).toEqual({ name: 'Extra', used: false, reason: expect.stringContaining('neither built into ONNX Runtime') })
+    await expect(engine.load('broken', { bytes: Uint8Array.of(1, 2, 3), executionProviders })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', argument: 'bytes' })
+  })
+
+  it('is tried again by probeProviders(), as what it lacked may be there', async ({ skip }) => {
+    const library = libraryThat('if (!getenv("REPAIRED")) { write(2, "it is broken", 12); abort(); }') ?? skip('no C compiler')
+    const engine = withPlugin(library)
+    await load(engine, mlp(), { instanceGroup: [{ kind: 'extra' }] })
+    const found = async () => (await engine.probeProviders())[0]!.reason
+    expect(await found()).toContain('it is broken')
+    vi.stubEnv('REPAIRED', 'yes')
+    expect(await found()).toContain('CreateEpFactories')
+    expect(engine.capabilities().providers[0]!.reason).toContain('CreateEpFactories')
+  })
+
   it('may be a library that is none of ONNX Runtime', async () => {
     const engine = withPlugin(loadBinding().path!)
     await load(engine, mlp(), { instanceGroup: [{ kind: 'extra' }] })

@@ -43,6 +43,12 @@ describe.each(executors)('a list of execution providers, with the executor %s,',
     await vi.waitFor(() => expect(warnings).toHaveLength(1))
   })
 
+  it("has no provider 'auto', which is a kind of instances", async () => {
+    const { metadata } = await serves({ executionProviders: ['auto', 'cpu'] })
+    expect(metadata.executionProviders).toEqual([{ name: 'auto', used: false, reason: expect.stringMatching(/built into|not found/) }, cpu])
+    await fails({ executionProviders: [{ name: 'auto', required: true }, 'cpu'] }).toMatchObject({ code: 'ERR_MODEL_LOAD', argument: 'executionProviders' })
+  })
+
   it('is served by WebGPU where there is an adapter, else by the next', async () => {
     const { metadata } = await serves({ executionProviders: ['webgpu', 'cpu'] })
     const [webGpu, last] = metadata.executionProviders

@@ -17,14 +17,20 @@ const registered = new Map<string, Promise<OpenedPlugin>>()
 
 const refused = (reason: string, taken = false): OpenedPlugin => ({ devices: [], reason, taken })
 
-/** Tries a plugin in a process of its own, once for each state of its file; never throws. This process does not have it then. */
+/** Tries a plugin in a process of its own, anew if that has failed before; never throws. This process does not have it then. */
 export async function tryPlugin(ort: NativeOrt, name: string, library: string): Promise<OpenedPlugin> {
   if (ort.binding === null) return refused(ort.reason)
   const file = stateOf(library)
-  return 'reason' in file ? refused(file.reason) : tryFile(name, file)
+  if ('reason' in file) return refused(file.reason)
+  const key = trialKey(name, file)
+  const before = trials.get(key)
+  const found = await tryFile(name, file)
+  if (found.reason === null || before === undefined) return found
+  if (trials.get(key) === before) trials.delete(key) // what it lacked may be there now
+  return tryFile(name, file)
 }
 
-/** Registers a plugin with the process's ONNX Runtime, once; never throws. Before that it is tried as by {@link tryPlugin}. */
+/** Registers a plugin with the process's ONNX Runtime, once; never throws. Before that it is tried, once for each state of its file. */
 export async function openPlugin(ort: NativeOrt, name: string, library: string): Promise<OpenedPlugin> {
   if (ort.binding === null) return refused(ort.reason)
   const file = stateOf(library)
@@ -57,10 +63,12 @@ function stateOf(library: string): LibraryFile | { readonly reason: string } {
   }
 }
 
-async function tryFile(name: string, { path, mtimeMs }: LibraryFile): Promise<OpenedPlugin> {
-  const state = `${name} ${path} ${mtimeMs}`
-  let trial = trials.get(state)
-  if (trial === undefined) trials.set(state, (trial = tryInChild(name, path)))
+const trialKey = (name: string, { path, mtimeMs }: LibraryFile): string => `${name} ${path} ${mtimeMs}`
+
+async function tryFile(name: string, file: LibraryFile): Promise<OpenedPlugin> {
+  const key = trialKey(name, file)
+  let trial = trials.get(key)
+  if (trial === undefined) trials.set(key, (trial = tryInChild(name, file.path)))
   const result = await trial
   if ('reason' in result) return refused(result.reason)
   return result.devices.length === 0 ? refused('it offers no device on this machine') : { devices: result.devices, reason: null, taken: false }
