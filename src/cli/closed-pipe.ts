@@ -1,8 +1,14 @@
-/** Lets a program end as usual, with exit code 0, when whoever reads its output has had enough, as `| head` has. */
-export function outliveClosedPipes(streams: readonly NodeJS.WriteStream[] = [process.stdout, process.stderr]): void {
-  for (const stream of streams) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error
-    })
-  }
+import { exitCodes, failureOf, tell } from './failure.ts'
+
+/**
+ * Lets a program come to its end when its output cannot be written: as usual, with exit code 0, when whoever reads it has had enough,
+ * as `| head` has, and with an error when there is no room for it. What cannot be written to standard error cannot be told.
+ */
+export function outliveClosedPipes(): void {
+  process.stderr.on('error', () => {})
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    if (error.code === 'EPIPE') return
+    tell(failureOf(error))
+    process.exitCode = exitCodes.wrong
+  })
 }

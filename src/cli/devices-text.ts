@@ -1,5 +1,6 @@
 import type { ProviderCapability } from '../index.ts'
 import type { DeviceReport } from './device-report.ts'
+import { oneLine } from './one-line.ts'
 
 /** A report for people. */
 export function devicesText(report: DeviceReport): string {
@@ -28,5 +29,3 @@ function limits({ machine, allowed, quota, usable }: DeviceReport['cores']): str
 function provider({ name, source, available, reason }: ProviderCapability): string {
   return `${name} (${source}): ${available === null ? 'perhaps' : available ? 'yes' : 'no'}, ${reason}`
 }
-
-const oneLine = (text: string): string => text.trim().replace(/\s*\n\s*/g, ' ')

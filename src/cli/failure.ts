@@ -1,5 +1,6 @@
 import { CommanderError } from 'commander'
 import { InferenceError } from '../index.ts'
+import { oneLine } from './one-line.ts'
 
 /** What `zerohop` exits with. */
 export const exitCodes = {
@@ -32,5 +33,5 @@ export function tell({ code, message }: Failure): void {
 
 /** Tells something in one line on standard error. */
 export function tellLine(text: string): void {
-  console.error(text.trim().replace(/\s*\n\s*/g, ' '))
+  console.error(oneLine(text))
 }

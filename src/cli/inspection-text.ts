@@ -5,6 +5,7 @@ import { isElementType } from '../tensor.ts'
 import type { ExternalFile } from '../onnx-file/external-data.ts'
 import type { TensorTotals } from '../onnx-file/onnx-file.ts'
 import type { Batching, Inspection, Serving } from './inspection.ts'
+import { oneLine } from './one-line.ts'
 
 /** Operators that are named. */
 const operatorsShown = 8
@@ -25,7 +26,7 @@ export function inspectionText(inspection: Inspection): string {
     ['parameters', totals(inspection.parameters)],
     ['constants', inspection.constants?.tensors === 0 ? [] : totals(inspection.constants)],
     ['operators', operatorsOf(inspection.operators)],
-    ['functions', inspection.functions ?? []],
+    ['functions', (inspection.functions ?? []).map((name) => line(name))],
     ['data', (inspection.externalFiles ?? []).map(externalFile)],
     ['metadata', Object.entries(inspection.metadata ?? {}).map(([name, value]) => `${line(name)}: ${line(value)}`)],
     ['batchable', [shownBatching(batching)]],
@@ -38,7 +39,7 @@ export function inspectionText(inspection: Inspection): string {
 }
 
 function table(name: string, lines: readonly string[]): string {
-  return lines.map((text, index) => `${(index === 0 ? name : '').padEnd(12)}${text}\n`).join('')
+  return lines.map((text, index) => `${(index === 0 ? name : '').padEnd(12)}${oneLine(text)}\n`).join('')
 }
 
 function formatOf({ format, irVersion, opsets = {} }: Inspection): string[] {
@@ -94,9 +95,9 @@ function opened({ opened: executor }: Inspection): string[] {
   return [`in a process of its own, with executor: '${executor.kind}'${executor.ortVersion === null ? '' : ` and ONNX Runtime ${executor.ortVersion}`}`]
 }
 
-/** Text of a file in a line of its own, without control characters. */
+/** Text of a file, or its beginning. */
 function line(text: string, most = mostText): string {
-  return cut(text.replace(/\p{Cc}+/gu, ' ').trim(), most)
+  return cut(oneLine(text), most)
 }
 
 const number = (value: number): string => value.toLocaleString('en-US')

@@ -19,8 +19,8 @@ const program = new Command('zerohop')
   .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not.')
 for (const command of [inspect, types, devices, providers]) program.addCommand(command.copyInheritedSettings(program))
 
-/** Also where the command line cannot be read otherwise. */
-const wantsJson = process.argv.some((word) => word === '--json' || word === '-j')
+/** Also where the command line cannot be read otherwise; among `-r` and `-f`, too, which take no value. */
+const wantsJson = process.argv.some((word) => word === '--json' || /^-[rf]*j/.test(word))
 
 outliveClosedPipes()
 try {

@@ -1,7 +1,4 @@
-import { interfaceSource, quoted, type SignatureSubject } from './signature.ts'
-
-/** What a module of signatures imports. */
-const imported: readonly string[] = ['ModelSignature', 'RawTensor', 'TypedTensor']
+import { interfaceSource, namesInUse, quoted, type SignatureSubject } from './signature.ts'
 
 /** The interface of a repository's models by their names. */
 const mapName = 'Models'
@@ -49,7 +46,7 @@ export function signatureName(path: string): string {
   return interfaceName(telling ?? '')
 }
 
-function interfaceName(text: string, taken = imported): string {
+function interfaceName(text: string, taken = namesInUse): string {
   const words = text.match(/[A-Za-z0-9]+/g) ?? []
   const name = words.map((word) => word[0]!.toUpperCase() + word.slice(1)).join('')
   return /^[A-Z]/.test(name) && !taken.includes(name) ? name : `Model${name}`
@@ -57,9 +54,9 @@ function interfaceName(text: string, taken = imported): string {
 
 /** Names of models that differ by other characters only get numbers. */
 function uniqueNames(models: readonly string[]): string[] {
-  const taken = new Set([...imported, mapName])
+  const taken = new Set([...namesInUse, mapName])
   return models.map((model) => {
-    const plain = interfaceName(model, [...imported, mapName])
+    const plain = interfaceName(model, [...namesInUse, mapName])
     let name = plain
     for (let number = 2; taken.has(name); number++) name = `${plain}_${number}`
     taken.add(name)

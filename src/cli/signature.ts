@@ -3,6 +3,7 @@ import { bindingCarrier } from '../carriers.ts'
 import { notStackable, shownShape } from '../metadata.ts'
 import { isElementType, isRawType } from '../tensor.ts'
 import { valueTypeOf, type ValueType } from '../value-type.ts'
+import { escaped, oneLine } from './one-line.ts'
 
 /** What a caller may give in place of a tensor of each type. */
 const bareData: Readonly<Record<ElementType, string>> = {
@@ -27,6 +28,9 @@ const bareData: Readonly<Record<ElementType, string>> = {
   int4: 'Uint8Array',
   uint4: 'Uint8Array',
 }
+
+/** Names that the text of an interface uses, and that none may therefore have. */
+export const namesInUse: readonly string[] = ['ModelSignature', 'RawTensor', 'TypedTensor', 'Record', 'Map', ...new Set(Object.values(bareData))]
 
 /** An input or output as requests have it. */
 export interface SignatureValue extends ValueMetadata {
@@ -99,9 +103,9 @@ function key(name: string): string {
 
 /** A text as a property's name. */
 export function quoted(name: string): string {
-  return `'${JSON.stringify(name).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`
+  return `'${escaped(JSON.stringify(name)).slice(1, -1).replaceAll('\\"', '"').replaceAll("'", "\\'")}'`
 }
 
 function comment(text: string): string {
-  return text.replaceAll('*/', '*\\/').replace(/\s+/g, ' ')
+  return oneLine(text.replaceAll('*/', '*\\/')).replace(/\s+/g, ' ')
 }

@@ -7,6 +7,7 @@ import { failureOf, tell, tellLine } from './failure.ts'
 import { readValues } from './model-file.ts'
 import { repositoryTypes } from './repository-types.ts'
 import { signatureName, signatureSource } from './signature-module.ts'
+import { namesInUse } from './signature.ts'
 
 interface TypesOptions {
   readonly name?: string
@@ -42,6 +43,7 @@ async function write(source: string, out: string | undefined): Promise<void> {
 }
 
 function interfaceName(name: string): string {
-  if (/^[A-Z_$][\w$]*$/.test(name)) return name
-  throw new InvalidArgumentError('It has to be the name of an interface, such as ResNet50.')
+  if (!/^[A-Z_$][\w$]*$/.test(name)) throw new InvalidArgumentError('It has to be the name of an interface, such as ResNet50.')
+  if (namesInUse.includes(name)) throw new InvalidArgumentError('What is written uses that name itself.')
+  return name
 }

@@ -1,6 +1,6 @@
-import { spawn } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { identity } from '../models/small.ts'
@@ -14,6 +14,7 @@ describe('zerohop', () => {
     [1, ['inspect', join(root, 'src')], /^ERR_MODEL_LOAD: Model 'src' cannot be loaded .*it is a directory/],
     [1, ['types', identity('float32', [2]), '--out', 'no/such/folder/out.ts'], /^error: ENOENT/],
     [2, ['types', identity('float32', [2]), '--name', 'a-b'], /^error: .*'a-b' is invalid.*It has to be the name of an interface/],
+    [2, ['types', identity('float32', [2]), '--name', 'Float32Array'], /^error: .*'Float32Array' is invalid.*uses that name itself/],
     [2, ['types', join(root, 'src'), '--name', 'Name'], /^error: .*is for one model, and this is a folder/],
     [2, ['types'], /^error: missing required argument 'model'/],
     [2, ['inspect', 'a.onnx', 'b.onnx'], /^error: too many arguments/],
@@ -59,6 +60,12 @@ describe('zerohop', () => {
     const child = spawn(process.execPath, [join(root, 'dist/cli/main.js'), 'types', 'missing.onnx'], { stdio: ['ignore', 'pipe', 'pipe'] })
     child.stderr.destroy()
     expect(await once(child, 'exit')).toEqual([1, null])
+  })
+  it.skipIf(process.platform !== 'linux').each(['types', 'inspect'])('tells in one line that there is no room for what %s prints', (command) => {
+    const full = openSync('/dev/full', 'w')
+    const { status, stderr } = spawnSync(process.execPath, [join(root, 'dist/cli/main.js'), command, identity('float32', [2])], { stdio: ['ignore', full, 'pipe'], encoding: 'utf8' })
+    closeSync(full)
+    expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringMatching(/^error: ENOSPC: .*\n$/) })
   })
   it('tells its version', async () => {
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }

@@ -162,6 +162,7 @@ describe('zerohop inspect', () => {
     expect(code).toBe(1)
     expect(JSON.parse(stdout)).toEqual({ error: { code: 'ERR_MODEL_NOT_FOUND', message: expect.stringContaining('expected a file at') } })
     expect(stderr).toMatch(/^ERR_MODEL_NOT_FOUND: .*\n$/)
+    expect((await zerohop('inspect', '-rj', path)).stdout).toBe(stdout)
   })
 
   it('keeps what a model says of itself in a line', async () => {
@@ -170,6 +171,29 @@ describe('zerohop inspect', () => {
     expect(stdout).toContain('made by     a forged  line\n')
     expect(stdout).toContain('y z  float32 []\n')
     expect(stdout).not.toContain('\u001b')
+  })
+
+  it('keeps every line its own, whatever a model calls its parts', async () => {
+    const called = (part: string) => `${part}\nforged      line\u001b[31m\u2028\u202e`
+    const tensor = message(field(1, 4), field(2, 1), field(8, 'w'), field(14, 1), field(13, message(field(1, 'location'), field(2, called('file')))))
+    const path = join(temporaryFolder({
+      [`${called('model')}.onnx`]: message(
+        model(
+          field(1, message(field(4, called('operator')), field(7, called('domain')))), field(2, called('graph')), field(5, tensor),
+          field(11, value(called('x'), tensorType(1, [called('N'), 2]))), field(11, value('c', tensorType(14, ['N']))), field(12, value(called('y'), tensorType(1, [2]))),
+        ),
+        field(25, message(field(1, called('function')), field(10, called('domain')))),
+      ),
+    }), `${called('model')}.onnx`) // prettier-ignore
+    const { stdout } = await zerohop('inspect', path)
+    expect(stdout).toContain('functions   domain forged      line')
+    const { stdout: types, stderr } = await zerohop('types', path)
+    expect([types, stderr]).toEqual(['', expect.stringMatching(/^ERR_MODEL_LOAD: .*\n$/)])
+    const wrong = await zerohop('inspect', join(path, called('nowhere')))
+    for (const text of [stdout, stderr, wrong.stderr]) {
+      expect(text).not.toMatch(/^forged/m)
+      expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\u2028\u202e]/u)
+    }
   })
 
   it('works where the addon is missing', async () => {

@@ -65,13 +65,19 @@ export interface Net extends ModelSignature {
     expect(source).toContain('/** bool [*\\/ a ] */')
     expect(source).toContain('`a*\\/b.onnx`; each request is its own run. */')
   })
+  it('has nothing in it that cannot be seen', () => {
+    const strange = 'a\u2028\u202e\u0085\u007f\u001b*/'
+    const source = signatureSource('Net', `${strange}.onnx`, metadata([{ name: strange, type: 'bool', shape: [strange] }], [{ name: 'y', type: 'bool', shape: ['N'] }], 0))
+    expect(source).toContain("    'a\\u2028\\u202e\\u0085\\u007f\\u001b*/': TypedTensor<'bool'>")
+    expect(source.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\u2028\u202e]/u)
+  })
 })
 
 describe('the name of a signature', () => {
   it.each([
     ['resnet50.onnx', 'Resnet50'], ['./models/resnet-50/1/model.onnx', 'Resnet50'], ['C:\\models\\net_v2.ort', 'NetV2'],
     ['silero_vad_16k_op15.onnx', 'SileroVad16kOp15'], ['model.onnx', 'Model'], ['../1/model.onnx', 'Model'],
-    ['3d.onnx', 'Model3d'], ['model-signature.onnx', 'ModelModelSignature'], ['typed_tensor.onnx', 'ModelTypedTensor'], ['ünet.onnx', 'Net'], ['模型.onnx', 'Model'],
+    ['3d.onnx', 'Model3d'], ['model-signature.onnx', 'ModelModelSignature'], ['typed_tensor.onnx', 'ModelTypedTensor'], ['map.onnx', 'ModelMap'], ['record.onnx', 'ModelRecord'], ['Float32Array.onnx', 'ModelFloat32Array'], ['ünet.onnx', 'Net'], ['模型.onnx', 'Model'],
   ])('of %s is %s', (path, name) => {
     expect(signatureName(path)).toBe(name)
   })
