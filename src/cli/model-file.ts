@@ -6,6 +6,7 @@ import { untold } from '../onnx-file/element-types.ts'
 import type { OnnxFile } from '../onnx-file/onnx-file.ts'
 import { readOnnxFile } from '../onnx-file/read-onnx-file.ts'
 import type { DeclaredValue } from '../onnx-file/value-info.ts'
+import { isElementType } from '../tensor.ts'
 import { openModel, type OpenedModel } from './open-in-child.ts'
 
 /** Inputs and outputs of a model. */
@@ -37,7 +38,10 @@ export function completed(file: ModelValues<DeclaredValue> | null, opened: Opene
   const complete = (values: readonly DeclaredValue[], known: readonly DeclaredValue[] = []) => values.map((value): DeclaredValue => {
     const better = known.find(({ name }) => name === value.name)
     if (better === undefined) return value
-    return { ...value, type: value.type.includes(untold) ? better.type : value.type, shape: better.shape ?? value.shape }
+    const type = value.type.includes(untold) ? better.type : value.type
+    // Of a tensor of any rank ONNX Runtime says what it says of a scalar.
+    const isTold = better.shape !== null && (better.shape.length > 0 || !isElementType(type))
+    return { ...value, type, shape: isTold ? better.shape : value.shape }
   }) // prettier-ignore
   return { inputs: complete(file.inputs, found?.inputs), outputs: complete(file.outputs, found?.outputs) }
 }

@@ -143,6 +143,13 @@ describe('zerohop inspect', () => {
     expect(batching).toMatchObject({ batchable: true, maxBatchSize: 32 })
   })
 
+  it('does not take for a scalar what may be of any rank', async () => {
+    const { inputs, outputs, opened } = await inspected(small.unknownRank('float32'))
+    expect(opened).not.toBeNull()
+    expect([inputs, outputs]).toEqual([[{ name: 'x', type: 'float32', shape: null }], [{ name: 'y', type: 'float32', shape: null }]])
+    expect((await zerohop('inspect', small.unknownRank('float32'), '--run')).stdout).toContain('inputs      x  float32 of unknown shape\n')
+  })
+
   it('opens what is in the format of ONNX Runtime, and says when that fails', async () => {
     const path = join(temporaryFolder({ 'm.ort': Buffer.from('\x10\0\0\0ORTM and nothing else', 'latin1') }), 'm.ort')
     const { code, stdout, stderr } = await zerohop('inspect', path)
