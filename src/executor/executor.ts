@@ -30,7 +30,7 @@ export interface RunTimestamps {
 
 /** A session that is being opened for whichever thread asks for the same. */
 export interface OpeningAhead {
-  /** Rejects with ONNX Runtime's message; soon, once it is released. */
+  /** Resolves when it is worth a call of {@link Executor.open}. Rejects with ONNX Runtime's message; soon, once it is released. */
   readonly opened: Promise<void>
   /** Ends the opening, or lets go of the session, which stays as long as a thread has it. May be called twice. */
   release(): void

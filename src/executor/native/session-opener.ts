@@ -26,6 +26,7 @@ class SessionOpener implements LoopOwner {
   readonly #binding: NativeBinding
   readonly #hub: CompletionHub
   readonly #loop: NativeRunLoop
+  /** In the order in which they are done: the first is under way. */
   readonly #openings = new Map<number, Opening>()
   #lastId = 0
 
@@ -76,18 +77,29 @@ class SessionOpener implements LoopOwner {
 
   #cancel(id: number): void {
     this.#loop.cancelQuestion(id)
+    const [underWay] = this.#openings.keys()
+    if (id !== underWay) return this.#withdraw(id)
     const timer = setTimeout(() => this.#leave(id), endLimitMs).unref()
     const { resolve, reject } = this.#openings.get(id)!
     const ended = (): void => clearTimeout(timer)
     this.#openings.set(id, { resolve: () => (ended(), resolve()), reject: (reason) => (ended(), reject(reason)) })
   }
 
-  /** The thread is left to itself: what waits for it will not be opened. It ends when it comes back. */
+  /** One that waits behind another says nothing of the thread, which is not to be left for it. */
+  #withdraw(id: number): void {
+    this.#openings.get(id)!.reject(new Error('Its opening was cancelled.'))
+    this.#openings.delete(id)
+  }
+
+  /** The thread is left to itself, and ends when it comes back. What waits for it is opened by those who asked. */
   #leave(id: number): void {
-    if (!this.#openings.has(id)) return
+    const left = this.#openings.get(id)
+    if (left === undefined) return
     forget(this.#binding, this)
     if (this.#loop.stop()) this.loopEnded()
-    for (const { reject } of this.#openings.values()) reject(new Error('Its opening did not end.'))
+    this.#openings.delete(id)
+    left.reject(new Error('Its opening did not end.'))
+    for (const { resolve } of this.#openings.values()) resolve()
     this.#openings.clear()
   }
 }
