@@ -13,11 +13,11 @@ const kinds: readonly InstanceKind[] = ['auto', 'cpu', 'cuda', 'webgpu']
  */
 export function checkGroups(
   model: string,
-  groups: readonly { kind: string; count: number; gpus?: readonly number[] | 'all' | undefined }[],
+  groups: readonly { kind: string; count: number; cpuCount?: number | undefined; gpus?: readonly number[] | 'all' | undefined }[],
   plugins: readonly string[],
 ): void {
   const known = [...kinds, ...plugins]
-  const instances = groups.reduce((sum, { count, gpus = [0] }) => sum + count * (gpus === 'all' ? 1 : gpus.length), 0)
+  const instances = groups.reduce((sum, { count, cpuCount = 0, gpus = [0] }) => sum + Math.max(cpuCount, count * (gpus === 'all' ? 1 : gpus.length)), 0)
   if (instances > maxInstances) {
     throw invalidArgument('instanceGroup', `at most ${maxInstances} instances in all`, instances, { code: 'ERR_MODEL_CONFIG', model })
   }

@@ -10,7 +10,7 @@ export interface InstanceGroup {
   kind?: InstanceKind
   /** Instances (per GPU for `cuda`) that a load opens; `model.scale()` changes them. Default `minInstances`, else 1. */
   count?: number
-  /** Instead of `count` where `'auto'` has turned out to be the CPU. Default: `count`. */
+  /** Instead of `count` where `'auto'` has turned out to be the CPU; of a group that scales by itself within its limits. Default: `count`. */
   cpuCount?: number
   /** Fewest instances (per GPU for `cuda`) that it scales down to by itself. Default `count`. */
   minInstances?: number

@@ -18,7 +18,7 @@ export const scalingEntries = {
 }
 
 type Counts = Required<Pick<InstanceGroup, 'count' | 'minInstances' | 'maxInstances'>>
-type GivenCounts = { readonly [Key in keyof Counts]?: Counts[Key] | undefined }
+type GivenCounts = { readonly [Key in keyof Counts | 'cpuCount']?: number | undefined }
 
 /** How many instances a group begins with, and between which numbers it scales by itself. */
 export function resolveCounts({ count, minInstances, maxInstances }: GivenCounts): Counts {
@@ -39,5 +39,8 @@ export function checkCounts(model: string, groups: readonly GivenCounts[]): void
     if (group.minInstances !== undefined && group.maxInstances !== undefined && minInstances > maxInstances) throw wrong('minInstances', `at most maxInstances (${maxInstances})`, minInstances)
     if (count < minInstances) throw wrong('count', `at least minInstances (${minInstances})`, count)
     if (count > maxInstances) throw wrong('count', `at most maxInstances (${maxInstances})`, count)
+    const { cpuCount = count } = group
+    const scales = minInstances < maxInstances
+    if (scales && (cpuCount < minInstances || cpuCount > maxInstances)) throw wrong('cpuCount', `from minInstances to maxInstances (${minInstances} to ${maxInstances})`, cpuCount)
   }
 }
