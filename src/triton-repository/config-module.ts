@@ -69,7 +69,7 @@ async function readJson(file: string): Promise<unknown> {
 
 /** Modules are kept by their address: one that has changed since gets another. */
 async function importModule(file: string): Promise<unknown> {
-  const { mtimeMs, ctimeMs } = await stat(file)
+  const { mtimeMs, ctimeMs } = await stat(file) // a copy may keep the first, and nothing the second
   const url = pathToFileURL(file)
   delete createRequire(url).cache[await realpath(file)] // where CommonJS modules are kept, by their paths
   url.searchParams.set('changed', `${mtimeMs} ${ctimeMs}`)

@@ -1,5 +1,5 @@
 import { execFile } from 'node:child_process'
-import { mkdirSync, readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -49,6 +49,17 @@ describe('a configuration in a module', () => {
     const { stdout } = await promisify(execFile)(process.execPath, ['--no-warnings', '--input-type=module', '--eval', code], { cwd: root })
     const readsTypeScript = Boolean((process.features as { typescript?: unknown }).typescript)
     expect(stdout.trim()).toMatch(readsTypeScript ? /^3$/ : /^config\.ts of model 'm'.*Node reads TypeScript from 22\.18 on.*config\.mjs.*In .*m.config\.ts$/)
+  })
+  it.each([['config.mjs', 'export default'], ['config.js', 'module.exports =']])('is read anew from %s when that is another, of whatever time', async (name, exporting) => {
+    const folder = temporaryFolder({ 'm/1/model.onnx': model })
+    const engine = ownEngine()
+    const sizes: number[] = []
+    for (const maxBatchSize of [3, 5]) {
+      writeFileSync(`${folder}/m/${name}`, `${exporting} { maxBatchSize: ${maxBatchSize} }`)
+      utimesSync(`${folder}/m/${name}`, 1, 1)
+      sizes.push((await engine.loadRepository(folder))[0]!.metadata.maxBatchSize)
+    }
+    expect(sizes).toEqual([3, 5])
   })
   it('beside another one is an error that names both', async () => {
     const error = await refusal({ 'm/1/model.onnx': model, 'm/config.pbtxt': '', 'm/config.json': '{}' })
