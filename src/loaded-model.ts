@@ -28,7 +28,6 @@ import { isMailedTensor } from './values.ts'
 import type { SessionSource, WorkerSession } from './workers/worker-session.ts'
 import type { Worker } from './workers/worker.ts'
 
-
 /** One model's life in an engine: opens its sessions, watches its state, releases it all. */
 export class LoadedModel implements ModelLifecycle {
   readonly name: string
@@ -46,6 +45,7 @@ export class LoadedModel implements ModelLifecycle {
   #autoscaler: Autoscaler | null = null
   #loading: Promise<void> = Promise.resolve()
   #closing: Promise<void> | null = null
+  #destroyed = false
 
   constructor(name: string, config: ResolvedConfig, services: EngineServices) {
     this.name = name
@@ -56,6 +56,10 @@ export class LoadedModel implements ModelLifecycle {
     const parts = { name, config, ...services, source: (placement: Placement) => this.#source(placement) }
     const places = { ...services, place: (place: Parameters<EngineServices['place']>[2]) => services.place(name, config, place) }
     this.#instances = new ModelInstances(parts, places, () => this.state === 'loading' || this.state === 'ready')
+  }
+
+  get answersAccepted(): boolean {
+    return this.state === 'ready' || (this.state === 'draining' && !this.#destroyed)
   }
 
   /** Those of its sessions. */
@@ -215,6 +219,7 @@ export class LoadedModel implements ModelLifecycle {
 
   /** Takes no more requests, finishes those accepted (or rejects them and stops what runs), releases everything. */
   close(destroy: boolean): Promise<void> {
+    this.#destroyed ||= destroy
     if (destroy) this.scheduler?.destroy()
     this.#closing ??= this.#services.keepAlive.during(this.#close())
     return this.#closing
@@ -226,7 +231,8 @@ export class LoadedModel implements ModelLifecycle {
     this.#autoscaler?.close()
     const scaled = this.#scaling?.stop()
     await this.#loading
-    await this.scheduler?.drained()
+    await Promise.all([this.scheduler?.drained(), this.parser?.sequences?.drained()])
+    await this.scheduler?.drained() // what was begun for a sequence, and nobody waits for
     await scaled
     this.responses?.clear()
     await this.#instances.close()

@@ -17,6 +17,8 @@ export interface ModelLifecycle {
   readonly version: number
   readonly state: ModelState
   readonly failure: string | null
+  /** Whether what it has accepted is answered: it is ready, or drained without having been destroyed. */
+  readonly answersAccepted: boolean
   readonly scheduler: Scheduler | null
   readonly parser: FeedParser | null
   /** `null` where every request is answered by a run of its own. */

@@ -225,7 +225,7 @@ export class Model<M extends ModelSignature = AnySignature> {
     if (sequences === null) throw invalidArgument('options.sequence', 'to be left out for a model without sequences', checked.sequence, details)
     const { clock } = serving.scheduler!
     const answer = sequences.infer(feeds, checked.sequence!, checked, () => clock.nowMs(), (filled, outputs) => {
-      if (serving.state !== 'ready') throw notReady(this.name, serving)
+      if (!serving.answersAccepted) throw notReady(this.name, serving)
       return this.#parse(serving, filled, { ...checked, outputs })
     })
     return untilAborted(answer, checked.signal)

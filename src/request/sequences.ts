@@ -41,6 +41,9 @@ export class Sequences {
   readonly #outputs: readonly string[]
   /** The least recently used first. */
   readonly #known = new Map<string, Sequence>()
+  /** Requests that are not answered. */
+  #accepted = 0
+  #onDrained: (() => void) | null = null
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` for an input or output that the model has not, or not in that form. */
   constructor(metadata: ModelMetadata, { maxIdleMs, controls, states }: ResolvedSequence) {
@@ -77,6 +80,7 @@ export class Sequences {
     this.#forgetIdle(nowMs())
     const sequence = this.#sequence(id, options)
     sequence.waiting++
+    this.#accepted++
     this.#use(id, sequence, nowMs())
     if (options.end === true) this.#known.delete(id)
     const isStart = options.start === true
@@ -87,10 +91,16 @@ export class Sequences {
       } finally {
         sequence.waiting--
         if (this.#known.get(id) === sequence) this.#use(id, sequence, nowMs())
+        if (--this.#accepted === 0) this.#onDrained?.()
       }
     })
     sequence.turn = answer.catch(() => {}) // its caller is told
     return answer
+  }
+
+  /** Resolves when all requests are answered, those included that waited for their turn. */
+  drained(): Promise<void> {
+    return this.#accepted === 0 ? Promise.resolve() : new Promise((resolve) => (this.#onDrained = resolve))
   }
 
   #sequence(id: string, { start, id: given }: SequenceOptions): Sequence {

@@ -4,7 +4,7 @@ import type { ModelOptions, SequenceOptions } from '../../src/index.ts'
 import { Sequences } from '../../src/request/sequences.ts'
 import type { ModelMetadata } from '../../src/metadata.ts'
 import { accumulator } from '../models/accumulator.ts'
-import { load, sharedEngine } from '../support/open.ts'
+import { load, ownEngine, sharedEngine } from '../support/open.ts'
 import { errorOf } from '../triton-repository/temporary.ts'
 
 const engine = sharedEngine()
@@ -51,6 +51,37 @@ describe('requests of a sequence', () => {
     const one = (data: Float32Array | Uint8Array | BigUint64Array) => data
     const feeds = { x: one(Float32Array.of(1)), before: one(Float32Array.of(41)), START: one(Float32Array.of(0)), END: one(Uint8Array.of(0)), ID: one(BigUint64Array.of(3n)) }
     expect((await model.infer(feeds))['sum']!.data[0]).toBe(42)
+  })
+  it('are all answered that were called before their model is replaced or closed, and by that', async () => {
+    const engine = ownEngine()
+    const patient = { ...config, dynamicBatching: { maxQueueDelayMs: 60_000 } } // until it is drained
+    const load = (more: object = {}) => engine.load('m', { path: accumulator(), ...patient, ...more })
+    const model = await load()
+    const send = (value: number, sequence: Partial<SequenceOptions> = {}) => model.infer({ x: Float32Array.of(value) }, { sequence: { id: 1, ...sequence } })
+    const begun = [send(1, { start: true }), send(10), send(100)]
+    await load({ warmup: false })
+    const later = [send(2, { start: true }), send(20), send(200, { end: true })]
+    const closing = engine.close()
+    expect((await Promise.all([...begun, ...later])).map(({ sum }) => sum!.data[0])).toEqual([1, 11, 111, 2, 22, 222])
+    await closing
+    expect(await errorOf(send(3, { start: true }))).toMatchObject({ code: 'ERR_CLOSED' })
+  })
+  it('do not go on in the model that takes the place of theirs', async () => {
+    const engine = ownEngine()
+    const load = () => engine.load('m', { path: accumulator(), ...config })
+    const model = await load()
+    await model.infer({ x: Float32Array.of(1) }, { sequence: { id: 1, start: true } })
+    await load()
+    expect(await errorOf(model.infer({ x: Float32Array.of(1) }, { sequence: { id: 1 } }))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options.sequence.start' })
+  })
+  it('are rejected where they wait for their turn when the engine is destroyed', async () => {
+    const engine = ownEngine()
+    const model = await engine.load('m', { path: accumulator(), ...config, dynamicBatching: { holdUntilQueued: 100 } })
+    const send = (value: number, start: boolean) => errorOf(model.infer({ x: Float32Array.of(value) }, { sequence: { id: 1, start } }))
+    const waiting = [send(1, true), send(2, false), send(3, false)]
+    const closing = engine.destroy()
+    expect((await Promise.all(waiting)).map(({ code }) => code)).toEqual(['ERR_CLOSED', 'ERR_CLOSED', 'ERR_CLOSED'])
+    await closing
   })
   it('are refused when their sequence has not begun, has ended, or there are none', async () => {
     const model = await load(engine, accumulator(), config)
