@@ -1,13 +1,15 @@
+import { resolve } from 'node:path'
 import { systemClock } from './clock.ts'
 import type { ModelConfig } from './config/model-config.ts'
 import { resolveConfig } from './config/resolve-model-config.ts'
 import { InferenceError } from './errors.ts'
 import type { ModelRegistry } from './model-registry.ts'
-import type { LoadLimits } from './model-version.ts'
+import type { LoadLimits, ModelVersion } from './model-version.ts'
 import type { NamedModel } from './named-model.ts'
 import type { EventHub } from './observability/engine-events.ts'
 import { loadRepository, reportOf, tell, withReport } from './triton-repository/load-repository.ts'
 import { readModelFolder, type RepositoryEntry } from './triton-repository/model-folder.ts'
+import { modelNames, noFolder } from './triton-repository/read-repository.ts'
 import { Repositories } from './triton-repository/repositories.ts'
 import { checkRepository, type RepositoryOptions, type RepositoryReport } from './triton-repository/repository-options.ts'
 import { RepositoryWatch } from './triton-repository/watch.ts'
@@ -26,6 +28,8 @@ export interface RepositoryOwner {
 export class EngineRepositories {
   readonly #owner: RepositoryOwner
   readonly #known = new Repositories()
+  /** Those that were loaded from one. */
+  readonly #versions = new WeakSet<ModelVersion>()
   readonly #watches: RepositoryWatch[] = []
 
   constructor(owner: RepositoryOwner) {
@@ -41,12 +45,19 @@ export class EngineRepositories {
   async load(path: string, options: RepositoryOptions): Promise<NamedModel[] & RepositoryReport> {
     const { watch, others } = takeWatch(options)
     this.#known.add(path)
-    return watch === null ? loadRepository(path, others, (name, config) => this.#load(name, config, {})) : this.#watch(path, others, watch)
+    return watch === null ? loadRepository(path, others, async (name, config) => (await this.#load(name, config, {})).named) : this.#watch(path, others, watch)
   }
 
-  /** Loads a model of one of the repositories, as its folder has it now. */
+  /** Loads a model of one of the repositories, as its folder has it now, and unloads the versions that it does not ask for any more. */
   async loadNamed(name: string, limits: LoadLimits): Promise<NamedModel> {
-    return this.#known.load(name, (_, config) => this.#load(name, config, limits))
+    const wanted = new Set<ModelVersion>()
+    const named = await this.#known.load(name, async (_, config) => {
+      const loaded = await this.#load(name, config, limits)
+      wanted.add(loaded.version)
+      return loaded.named
+    })
+    for (const version of named.all()) if (this.#versions.has(version) && !wanted.has(version)) void this.#unload(version)
+    return named
   }
 
   /** Watches no more; what is loaded stays. */
@@ -54,36 +65,41 @@ export class EngineRepositories {
     for (const watch of this.#watches) watch.close()
   }
 
-  async #load(name: string, config: ModelConfig, limits: LoadLimits): Promise<NamedModel> {
+  async #load(name: string, config: ModelConfig, limits: LoadLimits): Promise<{ named: NamedModel; version: ModelVersion }> {
     const { models, pluginNames } = this.#owner
-    return (await models.load(name, resolveConfig(name, config, pluginNames), limits)).named
+    const loaded = await models.load(name, resolveConfig(name, config, pluginNames), limits)
+    this.#versions.add(loaded.version)
+    return loaded
+  }
+
+  async #unload(version: ModelVersion | undefined): Promise<void> {
+    await version?.end(false)
+    this.#owner.trim()
   }
 
   /** Loads what is there, and keeps in step with it until the engine is closed. */
   async #watch(path: string, options: RepositoryOptions, watched: ResolvedWatch): Promise<NamedModel[] & RepositoryReport> {
     const { models: names, onNote } = checkRepository(path, options)
     const { models, events } = this.#owner
-    const entries = new Map<string, RepositoryEntry>()
+    const folder = resolve(path) // wherever the process goes
+    const entryOf = new WeakMap<ModelConfig, RepositoryEntry>()
     const problems: InferenceError[] = []
     let hasStarted = false
     const watch = new RepositoryWatch(path, names, watched, systemClock, {
       read: async (name) => {
-        const entry = await readModelFolder(path, name)
-        entries.set(name, entry)
+        const entry = await readModelFolder(folder, name)
+        for (const config of entry.configs) entryOf.set(config, entry)
         if (onNote !== undefined) tell([entry], onNote)
-        return entry.configs.map((config) => ({ config }))
+        return entry.configs
       },
       load: async (name, config, accept) => {
         try {
           await this.#load(name, config, { accept })
         } catch (error) {
-          throw error instanceof InferenceError ? entries.get(name)!.atField(error) : error
+          throw error instanceof InferenceError ? entryOf.get(config)!.atField(error) : error
         }
       },
-      unload: async (name, version) => {
-        await models.get(name)?.version(version)?.end(false)
-        this.#owner.trim()
-      },
+      unload: (name, version) => this.#unload(models.get(name)?.version(version)),
       tell: (event) => {
         if (!hasStarted && event.error !== undefined) problems.push(event.error)
         events.emit('repository', { ...event, repository: path })
@@ -92,6 +108,13 @@ export class EngineRepositories {
     this.#watches.push(watch)
     await watch.start()
     hasStarted = true
-    return withReport(watch.loaded.flatMap((name) => models.get(name) ?? []), reportOf(problems))
+    return withReport(watch.loaded.flatMap((name) => models.get(name) ?? []), reportOf([...(await absentModels(path, names)), ...problems]))
   }
+}
+
+/** The errors of models that are asked for, and not there yet. */
+async function absentModels(path: string, names: readonly string[] = []): Promise<InferenceError[]> {
+  if (names.length === 0) return []
+  const present = await modelNames(path)
+  return names.filter((name) => !present.includes(name)).map((name) => noFolder(name, present))
 }

@@ -48,7 +48,8 @@ export class InferenceEngine {
    * serves on, and where nothing did the name is free.
    *
    * @param name under which the model is known to this engine. What failed after it was ready is released before it is replaced.
-   * @param config of the model. Left out: all versions, as the repositories given to {@link loadRepository} have them now.
+   * @param config of the model. Left out: all versions, as the repositories given to {@link loadRepository} have them now; those that
+   * came from there before and are not asked for any more are unloaded.
    * @returns the model of that name, which serves its newest version; where `config` names one, that version.
    * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such file), `ERR_MODEL_LOAD`,
    * `ERR_NATIVE_LOAD` (onnxruntime-node cannot be loaded, or native memory that was asked for), `ERR_INVALID_ARG` or

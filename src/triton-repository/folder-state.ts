@@ -66,15 +66,6 @@ export async function folderState(folder: string): Promise<FolderState | null> {
   return new FolderState(files, changedAtMs)
 }
 
-/** The folders of a repository, each a model's; those whose names start with a dot are none. */
-export async function modelFolders(repository: string): Promise<string[]> {
-  const names: string[] = []
-  for (const name of (await readdir(repository)).sort()) {
-    if (!name.startsWith('.') && (await stat(join(repository, name)).catch(() => null))?.isDirectory()) names.push(name)
-  }
-  return names
-}
-
 function ifThere(error: unknown): void {
   if (!isGone(error)) throw error
 }

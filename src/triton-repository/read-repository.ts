@@ -55,7 +55,8 @@ export async function modelNames(repository: string): Promise<string[]> {
   }
 }
 
-function noFolder(model: string, present: readonly string[]): InferenceError {
+/** The error of a model that is asked for and not there. */
+export function noFolder(model: string, present: readonly string[]): InferenceError {
   return invalidArgument('models', `models of the repository (${listNames(present)})`, model, { code: 'ERR_MODEL_NOT_FOUND', model })
 }
 

@@ -8,7 +8,8 @@ export interface RepositoryOptions extends WatchOptions {
   models?: readonly string[]
   /**
    * What becomes of models that are configured wrongly or cannot be loaded: `'reject'`, with all that was found of them, once the
-   * others are ready, or `'report'`, among the {@link RepositoryReport.failed}. Default `'reject'`.
+   * others are ready, or `'report'`, among the {@link RepositoryReport.failed}. Default `'reject'`; in mode `'watch'`, which knows no
+   * other, `'report'`.
    */
   failures?: 'reject' | 'report'
   /** Told of each field of a `config.pbtxt` that changes nothing here, with its line and the reason. */
@@ -29,7 +30,7 @@ export interface RepositoryReport {
   readonly unsupported: readonly RepositoryProblem[]
   /** Models without a version folder that is to be served, or without a model file in it. */
   readonly missing: readonly RepositoryProblem[]
-  /** Models that are configured wrongly, or could not be loaded; empty unless `failures` is `'report'`. */
+  /** Models that are configured wrongly, or could not be loaded; empty where `failures` is `'reject'`. */
   readonly failed: readonly RepositoryProblem[]
 }
 

@@ -1,7 +1,6 @@
 import { resolve } from 'node:path'
 import type { Clock } from '../clock.ts'
-import { invalidArgument } from '../errors.ts'
-import { modelFolders } from './folder-state.ts'
+import { modelNames } from './read-repository.ts'
 import { typed, WatchedModel, type WatchTarget } from './watched-model.ts'
 import type { ResolvedWatch } from './watch-options.ts'
 
@@ -72,10 +71,7 @@ export class RepositoryWatch {
   }
 
   async #present(): Promise<string[]> {
-    const found = await modelFolders(this.#repository).catch((cause: Error) => {
-      const details = { code: 'ERR_MODEL_NOT_FOUND', cause, hint: cause.message } as const
-      throw invalidArgument('path', 'a model repository', this.#repository, details)
-    })
+    const found = await modelNames(this.#repository)
     return this.#names === undefined ? found : found.filter((name) => this.#names!.includes(name))
   }
 

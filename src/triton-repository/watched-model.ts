@@ -4,15 +4,10 @@ import { defaultVersion, readVersion } from '../config/version-options.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { FolderState, folderState } from './folder-state.ts'
 
-/** A version that a model's folder asks for. */
-export interface WantedVersion {
-  readonly config: ModelConfig
-}
-
 /** What a watch does to an engine. */
 export interface WatchTarget {
-  /** What a model's folder asks for. */
-  read(name: string): Promise<readonly WantedVersion[]>
+  /** What a model's folder asks for: each of its versions. */
+  read(name: string): Promise<readonly ModelConfig[]>
   /** Loads a version, in place of the one that is loaded; `accept` is asked before it serves. */
   load(name: string, config: ModelConfig, accept: () => Promise<void>): Promise<void>
   unload(name: string, version: number): Promise<void>
@@ -107,7 +102,7 @@ export class WatchedModel {
   async #follow(state: FolderState | null): Promise<void> {
     try {
       const wanted = state === null ? [] : await this.#target.read(this.name)
-      const versions = new Map(wanted.map(({ config }) => [readVersion(config.version ?? defaultVersion, 'version'), config]))
+      const versions = new Map(wanted.map((config) => [readVersion(config.version ?? defaultVersion, 'version'), config]))
       await Promise.all([...versions].map(([version, config]) => this.#load(version, config, state!)))
       if (![...versions.keys()].every((version) => this.#loaded.has(version))) return // what there is serves on
       const left = [...this.#loaded.keys()].filter((version) => !versions.has(version))

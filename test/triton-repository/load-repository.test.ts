@@ -1,9 +1,10 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { Tensor } from 'onnxruntime-common'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { InferenceEngine } from '../../src/engine.ts'
 import type { RepositoryOptions } from '../../src/triton-repository/repository-options.ts'
 import { identity } from '../models/small.ts'
+import { until } from '../support/until.ts'
 import { errorOf, temporaryFolder } from './temporary.ts'
 
 const model = readFileSync(identity('float32', [2]))
@@ -87,6 +88,23 @@ describe('loading a repository', () => {
     writeFileSync(`${path}/a/config.pbtxt`, 'version_policy { all {} }')
     expect(await engine.load('a')).toBe(models[0])
     expect(versions()).toEqual([1, 2, 3])
+  })
+  it('unloads, when a model is loaded by its name, the versions that its folder does not ask for any more, and no others', async () => {
+    const { engine, load } = setUp()
+    const path = temporaryFolder({ 'a/1/model.onnx': model, 'a/2/model.onnx': model, 'a/config.pbtxt': 'version_policy { all {} }' })
+    const [loaded] = await load(path)
+    const versions = () => loaded!.versions.map(({ version }) => version)
+    await engine.load('a', { path: `${path}/a/1/model.onnx`, version: 9 })
+    rmSync(`${path}/a/1`, { recursive: true })
+    mkdirSync(`${path}/a/3`)
+    writeFileSync(`${path}/a/3/model.onnx`, 'no model')
+    expect(await errorOf(engine.load('a'))).toMatchObject({ code: 'ERR_MODEL_LOAD' })
+    expect(versions()).toEqual([1, 2, 9])
+    writeFileSync(`${path}/a/3/model.onnx`, model)
+    const waiting = engine.infer('a', { x: Float32Array.of(1, 2) }, { version: 1 })
+    await engine.load('a')
+    await until(() => versions().length === 3)
+    expect([versions(), (await waiting)['y']!.data]).toEqual([[2, 3, 9], Float32Array.of(1, 2)])
   })
   it('loads what is asked for, and later what a load by name asks for', async () => {
     const { engine, load } = setUp()

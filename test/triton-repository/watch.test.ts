@@ -30,7 +30,7 @@ function watching(files: Files, names?: readonly string[]) {
     await given
   }
   const watch = new RepositoryWatch(folder, names, { pollMs: 10, debounceMs }, clock, {
-    read: async (name) => (await readModelFolder(folder, name)).configs.map((config) => ({ config })),
+    read: async (name) => (await readModelFolder(folder, name)).configs,
     load: async (name, { version }, accept) => {
       await answer(`load ${name} ${version}`)
       await accept()
@@ -296,13 +296,20 @@ describe('engine.loadRepository in mode watch', () => {
     expect(ending).toMatchObject({ code: 0, signal: null, hung: false, answer: ['a'], stderr: '' })
   })
 
+  it('says which of the models that are asked for are not there yet', async () => {
+    const engine = ownEngine()
+    const folder = temporaryFolder({ 'a/1/model.onnx': markedModel(1) })
+    const models = await engine.loadRepository(folder, { ...options, models: ['a', 'b'] })
+    expect(models.missing).toMatchObject([{ name: 'b', error: { code: 'ERR_MODEL_NOT_FOUND', argument: 'models', received: 'b' } }])
+  })
+
   it('rejects where there is no such folder, and refuses wrong options', async () => {
     const engine = ownEngine()
     expect(await rejectionOf(() => engine.loadRepository('/no/such/folder', options))).toMatchObject({ code: 'ERR_MODEL_NOT_FOUND', argument: 'path' })
     const cases: [object, string][] = [
       [{ mode: 'poll' }, 'options.mode'], [{ mode: null }, 'options.mode'], [{ ...options, pollMs: 0 }, 'options.pollMs'],
       [{ ...options, debounceMs: '1' }, 'options.debounceMs'], [{ pollMs: 5 }, 'options.pollMs'], [{ ...options, models: 'a' }, 'options.models'],
-      [{ ...options, every: 5 }, 'options.every'],
+      [{ ...options, every: 5 }, 'options.every'], [{ ...options, failures: 'reject' }, 'options.failures'],
     ]
     for (const [wrong, argument] of cases) expectRefusal(await rejectionOf(() => engine.loadRepository('.', wrong)), { argument })
   })
