@@ -20,7 +20,7 @@ it('a model folder that may not be listed is told of once and serves on, and no 
   const clock = new FakeClock()
   const done: string[] = []
   const watch = new RepositoryWatch(folder, undefined, { pollMs: 10, debounceMs: 20 }, clock, {
-    read: async (name) => [{ config: { path: name } }],
+    read: async (name) => [{ path: name }],
     load: async () => {},
     unload: async () => {},
     tell: ({ type, model, error }) => void done.push([type, model, error?.code].join(' ').trim()),
