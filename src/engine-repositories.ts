@@ -3,6 +3,7 @@ import { systemClock } from './clock.ts'
 import type { ModelConfig } from './config/model-config.ts'
 import { resolveConfig } from './config/resolve-model-config.ts'
 import { InferenceError } from './errors.ts'
+import { filePath } from './file-path.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { LoadLimits, ModelVersion } from './model-version.ts'
 import type { NamedModel } from './named-model.ts'
@@ -42,8 +43,9 @@ export class EngineRepositories {
   }
 
   /** Loads the models of a repository; see {@link loadRepository}. */
-  async load(path: string, options: RepositoryOptions): Promise<NamedModel[] & RepositoryReport> {
+  async load(given: string | URL, options: RepositoryOptions): Promise<NamedModel[] & RepositoryReport> {
     const { watch, others } = takeWatch(options)
+    const path = filePath(given) ?? (given as string) // what names no folder is refused
     this.#known.add(path)
     return watch === null ? loadRepository(path, others, async (name, config) => (await this.#load(name, config, {})).named) : this.#watch(path, others, watch)
   }

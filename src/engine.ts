@@ -75,11 +75,12 @@ export class InferenceEngine {
    * With `mode: 'watch'` it does not reject for them, and goes on looking at the files until the engine is closed: models and
    * versions that come are loaded, those that change are replaced, those that go are unloaded; see {@link RepositoryEvent}.
    *
+   * @param path of its folder, or a `file:` URL.
    * @returns the models, as an array that has `unsupported`, `missing` and `failed` beside: those that are not served, and why.
    * @throws InferenceError `ERR_MODEL_LOAD`, whose `cause` is an `AggregateError` with one `InferenceError` per model that
    * failed; `ERR_MODEL_NOT_FOUND` (no such folder), `ERR_INVALID_ARG` or `ERR_CLOSED`.
    */
-  async loadRepository(path: string, options: RepositoryOptions = {}): Promise<Model[] & RepositoryReport> {
+  async loadRepository(path: string | URL, options: RepositoryOptions = {}): Promise<Model[] & RepositoryReport> {
     this.#checkOpen()
     const models = await this.#resources.repositories.load(path, options)
     this.#checkOpen()

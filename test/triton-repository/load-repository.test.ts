@@ -1,4 +1,6 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { Tensor } from 'onnxruntime-common'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { InferenceEngine } from '../../src/engine.ts'
@@ -24,6 +26,13 @@ describe('loading a repository', () => {
     expect(models.map(({ name, state, metadata }) => [name, state, metadata.maxBatchSize])).toEqual([['a', 'ready', 3], ['b', 'ready', 4]])
     const { y } = await engine.infer('a', { x: new Tensor('float32', Float32Array.of(1, 2, 3, 4), [2, 2]) })
     expect(y!.data).toEqual(Float32Array.of(1, 2, 3, 4))
+  })
+  it('takes a file: URL as well as a path', async () => {
+    const { engine } = setUp()
+    const path = temporaryFolder({ 'a/1/model.onnx': model })
+    expect((await engine.loadRepository(pathToFileURL(path))).map(({ name }) => name)).toEqual(['a'])
+    expect((await engine.load('a')).metadata.path).toBe(join(path, 'a/1/model.onnx'))
+    expect(await errorOf(engine.loadRepository(new URL('https://example.org/models')))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'path' })
   })
   it('loads the models asked for, and tells of notes', async () => {
     const { engine, load } = setUp()
