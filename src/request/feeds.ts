@@ -150,7 +150,8 @@ export class FeedParser {
     const hint = `The model's inputs are ${this.#names()}`
     if (missing !== null && (isTensorLike(feeds) || isPromise(feeds))) throw this.#noObject(feeds)
     if (missing !== null) {
-      throw this.#invalid(`input '${missing}'`, 'to be given', unknown.length > 0 ? unknown : undefined, hint)
+      const isFilled = this.sequences?.fills(missing) === true
+      throw this.#invalid(`input '${missing}'`, 'to be given', unknown.length > 0 ? unknown : undefined, isFilled ? `${hint}; with options.sequence it is filled in` : hint)
     }
     if (unknown.length > 0) throw this.#invalid(`input '${unknown[0]}'`, 'an input of the model', unknown[0], hint)
     if (present === 0 && !this.#inputs.every(({ nullable }) => nullable)) throw this.#invalid('feeds', 'at least one input', feeds, hint)

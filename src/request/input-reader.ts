@@ -142,8 +142,9 @@ export class InputReader {
     const { type } = this.#input
     if (type === 'string') return 'an array of strings'
     const { name } = storageOf(type)
-    if (isRawType(type)) return `a ${name} of raw ${type} bits`
-    return type === 'float16' ? `a ${name} of raw half-precision bits (or a Float16Array)` : `a ${name}`
+    const one = `${name.startsWith('I') ? 'an' : 'a'} ${name}`
+    if (isRawType(type)) return `${one} of raw ${type} bits`
+    return type === 'float16' ? `${one} of raw half-precision bits (or a Float16Array)` : one
   }
 
   #invalid(expected: string, received: unknown, element?: number): InferenceError {

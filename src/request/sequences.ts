@@ -98,6 +98,11 @@ export class Sequences {
     return answer
   }
 
+  /** Whether it gives an input its value. */
+  fills(name: string): boolean {
+    return this.#states.some(({ input }) => input === name) || this.#controls.some(({ input }) => input.name === name)
+  }
+
   /** Resolves when all requests are answered, those included that waited for their turn. */
   drained(): Promise<void> {
     return this.#accepted === 0 ? Promise.resolve() : new Promise((resolve) => (this.#onDrained = resolve))

@@ -93,6 +93,7 @@ describe('requests of a sequence', () => {
     expect(await errorOf(send({ id: 'one', start: true }))).toMatchObject({ argument: 'options.sequence.id', expected: "a number, as input 'ID' (uint64) takes" })
     expect(await errorOf(send({ id: -1, start: true }))).toMatchObject({ argument: 'options.sequence.id' })
     expect(await errorOf(send(7))).toMatchObject({ argument: 'options.sequence' })
+    expect((await errorOf(model.infer({ x: Float32Array.of(1) }))).message).toMatch(/^input 'before' .* expected to be given.*; with options\.sequence it is filled in$/)
     const plain = await load(engine, accumulator(), { maxBatchSize: 8 })
     expect(await errorOf(plain.infer({ x: Float32Array.of(1) }, { sequence: { id: 1 } }))).toMatchObject({ argument: 'options.sequence', expected: 'to be left out for a model without sequences' })
   })

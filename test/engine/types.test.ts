@@ -1,4 +1,6 @@
 import { describe, expect, it } from 'vitest'
+import { rejectionOf } from '../abuse/refusal.ts'
+import type { FeedValue } from '../../src/index.ts'
 import * as small from '../models/small.ts'
 import { batchSizes, largestBatch, matchesPlain } from '../support/against-plain.ts'
 import { load, sharedEngine } from '../support/open.ts'
@@ -47,4 +49,11 @@ describe.each(tensorTypes)('%s', (type) => {
     const shapes = [[4], [], [2, 2], [0], [1, 2, 1, 3], [2, 2], [1]]
     await matchesPlain(model, shapes.map((dims) => ({ x: sample(type, dims) })))
   })
+})
+
+it('what data has to be is said in words', async () => {
+  const model = await load(engine, small.identity('int32'))
+  const received = (x: unknown) => rejectionOf(() => model.infer({ x: x as FeedValue }))
+  expect(await received(new Float32Array(4))).toMatchObject({ code: 'ERR_INVALID_ARG', expected: 'an Int32Array' })
+  expect(await received([1, 2, 3, 4])).toMatchObject({ expected: 'a Tensor or an Int32Array' })
 })
