@@ -15,12 +15,14 @@ import { Repositories } from './triton-repository/repositories.ts'
 import { checkRepository, type RepositoryOptions, type RepositoryReport } from './triton-repository/repository-options.ts'
 import { RepositoryWatch } from './triton-repository/watch.ts'
 import { takeWatch, type ResolvedWatch } from './triton-repository/watch-options.ts'
+import type { KeepAlive } from './workers/keep-alive.ts'
 
 /** What the repositories need of an engine. */
 export interface RepositoryOwner {
   readonly models: ModelRegistry
   readonly events: EventHub
   readonly pluginNames: readonly string[]
+  readonly keepAlive: KeepAlive
   /** Gives back memory that is not needed any more. */
   trim(): void
 }
@@ -108,7 +110,7 @@ export class EngineRepositories {
       },
     })
     this.#watches.push(watch)
-    await watch.start()
+    await this.#owner.keepAlive.during(watch.start())
     hasStarted = true
     return withReport(watch.loaded.flatMap((name) => models.get(name) ?? []), reportOf([...(await absentModels(path, names)), ...problems]))
   }

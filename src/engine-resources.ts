@@ -47,7 +47,8 @@ export class EngineResources {
     }
     this.models = new ModelRegistry(this.services)
     const { models, events, pluginNames } = this
-    this.repositories = new EngineRepositories({ models, events, pluginNames, trim: () => this.staging?.trim() })
+    const keepAlive = this.#keepAlive
+    this.repositories = new EngineRepositories({ models, events, pluginNames, keepAlive, trim: () => this.staging?.trim() })
   }
 
   /** Finishes what was accepted, or rejects what waits of it, and gives everything back. May be called more than once. */

@@ -16,6 +16,8 @@ export class RepositoryWatch {
   readonly #target: WatchTarget
   readonly #models = new Map<string, WatchedModel>()
   #timer: unknown = null
+  /** Ends the wait of {@link start}. */
+  #goOn: () => void = () => {}
   #unreadable: string | null = null
   #closed = false
 
@@ -29,13 +31,18 @@ export class RepositoryWatch {
   }
 
   /**
-   * Loads what is there, and begins to watch it. A model that is just being copied comes later.
+   * Loads what is there, and begins to watch it. What has just been changed is given as long as it takes to be old enough; a
+   * model that is still being copied then comes later.
    *
    * @throws InferenceError `ERR_MODEL_NOT_FOUND` when there is no such folder.
    */
   async start(): Promise<void> {
     const nowMs = Date.now()
     await this.#look(await this.#present(), (changedAtMs) => changedAtMs <= nowMs - this.#options.debounceMs)
+    if ([...this.#models.values()].some(({ isYoung }) => isYoung)) {
+      await this.#wait(this.#options.debounceMs)
+      await this.#look(await this.#present(), () => false)
+    }
     await this.done()
     this.#schedule()
   }
@@ -68,6 +75,15 @@ export class RepositoryWatch {
     this.#closed = true
     if (this.#timer !== null) this.#clock.clearTimer(this.#timer)
     this.#timer = null
+    this.#goOn()
+  }
+
+  #wait(ms: number): Promise<void> {
+    return new Promise((resolve) => {
+      this.#goOn = resolve
+      if (this.#closed) resolve()
+      else this.#timer = this.#clock.setTimer(resolve, ms)
+    })
   }
 
   async #present(): Promise<string[]> {

@@ -56,6 +56,11 @@ export class WatchedModel {
     return this.#loaded.size > 0
   }
 
+  /** Whether its files are not known to have been left alone for long enough to be read. */
+  get isYoung(): boolean {
+    return this.#seen !== this.#read
+  }
+
   /** Whether nothing is left of it. */
   get gone(): boolean {
     return this.#work === null && this.#seen === absent && this.#loaded.size === 0

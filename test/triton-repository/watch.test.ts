@@ -47,9 +47,13 @@ function watching(files: Files, names?: readonly string[]) {
     }
     return done.splice(0)
   }
-  /** Begins to watch; what is new is old enough by then. */
+  /** Begins to watch; what is new is given the time to be old enough. */
   const start = async (): Promise<string[]> => {
-    await watch.start()
+    let hasStarted = false
+    const starting = watch.start().then(() => (hasStarted = true))
+    await until(() => hasStarted || clock.nextMs === clock.nowMs() + debounceMs)
+    if (!hasStarted) clock.advanceBy(debounceMs)
+    await starting
     return [...done.splice(0), ...(await after(debounceMs + 10))]
   }
   return { folder, clock, done, answers, watch, after, start }
@@ -205,9 +209,31 @@ describe('a repository that is watched', () => {
     expect(await after(long)).toEqual(loaded('c'))
   })
 
+  it('has models loaded at the start that have just been copied, but none that is being copied still', async () => {
+    const { folder, clock, watch, done, after } = watching({ 'a/1/model.onnx': 'one', 'b/1/model.onnx': 'two' })
+    const starting = watch.start()
+    await until(() => clock.timers === 1)
+    clock.stall(debounceMs - 1)
+    appendFileSync(join(folder, 'b/1/model.onnx'), 'more')
+    clock.advanceBy(1)
+    await starting
+    expect(done.splice(0)).toEqual(loaded('a'))
+    expect(await after(long)).toEqual(loaded('b'))
+  })
+
+  it('is not waited for any more when the watch is closed', async () => {
+    const { clock, watch, done } = watching({ 'a/1/model.onnx': 'one' })
+    const starting = watch.start()
+    await until(() => clock.timers === 1)
+    watch.close()
+    await starting
+    expect([done, clock.timers]).toEqual([[], 0])
+  })
+
   it('is looked at again and again until the watch is closed', async () => {
-    const { watch, clock, done } = watching({ 'a/1/model.onnx': 'one' })
-    await watch.start()
+    const { folder, start, watch, clock, done } = watching({ 'a/1/model.onnx': 'one' })
+    await start()
+    writeFileSync(join(folder, 'a/1/model.onnx'), 'other')
     for (let looks = 0; looks < 15; looks++) {
       await until(() => clock.timers === 1)
       clock.advanceBy(10)
@@ -234,7 +260,6 @@ describe('engine.loadRepository in mode watch', () => {
     const engine = ownEngine()
     const events = eventsOf(engine)
     const folder = temporaryFolder({ 'a/1/model.onnx': markedModel(1), 'broken/1/model.onnx': 'no model' })
-    await new Promise((resolve) => setTimeout(resolve, options.debounceMs + 5)) // what is younger is watched first
     const [model, ...others] = await engine.loadRepository(folder, options)
     expect([model!.name, model!.version, others]).toEqual(['a', 1, []])
     expect(events).toEqual(expect.arrayContaining(['loaded a 1', 'failed broken 1 ERR_MODEL_LOAD']))
@@ -259,8 +284,8 @@ describe('engine.loadRepository in mode watch', () => {
     const folder = temporaryFolder({ 'a/1/model.onnx': markedModel(1) })
     const path = join(folder, 'a/1/model.onnx')
     const events = eventsOf(engine)
-    const [first] = await Promise.all([engine.loadRepository(folder, options), until(() => events.includes('loaded a 1'))])
-    expect(first.length).toBeLessThanOrEqual(1) // it is young, and may come later
+    expect(await engine.loadRepository(folder, options)).toHaveLength(1)
+    expect(events).toEqual(['loaded a 1'])
     const marks = new Set<number>()
     for (let mark = 2; mark < 5; mark++) {
       const bytes = markedModel(mark)
@@ -288,6 +313,14 @@ describe('engine.loadRepository in mode watch', () => {
     await new Promise((resolve) => setTimeout(resolve, 5 * options.debounceMs))
     expect([events, engine.models().map(({ state }) => state)]).toEqual([[], engine.models().map(() => 'closed')])
     expect(await rejectionOf(() => engine.loadRepository(folder, options))).toMatchObject({ code: 'ERR_CLOSED' })
+  })
+
+  it('is not waited for by an engine that is closed', async () => {
+    const engine = new InferenceEngine()
+    const loading = rejectionOf(() => engine.loadRepository(temporaryFolder({ 'a/1/model.onnx': markedModel(1) }), { mode: 'watch', debounceMs: 1e6 }))
+    await new Promise(setImmediate)
+    await engine.close()
+    expect(await loading).toMatchObject({ code: 'ERR_CLOSED' })
   })
 
   it('does not keep the process alive', async () => {
@@ -337,8 +370,6 @@ it('all versions that the policy allows are served, the newest first, and a mist
     'a/1/model.onnx': model, 'a/2/model.onnx': model, 'a/3/model.onnx': model, 'a/config.pbtxt': 'version_policy { latest { num_versions: 2 } }',
     'b/1/model.onnx': model, 'b/config.pbtxt': 'max_batch_size: 2 input { name: "z" data_type: TYPE_FP32 dims: 2 }', 'c/1/model.pt': '', 'd/1/none': '',
   })
-  const writtenAtMs = Date.now()
-  await until(() => Date.now() > writtenAtMs + 20) // so that nothing has changed for a while
   const models = await engine.loadRepository(folder, { mode: 'watch', pollMs: 5, debounceMs: 10 })
   expect(models.map(({ name, versions }) => [name, versions.map(({ version }) => version)])).toEqual([['a', [2, 3]]])
   expect([models.unsupported, models.missing, models.failed].map((list) => list.map(({ name }) => name))).toEqual([['c'], ['d'], ['b']])
