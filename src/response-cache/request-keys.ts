@@ -24,9 +24,12 @@ export class RequestKeys {
   readonly #nonce = Buffer.alloc(12) // with a secret for one purpose, the same for all
   /** What is hashed is gathered here as far as it fits, behind what stands for the model. */
   readonly #gathered = Buffer.allocUnsafeSlow(shortestForGmac)
+  /** How many outputs there are. */
+  readonly #outputs: number
 
   /** @param version of the model; left out where it was loaded without one. */
   constructor({ name, inputs, outputs }: Pick<ModelMetadata, 'name' | 'inputs' | 'outputs'>, version = 0) {
+    this.#outputs = outputs.length
     const values = [inputs, outputs].map((each) => each.map((value) => [value.name, value.type]))
     const model = Buffer.concat([this.#secret, Buffer.from(JSON.stringify([name, version, values]))])
     this.#gathered.write(hash('sha256', model, 'binary'), 0, keyLength, 'latin1')
@@ -35,10 +38,10 @@ export class RequestKeys {
   /**
    * The key of a request; two have the same when they are equal.
    *
-   * @param outputs indices of those wanted; `null` for all.
+   * @param outputs indices of those wanted, each once; `null` for all.
    */
   of({ rows, whole, data, dims }: ParsedFeeds, outputs: readonly number[] | null): string {
-    const wanted = outputs === null ? '' : outputs.toSorted((a, b) => a - b).join()
+    const wanted = outputs === null || outputs.length === this.#outputs ? '' : outputs.toSorted((a, b) => a - b).join()
     const pieces: Uint8Array[] = []
     // How long everything is stands before it, so that no two requests are the same one behind the other.
     let shape = `${whole ? 'whole ' : ''}${rows};${wanted};`

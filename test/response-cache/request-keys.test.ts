@@ -8,7 +8,7 @@ import type { MailedValue } from '../../src/values.ts'
 const metadata: Pick<ModelMetadata, 'name' | 'inputs' | 'outputs'> = {
   name: 'm',
   inputs: [{ name: 'a', type: 'float32', shape: ['N', 'L'] }, { name: 'b', type: 'string', shape: ['N'] }],
-  outputs: [{ name: 'y', type: 'float32', shape: ['N'] }],
+  outputs: ['w', 'x', 'y', 'z'].map((name) => ({ name, type: 'float32', shape: ['N'] })),
 }
 const keys = new RequestKeys(metadata)
 const feeds = (data: ParsedFeeds['data'], rest: Partial<ParsedFeeds> = {}): ParsedFeeds => ({ rows: 1, bucketKey: '', whole: false, dims: null, data, ...rest })
@@ -16,6 +16,11 @@ const keyOf = (data: ParsedFeeds['data'], rest: Partial<ParsedFeeds> = {}, outpu
 const bytes = (length: number, of = 7) => new Uint8Array(length).fill(of)
 
 describe('the key of a request', () => {
+  it('is the same where all outputs are named and where none is', () => {
+    expect(keyOf([bytes(3)], {}, [2, 0, 3, 1])).toBe(keyOf([bytes(3)]))
+    expect(keyOf([bytes(3)], {}, [2, 0, 3])).not.toBe(keyOf([bytes(3)]))
+  })
+
   it('has 128 bits', () => {
     expect(keyOf([bytes(3)])).toMatch(/^[\0-\xff]{16}$/)
   })
