@@ -103,7 +103,8 @@ export function booleanOf({ kind, value }: TextValue): boolean | null {
 
 function nearestOf({ kind, value }: TextValue, names: readonly string[]): string | undefined {
   if (kind === 'string' && names.includes(value)) return 'Write it without quotes'
-  const like = typeof value === 'string' ? nearest(value, names) : null
+  if (typeof value !== 'string') return undefined
+  const like = names.find((name) => name.endsWith(`_${value.toUpperCase()}`)) ?? nearest(value, names)
   return like === null ? undefined : `Did you mean ${like}?`
 }
 

@@ -359,6 +359,8 @@ describe('a field of the wrong type', () => {
     expect(errorOf(() => read('max_batch_sise: 8'))).toMatchObject({ argument: 'max_batch_sise', message: expect.stringContaining('Did you mean max_batch_size?') })
     expect(errorOf(() => read('batch_input { knd: BATCH_ITEM_SHAPE }'))).toMatchObject({ argument: 'batch_input[0].knd', message: expect.stringContaining('Did you mean kind?') })
     expect(errorOf(() => read('instance_group { kind: KIND_CPP }'))).toMatchObject({ message: expect.stringContaining('Did you mean KIND_CPU?') })
+    expect(errorOf(() => read('instance_group { kind: gpu }'))).toMatchObject({ message: expect.stringContaining('Did you mean KIND_GPU?') })
+    expect(errorOf(() => read('input { name: "x" data_type: FP32 dims: 1 }'))).toMatchObject({ message: expect.stringContaining('Did you mean TYPE_FP32?') })
   })
 
   it('or written as a float is one that says how to write it', () => {
