@@ -1,6 +1,7 @@
 import { expect, it, vi } from 'vitest'
 import { RepositoryWatch } from '../../src/triton-repository/watch.ts'
 import { FakeClock } from '../fake-clock.ts'
+import { until } from '../support/until.ts'
 import { temporaryFolder } from './temporary.ts'
 
 /** The end of the paths of folders that may not be listed: who runs this test might be allowed to list any. */
@@ -34,7 +35,10 @@ it('a model folder that may not be listed is told of once and serves on, and no 
     return done.splice(0)
   }
   locked = 'b'
-  await watch.start()
+  const starting = watch.start()
+  await until(() => clock.timers === 1)
+  clock.advanceBy(20) // the files are old enough then
+  await starting
   expect(await look()).toEqual(['failed b ERR_MODEL_LOAD', 'loaded a', 'loaded c'])
   locked = null
   expect(await look()).toEqual(['loaded b'])
