@@ -190,7 +190,8 @@ export class InferenceEngine {
    */
   async probeProviders(): Promise<Capabilities['providers']> {
     this.#checkOpen()
-    await this.#resources.devices.probeProviders()
+    const { devices, services } = this.#resources
+    await services.keepAlive.during(devices.probeProviders()) // other engines may let go of what tries them
     this.#checkOpen() // else it was destroyed, and nothing waited for
     return this.capabilities().providers
   }

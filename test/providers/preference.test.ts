@@ -10,6 +10,7 @@ import { matchesPlain } from '../support/against-plain.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { expectClose } from '../support/same.ts'
 import { noise } from '../support/samples.ts'
+import { runFixture } from '../process/child.ts'
 import { fallbackWarnings } from './fallback-warnings.ts'
 
 const executors = openNativeOrt().binding === null ? (['binding'] as const) : (['native', 'binding'] as const)
@@ -127,6 +128,10 @@ it('an engine that is destroyed waits for no trial', async () => {
   const probing = engine.probeProviders()
   await engine.destroy()
   await expect(probing).rejects.toMatchObject({ code: 'ERR_CLOSED' })
+})
+
+it('an engine that is destroyed ends no trial of another', async () => {
+  expect(await runFixture('other-trials.mjs', '')).toMatchObject({ code: 0, hung: false, answer: true })
 })
 
 it('nothing is tried by an engine that is closed', async () => {
