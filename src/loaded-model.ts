@@ -102,8 +102,8 @@ export class LoadedModel implements ModelLifecycle {
 
   /** What a session there is opened from. */
   #source(placement: Placement): SessionSource {
-    const { path, bytes, memory } = this.#config
-    return { model: bytes ?? path, options: sessionOptions(this.#config, placement, this.#services.useProvider(this.name)), memory }
+    const { path, bytes, memory, maxRunMs } = this.#config
+    return { model: bytes ?? path, options: sessionOptions(this.#config, placement, this.#services.useProvider(this.name)), memory, maxRunMs }
   }
 
   /** Opens the instances, with the execution providers that there are. */

@@ -192,7 +192,7 @@ export interface ModelOptions {
    * Longest time of a run, in milliseconds; a run that takes longer is stopped. Was it of one request, that rejects with
    * `ERR_TIMEOUT`; else its requests are run again in halves, until those are found that take too long by themselves. More
    * than the largest batch takes. A run that does not stop is left to itself after a second: another thread takes the place
-   * of its worker. Default: none.
+   * of its worker. Runs of the check at load and of warming up are stopped as well. Default: none.
    */
   maxRunMs?: number
   /**

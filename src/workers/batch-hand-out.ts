@@ -87,8 +87,8 @@ export class BatchHandOut {
   }
 
   /** The same for what is being done for a session. */
-  stopTask(owner: { readonly id: number }): void {
-    if (this.tasks.runningFor === owner && this.#executor!.cancelWork(owner.id)) this.#stops.told(owner)
+  stopTask(owner: { readonly id: number }, orLeave = false): void {
+    if (this.tasks.runningFor === owner && (this.#executor!.cancelWork(owner.id) || orLeave)) this.#stops.told(owner)
   }
 
   #hasEnded(what: Stoppable): boolean {

@@ -1,4 +1,4 @@
-import type { FileStamp } from '../regular-file.ts'
+import { stampOf, type FileStamp } from '../regular-file.ts'
 
 /** What a session is of. */
 export interface SessionState {
@@ -6,6 +6,11 @@ export interface SessionState {
   readonly values: string
   /** `null` for bytes. */
   readonly file: FileStamp | null
+}
+
+/** The file that a session is opened from, as it is now; `null` for bytes. */
+export function fileOf(model: string | SharedArrayBuffer): FileStamp | null {
+  return typeof model === 'string' ? stampOf(model) : null
 }
 
 /** Whether two sessions are of one model. */

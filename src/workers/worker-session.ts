@@ -3,10 +3,11 @@ import type { ResolvedMemory } from '../config/memory-options.ts'
 import type { OpenOptions } from '../config/session-options.ts'
 import { ThreadEndedError, type Arena, type Executor, type OpenedSession, type OpeningAhead, type SampleRun } from '../executor/executor.ts'
 import type { MailedValue } from '../values.ts'
-import { stampOf, type FileStamp } from '../regular-file.ts'
+import type { FileStamp } from '../regular-file.ts'
 import { ArenaKeeper } from './arena-keeper.ts'
 import type { BatchSource } from './batch-source.ts'
-import { isSame, type SessionState } from './session-state.ts'
+import { within } from './sample-limit.ts'
+import { fileOf, isSame, type SessionState } from './session-state.ts'
 import type { Worker, WorkerResident } from './worker.ts'
 
 /** What a session is opened from. */
@@ -15,6 +16,8 @@ export interface SessionSource {
   readonly model: string | SharedArrayBuffer
   readonly options: OpenOptions
   readonly memory: ResolvedMemory
+  /** Longest time of a run of a sample; 0 for none. */
+  readonly maxRunMs: number
 }
 
 /** What becomes of a session whose thread died; see {@link WorkerSession.serve}. */
@@ -33,6 +36,7 @@ export class WorkerSession implements WorkerResident {
   readonly id: number
   readonly worker: Worker
   readonly #source: SessionSource
+  readonly #clock: Clock
   readonly #arena: ArenaKeeper | null
   #batches: BatchSource | null = null
   #events: SessionEvents | null = null
@@ -58,6 +62,7 @@ export class WorkerSession implements WorkerResident {
     this.id = id
     this.worker = worker
     this.#source = source
+    this.#clock = clock
     this.#state = state
     this.#arena = ArenaKeeper.of(id, source.memory, clock, () => this.#shrinkArena())
     worker.attach(this)
@@ -100,7 +105,7 @@ export class WorkerSession implements WorkerResident {
   #openHere(): Promise<OpenedSession> {
     return this.worker.ask(this, null, (executor) =>
       this.#during(async () => {
-        const file = this.#file()
+        const file = fileOf(this.#source.model)
         const opened = await executor.open(this.id, this.#source.model, this.#source.options)
         this.#openOn = executor
         this.#checkSame(opened, file)
@@ -109,28 +114,28 @@ export class WorkerSession implements WorkerResident {
     )
   }
 
-  #file(): FileStamp | null {
-    const { model } = this.#source
-    return typeof model === 'string' ? stampOf(model) : null
-  }
-
   /**
    * A file that has become another model's since would answer beside instances of the first, and be fed what was checked for that.
    * Where its session was open before, its rights may be others by now.
    */
   #checkSame({ inputs, outputs }: OpenedSession, file: FileStamp | null): void {
-    if (file?.anything !== this.#file()?.anything) throw new Error('its file has changed while it was opened; load it again')
+    if (file?.anything !== fileOf(this.#source.model)?.anything) throw new Error('its file has changed while it was opened; load it again')
     const state = { values: JSON.stringify([inputs, outputs]), file }
     this.#state ??= state
     if (!isSame(this.#state, state, this.#wasOpen ? 'content' : 'anything')) throw new Error('its file has changed since it was loaded; load it again')
     this.#wasOpen = true
   }
 
-  /** Runs it once on a sample; rejects when the thread dies, and once it is being closed. */
+  /**
+   * Runs it once on a sample, and has it stopped when that takes too long; rejects when the thread dies, and once it is being
+   * closed.
+   */
   async runSample(feeds: readonly (MailedValue | null)[], wantsOutputs = false): Promise<SampleRun> {
     const thread = this.#openOn
     if (thread === null || this.#closing !== null) throw new ThreadEndedError()
-    const run = await this.worker.ask(this, thread, (executor) => this.#during(() => executor.runSample(this.id, feeds, wantsOutputs)))
+    const stop = () => this.worker.stopRun(this, true)
+    const tried = (executor: Executor) => within(this.#source.maxRunMs, this.#clock, () => executor.runSample(this.id, feeds, wantsOutputs), stop)
+    const run = await this.worker.ask(this, thread, (executor) => this.#during(() => tried(executor)))
     if (run.error !== null && this.#closing !== null) throw new ThreadEndedError() // it was stopped
     return run
   }

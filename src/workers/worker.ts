@@ -138,9 +138,10 @@ export class Worker<E extends Executor = Executor> {
     return this.#handOut.takeBack(slotId)
   }
 
-  /** See {@link BatchHandOut.stopRun}. */
-  stopRun(slotId: number, orLeave: boolean): void {
-    this.#handOut.stopRun(slotId, orLeave)
+  /** Has a run stopped, of a slot or of a resident that is tried; see {@link BatchHandOut.stopRun}. */
+  stopRun(of: number | WorkerResident, orLeave: boolean): void {
+    if (typeof of === 'number') this.#handOut.stopRun(of, orLeave)
+    else this.#handOut.stopTask(of, orLeave)
   }
 
   /** Looks for finished batches. */

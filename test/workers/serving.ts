@@ -127,7 +127,7 @@ export class Served {
       clock: house.clock,
       nextId: () => ++lastId,
       staging: () => ({ acquire: sharedBuffer, trim: () => {} }) as unknown as StagingPool,
-      source: () => ({ model: name, options: {}, memory: resolved.memory }),
+      source: () => ({ model: name, options: {}, memory: resolved.memory, maxRunMs: 0 }),
     }
     const placement = { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 }
     this.#instances = new ModelInstances(

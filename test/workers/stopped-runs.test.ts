@@ -266,7 +266,7 @@ describe('a session that is closed while it is being opened', () => {
     const { house, threads } = bench
     threads.canStop = canStop
     threads.onOpen = () => new Promise(() => {})
-    const session = new WorkerSession(-1, house.places[0]!.worker, { model: 'b', options: {}, memory: { limitBytes: Infinity } }, house.clock)
+    const session = new WorkerSession(-1, house.places[0]!.worker, { model: 'b', options: {}, memory: { limitBytes: Infinity }, maxRunMs: 0 }, house.clock)
     const opened = session.open().catch((error: Error) => error.name)
     await settled()
     return { ...bench, session, opened, left: threads.current }
