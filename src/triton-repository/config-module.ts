@@ -30,11 +30,21 @@ const limitBytes = 2 ** 22
  */
 export async function readConfigModule(folder: string, model: string, fileName: string): Promise<ModuleConfig> {
   const file = join(folder, fileName)
-  const wrong = (name: string, expected: string, received: unknown, hint?: string, cause?: unknown) =>
+  const wrong: Wrong = (name, expected, received, hint, cause) =>
     invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model, hint: `${hint === undefined ? '' : `${hint}. `}In ${file}`, cause })
-  const exported = await (fileName.endsWith('.json') ? readJson(file) : importModule(file)).catch((cause: Error) => {
-    throw wrong(fileName, 'a configuration that can be read', cause.message, hintFor(cause), cause)
-  })
+  try {
+    return readSettings(await (fileName.endsWith('.json') ? readJson(file) : importModule(file)), model, fileName, wrong)
+  } catch (error) {
+    if (error instanceof InferenceError && error.code === 'ERR_MODEL_CONFIG') throw error
+    const cause = (error instanceof InferenceError ? error.cause : error) as Error
+    throw wrong(fileName, 'a configuration that can be read', cause?.message ?? cause, hintFor(cause), cause)
+  }
+}
+
+/** The error of something that is wrong in the file. */
+type Wrong = (name: string, expected: string, received: unknown, hint?: string, cause?: unknown) => InferenceError
+
+function readSettings(exported: unknown, model: string, fileName: string, wrong: Wrong): ModuleConfig {
   if (!isPlainObject(exported)) {
     throw wrong(fileName, fileName.endsWith('.json') ? 'an object' : 'an object as its default export', exported, 'export default defineModelConfig({ ... })')
   }
@@ -64,7 +74,7 @@ export async function readConfigModule(folder: string, model: string, fileName: 
 }
 
 async function readJson(file: string): Promise<unknown> {
-  return JSON.parse((await readRegularFile(file, limitBytes)).toString())
+  return JSON.parse(new TextDecoder().decode(await readRegularFile(file, limitBytes))) // without a mark of its byte order
 }
 
 /** Modules are kept by their address: one that has changed since gets another. */
@@ -76,7 +86,8 @@ async function importModule(file: string): Promise<unknown> {
   return ((await import(url.href)) as { default?: unknown }).default
 }
 
-function hintFor({ code, message }: NodeJS.ErrnoException): string | undefined {
+function hintFor(cause: NodeJS.ErrnoException | undefined): string | undefined {
+  const { code, message = '' } = cause ?? {}
   if (code === 'ERR_UNKNOWN_FILE_EXTENSION') {
     return `Node reads TypeScript from 22.18 on, and this is ${process.version}: give it as config.mjs or config.json, or run Node with a loader such as tsx`
   }

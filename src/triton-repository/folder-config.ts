@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { join } from 'node:path'
 import type { FeedValue } from '../config/model-signature.ts'
 import type { ModelOptions } from '../config/model-config.ts'
@@ -5,6 +6,7 @@ import { invalidArgument, type InferenceError } from '../errors.ts'
 import { NotReadable, readRegularFile } from '../regular-file.ts'
 import { errorInFile, moduleNames, readConfigModule } from './config-module.ts'
 import { readModelConfig, type RepositoryConfig } from './config-pbtxt.ts'
+import { configError, type ConfigSource } from './config-source.ts'
 import { readLabels, withLabels } from './label-files.ts'
 import { makeSamples } from './model-warmup.ts'
 import { makeTensorFeed } from './tensor-plans.ts'
@@ -39,7 +41,7 @@ export async function readFolderConfig(folder: string, model: string, present: r
   if (fileName !== undefined && fileName !== 'config.pbtxt') return fromModule(folder, model, fileName)
   const file = join(folder, 'config.pbtxt')
   if (fileName === undefined) return { ...readModelConfig({ model, file, text: '' }), atField: (error) => error }
-  const config = readModelConfig({ model, file, text: await readText(file, model) })
+  const config = readModelConfig(await readSource(file, model))
   return { ...config, options: await withFiles(folder, config) }
 }
 
@@ -76,9 +78,16 @@ async function withFiles(folder: string, { options, labelFiles, warmups, initial
   return complete
 }
 
-async function readText(file: string, model: string): Promise<string> {
+async function readSource(file: string, model: string): Promise<ConfigSource> {
+  const bytes = await readBytes(file, model)
+  const source = { model, file, text: bytes.toString() }
+  if (isUtf8(bytes)) return source
+  throw configError(source, source.text.indexOf('\ufffd'), 'config.pbtxt', 'text in UTF-8', 'other bytes')
+}
+
+async function readBytes(file: string, model: string): Promise<Buffer> {
   try {
-    return (await readRegularFile(file, limitBytes)).toString()
+    return await readRegularFile(file, limitBytes)
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException
     const isTooLarge = error instanceof NotReadable && code === 'EFBIG'

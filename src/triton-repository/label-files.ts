@@ -12,7 +12,8 @@ const limitBytes = 2 ** 24
 export async function readLabels(modelFolder: string, name: string): Promise<string[]> {
   const path = join(modelFolder, name)
   try {
-    const lines = (await readRegularFile(path, limitBytes)).toString().split(/\r?\n/)
+    const text = new TextDecoder().decode(await readRegularFile(path, limitBytes)) // without a mark of its byte order
+    const lines = text.split(/\r?\n/)
     if (lines.at(-1) === '') lines.pop()
     return lines
   } catch (error) {

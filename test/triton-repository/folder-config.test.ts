@@ -31,6 +31,16 @@ describe('a configuration in a module', () => {
     const outputs = await loaded!.infer({ x: Float32Array.of(1, 5) })
     expect(loaded!.classification(outputs)).toEqual([[{ index: 1, value: 5, label: 'dog' }]])
   })
+  it('and its labels may begin with a mark of their byte order', async () => {
+    const text = JSON.stringify({ ...settings, versionPolicy: 'all' })
+    const [loaded] = await load({ 'm/2/net.onnx': model, 'm/labels.txt': '\ufeffcat\ndog\n', 'm/config.json': `\ufeff${text}` })
+    expect(loaded!.classification(await loaded!.infer({ x: Float32Array.of(5, 1) }))).toEqual([[{ index: 0, value: 5, label: 'cat' }]])
+  })
+  it('that throws when it is read is refused with its file', async () => {
+    const error = await refusal({ 'm/1/model.onnx': model, 'm/config.mjs': 'export default { get maxBatchSize() { throw new Error("on purpose") } }' })
+    expect(error).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'config.mjs', received: 'on purpose' })
+    expect(error.message).toMatch(/In .*m.config\.mjs$/)
+  })
   it('has its type checked', () => {
     // @ts-expect-error there is no such option
     defineModelConfig({ maxBatchSize: 3, dynamicBatchng: {} })
@@ -121,6 +131,12 @@ describe('files beside a config.pbtxt', () => {
     expect(other.message).toMatch(/config\.pbtxt:4:\d+$/)
     const often = await refusal(files(`${sample('zero_data: true', 1).slice(0, -1)} count: 4294967295 }`))
     expect(often).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'model_warmup[2].count' })
+  })
+  it.each([['latin1', 2, 26], ['utf16le', 1, 1]] as const)('of other bytes than UTF-8 are refused with their place: %s', async (encoding, line, column) => {
+    const text = Buffer.from('\ufeffmax_batch_size: 4\ndefault_model_filename: "ä.onnx"'.slice(encoding === 'latin1' ? 1 : 0), encoding)
+    const error = await refusal({ 'm/1/model.onnx': model, 'm/config.pbtxt': text })
+    expect(error).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'config.pbtxt', expected: 'text in UTF-8' })
+    expect(error.message).toMatch(new RegExp(`config\\.pbtxt:${line}:${column}$`))
   })
   it('that cannot be read are named by their path', async () => {
     const path = temporaryFolder({ 'm/1/model.onnx': model })
