@@ -51,9 +51,14 @@ export class EngineResources {
     this.repositories = new EngineRepositories({ models, events, pluginNames, keepAlive, trim: () => this.staging?.trim() })
   }
 
+  /** Tries all execution providers, until the engine is closed. The process lives on meanwhile: other engines may let go of what tries them. */
+  probeProviders(): Promise<void> {
+    return this.#keepAlive.during(this.devices.probeProviders())
+  }
+
   /** Finishes what was accepted, or rejects what waits of it, and gives everything back. May be called more than once. */
   close(destroy: boolean): Promise<void> {
-    if (destroy) this.devices.providers.end()
+    this.devices.providers.end()
     this.repositories.close()
     const models = this.models.close(destroy)
     this.#closing ??= this.#keepAlive

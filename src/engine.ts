@@ -190,9 +190,8 @@ export class InferenceEngine {
    */
   async probeProviders(): Promise<Capabilities['providers']> {
     this.#checkOpen()
-    const { devices, services } = this.#resources
-    await services.keepAlive.during(devices.probeProviders()) // other engines may let go of what tries them
-    this.#checkOpen() // else it was destroyed, and nothing waited for
+    await this.#resources.probeProviders()
+    this.#checkOpen() // else it was closed, and nothing waited for
     return this.capabilities().providers
   }
 

@@ -68,10 +68,11 @@ export class BuiltInProviders {
     return this.about(name)
   }
 
-  /** Tries them all, one after the other: each takes the cores meanwhile. Those that could not be used are tried again. */
-  async tryAll(): Promise<void> {
+  /** Tries them all, one after the other: each takes the cores meanwhile. Those that could not be used are tried again. None once `ending` fires. */
+  async tryAll(ending?: AbortSignal): Promise<void> {
     this.#names ??= await listNames()
     for (const { name, available } of this.all) {
+      if (ending?.aborted) return
       if (available === false) this.#found.delete(name)
       await this.try(name)
     }

@@ -59,6 +59,7 @@ export class EnginePlugins {
   /** Tries all that are not open, each in a process of its own, one after the other. */
   async tryAll(executors: Executors): Promise<void> {
     for (const { name, library } of this.#options.values()) {
+      if (this.#ending.aborted) return
       if (this.isUsable(name)) continue
       const tried = executors.kind === 'binding' ? withBinding(executors) : await tryPlugin(openNativeOrt(), name, library)
       if (!this.isUsable(name)) this.#tried.set(name, tried)

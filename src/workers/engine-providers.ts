@@ -131,7 +131,7 @@ export class EngineProviders {
   async tryAll(executors: Executors): Promise<void> {
     if (executors.kind === 'native') this.builtIn.readNames(openNativeOrt())
     const { signal } = this.#ending
-    await untilAborted(this.builtIn.tryAll().then(() => this.plugins.tryAll(executors)), signal).catch((error) => {
+    await untilAborted(this.builtIn.tryAll(signal).then(() => this.plugins.tryAll(executors)), signal).catch((error) => {
       if (!signal.aborted) throw error
     })
   }

@@ -1,3 +1,5 @@
+import { spawnSync } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
 import { beforeEach, describe, expect, it, vi } from 'vitest'
 import { InferenceEngine, type EngineOptions } from '../../src/index.ts'
 import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
@@ -11,6 +13,7 @@ import { fallbackWarnings } from './fallback-warnings.ts'
 import { libraryThat } from './libraries.ts'
 
 const { version, reason } = openNativeOrt()
+const root = fileURLToPath(new URL('../..', import.meta.url))
 const absent = '/nonexistent/plugin.so'
 const withPlugin = (library: string, options: EngineOptions = {}) => ownEngine({ cpuWorkers: 1, providers: { extra: { library } }, ...options })
 
@@ -123,13 +126,31 @@ describe.skipIf(version === undefined)(`a plugin that cannot be used${reason ===
     expect(await tryInChild('extra', library, 1000)).toEqual({ reason: 'loading it took more than 1000 ms in a process of its own' })
   })
 
-  it('may hang while its engine is destroyed, which does not wait for it', async ({ skip }) => {
-    const library = libraryThat('for (;;) pause(); /* another */') ?? skip('no C compiler')
+  it.for(['close', 'destroy'] as const)('may hang while its engine ends by %s(), which does not wait for it', async (end, { skip }) => {
+    const library = libraryThat(`for (;;) pause(); /* ${end} */`) ?? skip('no C compiler')
     const engine = withPlugin(library)
     const loading = load(engine, mlp(), { instanceGroup: [{ kind: 'extra' }] })
     await new Promise(setImmediate)
-    await engine.destroy()
+    await engine[end]()
     await expect(loading).rejects.toMatchObject({ code: 'ERR_CLOSED' })
+  })
+
+  it('may hang while it is probed, and holds no process whose engine is closed', ({ skip }) => {
+    const library = libraryThat('for (;;) pause(); /* probed */') ?? skip('no C compiler')
+    const program = `
+      import { InferenceEngine } from 'zerohop'
+      const engine = new InferenceEngine({ providers: { extra: { library: ${JSON.stringify(library)} } } })
+      engine.probeProviders().catch(({ code }) => console.log(code))
+      const isNext = ({ source, available }) => source === 'plugin' || available !== null
+      const timer = setInterval(() => {
+        const { length } = engine.capabilities().providers.filter(isNext)
+        if (length < 2 || length < engine.capabilities().providers.length) return
+        clearInterval(timer)
+        engine.close()
+      }, 10)
+    `
+    const ended = spawnSync(process.execPath, ['--input-type=module', '--eval', program], { cwd: root, encoding: 'utf8', timeout: 30_000 })
+    expect(ended).toMatchObject({ status: 0, signal: null, stdout: 'ERR_CLOSED\n' })
   })
 
   it('is one where ZEROHOP_EXECUTOR asks for the binding', async () => {

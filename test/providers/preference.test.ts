@@ -123,10 +123,10 @@ it('a trial has its time', async () => {
   expect(await tryBuiltIn('cpu', 1)).toEqual({ name: 'cpu', available: false, reason: 'loading it took more than 1 ms in a process of its own' })
 })
 
-it('an engine that is destroyed waits for no trial', async () => {
+it.each(['close', 'destroy'] as const)('%s() waits for no trial', async (end) => {
   const engine = ownEngine()
   const probing = engine.probeProviders()
-  await engine.destroy()
+  await engine[end]()
   await expect(probing).rejects.toMatchObject({ code: 'ERR_CLOSED' })
 })
 
