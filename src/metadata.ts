@@ -119,10 +119,10 @@ export function servable(
 
 /** Values are given and answered by name: of two with one name, one would be lost. */
 function checkNames(model: string, kind: 'input' | 'output', values: readonly RawValueMetadata[]): void {
-  const names = values.map(({ name }) => name)
-  const twice = names.find((name, index) => names.indexOf(name) !== index)
+  const names = new Set<string>()
+  const twice = values.find(({ name }) => names.size === names.add(name).size)?.name
   if (twice === undefined) return
-  throw invalidArgument(`${kind} '${twice}'`, 'a name of its own', `${names.filter((name) => name === twice).length} ${kind}s of that name`, {
+  throw invalidArgument(`${kind} '${twice}'`, 'a name of its own', `${values.filter(({ name }) => name === twice).length} ${kind}s of that name`, {
     code: 'ERR_MODEL_LOAD',
     model,
     hint: `Re-export the model, or give each ${kind} an Identity node with another name`,

@@ -35,15 +35,16 @@ export const leavesOutShapes = ({ outputs }: ModelValues<DeclaredValue>): boolea
 export function completed(file: ModelValues<DeclaredValue> | null, opened: OpenedModel | null): ModelValues<DeclaredValue> {
   const found = opened === null ? null : { inputs: opened.metadata.inputs, outputs: allOutputs(opened) }
   if (file === null) return found ?? { inputs: [], outputs: [] }
-  const complete = (values: readonly DeclaredValue[], known: readonly DeclaredValue[] = []) => values.map((value): DeclaredValue => {
-    const better = known.find(({ name }) => name === value.name)
+  const byName = (values: readonly DeclaredValue[] = []) => new Map(values.map((value) => [value.name, value]))
+  const complete = (values: readonly DeclaredValue[], known: ReadonlyMap<string, DeclaredValue>) => values.map((value): DeclaredValue => {
+    const better = known.get(value.name)
     if (better === undefined) return value
     const type = value.type.includes(untold) ? better.type : value.type
     // Of a tensor of any rank ONNX Runtime says what it says of a scalar.
     const isTold = better.shape !== null && (better.shape.length > 0 || !isElementType(type))
     return { ...value, type, shape: isTold ? better.shape : value.shape }
   }) // prettier-ignore
-  return { inputs: complete(file.inputs, found?.inputs), outputs: complete(file.outputs, found?.outputs) }
+  return { inputs: complete(file.inputs, byName(found?.inputs)), outputs: complete(file.outputs, byName(found?.outputs)) }
 }
 
 function allOutputs({ metadata }: OpenedModel): DeclaredValue[] {

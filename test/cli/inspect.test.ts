@@ -1,7 +1,7 @@
 import { copyFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import type { Inspection } from '../../src/cli/inspection.ts'
+import { inspectModel, type Inspection } from '../../src/cli/inspection.ts'
 import * as small from '../models/small.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
@@ -201,6 +201,17 @@ describe('zerohop inspect', () => {
       expect(text).not.toMatch(/^forged/m)
       expect(text.replaceAll('\n', '')).not.toMatch(/[\p{Cc}\u2028\u202e]/u)
     }
+  })
+
+  it('takes no longer for each of many inputs and functions than for one of a few', { timeout: 30_000 }, async () => {
+    const many = Array.from({ length: 80_000 }, (_, index) => index.toString(36))
+    const each = (part: (name: string) => Uint8Array) => Buffer.concat(many.map(part))
+    const inputsOf = each((name) => field(11, value(name, tensorType(1, ['N']))))
+    const nodes = each((name) => field(1, message(field(4, name), field(7, 'own'))))
+    const functions = each((name) => field(25, message(field(1, name), field(10, 'own'))))
+    const path = join(temporaryFolder({ 'm.onnx': message(model(inputsOf, nodes, field(12, value('y', tensorType(1, ['N'])))), functions) }), 'm.onnx')
+    const { inputs, problems, executors } = await inspectModel(path, false, 0)
+    expect([inputs.length, problems, executors.native.serves]).toEqual([many.length, [], true])
   })
 
   it('works where the addon is missing', async () => {
