@@ -53,7 +53,8 @@ export function interfaceSource(name: string, file: string, { inputs, outputs, m
   const stackable = notStackable({ inputs, outputs }) === null
   const plain = [...inputs, ...outputs].every(({ type }) => bindingCarrier.carries(type))
   const executor = plain ? '' : "; served with `executor: 'native'`"
-  const given = members(inputs, (input) => inputType(input, byRow ?? stackable))
+  const asked = inputs.map((input) => ({ ...input, optional: input.optional === true || valueTypeOf(input.type)!.kind === 'optional' }))
+  const given = members(asked, (input) => inputType(input, byRow ?? stackable))
   const answered = members(outputs, ({ type }) => typeText(valueTypeOf(type)!))
   return `/** Inputs and outputs of \`${comment(file)}\`; ${batching(maxBatchSize, stackable)}${executor}. */
 export interface ${name} extends ModelSignature {

@@ -48,6 +48,11 @@ export interface Net extends ModelSignature {
     expect(source).toContain(`    /** ${type} */\n    y: ${text}\n`)
     expect(source).toContain("served with `executor: 'native'`")
   })
+  it('lets a request leave out an input of an optional type, which an answer has in any case', () => {
+    const value = { name: 'v', type: 'optional(float32)', shape: [] } as const
+    const source = signatureSource('Net', 'net.onnx', metadata([value], [value], 0))
+    expect([...source.matchAll(/^ {4}(v.*)$/gm)].map(([, member]) => member)).toEqual(["v?: TypedTensor<'float32'> | null", "v: TypedTensor<'float32'> | null"])
+  })
   it.each([
     ['one row is fixed', [['N', 4], ['M']], true], ['there is nothing open', [[1, 4], []], true], ['a row is open', [['N', 'L'], ['N']], false],
     ['there are no rows', [['N', 4], []], false],

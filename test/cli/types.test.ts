@@ -1,7 +1,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { castTo, identity, identityUnbatched } from '../models/small.ts'
+import { tensor } from '../models/builder.ts'
+import { castTo, identity, identityUnbatched, optionalAsIs } from '../models/small.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { compile, root, zerohop, zerohopWithoutAddon } from './run.ts'
 
@@ -61,7 +62,9 @@ describe('zerohop types', () => {
       'use.ts': `
         import { InferenceEngine, type RawTensor } from 'zerohop'
         import type { Forest } from './forest.ts'
+        import type { TypedTensor } from 'onnxruntime-node'
         import type { Bits } from './bits.ts'
+        import type { Perhaps } from './perhaps.ts'
         const engine = new InferenceEngine({ executor: 'native' })
         const forest = await engine.load<Forest>('forest', { path: 'f.onnx' })
         const { output_label, output_probability } = await forest.infer({ X: Float32Array.of(1, 2, 3, 4) })
@@ -72,11 +75,17 @@ describe('zerohop types', () => {
         const { y } = await bits.infer({ x: Float32Array.of(1, 2, 3, 4) })
         const raw: RawTensor<'bfloat16'> = y
         const data: Uint16Array = raw.data
-        void [probability, data]
+        const perhaps = await engine.load<Perhaps>('perhaps', { path: 'p.onnx' })
+        const { o } = await perhaps.infer({})
+        const answer: TypedTensor<'float32'> | null = (await perhaps.infer({ i: o })).o
+        // @ts-expect-error a tensor of another type
+        await perhaps.infer({ i: output_label })
+        void [probability, data, answer]
       `,
     }, join(root, '.cache/types-test'))
     await zerohopWithoutAddon('types', join(root, 'test/models/sklearn/forest.onnx'), '--out', join(folder, 'forest.ts'))
     await zerohopWithoutAddon('types', castTo('bfloat16'), '--name', 'Bits', '--out', join(folder, 'bits.ts'))
+    await zerohopWithoutAddon('types', optionalAsIs('vector', tensor('float32', ['N'])), '--name', 'Perhaps', '--out', join(folder, 'perhaps.ts'))
     expect(await compile(join(folder, 'use.ts'))).toEqual({ code: 0, stdout: '', stderr: '' })
   })
 })
