@@ -161,7 +161,7 @@ export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptio
     if (issue.path === undefined) throw invalidArgument('options', 'a plain object', options)
     const name = ['options', ...(issue.path ?? []).map(({ key }) => String(key))].join('.')
     const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
-    throw invalidArgument(name, unknownKey ? 'a known option' : issue.expected === 'unknown' ? issue.message : (issue.expected ?? issue.message), unknownKey ? issue.path?.at(-1)?.key : issue.input)
+    throw invalidArgument(name, unknownKey ? issue.message : issue.expected === 'unknown' ? issue.message : (issue.expected ?? issue.message), unknownKey ? issue.path?.at(-1)?.key : issue.input)
   }
   const { cpuWorkers, executor, inline, staging, providers, workers } = result.output
   if (executor === 'binding' && providers.length > 0) {

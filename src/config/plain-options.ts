@@ -59,9 +59,11 @@ const plainObject = { ...v.custom<Readonly<Record<string, unknown>>>(isPlainObje
 /** Schema of an object of any properties, in a copy that inherits nothing. */
 export const properties = v.pipe(plainObject, v.transform(ownProperties))
 
-/** Schema of an object with these entries and no others, whose output inherits nothing either. */
+/** Schema of an object with these entries and no others, whose output inherits nothing either. The message for another one names them. */
 export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entries) {
-  return v.pipe(properties, v.strictObject(ownProperties(entries)), v.transform(ownProperties))
+  const known = `one of ${Object.keys(entries).join(', ')}`
+  const message = ({ expected, message }: v.StrictObjectIssue) => (expected === 'never' ? known : message)
+  return v.pipe(properties, v.strictObject(ownProperties(entries), message), v.transform(ownProperties))
 }
 
 /** The innermost issue of a union: the one that talks about what the caller most likely meant. */

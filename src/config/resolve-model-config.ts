@@ -243,7 +243,7 @@ function configError(model: string, config: unknown, issue: v.BaseIssue<unknown>
   const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
   const received = unknownKey ? issue.path?.at(-1)?.key : issue.input
   const missing = issue.type === 'strict_object' && issue.received === 'undefined' && name !== ''
-  const expected = unknownKey ? 'a known option' : missing ? 'to be given' : (issue.expected ?? issue.message)
+  const expected = unknownKey ? issue.message : missing ? 'to be given' : (issue.expected ?? issue.message)
   if (name === '') return invalidArgument('config', 'a plain object', config, { code: 'ERR_MODEL_CONFIG', model })
   return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }

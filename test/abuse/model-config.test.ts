@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { InferenceEngine, type ModelConfig } from '../../src/index.ts'
+import { InferenceEngine, type EngineOptions, type InferenceError, type ModelConfig } from '../../src/index.ts'
 import { expectNoWarnings, expectRefusal, rejectionOf, type Refusal } from './refusal.ts'
 
 expectNoWarnings()
@@ -125,4 +125,12 @@ describe.each(Object.entries(cases))('a configuration is refused before anything
     expect(error).toMatchObject({ model: 'bad' })
     expect(engine.models()).toEqual([])
   })
+})
+
+it('an option that there is not is told those that there are', async () => {
+  const engine = new InferenceEngine()
+  const expectedOf = async (config: object) => ((await rejectionOf(() => engine.load('bad', { path, ...config }))) as InferenceError).expected
+  expect(await expectedOf({ max_batch_size: 8 })).toMatch(/^one of path, bytes, version, maxBatchSize, .*, coalesce$/)
+  expect(await expectedOf({ dynamicBatching: { maxQueueDelay: 8 } })).toMatch(/^one of .*maxQueueDelayMs/)
+  expect(await rejectionOf(async () => new InferenceEngine({ threads: 4 } as EngineOptions))).toMatchObject({ expected: expect.stringMatching(/^one of .*cpuWorkers/) })
 })
