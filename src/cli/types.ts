@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { Command, InvalidArgumentError } from 'commander'
@@ -21,6 +22,7 @@ export const types = new Command('types')
   .option('-n, --name <name>', 'name of the interface (default: from the name of the file)', interfaceName)
   .option('-o, --out <file>', 'file to write (default: standard output)')
   .action(async (path: string, { name, out }: TypesOptions, command: Command) => {
+    if (out !== undefined && isSameFile(path, out)) command.error("error: option '-o, --out <file>' names the model itself")
     if (!(await isFolder(path))) return write(signatureSource(name ?? signatureName(path), basename(path), await readValues(path)), out)
     if (name !== undefined) command.error("error: option '-n, --name <name>' is for one model, and this is a folder")
     await writeRepository(path, out)
@@ -40,6 +42,16 @@ async function writeRepository(folder: string, out: string | undefined): Promise
 async function write(source: string, out: string | undefined): Promise<void> {
   if (out === undefined) process.stdout.write(source)
   else await writeFile(out, source)
+}
+
+/** Whether two paths lead to one file that is there. */
+function isSameFile(path: string, other: string): boolean {
+  try {
+    const [one, two] = [path, other].map((each) => statSync(each, { bigint: true }))
+    return one!.ino === two!.ino && one!.dev === two!.dev
+  } catch {
+    return false // what is wrong with them is told by reading and writing
+  }
 }
 
 function interfaceName(name: string): string {

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs'
+import { readFileSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { tensor } from '../models/builder.ts'
@@ -11,6 +11,15 @@ describe('zerohop types', () => {
     const { code, stdout, stderr } = await zerohop('types', identity('float32', [2]))
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toMatch(/export interface IdentityFloat322 extends ModelSignature \{\n {2}inputs: \{\n {4}\/\*\* float32 \[N, 2\] \*\//)
+  })
+  it('does not write over the model, by whatever path that is named', async () => {
+    const folder = temporaryFolder({ 'm.onnx': readFileSync(identity('float32', [2])) })
+    symlinkSync('m.onnx', join(folder, 'link.ts'))
+    for (const out of ['m.onnx', 'link.ts']) {
+      const { code, stderr } = await zerohop('types', join(folder, 'm.onnx'), '--out', join(folder, out))
+      expect({ code, stderr }).toEqual({ code: 2, stderr: "error: option '-o, --out <file>' names the model itself\n" })
+    }
+    expect(readFileSync(join(folder, 'm.onnx'))).toEqual(readFileSync(identity('float32', [2])))
   })
   it('warns of nothing where the addon is missing, as nothing is staged', async () => {
     const { code, stderr } = await zerohopWithoutAddon('types', identity('float32', [2]))
