@@ -42,7 +42,7 @@ export interface DynamicBatchingConfig {
   priorityQueuePolicy?: Readonly<Record<number, QueuePolicy>>
   /**
    * For tests: nothing is run until so many requests have waited at once, so that what is batched together does not
-   * depend on time. Default 0: no hold.
+   * depend on time; those that share a row of another are not counted. Default 0: no hold.
    */
   holdUntilQueued?: number
 }
