@@ -4,6 +4,9 @@ import { isPlainObject, ownProperties, typed } from './plain-options.ts'
 import type { SessionOptions } from './model-config.ts'
 import { flattenExtra, type SessionConfigEntries } from './session-config-entries.ts'
 
+/** Most threads of a session: ONNX Runtime starts as many as it is told, until the system has no more for anybody. */
+export const maxThreads = 1024
+
 /** Session options as they are sent to a worker thread. */
 export type CheckedSessionOptions = Omit<SessionOptions, 'extra'> & { readonly extra: SessionConfigEntries }
 
@@ -29,6 +32,7 @@ export function checkSessionOptions(model: string, options: Readonly<Record<stri
     }
     if (!names.includes(name)) throw unknown(model, name)
     checked[name] = name === 'extra' ? readExtra(model, value) : sendable(model, name, value)
+    if (name.endsWith('OpNumThreads') && !isThreadCount(value)) throw wrong(model, name, `a whole number from 0 to ${maxThreads}`, value)
     if (name === 'externalData') checkExternalData(model, checked[name])
     if (name.startsWith('freeDimensionOverrides')) checkLengths(model, name, checked[name])
   }
@@ -51,6 +55,10 @@ function readExtra(model: string, extra: unknown): SessionConfigEntries {
   } catch (error) {
     throw typed('sessionOptions.extra', error, { model })
   }
+}
+
+function isThreadCount(value: unknown): boolean {
+  return value === undefined || (Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maxThreads)
 }
 
 /** Both executors take the contents of files, by the names by which the model refers to them. */

@@ -1,3 +1,4 @@
+import { maxThreads } from '../config/check-session-options.ts'
 import type { MemoryOptions, RunOptions, SessionOptions } from '../config/model-config.ts'
 import type { ConfigFields } from './config-fields.ts'
 import { defined } from './defined.ts'
@@ -20,11 +21,11 @@ const cudaParameters = ['cudnn_conv_algo_search', 'gpu_mem_limit', 'arena_extend
 export function readParameters(config: ConfigFields, kinds: ReadonlySet<GroupKind>): BackendParameters {
   const given = new Map(config.messageMap<string>('parameters').map(([key, fields]) => [key, { fields, value: fields.string('string_value') ?? '' }]))
   for (const { fields } of given.values()) fields.finish()
-  const wholeNumber = (key: string, most = 2 ** 31 - 1) => {
+  const wholeNumber = (key: string, most: number) => {
     const entry = given.get(key)
     if (entry === undefined) return undefined
     const value = /^\d+$/.test(entry.value) ? Number(entry.value) : Infinity
-    return value <= most ? value : entry.fields.fail('string_value', `${most === 1 ? '0 or 1' : 'a whole number of at least 0'} for ${key}`, entry.value)
+    return value <= most ? value : entry.fields.fail('string_value', `${most === 1 ? '0 or 1' : `a whole number from 0 to ${most}`} for ${key}`, entry.value)
   }
   const flag = (key: string) => {
     const entry = given.get(key)
@@ -39,8 +40,8 @@ export function readParameters(config: ConfigFields, kinds: ReadonlySet<GroupKin
   }
   const read = {
     sessionOptions: defined({
-      intraOpNumThreads: wholeNumber('intra_op_thread_count') || undefined,
-      interOpNumThreads: wholeNumber('inter_op_thread_count') || undefined,
+      intraOpNumThreads: wholeNumber('intra_op_thread_count', maxThreads) || undefined,
+      interOpNumThreads: wholeNumber('inter_op_thread_count', maxThreads) || undefined,
       executionMode: wholeNumber('execution_mode', 1) === 1 ? ('parallel' as const) : undefined,
       enableMemPattern: flag('enable_mem_pattern'),
       extra: allocator === undefined ? undefined : { [initializers]: allocator ? '1' : '0' },

@@ -70,3 +70,17 @@ describe('sessionOptions', () => {
     expect(resolveConfig('m', { path: 'm.onnx', sessionOptions: all }).sessionOptions).toEqual(all)
   })
 })
+
+describe('numbers of threads', () => {
+  it.each([1025, 2 ** 31, -1, 1.5, Number.NaN, '2', null])('are refused that no machine has: %s', (count) => {
+    for (const name of ['intraOpNumThreads', 'interOpNumThreads']) {
+      expect(() => resolveConfig('m', { path: 'm.onnx', sessionOptions: { [name]: count } })).toThrow(expect.objectContaining({
+        code: 'ERR_MODEL_CONFIG', argument: `sessionOptions.${name}`, expected: 'a whole number from 0 to 1024',
+      }))
+    }
+  })
+
+  it('may be left to ONNX Runtime', () => {
+    expect(sessionOptions(resolveConfig('m', { path: 'm.onnx', sessionOptions: { intraOpNumThreads: 0 } }), placement).intraOpNumThreads).toBe(0)
+  })
+})

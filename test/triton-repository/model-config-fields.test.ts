@@ -91,6 +91,8 @@ const cases: Record<string, readonly (readonly [text: string, check: Check])[]> 
     ['parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "x.so" } }', refused('parameters[0].value.string_value')],
     ['parameters { key: "execution_mode" value { string_value: "2" } }', refusedWithoutHint('parameters[0].value.string_value')],
     ['parameters { key: "intra_op_thread_count" value { string_value: "many" } }', refusedWithoutHint('parameters[0].value.string_value')],
+    ['parameters { key: "intra_op_thread_count" value { string_value: "1025" } }', refusedWithoutHint('parameters[0].value.string_value')],
+    ['parameters { key: "inter_op_thread_count" value { string_value: "99999999" } }', refusedWithoutHint('parameters[0].value.string_value')],
   ],
   'ModelConfig.model_warmup': [[warmup(zeros), honoured({ warmups: [{ count: 1, inputs: [['x', { rows: 2, dims: [3], type: 'float32', data: 'zero' }]] }] })]],
   'ModelConfig.model_operations': [['model_operations {}', refused('model_operations')]],
