@@ -34,10 +34,9 @@ export function readParameters(config: ConfigFields, kinds: ReadonlySet<GroupKin
     return /^(?:0|false)$/i.test(entry.value) ? false : entry.fields.fail('string_value', `true or false for ${key}`, entry.value)
   }
   const allocator = flag(initializers)
+  const arena = flag('enable_mem_arena')
   const shrink = given.get(shrinkage)
-  if (shrink !== undefined && !/^(?:cpu|gpu):\d+(?:;(?:cpu|gpu):\d+)*$/.test(shrink.value)) {
-    shrink.fields.fail('string_value', `devices, such as cpu:0;gpu:0, for ${shrinkage}`, shrink.value)
-  }
+  if (shrink !== undefined) checkShrinkage(shrink.fields, shrink.value, arena, kinds)
   const read = {
     sessionOptions: defined({
       intraOpNumThreads: wholeNumber('intra_op_thread_count', maxThreads) || undefined,
@@ -46,11 +45,22 @@ export function readParameters(config: ConfigFields, kinds: ReadonlySet<GroupKin
       enableMemPattern: flag('enable_mem_pattern'),
       extra: allocator === undefined ? undefined : { [initializers]: allocator ? '1' : '0' },
     }),
-    memory: defined({ arena: flag('enable_mem_arena') }),
+    memory: defined({ arena }),
     runOptions: shrink === undefined ? {} : { extra: { [shrinkage]: shrink.value } },
   }
   for (const [key, { fields, value }] of given) judgeOther(config, key, value, fields, kinds)
   return read
+}
+
+/** ONNX Runtime fails every run that is to shrink an arena which there is not. */
+function checkShrinkage(fields: ConfigFields, value: string, arena: boolean | undefined, kinds: ReadonlySet<GroupKind>): void {
+  const wrong = (expected: string) => fields.fail('string_value', `${expected} for ${shrinkage}`, value)
+  if (!/^(?:cpu|gpu):\d+(?:;(?:cpu|gpu):\d+)*$/.test(value)) wrong('devices, such as cpu:0;gpu:0,')
+  const devices = value.split(';')
+  if (devices.some((device) => device.startsWith('cpu:') && device !== 'cpu:0')) wrong('cpu:0, as there is one arena for the CPU,')
+  if (arena === false && devices.includes('cpu:0')) wrong('no cpu:0 beside enable_mem_arena 0')
+  const mayBeGpu = kinds.has('KIND_GPU') || kinds.has('KIND_AUTO')
+  if (!mayBeGpu && devices.some((device) => device.startsWith('gpu:'))) wrong('no GPU, as no instance is on one,')
 }
 
 const backendKeys = new Set([

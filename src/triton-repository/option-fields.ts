@@ -67,7 +67,8 @@ export function errorAtField(source: ConfigSource, fields: readonly TextField[],
   const isType = argument.endsWith('.type')
   const of = argument.startsWith('warmup') && error.cause instanceof InferenceError ? `${error.cause.argument}: ` : '' // the input
   const expected = of + (isType ? typeWords(String(error.expected)) : fieldWords(String(error.expected)))
-  const received = isType ? typeWords(String(error.received)) : error.received
+  const inMilliseconds = path.endsWith('_microseconds') && typeof error.received === 'number'
+  const received = isType ? typeWords(String(error.received)) : inMilliseconds ? Math.round(Number(error.received) * 1000) : error.received
   const hint = /\. ((?:(?!, received ).)*)$/.exec(message)?.[1]
   return configError(source, offset, path, expected, received, hint === undefined ? undefined : fieldWords(hint))
 }

@@ -51,6 +51,7 @@ const policy = (fields: string) => `dynamic_batching { default_queue_policy { ${
 const graphSpec = (fields: string) => `optimization { cuda { graph_spec { ${fields} } } }`
 const step = (fields: string) => `ensemble_scheduling { step { ${fields} } }`
 const metric = 'metric_identifier { family: "nv_inference_first_response_histogram_ms" } histogram_options { buckets: [1, 2.5] }'
+const shrinkage = (devices: string) => `parameters { key: "memory.enable_memory_arena_shrinkage" value { string_value: "${devices}" } }`
 const controlled = (kind: string, values: string, expected: object) => [control(`kind: ${kind} ${values}`), option({ sequence: { controls: [expected] } })] as const
 
 const cases: Record<string, readonly (readonly [text: string, check: Check])[]> = {
@@ -91,6 +92,8 @@ const cases: Record<string, readonly (readonly [text: string, check: Check])[]> 
     ['parameters { key: "TRITON_BATCH_STRATEGY_PATH" value { string_value: "x.so" } }', refused('parameters[0].value.string_value')],
     ['parameters { key: "execution_mode" value { string_value: "2" } }', refusedWithoutHint('parameters[0].value.string_value')],
     ['parameters { key: "intra_op_thread_count" value { string_value: "many" } }', refusedWithoutHint('parameters[0].value.string_value')],
+    ...['cpu', 'cpu:1', 'cpu:0;gpu:0'].map((devices) => [`instance_group { kind: KIND_CPU } ${shrinkage(devices)}`, refusedWithoutHint('parameters[0].value.string_value')] as const),
+    [`${shrinkage('cpu:0')} parameters { key: "enable_mem_arena" value { string_value: "0" } }`, refusedWithoutHint('parameters[0].value.string_value')],
     ['parameters { key: "intra_op_thread_count" value { string_value: "1025" } }', refusedWithoutHint('parameters[0].value.string_value')],
     ['parameters { key: "inter_op_thread_count" value { string_value: "99999999" } }', refusedWithoutHint('parameters[0].value.string_value')],
   ],
