@@ -87,6 +87,7 @@ Napi::Value CompletionHub::takeDetails(const Napi::CallbackInfo& info) {
   Napi::Object details = Napi::Object::New(env);
   details.Set("error", each.failed ? Napi::Value(Napi::String::New(env, each.error)) : env.Null());
   if (each.session != nullptr) {
+    details.Set("session", Napi::Number::New(env, static_cast<double>(each.session->id)));
     details.Set("inputs", describe(env, each.session->inputs));
     details.Set("outputs", describe(env, each.session->outputs));
     return details;

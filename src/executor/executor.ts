@@ -42,6 +42,8 @@ export interface OpenedSession {
   readonly outputs: RawValueMetadata[]
   /** What of that can be served is up to it. */
   readonly carrier: Carrier
+  /** The same number is the same session, which instances with the same settings share as long as none of its files changes; left out where none is shared. */
+  readonly shared?: number
 }
 
 /** What a run gave that is for no caller. */

@@ -3,7 +3,7 @@ import { ThreadEndedError, type OpenedSession } from '../executor/executor.ts'
 import type { WarmUp } from '../instance/warm-up.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
-import { isSame } from '../workers/session-state.ts'
+import { isSame, type SessionState } from '../workers/session-state.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
 import type { Worker } from '../workers/worker.ts'
 import { InstanceLife, type InstanceParts, type Seat } from './instance-life.ts'
@@ -76,8 +76,7 @@ export class ModelInstances {
     const failed = results.find((result) => result.status === 'rejected')
     if (failed !== undefined) throw failed.reason instanceof ThreadEndedError ? failed.reason : new OpenFailed(failed.reason as Error)
     this.checkWanted()
-    const states = this.#opening.map(({ session }) => session.state!)
-    if (!states.every((state) => isSame(state, states[0]!, 'anything'))) throw new OpenFailed(new Error('its file has changed while it was loaded; load it again'))
+    if (!this.#opening.every((life) => isLike(this.#opening, life))) throw new OpenFailed(new Error('its file has changed while it was loaded; load it again'))
     return results.map((result) => (result as PromiseFulfilledResult<OpenedSession>).value)
   }
 
@@ -169,7 +168,23 @@ export class ModelInstances {
   #add(seat: Seat): void {
     const isNew = !this.seats.some(({ group, placement }) => group === seat.group && placement.gpu === seat.placement.gpu)
     if (isNew) this.seats.push(seat)
-    const [first] = this.#serving
-    this.#opening.push(new InstanceLife(seat, this.#parts, first?.session.state ?? null))
+    const like = this.#serving.find((life) => isBeside(life.seat, seat) && life.session.isOpen) ?? this.#serving[0]
+    this.#opening.push(new InstanceLife(seat, this.#parts, like === undefined ? null : stateFor(seat, like)))
   }
+}
+
+/** Whether instances there have sessions with the same settings. */
+function isBeside(one: Seat, other: Seat): boolean {
+  return one.group === other.group && one.placement.gpu === other.placement.gpu
+}
+
+/** What a session has to have to be of one model with an instance. */
+function stateFor(seat: Seat, { seat: its, session }: InstanceLife): SessionState {
+  return isBeside(seat, its) && session.isOpen ? session.state! : { ...session.state!, shared: null }
+}
+
+/** Whether an instance is of one model with the first, and with the first of its settings. */
+function isLike(lives: readonly InstanceLife[], { seat, session }: InstanceLife): boolean {
+  const firsts = [lives[0]!, lives.find((other) => isBeside(other.seat, seat))!]
+  return firsts.every((first) => isSame(session.state!, stateFor(seat, first), 'anything'))
 }

@@ -6,6 +6,8 @@ export interface SessionState {
   readonly values: string
   /** `null` for bytes. */
   readonly file: FileStamp | null
+  /** See {@link OpenedSession.shared}; `null` for one that is not, or is of another device. */
+  readonly shared: number | null
 }
 
 /** The file that a session is opened from, as it is now; `null` for bytes. */
@@ -15,5 +17,6 @@ export function fileOf(model: string | SharedArrayBuffer): FileStamp | null {
 
 /** Whether two sessions are of one model. */
 export function isSame(one: SessionState, other: SessionState, by: keyof FileStamp): boolean {
-  return one.values === other.values && one.file?.[by] === other.file?.[by]
+  const isShared = by === 'content' || one.shared === null || other.shared === null || one.shared === other.shared
+  return isShared && one.values === other.values && one.file?.[by] === other.file?.[by]
 }

@@ -118,11 +118,13 @@ export class WorkerSession implements WorkerResident {
    * A file that has become another model's since would answer beside instances of the first, and be fed what was checked for that.
    * Where its session was open before, its rights may be others by now.
    */
-  #checkSame({ inputs, outputs }: OpenedSession, file: FileStamp | null): void {
+  #checkSame({ inputs, outputs, shared: given }: OpenedSession, file: FileStamp | null): void {
     if (file?.anything !== fileOf(this.#source.model)?.anything) throw new Error('its file has changed while it was opened; load it again')
-    const state = { values: JSON.stringify([inputs, outputs]), file }
-    this.#state ??= state
-    if (!isSame(this.#state, state, this.#wasOpen ? 'content' : 'anything')) throw new Error('its file has changed since it was loaded; load it again')
+    const shared = given ?? null
+    const state = { values: JSON.stringify([inputs, outputs]), file, shared }
+    const known = this.#state ?? state
+    if (!isSame(known, state, this.#wasOpen ? 'content' : 'anything')) throw new Error('its file has changed since it was loaded; load it again')
+    this.#state = { ...known, shared }
     this.#wasOpen = true
   }
 

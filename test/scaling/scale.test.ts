@@ -1,13 +1,16 @@
+import { renameSync } from 'node:fs'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { Model, ModelConfig, ModelEvent } from '../../src/index.ts'
 import { NativeExecutor } from '../../src/executor/native/native-executor.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
+import { graph } from '../models/builder.ts'
 import * as networks from '../models/networks.ts'
 import * as small from '../models/small.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { describeNative } from '../support/native.ts'
 import { noise } from '../support/samples.ts'
 import { until } from '../support/until.ts'
+import { temporaryFolder } from '../triton-repository/temporary.ts'
 
 const cpu = (count: number, more = {}): ModelConfig['instanceGroup'] => [{ kind: 'cpu', count, ...more }]
 const x = () => noise([1, 64]).data as Float32Array
@@ -160,6 +163,19 @@ describe('a model that is scaled', () => {
     await expect(model.scale({ count: 2 })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', message: expect.stringContaining('its file has changed') })
     expect([model.state, model.capacity().instances]).toEqual(['ready', 1])
     expect((await model.infer({ x: Float32Array.of(1, 2, 3, 4) })).y!.dims).toEqual([1, 4])
+  })
+
+  it('stays as it was when weights beside its file have become others, and says so', async () => {
+    const bundle = (mark: number) =>
+      graph('weighted').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4]).initializer('mark', 'float32', [4], [mark, mark, mark, mark], { externalFile: 'weights' }).node('Add', ['x', 'mark'], ['y']).bundle()
+    const { model: bytes, files } = bundle(1)
+    const folder = temporaryFolder({ 'm.onnx': bytes, weights: files.get('weights')!, next: bundle(2).files.get('weights')! })
+    const model = await load(ownEngine({ cpuWorkers: 2 }), `${folder}/m.onnx`, { instanceGroup: cpu(1) })
+    await model.scale({ count: 2 })
+    renameSync(`${folder}/next`, `${folder}/weights`)
+    await expect(model.scale({ count: 3 })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', message: expect.stringContaining('its file has changed') })
+    expect(model.capacity().instances).toBe(2)
+    expect((await model.infer({ x: new Float32Array(4) }))['y']!.data).toEqual(new Float32Array(4).fill(1))
   })
 
   it.each([

@@ -84,9 +84,9 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
       this.#loop.open(questionId, sessionId, source, typeof model === 'string' ? 0 : bytesId(model), settings, sharable(options))
     })
     if (details?.error != null) throw new Error(details.error)
-    const { inputs, outputs } = details as unknown as { inputs: RawValueMetadata[]; outputs: RawValueMetadata[] }
+    const { inputs, outputs, session } = details as unknown as { inputs: RawValueMetadata[]; outputs: RawValueMetadata[]; session: number }
     this.#outputs.set(sessionId, { served: servedPlaces(inputs, outputs), count: outputs.length })
-    return { inputs, outputs, carrier: libraryCarrier }
+    return { inputs, outputs, carrier: libraryCarrier, ...(sharable(options) ? { shared: session } : {}) }
   }
 
   openAhead(model: string | SharedArrayBuffer, options: OpenOptions): OpeningAhead | null {
