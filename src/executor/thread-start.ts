@@ -14,6 +14,8 @@ export type WorkerSetup =
   | {
       readonly kind: 'native'
       readonly port: MessagePort
+      /** The addon's path. */
+      readonly addon: string
       /** The loop that is to be started. */
       readonly loopId: number
       /** By how much its thread, and ONNX Runtime's own, give way to others. */

@@ -36,6 +36,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   readonly #hub: CompletionHub
   readonly #loop: NativeRunLoop
   readonly #version: string
+  readonly #addon: string
   readonly #niceIncrement: number
   readonly #questions = new Map<number, Question>()
   /** Of each session the places, among all its outputs, of those that are served, and how many there are. */
@@ -55,6 +56,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     this.#workerPort = port2
     this.#events = events
     this.#version = ort.version
+    this.#addon = ort.path
     this.#niceIncrement = niceIncrement
     this.#hub = completionHub(ort.binding)
     this.#loop = new ort.binding.RunLoop(this.#hub.native)
@@ -72,7 +74,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   }
 
   setup(): { setup: WorkerSetup; transferList: MessagePort[] } {
-    const loop = { loopId: this.#loop.id, niceIncrement: this.#niceIncrement }
+    const loop = { addon: this.#addon, loopId: this.#loop.id, niceIncrement: this.#niceIncrement }
     const setup = { kind: 'native' as const, port: this.#workerPort, ...loop, onnxruntimeVersion: this.#version }
     return { setup, transferList: [this.#workerPort] }
   }

@@ -1,11 +1,11 @@
 import { createRequire } from 'node:module'
-import { existsSync, readdirSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { loadBinding, type NativeBinding } from '../../memory/addon.ts'
 
 /** ONNX Runtime as the addon has opened it, or why it has not. */
 export type NativeOrt =
-  | { readonly binding: NativeBinding; readonly version: string; readonly reason?: undefined }
+  | { readonly binding: NativeBinding; readonly path: string; readonly version: string; readonly reason?: undefined }
   | { readonly binding: null; readonly version?: undefined; readonly reason: string }
 
 let opened: NativeOrt | undefined
@@ -17,12 +17,22 @@ export function openNativeOrt(): NativeOrt {
 }
 
 function open(): NativeOrt {
-  const { binding, reason } = loadBinding()
+  const { binding, path, reason } = loadBinding()
   if (binding === null) return { binding, reason }
   try {
-    return { binding, version: binding.openOnnxRuntime(libraryPath()) }
+    return { binding, path, version: binding.openOnnxRuntime(libraryPath()) }
   } catch (error) {
     return { binding: null, reason: (error as Error).message }
+  }
+}
+
+/** The version of the installed onnxruntime-node; `null` when that cannot be told. */
+export function installedVersion(): string | null {
+  try {
+    const path = createRequire(import.meta.url).resolve('onnxruntime-node/package.json')
+    return (JSON.parse(readFileSync(path, 'utf8')) as { version: string }).version
+  } catch {
+    return null
   }
 }
 
