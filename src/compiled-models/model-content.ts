@@ -1,0 +1,91 @@
+import { createHash } from 'node:crypto'
+import { stat } from 'node:fs/promises'
+import { dirname, relative } from 'node:path'
+import type { ResolvedConfig } from '../config/resolve-model-config.ts'
+import type { CacheFolder } from './cache-folder.ts'
+import { hashOfBytes, hashOfFile } from './content-hash.ts'
+import { ExternalFiles } from './external-files.ts'
+import { stateOf } from './ownership.ts'
+import { readSealed, writeSealed } from './sealed-file.ts'
+
+/** What a model consists of, at the moment when it was looked at. */
+export interface ModelContent {
+  /** Equal for models with equal content, wherever they lie. */
+  readonly hash: string
+  /** Of all its files. */
+  readonly byteLength: number
+  /** Whether its files are still those that were hashed. */
+  isCurrent(): Promise<boolean>
+}
+
+/** Files by path, with their states when they were hashed. */
+interface KnownContent {
+  readonly path: string
+  readonly files: readonly (readonly [path: string, state: string])[]
+  readonly hash: string
+  readonly byteLength: number
+}
+
+/**
+ * A file that was changed so shortly before it was hashed may be changed again without another time of change: the clocks of file
+ * systems go in steps, and those of other machines differ.
+ */
+const settledAfterMs = 2000
+
+/** The content of a model and of the files of its weights. What was hashed once, and is the same by its state, is not read again. */
+export async function contentOf({ path, bytes, sessionOptions }: ResolvedConfig, folder: CacheFolder, signal: AbortSignal): Promise<ModelContent> {
+  const given: string[] = []
+  for (const file of sessionOptions.externalData ?? []) {
+    const { path: name, data } = file as { path: string; data: Uint8Array }
+    given.push(name, await hashOfBytes(data, signal))
+  }
+  const withGiven = (hash: string) => (given.length === 0 ? hash : hashOfText(JSON.stringify([hash, given])))
+  if (bytes !== null) return { hash: withGiven(await hashOfBytes(new Uint8Array(bytes), signal)), byteLength: bytes.byteLength, isCurrent: async () => true }
+  const { files, hash, byteLength } = await contentOfFile(path, folder, signal)
+  return { hash: withGiven(hash), byteLength, isCurrent: () => areCurrent(files) }
+}
+
+/** The same for who only asks whether a model has been seen before, by the state of its file. */
+export async function fileStateOf(path: string): Promise<string> {
+  const stats = await stat(path, { bigint: true }).catch(() => null)
+  return stats === null ? 'none' : `${stats.dev} ${stateOf(stats)}`
+}
+
+async function contentOfFile(path: string, folder: CacheFolder, signal: AbortSignal): Promise<KnownContent> {
+  const remembered = readSealed<KnownContent>(folder.known(path))
+  if (remembered?.path === path && (await areCurrent(remembered.files))) return remembered
+  const startMs = Date.now()
+  const found = await hashed(path, signal)
+  const isKnown = (await areCurrent(found.files)) && (await areSettled(found.files, startMs))
+  if (isKnown) await writeSealed(folder.known(path), found).catch(() => {})
+  return found
+}
+
+async function hashed(path: string, signal: AbortSignal): Promise<KnownContent> {
+  const files: [string, string][] = [[path, await fileStateOf(path)]]
+  const external = new ExternalFiles()
+  const hashes = [await hashOfFile(path, signal, (piece) => external.look(piece))]
+  for (const file of external.in(dirname(path))) {
+    const state = await fileStateOf(file)
+    files.push([file, state])
+    // What cannot be read is for ONNX Runtime to say, if it is a file at all.
+    const hash = state === 'none' ? state : await hashOfFile(file, signal).catch(() => (signal.throwIfAborted(), 'unreadable'))
+    hashes.push(relative(dirname(path), file), hash)
+  }
+  const sizes = await Promise.all(files.map(([file]) => stat(file).then(({ size }) => size, () => 0)))
+  return { path, files, hash: hashOfText(JSON.stringify(hashes)), byteLength: sizes.reduce((sum, size) => sum + size, 0) }
+}
+
+async function areCurrent(files: KnownContent['files']): Promise<boolean> {
+  const states = await Promise.all(files.map(([file]) => fileStateOf(file)))
+  return files.every(([, state], index) => state === states[index])
+}
+
+async function areSettled(files: KnownContent['files'], startMs: number): Promise<boolean> {
+  const stats = await Promise.all(files.map(([file]) => stat(file).catch(() => null)))
+  return stats.every((found) => found === null || Math.max(found.mtimeMs, found.ctimeMs) < startMs - settledAfterMs)
+}
+
+function hashOfText(text: string): string {
+  return createHash('sha256').update(text).digest('hex')
+}
