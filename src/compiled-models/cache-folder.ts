@@ -1,8 +1,8 @@
 import { createHash, randomUUID } from 'node:crypto'
 import { chmod, lstat, mkdir, mkdtemp, open, rename, rm, unlink } from 'node:fs/promises'
-import { homedir } from 'node:os'
 import { join } from 'node:path'
-import { distrustOf } from './ownership.ts'
+import { checkPlace, userCacheFolder } from './cache-place.ts'
+import { distrustOf, isForeign } from './ownership.ts'
 import { ownIdentity } from './process-identity.ts'
 
 /** Of what lies in the folder and how: another version is another folder. */
@@ -19,7 +19,7 @@ export class CacheFolder {
   }
 
   /**
-   * Makes the folder where it is not there. What others may have written to is not used but made anew.
+   * Makes the folder where it is not there, or not any more. What others may have written to is not used but made anew.
    *
    * @param dir `null` for the user's own.
    * @throws Error that says why there can be none.
@@ -27,6 +27,7 @@ export class CacheFolder {
   static async open(dir: string | null): Promise<CacheFolder> {
     const parent = dir ?? join(userCacheFolder(), 'zerohop')
     await mkdir(parent, { recursive: true, mode: 0o700 })
+    await checkPlace(parent)
     const folder = new CacheFolder(join(parent, layout))
     await makePrivate(folder.root)
     await Promise.all(rooms.map((room) => makePrivate(join(folder.root, room))))
@@ -89,14 +90,6 @@ export class CacheFolder {
   }
 }
 
-/** @throws Error when the system tells of no home. */
-function userCacheFolder(): string {
-  const { XDG_CACHE_HOME, LOCALAPPDATA } = process.env
-  if (process.platform === 'darwin') return join(homedir(), 'Library', 'Caches')
-  if (process.platform === 'win32') return LOCALAPPDATA || join(homedir(), 'AppData', 'Local')
-  return XDG_CACHE_HOME || join(homedir(), '.cache')
-}
-
 /** A folder in which only this user may write, with nothing in it that another one can have put there. */
 async function makePrivate(path: string): Promise<void> {
   const found = await lstat(path, { bigint: true }).catch(() => null)
@@ -107,13 +100,14 @@ async function makePrivate(path: string): Promise<void> {
   }
   const stats = found ?? (await lstat(path, { bigint: true }))
   if (!stats.isDirectory()) throw new Error(`${path} is no folder`)
-  const reason = distrustOf(stats)
-  if (reason !== null) {
-    const aside = `${path}.${randomUUID()}`
-    await rename(path, aside).catch(() => Promise.reject(new Error(`${path} is not to be trusted: ${reason}`)))
-    await mkdir(path, { mode: 0o700 })
-    await rm(aside, { recursive: true, force: true }).catch(() => {})
-  } else if (process.getuid !== undefined && (stats.mode & 0o777n) !== 0o700n) await chmod(path, 0o700)
+  // Another user's is left to that one: two that share a folder would else take turns in removing what the other has.
+  if (isForeign(stats)) throw new Error(`${path} is not to be trusted: ${distrustOf(stats)}`)
+  if (process.getuid !== undefined && (stats.mode & 0o777n) !== 0o700n) await chmod(path, 0o700)
+  if (distrustOf(stats) === null) return
+  const aside = `${path}.${randomUUID()}`
+  await rename(path, aside)
+  await mkdir(path, { mode: 0o700 })
+  await rm(aside, { recursive: true, force: true }).catch(() => {})
 }
 
 /** What a folder holds is on the disk; where the system does not do that for folders, it is not. */

@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { open, readFile, stat, unlink, utimes } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { forget, remove, removeAtExit } from './leftovers.ts'
 import { hasEnded, ownIdentity } from './process-identity.ts'
 
 const beatEveryMs = 2000
-/** Without a heartbeat for so long its owner is gone, in another container, say. */
-const staleAfterMs = 15_000
 const lookEveryMs = 50
 
 /**
@@ -19,16 +18,18 @@ export class EntryLock {
   private constructor(path: string, content: string) {
     this.#path = path
     this.#content = content
+    removeAtExit(path)
     this.#heartbeat = setInterval(() => void beat(path), beatEveryMs).unref()
   }
 
   /**
    * Takes the lock, when need be after whoever has it.
    *
+   * @param staleAfterMs without a heartbeat for so long its owner is gone, in another container, say.
    * @returns `null` when it could not be had within `limitMs`.
    * @throws what the file system says, and the signal's reason.
    */
-  static async take(path: string, limitMs: number, signal: AbortSignal): Promise<EntryLock | null> {
+  static async take(path: string, limitMs: number, signal: AbortSignal, staleAfterMs = 15_000): Promise<EntryLock | null> {
     const startMs = performance.now()
     let seen = { state: '', atMs: startMs }
     for (;;) {
@@ -48,7 +49,8 @@ export class EntryLock {
   async release(): Promise<void> {
     clearInterval(this.#heartbeat)
     const content = await readFile(this.#path, 'utf8').catch(() => '')
-    if (content === this.#content) await unlink(this.#path).catch(() => {})
+    if (content === this.#content) await remove(this.#path)
+    else forget(this.#path)
   }
 }
 

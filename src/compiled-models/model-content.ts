@@ -14,8 +14,8 @@ export interface ModelContent {
   readonly hash: string
   /** Of all its files. */
   readonly byteLength: number
-  /** Whether its files are still those that were hashed. */
-  isCurrent(): Promise<boolean>
+  /** Whether its files are still those that were hashed; they are read once more where their times cannot tell. */
+  isCurrent(signal: AbortSignal): Promise<boolean>
 }
 
 /** Files by path, with their states when they were hashed. */
@@ -41,8 +41,13 @@ export async function contentOf({ path, bytes, sessionOptions }: ResolvedConfig,
   }
   const withGiven = (hash: string) => (given.length === 0 ? hash : hashOfText(JSON.stringify([hash, given])))
   if (bytes !== null) return { hash: withGiven(await hashOfBytes(new Uint8Array(bytes), signal)), byteLength: bytes.byteLength, isCurrent: async () => true }
+  const startMs = Date.now()
   const { files, hash, byteLength } = await contentOfFile(path, folder, signal)
-  return { hash: withGiven(hash), byteLength, isCurrent: () => areCurrent(files) }
+  const isCurrent = async (stopped: AbortSignal) => {
+    if (!(await areCurrent(files))) return false
+    return (await areSettled(files, startMs)) || (await hashed(path, stopped)).hash === hash
+  }
+  return { hash: withGiven(hash), byteLength, isCurrent }
 }
 
 /** The same for who only asks whether a model has been seen before, by the state of its file. */

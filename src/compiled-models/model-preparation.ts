@@ -1,4 +1,4 @@
-import { rm, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import type { CacheCapability } from '../config/cache-options.ts'
 import type { ResolvedEngineOptions } from '../config/engine-options.ts'
@@ -15,8 +15,10 @@ import { evict, sweep, touch } from './eviction.ts'
 import { contentOf, fileStateOf, type ModelContent } from './model-content.ts'
 import { ModelTrial, type TrialOptions } from './model-trial.ts'
 import { asItIs, type PreparedModel, type SessionNotes } from './prepared-model.ts'
+import { remove, removeAtExit } from './leftovers.ts'
 import { lackOfRoom } from './room.ts'
 import { readSealed, writeSealed } from './sealed-file.ts'
+import type { TrialResult } from './trial-messages.ts'
 import { Turns } from './turns.ts'
 
 /** What is asked of the engine's options. */
@@ -45,9 +47,11 @@ const triedHere = new Set<string>()
  */
 export class ModelPreparation {
   readonly #options: PreparationOptions
-  #opening: Promise<CacheFolder | null> | undefined
+  #wasAsked = false
   #cache: CacheFolder | null = null
-  /** Why the cache is not in use, or not written to; `null` for nothing. */
+  /** Why the cache is not in use; else `null`. */
+  #obstacle: string | null = null
+  /** Why it is not written to, when last somebody tried; else `null`. */
   #trouble: string | null = null
 
   constructor(options: PreparationOptions) {
@@ -57,9 +61,10 @@ export class ModelPreparation {
   /** The cache as it is known so far. */
   capability(): Omit<CacheCapability, 'models'> {
     if (this.#options.cache === null) return { enabled: false, dir: null, reason: 'switched off by cache: false, or by ZEROHOP_CACHE=off' }
-    if (this.#opening === undefined) return { enabled: true, dir: this.#options.cache.dir, reason: 'no model has been loaded' }
+    if (!this.#wasAsked) return { enabled: true, dir: this.#options.cache.dir, reason: 'no model has been loaded' }
     const dir = this.#cache?.root ?? this.#options.cache.dir
-    return { enabled: this.#trouble === null, dir, reason: this.#trouble ?? 'compiled models are read from it and written to it' }
+    const reason = this.#obstacle ?? this.#trouble
+    return { enabled: reason === null, dir, reason: reason ?? 'compiled models are read from it and written to it' }
   }
 
   /**
@@ -92,13 +97,18 @@ export class ModelPreparation {
     return typeof made === 'string' ? asItIs(made) : this.#prepared(job, made)
   }
 
+  /** Once for each load: somebody may have removed it, or made room for it, since. */
   async #open(dir: string | null): Promise<CacheFolder | null> {
     void cpuFeatures() // of which the key is made
-    this.#opening ??= CacheFolder.open(dir).catch((error: Error) => {
-      this.#trouble = `it cannot be used: ${error.message}`
-      return null
-    })
-    return (this.#cache = await this.#opening)
+    this.#wasAsked = true
+    try {
+      this.#cache = await CacheFolder.open(dir)
+      this.#obstacle = null
+    } catch (error) {
+      this.#cache = null
+      this.#obstacle = `it cannot be used: ${(error as Error).message}`
+    }
+    return this.#cache
   }
 
   async #withoutCache(trial: ModelTrial, runtime: ModelRuntime, config: ResolvedConfig, signal: AbortSignal): Promise<PreparedModel> {
@@ -135,45 +145,56 @@ export class ModelPreparation {
       const known = await this.#known(job) // by now
       if (known !== null) return known
       if (lock !== null) folder = await cache.temporary().catch((error: Error) => this.#cannotWrite(error))
+      if (folder !== null) removeAtExit(folder)
       return await this.#tried(job, folder)
     } finally {
-      if (folder !== null) await rm(folder, { recursive: true, force: true }).catch(() => {})
+      if (folder !== null) await remove(folder)
       await lock?.release()
     }
   }
 
   /** @param folder to write to; `null` where that is not possible, or another process is at it. */
   async #tried(job: Job, folder: string | null): Promise<Manifest | string> {
-    const { trial, cache, content, key, signal } = job
-    let trouble = folder === null ? (this.#trouble ?? 'another process has been compiling it for a long time') : await lackOfRoom(cache, content.byteLength)
-    if (folder !== null && trouble !== null) this.#cannotWrite(new Error(trouble))
+    const { trial, content, key, signal } = job
+    const trouble = folder === null ? (this.#trouble ?? 'another process has been compiling it for a long time') : await this.#lackOfRoom(job)
     if (trouble !== null && triedHere.has(key)) return trouble
     const target = job.obstacle === null && trouble === null ? folder : null
-    const { error, files, reason, notes, started } = await trial.run(target, content.byteLength, signal)
-    if (!started) return reason
-    if (error !== null) return `it could not be loaded in a process of its own: ${error}`
-    if (!(await content.isCurrent())) return 'its files have changed while it was tried'
+    const found = await trial.run(target, content.byteLength, signal)
+    if (!found.started) return found.reason
+    if (found.error !== null) return `it could not be loaded in a process of its own: ${found.error}`
+    if (!(await content.isCurrent(signal))) return 'its files have changed while it was tried'
     triedHere.add(key)
-    if (target !== null && files === null) trouble = await lackOfRoom(cache, content.byteLength)
-    if (folder !== null && trouble === null) {
-      const byteLength = files?.reduce((sum, file) => sum + file.byteLength, 0) ?? 0
-      const { maxBytes } = this.#options.cache!
-      const tooLarge = byteLength > maxBytes
-      const why = tooLarge ? `its compiled form has ${byteLength} bytes, and cache.maxBytes is ${maxBytes}` : (job.obstacle ?? reason)
-      const manifest: Manifest = { key, files: tooLarge ? null : files, reason: why, tooLargeBytes: tooLarge ? byteLength : 0 }
-      try {
-        await publishEntry(cache, folder, manifest)
-        await writeSealed(cache.notes(key), notes)
-        await evict(cache, maxBytes, key)
-        await sweep(cache)
-        this.#trouble = null
-        return (await readEntry(cache, key)) ?? manifest.reason
-      } catch (failure) {
-        trouble = (failure as Error).message
-      }
+    if (folder === null || trouble !== null) return trouble!
+    const filled = target !== null && found.files === null ? await this.#lackOfRoom(job) : null
+    return filled ?? this.#published(job, folder, found)
+  }
+
+  async #lackOfRoom({ cache, content }: Job): Promise<string | null> {
+    const lack = await lackOfRoom(cache, content.byteLength)
+    if (lack !== null) this.#cannotWrite(new Error(lack))
+    return lack
+  }
+
+  /** Makes what was found an entry. */
+  async #published(job: Job, folder: string, { files, reason, notes }: TrialResult): Promise<Manifest | string> {
+    const { cache, key } = job
+    const { maxBytes } = this.#options.cache!
+    const byteLength = files?.reduce((sum, file) => sum + file.byteLength, 0) ?? 0
+    const tooLarge = byteLength > maxBytes
+    const why = tooLarge ? `its compiled form has ${byteLength} bytes, and cache.maxBytes is ${maxBytes}` : (job.obstacle ?? reason)
+    const manifest: Manifest = { key, files: tooLarge ? null : files, reason: why, tooLargeBytes: tooLarge ? byteLength : 0 }
+    try {
+      await publishEntry(cache, folder, manifest)
+      await writeSealed(cache.notes(key), notes)
+      await evict(cache, maxBytes, key)
+      await sweep(cache)
+      this.#trouble = null
+      return (await readEntry(cache, key)) ?? manifest.reason
+    } catch (failure) {
+      const known = await this.#known(job) // another process was quicker, or only the rest cannot be done
+      if (known === null) this.#cannotWrite(failure as Error)
+      return known ?? (failure as Error).message
     }
-    if (folder !== null) this.#cannotWrite(new Error(trouble!))
-    return trouble!
   }
 
   #cannotWrite({ message }: Error): null {

@@ -89,7 +89,8 @@ export class ModelTrial {
     const { path, bytes } = this.#config
     const given = bytes === null ? path : `its ${bytes.byteLength} bytes`
     const died = ending.kind === 'died'
-    const found = died ? `ended with ${ending.reason}` : `did not come back within ${ending.limitMs} ms (verifyTimeoutMs)`
+    const hint = died && ending.signal === 'SIGKILL' ? ', as by a system that is short of memory' : ''
+    const found = died ? `ended with ${ending.reason}${hint}` : `did not come back within ${ending.limitMs} ms (verifyTimeoutMs)`
     const message =
       `Model '${this.#model}' cannot be loaded from ${given}: a process of its own, in which it was loaded and run on made-up values, ${found}. ` +
       `This process would have fared alike. verify: 'none' loads it here all the same; warmup: false with checkRows: false loads it without running it`

@@ -21,10 +21,11 @@ export function hasEnded(identity: string): boolean {
   return now !== '' && now !== start
 }
 
-/** Within which numbers of processes mean something: two containers that share a folder do not see each other. */
+/** Within which numbers of processes mean something: two containers, or two machines, that share a folder do not see each other. */
 function namespace(): string {
   try {
-    return readlinkSync('/proc/self/ns/pid').replaceAll(/\D/g, '')
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'latin1')
+    return (boot + readlinkSync('/proc/self/ns/pid')).replaceAll(/[^a-z0-9]/g, '')
   } catch {
     return hostname().replaceAll(/[^a-zA-Z0-9]/g, '_')
   }

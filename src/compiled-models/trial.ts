@@ -53,7 +53,7 @@ export function runTrial(task: TrialTask, parts: readonly Uint8Array[], limitMs:
       const reason = `a process to try it in did not start within ${limitMs} ms`
       end(() => resolve(stage === null ? { kind: 'not started', reason } : { kind: 'timed out', stage, limitMs }))
     }, limitMs)
-    if (children.size === 0) process.once('exit', killAll)
+    if (children.size === 0) process.prependOnceListener('exit', killAll) // before what they write is removed
     children.add(child)
     signal.addEventListener('abort', onAbort, { once: true })
 
@@ -92,8 +92,16 @@ function* piecesOf(parts: readonly Uint8Array[]): Generator<Uint8Array> {
   }
 }
 
-/** The compiled program, also when this file runs from its TypeScript source. */
+/**
+ * The compiled program, also when this file runs from its TypeScript source.
+ *
+ * @throws Error where there is none, as in a bundle, or nothing but the application to run it: that would be started once more.
+ */
 function programFile(): string {
-  const beside = fileURLToPath(new URL('../trial-process/try-model.js', import.meta.url))
-  return existsSync(beside) ? beside : fileURLToPath(new URL('../../dist/trial-process/try-model.js', import.meta.url))
+  const sea = process.getBuiltinModule?.('node:sea') as { isSea(): boolean } | undefined
+  if (sea?.isSea() === true) throw new Error('this is a single executable, which is no Node.js for other programs')
+  const places = ['../trial-process/try-model.js', '../../dist/trial-process/try-model.js']
+  const file = places.map((place) => fileURLToPath(new URL(place, import.meta.url))).find((path) => existsSync(path))
+  if (file === undefined) throw new Error("zerohop's files are not where they were installed")
+  return file
 }

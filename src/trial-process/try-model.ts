@@ -1,3 +1,4 @@
+import { writeFileSync } from 'node:fs'
 import { constants, setPriority } from 'node:os'
 import type { TrialTask, TrialWord } from '../compiled-models/trial-messages.ts'
 import { completeConfig } from './model-parts.ts'
@@ -11,10 +12,15 @@ process.once('disconnect', () => process.kill(process.pid, 'SIGKILL'))
 // They come to a whole group, of which the process that has started this one may be about to finish its work.
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => {})
 process.umask(0o077)
-try {
-  setPriority(constants.priority.PRIORITY_BELOW_NORMAL) // others are being served
-} catch {
-  // as it is, then
+for (const giveWay of [
+  () => setPriority(constants.priority.PRIORITY_BELOW_NORMAL), // others are being served
+  () => writeFileSync('/proc/self/oom_score_adj', '1000'), // where memory is short this process is to end, and not the one that has started it
+]) {
+  try {
+    giveWay()
+  } catch {
+    // as it is, then
+  }
 }
 
 const say = (word: TrialWord): void => void process.send!(word)

@@ -41,8 +41,19 @@ describe('the files of weights beside a model', () => {
   it('are not looked for elsewhere', () => {
     const found = new ExternalFiles()
     const entry = (name: string) => Buffer.concat([Buffer.from('\x0a\x08location\x12', 'latin1'), Buffer.from([name.length]), Buffer.from(name)])
-    for (const name of ['/etc/passwd', '../secret', 'a/../../secret', '', 'deeper/weights']) found.look(entry(name))
-    expect(found.in('/models')).toEqual(['/models/deeper/weights'])
+    for (const name of ['/etc/passwd', '../secret', 'a/../../secret', '', 'deeper/weights', '..weights']) found.look(entry(name))
+    expect(found.in('/models')).toEqual(['/models/..weights', '/models/deeper/weights'])
+  })
+
+  it.each([7, 100, 300])('are found when the fields of their entries are in the other order (names of %i letters)', (length) => {
+    const name = 'w'.repeat(length)
+    const told = length < 0x80 ? [length] : [(length & 0x7f) | 0x80, length >> 7]
+    const bytes = Buffer.concat([Buffer.from([0x6a, 0x20, 0x12, ...told]), Buffer.from(`${name}\x0a\x08location\x70\x01`, 'latin1')])
+    for (const cut of [bytes.length, 6, bytes.length - 4]) {
+      const found = new ExternalFiles()
+      for (const piece of [bytes.subarray(0, cut), bytes.subarray(cut)]) found.look(piece)
+      expect(found.in('/models')).toContain(`/models/${name}`)
+    }
   })
 })
 
@@ -87,6 +98,17 @@ describe('a lock', () => {
     const lock = await EntryLock.take(path, 0, never)
     expect(readFileSync(path, 'utf8')).toContain(ownIdentity())
     await lock!.release()
+  })
+
+  it('is taken from who does not move it any more, wherever that is', async () => {
+    const path = join(ownFolder(), 'lock')
+    for (const content of ['elsewhere.1.2 token', '']) {
+      writeFileSync(path, content)
+      expect(await EntryLock.take(path, 0, never, 1000)).toBe(null)
+      const lock = await EntryLock.take(path, 60_000, never, 100)
+      expect(lock).not.toBe(null)
+      await lock!.release()
+    }
   })
 
   it('that was taken away is not given back by who had it', async () => {
