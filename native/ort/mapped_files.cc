@@ -43,10 +43,22 @@ std::vector<Range> mappedFrom(const fs::path& folder) {
   return ranges;
 }
 
-bool isResident(void* start, std::size_t byteLength, std::vector<unsigned char>& pages) {
-  pages.resize((byteLength + static_cast<std::size_t>(sysconf(_SC_PAGESIZE)) - 1) / static_cast<std::size_t>(sysconf(_SC_PAGESIZE)));
-  if (mincore(start, byteLength, pages.data()) != 0) return false;
-  return std::all_of(pages.begin(), pages.end(), [](unsigned char page) { return (page & 1) != 0; });
+// Enters of a piece what is in memory, one run of pages after the other; how many bytes that is.
+std::size_t enterRuns(std::uintptr_t start, std::size_t byteLength, std::vector<unsigned char>& pages) {
+  const auto pageBytes = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  pages.resize(byteLength / pageBytes);
+  if (mincore(reinterpret_cast<void*>(start), byteLength, pages.data()) != 0) return 0;
+  const auto isResident = [](unsigned char page) { return (page & 1) != 0; };
+  std::size_t done = 0;
+  for (auto end = pages.begin();;) {
+    const auto first = std::find_if(end, pages.end(), isResident);
+    if (first == pages.end()) return done;
+    end = std::find_if_not(first, pages.end(), isResident);
+    const std::size_t runBytes = static_cast<std::size_t>(end - first) * pageBytes;
+    void* run = reinterpret_cast<void*>(start + static_cast<std::size_t>(first - pages.begin()) * pageBytes);
+    if (madvise(run, runBytes, kPopulateRead) != 0) return done;
+    done += runBytes;
+  }
 }
 
 }  // namespace
@@ -57,11 +69,7 @@ std::size_t enterResidentPages(const std::string& modelPath, const std::function
   std::size_t done = 0;
   std::vector<unsigned char> pages;
   for (const auto [start, end] : error ? std::vector<Range>() : mappedFrom(folder)) {
-    for (auto at = start; at < end && goesOn(); at += kPieceBytes) {
-      const std::size_t byteLength = std::min<std::size_t>(kPieceBytes, end - at);
-      void* place = reinterpret_cast<void*>(at);  // NOLINT: as the system tells it
-      if (isResident(place, byteLength, pages) && madvise(place, byteLength, kPopulateRead) == 0) done += byteLength;
-    }
+    for (auto at = start; at < end && goesOn(); at += kPieceBytes) done += enterRuns(at, std::min<std::size_t>(kPieceBytes, end - at), pages);
   }
   return done;
 }

@@ -1,5 +1,6 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { chmod, lstat, mkdir, mkdtemp, open, rename, rm, unlink } from 'node:fs/promises'
+import { chmodSync, lstatSync, mkdirSync, renameSync } from 'node:fs'
+import { mkdtemp, open, rename, rm, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { checkPlace, userCacheFolder } from './cache-place.ts'
 import { distrustOf, isForeign } from './ownership.ts'
@@ -19,18 +20,19 @@ export class CacheFolder {
   }
 
   /**
-   * Makes the folder where it is not there, or not any more. What others may have written to is not used but made anew.
+   * Makes the folder where it is not there, or not any more. What others may have written to is not used but made anew. All at once: by
+   * way of Node's pool it would take ten times as long, in each load out of the cache.
    *
    * @param dir `null` for the user's own.
    * @throws Error that says why there can be none.
    */
-  static async open(dir: string | null): Promise<CacheFolder> {
+  static open(dir: string | null): CacheFolder {
     const parent = dir ?? join(userCacheFolder(), 'zerohop')
-    await mkdir(parent, { recursive: true, mode: 0o700 })
-    await checkPlace(parent)
+    mkdirSync(parent, { recursive: true, mode: 0o700 })
+    checkPlace(parent)
     const folder = new CacheFolder(join(parent, layout))
-    await makePrivate(folder.root)
-    await Promise.all(rooms.map((room) => makePrivate(join(folder.root, room))))
+    makePrivate(folder.root)
+    for (const room of rooms) makePrivate(join(folder.root, room))
     return folder
   }
 
@@ -91,23 +93,19 @@ export class CacheFolder {
 }
 
 /** A folder in which only this user may write, with nothing in it that another one can have put there. */
-async function makePrivate(path: string): Promise<void> {
-  const found = await lstat(path, { bigint: true }).catch(() => null)
-  if (found === null) {
-    await mkdir(path, { mode: 0o700 }).catch((error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EEXIST') throw error // another process was quicker
-    })
-  }
-  const stats = found ?? (await lstat(path, { bigint: true }))
+function makePrivate(path: string): void {
+  const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
+  if (found === undefined) mkdirSync(path, { recursive: true, mode: 0o700 }) // another process may be quicker
+  const stats = found ?? lstatSync(path, { bigint: true })
   if (!stats.isDirectory()) throw new Error(`${path} is no folder`)
   // Another user's is left to that one: two that share a folder would else take turns in removing what the other has.
   if (isForeign(stats)) throw new Error(`${path} is not to be trusted: ${distrustOf(stats)}`)
-  if (process.getuid !== undefined && (stats.mode & 0o777n) !== 0o700n) await chmod(path, 0o700)
+  if (process.getuid !== undefined && (stats.mode & 0o777n) !== 0o700n) chmodSync(path, 0o700)
   if (distrustOf(stats) === null) return
   const aside = `${path}.${randomUUID()}`
-  await rename(path, aside)
-  await mkdir(path, { mode: 0o700 })
-  await rm(aside, { recursive: true, force: true }).catch(() => {})
+  renameSync(path, aside)
+  mkdirSync(path, { mode: 0o700 })
+  void rm(aside, { recursive: true, force: true }).catch(() => {})
 }
 
 /** What a folder holds is on the disk; where the system does not do that for folders, it is not. */

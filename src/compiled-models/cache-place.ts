@@ -1,4 +1,4 @@
-import { stat, statfs } from 'node:fs/promises'
+import { statfsSync, statSync } from 'node:fs'
 import { homedir } from 'node:os'
 import { isAbsolute, join } from 'node:path'
 
@@ -22,10 +22,10 @@ const sticky = 0o1000
 const networkFileSystems = new Set([0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x5346414f])
 
 /** @throws Error that says why there can be no cache in a folder, although it can be written to. */
-export async function checkPlace(folder: string): Promise<void> {
-  const [{ mode }, disk] = await Promise.all([stat(folder), statfs(folder).catch(() => null)])
+export function checkPlace(folder: string): void {
+  const { mode } = statSync(folder)
   const open = process.getuid !== undefined && (mode & writableByAll) !== 0 && (mode & sticky) === 0
   if (open) throw new Error(`all may write to ${folder}, and put something else in its place`)
   // A file that another machine removes is gone there for who has it mapped, which ends a process by SIGBUS.
-  if (process.platform === 'linux' && disk !== null && networkFileSystems.has(disk.type)) throw new Error(`${folder} lies on a network file system; a local one has to be given (cache.dir)`)
+  if (process.platform === 'linux' && networkFileSystems.has(statfsSync(folder).type)) throw new Error(`${folder} lies on a network file system; a local one has to be given (cache.dir)`)
 }

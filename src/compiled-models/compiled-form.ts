@@ -7,8 +7,8 @@ export const graphFile = 'model.onnx'
 /** Its weights, packed as its kernels want them: read by mapping the file into memory, which all processes then share. */
 const weightsFile = 'model.weights'
 
-/** Smaller ones are better off in the graph. */
-const leastBytesOutside = 1024
+/** Each tensor outside is looked for, opened and mapped by itself, which takes some tenths of a millisecond: smaller ones are better off in the graph. */
+const leastBytesOutside = 16_384
 
 /** Options with which a session writes its compiled form into a folder as it is opened. */
 export function compilingInto(folder: string, options: OpenOptions): OpenOptions {

@@ -1,22 +1,27 @@
-import { open } from 'node:fs/promises'
+import { closeSync, openSync, readSync } from 'node:fs'
 import { cpus } from 'node:os'
 
-let found: Promise<string> | undefined
+let found: string | undefined
 
 /** What this machine's processor can do, in words: compiled weights are laid out for it. */
-export function cpuFeatures(): Promise<string> {
-  return (found ??= fromSystem().catch(() => cpus()[0]?.model ?? ''))
+export function cpuFeatures(): string {
+  return (found ??= fromSystem() ?? cpus()[0]?.model ?? '')
 }
 
+const mostBytes = 16_384
+
 /** Of the first processor: with hundreds of them the whole list takes its time. */
-async function fromSystem(): Promise<string> {
-  const file = await open('/proc/cpuinfo')
+function fromSystem(): string | null {
   try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(16_384), 0, 16_384, 0)
-    const features = /^(?:flags|Features)\s*:(.*)$/m.exec(buffer.toString('latin1', 0, bytesRead))?.[1]
-    if (features === undefined) throw new Error('it does not tell')
-    return features.trim().split(/\s+/).sort().join(' ')
-  } finally {
-    await file.close()
+    const file = openSync('/proc/cpuinfo', 'r')
+    try {
+      const buffer = Buffer.alloc(mostBytes)
+      const length = readSync(file, buffer, 0, mostBytes, 0)
+      return /^(?:flags|Features)\s*:(.*)$/m.exec(buffer.toString('latin1', 0, length))?.[1]?.trim().split(/\s+/).sort().join(' ') ?? null
+    } finally {
+      closeSync(file)
+    }
+  } catch {
+    return null // it does not tell
   }
 }

@@ -1,3 +1,4 @@
+import { lstatSync, type BigIntStats } from 'node:fs'
 import { chmod, lstat, open, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { CacheFolder } from './cache-folder.ts'
@@ -60,8 +61,8 @@ export async function publishEntry(cache: CacheFolder, folder: string, manifest:
  */
 export async function readEntry(cache: CacheFolder, key: string): Promise<Manifest | null> {
   const folder = cache.entry(key)
-  const stats = await lstat(folder, { bigint: true }).catch(() => null)
-  if (stats === null || !stats.isDirectory() || distrustOf(stats) !== null) return null
+  const stats = statsOf(folder)
+  if (stats === undefined || !stats.isDirectory() || distrustOf(stats) !== null) return null
   const manifest = readSealed<Manifest>(join(folder, manifestFile))
   if (manifest?.key !== key) return null
   if (manifest.files === null) return manifest
@@ -80,10 +81,19 @@ export function graphOf(cache: CacheFolder, key: string): string {
 
 async function checked(folder: string, file: CompiledFile): Promise<CompiledFile | null> {
   const path = join(folder, file.name)
-  const stats = await lstat(path, { bigint: true }).catch(() => null)
-  if (stats === null || !stats.isFile() || distrustOf(stats) !== null || stats.size !== BigInt(file.byteLength)) return null
+  const stats = statsOf(path)
+  if (stats === undefined || !stats.isFile() || distrustOf(stats) !== null || stats.size !== BigInt(file.byteLength)) return null
   const state = stateOf(stats)
   if (state === file.state) return file
   const hash = await hashOfFile(path).catch(() => '')
   return hash === file.hash ? { ...file, state } : null
+}
+
+/** `undefined` for what cannot be looked at. */
+function statsOf(path: string): BigIntStats | undefined {
+  try {
+    return lstatSync(path, { bigint: true, throwIfNoEntry: false })
+  } catch {
+    return undefined
+  }
 }

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { stat } from 'node:fs/promises'
+import { statSync, type BigIntStats } from 'node:fs'
 import { dirname, relative } from 'node:path'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { CacheFolder } from './cache-folder.ts'
@@ -44,51 +44,61 @@ export async function contentOf({ path, bytes, sessionOptions }: ResolvedConfig,
   const startMs = Date.now()
   const { files, hash, byteLength } = await contentOfFile(path, folder, signal)
   const isCurrent = async (stopped: AbortSignal) => {
-    if (!(await areCurrent(files))) return false
-    return (await areSettled(files, startMs)) || (await hashed(path, stopped)).hash === hash
+    if (!(areCurrent(files))) return false
+    return (areSettled(files, startMs)) || (await hashed(path, stopped)).hash === hash
   }
   return { hash: withGiven(hash), byteLength, isCurrent }
 }
 
 /** The same for who only asks whether a model has been seen before, by the state of its file. */
-export async function fileStateOf(path: string): Promise<string> {
-  const stats = await stat(path, { bigint: true }).catch(() => null)
-  return stats === null ? 'none' : `${stats.dev} ${stateOf(stats)}`
+export function fileStateOf(path: string): string {
+  const stats = statsOf(path)
+  return stats === undefined ? 'none' : `${stats.dev} ${stateOf(stats)}`
 }
 
 async function contentOfFile(path: string, folder: CacheFolder, signal: AbortSignal): Promise<KnownContent> {
   const remembered = readSealed<KnownContent>(folder.known(path))
-  if (remembered?.path === path && (await areCurrent(remembered.files))) return remembered
+  if (remembered?.path === path && (areCurrent(remembered.files))) return remembered
   const startMs = Date.now()
   const found = await hashed(path, signal)
-  const isKnown = (await areCurrent(found.files)) && (await areSettled(found.files, startMs))
+  const isKnown = (areCurrent(found.files)) && (areSettled(found.files, startMs))
   if (isKnown) await writeSealed(folder.known(path), found).catch(() => {})
   return found
 }
 
 async function hashed(path: string, signal: AbortSignal): Promise<KnownContent> {
-  const files: [string, string][] = [[path, await fileStateOf(path)]]
+  const files: [string, string][] = [[path, fileStateOf(path)]]
   const external = new ExternalFiles()
   const hashes = [await hashOfFile(path, signal, (piece) => external.look(piece))]
   for (const file of external.in(dirname(path))) {
-    const state = await fileStateOf(file)
+    const state = fileStateOf(file)
     files.push([file, state])
     // What cannot be read is for ONNX Runtime to say, if it is a file at all.
     const hash = state === 'none' ? state : await hashOfFile(file, signal).catch(() => (signal.throwIfAborted(), 'unreadable'))
     hashes.push(relative(dirname(path), file), hash)
   }
-  const sizes = await Promise.all(files.map(([file]) => stat(file).then(({ size }) => size, () => 0)))
-  return { path, files, hash: hashOfText(JSON.stringify(hashes)), byteLength: sizes.reduce((sum, size) => sum + size, 0) }
+  const byteLength = files.reduce((sum, [file]) => sum + Number(statsOf(file)?.size ?? 0), 0)
+  return { path, files, hash: hashOfText(JSON.stringify(hashes)), byteLength }
 }
 
-async function areCurrent(files: KnownContent['files']): Promise<boolean> {
-  const states = await Promise.all(files.map(([file]) => fileStateOf(file)))
-  return files.every(([, state], index) => state === states[index])
+function areCurrent(files: KnownContent['files']): boolean {
+  return files.every(([file, state]) => fileStateOf(file) === state)
 }
 
-async function areSettled(files: KnownContent['files'], startMs: number): Promise<boolean> {
-  const stats = await Promise.all(files.map(([file]) => stat(file).catch(() => null)))
-  return stats.every((found) => found === null || Math.max(found.mtimeMs, found.ctimeMs) < startMs - settledAfterMs)
+function areSettled(files: KnownContent['files'], startMs: number): boolean {
+  return files.every(([file]) => {
+    const stats = statsOf(file)
+    return stats === undefined || Math.max(Number(stats.mtimeMs), Number(stats.ctimeMs)) < startMs - settledAfterMs
+  })
+}
+
+/** `undefined` for what cannot be looked at. */
+function statsOf(path: string): BigIntStats | undefined {
+  try {
+    return statSync(path, { bigint: true, throwIfNoEntry: false })
+  } catch {
+    return undefined
+  }
 }
 
 function hashOfText(text: string): string {

@@ -9,7 +9,6 @@ import { ofCompiled, whyNotCompiled } from './compiled-form.ts'
 import { hashOfBytes } from './content-hash.ts'
 import { graphOf, publishEntry, readEntry, type Manifest } from './entry.ts'
 import { entryKey } from './entry-key.ts'
-import { cpuFeatures } from './cpu-features.ts'
 import { EntryLock } from './entry-lock.ts'
 import { evict, sweep, touch } from './eviction.ts'
 import { contentOf, fileStateOf, type ModelContent } from './model-content.ts'
@@ -75,7 +74,7 @@ export class ModelPreparation {
    */
   async prepare(model: string, config: ResolvedConfig, runtimeOf: () => ModelRuntime, signal: AbortSignal): Promise<PreparedModel> {
     const { cache: asked, verify } = this.#options
-    const cache = asked === null ? null : await this.#open(asked.dir)
+    const cache = asked === null ? null : this.#open(asked.dir)
     if (cache === null && verify === 'none') return asItIs(this.capability().reason)
     const runtime = runtimeOf()
     const trial = new ModelTrial(model, config, runtime, this.#options)
@@ -88,7 +87,7 @@ export class ModelPreparation {
       return asItIs(`its files cannot be read: ${(error as Error).message}`) // which opening it tells in its own words
     }
     const obstacle = whyNotCompiled(config, runtime.onCpuOnly)
-    const key = await entryKey(content.hash, runtime, config, obstacle)
+    const key = entryKey(content.hash, runtime, config, obstacle)
     const job: Job = { trial, content, key, cache, obstacle, signal }
     const known = await this.#known(job)
     if (known !== null) return this.#prepared(job, known)
@@ -98,11 +97,10 @@ export class ModelPreparation {
   }
 
   /** Once for each load: somebody may have removed it, or made room for it, since. */
-  async #open(dir: string | null): Promise<CacheFolder | null> {
-    void cpuFeatures() // of which the key is made
+  #open(dir: string | null): CacheFolder | null {
     this.#wasAsked = true
     try {
-      this.#cache = await CacheFolder.open(dir)
+      this.#cache = CacheFolder.open(dir)
       this.#obstacle = null
     } catch (error) {
       this.#cache = null
@@ -113,8 +111,8 @@ export class ModelPreparation {
 
   async #withoutCache(trial: ModelTrial, runtime: ModelRuntime, config: ResolvedConfig, signal: AbortSignal): Promise<PreparedModel> {
     const { path, bytes } = config
-    const state = bytes === null ? `${path} ${await fileStateOf(path)}` : await hashOfBytes(new Uint8Array(bytes), signal)
-    const key = await entryKey(state, runtime, config, null)
+    const state = bytes === null ? `${path} ${fileStateOf(path)}` : await hashOfBytes(new Uint8Array(bytes), signal)
+    const key = entryKey(state, runtime, config, null)
     await turns.take(key, signal, async () => {
       if (triedHere.has(key)) return
       const { error } = await trial.run(null, bytes?.byteLength ?? (await stat(path)).size, signal)

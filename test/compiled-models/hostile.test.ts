@@ -53,7 +53,7 @@ describe('what lies in the cache under the name of an entry', () => {
 
 describe('a model whose file is written again', () => {
   it('is read again, also when its size and time of change are as they were', async () => {
-    const folder = await CacheFolder.open(ownFolder())
+    const folder = CacheFolder.open(ownFolder())
     const path = join(ownFolder(), 'model.onnx')
     const longAgo = new Date(Date.now() - 3_600_000)
     const contents = []
@@ -67,7 +67,7 @@ describe('a model whose file is written again', () => {
   })
 
   it('is not remembered by its state as long as that may not tell', async () => {
-    const folder = await CacheFolder.open(ownFolder())
+    const folder = CacheFolder.open(ownFolder())
     const path = join(ownFolder(), 'model.onnx')
     writeFileSync(path, 'just written')
     await contentOf(resolveConfig('model', { path }), folder, never)
