@@ -33,12 +33,14 @@ export async function hashOfFile(path: string, signal?: AbortSignal, look?: (pie
 }
 
 /** The same of bytes, which may be shared memory. */
-export async function hashOfBytes(bytes: Uint8Array, signal?: AbortSignal): Promise<string> {
+export async function hashOfBytes(bytes: Uint8Array, signal?: AbortSignal, look?: (piece: Buffer) => void): Promise<string> {
   const tree = new HashTree()
   for (let at = 0; at < bytes.byteLength; at += pieceBytes) {
     signal?.throwIfAborted()
     const length = Math.min(pieceBytes, bytes.byteLength - at)
-    await tree.add(new Uint8Array(bytes.buffer, bytes.byteOffset + at, length).slice())
+    const piece = Buffer.from(new Uint8Array(bytes.buffer, bytes.byteOffset + at, length))
+    look?.(piece)
+    await tree.add(piece)
   }
   return tree.root()
 }

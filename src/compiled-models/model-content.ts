@@ -40,13 +40,10 @@ export async function contentOf({ path, bytes, sessionOptions }: ResolvedConfig,
     given.push(name, await hashOfBytes(data, signal))
   }
   const withGiven = (hash: string) => (given.length === 0 ? hash : hashOfText(JSON.stringify([hash, given])))
-  if (bytes !== null) return { hash: withGiven(await hashOfBytes(new Uint8Array(bytes), signal)), byteLength: bytes.byteLength, isCurrent: async () => true }
+  const hashed = (stopped: AbortSignal) => (bytes === null ? hashedFile(path, stopped) : hashedBytes(new Uint8Array(bytes), stopped))
   const startMs = Date.now()
-  const { files, hash, byteLength } = await contentOfFile(path, folder, signal)
-  const isCurrent = async (stopped: AbortSignal) => {
-    if (!(areCurrent(files))) return false
-    return (areSettled(files, startMs)) || (await hashed(path, stopped)).hash === hash
-  }
+  const { files, hash, byteLength } = bytes === null ? await contentOfFile(path, folder, signal) : await hashed(signal)
+  const isCurrent = async (stopped: AbortSignal) => areCurrent(files) && (areSettled(files, startMs) || (await hashed(stopped)).hash === hash)
   return { hash: withGiven(hash), byteLength, isCurrent }
 }
 
@@ -58,24 +55,36 @@ export function fileStateOf(path: string): string {
 
 async function contentOfFile(path: string, folder: CacheFolder, signal: AbortSignal): Promise<KnownContent> {
   const remembered = readSealed<KnownContent>(folder.known(path))
-  if (remembered?.path === path && (areCurrent(remembered.files))) return remembered
+  if (remembered?.path === path && areCurrent(remembered.files)) return remembered
   const startMs = Date.now()
-  const found = await hashed(path, signal)
-  const isKnown = (areCurrent(found.files)) && (areSettled(found.files, startMs))
+  const found = await hashedFile(path, signal)
+  const isKnown = areCurrent(found.files) && areSettled(found.files, startMs)
   if (isKnown) await writeSealed(folder.known(path), found).catch(() => {})
   return found
 }
 
-async function hashed(path: string, signal: AbortSignal): Promise<KnownContent> {
-  const files: [string, string][] = [[path, fileStateOf(path)]]
+async function hashedFile(path: string, signal: AbortSignal): Promise<KnownContent> {
+  const state = fileStateOf(path)
   const external = new ExternalFiles()
-  const hashes = [await hashOfFile(path, signal, (piece) => external.look(piece))]
-  for (const file of external.in(dirname(path))) {
+  const hash = await hashOfFile(path, signal, (piece) => external.look(piece))
+  return withExternal(path, [[path, state]], [hash], external, dirname(path), signal)
+}
+
+/** Weights that a model in memory has in files lie where the process is. */
+async function hashedBytes(bytes: Uint8Array, signal: AbortSignal): Promise<KnownContent> {
+  const external = new ExternalFiles()
+  const hash = await hashOfBytes(bytes, signal, (piece) => external.look(piece))
+  const { byteLength, ...content } = await withExternal('', [], [hash], external, process.cwd(), signal)
+  return { ...content, byteLength: bytes.byteLength + byteLength }
+}
+
+async function withExternal(path: string, files: [string, string][], hashes: string[], external: ExternalFiles, folder: string, signal: AbortSignal): Promise<KnownContent> {
+  for (const file of external.in(folder)) {
     const state = fileStateOf(file)
     files.push([file, state])
     // What cannot be read is for ONNX Runtime to say, if it is a file at all.
     const hash = state === 'none' ? state : await hashOfFile(file, signal).catch(() => (signal.throwIfAborted(), 'unreadable'))
-    hashes.push(relative(dirname(path), file), hash)
+    hashes.push(relative(folder, file), hash)
   }
   const byteLength = files.reduce((sum, [file]) => sum + Number(statsOf(file)?.size ?? 0), 0)
   return { path, files, hash: hashOfText(JSON.stringify(hashes)), byteLength }

@@ -1,4 +1,4 @@
-import { chmodSync, chownSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { CacheFolder } from '../../src/compiled-models/cache-folder.ts'
@@ -10,7 +10,7 @@ import { InferenceEngine } from '../../src/index.ts'
 import { describeNative } from '../support/native.ts'
 import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { loadElsewhere } from './in-processes.ts'
-import { endless, perceptron, row } from './models.ts'
+import { endless, perceptron, perceptronOutside, row } from './models.ts'
 
 const asRoot = process.getuid?.() === 0
 const layout = 'compiled-models-v1'
@@ -72,6 +72,22 @@ describe('a model whose file is written again', () => {
     writeFileSync(path, 'just written')
     await contentOf(resolveConfig('model', { path }), folder, never)
     expect(existsSync(folder.known(path))).toBe(false)
+  })
+})
+
+describe('a model in memory with weights in files', () => {
+  it('is another one where these are others', async () => {
+    const [dir, folder, before] = [ownFolder(), ownFolder(), process.cwd()]
+    const bytes = readFileSync(perceptronOutside(1))
+    const name = /cached-perceptron-outside-1\.bin/.exec(bytes.toString('latin1'))![0]
+    onTestFinished(() => process.chdir(before))
+    process.chdir(folder)
+    for (const seed of [1, 2]) {
+      copyFileSync(perceptronOutside(seed).replace('.onnx', '.bin'), join(folder, name))
+      const { y, origin } = await cachedLoad(dir, { bytes })
+      expect([y, origin.compiled]).toEqual([await plainLoad({ path: perceptronOutside(seed) }), true])
+    }
+    expect(entriesIn(dir).length).toBe(2)
   })
 })
 
