@@ -7,7 +7,6 @@ import type { EngineServices } from './engine-services.ts'
 import { invalidArgument, type InferenceError } from './errors.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
 import { SampleFailed, WarmUp } from './instance/warm-up.ts'
-import { calibrate } from './latency/calibration.ts'
 import { RunTimes } from './latency/run-times.ts'
 import { checkModelFile, closedWhileLoading, loadFailure, lostWhileLoading } from './load-failure.ts'
 import { servable } from './metadata.ts'
@@ -15,9 +14,9 @@ import type { ModelLifecycle } from './model-target.ts'
 import type { ModelState } from './model-state.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
-import { wholeKey } from './request/whole-request.ts'
 import { ResponseSharing } from './response-cache/response-sharing.ts'
 import { Joining } from './scheduler/joining.ts'
+import { calibrateAtLoad } from './scheduler/load-calibration.ts'
 import { checkAtLoad } from './scheduler/load-check.ts'
 import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
@@ -25,7 +24,6 @@ import { Autoscaler } from './scaling/autoscaler.ts'
 import { ModelInstances, OpenFailed } from './scaling/model-instances.ts'
 import { Scaling } from './scaling/scaling.ts'
 import { SessionSources } from './scaling/session-sources.ts'
-import { isMailedTensor } from './values.ts'
 import type { WorkerSession } from './workers/worker-session.ts'
 import type { Worker } from './workers/worker.ts'
 
@@ -100,7 +98,7 @@ export class LoadedModel implements ModelLifecycle {
       const warmUp = new WarmUp(joining.stacked, this.#config, this.parser!, padding, joining)
       const check = (session: WorkerSession) => checkAtLoad(joining, this.#config, padding, warmUp, session)
       await instances.warm(warmUp, joining.undecided ? check : undefined)
-      const runTimes = await this.#calibrated(joining, warmUp, instances.opening[0]!.session)
+      const runTimes = await calibrateAtLoad(this.#config, joining, warmUp, instances.opening[0]!.session)
       await instances.reserve(joining.stacked)
       await this.#services.accept?.()
       instances.checkOpen()
@@ -144,17 +142,6 @@ export class LoadedModel implements ModelLifecycle {
     const options = { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs', carriesNul, limited: maxBatchSize !== undefined, shaped: joining.shaped, sequence }
     this.parser = new FeedParser(joining.stacked, options)
     return padding
-  }
-
-  /** What runs take; measured beforehand where a latency target depends on it. */
-  async #calibrated({ byRow, largestBatch }: Joining, { calibrationSample: sample }: WarmUp, session: WorkerSession): Promise<RunTimes> {
-    const runTimes = new RunTimes()
-    const { latencyTargetMs, preferredBatchSizes, joinRequests } = this.#config
-    if (latencyTargetMs === 0 || sample === undefined) return runTimes
-    const bucketKey = byRow ? sample.bucketKey : wholeKey(sample.feeds.map((feed) => (feed && isMailedTensor(feed) ? feed.dims : null)))
-    const maxBatchSize = joinRequests && byRow ? largestBatch : Math.min(1, largestBatch)
-    await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds) => session.runSample(feeds))
-    return runTimes
   }
 
   #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, warmUp: WarmUp): void {

@@ -1,7 +1,8 @@
 import type { ResolvedMemory } from '../config/memory-options.ts'
 import type { OpenOptions } from '../config/session-options.ts'
 import { ThreadEndedError, type Executor, type OpenedSession } from '../executor/executor.ts'
-import { fileOf, type SessionState } from './session-state.ts'
+import type { FileStamp } from '../regular-file.ts'
+import { fileOf, isSame, type SessionState } from './session-state.ts'
 
 /** What a session is opened from. */
 export interface SessionSource {
@@ -32,4 +33,16 @@ export async function openFrom(executor: Executor, id: number, { model, options,
     return executor.open(id, original.model, original.options)
   })
   return [opened, { values: JSON.stringify([opened.inputs, opened.outputs]), file, isOriginal }]
+}
+
+/**
+ * A file that has become another model's since would answer beside instances of the first, and be fed what was checked for that.
+ *
+ * @param first state of the session that was opened first.
+ * @param by where the session was open before, its file's rights may be others by now.
+ */
+export function checkSame(first: SessionState, state: SessionState, { model, original }: SessionSource, by: keyof FileStamp): void {
+  const now = state.isOriginal ? fileOf((original ?? { model }).model) : state.file
+  if (state.file?.anything !== now?.anything) throw new Error('its file has changed while it was opened; load it again')
+  if (!isSame(first, state, by)) throw new Error('its file has changed since it was loaded; load it again')
 }

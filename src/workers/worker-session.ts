@@ -4,8 +4,8 @@ import type { MailedValue } from '../values.ts'
 import { ArenaKeeper } from './arena-keeper.ts'
 import type { BatchSource } from './batch-source.ts'
 import { within } from './sample-limit.ts'
-import { openFrom, type SessionSource } from './session-source.ts'
-import { fileOf, isSame, type SessionState } from './session-state.ts'
+import { checkSame, openFrom, type SessionSource } from './session-source.ts'
+import type { SessionState } from './session-state.ts'
 import type { Worker, WorkerResident } from './worker.ts'
 
 /** What becomes of a session whose thread died; see {@link WorkerSession.serve}. */
@@ -111,22 +111,11 @@ export class WorkerSession implements WorkerResident {
       this.#during(async () => {
         const [opened, state] = await openFrom(executor, this.id, this.#source, () => this.#closing === null)
         this.#openOn = executor
-        this.#checkSame(state)
+        checkSame((this.#state ??= state), state, this.#source, this.#wasOpen ? 'content' : 'anything')
+        this.#wasOpen = true
         return opened
       }),
     )
-  }
-
-  /**
-   * A file that has become another model's since would answer beside instances of the first, and be fed what was checked for that.
-   * Where its session was open before, its rights may be others by now.
-   */
-  #checkSame(state: SessionState): void {
-    const { model } = this.#source.original ?? this.#source
-    if (state.isOriginal && state.file?.anything !== fileOf(model)?.anything) throw new Error('its file has changed while it was opened; load it again')
-    this.#state ??= state
-    if (!isSame(this.#state, state, this.#wasOpen ? 'content' : 'anything')) throw new Error('its file has changed since it was loaded; load it again')
-    this.#wasOpen = true
   }
 
   /**
