@@ -123,7 +123,6 @@ export class Devices {
       taken.add(worker)
       place(worker, { kind, gpu, intraOpNumThreads: usesCores(kind) ? intraOpNumThreads : 1 }, group)
     }
-    await new Promise(setImmediate) // what can be opened while they start is begun by then: that takes longer
     await startAll(taken)
     warnOfConvolutionLeak(this.#ready!.onnxruntimeVersion)
   }
