@@ -11,7 +11,9 @@ export interface Running<T> {
 export function start<T>(program: string, input: unknown, nodeOptions: readonly string[] = [], environment: NodeJS.ProcessEnv = {}): Running<T> {
   const file = fileURLToPath(new URL(program, import.meta.url))
   const execArgv = [...(program.endsWith('.ts') ? ['--import', 'tsx'] : []), ...nodeOptions]
-  const child = fork(file, [JSON.stringify(input)], { execArgv, env: { ...process.env, ...environment } })
+  // What a trial measures depends on no earlier one, unless it says so.
+  const env = { ...process.env, ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none', ...environment }
+  const child = fork(file, [JSON.stringify(input)], { execArgv, env })
   const result = new Promise<T>((resolve, reject) => {
     let answer: { value: T } | undefined
     child.on('message', (value: T) => (answer = { value }))

@@ -21,6 +21,7 @@ import { soak } from './trials/soak.ts'
 import { swaps } from './trials/swaps.ts'
 import { throughput } from './trials/throughput.ts'
 import { timeouts } from './trials/timeouts.ts'
+import { warmLoad } from './trials/warm-load.ts'
 
 const trials: Readonly<Record<string, Trial>> = {
   throughput,
@@ -31,6 +32,7 @@ const trials: Readonly<Record<string, Trial>> = {
   'event-loop': eventLoop,
   jobs: jobsTrial,
   sessions,
+  'warm-load': warmLoad,
   idle,
   'mixed-lengths': mixedLengths,
   responses,

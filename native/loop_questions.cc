@@ -9,6 +9,7 @@
 #include "arguments.h"
 #include "ort/arena.h"
 #include "ort/heap.h"
+#include "ort/mapped_files.h"
 #include "ort/session_table.h"
 #include "run_arguments.h"
 #include "staging_pool.h"
@@ -108,6 +109,14 @@ void askClose(ort::RunLoop& loop, const Napi::CallbackInfo& info) {
 void askShrinkArena(ort::RunLoop& loop, const Napi::CallbackInfo& info) {
   const auto sessionId = smallNumber(info, 1, "sessionId");
   loop.ask(questionId(info), [&loop, sessionId](Completion&) { ort::shrinkArena(*openSessionOf(loop, sessionId)); });
+}
+
+void askEnterPages(ort::RunLoop& loop, const Napi::CallbackInfo& info) {
+  const auto sessionId = smallNumber(info, 1, "sessionId");
+  loop.ask(questionId(info), [&loop, sessionId](Completion&) {
+    const auto session = openSessionOf(loop, sessionId);
+    if (!session->path.empty()) ort::enterResidentPages(session->path, [&loop] { return !loop.ending(); });
+  });
 }
 
 Napi::Value arenaOf(ort::RunLoop& loop, const Napi::CallbackInfo& info) {

@@ -22,6 +22,9 @@ void askRunSample(ort::RunLoop& loop, const Napi::CallbackInfo& info);
 // (questionId, sessionId)
 void askClose(ort::RunLoop& loop, const Napi::CallbackInfo& info);
 
+// (questionId, sessionId): see enterResidentPages.
+void askEnterPages(ort::RunLoop& loop, const Napi::CallbackInfo& info);
+
 // (questionId, sessionId): has the session's arena give back what nothing uses.
 void askShrinkArena(ort::RunLoop& loop, const Napi::CallbackInfo& info);
 

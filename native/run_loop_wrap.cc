@@ -39,6 +39,7 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
                            InstanceMethod<&RunLoopWrap::runSample>("runSample"),
                            InstanceMethod<&RunLoopWrap::close>("close"),
                            InstanceMethod<&RunLoopWrap::arena>("arena"),
+                           InstanceMethod<&RunLoopWrap::enterPages>("enterPages"),
                            InstanceMethod<&RunLoopWrap::shrinkArena>("shrinkArena"),
                            InstanceMethod<&RunLoopWrap::note>("note"),
                            InstanceMethod<&RunLoopWrap::setNote>("setNote"),
@@ -96,6 +97,7 @@ class RunLoopWrap final : public Napi::ObjectWrap<RunLoopWrap> {
 
   Napi::Value arena(const Napi::CallbackInfo& info) { return arenaOf(*loop_, info); }
 
+  void enterPages(const Napi::CallbackInfo& info) { askEnterPages(*loop_, info); }
   void shrinkArena(const Napi::CallbackInfo& info) { askShrinkArena(*loop_, info); }
 
   Napi::Value note(const Napi::CallbackInfo& info) { return noteOf(*loop_, info); }

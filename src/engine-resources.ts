@@ -1,5 +1,6 @@
 import { systemClock } from './clock.ts'
 import type { ResolvedEngineOptions } from './config/engine-options.ts'
+import { ModelPreparation } from './compiled-models/model-preparation.ts'
 import { EngineRepositories } from './engine-repositories.ts'
 import type { EngineServices } from './engine-services.ts'
 import { StagingPool } from './memory/staging-pool.ts'
@@ -22,6 +23,7 @@ export class EngineResources {
   readonly devices: Devices
   readonly services: EngineServices
   readonly pluginNames: readonly string[]
+  readonly preparation: ModelPreparation
   /** `null` until a model has been placed. */
   staging: StagingPool | null = null
   readonly #keepAlive = new KeepAlive()
@@ -31,6 +33,7 @@ export class EngineResources {
   constructor(options: ResolvedEngineOptions) {
     this.pluginNames = options.providers.map(({ name }) => name)
     this.devices = new Devices(options, systemClock, (event) => this.events.emit('worker', event))
+    this.preparation = new ModelPreparation(options)
     this.services = {
       clock: systemClock,
       keepAlive: this.#keepAlive,
@@ -39,6 +42,7 @@ export class EngineResources {
       changed: (event) => this.events.emit('model', event),
       useProvider: (model) => (entry) => this.devices.providers.use(model, entry),
       providers: this.devices.providers,
+      prepare: (model, config, signal) => this.preparation.prepare(model, config, () => this.devices.runtimeFor(config), signal),
       place: async (model, config, place, leaving) => {
         await this.devices.place(model, config, place, leaving)
         this.staging ??= new StagingPool(this.devices.stagingMemory())

@@ -1,20 +1,19 @@
 import type { Clock } from './clock.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
-import type { Placement, ProviderUse } from './config/session-options.ts'
+import type { Placement } from './config/session-options.ts'
 import type { StagingPool } from './memory/staging-pool.ts'
 import type { ModelEvent } from './observability/engine-events.ts'
+import type { Preparing } from './scaling/session-sources.ts'
 import type { EngineProviders } from './workers/engine-providers.ts'
 import type { KeepAlive } from './workers/keep-alive.ts'
 import type { Worker } from './workers/worker.ts'
 
 /** What the engine lends to the models it loads. */
-export interface EngineServices {
+export interface EngineServices extends Preparing {
   readonly clock: Clock
   readonly keepAlive: KeepAlive
   staging(): StagingPool
   nextId(): number
-  /** How sessions of a model use an entry of its `executionProviders`; see {@link ProviderUse}. */
-  useProvider(model: string): ProviderUse
   /** Which execution providers sessions have. */
   readonly providers: Pick<EngineProviders, 'lacking' | 'opened'>
   /** Asked when the model could serve; its load fails with what this rejects with. */

@@ -176,9 +176,11 @@ export class InferenceEngine {
     return { models, staging: this.#resources.staging?.stats() ?? null }
   }
 
-  /** What is in use and why: cores and workers, the native addon, staging memory, GPUs. */
+  /** What is in use and why: cores and workers, the native addon, staging memory, the cache of compiled models, GPUs. */
   capabilities(): Capabilities {
-    return this.#resources.devices.capabilities(this.#resources.staging?.stats() ?? null)
+    const { devices, staging, preparation } = this.#resources
+    const models = this.#models.all().flatMap(({ name, serving: { origin } }) => (origin === null ? [] : [[name, origin] as const]))
+    return devices.capabilities(staging?.stats() ?? null, { ...preparation.capability(), models: Object.fromEntries(models) })
   }
 
   /**

@@ -1,13 +1,12 @@
 import type { Carrier } from './carriers.ts'
+import type { ModelOrigin } from './config/cache-options.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { checkScaleOptions, type ScaleOptions } from './config/scale-options.ts'
-import { sessionOptions, type Placement } from './config/session-options.ts'
 import { defaultVersion } from './config/version-options.ts'
 import type { EngineServices } from './engine-services.ts'
 import { invalidArgument, type InferenceError } from './errors.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
 import { SampleFailed, WarmUp } from './instance/warm-up.ts'
-import { calibrate } from './latency/calibration.ts'
 import { RunTimes } from './latency/run-times.ts'
 import { checkModelFile, closedWhileLoading, loadFailure, lostWhileLoading } from './load-failure.ts'
 import { servable } from './metadata.ts'
@@ -15,17 +14,17 @@ import type { ModelLifecycle } from './model-target.ts'
 import type { ModelState } from './model-state.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
-import { wholeKey } from './request/whole-request.ts'
 import { ResponseSharing } from './response-cache/response-sharing.ts'
 import { Joining } from './scheduler/joining.ts'
+import { calibrateAtLoad } from './scheduler/load-calibration.ts'
 import { checkAtLoad } from './scheduler/load-check.ts'
 import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import { Autoscaler } from './scaling/autoscaler.ts'
 import { ModelInstances, OpenFailed } from './scaling/model-instances.ts'
 import { Scaling } from './scaling/scaling.ts'
-import { isMailedTensor } from './values.ts'
-import type { SessionSource, WorkerSession } from './workers/worker-session.ts'
+import { SessionSources } from './scaling/session-sources.ts'
+import type { WorkerSession } from './workers/worker-session.ts'
 import type { Worker } from './workers/worker.ts'
 
 /** One model's life in an engine: opens its sessions, watches its state, releases it all. */
@@ -40,6 +39,7 @@ export class LoadedModel implements ModelLifecycle {
   readonly splitsOversized: boolean
   readonly #config: ResolvedConfig
   readonly #services: EngineServices
+  readonly #sources: SessionSources
   readonly #instances: ModelInstances
   #scaling: Scaling | null = null
   #autoscaler: Autoscaler | null = null
@@ -53,7 +53,8 @@ export class LoadedModel implements ModelLifecycle {
     this.splitsOversized = config.splitOversized
     this.#config = config
     this.#services = services
-    const parts = { name, config, ...services, source: (placement: Placement) => this.#source(placement) }
+    this.#sources = new SessionSources(name, config, services)
+    const parts = { name, config, ...services, sources: this.#sources }
     const places = { ...services, place: (place: Parameters<EngineServices['place']>[2]) => services.place(name, config, place) }
     this.#instances = new ModelInstances(parts, places, () => this.state === 'loading' || this.state === 'ready')
   }
@@ -62,9 +63,20 @@ export class LoadedModel implements ModelLifecycle {
     return this.state === 'ready' || (this.state === 'draining' && !this.#destroyed)
   }
 
+  /** What its sessions are opened from; `null` before that is known. */
+  get origin(): ModelOrigin | null {
+    return this.#sources.origin
+  }
+
   /** Those of its sessions. */
   get workers(): Worker[] {
     return [...this.#instances.serving, ...this.#instances.opening].map(({ session }) => session.worker)
+  }
+
+  /** One of its sessions, which serves if any does: the first may have been given up since. */
+  get session(): WorkerSession {
+    const { serving } = this.#instances
+    return (serving.find(({ session }) => session.ready) ?? serving[0]!).session
   }
 
   /** Opens every instance and warms it; `ready` afterwards. Rejects with a typed error, with nothing left open. */
@@ -86,11 +98,12 @@ export class LoadedModel implements ModelLifecycle {
       const warmUp = new WarmUp(joining.stacked, this.#config, this.parser!, padding, joining)
       const check = (session: WorkerSession) => checkAtLoad(joining, this.#config, padding, warmUp, session)
       await instances.warm(warmUp, joining.undecided ? check : undefined)
-      const runTimes = await this.#calibrated(joining, warmUp, instances.opening[0]!.session)
+      const runTimes = await calibrateAtLoad(this.#config, joining, warmUp, instances.opening[0]!.session)
       await instances.reserve(joining.stacked)
       await this.#services.accept?.()
       instances.checkOpen()
       this.#serve(joining, padding, runTimes, warmUp)
+      this.#sources.learnt(this.session.noted)
     } catch (error) {
       await instances.closeOpening()
       if (this.state !== 'loading') throw error instanceof ThreadEndedError ? closedWhileLoading(this.name) : this.#typed(error as Error)
@@ -98,12 +111,6 @@ export class LoadedModel implements ModelLifecycle {
       this.gaveUp(failure.message)
       throw failure
     }
-  }
-
-  /** What a session there is opened from. */
-  #source(placement: Placement): SessionSource {
-    const { path, bytes, memory, maxRunMs } = this.#config
-    return { model: bytes ?? path, options: sessionOptions(this.#config, placement, this.#services.useProvider(this.name)), memory, maxRunMs }
   }
 
   /** Opens the instances, with the execution providers that there are. */
@@ -137,24 +144,12 @@ export class LoadedModel implements ModelLifecycle {
     return padding
   }
 
-  /** What runs take; measured beforehand where a latency target depends on it. */
-  async #calibrated({ byRow, largestBatch }: Joining, { calibrationSample: sample }: WarmUp, session: WorkerSession): Promise<RunTimes> {
-    const runTimes = new RunTimes()
-    const { latencyTargetMs, preferredBatchSizes, joinRequests } = this.#config
-    if (latencyTargetMs === 0 || sample === undefined) return runTimes
-    const bucketKey = byRow ? sample.bucketKey : wholeKey(sample.feeds.map((feed) => (feed && isMailedTensor(feed) ? feed.dims : null)))
-    const maxBatchSize = joinRequests && byRow ? largestBatch : Math.min(1, largestBatch)
-    await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds) => session.runSample(feeds))
-    return runTimes
-  }
-
   #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, warmUp: WarmUp): void {
     const { clock, keepAlive } = this.#services
     joining.onChange = () => void (this.parser!.byRow = joining.byRow)
     joining.onChange()
     const instances = this.#instances
-    const session = () => (instances.serving.find((life) => life.session.ready) ?? instances.serving[0]!).session // the first may have been given up since
-    const realRows = joining.undecided ? new RealRowCheck(joining, async (feeds) => session().runSample(feeds, true)) : null
+    const realRows = joining.undecided ? new RealRowCheck(joining, async (feeds) => this.session.runSample(feeds, true)) : null
     const scheduler = new Scheduler({
       joining, realRows, padding, runTimes, clock, keepAlive, config: this.#config, instances: instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
     }) // prettier-ignore

@@ -11,7 +11,7 @@ import * as publicValues from '../src/index.ts'
 const floors: [floor: string, on: string[]][] = [
   ['foundations', ['describe.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'regular-file.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
-  ['what stands by itself', ['observability/', 'memory/', 'image/', 'triton-repository/', 'onnx-file/', 'latency/']],
+  ['what stands by itself', ['observability/', 'memory/', 'image/', 'triton-repository/', 'onnx-file/', 'latency/', 'compiled-models/']],
   ['the queue, and the way to run something', ['queue/', 'executor/executor.ts', 'executor/thread-start.ts']],
   ['requests; the executors', ['request/', 'executor/binding/', 'executor/native/']],
   ['threads, and what runs in them', ['workers/', 'worker-thread/']],
@@ -22,7 +22,7 @@ const floors: [floor: string, on: string[]][] = [
   ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'engine-services.ts']],
   ['the engine', ['engine.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['the public face', ['index.ts']],
-  ['programs', ['cli/']],
+  ['programs', ['cli/', 'trial-process/']],
 ]
 
 interface Import {
@@ -256,6 +256,10 @@ describe('the two sides of a thread', () => {
   it('leave the worker to be loaded by its path', () => {
     expect(imports.filter(({ from, to }) => folderOf(to) === 'worker-thread' && folderOf(from) !== 'worker-thread')).toEqual([])
   })
+
+  it('and so the program in which models are tried', () => {
+    expect(imports.filter(({ from, to }) => folderOf(to) === 'trial-process' && folderOf(from) !== 'trial-process')).toEqual([])
+  })
 })
 
 describe('index.ts', () => {
@@ -273,16 +277,16 @@ describe('index.ts', () => {
     const lists = [...text.matchAll(/^export type \{([^}]*)\}/gm)].map(([, names]) => names!)
     const types = lists.flatMap((names) => names.split(',').map((name) => name.trim()))
     expect(types.filter((name) => name !== '').sort()).toEqual([
-      'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'Capabilities', 'Classification', 'CloseOptions', 'ComputePrecision', 'DynamicBatchingConfig',
+      'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification', 'CloseOptions', 'ComputePrecision', 'DynamicBatchingConfig',
       'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions', 'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'InferManyOptions', 'InferManyResult', 'InferOptions',
       'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions',
-      'MapEntry', 'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelProvider', 'ModelSignature',
+      'MapEntry', 'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProvider', 'ModelSignature',
       'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OutputConfig', 'OutputValue', 'Outputs', 'PaddingConfig', 'ProviderCapability',
       'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent',
       'RepositoryModelConfig', 'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'ResponseCacheOptions', 'ResponseCacheStatistics',
       'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceOptions', 'SequenceState', 'SessionOptions', 'StagingKind', 'StagingOptions',
       'StagingStats', 'StatisticDuration', 'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction',
-      'UnloadOptions', 'ValueMetadata', 'WarmupOptions', 'WarmupSample', 'WorkerEvent',
+      'UnloadOptions', 'ValueMetadata', 'VerifyChoice', 'WarmupOptions', 'WarmupSample', 'WorkerEvent',
       'WorkerOptions',
     ])
   })

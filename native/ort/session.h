@@ -44,6 +44,7 @@ class Session {
   std::vector<ValueInfo> outputs;
   const Entries runEntries;  // config entries of each run
   const bool large;          // what it leaves behind is worth giving back
+  const std::string path;    // '' for bytes
 
   OrtSession* get() const { return session_.get(); }
 

@@ -7,12 +7,12 @@ import type { OpeningAnswer } from './open-in-child.ts'
 
 const [path] = process.argv.slice(2) as [string]
 process.once('disconnect', () => process.exit()) // nobody waits any more
-Object.assign(process.env, { ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none' }) // a trial itself, which leaves nothing behind
 
 /** The native executor knows more types; with the binding, as no request is made, no better kind of memory is missed. */
 function engineOptions(): EngineOptions {
   switchOffTelemetry(undefined)
-  return openNativeOrt().binding === null ? { executor: 'binding' } : { executor: 'native' }
+  const executor = openNativeOrt().binding === null ? 'binding' : 'native'
+  return { executor, cache: false, verify: 'none' } // a trial itself, which leaves nothing behind
 }
 
 async function open(): Promise<OpeningAnswer> {

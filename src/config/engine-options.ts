@@ -2,6 +2,7 @@ import type { ResourceLimits } from 'node:worker_threads'
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
 import { availableCores } from './available-cores.ts'
+import { cacheSchema, resolveCache, resolveVerify, type CacheOptions, type ResolvedCache, type VerifyChoice } from './cache-options.ts'
 import { deepest, optionsOf, properties, typed } from './plain-options.ts'
 import { providersSchema, type ProviderPlugin, type ResolvedPlugin } from './provider-options.ts'
 
@@ -90,6 +91,20 @@ export interface EngineOptions {
   providers?: Readonly<Record<string, ProviderPlugin>>
   /** Passed on to the worker threads. */
   workers?: WorkerOptions
+  /**
+   * Where models are kept in compiled form, which later loads of the same model open in this and in any other process of this user: in
+   * a few per cent of the time, with one copy of the weights for all of them. `false`: nowhere. Default: a folder in the user's cache
+   * folder, and 4 GiB; the environment variable `ZEROHOP_CACHE` (`off`, or a folder) makes it that.
+   */
+  cache?: false | CacheOptions
+  /**
+   * `'child'`: a model that this machine does not know is loaded, run once and compiled in a process of its own first, and one that ends
+   * that process, or does not come back, rejects its load (`ERR_MODEL_LOAD`). `'none'`: no process is started, and so nothing is compiled; what the
+   * cache has is used. Default `'child'`; the environment variable `ZEROHOP_VERIFY=none` makes it `'none'`.
+   */
+  verify?: VerifyChoice
+  /** How long that process may take, in milliseconds. Default: 60 000, and 100 for each MiB of the model. */
+  verifyTimeoutMs?: number
 }
 
 /** Engine options with defaults in place. */
@@ -102,6 +117,11 @@ export interface ResolvedEngineOptions {
   readonly staging: StagingOptions
   readonly providers: readonly ResolvedPlugin[]
   readonly workers: WorkerOptions
+  /** `null` for none. */
+  readonly cache: ResolvedCache | null
+  readonly verify: VerifyChoice
+  /** `undefined`: by the size of the model. */
+  readonly verifyTimeoutMs: number | undefined
 }
 
 const positiveInteger = v.pipe(v.number(), v.integer('a whole number'), v.minValue(1), v.maxValue(2 ** 31 - 1))
@@ -147,6 +167,9 @@ const schema = optionsOf({
     }),
     {},
   ),
+  cache: cacheSchema,
+  verify: v.optional(v.picklist(['child', 'none'])),
+  verifyTimeoutMs: v.optional(positiveInteger),
 })
 
 /**
@@ -163,7 +186,7 @@ export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptio
     const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
     throw invalidArgument(name, unknownKey ? issue.message : issue.expected === 'unknown' ? issue.message : (issue.expected ?? issue.message), unknownKey ? issue.path?.at(-1)?.key : issue.input)
   }
-  const { cpuWorkers, executor, inline, staging, providers, workers } = result.output
+  const { cpuWorkers, executor, inline, staging, providers, workers, cache, verify, verifyTimeoutMs } = result.output
   if (executor === 'binding' && providers.length > 0) {
     throw invalidArgument('options.providers', "to be left out with executor: 'binding', which cannot use plugins", providers[0]!.name, { hint: "Take executor: 'native'" })
   }
@@ -176,6 +199,9 @@ export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptio
     staging: staging as StagingOptions,
     providers,
     workers: workers as WorkerOptions,
+    cache: resolveCache(cache as false | CacheOptions | undefined),
+    verify: resolveVerify(verify),
+    verifyTimeoutMs,
   }
 }
 

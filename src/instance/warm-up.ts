@@ -140,6 +140,11 @@ export class WarmUp {
   }
 }
 
+/** Whether what is noted of a session holds in later processes: what a user wants to be run beforehand is run in each. */
+export function holdsLater(note: string): boolean {
+  return !note.startsWith('warm ') || note.startsWith('warm ["harmless"')
+}
+
 function repeated(row: MailedTensor, rows: number): MailedTensor {
   return joinTensors(Array.from({ length: rows }, () => row))
 }

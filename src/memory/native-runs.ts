@@ -41,6 +41,8 @@ export interface NativeRunLoop {
   /** What was noted of a session, by whichever isolate; `''` for nothing. */
   note(sessionId: number, key: string): string
   setNote(sessionId: number, key: string, value: string): void
+  /** Asks to have the mapped files of a session's model entered in the page table, as far as they are in memory. */
+  enterPages(questionId: number, sessionId: number): void
   /** Asks to have the arena of a session give back what nothing uses. */
   shrinkArena(questionId: number, sessionId: number): void
   arena(sessionId: number): { readonly id: number; readonly totalBytes: number; readonly inUseBytes: number; readonly mostInUseBytes: number } | null

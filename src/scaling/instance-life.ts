@@ -10,8 +10,9 @@ import type { StagingPool } from '../memory/staging-pool.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
 import type { SessionState } from '../workers/session-state.ts'
-import { WorkerSession, type SessionSource } from '../workers/worker-session.ts'
+import { WorkerSession } from '../workers/worker-session.ts'
 import type { Worker } from '../workers/worker.ts'
+import type { SessionSources } from './session-sources.ts'
 
 /** Where an instance is. */
 export interface Seat {
@@ -28,8 +29,7 @@ export interface InstanceParts {
   readonly clock: Clock
   nextId(): number
   staging(): StagingPool
-  /** What a session there is opened from. */
-  source(placement: Placement): SessionSource
+  readonly sources: SessionSources
 }
 
 /** One instance of a model from its place to its end: it is opened, warmed, serves, and is taken out. */
@@ -50,11 +50,16 @@ export class InstanceLife {
 
   /** @param state of the session of another instance, which this one's has to have; `null` for the first. */
   constructor(seat: Seat, parts: InstanceParts, state: SessionState | null) {
-    const source = parts.source(seat.placement)
+    const source = parts.sources.at(seat.placement)
     this.seat = seat
     this.#parts = parts
     this.tolerance = toleranceWith(source.options)
     this.session = new WorkerSession(parts.nextId(), seat.worker, source, parts.clock, state)
+  }
+
+  /** The model was prepared: its session is opened from what came of that. */
+  prepared(): void {
+    this.session.openFrom(this.#parts.sources.at(this.seat.placement))
   }
 
   /** Opens its session; rejects with ONNX Runtime's message, or when the thread dies. */

@@ -43,6 +43,7 @@ export class ModelInstances {
   readonly #isWanted: () => boolean
   #serving: InstanceLife[] = []
   #opening: InstanceLife[] = []
+  #ending = new AbortController()
   /** Told that one is lost for good. */
   onGone: () => void = () => {}
 
@@ -69,7 +70,7 @@ export class ModelInstances {
    * @returns what their sessions said of themselves.
    */
   async open(more?: readonly More[]): Promise<OpenedSession[]> {
-    if (more === undefined) await this.#places.place((worker, placement, group) => this.#add({ worker, placement, group }))
+    if (more === undefined) await this.#placeFirst()
     else for (const each of more) await this.#placeMore(each)
     this.checkWanted()
     const results = await Promise.allSettled(this.#opening.map((life) => life.open()))
@@ -127,6 +128,7 @@ export class ModelInstances {
 
   /** Stops what is being done for those that are being opened, which rejects. */
   stopOpening(): void {
+    this.#ending.abort(new ThreadEndedError())
     for (const life of this.#opening) void life.close()
   }
 
@@ -158,6 +160,34 @@ export class ModelInstances {
     let number = 0
     while (taken.includes(number)) number++
     return number
+  }
+
+  /** While the threads start it is found out what the sessions are opened from. */
+  async #placeFirst(): Promise<void> {
+    const { signal } = (this.#ending = new AbortController())
+    const preparing = { done: Promise.resolve(), begun: false, threadsStart: true }
+    const placing = this.#places.place((worker, placement, group) => {
+      this.#add({ worker, placement, group })
+      if (preparing.begun) return
+      preparing.begun = true
+      preparing.done = this.#prepare(signal, () => preparing.threadsStart)
+      preparing.done.catch(() => {}) // it is told of below
+    })
+    try {
+      await placing
+    } catch (error) {
+      this.#ending.abort(error)
+      throw error
+    }
+    preparing.threadsStart = false
+    await preparing.done
+  }
+
+  async #prepare(signal: AbortSignal, threadsStart: () => boolean): Promise<void> {
+    const { sources } = this.#parts
+    await sources.prepare(signal)
+    for (const life of this.#opening) life.prepared()
+    if (sources.origin!.compiled && threadsStart()) this.#opening[0]?.session.openAhead()
   }
 
   async #placeMore({ beside, count }: More): Promise<void> {

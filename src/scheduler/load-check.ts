@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto'
+import { serialize } from 'node:v8'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { checkRows, type RowVerdict } from '../instance/row-check.ts'
 import { singleRows, type TrialFeeds } from '../instance/trial-feeds.ts'
@@ -26,8 +28,8 @@ export async function checkAtLoad(
   if (!joining.undecided) return false
   const { inputs, outputs, maxBatchSize } = joining.stacked
   const { samples } = warmUp
-  const key = samples.length > 0 ? null : `rows ${JSON.stringify([maxBatchSize, paddingConfig, optionalInputs, joining.tolerance])}`
-  const known = key === null ? null : readVerdict(session.note(key))
+  const key = `rows ${JSON.stringify([maxBatchSize, paddingConfig, optionalInputs, joining.tolerance, ...digestOf(samples)])}`
+  const known = readVerdict(session.note(key))
   if (known !== null) {
     joining.found(known)
     return true
@@ -45,8 +47,13 @@ export async function checkAtLoad(
     (feeds) => session.runSample(feeds, true),
   )
   joining.found(verdict)
-  if (key !== null && verdict.largestDifference !== null) session.setNote(key, writeVerdict(verdict))
+  if (verdict.largestDifference !== null) session.setNote(key, writeVerdict(verdict))
   return verdict.largestDifference !== null
+}
+
+/** What tells samples from others; nothing for none. */
+function digestOf(samples: WarmUp['samples']): string[] {
+  return samples.length === 0 ? [] : [createHash('sha256').update(serialize(samples.map(({ feeds }) => feeds))).digest('hex')]
 }
 
 /** As text; the difference may be infinite, which JSON cannot say. */

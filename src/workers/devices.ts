@@ -1,7 +1,10 @@
 import type { Clock } from '../clock.ts'
+import type { CacheCapability } from '../config/cache-options.ts'
+import type { ModelRuntime } from '../config/model-runtime.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { nameOf, type Placement } from '../config/session-options.ts'
 import { ThreadEndedError } from '../executor/executor.ts'
+import { installedVersion } from '../executor/native/native-ort.ts'
 import { loadBinding, type CudaProbe } from '../memory/addon.ts'
 import type { StagingMemory, StagingStats } from '../memory/staging-pool.ts'
 import { warnOfConvolutionLeak } from './convolution-leak.ts'
@@ -32,6 +35,8 @@ export interface Capabilities {
   readonly providers: readonly ProviderCapability[]
   /** The CUDA driver. Asked for only here and when an instance of kind `auto` or `cuda` is placed. */
   readonly cuda: CudaProbe
+  /** Where models are kept in compiled form, and which of the engine's were opened from there. */
+  readonly cache: CacheCapability
   /** ONNX Runtime's telemetry: switched off by setting `ORT_DISABLE_TELEMETRY`, unless the user has set it. */
   readonly telemetry: TelemetryState
 }
@@ -139,6 +144,12 @@ export class Devices {
     await startAll(taken)
   }
 
+  /** What will open the sessions of a model that is being placed. */
+  runtimeFor(config: ResolvedConfig): ModelRuntime {
+    const { kind, ortVersion } = this.#chosen()
+    return { executor: kind, ortVersion: ortVersion ?? installedVersion() ?? 'unknown', onCpuOnly: this.providers.leaveCpuOnly(config) }
+  }
+
   #pool(device: string, maxWorkers: number): DevicePool {
     let pool = this.#pools.get(device)
     if (pool === undefined) {
@@ -163,7 +174,7 @@ export class Devices {
     await this.providers.tryAll(this.#chosen())
   }
 
-  capabilities(staging: StagingStats | null): Capabilities {
+  capabilities(staging: StagingStats | null, cache: CacheCapability): Capabilities {
     const { cores, cpuWorkers } = this.#options
     const loaded = loadBinding()
     return {
@@ -175,6 +186,7 @@ export class Devices {
       providers: providerCapabilities(this.providers),
       staging: staging === null ? { kind: null, reason: notYet.reason } : { kind: staging.kind, reason: staging.reason },
       cuda: loaded.binding === null ? noCuda('the native addon is not loaded') : loaded.binding.cudaProbe(),
+      cache,
       telemetry: telemetryState(this.#options.workers.env),
     }
   }

@@ -105,6 +105,13 @@ export class EngineProviders {
     return any
   }
 
+  /** Whether a model's sessions have no execution provider but the CPU's, once {@link prepare} has been called. */
+  leaveCpuOnly(config: ResolvedConfig): boolean {
+    const { executionProviders, instanceGroup } = config
+    const names = executionProviders?.map(nameOf) ?? instanceGroup.map(({ kind, gpus }) => this.placedOn(kind, config, gpus))
+    return names.every((name) => name.toLowerCase() === 'cpu' || this.#reasonAgainst(name) !== null)
+  }
+
   /** Takes note that a model's sessions are open, and says which providers they have. */
   opened(config: ResolvedConfig): readonly ModelProvider[] {
     for (const name of this.#using.get(config) ?? []) this.builtIn.opened(name)

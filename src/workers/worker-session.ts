@@ -1,24 +1,12 @@
 import type { Clock } from '../clock.ts'
-import type { ResolvedMemory } from '../config/memory-options.ts'
-import type { OpenOptions } from '../config/session-options.ts'
 import { ThreadEndedError, type Arena, type Executor, type OpenedSession, type OpeningAhead, type SampleRun } from '../executor/executor.ts'
 import type { MailedValue } from '../values.ts'
-import type { FileStamp } from '../regular-file.ts'
 import { ArenaKeeper } from './arena-keeper.ts'
 import type { BatchSource } from './batch-source.ts'
 import { within } from './sample-limit.ts'
-import { fileOf, isSame, type SessionState } from './session-state.ts'
+import { checkSame, openFrom, type SessionSource } from './session-source.ts'
+import type { SessionState } from './session-state.ts'
 import type { Worker, WorkerResident } from './worker.ts'
-
-/** What a session is opened from. */
-export interface SessionSource {
-  /** A path, or bytes. */
-  readonly model: string | SharedArrayBuffer
-  readonly options: OpenOptions
-  readonly memory: ResolvedMemory
-  /** Longest time of a run of a sample; 0 for none. */
-  readonly maxRunMs: number
-}
 
 /** What becomes of a session whose thread died; see {@link WorkerSession.serve}. */
 export interface SessionEvents {
@@ -35,13 +23,14 @@ const maxDeathsOverOpening = 3
 export class WorkerSession implements WorkerResident {
   readonly id: number
   readonly worker: Worker
-  readonly #source: SessionSource
+  #source: SessionSource
   readonly #clock: Clock
   readonly #arena: ArenaKeeper | null
   #batches: BatchSource | null = null
   #events: SessionEvents | null = null
   #state: SessionState | null = null
   #wasOpen = false
+  readonly #noted: Record<string, string> = {}
   /** While it is opened elsewhere, for {@link open}. */
   #ahead: OpeningAhead | null = null
   /** The thread on which it is open. */
@@ -83,17 +72,32 @@ export class WorkerSession implements WorkerResident {
     return this.#ready
   }
 
+  /** From now on it is opened from something else. */
+  openFrom(source: SessionSource): void {
+    this.#source = source
+  }
+
+  /** Begins to open it where nothing is run, also while its thread is being started; {@link open} waits for that. */
+  openAhead(): void {
+    if (this.#closing !== null || this.#ahead !== null) return
+    const { model, options } = this.#source
+    this.#ahead = this.worker.executor.openAhead?.(model, options) ?? null
+    this.#ahead?.opened.catch(() => {}) // it may be closed before it is opened
+  }
+
   /** Opens it; rejects with ONNX Runtime's message, or when the thread dies. */
   open(): Promise<OpenedSession> {
     // Where others are served nothing is to be held up by it.
-    if (this.#state === null && this.worker.sessions > 1) this.#ahead = this.worker.executor.openAhead?.(this.#source.model, this.#source.options) ?? null
+    if (this.#state === null && this.worker.sessions > 1) this.openAhead()
     const opening = this.#ahead === null ? this.#openHere() : this.#openAfter(this.#ahead)
     return opening.catch((error: Error) => Promise.reject(this.#closing === null ? error : new ThreadEndedError())) // stopped for that
   }
 
   async #openAfter(ahead: OpeningAhead): Promise<OpenedSession> {
     try {
-      await ahead.opened
+      await ahead.opened.catch((error: Error) => {
+        if (this.#source.original === undefined) throw error // else that is opened
+      })
       if (this.#closing !== null) throw new ThreadEndedError() // who closes it is gone by now
       return await this.#openHere()
     } finally {
@@ -105,27 +109,15 @@ export class WorkerSession implements WorkerResident {
   #openHere(): Promise<OpenedSession> {
     return this.worker.ask(this, null, (executor) =>
       this.#during(async () => {
-        const file = fileOf(this.#source.model)
-        const opened = await executor.open(this.id, this.#source.model, this.#source.options)
+        const [opened, state] = await openFrom(executor, this.id, this.#source, () => this.#closing === null)
         this.#openOn = executor
-        this.#checkSame(opened, file)
+        const first = this.#state ?? state
+        checkSame(first, state, this.#source, this.#wasOpen ? 'content' : 'anything')
+        this.#state = { ...first, shared: state.shared, isOriginal: state.isOriginal }
+        this.#wasOpen = true
         return opened
       }),
     )
-  }
-
-  /**
-   * A file that has become another model's since would answer beside instances of the first, and be fed what was checked for that.
-   * Where its session was open before, its rights may be others by now.
-   */
-  #checkSame({ inputs, outputs, shared: given }: OpenedSession, file: FileStamp | null): void {
-    if (file?.anything !== fileOf(this.#source.model)?.anything) throw new Error('its file has changed while it was opened; load it again')
-    const shared = given ?? null
-    const state = { values: JSON.stringify([inputs, outputs]), file, shared }
-    const known = this.#state ?? state
-    if (!isSame(known, state, this.#wasOpen ? 'content' : 'anything')) throw new Error('its file has changed since it was loaded; load it again')
-    this.#state = { ...known, shared }
-    this.#wasOpen = true
   }
 
   /**
@@ -144,11 +136,17 @@ export class WorkerSession implements WorkerResident {
 
   /** What was found out of it, by whichever model shares it; `''` for what is not known. */
   note(key: string): string {
-    return this.#openOn?.note?.(this.id, key) ?? ''
+    return this.#openOn?.note?.(this.id, key) || (this.#source.notes?.[key] ?? '')
   }
 
   setNote(key: string, value: string): void {
+    this.#noted[key] = value
     this.#openOn?.setNote?.(this.id, key, value)
+  }
+
+  /** All that was noted here. */
+  get noted(): Readonly<Record<string, string>> {
+    return this.#noted
   }
 
   #shrinkArena(): Promise<void> {

@@ -36,6 +36,12 @@ const cases: Case[] = [
   ['a stack on which no thread starts', { workers: { resourceLimits: { stackSizeMb: 0.1 } } }, 'options.workers.resourceLimits.stackSizeMb', 0.1],
   ['execArgv as text', { workers: { execArgv: '--no-warnings' } }, 'options.workers.execArgv', '--no-warnings'],
   ['a number in env', { workers: { env: { LEVEL: 1 } } }, 'options.workers.env.LEVEL', 1],
+  ['a cache that is true', { cache: true }, 'options.cache', true],
+  ['an unknown option of the cache', { cache: { folder: 'x' } }, 'options.cache.folder', 'folder'],
+  ['a cache in no folder', { cache: { dir: '' } }, 'options.cache.dir', ''],
+  ['a cache of half a byte', { cache: { maxBytes: 0.5 } }, 'options.cache.maxBytes', 0.5],
+  ['a way to verify that there is not', { verify: 'thread' }, 'options.verify', 'thread'],
+  ['no time to verify', { verifyTimeoutMs: 0 }, 'options.verifyTimeoutMs', 0],
   ['no time to start', { workers: { startTimeoutMs: 0 } }, 'options.workers.startTimeoutMs', 0],
 ]
 

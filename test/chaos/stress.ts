@@ -35,6 +35,8 @@ const { status, signal, stdout } = spawnSync(process.execPath, [program], {
     NODE_NO_WARNINGS: '1', // options that do not count are among what is tried
     ZEROHOP_NATIVE: addon,
     ZEROHOP_EXECUTOR: 'native',
+    ZEROHOP_CACHE: 'off',
+    ZEROHOP_VERIFY: 'none',
     CHAOS_SEED: values.seed,
     CHAOS_SECONDS: values.seconds,
     CHAOS_MODELS: JSON.stringify(chaosModels()),

@@ -1,4 +1,5 @@
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import { asItIs } from '../../src/compiled-models/prepared-model.ts'
 import { noOptions } from '../../src/config/check-infer-options.ts'
 import type { InferOptions, ModelConfig, ReportedOutputs, Outputs } from '../../src/index.ts'
 import { ThreadEndedError } from '../../src/executor/executor.ts'
@@ -11,6 +12,7 @@ import { InferRequest } from '../../src/request/infer-request.ts'
 import { Joining } from '../../src/scheduler/joining.ts'
 import { ModelInstances } from '../../src/scaling/model-instances.ts'
 import { Scaling } from '../../src/scaling/scaling.ts'
+import { SessionSources } from '../../src/scaling/session-sources.ts'
 import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { SplitRequest } from '../../src/scheduler/split-request.ts'
 import { KeepAlive } from '../../src/workers/keep-alive.ts'
@@ -121,13 +123,15 @@ export class Served {
       joining, realRows: null, padding: null, config: resolved, runTimes: new RunTimes(), instances: count,
       clock: house.clock, keepAlive: house.keepAlive, gaveUp: (reason) => void (this.failure = reason),
     }) // prettier-ignore
+    const opening = () => ({ model: name, options: {}, notes: {}, original: undefined })
+    const preparing = { prepare: async () => ({ ...asItIs(''), opening }), useProvider: () => <T>(entry: T): T => entry }
     const parts = {
       name,
       config: resolved,
       clock: house.clock,
       nextId: () => ++lastId,
       staging: () => ({ acquire: sharedBuffer, trim: () => {} }) as unknown as StagingPool,
-      source: () => ({ model: name, options: {}, memory: resolved.memory, maxRunMs: 0 }),
+      sources: new SessionSources(name, resolved, preparing),
     }
     const placement = { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 }
     this.#instances = new ModelInstances(

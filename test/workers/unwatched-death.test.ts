@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import { asItIs } from '../../src/compiled-models/prepared-model.ts'
 import { LoadedModel } from '../../src/loaded-model.ts'
 import { House, settled } from './serving.ts'
 import { libraryCarrier } from '../../src/carriers.ts'
@@ -26,6 +27,7 @@ describe('a model that is loaded', () => {
       nextId: () => ++lastId,
       changed: () => {},
       useProvider: () => (entry) => entry,
+      prepare: async () => asItIs('there is no cache'),
       providers: { lacking: async () => false, opened: () => [] },
       place: async (_model, _config, place) => {
         for (const { worker } of house.places) place(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 }, 0)

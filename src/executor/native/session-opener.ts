@@ -49,13 +49,14 @@ class SessionOpener implements LoopOwner {
     const id = ++this.#lastId // of the question, and of the session
     const isPath = typeof model === 'string'
     this.#loop.open(id, id, isPath ? model : new Uint8Array(model), isPath ? 0 : bytesId(model), settings, true)
+    this.#loop.enterPages(0, id) // behind the opening; nobody asks for the answer
     const opened = new Promise<void>((resolve, reject) => this.#openings.set(id, { resolve, reject }))
     let held = true
     const release = (): void => {
       if (!held) return
       held = false
       if (this.#openings.has(id)) this.#cancel(id)
-      this.#loop.close(0, id) // behind the opening; nobody asks for the answer
+      this.#loop.close(0, id) // behind both
     }
     return { opened, release }
   }

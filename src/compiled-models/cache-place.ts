@@ -1,0 +1,31 @@
+import { statfsSync, statSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { isAbsolute, join } from 'node:path'
+
+/** The folder for caches of this user. @throws Error when the system tells of none. */
+export function userCacheFolder(): string {
+  const { XDG_CACHE_HOME, LOCALAPPDATA } = process.env
+  const home = homedir()
+  const [told, usual] =
+    process.platform === 'darwin' ? [undefined, join(home, 'Library', 'Caches')]
+    : process.platform === 'win32' ? [LOCALAPPDATA, join(home, 'AppData', 'Local')]
+    : [XDG_CACHE_HOME, join(home, '.cache')] // prettier-ignore
+  const folder = told !== undefined && isAbsolute(told) ? told : usual
+  if (!isAbsolute(folder)) throw new Error('this user has no home folder; cache: { dir }, or ZEROHOP_CACHE, says where else it may be')
+  return folder
+}
+
+const writableByAll = 0o002
+const sticky = 0o1000
+
+/** By the numbers that Linux has for them: NFS, SMB in its three versions, AFS. */
+const networkFileSystems = new Set([0x6969, 0x517b, 0xff534d42, 0xfe534d42, 0x5346414f])
+
+/** @throws Error that says why there can be no cache in a folder, although it can be written to. */
+export function checkPlace(folder: string): void {
+  const { mode } = statSync(folder)
+  const open = process.getuid !== undefined && (mode & writableByAll) !== 0 && (mode & sticky) === 0
+  if (open) throw new Error(`all may write to ${folder}, and put something else in its place`)
+  // A file that another machine removes is gone there for who has it mapped, which ends a process by SIGBUS.
+  if (process.platform === 'linux' && networkFileSystems.has(statfsSync(folder).type)) throw new Error(`${folder} lies on a network file system; a local one has to be given (cache.dir)`)
+}

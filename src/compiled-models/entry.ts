@@ -1,0 +1,99 @@
+import { lstatSync, type BigIntStats } from 'node:fs'
+import { chmod, lstat, open, readdir, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import type { CacheFolder } from './cache-folder.ts'
+import { graphFile } from './compiled-form.ts'
+import { hashOfFile } from './content-hash.ts'
+import { distrustOf, stateOf } from './ownership.ts'
+import { readSealed, writeSealed } from './sealed-file.ts'
+
+/** A file of a compiled model. */
+export interface CompiledFile {
+  readonly name: string
+  readonly byteLength: number
+  readonly hash: string
+  /** When it was hashed. */
+  readonly state: string
+}
+
+/** What the cache says of a model that has been tried. */
+export interface Manifest {
+  readonly key: string
+  /** `null` for a model that is opened as it is. */
+  readonly files: readonly CompiledFile[] | null
+  /** Why it has a compiled form, or has none. */
+  readonly reason: string
+  /** What the files would take, where they were too large to be kept; else 0. */
+  readonly tooLargeBytes: number
+}
+
+const manifestFile = 'manifest.json'
+const onlyToRead = 0o400
+
+/** Finished files in a folder of this process: nobody changes them from now on, and they are on the disk. */
+export async function sealFiles(folder: string): Promise<CompiledFile[]> {
+  const names = await readdir(folder)
+  return Promise.all(
+    names.map(async (name) => {
+      const path = join(folder, name)
+      await chmod(path, onlyToRead)
+      const file = await open(path)
+      await file.sync().finally(() => file.close())
+      const hash = await hashOfFile(path)
+      const stats = await lstat(path, { bigint: true })
+      return { name, byteLength: Number(stats.size), hash, state: stateOf(stats) }
+    }),
+  )
+}
+
+/** Makes a folder with its files an entry, instead of the one there is. */
+export async function publishEntry(cache: CacheFolder, folder: string, manifest: Manifest): Promise<void> {
+  if (manifest.files === null) for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true, force: true })
+  await writeSealed(join(folder, manifestFile), manifest, onlyToRead)
+  await writeFile(cache.used(manifest.key), '', { mode: 0o600 })
+  await cache.publish(folder, manifest.key)
+}
+
+/**
+ * Reads an entry. Files that are as they were when they were hashed are believed, others are hashed again.
+ *
+ * @returns `null` when there is none, or any of it is broken, or can have been written by another user.
+ */
+export async function readEntry(cache: CacheFolder, key: string): Promise<Manifest | null> {
+  const folder = cache.entry(key)
+  const stats = statsOf(folder)
+  if (stats === undefined || !stats.isDirectory() || distrustOf(stats) !== null) return null
+  const manifest = readSealed<Manifest>(join(folder, manifestFile))
+  if (manifest?.key !== key) return null
+  if (manifest.files === null) return manifest
+  const files = await Promise.all(manifest.files.map((file) => checked(folder, file)))
+  if (!files.every((file) => file !== null)) return null
+  const moved = files.some((file, index) => file.state !== manifest.files![index]!.state)
+  // As after it was copied or restored: the next one need not hash them.
+  if (moved) await writeSealed(join(folder, manifestFile), { ...manifest, files }, onlyToRead).catch(() => {})
+  return manifest
+}
+
+/** The path of an entry's graph. */
+export function graphOf(cache: CacheFolder, key: string): string {
+  return join(cache.entry(key), graphFile)
+}
+
+async function checked(folder: string, file: CompiledFile): Promise<CompiledFile | null> {
+  const path = join(folder, file.name)
+  const stats = statsOf(path)
+  if (stats === undefined || !stats.isFile() || distrustOf(stats) !== null || stats.size !== BigInt(file.byteLength)) return null
+  const state = stateOf(stats)
+  if (state === file.state) return file
+  const hash = await hashOfFile(path).catch(() => '')
+  return hash === file.hash ? { ...file, state } : null
+}
+
+/** `undefined` for what cannot be looked at. */
+function statsOf(path: string): BigIntStats | undefined {
+  try {
+    return lstatSync(path, { bigint: true, throwIfNoEntry: false })
+  } catch {
+    return undefined
+  }
+}

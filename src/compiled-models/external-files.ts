@@ -1,0 +1,47 @@
+import { isAbsolute, join, relative, sep } from 'node:path'
+
+/** An ONNX file names the files of its weights in entries `location`: this is the key, field 1 of a message; the name is field 2. */
+const key = Buffer.from('\x0a\x08location', 'latin1')
+const nameField = 0x12
+const longestName = 4096
+/** Of a piece what is kept for the next one, so that no entry is cut in two. */
+const keptBytes = key.length + 3 + longestName
+
+/** Finds the names of the files in which a model has weights, as it is read piece by piece. What looks like one and is none does no harm. */
+export class ExternalFiles {
+  readonly #names = new Set<string>()
+  #end: Buffer = Buffer.alloc(0)
+
+  look(piece: Buffer): void {
+    this.#search(Buffer.concat([this.#end, piece.subarray(0, keptBytes)]))
+    this.#search(piece)
+    this.#end = Buffer.from(piece.subarray(-keptBytes))
+  }
+
+  /** Paths beside a model in `folder`, in order. ONNX Runtime takes no others. */
+  in(folder: string): string[] {
+    const paths = [...this.#names].filter((name) => name !== '' && !name.includes('\0') && !isAbsolute(name)).map((name) => join(folder, name))
+    return paths.filter((path) => !relative(folder, path).split(sep).includes('..')).sort()
+  }
+
+  #search(bytes: Buffer): void {
+    for (let at = bytes.indexOf(key); at !== -1; at = bytes.indexOf(key, at + 1)) {
+      const next = at + key.length
+      if (bytes[next] === nameField) this.#addAt(bytes, next + 1, bytes.length)
+      // Fields may come in any order: then the name ends where the key begins.
+      else for (let start = Math.max(0, at - keptBytes); start < at; start++) if (bytes[start] === nameField) this.#addAt(bytes, start + 1, at, true)
+    }
+  }
+
+  /** The name whose length is told at a place, if it ends before `end`; `exactly` there, if that is asked. */
+  #addAt(bytes: Buffer, place: number, end: number, exactly = false): void {
+    let next = place
+    let length = 0
+    for (let shift = 0; next < end && shift < 14; shift += 7) {
+      const byte = bytes[next++]!
+      length |= (byte & 0x7f) << shift
+      if (byte < 0x80) break
+    }
+    if (exactly ? next + length === end : next + length <= end) this.#names.add(bytes.toString('utf8', next, next + length))
+  }
+}

@@ -1,0 +1,23 @@
+import type { ResolvedConfig } from '../config/resolve-model-config.ts'
+import type { WarmUp } from '../instance/warm-up.ts'
+import { calibrate } from '../latency/calibration.ts'
+import { RunTimes } from '../latency/run-times.ts'
+import { wholeKey } from '../request/whole-request.ts'
+import { isMailedTensor } from '../values.ts'
+import type { WorkerSession } from '../workers/worker-session.ts'
+import type { Joining } from './joining.ts'
+
+/** What runs take; measured during a load where a latency target depends on it. */
+export async function calibrateAtLoad(
+  { latencyTargetMs, preferredBatchSizes, joinRequests }: ResolvedConfig,
+  { byRow, largestBatch }: Joining,
+  { calibrationSample: sample }: Pick<WarmUp, 'calibrationSample'>,
+  session: Pick<WorkerSession, 'runSample'>,
+): Promise<RunTimes> {
+  const runTimes = new RunTimes()
+  if (latencyTargetMs === 0 || sample === undefined) return runTimes
+  const bucketKey = byRow ? sample.bucketKey : wholeKey(sample.feeds.map((feed) => (feed && isMailedTensor(feed) ? feed.dims : null)))
+  const maxBatchSize = joinRequests && byRow ? largestBatch : Math.min(1, largestBatch)
+  await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds) => session.runSample(feeds))
+  return runTimes
+}

@@ -1,0 +1,185 @@
+import { chmodSync, chownSync, copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { CacheFolder } from '../../src/compiled-models/cache-folder.ts'
+import { userCacheFolder } from '../../src/compiled-models/cache-place.ts'
+import { contentOf } from '../../src/compiled-models/model-content.ts'
+import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import { NativeExecutor } from '../../src/executor/native/native-executor.ts'
+import { InferenceEngine } from '../../src/index.ts'
+import { describeNative } from '../support/native.ts'
+import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
+import { loadElsewhere } from './in-processes.ts'
+import { endless, perceptron, perceptronOutside, row } from './models.ts'
+
+const asRoot = process.getuid?.() === 0
+const layout = 'compiled-models-v1'
+const never = new AbortController().signal
+
+afterEach(() => void vi.unstubAllEnvs())
+
+describe('what lies in the cache under the name of an entry', () => {
+  /** Puts the entry of one model, whole and sealed, where another's is to be. */
+  async function swapped(put: (hostile: string, entry: string) => void): Promise<string> {
+    const [dir, elsewhere] = [ownFolder(), ownFolder()]
+    await cachedLoad(elsewhere, { path: perceptron(2) })
+    await cachedLoad(dir, { path: perceptron(1) })
+    const [[hostile], [entry]] = [entriesIn(elsewhere), entriesIn(dir)]
+    rmSync(entry!, { recursive: true })
+    put(hostile!, entry!)
+    return dir
+  }
+
+  it.each<[string, (hostile: string, entry: string) => void]>([
+    ['the entry of another model', (hostile, entry) => cpSync(hostile, entry, { recursive: true })],
+    ['a link to a folder elsewhere', (hostile, entry) => symlinkSync(hostile, entry)],
+    ['a link to nothing', (_, entry) => symlinkSync('/nowhere', entry)],
+    ['a folder of links', (hostile, entry) => (mkdirSync(entry), readdirSync(hostile).forEach((file) => symlinkSync(join(hostile, file), join(entry, file))))],
+  ])('is not used when it is %s', async (_, put) => {
+    const dir = await swapped(put)
+    const { y, origin } = await cachedLoad(dir, { path: perceptron(1) })
+    expect([y, origin.compiled]).toEqual([await plainLoad({ path: perceptron(1) }), true])
+    expect(statSync(entriesIn(dir)[0]!).isDirectory()).toBe(true)
+  })
+
+  it('is left where a link led to', async () => {
+    const precious = ownFolder()
+    writeFileSync(join(precious, 'file'), 'precious')
+    const dir = await swapped((_, entry) => symlinkSync(precious, entry))
+    await cachedLoad(dir, { path: perceptron(1) })
+    expect(readFileSync(join(precious, 'file'), 'utf8')).toBe('precious')
+  })
+})
+
+describe('a model whose file is written again', () => {
+  it('is read again, also when its size and time of change are as they were', async () => {
+    const folder = CacheFolder.open(ownFolder())
+    const path = join(ownFolder(), 'model.onnx')
+    const longAgo = new Date(Date.now() - 3_600_000)
+    const contents = []
+    for (const bytes of ['one', 'two']) {
+      writeFileSync(path, bytes)
+      utimesSync(path, longAgo, longAgo)
+      contents.push(await contentOf(resolveConfig('model', { path }), folder, never))
+    }
+    expect(contents[0]!.hash).not.toBe(contents[1]!.hash)
+    expect(await Promise.all(contents.map((content) => content.isCurrent(never)))).toEqual([false, true])
+  })
+
+  it('is not remembered by its state as long as that may not tell', async () => {
+    const folder = CacheFolder.open(ownFolder())
+    const path = join(ownFolder(), 'model.onnx')
+    writeFileSync(path, 'just written')
+    await contentOf(resolveConfig('model', { path }), folder, never)
+    expect(existsSync(folder.known(path))).toBe(false)
+  })
+})
+
+describe('a model in memory with weights in files', () => {
+  it('is another one where these are others', async () => {
+    const [dir, folder, before] = [ownFolder(), ownFolder(), process.cwd()]
+    const bytes = readFileSync(perceptronOutside(1))
+    const name = /cached-perceptron-outside-1\.bin/.exec(bytes.toString('latin1'))![0]
+    onTestFinished(() => process.chdir(before))
+    process.chdir(folder)
+    for (const seed of [1, 2]) {
+      copyFileSync(perceptronOutside(seed).replace('.onnx', '.bin'), join(folder, name))
+      const { y, origin } = await cachedLoad(dir, { bytes })
+      expect([y, origin.compiled]).toEqual([await plainLoad({ path: perceptronOutside(seed) }), true])
+    }
+    expect(entriesIn(dir).length).toBe(2)
+  })
+})
+
+describe('the folder of the cache', () => {
+  it('may be removed while an engine has it: what is open stays open, and the next load makes it anew', async () => {
+    const dir = ownFolder()
+    const engine = new InferenceEngine({ cache: { dir }, verify: 'child' })
+    onTestFinished(() => engine.destroy())
+    const first = await engine.load('first', { path: perceptron(1) })
+    rmSync(join(dir, layout), { recursive: true })
+    const second = await engine.load('second', { path: perceptron(2) })
+    const answers = await Promise.all([first, second].map(async (model) => [...((await model.infer({ x: row() })).y as { data: Float32Array }).data]))
+    expect(answers).toEqual([await plainLoad({ path: perceptron(1) }), await plainLoad({ path: perceptron(2) })])
+    expect(engine.capabilities().cache).toMatchObject({ enabled: true, models: { second: { compiled: true } } })
+  })
+
+  it('is not used where all may put another one in its place', async () => {
+    const dir = ownFolder()
+    chmodSync(dir, 0o777)
+    const { y, origin, cache } = await cachedLoad(dir, { path: perceptron() })
+    expect([y, origin.compiled, existsSync(join(dir, layout))]).toEqual([await plainLoad({ path: perceptron() }), false, false])
+    expect(cache).toMatchObject({ enabled: false, reason: expect.stringContaining('all may write') as string })
+    chmodSync(dir, 0o1777) // as /tmp is
+    expect((await cachedLoad(dir, { path: perceptron() })).origin.compiled).toBe(true)
+  })
+
+  it.skipIf(!asRoot)("is left alone when it is another user's", async () => {
+    const dir = ownFolder()
+    await cachedLoad(dir, { path: perceptron() })
+    const [entry] = entriesIn(dir)
+    chownSync(join(dir, layout), 12_345, 12_345)
+    const { y, cache } = await cachedLoad(dir, { path: perceptron() })
+    expect(y).toEqual(await plainLoad({ path: perceptron() }))
+    expect(cache).toMatchObject({ enabled: false, reason: expect.stringContaining('belongs to user 12345') as string })
+    expect(existsSync(entry!)).toBe(true)
+  })
+
+  it.skipIf(asRoot)('is read, and not written to, where it may only be read', async () => {
+    const dir = ownFolder()
+    chmodSync(dir, 0o500)
+    const { y, cache } = await cachedLoad(dir, { path: perceptron() })
+    expect([y, cache.enabled]).toEqual([await plainLoad({ path: perceptron() }), false])
+  })
+
+  it('is a link to a folder elsewhere only if the user has made that one', async () => {
+    const [dir, elsewhere] = [ownFolder(), ownFolder()]
+    symlinkSync(elsewhere, join(dir, layout))
+    const { origin, cache } = await cachedLoad(dir, { path: perceptron() })
+    expect([origin.compiled, cache.enabled, readdirSync(elsewhere)]).toEqual([false, false, []])
+  })
+
+  it.runIf(process.platform === 'linux')("is in the user's, which is never a place below where the process happens to be", () => {
+    vi.stubEnv('HOME', '/home/me')
+    vi.stubEnv('XDG_CACHE_HOME', '/caches')
+    expect(userCacheFolder()).toBe('/caches')
+    for (const none of ['', 'relative/caches']) {
+      vi.stubEnv('XDG_CACHE_HOME', none)
+      expect(userCacheFolder()).toBe('/home/me/.cache')
+    }
+    for (const home of ['', 'relative']) {
+      vi.stubEnv('HOME', home)
+      expect(() => userCacheFolder()).toThrow('no home folder')
+    }
+  })
+})
+
+describe('a process that ends by itself while it compiles', () => {
+  it('leaves neither a process nor files behind', async () => {
+    const dir = ownFolder()
+    const { child, loaded } = loadElsewhere(dir, endless(), { exits: true })
+    let pid = 0
+    child.on('message', (word: { pid?: number }) => (pid = word.pid ?? pid))
+    expect(await loaded).toBe(null)
+    expect(child.exitCode).toBe(7)
+    expect(pid).toBeGreaterThan(0)
+    expect(['unfinished', 'locks', 'entries'].map((room) => readdirSync(join(dir, layout, room)))).toEqual([[], [], []])
+    expect(existsSync(`/proc/${pid}`) && !readFileSync(`/proc/${pid}/stat`, 'latin1').includes(') Z ')).toBe(false)
+  })
+})
+
+describeNative('an entry that is taken away between being looked at and being opened', () => {
+  it('is not needed', async () => {
+    const dir = ownFolder()
+    await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
+    const { openAhead } = NativeExecutor.prototype
+    const opening = vi.spyOn(NativeExecutor.prototype, 'openAhead').mockImplementation(function (this: NativeExecutor, ...args) {
+      for (const entry of entriesIn(dir)) rmSync(entry, { recursive: true })
+      return openAhead.apply(this, args)
+    })
+    const { y, origin } = await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
+    expect(opening).toHaveBeenCalledOnce()
+    opening.mockRestore()
+    expect([y, origin]).toEqual([await plainLoad({ path: perceptron() }), { compiled: false, reason: expect.stringContaining('cannot be opened') as string }])
+  })
+})

@@ -1,0 +1,126 @@
+import { channel } from 'node:diagnostics_channel'
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { InferenceEngine, InferenceError, type EngineOptions } from '../../src/index.ts'
+import { identity } from '../models/small.ts'
+import { describeNative } from '../support/native.ts'
+import { cachedLoad, entriesIn, ownFolder } from './cached.ts'
+import { deadlyToOpen, endless, perceptron } from './models.ts'
+
+function trialEngine(options: EngineOptions = {}): InferenceEngine {
+  const engine = new InferenceEngine({ cache: false, verify: 'child', ...options })
+  onTestFinished(() => engine.destroy())
+  return engine
+}
+
+/** The processes that are started in this one from now on. */
+function startedChildren(): ChildProcess[] {
+  const started: ChildProcess[] = []
+  const note = (message: unknown) => void started.push((message as { process: ChildProcess }).process)
+  channel('child_process').subscribe(note)
+  onTestFinished(() => void channel('child_process').unsubscribe(note))
+  return started
+}
+
+const rejection = (promise: Promise<unknown>) => promise.then(() => null, (error: InferenceError) => error)
+
+describe('a model that nobody knows', () => {
+  it('is tried in one process, however many load it, and not again', async () => {
+    const engine = trialEngine()
+    const started = startedChildren()
+    await Promise.all(['a', 'b', 'c'].map((name) => engine.load(name, { path: perceptron(11) })))
+    await engine.load('d', { path: perceptron(11) })
+    expect(started.length).toBe(1)
+  })
+
+  it('is tried when it comes as bytes, too, and once', async () => {
+    const engine = trialEngine()
+    const started = startedChildren()
+    const bytes = readFileSync(perceptron(12))
+    for (const name of ['a', 'b']) expect((await engine.load(name, { bytes })).state).toBe('ready')
+    expect(started.length).toBe(1)
+  })
+
+  it('leaves no process behind when its load is aborted', async () => {
+    const started = startedChildren()
+    const engine = trialEngine()
+    const aborted = new AbortController()
+    const loading = rejection(engine.load('model', { path: endless() }, { signal: aborted.signal }))
+    while (started.length === 0) await new Promise(setImmediate)
+    const ended = once(started[0]!, 'close')
+    aborted.abort(new Error('not any more'))
+    expect((await loading)?.message).toBe('not any more')
+    expect((await ended)[1]).toBe('SIGKILL')
+  })
+
+  it('leaves no process behind when its engine is destroyed', async () => {
+    const started = startedChildren()
+    const engine = trialEngine()
+    const loading = rejection(engine.load('model', { path: endless() }))
+    while (started.length === 0) await new Promise(setImmediate)
+    const ended = once(started[0]!, 'close')
+    await engine.destroy()
+    expect((await loading)?.code).toBe('ERR_CLOSED')
+    expect((await ended)[1]).toBe('SIGKILL')
+  })
+})
+
+describeNative('a model that', () => {
+  it('ends the process in which it is opened rejects its load, and others are served', async () => {
+    const dir = ownFolder()
+    const engine = trialEngine({ cache: { dir }, executor: 'native' })
+    const other = await engine.load('other', { path: identity('float32') })
+    const loading = rejection(engine.load('deadly', { path: deadlyToOpen() }))
+    let settled = false
+    void loading.then(() => (settled = true))
+    let served = 0
+    for (; !settled; served++) await other.infer({ x: new Float32Array(4) })
+    const error = await loading
+    expect(error).toBeInstanceOf(InferenceError)
+    expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'deadly', argument: 'path', received: 'SIGFPE' })
+    expect(error?.message).toContain('SIGFPE')
+    expect(served).toBeGreaterThan(10)
+    expect(entriesIn(dir).length).toBe(1)
+  })
+
+  it('never comes back rejects its load after the time-out, and others are served', async () => {
+    const engine = trialEngine({ executor: 'native', verifyTimeoutMs: 3000 })
+    const other = await engine.load('other', { path: identity('float32') })
+    const error = await rejection(engine.load('endless', { path: endless() }))
+    expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'endless', received: 'no answer within 3000 ms' })
+    expect((await other.infer({ x: new Float32Array(4) })).y!.dims).toEqual([1, 4])
+    expect(engine.models().map(({ name }) => name)).toEqual(['other'])
+  })
+
+  it('is not run when the user says so', async () => {
+    const engine = trialEngine({ executor: 'native', verifyTimeoutMs: 20_000 })
+    const model = await engine.load('endless', { path: endless(), warmup: false, checkRows: false })
+    expect(model.state).toBe('ready')
+  })
+})
+
+describe('a model that cannot be loaded', () => {
+  it('is refused in the words in which it would be without a trial', async () => {
+    const messages = []
+    for (const verify of ['child', 'none'] as const) {
+      const engine = trialEngine({ verify })
+      messages.push((await rejection(engine.load('model', { bytes: new Uint8Array(100) })))?.message)
+    }
+    expect(messages[0]).toBe(messages[1])
+    expect(messages[0]).not.toBe(undefined)
+  })
+})
+
+describe('verify: none', () => {
+  it('starts no process, and takes what the cache has', async () => {
+    const dir = ownFolder()
+    const started = startedChildren()
+    const none = await cachedLoad(dir, { path: perceptron(13) }, { verify: 'none' })
+    expect([none.origin.compiled, started.length, entriesIn(dir)]).toEqual([false, 0, []])
+    await cachedLoad(dir, { path: perceptron(13) })
+    const known = await cachedLoad(dir, { path: perceptron(13) }, { verify: 'none' })
+    expect([known.origin.compiled, started.length]).toEqual([true, 1])
+  })
+})
