@@ -1,5 +1,6 @@
 #include <napi.h>
 
+#include "processes/process_wrap.h"
 #include "provider_wrap.h"
 #include "run_loop_wrap.h"
 #include "staging_wrap.h"
@@ -15,6 +16,7 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   zerohop::exportStaging(env, exports);
   zerohop::exportRunLoops(env, exports);
   zerohop::exportProviders(env, exports);
+  zerohop::exportProcesses(env, exports);
   return exports;
 }
 

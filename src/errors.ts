@@ -17,6 +17,7 @@ import { cut, describe, receivedOf } from './describe.ts'
  * | `ERR_INSTANCE_CRASHED` | the worker died over the request's run |
  * | `ERR_EXECUTION` | ONNX Runtime failed the run (`cause` carries its message), or its outputs cannot be served |
  * | `ERR_NATIVE_LOAD` | a native part cannot be loaded: onnxruntime-node, sharp (by an image), the addon (asked for by name) |
+ * | `ERR_DISCONNECTED` | the serving process cannot be reached, or has gone while the request was with it |
  * | `ERR_IMAGE_DECODE` | no image file that can be read, no image that can be decoded, or one over a limit; `argument` names the option |
  */
 export type InferenceErrorCode =
@@ -32,6 +33,7 @@ export type InferenceErrorCode =
   | 'ERR_INSTANCE_CRASHED'
   | 'ERR_EXECUTION'
   | 'ERR_NATIVE_LOAD'
+  | 'ERR_DISCONNECTED'
   | 'ERR_IMAGE_DECODE'
 
 /** What an {@link InferenceError} may carry besides its code and message. */

@@ -21,6 +21,7 @@ const floors: [floor: string, on: string[]][] = [
   ['how many instances a model has', ['scaling/']],
   ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'engine-services.ts']],
   ['the engine', ['engine.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'model-facades.ts', 'dropped-engines.ts']],
+  ['one engine for many processes', ['processes/']],
   ['the public face', ['index.ts']],
   ['programs', ['cli/', 'trial-process/']],
 ]

@@ -1,6 +1,7 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { NativeProcesses } from './native-processes.ts'
 import type { NativeProviders } from './native-providers.ts'
 import type { NativeRuns } from './native-runs.ts'
 
@@ -78,6 +79,8 @@ export interface NativeBinding extends NativeProviders, NativeRuns {
   stats(): NativePoolStats
   /** Opens the CUDA driver at the first call; makes no context on the GPU. */
   cudaProbe(): CudaProbe
+  /** `null` where memory cannot be handed over to other processes. */
+  readonly processes?: NativeProcesses | null
 }
 
 /** The addon, or in words why there is none, which paths were tried and what to do. */

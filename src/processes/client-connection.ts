@@ -1,0 +1,238 @@
+import { connect, Socket } from 'node:net'
+import { isAbortSignal } from '../config/abort-signal.ts'
+import { isPlainObject } from '../config/plain-options.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
+import type { NativeProcesses } from '../memory/native-processes.ts'
+import { unwatch, watch } from '../request/abort-watch.ts'
+import { Connection, type ConnectionOwner } from './connection.ts'
+import { frameKinds, frameOf } from './frames.ts'
+import { answeredNumber, mostRequestNumber, readAnswer, writeRequest } from './inference-records.ts'
+import { greetNatively, readWelcome } from './native-greeting.ts'
+import { libraryVersion, messageText, protocolVersion, readMessage, type CallResult, type Hello, type Welcome } from './messages.ts'
+import { BadRecord, type RecordReader } from './record-reader.ts'
+import { RecordWriter } from './record-writer.ts'
+import { SharedRings } from './shared-rings.ts'
+import { errorFrom } from './travelling-errors.ts'
+
+interface Pending {
+  readonly resolve: (answer: never) => void
+  readonly reject: (reason: unknown) => void
+  /** Whether it went through the rings. */
+  isDirect: boolean
+  signal: AbortSignal | null
+  onAbort: (() => void) | null
+}
+
+/** A connection to a serving process, as a client has it. Each request of it settles exactly once, at its end at the latest. */
+export class ClientConnection implements ConnectionOwner {
+  readonly #path: string
+  readonly #connection: Connection
+  readonly #record = new RecordWriter()
+  readonly #requests = new Map<number, Pending>()
+  readonly #calls = new Map<number, Pending>()
+  #welcome: Welcome | null = null
+  #greeting: { resolve(welcome: Welcome): void; reject(error: Error): void } | null = null
+  #end: Error | null = null
+  #lastNumber = 0
+  #lastCall = 0
+  /** Requests that went through the socket and have not come back: as long, all go there, so that none overtakes another. */
+  #detours = 0
+  #onDrained: (() => void) | null = null
+
+  private constructor(path: string, socket: Socket) {
+    this.#path = path
+    this.#connection = new Connection(socket, this)
+  }
+
+  /** Throws what the system says where nobody serves, and what a serving process refuses with. */
+  static async open(path: string, address: string, processes: NativeProcesses | null, timeoutMs: number): Promise<ClientConnection> {
+    const hello: Hello = { protocol: protocolVersion, version: libraryVersion, sharesMemory: processes !== null }
+    if (processes === null) return ClientConnection.#overSocket(path, address, hello, timeoutMs)
+    const { descriptor, welcome, handedOver } = await greetNatively(processes, address, hello, timeoutMs)
+    const client = new ClientConnection(path, new Socket({ fd: descriptor, readable: true, writable: true }))
+    try {
+      client.#opened(welcome, handedOver && SharedRings.take(processes, handedOver, welcome.ringBytes, client.#connection.read))
+    } catch (error) {
+      client.close((error as Error).message)
+      throw error
+    }
+    return client
+  }
+
+  static async #overSocket(path: string, address: string, hello: Hello, timeoutMs: number): Promise<ClientConnection> {
+    const socket = connect(address)
+    await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject))
+    const client = new ClientConnection(path, socket)
+    const welcome = await new Promise<Welcome>((resolve, reject) => {
+      const timer = setTimeout(() => client.close('it does not answer'), timeoutMs)
+      const settled = () => clearTimeout(timer)
+      client.#greeting = { resolve: (found) => (settled(), resolve(found)), reject: (error) => (settled(), reject(error)) }
+      client.#connection.sendText(frameKinds.hello, messageText(hello))
+    })
+    client.#opened(welcome, null)
+    return client
+  }
+
+  get closed(): boolean {
+    return this.#connection.closed
+  }
+
+  get server(): Welcome {
+    return this.#welcome!
+  }
+
+  get sharesMemory(): boolean {
+    return this.#connection.sharesMemory
+  }
+
+  /** Requests that would be accepted now. */
+  get room(): number {
+    return this.server.maxRequests - this.#requests.size
+  }
+
+  /** Sends a request. Throws what is wrong with it as far as that is seen here. */
+  infer(model: string, feeds: unknown, given: unknown): Promise<never> {
+    const { maxRequests, maxBytes } = this.#welcome!
+    if (this.#requests.size >= maxRequests) throw this.#full(model, maxRequests)
+    let signal: AbortSignal | undefined
+    let options: object | undefined
+    if (given !== undefined) ({ signal, ...options } = readInferOptions(given, model))
+    if (signal?.aborted) return Promise.reject(signal.reason)
+    const number = this.#nextNumber()
+    writeRequest(this.#record, number, model, feeds, options, signal !== undefined)
+    const { byteLength } = this.#record
+    if (byteLength > maxBytes) throw invalidArgument('feeds', `at most ${maxBytes} bytes (maxBytes of serve)`, byteLength, { model })
+    return new Promise((resolve, reject) => {
+      const isDirect = this.#connection.send(this.#record, this.#detours > 0)
+      if (!isDirect) this.#detours++
+      const pending: Pending = { resolve, reject, isDirect, signal: null, onAbort: null }
+      if (signal !== undefined) this.#watch(number, pending, signal)
+      this.#requests.set(number, pending)
+      this.#hold()
+    })
+  }
+
+  /** Asks for something else. */
+  call(method: string, args: readonly unknown[]): Promise<unknown> {
+    const id = ++this.#lastCall
+    return new Promise((resolve, reject) => {
+      this.#calls.set(id, { resolve, reject, isDirect: false, signal: null, onAbort: null })
+      this.#hold()
+      this.#connection.sendText(frameKinds.call, messageText({ id, method, args }))
+    })
+  }
+
+  /** Resolves when nothing is in flight. */
+  drained(): Promise<void> {
+    if (this.#requests.size + this.#calls.size === 0) return Promise.resolve()
+    return new Promise((resolve) => (this.#onDrained = resolve))
+  }
+
+  close(reason: string): void {
+    this.#connection.close(reason)
+  }
+
+  /** Closes; what is in flight rejects with `error`. */
+  end(error: Error): void {
+    this.#end = error
+    this.close(error.message)
+  }
+
+  accepts(): boolean {
+    return true
+  }
+
+  onFrame(kind: number, body: Buffer): void {
+    if (this.#welcome === null) {
+      try {
+        this.#greeting!.resolve(readWelcome(kind, body))
+      } catch (error) {
+        this.#greeting!.reject(error as Error)
+      }
+      return
+    }
+    if (kind !== frameKinds.result) throw new BadRecord('a frame of no known kind')
+    const { id, value, error } = readMessage<CallResult>(body, { id: 'number' })
+    const call = this.#calls.get(id)
+    this.#calls.delete(id)
+    if (error === undefined) call?.resolve(value as never)
+    else call?.reject(errorFrom(error))
+    this.#letGo()
+  }
+
+  onRecord(record: RecordReader): void {
+    const number = answeredNumber(record)
+    const pending = this.#requests.get(number)
+    if (pending === undefined) throw new BadRecord('an answer to no question')
+    const answer = readAnswer(record)
+    this.#requests.delete(number)
+    if (!pending.isDirect) this.#detours--
+    if (pending.signal !== null) unwatch(pending.signal, pending.onAbort!)
+    if (answer instanceof Error) pending.reject(answer)
+    else pending.resolve(answer as never)
+    this.#letGo()
+  }
+
+  onClose(reason: string): void {
+    this.#greeting?.reject(new Error(reason))
+    const left = [...this.#requests.values(), ...this.#calls.values()]
+    this.#requests.clear()
+    this.#calls.clear()
+    for (const { reject, signal, onAbort } of left) {
+      if (signal !== null) unwatch(signal, onAbort!)
+      reject(this.#end ?? this.#gone(reason))
+    }
+    this.#letGo()
+  }
+
+  #opened(welcome: Welcome, rings: SharedRings | null): void {
+    this.#welcome = welcome
+    this.#connection.open(welcome.maxBytes + 65_536, rings)
+    this.#connection.release()
+  }
+
+  /** The caller is told at once; the number stays taken until the serving process has let go of the request, too. */
+  #watch(number: number, pending: Pending, signal: AbortSignal): void {
+    pending.signal = signal
+    pending.onAbort = () => {
+      pending.reject(signal.reason)
+      const frame = frameOf(frameKinds.withdrawal, 4)
+      frame.writeUInt32LE(number, 8)
+      this.#connection.sendFrame(frame)
+    }
+    watch(signal, pending.onAbort)
+  }
+
+  #nextNumber(): number {
+    do this.#lastNumber = this.#lastNumber === mostRequestNumber ? 1 : this.#lastNumber + 1
+    while (this.#requests.has(this.#lastNumber))
+    return this.#lastNumber
+  }
+
+  #hold(): void {
+    if (this.#requests.size + this.#calls.size === 1) this.#connection.hold(true)
+  }
+
+  #letGo(): void {
+    if (this.#requests.size + this.#calls.size > 0) return
+    this.#connection.hold(false)
+    this.#onDrained?.()
+  }
+
+  #full(model: string, maxRequests: number): InferenceError {
+    const message = `Model '${model}': ${maxRequests} requests of this process are in flight at ${this.#path}, which are all that it may have (maxRequests of serve).`
+    return new InferenceError('ERR_QUEUE_FULL', message, { model, expected: `fewer than ${maxRequests} in flight`, received: maxRequests })
+  }
+
+  #gone(reason: string): InferenceError {
+    const message = `The process that serves at ${this.#path} has gone: ${reason}. Whether it has run the request is not known; the next call connects again.`
+    return new InferenceError('ERR_DISCONNECTED', message, { name: 'path', received: this.#path })
+  }
+}
+
+function readInferOptions(given: unknown, model: string): { signal?: AbortSignal } {
+  if (!isPlainObject(given)) throw invalidArgument('options', 'a plain object', given, { model })
+  const { signal } = given
+  if (signal !== undefined && !isAbortSignal(signal)) throw invalidArgument('options.signal', 'an AbortSignal', signal, { model })
+  return given as { signal?: AbortSignal }
+}

@@ -1,0 +1,194 @@
+import type { Socket } from 'node:net'
+import { FrameReader, frameKinds, frameOf, textFrame } from './frames.ts'
+import { RecordReader } from './record-reader.ts'
+import { RecordViews } from './record-views.ts'
+import { longestRecord, type RecordWriter } from './record-writer.ts'
+import type { SharedRings } from './shared-rings.ts'
+
+/** Who has an end of a connection. */
+export interface ConnectionOwner {
+  /** A frame that is no record. */
+  onFrame(kind: number, body: Buffer): void
+  /** Whether a record may come now; where not, {@link Connection.read} is to be called once it may. */
+  accepts(): boolean
+  onRecord(record: RecordReader, byteLength: number): void
+  /** It is over, for this reason; told once. */
+  onClose(reason: string): void
+}
+
+/** Records read in one turn of the event loop at most. */
+const mostPerTurn = 4096
+/** Frames before the peer has said who it is are short. */
+const greetingBytes = 65_536
+/** Records that wait to be accepted before no more is read from the socket. */
+const mostLate = 64
+
+/**
+ * One end of a connection of two processes: a socket, and rings in shared memory where there are any. Records go through the rings, and
+ * through the socket where there are none, or no room.
+ */
+export class Connection {
+  readonly #socket: Socket
+  readonly #owner: ConnectionOwner
+  readonly #frames: FrameReader
+  #rings: SharedRings | null = null
+  #onRings: (() => void) | null = null
+  /** Records that came through the socket and were not accepted yet. */
+  readonly #late: Buffer[] = []
+  #reading = false
+  #ringIsDue = false
+  #closed = false
+
+  constructor(socket: Socket, owner: ConnectionOwner) {
+    this.#socket = socket
+    this.#owner = owner
+    this.#frames = new FrameReader(greetingBytes, (kind, body) => this.#onFrame(kind, body))
+    socket.on('data', (chunk: Buffer) => this.push(chunk))
+    socket.on('error', (error) => this.close(error.message))
+    socket.on('close', () => this.close('the other side has closed the connection'))
+  }
+
+  get closed(): boolean {
+    return this.#closed
+  }
+
+  /** Whether records go through shared memory. */
+  get sharesMemory(): boolean {
+    return this.#rings !== null
+  }
+
+  /** The peer is known now: frames may be that long, and records go through the rings, if any. */
+  open(mostFrameBytes: number, rings: SharedRings | null): void {
+    this.#frames.mostBytes = mostFrameBytes
+    this.#rings = rings
+    if (rings !== null) rings.reader.sleep()
+  }
+
+  /** What has come over the socket. */
+  push(chunk: Uint8Array): void {
+    if (this.#closed) return
+    this.#guarded(() => {
+      if (this.#rings !== null) this.#readRing() // what was written before it
+      if (!this.#closed) this.#frames.push(chunk)
+    })
+  }
+
+  sendText(kind: number, text: string): void {
+    this.sendFrame(textFrame(kind, text))
+  }
+
+  sendFrame(frame: Buffer): void {
+    if (!this.#closed) this.#socket.write(frame)
+  }
+
+  /** Sends a record; false when it takes the way through the socket. What the peer reads first is up to the way. */
+  send(record: RecordWriter, throughSocket = false): boolean {
+    const rings = this.#rings
+    if (rings !== null && !throughSocket && record.byteLength <= rings.writer.longest && rings.writer.write(record)) {
+      this.#ringSoon()
+      return true
+    }
+    const frame = frameOf(frameKinds.record, record.byteLength)
+    record.copyTo(new RecordViews(frame.buffer as ArrayBuffer), 8)
+    this.sendFrame(frame)
+    return false
+  }
+
+  /** Reads what has come and is accepted. */
+  readonly read = (): void => {
+    if (this.#closed) return
+    this.#guarded(() => {
+      while (!this.#closed && this.#late.length > 0 && this.#owner.accepts()) this.#take(this.#late.shift()!)
+      if (this.#late.length <= mostLate / 2 && this.#socket.isPaused()) this.#socket.resume()
+      if (!this.#closed && this.#rings !== null) this.#readRing()
+    })
+  }
+
+  /** It holds the process no longer just by being there, only while {@link hold} says so. */
+  release(): void {
+    this.#socket.unref()
+  }
+
+  /** Whether it holds the process. */
+  hold(holds: boolean): void {
+    if (this.#closed) return
+    const held = this.#rings?.bell ?? this.#socket
+    if (holds) held.ref()
+    else held.unref()
+  }
+
+  /** Lets what was sent go out, and closes. */
+  end(): void {
+    this.#socket.end()
+  }
+
+  /** Closes at once; the owner is told why. May be called more than once. */
+  close(reason: string): void {
+    if (this.#closed) return
+    this.#closed = true
+    this.#socket.destroy()
+    if (!this.#reading) this.#release()
+    this.#owner.onClose(reason)
+  }
+
+  #release(): void {
+    this.#rings?.release()
+    this.#rings = null
+  }
+
+  /** Once for all that is written in this turn. */
+  #ringSoon(): void {
+    if (this.#ringIsDue) return
+    this.#ringIsDue = true
+    process.nextTick((this.#onRings ??= () => this.#ring()))
+  }
+
+  #ring(): void {
+    this.#ringIsDue = false
+    if (this.#rings?.writer.wakes()) this.#rings.bell.ring()
+  }
+
+  #onFrame(kind: number, body: Buffer): void {
+    if (this.#closed) return
+    if (kind !== frameKinds.record) this.#owner.onFrame(kind, body)
+    else if (this.#late.length === 0 && this.#owner.accepts()) this.#take(body)
+    else if (this.#late.push(body) > mostLate) this.#socket.pause()
+  }
+
+  #take(body: Buffer): void {
+    const bytes = Math.min(body.length, longestRecord) & ~7
+    this.#owner.onRecord(new RecordReader(new RecordViews(body.buffer as ArrayBuffer), 0, bytes), bytes)
+  }
+
+  #readRing(): void {
+    const { reader, views } = this.#rings!
+    reader.wake()
+    for (let left = mostPerTurn; this.#owner.accepts(); left--) {
+      let bytes = reader.next()
+      if (bytes === -1) {
+        reader.sleep()
+        bytes = reader.next() // written before it slept
+        if (bytes === -1) return
+        reader.wake()
+      }
+      if (left === 0) return void setImmediate(this.read)
+      this.#owner.onRecord(new RecordReader(views, reader.place, bytes), bytes)
+      if (this.#closed) return
+      reader.done()
+    }
+  }
+
+  /** What a peer sends that makes no sense ends the connection, and nothing else. */
+  #guarded(read: () => void): void {
+    if (this.#reading) return read()
+    this.#reading = true
+    try {
+      read()
+    } catch (error) {
+      this.close(`the other side has sent ${(error as Error).message}`)
+    } finally {
+      this.#reading = false
+      if (this.#closed) this.#release()
+    }
+  }
+}

@@ -1,0 +1,64 @@
+import { copyOf, type TensorData } from '../tensor.ts'
+import type { RecordViews } from './record-views.ts'
+
+/** What a peer has written is no record: it is another version, broken, or means harm. */
+export class BadRecord extends Error {
+  override readonly name = 'BadRecord'
+}
+
+/** Texts and items of one record are no more than these. */
+const mostItems = 2 ** 24
+
+/**
+ * Reads a record that lies in memory which its writer can still change: each number is read once and checked then, texts and elements
+ * are copied. Whatever is written meanwhile, nothing outside of the record is read, and what was checked is what is used.
+ */
+export class RecordReader {
+  readonly #views: RecordViews
+  readonly #body: number
+  readonly #end: number
+  #at: number
+
+  /** @throws BadRecord like all of its methods. */
+  constructor(views: RecordViews, start: number, byteLength: number) {
+    this.#views = views
+    const head = views.cells[start / 8]!
+    if (byteLength < 8 || !Number.isInteger(head) || head < 1 || head * 8 > byteLength) throw new BadRecord('a head longer than its record')
+    this.#at = start / 8 + 1
+    this.#body = start + head * 8
+    this.#end = start + byteLength
+  }
+
+  /** Any number at all. */
+  number(): number {
+    if (this.#at * 8 >= this.#body) throw new BadRecord('a head that ends early')
+    return this.#views.cells[this.#at++]!
+  }
+
+  /** A whole number from 0 to `most`. */
+  count(most = mostItems): number {
+    const value = this.number()
+    if (!(Number.isInteger(value) && value >= 0 && value <= most)) throw new BadRecord(`the number ${value}, expected one from 0 to ${most}`)
+    return value
+  }
+
+  text(): string {
+    const length = this.count(this.#body)
+    const start = this.#at * 8
+    if (length > this.#body - start) throw new BadRecord('a text longer than its record')
+    this.#at += (length + 7) >> 3
+    return this.#views.bytes.toString('utf8', start, start + length)
+  }
+
+  /** The elements of a typed array, in a copy. */
+  elements(): TensorData {
+    const view = this.#views.of(this.count(255))
+    if (view === undefined) throw new BadRecord('elements of no known kind')
+    const size = view.BYTES_PER_ELEMENT
+    const offset = this.count(this.#end)
+    const length = this.count(this.#end)
+    const start = this.#body + offset
+    if (offset % 8 !== 0 || length * size > this.#end - start) throw new BadRecord('elements outside of their record')
+    return copyOf(view, start / size, start / size + length)
+  }
+}

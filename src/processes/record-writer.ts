@@ -1,0 +1,83 @@
+import { lengthOf, plainView } from '../typed-array.ts'
+import type { TensorData } from '../tensor.ts'
+import { aligned, arrayNumber, type RecordViews } from './record-views.ts'
+
+/** Records are shorter than this, in bytes. */
+export const longestRecord = 2 ** 30
+
+/**
+ * Makes up a record: a head of numbers (8 bytes each) and texts, and behind it the elements of tensors, which are copied once, to where
+ * the record goes. One is made up after the other, in the same memory.
+ */
+export class RecordWriter {
+  #bytes = Buffer.allocUnsafeSlow(4096)
+  #cells = new Float64Array(this.#bytes.buffer)
+  #head = 0 // cells of it
+  #bodyBytes = 0
+  readonly #arrays: TensorData[] = []
+  readonly #places: number[] = []
+
+  /** Begins with the length of the head, which is put in at the end. */
+  begin(): void {
+    this.#head = 1
+    this.#bodyBytes = 0
+    this.#arrays.length = 0
+    this.#places.length = 0
+  }
+
+  number(value: number): void {
+    if (this.#head === this.#cells.length) this.#grow(1)
+    this.#cells[this.#head++] = value
+  }
+
+  text(text: string): void {
+    const cells = (text.length * 3 + 7) >> 3
+    if (this.#head + 1 + cells > this.#cells.length) this.#grow(1 + cells)
+    const at = (this.#head + 1) * 8
+    const length = this.#bytes.write(text, at)
+    this.#cells[this.#head] = length
+    this.#head += 1 + ((length + 7) >> 3)
+  }
+
+  /** The elements of a typed array of that kind: they are read when the record is put where it goes. */
+  elements(data: ArrayBufferView, kind: string): void {
+    const bytes = lengthOf(data) * (data as TensorData).BYTES_PER_ELEMENT
+    this.number(arrayNumber(kind)!)
+    this.number(this.#bodyBytes)
+    this.number(lengthOf(data))
+    this.#arrays.push(data as TensorData)
+    this.#places.push(this.#bodyBytes)
+    this.#bodyBytes += aligned(bytes)
+  }
+
+  /** Of the whole record: a multiple of 8. */
+  get byteLength(): number {
+    return this.#head * 8 + this.#bodyBytes
+  }
+
+  /** Puts the record into memory, from that byte on. */
+  copyTo(target: RecordViews, at: number): void {
+    this.#cells[0] = this.#head
+    target.cells.set(this.#cells.subarray(0, this.#head), at / 8)
+    const body = at + this.#head * 8
+    for (let index = 0; index < this.#arrays.length; index++) {
+      const data = this.#arrays[index]!
+      const place = body + this.#places[index]!
+      if (data instanceof Float32Array) (target.of(1) as Float32Array).set(data, place / 4)
+      else copyBytes(data, target.bytes, place)
+    }
+    this.#arrays.length = 0 // they are nobody's business any more
+  }
+
+  #grow(cells: number): void {
+    const grown = Buffer.allocUnsafeSlow(Math.max(this.#bytes.length * 2, (this.#head + cells) * 8))
+    grown.set(this.#bytes)
+    this.#bytes = grown
+    this.#cells = new Float64Array(grown.buffer)
+  }
+}
+
+function copyBytes(data: TensorData, target: Uint8Array, at: number): void {
+  const { buffer, byteOffset, byteLength } = plainView(data)
+  target.set(new Uint8Array(buffer, byteOffset, byteLength), at)
+}

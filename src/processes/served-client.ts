@@ -1,0 +1,217 @@
+import type { Socket } from 'node:net'
+import type { InferenceEngine } from '../engine.ts'
+import type { NativeProcesses } from '../memory/native-processes.ts'
+import { InferenceError } from '../errors.ts'
+import { Connection, type ConnectionOwner } from './connection.ts'
+import { frameKinds, textFrame } from './frames.ts'
+import { readRequest, writeAnswer, writeRejection, type TravellingRequest } from './inference-records.ts'
+import { libraryVersion, messageText, protocolVersion, readMessage, type Call, type Hello, type Welcome } from './messages.ts'
+import { BadRecord, type RecordReader } from './record-reader.ts'
+import { RecordWriter } from './record-writer.ts'
+import type { ServedMethods } from './served-methods.ts'
+import { SharedRings } from './shared-rings.ts'
+import { errorText } from './travelling-errors.ts'
+import { fromText } from './tagged-json.ts'
+
+/** What one client may hold of a serving process. */
+export interface ClientLimits {
+  readonly maxRequests: number
+  readonly maxBytes: number
+}
+
+/** What clients have in common. */
+export interface Serving {
+  readonly engine: InferenceEngine
+  readonly methods: ServedMethods
+  /** `null` where memory cannot be shared. */
+  readonly processes: NativeProcesses | null
+  readonly limits: ClientLimits
+  /** A client has gone, and nothing that it had is left. */
+  gone(client: ServedClient): void
+}
+
+const ringBytes = 2 ** 26
+/** Room of a frame for what is not payload. */
+const frameHeadBytes = 65_536
+
+/** One client of a serving process. What it sends is believed in nothing; what is wrong costs it the connection, and nobody else. */
+export class ServedClient implements ConnectionOwner {
+  readonly #serving: Serving
+  readonly #socket: Socket
+  readonly #connection: Connection
+  readonly #record = new RecordWriter()
+  /** Withdraws all that it has asked for. */
+  readonly #all = new AbortController()
+  readonly #options = { signal: this.#all.signal }
+  readonly #signals = new Map<number, AbortController>()
+  /** Withdrawn before they were read. */
+  readonly #withdrawn = new Set<number>()
+  #greeted = false
+  #lastNumber = 0
+  #inFlight = 0
+  #inFlightBytes = 0
+  #blocked = false
+  #ending = false
+  #closed = false
+  /** Requests answered. */
+  requests = 0
+
+  constructor(socket: Socket, serving: Serving) {
+    this.#serving = serving
+    this.#socket = socket
+    this.#connection = new Connection(socket, this)
+  }
+
+  get inFlight(): number {
+    return this.#inFlight
+  }
+
+  get sharesMemory(): boolean {
+    return this.#connection.sharesMemory
+  }
+
+  /** Takes no more requests, answers those that it has, and lets the client go. */
+  end(): void {
+    this.#ending = true
+    if (this.#inFlight === 0) this.#connection.end()
+  }
+
+  /** Lets it go at once. */
+  close(reason: string): void {
+    this.#connection.close(reason)
+  }
+
+  accepts(): boolean {
+    const { maxRequests, maxBytes } = this.#serving.limits
+    this.#blocked = !this.#greeted || this.#ending || this.#inFlight >= maxRequests || this.#inFlightBytes >= maxBytes
+    return !this.#blocked
+  }
+
+  onFrame(kind: number, body: Buffer): void {
+    if (kind === frameKinds.hello && !this.#greeted) return this.#greet(readMessage<Hello>(body, { protocol: 'number', version: 'string', sharesMemory: 'boolean' }))
+    if (!this.#greeted) throw new BadRecord('something before its greeting')
+    if (kind === frameKinds.call && !this.#ending) void this.#call(readMessage<Call>(body, { id: 'number', method: 'string', args: 'object' }))
+    else if (kind === frameKinds.withdrawal && body.length === 4) this.#withdraw(body.readUInt32LE(0))
+    else if (!this.#ending) throw new BadRecord('a frame of no known kind')
+  }
+
+  onRecord(record: RecordReader, byteLength: number): void {
+    const request = readRequest(record)
+    this.#lastNumber = request.number
+    this.#inFlight++
+    this.#inFlightBytes += byteLength
+    if (this.#withdrawn.delete(request.number)) return this.#reject(request.number, byteLength, new DOMException('Withdrawn', 'AbortError'))
+    const { number, model, options, feeds } = request
+    const reported = options?.['report'] === true
+    this.#serving.engine.infer(model, feeds as never, this.#optionsOf(request) as never).then(
+      (answer) => this.#answer(number, byteLength, answer, reported),
+      (error: unknown) => this.#reject(number, byteLength, error),
+    )
+  }
+
+  onClose(reason: string): void {
+    this.#closed = true
+    const gone = new InferenceError('ERR_DISCONNECTED', `The client has gone: ${reason}.`)
+    this.#all.abort(gone)
+    for (const controller of this.#signals.values()) controller.abort(gone)
+    if (this.#inFlight === 0) this.#serving.gone(this)
+  }
+
+  #greet({ protocol, version, sharesMemory }: Hello): void {
+    const { processes, limits } = this.#serving
+    if (protocol !== protocolVersion) {
+      const message = `The serving process has version ${libraryVersion} of zerohop, which speaks protocol ${protocolVersion}; this one has ${version} and speaks ${protocol}. Update one of both.`
+      this.#connection.sendText(frameKinds.refusal, errorText(new InferenceError('ERR_DISCONNECTED', message, { expected: protocolVersion, received: protocol })))
+      return this.#connection.end()
+    }
+    this.#greeted = true
+    const made = sharesMemory && processes !== null ? this.#makeRings(processes) : null
+    const welcome: Welcome = { protocol: protocolVersion, version: libraryVersion, process: process.pid, ringBytes: made === null ? 0 : ringBytes, ...limits }
+    const frame = textFrame(frameKinds.welcome, messageText(welcome))
+    this.#connection.open(limits.maxBytes + frameHeadBytes, made?.rings ?? null)
+    if (made === null) return void this.#socket.write(frame)
+    const { area, bell } = made.others
+    try {
+      processes!.send(descriptorOf(this.#socket)!, frame, [area, bell])
+    } finally {
+      processes!.close(area)
+      processes!.close(bell)
+    }
+  }
+
+  /** `null` where the system does not give any: the socket carries it all then. */
+  #makeRings(processes: NativeProcesses): ReturnType<typeof SharedRings.make> | null {
+    if (descriptorOf(this.#socket) === undefined) return null
+    try {
+      return SharedRings.make(processes, ringBytes, this.#connection.read)
+    } catch {
+      return null
+    }
+  }
+
+  #optionsOf({ number, hasSignal, options }: TravellingRequest): object {
+    if (!hasSignal) return options === undefined ? this.#options : { ...options, signal: this.#all.signal }
+    const controller = new AbortController()
+    this.#signals.set(number, controller)
+    return { ...options, signal: controller.signal }
+  }
+
+  #answer(number: number, byteLength: number, answer: object, reported: boolean): void {
+    this.#done(number, byteLength)
+    if (this.#closed) return this.#settled()
+    try {
+      writeAnswer(this.#record, number, answer as Record<string, unknown>, reported)
+      const { maxBytes } = this.#serving.limits
+      if (this.#record.byteLength > maxBytes) throw new InferenceError('ERR_EXECUTION', `The outputs have ${this.#record.byteLength} bytes, expected at most ${maxBytes} (maxBytes of serve).`)
+    } catch (error) {
+      writeRejection(this.#record, number, error)
+    }
+    this.#connection.send(this.#record)
+    this.#settled()
+  }
+
+  #reject(number: number, byteLength: number, error: unknown): void {
+    this.#done(number, byteLength)
+    if (!this.#closed) {
+      writeRejection(this.#record, number, error)
+      this.#connection.send(this.#record)
+    }
+    this.#settled()
+  }
+
+  #done(number: number, byteLength: number): void {
+    this.requests++
+    this.#inFlight--
+    this.#inFlightBytes -= byteLength
+    if (this.#signals.size > 0) this.#signals.delete(number)
+  }
+
+  #settled(): void {
+    if (this.#closed) {
+      if (this.#inFlight === 0) this.#serving.gone(this)
+    } else if (this.#ending) {
+      if (this.#inFlight === 0) this.#connection.end()
+    } else if (this.#blocked) this.#connection.read()
+  }
+
+  #withdraw(number: number): void {
+    const controller = this.#signals.get(number)
+    if (controller !== undefined) controller.abort()
+    else if (number > this.#lastNumber && this.#withdrawn.size < this.#serving.limits.maxRequests) this.#withdrawn.add(number)
+  }
+
+  async #call({ id, method, args }: Call): Promise<void> {
+    try {
+      const value = await this.#serving.methods.call(method, Array.isArray(args) ? args : [])
+      this.#connection.sendText(frameKinds.result, messageText({ id, value }))
+    } catch (error) {
+      this.#connection.sendText(frameKinds.result, messageText({ id, error: fromText(errorText(error)) }))
+    }
+  }
+}
+
+/** By which the system knows a socket; Node shows it on what is beneath, where there is one. */
+function descriptorOf(socket: Socket): number | undefined {
+  const { _handle: handle } = socket as unknown as { _handle?: { fd?: number } | null }
+  return typeof handle?.fd === 'number' && handle.fd >= 0 ? handle.fd : undefined
+}

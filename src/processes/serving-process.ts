@@ -1,0 +1,37 @@
+/** A process of its own that serves the engine of a user's module, until nobody has needed it for a while. */
+import type { InferenceEngine } from '../engine.ts'
+import { serve } from './engine-server.ts'
+import type { ServingTask, StartReport } from './spawn-server.ts'
+import { fromText } from './tagged-json.ts'
+import { errorText } from './travelling-errors.ts'
+
+/** Who has started it is told, if still there, and is not needed any more. */
+function report(told: StartReport): Promise<void> {
+  return new Promise((resolve) => {
+    if (!process.connected) return resolve()
+    process.send!(told, () => {
+      if (process.connected) process.disconnect()
+      resolve()
+    })
+  })
+}
+
+async function run({ path, module, idleMs }: ServingTask): Promise<void> {
+  const { default: made } = (await import(module)) as { default?: unknown }
+  const engine = (await (typeof made === 'function' ? made() : made)) as InferenceEngine | undefined
+  if (typeof engine?.infer !== 'function') throw new TypeError(`${module} has no InferenceEngine, nor a function that makes one, as its default export`)
+  try {
+    const server = await serve(engine, { path, idleMs })
+    await report({})
+    await server.closed
+  } finally {
+    await engine.close()
+  }
+}
+
+try {
+  await run(JSON.parse(process.argv[2]!) as ServingTask)
+} catch (error) {
+  process.exitCode = 1
+  await report({ error: fromText(errorText(error)) })
+}

@@ -1,0 +1,74 @@
+import { fork } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { InferenceError } from '../errors.ts'
+import type { NativeProcesses } from '../memory/native-processes.ts'
+import type { CheckedConnectOptions } from './connect-options.ts'
+import { takeLock } from './serving-lock.ts'
+import { checkFolder } from './socket-path.ts'
+import { errorFrom } from './travelling-errors.ts'
+
+/** What a process that was started says once: that it serves, or why it cannot. */
+export interface StartReport {
+  readonly error?: unknown
+}
+
+/** What it is started with. */
+export interface ServingTask {
+  readonly path: string
+  readonly module: string
+  readonly idleMs: number
+}
+
+/**
+ * Starts the serving process, and waits until it serves. Does nothing where somebody else is starting one already.
+ *
+ * @throws InferenceError `ERR_DISCONNECTED` when it cannot serve, with the reason as `cause`.
+ */
+export async function startServer(path: string, spawn: NonNullable<CheckedConnectOptions['spawn']>, processes: NativeProcesses | null, timeoutMs: number): Promise<void> {
+  checkFolder(path, true)
+  const lock = takeLock(processes, `${path}.start`)
+  if (lock === null) return
+  try {
+    await start({ path, module: spawn.module, idleMs: spawn.idleMs }, spawn, timeoutMs)
+  } finally {
+    lock.release()
+  }
+}
+
+function start(task: ServingTask, { execArgv, env }: NonNullable<CheckedConnectOptions['spawn']>, timeoutMs: number): Promise<void> {
+  const child = fork(program(), [JSON.stringify(task)], {
+    detached: true, // what ends this process, a key in its terminal too, is none of its business
+    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+    ...(execArgv === undefined ? {} : { execArgv: [...execArgv] }),
+    ...(env === undefined ? {} : { env }),
+  })
+  return new Promise((resolve, reject) => {
+    const end = (failure: unknown) => {
+      clearTimeout(timer)
+      child.removeAllListeners()
+      if (child.connected) child.disconnect()
+      child.unref()
+      if (failure === undefined) resolve()
+      else reject(failed(task.path, failure))
+    }
+    const timer = setTimeout(() => {
+      child.kill('SIGKILL')
+      end(new Error(`it did not serve within ${timeoutMs} ms`))
+    }, timeoutMs)
+    child.once('message', ({ error }: StartReport) => end(error === undefined ? undefined : errorFrom(error)))
+    child.once('error', end)
+    child.once('exit', (code, signal) => end(new Error(`it ended with ${signal ?? `code ${code}`}`)))
+  })
+}
+
+function failed(path: string, cause: unknown): InferenceError {
+  const message = `The process that is to serve at ${path} could not be started: ${cause instanceof Error ? cause.message : String(cause)}`
+  return new InferenceError('ERR_DISCONNECTED', message, { name: 'options.spawn', cause })
+}
+
+/** The compiled program beside this file, or in `dist/` when this file runs from its TypeScript source. */
+function program(): string {
+  const beside = fileURLToPath(new URL('./serving-process.js', import.meta.url))
+  return existsSync(beside) ? beside : fileURLToPath(new URL('../../dist/processes/serving-process.js', import.meta.url))
+}

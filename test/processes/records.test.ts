@@ -1,0 +1,133 @@
+import * as fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { Tensor } from '../../src/index.ts'
+import { BadFrame, FrameReader, frameOf, textFrame } from '../../src/processes/frames.ts'
+import { answeredNumber, readAnswer, readRequest, writeAnswer, writeRejection, writeRequest } from '../../src/processes/inference-records.ts'
+import { BadRecord, RecordReader } from '../../src/processes/record-reader.ts'
+import { RecordViews } from '../../src/processes/record-views.ts'
+import { RecordWriter } from '../../src/processes/record-writer.ts'
+import { fromText, toText } from '../../src/processes/tagged-json.ts'
+
+const record = new RecordWriter()
+
+/** The bytes of what was just written, with as many of 0xff before and behind it. */
+function written(margin = 0): { views: RecordViews; at: number; byteLength: number } {
+  const { byteLength } = record
+  const views = new RecordViews(new Uint8Array(byteLength + 2 * margin).fill(255).buffer)
+  record.copyTo(views, margin)
+  return { views, at: margin, byteLength }
+}
+
+const reader = ({ views, at, byteLength }: ReturnType<typeof written>) => new RecordReader(views, at, byteLength)
+
+const feeds = {
+  floats: new Tensor('float32', new Float32Array([1, -0, NaN, Infinity]), [2, 2]),
+  bare: new Uint8Array([1, 2, 3]),
+  longs: new Tensor('int64', new BigInt64Array([-1n, 2n ** 62n]), [2]),
+  words: new Tensor('string', ['', 'ä\u0000日', 'x'.repeat(5000)], [3]),
+  texts: ['a', 'b'],
+  none: null,
+  raw: { type: 'int4', dims: [3], data: new Uint8Array([0x21, 0x03]) },
+  sequence: [new Tensor('bool', [true, false], [2]), new Float64Array([0.1])],
+  names: { a: 1, b: 'text' },
+  numbers: new Map<bigint, number>([[1n, 0.5], [-(2n ** 63n), 2]]),
+  __proto__: null,
+}
+
+describe('the record of a request', () => {
+  it('carries everything that feeds may be, from wherever in memory it lies', () => {
+    writeRequest(record, 7, 'modèle', feeds, { priority: 2, sequence: { id: 3n } }, true)
+    const request = readRequest(reader(written(64)))
+    expect(request).toMatchObject({ number: 7, model: 'modèle', hasSignal: true, options: { priority: 2, sequence: { id: 3n } } })
+    const { floats, bare, longs, words, sequence, numbers } = request.feeds as typeof feeds
+    expect(floats).toEqual({ type: 'float32', dims: [2, 2], data: new Float32Array([1, -0, NaN, Infinity]) })
+    expect(bare).toEqual(new Uint8Array([1, 2, 3]))
+    expect(longs).toEqual({ type: 'int64', dims: [2], data: new BigInt64Array([-1n, 2n ** 62n]) })
+    expect(words).toEqual({ type: 'string', dims: [3], data: feeds.words.data })
+    expect(request.feeds).toMatchObject({ texts: ['a', 'b'], none: null, raw: feeds.raw, names: { a: 1, b: 'text' } })
+    expect(sequence).toEqual([{ type: 'bool', dims: [2], data: new Uint8Array([1, 0]) }, new Float64Array([0.1])])
+    expect(numbers).toEqual(feeds.numbers)
+  })
+
+  it('leaves inputs of the value undefined out, and keeps one that is named __proto__', () => {
+    const named = JSON.parse('{"__proto__": null, "x": null}') as Record<string, unknown>
+    writeRequest(record, 1, 'm', { ...named, y: undefined, ['__proto__']: new Float32Array(1) }, undefined, false)
+    const read = readRequest(reader(written())).feeds
+    expect(Object.keys(read).sort()).toEqual(['__proto__', 'x'])
+  })
+
+  it.each([
+    ['a number', { x: 1 }], ['a function', { x: () => 1 }], ['a tensor on a GPU', { x: { type: 'float32', dims: [1], data: 0, location: 'gpu-buffer' } }],
+    ['an unknown type', { x: { type: 'complex64', dims: [1], data: new Float32Array(1) } }], ['dims of strings', { x: { type: 'float32', dims: ['1'], data: new Float32Array(1) } }],
+    ['numbers as strings', { x: { type: 'string', dims: [1], data: [1] } }], ['no object', [1]], ['a getter that throws', { get x() { throw new Error('no') } }],
+  ])('is not made of %s', (_, given) => {
+    expect(() => writeRequest(record, 1, 'm', given, undefined, false)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', model: 'm' }))
+  })
+
+  it('that is changed anywhere is refused as a bad record, or read as another, and never shows what lies beside it', () => {
+    writeRequest(record, 7, 'model', { x: feeds.floats, w: feeds.texts, m: feeds.numbers, s: feeds.sequence }, { priority: 1 }, false)
+    const good = written(128)
+    const changes = fc.array(fc.tuple(fc.nat(good.byteLength / 8 - 1), fc.oneof(fc.double(), fc.integer(), fc.constantFrom(-1, 2 ** 32, 2 ** 53, good.byteLength))), { minLength: 1, maxLength: 4 })
+    fc.assert(
+      fc.property(changes, (all) => {
+        const bytes = new RecordViews(good.views.bytes.buffer.slice(0) as ArrayBuffer)
+        for (const [cell, value] of all) bytes.cells[good.at / 8 + cell] = value
+        try {
+          const { feeds: read } = readRequest(new RecordReader(bytes, good.at, good.byteLength))
+          // 0xff lies beside it, and in no byte of it but those that were changed: two NaN of four bytes.
+          for (const value of Object.values(read)) if (value instanceof Uint8Array) expect(value.length).toBeLessThan(good.byteLength)
+        } catch (error) {
+          expect(error).toBeInstanceOf(BadRecord)
+        }
+      }),
+      { numRuns: 3000 },
+    )
+  })
+})
+
+describe('the record of an answer', () => {
+  it('carries outputs as the tensors that they are', () => {
+    writeAnswer(record, 9, { y: feeds.floats, l: [new Map([[1n, 2]])], o: null, raw: feeds.raw }, false)
+    const read = reader(written(8))
+    expect(answeredNumber(read)).toBe(9)
+    const { y, l, o, raw } = readAnswer(read) as Record<string, unknown>
+    expect(y).toBeInstanceOf(Tensor)
+    expect(y).toMatchObject({ type: 'float32', dims: [2, 2], data: feeds.floats.data })
+    expect([l, o, raw]).toEqual([[new Map([[1n, 2]])], null, feeds.raw])
+  })
+
+  it('carries an error with all that it says', () => {
+    const cause = Object.assign(new Error('inner'), { code: 'EOTHER' })
+    writeRejection(record, 9, Object.assign(new Error('outer', { cause }), { name: 'AbortError' }))
+    const read = reader(written())
+    answeredNumber(read)
+    expect(readAnswer(read)).toMatchObject({ name: 'AbortError', message: 'outer', cause: { message: 'inner', code: 'EOTHER' } })
+  })
+})
+
+describe('tagged JSON', () => {
+  it('carries what JSON does not', () => {
+    const value = { big: 2n ** 70n, endless: [Infinity, -Infinity], url: new URL('file:///x'), bytes: new Uint8Array([1, 2]), own: { $: 1 }, halves: new Float64Array([0.5]) }
+    expect(fromText(toText(value))).toEqual(value)
+    expect(fromText(toText(NaN))).toBeNaN()
+    expect(fromText(toText({ t: new Tensor('int64', new BigInt64Array([1n]), [1]) }))).toMatchObject({ t: { type: 'int64', data: new BigInt64Array([1n]) } })
+  })
+})
+
+describe('frames', () => {
+  it('come whole, however the stream is divided', () => {
+    const sent = [textFrame(4, 'one'), textFrame(5, ''), frameOf(7, 3)]
+    sent[2]!.set([1, 2, 3], 8)
+    const stream = Buffer.concat(sent)
+    for (let size = 1; size <= stream.length; size++) {
+      const got: [number, string][] = []
+      const frames = new FrameReader(100, (kind, body) => got.push([kind, body.toString('latin1')]))
+      for (let at = 0; at < stream.length; at += size) frames.push(stream.subarray(at, at + size))
+      expect(got).toEqual([[4, 'one'], [5, ''], [7, '\u0001\u0002\u0003']])
+    }
+  })
+
+  it('that are too long are refused by their first bytes', () => {
+    expect(() => new FrameReader(100, () => {}).push(frameOf(4, 101).subarray(0, 8))).toThrow(BadFrame)
+  })
+})
