@@ -1,6 +1,6 @@
 import type { Socket } from 'node:net'
 import { FrameReader, frameKinds, frameOf, textFrame } from './frames.ts'
-import { RecordReader } from './record-reader.ts'
+import { BadRecord, RecordReader } from './record-reader.ts'
 import { RecordViews } from './record-views.ts'
 import { longestRecord, type RecordWriter } from './record-writer.ts'
 import type { SharedRings } from './shared-rings.ts'
@@ -37,6 +37,7 @@ export class Connection {
   readonly #late: Buffer[] = []
   #reading = false
   #ringIsDue = false
+  #isOpen = false
   #closed = false
 
   constructor(socket: Socket, owner: ConnectionOwner) {
@@ -59,6 +60,7 @@ export class Connection {
 
   /** The peer is known now: frames may be that long, and records go through the rings, if any. */
   open(mostFrameBytes: number, rings: SharedRings | null): void {
+    this.#isOpen = true
     this.#frames.mostBytes = mostFrameBytes
     this.#rings = rings
     if (rings !== null) rings.reader.sleep()
@@ -151,6 +153,7 @@ export class Connection {
   #onFrame(kind: number, body: Buffer): void {
     if (this.#closed) return
     if (kind !== frameKinds.record) this.#owner.onFrame(kind, body)
+    else if (!this.#isOpen) throw new BadRecord('a record before its greeting')
     else if (this.#late.length === 0 && this.#owner.accepts()) this.#take(body)
     else if (this.#late.push(body) > mostLate) this.#socket.pause()
   }

@@ -31,6 +31,8 @@ export interface Serving {
 }
 
 const ringBytes = 2 ** 26
+/** Who has connected and says nothing is let go after so long. */
+const greetingMs = 10_000
 /** Room of a frame for what is not payload. */
 const frameHeadBytes = 65_536
 
@@ -46,6 +48,7 @@ export class ServedClient implements ConnectionOwner {
   readonly #signals = new Map<number, AbortController>()
   /** Withdrawn before they were read. */
   readonly #withdrawn = new Set<number>()
+  readonly #silence: NodeJS.Timeout
   #greeted = false
   #lastNumber = 0
   #inFlight = 0
@@ -60,6 +63,7 @@ export class ServedClient implements ConnectionOwner {
     this.#serving = serving
     this.#socket = socket
     this.#connection = new Connection(socket, this)
+    this.#silence = setTimeout(() => this.close('it has not greeted'), greetingMs).unref()
   }
 
   get inFlight(): number {
@@ -111,6 +115,7 @@ export class ServedClient implements ConnectionOwner {
 
   onClose(reason: string): void {
     this.#closed = true
+    clearTimeout(this.#silence)
     const gone = new InferenceError('ERR_DISCONNECTED', `The client has gone: ${reason}.`)
     this.#all.abort(gone)
     for (const controller of this.#signals.values()) controller.abort(gone)
@@ -125,6 +130,7 @@ export class ServedClient implements ConnectionOwner {
       return this.#connection.end()
     }
     this.#greeted = true
+    clearTimeout(this.#silence)
     const made = sharesMemory && processes !== null ? this.#makeRings(processes) : null
     const welcome: Welcome = { protocol: protocolVersion, version: libraryVersion, process: process.pid, ringBytes: made === null ? 0 : ringBytes, ...limits }
     const frame = textFrame(frameKinds.welcome, messageText(welcome))
