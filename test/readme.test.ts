@@ -75,6 +75,7 @@ describe('README and what it links to', () => {
     ['EngineOptions', 'config/engine-options'], ['StagingOptions', 'config/engine-options'], ['WorkerOptions', 'config/engine-options'], ['ProviderPlugin', 'config/provider-options'],
     ['ModelOptions', 'config/model-config'], ['InstanceGroup', 'config/instance-group'], ['ResponseCacheOptions', 'config/model-config'], ['WarmupOptions', 'config/model-config'], ['ScaleOptions', 'config/scale-options'], ['PaddingConfig', 'config/model-config'],
     ['DynamicBatchingConfig', 'config/batching-config'], ['QueuePolicy', 'config/batching-config'], ['CloseOptions', 'config/close-options'],
+    ['ServeOptions', 'processes/serve-options'], ['ConnectOptions', 'processes/connect-options'], ['SpawnOptions', 'processes/connect-options'],
     ['InferOptions', 'config/infer-options'], ['BatchReport', 'config/infer-options'], ['InferManyOptions', 'request/infer-many'],
     ['ImageOptions', 'image/image-options'], ['ImageLimits', 'image/image-limits'], ['ImageTarget', 'image/decode-image'],
   ])('names all members of %s', (name, file) => {
