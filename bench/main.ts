@@ -13,6 +13,7 @@ import { latency } from './trials/latency.ts'
 import { latencyTarget } from './trials/latency-target.ts'
 import { mixedLengths } from './trials/mixed-lengths.ts'
 import { openVino } from './trials/openvino.ts'
+import { processes } from './trials/processes.ts'
 import { responses } from './trials/responses.ts'
 import { saturation } from './trials/saturation.ts'
 import { scheduler } from './trials/scheduler.ts'
@@ -36,6 +37,7 @@ const trials: Readonly<Record<string, Trial>> = {
   idle,
   'mixed-lengths': mixedLengths,
   responses,
+  processes,
   timeouts,
   fairness,
   'latency-target': latencyTarget,

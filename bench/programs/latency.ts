@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Worker } from 'node:worker_threads'
 import { answer, input } from '../child.ts'
 import type { BenchModel } from '../models.ts'
+import { PingPong } from '../ping-pong.ts'
 import { feedsFor, openServer } from '../server.ts'
 import type { Side } from '../side.ts'
 import { median, percentile } from '../statistics.ts'
@@ -31,19 +31,6 @@ export type LatencyResult = Readonly<Record<Side | 'ping-pong', LatencyTimes>>
 
 const idleMs = 100
 
-/** The other end of the ping-pong: answers each notification, asleep in between. */
-const echo = `
-const { workerData } = require('node:worker_threads')
-;(async () => {
-  for (let turn = 0; ; turn++) {
-    const wait = Atomics.waitAsync(workerData, 0, turn)
-    if (wait.async) await wait.value
-    Atomics.store(workerData, 1, turn + 1)
-    Atomics.notify(workerData, 1)
-  }
-})()
-setInterval(() => {}, 1 << 30)`
-
 async function measure(requests: number, request: () => Promise<unknown>, pauseMs = 0): Promise<number[]> {
   const times: number[] = []
   for (let count = 0; count < requests; count++) {
@@ -56,19 +43,11 @@ async function measure(requests: number, request: () => Promise<unknown>, pauseM
 }
 
 const { model, sides, blocks, requestsPerBlock, requestsAfterIdle } = input<LatencyInput>()
-const words = new Int32Array(new SharedArrayBuffer(8))
-const worker = new Worker(echo, { eval: true, workerData: words })
-let turn = 0
-async function pingPong(): Promise<void> {
-  const wait = Atomics.waitAsync(words, 1, turn)
-  Atomics.store(words, 0, ++turn)
-  Atomics.notify(words, 0)
-  if (wait.async) await wait.value
-}
+const pingPong = new PingPong()
 
 const feeds = feedsFor(model, 1)
 const servers = await Promise.all(sides.map((side) => openServer(side)))
-const requests = new Map<string, () => Promise<unknown>>([['ping-pong', pingPong]])
+const requests = new Map<string, () => Promise<unknown>>([['ping-pong', () => pingPong.play()]])
 for (const [index, side] of sides.entries()) {
   const loaded = await servers[index]!.load({ model })
   requests.set(side, () => loaded.infer(feeds))
@@ -92,5 +71,5 @@ for (const [name, request] of requests) {
     afterIdle: median(await measure(requestsAfterIdle, request, idleMs)),
   }
 }
-await Promise.all([...servers.map((server) => server.close()), worker.terminate()])
+await Promise.all([...servers.map((server) => server.close()), pingPong.end()])
 answer(result as LatencyResult)

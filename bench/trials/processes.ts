@@ -1,0 +1,116 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import type { ChildProcess } from 'node:child_process'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { run, start } from '../child.ts'
+import { pssBytes } from '../memory.ts'
+import { benchModel, type BenchModel } from '../models.ts'
+import type { ProcessesLatencyInput, ProcessesLatencyResult } from '../programs/processes-latency.ts'
+import { takeTurns } from '../rounds.ts'
+import { median, round } from '../statistics.ts'
+import { atLeast, atMost } from '../targets.ts'
+import type { Trial } from '../trial.ts'
+
+const clients = 6
+const callers = 64
+
+/** How the clients ask. */
+type Way = 'shared memory' | 'socket' | 'http'
+
+/** One engine for many processes: what it costs in time and memory. */
+export const processes: Trial = {
+  describe: '6 processes of 64 callers that ask one engine, through shared memory, a socket, or HTTP over a socket; one caller; memory',
+  seconds: 5,
+  async run({ seconds, rounds, smoke }) {
+    const rateOf = (way: Way) => () => served(way, benchModel('mlp'), (asking) => asking(clients, (children) => rate(children, seconds)))
+    const rates = await takeTurns(rounds, { 'shared memory': rateOf('shared memory'), socket: rateOf('socket'), http: rateOf('http') })
+    const latency = await takeTurns(rounds, { all: () => latencies(smoke) })
+    const memory = await takeTurns(Math.min(rounds, 3), { all: () => memories(benchModel(smoke ? 'mlp' : 'resnet50')) })
+
+    const toHttp = round(median(rates['shared memory'].map((each, at) => each / rates.http[at]!)))
+    const us = (name: keyof ProcessesLatencyResult) => round(median(latency.all.map((each) => each[name])), 1)
+    const pingPongs = round(median(latency.all.map((each) => (each['shared memory'] - each['in process']) / each['ping-pong'])))
+    const mb = (name: keyof Memories) => round(median(memory.all.map((each) => each[name])) / 2 ** 20, 1)
+    const toOne = round(median(memory.all.map(({ six, one }) => six / one)))
+    const beyondNode = round(median(memory.all.map(({ six, one, bare }) => (six - clients * bare) / (one - bare))))
+    const ways = Object.entries(rates) as [Way, number[]][]
+    return {
+      ours: round(median(rates['shared memory']), 0),
+      plain: round(median(rates.http), 0),
+      unit: `requests/s of the MLP by ${clients} processes of ${callers} callers`,
+      ratio: toHttp,
+      targets: [
+        atLeast(3, 'requests/s through shared memory to those by HTTP over a Unix socket', toHttp),
+        atMost(2, 'identity, one caller: ping-pongs more than in process', pingPongs),
+        atMost(1.15, 'PSS of 6 clients and the engine to that of one and the engine', toOne),
+        atMost(1.15, 'the same without what a bare Node process takes for each client', beyondNode),
+      ],
+      rows: ways.map(([way, found]) => ({ way, 'requests/s': round(median(found), 0), 'one caller us': way === 'http' ? '' : us(way) })),
+      settings: { clients, callers, 'in process us': us('in process'), 'ping-pong us': us('ping-pong'), 'MB: engine and 6': mb('six'), 'engine and 1': mb('one'), 'bare node': mb('bare') },
+      details: { rates, latency: latency.all, memory: memory.all },
+    }
+  },
+}
+
+type Asking = <T>(count: number, use: (children: ChildProcess[]) => Promise<T>) => Promise<T>
+
+/** An engine that is served in a way, and processes that ask it. */
+async function served<T>(way: Way | 'bare', model: BenchModel, use: (asking: Asking, engine: ChildProcess, path: string) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
+  const path = join(folder, 'socket')
+  const engine = start('programs/served-engine.mjs', { side: way, path, model })
+  await said(engine.child)
+  try {
+    return await use(async (count, ask) => {
+      const children = Array.from({ length: count }, () => start('programs/asking-process.mjs', { side: way, path, model, callers }).child)
+      await Promise.all(children.map(said))
+      const found = await ask(children)
+      await Promise.all(children.map((child) => (child.send('end'), new Promise((resolve) => child.once('exit', resolve)))))
+      return found
+    }, engine.child, path)
+  } finally {
+    engine.child.send('end')
+    await engine.result
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
+
+/** The next message of a process. */
+function said<T>(child: ChildProcess): Promise<T> {
+  return new Promise((resolve, reject) => {
+    child.once('message', (message) => resolve(message as T))
+    child.once('exit', (code) => reject(new Error(`it ended with code ${code}`)))
+  })
+}
+
+async function ask(children: readonly ChildProcess[], seconds: number): Promise<number> {
+  const all = await Promise.all(children.map((child) => (child.send(seconds), said<{ requests: number }>(child))))
+  return all.reduce((sum, { requests }) => sum + requests, 0) / seconds
+}
+
+async function rate(children: readonly ChildProcess[], seconds: number): Promise<number> {
+  await ask(children, Math.min(2, seconds / 2)) // warms up
+  return ask(children, seconds)
+}
+
+function latencies(smoke: boolean): Promise<ProcessesLatencyResult> {
+  const model = benchModel('identity')
+  const measured = { model, blocks: smoke ? 1 : 9, requestsPerBlock: smoke ? 100 : 2000 }
+  return served('shared memory', model, (_, __, path) => run<ProcessesLatencyResult>('programs/processes-latency.ts', { ...measured, path } satisfies ProcessesLatencyInput))
+}
+
+/** Proportional set sizes in bytes: of the engine and six clients, the engine and one, and a Node process that does nothing. */
+interface Memories {
+  readonly six: number
+  readonly one: number
+  readonly bare: number
+}
+
+/** While all run: what processes have of the same files is divided among them. */
+async function memories(model: BenchModel): Promise<Memories> {
+  const sum = (all: readonly ChildProcess[]) => all.reduce((bytes, { pid }) => bytes + pssBytes(pid!), 0)
+  const ofClients = (count: number) =>
+    served('shared memory', model, (asking, engine) => asking(count, async (children) => (await ask(children, 0.2), sum([engine, ...children]))))
+  const bare = await served('bare', model, (asking) => asking(clients, async (children) => sum(children) / clients))
+  return { six: await ofClients(clients), one: await ofClients(1), bare }
+}
