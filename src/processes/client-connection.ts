@@ -1,9 +1,10 @@
 import { connect, Socket } from 'node:net'
 import { isAbortSignal } from '../config/abort-signal.ts'
 import { isPlainObject } from '../config/plain-options.ts'
-import { InferenceError, invalidArgument } from '../errors.ts'
+import { invalidArgument } from '../errors.ts'
 import type { NativeProcesses } from '../memory/native-processes.ts'
 import { unwatch, watch } from '../request/abort-watch.ts'
+import { disconnected, tooMany } from './client-errors.ts'
 import { Connection, type ConnectionOwner } from './connection.ts'
 import { frameKinds, frameOf } from './frames.ts'
 import { answeredNumber, mostRequestNumber, readAnswer, writeRequest } from './inference-records.ts'
@@ -37,6 +38,7 @@ export class ClientConnection implements ConnectionOwner {
   #lastCall = 0
   /** Requests that went through the socket and have not come back: as long, all go there, so that none overtakes another. */
   #detours = 0
+  #drained: Promise<void> | null = null
   #onDrained: (() => void) | null = null
 
   private constructor(path: string, socket: Socket) {
@@ -92,8 +94,9 @@ export class ClientConnection implements ConnectionOwner {
 
   /** Sends a request. Throws what is wrong with it as far as that is seen here. */
   infer(model: string, feeds: unknown, given: unknown): Promise<never> {
+    if (this.closed) throw disconnected(this.#path, 'it is closed')
     const { maxRequests, maxBytes } = this.#welcome!
-    if (this.#requests.size >= maxRequests) throw this.#full(model, maxRequests)
+    if (this.#requests.size >= maxRequests) throw tooMany(model, maxRequests, this.#path)
     let signal: AbortSignal | undefined
     let options: object | undefined
     if (given !== undefined) ({ signal, ...options } = readInferOptions(given, model))
@@ -103,17 +106,17 @@ export class ClientConnection implements ConnectionOwner {
     const { byteLength } = this.#record
     if (byteLength > maxBytes) throw invalidArgument('feeds', `at most ${maxBytes} bytes (maxBytes of serve)`, byteLength, { model })
     return new Promise((resolve, reject) => {
-      const isDirect = this.#connection.send(this.#record, this.#detours > 0)
-      if (!isDirect) this.#detours++
-      const pending: Pending = { resolve, reject, isDirect, signal: null, onAbort: null }
-      if (signal !== undefined) this.#watch(number, pending, signal)
+      const pending: Pending = { resolve, reject, isDirect: true, signal: null, onAbort: null }
       this.#requests.set(number, pending)
       this.#hold()
+      if (signal !== undefined) this.#watch(number, pending, signal)
+      this.#send(number, pending)
     })
   }
 
   /** Asks for something else. */
   call(method: string, args: readonly unknown[]): Promise<unknown> {
+    if (this.closed) return Promise.reject(disconnected(this.#path, 'it is closed'))
     const id = ++this.#lastCall
     return new Promise((resolve, reject) => {
       this.#calls.set(id, { resolve, reject, isDirect: false, signal: null, onAbort: null })
@@ -125,7 +128,7 @@ export class ClientConnection implements ConnectionOwner {
   /** Resolves when nothing is in flight. */
   drained(): Promise<void> {
     if (this.#requests.size + this.#calls.size === 0) return Promise.resolve()
-    return new Promise((resolve) => (this.#onDrained = resolve))
+    return (this.#drained ??= new Promise((resolve) => (this.#onDrained = resolve)))
   }
 
   close(reason: string): void {
@@ -180,9 +183,20 @@ export class ClientConnection implements ConnectionOwner {
     this.#calls.clear()
     for (const { reject, signal, onAbort } of left) {
       if (signal !== null) unwatch(signal, onAbort!)
-      reject(this.#end ?? this.#gone(reason))
+      reject(this.#end ?? disconnected(this.#path, reason))
     }
     this.#letGo()
+  }
+
+  #send(number: number, pending: Pending): void {
+    try {
+      pending.isDirect = this.#connection.send(this.#record, this.#detours > 0)
+    } catch (error) {
+      this.#requests.delete(number)
+      this.#letGo()
+      throw error
+    }
+    if (!pending.isDirect) this.#detours++
   }
 
   #opened(welcome: Welcome, rings: SharedRings | null): void {
@@ -217,16 +231,7 @@ export class ClientConnection implements ConnectionOwner {
     if (this.#requests.size + this.#calls.size > 0) return
     this.#connection.hold(false)
     this.#onDrained?.()
-  }
-
-  #full(model: string, maxRequests: number): InferenceError {
-    const message = `Model '${model}': ${maxRequests} requests of this process are in flight at ${this.#path}, which are all that it may have (maxRequests of serve).`
-    return new InferenceError('ERR_QUEUE_FULL', message, { model, expected: `fewer than ${maxRequests} in flight`, received: maxRequests })
-  }
-
-  #gone(reason: string): InferenceError {
-    const message = `The process that serves at ${this.#path} has gone: ${reason}. Whether it has run the request is not known; the next call connects again.`
-    return new InferenceError('ERR_DISCONNECTED', message, { name: 'path', received: this.#path })
+    this.#onDrained = this.#drained = null
   }
 }
 

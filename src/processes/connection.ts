@@ -46,7 +46,11 @@ export class Connection {
     this.#frames = new FrameReader(greetingBytes, (kind, body) => this.#onFrame(kind, body))
     socket.on('data', (chunk: Buffer) => this.push(chunk))
     socket.on('error', (error) => this.close(error.message))
-    socket.on('close', () => this.close('the other side has closed the connection'))
+    socket.on('drain', this.read)
+    socket.on('close', () => {
+      this.read() // what was written before it
+      this.close('the other side has closed the connection')
+    })
   }
 
   get closed(): boolean {
@@ -83,17 +87,33 @@ export class Connection {
     if (!this.#closed) this.#socket.write(frame)
   }
 
+  /** Bytes that the other side has not taken from the socket. */
+  get unsentBytes(): number {
+    return this.#socket.writableLength
+  }
+
   /** Sends a record; false when it takes the way through the socket. What the peer reads first is up to the way. */
   send(record: RecordWriter, throughSocket = false): boolean {
-    const rings = this.#rings
-    if (rings !== null && !throughSocket && record.byteLength <= rings.writer.longest && rings.writer.write(record)) {
-      this.#ringSoon()
-      return true
-    }
+    if (!throughSocket && this.#put(record)) return true
     const frame = frameOf(frameKinds.record, record.byteLength)
     record.copyTo(new RecordViews(frame.buffer as ArrayBuffer), 8)
     this.sendFrame(frame)
     return false
+  }
+
+  /** Puts a record into the ring; false when there is no room. */
+  #put(record: RecordWriter): boolean {
+    const { writer } = this.#rings ?? {}
+    if (writer === undefined || record.byteLength > writer.longest) return false
+    try {
+      if (!writer.write(record)) return false
+    } catch (error) {
+      if (!(error instanceof BadRecord)) throw error
+      this.close(senselessly(error))
+      return true
+    }
+    this.#ringSoon()
+    return true
   }
 
   /** Reads what has come and is accepted. */
@@ -188,10 +208,14 @@ export class Connection {
     try {
       read()
     } catch (error) {
-      this.close(`the other side has sent ${(error as Error).message}`)
+      this.close(senselessly(error as Error))
     } finally {
       this.#reading = false
       if (this.#closed) this.#release()
     }
   }
+}
+
+function senselessly(error: Error): string {
+  return `the other side has sent ${error.message}`
 }

@@ -56,7 +56,7 @@ export class EngineServer {
     checkFolder(options.path, true)
     const processes = loadBinding().binding?.processes ?? null
     const lock = takeLock(processes, `${options.path}.lock`)
-    if (lock === null) throw new InferenceError('ERR_INVALID_ARG', `options.path: expected a path at which nobody serves, received ${options.path}, where another does. Connect to that, or choose another path.`, { name: 'options.path' })
+    if (lock === null) throw taken(options.path)
     const server = new EngineServer(engine, options, processes, lock)
     try {
       await server.#listen(address)
@@ -110,7 +110,10 @@ export class EngineServer {
 
   #accept(socket: Socket): void {
     clearTimeout(this.#idle)
-    if (this.#closing !== null || !this.#isOwn(socket)) return void socket.destroy()
+    if (this.#closing !== null || !this.#isOwn(socket)) {
+      socket.destroy()
+      return this.#watchIdle()
+    }
     this.#clients.add(new ServedClient(socket, this.#serving))
   }
 
@@ -132,6 +135,14 @@ export class EngineServer {
     clearTimeout(this.#idle)
     this.#idle = setTimeout(() => void this.close(), this.#idleMs)
   }
+}
+
+/** What is expected of a path. */
+export const freePath = 'a path at which nobody serves'
+
+function taken(path: string): InferenceError {
+  const message = `options.path: expected ${freePath}, received ${path}, where another does. Connect to that, or choose another path.`
+  return new InferenceError('ERR_INVALID_ARG', message, { name: 'options.path', expected: freePath, received: path })
 }
 
 /**

@@ -16,6 +16,7 @@ export class RecordWriter {
   #bodyBytes = 0
   readonly #arrays: TensorData[] = []
   readonly #places: number[] = []
+  readonly #lengths: number[] = []
 
   /** Begins with the length of the head, which is put in at the end. */
   begin(): void {
@@ -23,6 +24,7 @@ export class RecordWriter {
     this.#bodyBytes = 0
     this.#arrays.length = 0
     this.#places.length = 0
+    this.#lengths.length = 0
   }
 
   number(value: number): void {
@@ -41,13 +43,14 @@ export class RecordWriter {
 
   /** The elements of a typed array of that kind: they are read when the record is put where it goes. */
   elements(data: ArrayBufferView, kind: string): void {
-    const bytes = lengthOf(data) * (data as TensorData).BYTES_PER_ELEMENT
+    const length = lengthOf(data)
     this.number(arrayNumber(kind)!)
     this.number(this.#bodyBytes)
-    this.number(lengthOf(data))
+    this.number(length)
+    this.#lengths.push(length)
     this.#arrays.push(data as TensorData)
     this.#places.push(this.#bodyBytes)
-    this.#bodyBytes += aligned(bytes)
+    this.#bodyBytes += aligned(length * (data as TensorData).BYTES_PER_ELEMENT)
   }
 
   /** Of the whole record: a multiple of 8. */
@@ -63,6 +66,7 @@ export class RecordWriter {
     for (let index = 0; index < this.#arrays.length; index++) {
       const data = this.#arrays[index]!
       const place = body + this.#places[index]!
+      if (lengthOf(data) !== this.#lengths[index]) throw new Error('data that was changed while it was read') // another thread has it, too
       if (data instanceof Float32Array) (target.of(1) as Float32Array).set(data, place / 4)
       else copyBytes(data, target.bytes, place)
     }

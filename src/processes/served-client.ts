@@ -87,7 +87,7 @@ export class ServedClient implements ConnectionOwner {
 
   accepts(): boolean {
     const { maxRequests, maxBytes } = this.#serving.limits
-    this.#blocked = !this.#greeted || this.#ending || this.#inFlight >= maxRequests || this.#inFlightBytes >= maxBytes
+    this.#blocked = !this.#greeted || this.#ending || this.#inFlight >= maxRequests || this.#inFlightBytes >= maxBytes || this.#connection.unsentBytes >= maxBytes
     return !this.#blocked
   }
 

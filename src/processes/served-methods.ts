@@ -47,7 +47,7 @@ export class ServedMethods {
   async #load(name: string, config: ModelConfig | null): Promise<{ readonly version: number }> {
     const text = toText(config)
     const known = this.#loads.get(name)
-    if (known?.config === text && (known.model === null || known.model.state === 'ready')) return { version: (await known.loading).version }
+    if (config !== null && known?.config === text && (known.model === null || known.model.state === 'ready')) return { version: (await known.loading).version }
     const loading = this.#engine.load(name, config ?? undefined)
     const load: SharedLoad = { config: text, loading, model: null }
     this.#loads.set(name, load)

@@ -1,6 +1,7 @@
 /** A process of its own that serves the engine of a user's module, until nobody has needed it for a while. */
 import type { InferenceEngine } from '../engine.ts'
-import { serve } from './engine-server.ts'
+import { InferenceError } from '../errors.ts'
+import { freePath, serve } from './engine-server.ts'
 import type { ServingTask, StartReport } from './spawn-server.ts'
 import { fromText } from './tagged-json.ts'
 import { errorText } from './travelling-errors.ts'
@@ -32,6 +33,8 @@ async function run({ path, module, idleMs }: ServingTask): Promise<void> {
 try {
   await run(JSON.parse(process.argv[2]!) as ServingTask)
 } catch (error) {
-  process.exitCode = 1
-  await report({ error: fromText(errorText(error)) })
+  // Where somebody else was faster, that is who is to be connected to.
+  const isTaken = error instanceof InferenceError && error.expected === freePath
+  if (!isTaken) process.exitCode = 1
+  await report(isTaken ? {} : { error: fromText(errorText(error)) })
 }

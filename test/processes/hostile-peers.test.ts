@@ -9,6 +9,8 @@ import { serve } from '../../src/processes/engine-server.ts'
 import { frameKinds, frameOf, textFrame } from '../../src/processes/frames.ts'
 import { messageText, protocolVersion } from '../../src/processes/messages.ts'
 import { greetNatively } from '../../src/processes/native-greeting.ts'
+import { writeRequest } from '../../src/processes/inference-records.ts'
+import { RecordWriter } from '../../src/processes/record-writer.ts'
 import { SharedRings } from '../../src/processes/shared-rings.ts'
 import { mulberry32 } from '../models/random.ts'
 import * as small from '../models/small.ts'
@@ -86,6 +88,8 @@ describe('a client that means harm', () => {
 
   const processes = loadBinding().binding?.processes ?? null
 
+  const record = new RecordWriter()
+
   it.skipIf(processes === null)('by noise in the shared memory is disconnected, or refused, and others are not', async () => {
     const { engine, path, remote, server } = await served(true)
     await engine.load('identity', { path: small.identity('float32') })
@@ -94,6 +98,9 @@ describe('a client that means harm', () => {
       const { descriptor, welcome, handedOver } = await greetNatively(processes!, path, { ...hello, sharesMemory: true }, 1000)
       const rings = SharedRings.take(processes!, handedOver!, welcome.ringBytes, () => {})
       const { words } = rings.views
+      writeRequest(record, 1, 'identity', row, undefined, false)
+      rings.writer.write(record)
+      if (seed % 3 === 0) words[(256 + 64) / 4] = 8 // how far answers were read
       // The words of both rings, and what records begin with.
       for (let change = 0; change < 20; change++) words[Math.floor(random() * 128)] = Math.floor(random() * 2 ** 32) | 0
       for (let change = 0; change < 200; change++) words[1024 + Math.floor(random() * 4096)] = random() < 0.5 ? Math.floor(random() * 2 ** 32) | 0 : Math.floor(random() * 64)
