@@ -1,4 +1,4 @@
-import { closeSync, openSync, readFileSync, rmSync, writeSync } from 'node:fs'
+import { linkSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import type { NativeProcesses } from '../memory/native-processes.ts'
 
 /** Something that one process has at a time. */
@@ -17,25 +17,44 @@ export function takeLock(processes: NativeProcesses | null, path: string): HeldL
 }
 
 function takeByFile(path: string): HeldLock | null {
-  for (let attempt = 0; attempt < 2; attempt++) {
-    try {
-      const file = openSync(`${path}.pid`, 'wx', 0o600)
-      writeSync(file, String(process.pid))
-      closeSync(file)
-      return { release: () => rmSync(`${path}.pid`, { force: true }) }
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
-      if (attempt > 0 || isHeld(`${path}.pid`)) return null
-      rmSync(`${path}.pid`, { force: true })
+  const file = `${path}.pid`
+  const own = `${file}.${process.pid}-${Math.random().toString(36).slice(2)}`
+  writeFileSync(own, String(process.pid), { mode: 0o600 })
+  try {
+    for (let attempt = 0; attempt < 2; attempt++) {
+      if (link(own, file)) return { release: () => rmSync(file, { force: true }) }
+      if (isHeld(file)) return null
+      // Of several that find it left behind one gets it out of the way; who took another's new one puts it back.
+      const aside = `${own}-aside`
+      renameSync(file, aside)
+      const isOthers = isHeld(aside)
+      if (isOthers) link(aside, file)
+      rmSync(aside, { force: true })
+      if (isOthers) return null
     }
+    return null
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null // somebody else was faster
+    throw error
+  } finally {
+    rmSync(own, { force: true })
   }
-  return null
 }
 
-function isHeld(path: string): boolean {
+/** Gives a file a name, unless that is taken; complete from its first moment. */
+function link(file: string, name: string): boolean {
   try {
-    const holder = Number(readFileSync(path, 'utf8'))
-    if (holder === 0) return true // it is just being written
+    linkSync(file, name)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
+    throw error
+  }
+}
+
+function isHeld(file: string): boolean {
+  const holder = Number(readFileSync(file, 'utf8'))
+  try {
     process.kill(holder, 0)
     return true
   } catch (error) {

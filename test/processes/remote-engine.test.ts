@@ -149,6 +149,21 @@ describe.each(ways)('a client, through $way', ({ sharedMemory }) => {
     expect((await remote.infer('wide', row(1, 20_000)))['y']!.data.length).toBe(20_000)
   })
 
+  it('waits with what is over its bytes in flight, and may withdraw it meanwhile', async () => {
+    const { engine, remote, server } = await served(sharedMemory, { maxBytes: 100_000 })
+    await engine.load('wide', { path: small.identityVariable('float32') })
+    const answers = await Promise.all(Array.from({ length: 40 }, (_, index) => remote.infer('wide', row(index, 20_000))))
+    expect(answers.map(({ y }) => [y!.data.length, y!.data[19_999]])).toEqual(answers.map((_, index) => [20_000, index]))
+    await engine.load('held', { path: small.identityVariable('float32'), dynamicBatching: { holdUntilQueued: 9 } })
+    const controllers = [1, 2, 3].map(() => new AbortController())
+    const all = controllers.map(({ signal }) => remote.infer('held', row(1, 20_000), { signal }))
+    await until(() => server.stats().inFlight === 2)
+    for (const controller of controllers.toReversed()) controller.abort('enough')
+    expect(await Promise.allSettled(all)).toEqual(Array(3).fill({ status: 'rejected', reason: 'enough' }))
+    await until(() => server.stats().requests === 43 && server.stats().inFlight === 0)
+    expect(engine.model('held').stats()).toMatchObject({ pendingRequestCount: 0, rejections: { cancelled: 2 } }) // the third was never read
+  })
+
   it('carries what is longer than there is room for in shared memory', async () => {
     const { engine, remote } = await served(sharedMemory)
     await engine.load('wide', { path: small.identityVariable('float32') })
