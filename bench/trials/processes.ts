@@ -25,7 +25,7 @@ export const processes: Trial = {
     const rateOf = (way: Way) => () => served(way, benchModel('mlp'), (asking) => asking(clients, (children) => rate(children, seconds)))
     const rates = await takeTurns(rounds, { 'shared memory': rateOf('shared memory'), socket: rateOf('socket'), http: rateOf('http') })
     const latency = await takeTurns(rounds, { all: () => latencies(smoke) })
-    const memory = await takeTurns(Math.min(rounds, 3), { all: () => memories(benchModel(smoke ? 'mlp' : 'resnet50')) })
+    const memory = await takeTurns(Math.min(rounds, 3), { all: () => memories(benchModel(smoke ? 'mlp' : 'resnet152')) })
 
     const toHttp = round(median(rates['shared memory'].map((each, at) => each / rates.http[at]!)))
     const us = (name: keyof ProcessesLatencyResult) => round(median(latency.all.map((each) => each[name])), 1)
@@ -106,11 +106,11 @@ interface Memories {
   readonly bare: number
 }
 
-/** While all run: what processes have of the same files is divided among them. */
+/** While all are there, and have asked: what processes have of the same files is divided among them. */
 async function memories(model: BenchModel): Promise<Memories> {
   const sum = (all: readonly ChildProcess[]) => all.reduce((bytes, { pid }) => bytes + pssBytes(pid!), 0)
   const ofClients = (count: number) =>
-    served('shared memory', model, (asking, engine) => asking(count, async (children) => (await ask(children, 0.2), sum([engine, ...children]))))
+    served('shared memory', model, (asking, engine) => asking(count, async (children) => sum([engine, ...children])))
   const bare = await served('bare', model, (asking) => asking(clients, async (children) => sum(children) / clients))
   return { six: await ofClients(clients), one: await ofClients(1), bare }
 }
