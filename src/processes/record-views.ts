@@ -1,4 +1,5 @@
 import { storageOf, type ElementType, type TensorData } from '../tensor.ts'
+import { viewAs } from '../typed-array.ts'
 
 /** Typed arrays by the numbers that they have in records. Never changed, only added to. */
 const kinds = ['uint8', 'float32', 'float64', 'int8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64'] as const satisfies ElementType[]
@@ -9,6 +10,11 @@ const numberOf = new Map(kinds.map((type, number) => [storageOf(type).name, numb
 export function arrayNumber(kind: string): number | undefined {
   // Newer Node shows float16 as numbers; it is the bits that travel.
   return numberOf.get(kind === 'Float16Array' ? 'Uint16Array' : kind)
+}
+
+/** An array of that kind as it is stored. */
+export function storedView(data: ArrayBufferView, kind: string): TensorData {
+  return kind === 'Float16Array' ? viewAs(Uint16Array, data) : (data as TensorData)
 }
 
 /** Memory that records lie in, as each kind of typed array; it begins at a multiple of 8 bytes, and so does all that lies in it. */

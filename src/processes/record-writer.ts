@@ -1,6 +1,6 @@
 import { lengthOf, plainView } from '../typed-array.ts'
 import type { TensorData } from '../tensor.ts'
-import { aligned, arrayNumber, type RecordViews } from './record-views.ts'
+import { aligned, arrayNumber, storedView, type RecordViews } from './record-views.ts'
 
 /** Records are shorter than this, in bytes. */
 export const longestRecord = 2 ** 30
@@ -42,15 +42,16 @@ export class RecordWriter {
   }
 
   /** The elements of a typed array of that kind: they are read when the record is put where it goes. */
-  elements(data: ArrayBufferView, kind: string): void {
+  elements(given: ArrayBufferView, kind: string): void {
+    const data = storedView(given, kind)
     const length = lengthOf(data)
     this.number(arrayNumber(kind)!)
     this.number(this.#bodyBytes)
     this.number(length)
     this.#lengths.push(length)
-    this.#arrays.push(data as TensorData)
+    this.#arrays.push(data)
     this.#places.push(this.#bodyBytes)
-    this.#bodyBytes += aligned(length * (data as TensorData).BYTES_PER_ELEMENT)
+    this.#bodyBytes += aligned(length * data.BYTES_PER_ELEMENT)
   }
 
   /** Of the whole record: a multiple of 8. */

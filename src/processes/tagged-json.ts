@@ -1,6 +1,7 @@
 import { Tensor } from 'onnxruntime-common'
 import { storageOf, type ElementType } from '../tensor.ts'
 import { kindOf, plainView } from '../typed-array.ts'
+import { storedView } from './record-views.ts'
 
 /**
  * JSON of what options, configurations, statistics and errors are made of: besides what JSON has, numbers that are not finite, bigints,
@@ -28,7 +29,7 @@ function replace(this: unknown, key: string, value: unknown): unknown {
   if (given instanceof ArrayBuffer) return { $: ['buffer', Buffer.from(given).toString('base64')] }
   const kind = kindOf(given)
   if (kind !== undefined) {
-    const { buffer, byteOffset, byteLength } = plainView(given as ArrayBufferView)
+    const { buffer, byteOffset, byteLength } = plainView(storedView(given as ArrayBufferView, kind))
     return { $: ['array', kind === 'Float16Array' ? 'Uint16Array' : kind, Buffer.from(buffer, byteOffset, byteLength).toString('base64')] }
   }
   // An object of the application's own that has the property: its kind is none of these.
