@@ -177,7 +177,7 @@ export class ClientConnection implements ConnectionOwner {
   }
 
   onClose(reason: string): void {
-    this.#greeting?.reject(new Error(reason))
+    this.#greeting?.reject(Object.assign(new Error(reason), { code: 'ECONNREFUSED' })) // it may just be closing
     const left = [...this.#requests.values(), ...this.#calls.values()]
     this.#requests.clear()
     this.#calls.clear()

@@ -10,6 +10,9 @@ import { ServedMethods } from './served-methods.ts'
 import { takeLock, type HeldLock } from './serving-lock.ts'
 import { addressOf, checkFolder } from './socket-path.ts'
 
+/** Who has a server started has to come to it, however soon it is to end without clients. */
+const firstClientMs = 10_000
+
 /** What a server has done so far. */
 export interface ServerStatistics {
   /** Connected now. */
@@ -34,6 +37,7 @@ export class EngineServer {
   readonly #idleMs: number | undefined
   readonly #processes: NativeProcesses | null
   #requestsOfGone = 0
+  #hadClients = false
   #idle: NodeJS.Timeout | undefined
   #closing: Promise<void> | null = null
   #onClosed!: () => void
@@ -114,6 +118,7 @@ export class EngineServer {
       socket.destroy()
       return this.#watchIdle()
     }
+    this.#hadClients = true
     this.#clients.add(new ServedClient(socket, this.#serving))
   }
 
@@ -133,7 +138,7 @@ export class EngineServer {
   #watchIdle(): void {
     if (this.#idleMs === undefined || this.#clients.size > 0 || this.#closing !== null) return
     clearTimeout(this.#idle)
-    this.#idle = setTimeout(() => void this.close(), this.#idleMs)
+    this.#idle = setTimeout(() => void this.close(), this.#hadClients ? this.#idleMs : Math.max(this.#idleMs, firstClientMs))
   }
 }
 

@@ -15,7 +15,10 @@ export interface ServeOptions {
    * memory. Default 256 MiB.
    */
   maxBytes?: number
-  /** How long it is served without any client, in milliseconds; then the server is closed. Default: without end. */
+  /**
+   * How long it is served without any client, in milliseconds; then the server is closed. For the first of them it waits 10 000 at least.
+   * Default: without end.
+   */
   idleMs?: number
 }
 
