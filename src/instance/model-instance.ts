@@ -1,4 +1,4 @@
-import type { MailedOutputs, RunTimestamps } from '../executor/executor.ts'
+import type { MailedOutputs, RowFailures, RunTimestamps } from '../executor/executor.ts'
 import type { StagingBuffer } from '../memory/staging-pool.ts'
 import type { BatchSource, PreparedBatch } from '../workers/batch-source.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
@@ -125,14 +125,14 @@ export class ModelInstance implements BatchSource {
     this.#owner.takenBack(this.#release(slotId), threadEnded)
   }
 
-  finished(slotId: number, { startMs, inferStartMs, inferEndMs, inline = false }: RunTimestamps, mailed: MailedOutputs | null): void {
+  finished(slotId: number, { startMs, inferStartMs, inferEndMs, inline = false }: RunTimestamps, mailed: MailedOutputs | null, failures: RowFailures | null): void {
     const slot = this.#slots.get(slotId)!
     this.#usedAtMs = inferEndMs
     this.#ranMs += inferEndMs - startMs
     const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
     // Field by field: a spread costs more here than all the rest of the way back.
     const { id, requests, reason, isRerun } = slot.batch!
-    this.#owner.finished({ id, requests, reason, isRerun, rows: slot.rows, slot, timeline, inline, instance: this.name, mailed })
+    this.#owner.finished({ id, requests, reason, isRerun, rows: slot.rows, slot, timeline, inline, instance: this.name, mailed, failures })
     this.#release(slotId)
     this.session.ran()
     this.#askForMore()

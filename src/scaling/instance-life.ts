@@ -30,6 +30,8 @@ export interface InstanceParts {
   nextId(): number
   staging(): StagingPool
   readonly sources: SessionSources
+  /** A session on a worker has been closed. */
+  released?(worker: Worker): Promise<void>
 }
 
 /** One instance of a model from its place to its end: it is opened, warmed, serves, and is taken out. */
@@ -131,11 +133,12 @@ export class InstanceLife {
   }
 
   /** Gives its memory and its session back; no batch may be in flight. */
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.#ahead?.release()
     this.#ahead = null
     // Before the worker lets go, so that it is the worker's thread that frees the memory.
     this.#instance?.release()
-    return this.session.close()
+    await this.session.close()
+    await this.#parts.released?.(this.seat.worker)
   }
 }

@@ -27,9 +27,10 @@ export class Retries {
     this.#add(open.slice(middle), reason, false)
   }
 
-  /** A run was stopped: runs what is left of it, whole or in halves. */
+  /** A run was stopped: runs what is left of it, whole, in halves or each by itself. */
   afterStop(batch: Pick<Batch, 'requests' | 'reason' | 'rerun'>): void {
     if (batch.rerun === 'halves') this.bisect(batch)
+    else if (batch.rerun === 'singly') for (const request of batch.requests) this.#add(request.settled ? [] : [request], batch.reason, false)
     else this.#add(batch.requests.filter(({ settled }) => !settled), batch.reason, false)
   }
 

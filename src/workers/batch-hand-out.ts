@@ -1,6 +1,6 @@
 import type { Clock } from '../clock.ts'
 import { maxHandedOver } from '../executor/binding/control-block.ts'
-import type { Executor, MailedOutputs, RunTimestamps } from '../executor/executor.ts'
+import type { Executor, MailedOutputs, RowFailures, RunTimestamps } from '../executor/executor.ts'
 import type { BatchSource, PreparedBatch } from './batch-source.ts'
 import type { InlineBudget } from './inline-budget.ts'
 import { StopLimit, type Stoppable } from './stop-limit.ts'
@@ -83,7 +83,7 @@ export class BatchHandOut {
    * @param orLeave whether that is done as well where it cannot be told.
    */
   stopRun(slotId: number, orLeave: boolean): void {
-    if (this.#executor?.cancel(slotId) || orLeave) this.#stops.told(slotId)
+    if (this.#executor?.cancel(slotId, orLeave) || orLeave) this.#stops.told(slotId)
   }
 
   /** The same for what is being done for a session. */
@@ -112,7 +112,7 @@ export class BatchHandOut {
   }
 
   /** A batch is done; its source is told. False when it was none that was handed over. */
-  finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null): boolean {
+  finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null, failures: RowFailures | null = null): boolean {
     const tookMs = times.endMs - times.startMs
     const done = this.time.done(slotId, tookMs)
     if (done === null) return false
@@ -124,7 +124,7 @@ export class BatchHandOut {
     if (next !== undefined) next.source.started(next.slotId)
     // Before the results are handed out: the worker should not wait for that.
     this.run()
-    if (error === null) done.source.finished(slotId, times, mailed)
+    if (error === null) done.source.finished(slotId, times, mailed, failures)
     else done.source.failed(slotId, error)
     this.run()
     return true

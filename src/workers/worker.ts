@@ -153,8 +153,8 @@ export class Worker<E extends Executor = Executor> {
 
   #newExecutor(): E {
     const executor: E = this.#threads.executor({
-      finished: (slotId, times, error, mailed) => {
-        if (this.#handOut.finished(slotId, times, error, mailed)) this.#restarts.worked()
+      finished: (slotId, times, error, mailed, failures) => {
+        if (this.#handOut.finished(slotId, times, error, mailed, failures)) this.#restarts.worked()
       },
       died: () => {
         if (executor !== this.#executor) return
