@@ -102,6 +102,8 @@ export interface ExecutorEvents {
  * started it, also when the thread is gone.
  */
 export interface Executor {
+  /** Batches that run at the same time; left out for 1. One more can wait behind them. */
+  readonly concurrency?: number
   /**
    * Opens a session; rejects with ONNX Runtime's message, or when the thread dies.
    *

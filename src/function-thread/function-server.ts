@@ -31,9 +31,12 @@ export class FunctionServer {
   readonly #toMainMs: number
   readonly #concurrency: number
   readonly #slots = new Map<number, Slot>()
-  /** What runs, by slot. */
+  /** What runs, by its number among all batches. */
   readonly #running = new Map<number, RunContext>()
   #function: OpenFunction | null = null
+  /** Batches that nobody wants any more, and that were not begun when that was said. */
+  readonly #unwanted = new Set<number>()
+  #lastBegun = 0
   #exiting = false
 
   /** @param toMainMs what to add to this thread's `performance.now` to get the application thread's. */
@@ -53,7 +56,7 @@ export class FunctionServer {
       const wakeCount = control.wakeCount
       if (control.takeMail()) this.#readMail()
       if (this.#exiting) break
-      const job: Job = { cell: 0, slotId: 0, layoutIndex: 0 }
+      const job = { cell: 0, slotId: 0, layoutIndex: 0, number: 0 }
       if (this.#running.size < this.#concurrency && control.claim(job)) {
         // What the batch needs to be known was posted before it, maybe after the look above.
         if (control.takeMail()) this.#readMail()
@@ -96,7 +99,7 @@ export class FunctionServer {
       case 'forget':
         return void this.#slots.delete(message.slotId)
       case 'unwanted':
-        return this.#running.get(message.slotId)?.unwanted()
+        return this.#unwant(message.batch)
       case 'exit':
         this.#exiting = true
     }
@@ -110,6 +113,12 @@ export class FunctionServer {
   #take({ slotId, mailed }: Question<'inputs'>): void {
     const slot = this.#slots.get(slotId)
     if (slot !== undefined) slot.mailed = mailed
+  }
+
+  #unwant(batch: number): void {
+    const running = this.#running.get(batch)
+    if (running !== undefined) running.unwanted()
+    else if (batch > this.#lastBegun) this.#unwanted.add(batch)
   }
 
   /** Does what was asked; an exception is the answer, too. */
@@ -153,7 +162,8 @@ export class FunctionServer {
   }
 
   /** Starts a batch; it is reported now, or once what the function has promised is there. */
-  #run(job: Job): void {
+  #run(job: Required<Job>): void {
+    this.#lastBegun = Math.max(this.#lastBegun, job.number)
     const times: RunTimestamps = { startMs: this.#nowMs(), inferStartMs: 0, inferEndMs: 0, endMs: 0 }
     const slot = this.#slots.get(job.slotId)
     const layout = slot?.layouts[job.layoutIndex]
@@ -162,22 +172,23 @@ export class FunctionServer {
       const inputs = slotInputs(this.#function, layout, slot.bytes, slot.mailed)
       slot.mailed = null
       const context = this.#contextOf(inputs)
+      if (this.#unwanted.delete(job.number)) context.unwanted()
       times.inferStartMs = this.#nowMs()
       const given = this.#function.call(inputs, context)
       if (!isThenable(given)) return this.#finish(job, times, slot, layout, context, given)
-      this.#running.set(job.slotId, context)
+      this.#running.set(job.number, context)
       // In an order that leaves room for the next batch before anybody is told of this one.
       given.then(
-        (result) => this.#settle(job.slotId, () => this.#finish(job, times, slot, layout, context, result)),
-        (reason: unknown) => this.#settle(job.slotId, () => this.#fail(job, times, reason)),
+        (result) => this.#settle(job.number, () => this.#finish(job, times, slot, layout, context, result)),
+        (reason: unknown) => this.#settle(job.number, () => this.#fail(job, times, reason)),
       )
     } catch (reason) {
       this.#fail(job, times, reason)
     }
   }
 
-  #settle(slotId: number, report: () => void): void {
-    this.#running.delete(slotId)
+  #settle(batch: number, report: () => void): void {
+    this.#running.delete(batch)
     report()
     this.#control.wake()
   }

@@ -16,6 +16,11 @@ export class Retries {
     return this.#requests
   }
 
+  /** Whether the next one is to be on its worker alone. */
+  get nextIsAlone(): boolean {
+    return this.#batches[0]?.alone === true
+  }
+
   /**
    * A run failed for several requests: runs its halves. With one culprit among n requests that makes two runs per
    * halving, 2 ceil(log2 n) in all, and every request is run at most 1 + ceil(log2 n) times whatever fails.

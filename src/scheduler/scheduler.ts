@@ -47,7 +47,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly unpredictable = new UnpredictableOutputs()
   readonly instances = new InstanceSet()
   /** What waits, for whoever is to see that there are instances enough. */
-  readonly demand: Pick<BatchSupply, 'oldestAtMs' | 'onUpdate'>
+  readonly demand: Pick<BatchSupply, 'oldestAtMs' | 'onUpdate' | 'nextIsAlone'>
   readonly #queue: RequestQueue<InferRequest>
   readonly #config: ResolvedConfig
   readonly #errors: RequestErrors

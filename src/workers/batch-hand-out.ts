@@ -49,7 +49,11 @@ export class BatchHandOut {
 
   /** Whether a batch would be started at once. */
   get idle(): boolean {
-    return this.#serving && this.time.handedOver.length === 0 && !this.tasks.running
+    return this.#serving && this.time.handedOver.length < this.#concurrency && !this.tasks.running
+  }
+
+  get #concurrency(): number {
+    return this.#executor?.concurrency ?? 1
   }
 
   /** A thread serves from now on. */
@@ -120,14 +124,20 @@ export class BatchHandOut {
     if (times.inline === true) this.#inline?.spent(tookMs, done.source)
     // Reports come by two ways: that of the batch before it may still be under way, and nothing was told of this one's start.
     done.source.started(slotId)
-    const next = this.time.handedOver[0]
-    if (next !== undefined) next.source.started(next.slotId)
+    this.#tellStarted()
     // Before the results are handed out: the worker should not wait for that.
     this.run()
     if (error === null) done.source.finished(slotId, times, mailed, failures)
     else done.source.failed(slotId, error)
     this.run()
     return true
+  }
+
+  /** Those behind which nothing is that runs. */
+  #tellStarted(): void {
+    const { handedOver } = this.time
+    const running = Math.min(handedOver.length, this.#concurrency)
+    for (let at = 0; at < running; at++) handedOver[at]!.source.started(handedOver[at]!.slotId)
   }
 
   /** The thread is gone, or left to itself: what it had not started goes back to its sources, and they are told of what it had. */
@@ -151,9 +161,10 @@ export class BatchHandOut {
     const { handedOver } = this.time
     const executor = this.#executor
     if (executor === null || !this.#serving || this.tasks.running) return false
-    const idle = handedOver.length === 0
-    if (!idle && (this.tasks.waiting || handedOver.length === maxHandedOver || handedOver[0]!.alone)) return false
-    if (idle && this.tasks.waiting && (this.tasks.isTurn || this.time.next() === null)) {
+    const idle = handedOver.length < this.#concurrency
+    const isEmpty = handedOver.length === 0
+    if (!isEmpty && (this.tasks.waiting || handedOver.length === maxHandedOver(this.#concurrency) || handedOver[0]!.alone)) return false
+    if (isEmpty && this.tasks.waiting && (this.tasks.isTurn || this.time.next() === null)) {
       this.tasks.start(executor, (owner) => this.#taskDone(owner))
       return false
     }
@@ -161,7 +172,8 @@ export class BatchHandOut {
     const share = this.time.next()
     if (share === null) return false
     const { source } = share
-    const batch = idle || source.hasWaiting ? source.nextBatch(idle, this.time.freeInMs) : null
+    if (idle && !isEmpty && source.nextIsAlone) return false
+    const batch = idle || source.hasWaiting ? source.nextBatch(idle, idle ? 0 : this.time.freeInMs) : null
     // It is this source's turn as soon as the worker is free; nobody may be handed ahead of it.
     if (batch === 'when idle') return false
     if (batch === null) this.#nothingOf(source, idle)

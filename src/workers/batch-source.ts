@@ -21,6 +21,8 @@ export interface BatchSource {
   readonly weight: number
   /** Whether it has work that is not on its way to any worker. */
   readonly hasWaiting: boolean
+  /** Whether the next batch is one that nothing else may be on the worker with. */
+  readonly nextIsAlone?: boolean
   /** Whether a batch of its model waits behind the run of some worker, which another one may have once it is idle. */
   readonly aheadElsewhere: boolean
   /**

@@ -72,7 +72,7 @@ export class Worker<E extends Executor = Executor> {
 
   /** When the worker is reckoned to be done with what it was given, in milliseconds from now. */
   get freeInMs(): number {
-    return this.#handOut.serving ? this.#handOut.time.freeInMs : this.#restarts.servesInMs
+    return !this.#handOut.serving ? this.#restarts.servesInMs : this.#handOut.idle ? 0 : this.#handOut.time.freeInMs
   }
 
   /** How many times longer a source's work takes here because others have work too. */

@@ -26,7 +26,7 @@ interface Question {
 
 /** The application's end of a thread that runs models through onnxruntime-node: its control block, its port, and what it was asked. */
 export class BindingExecutor implements ThreadExecutor {
-  readonly control = new ControlBlock()
+  readonly control: ControlBlock
   readonly #port: MessagePort
   protected readonly workerPort: MessagePort
   protected readonly bell: Bell
@@ -40,7 +40,8 @@ export class BindingExecutor implements ThreadExecutor {
   #abandoned = false
   #gone = false
 
-  constructor(bell: Bell, events: ExecutorEvents) {
+  constructor(bell: Bell, events: ExecutorEvents, concurrency = 1) {
+    this.control = new ControlBlock(undefined, concurrency)
     const { port1, port2 } = new MessageChannel()
     this.#port = port1
     this.workerPort = port2
@@ -96,7 +97,7 @@ export class BindingExecutor implements ThreadExecutor {
 
   submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void {
     if (mailed !== null) this.post({ type: 'inputs', slotId, mailed })
-    this.control.submit(slotId, layoutIndex)
+    this.submitted(slotId, this.control.submit(slotId, layoutIndex))
   }
 
   takeBack(slotId: number): boolean {
@@ -144,6 +145,9 @@ export class BindingExecutor implements ThreadExecutor {
   protected finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null, failures: RowFailures | null = null): void {
     this.events.finished(slotId, times, error, mailed, failures)
   }
+
+  /** A batch was handed over, under this number. */
+  protected submitted(_slotId: number, _number: number): void {}
 
   /** The thread is gone, and nobody told it to go. */
   protected died(): void {

@@ -22,8 +22,8 @@ export type ToWorker =
   | { type: 'layout'; slotId: number; layoutIndex: number; layout: SlotLayout }
   /** The inputs of the next batch of a slot that do not lie in it. */
   | { type: 'inputs'; slotId: number; mailed: readonly (MailedValue | null)[] }
-  /** Nobody wants what a slot's run will give; of functions only. */
-  | { type: 'unwanted'; slotId: number }
+  /** Nobody wants what a batch will give, by its number; of functions only. */
+  | { type: 'unwanted'; batch: number }
   | { type: 'exit' }
 
 /** Messages from a worker. */

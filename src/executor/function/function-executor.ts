@@ -16,23 +16,26 @@ const defaultStartTimeoutMs = 60_000
  * ended at any time, and is: a run that has to stop has no other way.
  */
 export class FunctionExecutor extends BindingExecutor {
+  readonly concurrency: number
   readonly #function: FunctionSource
   /** Slots whose runs were to end with the thread. */
   readonly #stopped = new Set<number>()
+  /** Of the batch that was last handed over in each slot. */
+  readonly #numbers = new Map<number, number>()
   #end: (() => Promise<void>) | null = null
   /** Whether the thread was ended for what a run did, and not by itself. */
   #ended = false
   #gone = false
 
   constructor(bell: Bell, events: ExecutorEvents, source: FunctionSource) {
-    super(bell, events)
+    super(bell, events, source.concurrency)
+    this.concurrency = source.concurrency
     this.#function = source
   }
 
   override setup(): ReturnType<BindingExecutor['setup']> {
     const { setup, transferList } = super.setup()
-    const { concurrency } = this.#function
-    return { setup: { ...setup, kind: 'function', concurrency } as WorkerSetup, transferList }
+    return { setup: { ...setup, kind: 'function', concurrency: this.concurrency } as WorkerSetup, transferList }
   }
 
   /** The thread has been started. */
@@ -53,7 +56,7 @@ export class FunctionExecutor extends BindingExecutor {
   /** Ends the thread over a run that has to end. Else the function is told that nobody wants its answer. */
   override cancel(slotId: number, mustEnd: boolean): boolean {
     if (!mustEnd) {
-      this.post({ type: 'unwanted', slotId })
+      this.post({ type: 'unwanted', batch: this.#numbers.get(slotId)! })
       return false
     }
     this.#stopped.add(slotId)
@@ -75,6 +78,10 @@ export class FunctionExecutor extends BindingExecutor {
   override exit(): Promise<void> {
     const exited = super.exit()
     return this.#within(teardownLimitMs, exited, '').catch(() => exited)
+  }
+
+  protected override submitted(slotId: number, number: number): void {
+    this.#numbers.set(slotId, number)
   }
 
   protected override finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null, failures?: RowFailures | null): void {
