@@ -60,8 +60,10 @@ export interface FunctionContext<State = unknown> extends FunctionInstance {
   /**
    * Has the request of a row be rejected with `ERR_EXECUTION` and that message; others of the batch are answered. Whatever the
    * outputs have for that row is dropped, and may be `null` where they have one entry for each row.
+   *
+   * @returns `null`, for that place.
    */
-  fail(row: number, error: unknown): void
+  readonly fail: (row: number, error: unknown) => null
 }
 
 /** The default export of a function's module. */

@@ -64,7 +64,7 @@ export class Answers {
   #answer(batch: FinishedBatch, scatterAtMs: number): void {
     const { requests, rows, timeline } = batch
     const { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs } = timeline
-    const failures = failedRequests(this.#metadata, batch)
+    const failures = batch.failures === null && batch.mailed === null ? null : failedRequests(this.#metadata, batch)
     const outputs = scatter(this.#metadata, this.#padding, this.#reshapes, batch, failures)
     const doneAtMs = this.#clock.nowMs()
 

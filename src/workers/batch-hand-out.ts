@@ -1,5 +1,4 @@
 import type { Clock } from '../clock.ts'
-import { maxHandedOver } from '../executor/binding/control-block.ts'
 import type { Executor, MailedOutputs, RowFailures, RunTimestamps } from '../executor/executor.ts'
 import type { BatchSource, PreparedBatch } from './batch-source.ts'
 import type { InlineBudget } from './inline-budget.ts'
@@ -163,7 +162,7 @@ export class BatchHandOut {
     if (executor === null || !this.#serving || this.tasks.running) return false
     const idle = handedOver.length < this.#concurrency
     const isEmpty = handedOver.length === 0
-    if (!isEmpty && (this.tasks.waiting || handedOver.length === maxHandedOver(this.#concurrency) || handedOver[0]!.alone)) return false
+    if (!isEmpty && (this.tasks.waiting || handedOver.length > this.#concurrency || handedOver[0]!.alone)) return false
     if (isEmpty && this.tasks.waiting && (this.tasks.isTurn || this.time.next() === null)) {
       this.tasks.start(executor, (owner) => this.#taskDone(owner))
       return false

@@ -9,6 +9,7 @@ import { loadFunction } from './load-function.ts'
 
 const engine = sharedEngine()
 const callers = 64
+const stripsTypes = (process.features as { typescript?: unknown }).typescript === 'strip'
 
 const vocabulary = ['the', 'quick', 'brown', 'fox', 'jumps', 'over', 'a', 'lazy', 'dog']
 const tokenizer = {
@@ -19,7 +20,7 @@ const tokenizer = {
 
 describe('a function as a model', () => {
   it('gives each of 64 callers the tokens of its own text, as the plain call does', async () => {
-    const model = await loadFunction(engine, 'tokenizer.mjs', tokenizer)
+    const model = await loadFunction(engine, '../../../examples/functions/tokenizer.js', tokenizer)
     const texts = Array.from({ length: 500 }, (_, index) => Array.from({ length: 1 + (index % 9) }, (_, at) => vocabulary[(index * 7 + at) % 11] ?? 'cat').join(' '))
     const answers = await inParallel(callers, texts, (text) => model.infer({ text: [text] }))
     for (const [index, { ids }] of answers.entries()) {
@@ -102,6 +103,11 @@ describe('a function as a model', () => {
     expect((await model.infer({ x: Int32Array.of(21) })).x.data).toEqual(Int32Array.of(42))
     await model.unload()
     expect(own.stats().functionStaging?.usedBytes).toBe(0)
+  })
+
+  it.skipIf(!stripsTypes)('may be TypeScript where Node strips types', async () => {
+    const model = await loadFunction(engine, 'typed.ts', { inputs: [{ name: 'x', type: 'float32', dims: [2] }], outputs: [{ name: 'sum', type: 'float32' }] })
+    expect((await model.infer({ x: Float32Array.of(1, 2) })).sum.data).toEqual(Float32Array.of(3))
   })
 
   it('has labels that classification() gives', async () => {

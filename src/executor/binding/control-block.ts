@@ -1,8 +1,5 @@
 import type { RunTimestamps } from '../executor.ts'
 
-/** Batches that a worker can hold: so many run, one waits behind them, so that the worker finds it without a wake-up. */
-export const maxHandedOver = (concurrency: number): number => concurrency + 1
-
 const timesPerRun = 4
 
 /** Words of the control block. `wake`, `mail` and the states of cells are written by both sides, the others by one. */
@@ -50,7 +47,7 @@ export class ControlBlock {
    * @param concurrency batches that run at the same time, the same on both sides.
    */
   constructor(buffer?: SharedArrayBuffer, concurrency = 1) {
-    const cells = maxHandedOver(concurrency)
+    const cells = concurrency + 1 // one waits behind those that run, so that the worker finds it without a wake-up
     const ringCapacity = 2 ** Math.ceil(Math.log2(Math.max(4, cells)))
     const completionsAt = word.cells + cells * cellWords
     const words = completionsAt + ringCapacity
