@@ -64,7 +64,7 @@ export function lostWhileLoading(model: string, error: Error): InferenceError {
  */
 export async function checkModelFile(model: string, source: ModelSource): Promise<void> {
   const { path, bytes } = source
-  if (bytes !== null) return
+  if (bytes !== null || source.function?.run) return
   await checkRegularFile(path).catch((cause: NodeJS.ErrnoException) => {
     if (cause instanceof NotReadable) throw unloadable(model, source, `${cause.message}. Give the path of ${source.function === null ? 'an .onnx or .ort file' : 'a module'}`, { cause })
     if (outOfFiles.has(cause.code ?? '')) {

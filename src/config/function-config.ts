@@ -1,4 +1,5 @@
 import type { WorkerOptions } from './engine-options.ts'
+import type { ModelFunction } from './function-module.ts'
 import type { FunctionDeclaration, FunctionInput, FunctionOutput } from './function-tensor.ts'
 import type { InstanceGroup } from './instance-group.ts'
 import type { ModelOptions } from './model-config.ts'
@@ -15,10 +16,8 @@ export type FunctionInstanceGroup = Pick<InstanceGroup, 'count' | 'minInstances'
 /** Options of the threads of a function; those left out are the engine's. */
 export type FunctionWorkerOptions = Omit<WorkerOptions, 'niceIncrement'>
 
-/** Configuration of a function of the user's that is served as a model: JavaScript in a module, run on threads of its own. */
-export interface FunctionConfig<I extends readonly FunctionInput[] = readonly FunctionInput[], O extends readonly FunctionOutput[] = readonly FunctionOutput[]>
-  extends SharedOptions,
-    FunctionDeclaration<I, O> {
+/** A function in a module, which is run on threads of its own. */
+export interface FunctionOfModule {
   /**
    * The file of its module, as a path or a `file:` URL: `new URL('./tokenizer.js', import.meta.url)`, `import.meta.resolve('...')`.
    * Its default export is the {@link ModelFunction}; it may export `setup(context)`, whose result is the `state` of its
@@ -26,6 +25,24 @@ export interface FunctionConfig<I extends readonly FunctionInput[] = readonly Fu
    * `workers: { execArgv: ['--experimental-strip-types'] }`).
    */
   readonly module: string | URL
+  readonly run?: never
+}
+
+/** A function that is run by the application's thread: for what takes less than to hand it to another one, some ten microseconds. */
+export interface FunctionHere<I extends readonly FunctionInput[], O extends readonly FunctionOutput[]> {
+  readonly module?: never
+  /** It is not stopped by `maxRunMs`, unless it waits for something, and nothing else runs meanwhile. */
+  readonly run: ModelFunction<FunctionDeclaration<I, O>, undefined>
+}
+
+/** Configuration of a function of the user's that is served as a model. */
+export type FunctionConfig<I extends readonly FunctionInput[] = readonly FunctionInput[], O extends readonly FunctionOutput[] = readonly FunctionOutput[]> = FunctionOptions<I, O> &
+  (FunctionOfModule | FunctionHere<I, O>)
+
+/** What may be said of a function, wherever it runs. */
+export interface FunctionOptions<I extends readonly FunctionInput[] = readonly FunctionInput[], O extends readonly FunctionOutput[] = readonly FunctionOutput[]>
+  extends SharedOptions,
+    FunctionDeclaration<I, O> {
   /**
    * Most rows in one call. 0: each request is a call of its own, and `dims` are those of the whole. Rows are believed to be
    * independent. Default 32.

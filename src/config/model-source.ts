@@ -4,6 +4,7 @@ import { invalidArgument } from '../errors.ts'
 import { filePath } from '../file-path.ts'
 import type { RawValueMetadata } from '../metadata.ts'
 import type { FunctionWorkerOptions } from './function-config.ts'
+import type { ModelFunction } from './function-module.ts'
 
 /** What opens a function on its thread. */
 export interface FunctionSource {
@@ -15,6 +16,8 @@ export interface FunctionSource {
   readonly parameters: Readonly<Record<string, unknown>>
   readonly concurrency: number
   readonly workers: FunctionWorkerOptions
+  /** What the application's thread runs itself; `null` for a module on threads of its own. */
+  readonly run: ModelFunction | null
 }
 
 /** Where a model comes from: a file, bytes, or a function's module. */
@@ -23,7 +26,7 @@ export interface ModelSource {
   readonly path: string
   /** A copy of what the caller gave, in memory that all threads share; `null` for a file. */
   readonly bytes: SharedArrayBuffer | null
-  /** For a function, whose module is the file; else `null`. */
+  /** For a function, whose module is the file, if it has one; else `null`. */
   readonly function: FunctionSource | null
 }
 

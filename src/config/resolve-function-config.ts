@@ -7,6 +7,7 @@ import { isElementType, isRawType, type TensorType } from '../tensor.ts'
 import { checkConfig } from './check-config.ts'
 import { threadEntries, type WorkerOptions } from './engine-options.ts'
 import type { FunctionWorkerOptions } from './function-config.ts'
+import type { ModelFunction } from './function-module.ts'
 import { optionsOf, properties } from './plain-options.ts'
 import { resolveConfig, type ResolvedConfig } from './resolve-model-config.ts'
 import { scalingEntries } from './scaling-options.ts'
@@ -24,7 +25,8 @@ const otherScheme = /^(?!file:)[a-z][a-z\d+.-]+:/i
 const asOfModels = v.optional(v.unknown())
 
 const schema = optionsOf({
-  module: v.unknown(),
+  module: v.optional(v.unknown()),
+  run: v.optional({ ...v.custom<ModelFunction>((given) => typeof given === 'function'), expects: 'a function' }),
   inputs: v.pipe(v.array(optionsOf({ ...entries, optional: v.optional(v.boolean(), false) })), v.minLength(1, 'at least one input')),
   outputs: v.pipe(v.array(optionsOf({ ...entries, labels: v.optional(v.array(v.string())) })), v.minLength(1, 'at least one output')),
   maxBatchSize: v.optional(wholeNumber(0, 2 ** 31 - 1), defaultMaxBatchSize),
@@ -51,16 +53,15 @@ const schema = optionsOf({
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
 export function resolveFunctionConfig(model: string, config: unknown, workers: WorkerOptions): ResolvedConfig {
-  const { module, inputs, outputs, maxBatchSize, instanceGroup, concurrency, parameters, workers: ownWorkers, warmup, ...shared } = checkConfig(schema, model, config)
-  const path = typeof module === 'string' && otherScheme.test(module) ? null : filePath(module)
-  if (path === null) throw wrong(model, 'module', 'the path or file: URL of a module', module instanceof URL ? module.href : module)
+  const { module, run, inputs, outputs, maxBatchSize, instanceGroup, concurrency, parameters, workers: ownWorkers, warmup, ...shared } = checkConfig(schema, model, config)
+  const path = moduleFile(model, module, run)
   checkTensors(model, 'inputs', inputs)
   checkTensors(model, 'outputs', outputs)
   checkPosted(model, parameters)
   const labelled = outputs.some(({ labels }) => labels !== undefined)
   const resolved = resolveConfig(model, {
     ...shared,
-    path,
+    path: path === '' ? import.meta.url : path, // any will do where there is none
     maxBatchSize,
     checkRows: false,
     warmup,
@@ -71,14 +72,25 @@ export function resolveFunctionConfig(model: string, config: unknown, workers: W
   const batched = maxBatchSize > 0
   return Object.freeze({
     ...resolved,
-    path: resolve(path),
+    path: path === '' ? '' : resolve(path),
     function: {
       inputs: inputs.map((input) => metadataOf(input, batched)),
       outputs: outputs.map((output) => metadataOf(output, batched)),
-      batched, model, parameters, concurrency,
+      batched, model, parameters, concurrency, run: run ?? null,
       workers: { ...workers, ...ownWorkers } as FunctionWorkerOptions,
     },
   }) // prettier-ignore
+}
+
+/** The path of its module; '' for one that has none. */
+function moduleFile(model: string, module: unknown, run: ModelFunction | undefined): string {
+  if (run !== undefined) {
+    if (module === undefined) return ''
+    throw wrong(model, 'run', 'to be left out beside module: a function comes from one of them', run)
+  }
+  const path = typeof module === 'string' && otherScheme.test(module) ? null : filePath(module)
+  if (path === null) throw wrong(model, 'module', 'the path or file: URL of a module', module instanceof URL ? module.href : module)
+  return path
 }
 
 interface Entry {

@@ -32,7 +32,7 @@ export class OpenFunction {
 
   /** Rejects with what the module, or its `setup`, has thrown, or that it exports no function. */
   static async open(path: string, source: FunctionSource): Promise<OpenFunction> {
-    const module = moduleOf((await import(pathToFileURL(path).href)) as { default?: unknown })
+    const module = source.run === null ? moduleOf((await import(pathToFileURL(path).href)) as { default?: unknown }) : { default: source.run }
     const instance: FunctionInstance = Object.freeze({ model: source.model, parameters: source.parameters })
     return new OpenFunction(module, source, instance, await module.setup?.(instance))
   }
@@ -44,9 +44,9 @@ export class OpenFunction {
     return this.#module.default(batch as FunctionBatch, context)
   }
 
-  /** What the function is called with beside a batch of so many rows. */
-  context(rows: number): RunContext {
-    return new RunContext(this.#instance, this.#state, rows)
+  /** What the function is called with beside these inputs. */
+  contextOf(inputs: readonly (InputRows | undefined)[]): RunContext {
+    return new RunContext(this.#instance, this.#state, inputs.find((given) => given !== undefined)!.rows)
   }
 
   async teardown(): Promise<void> {

@@ -3,25 +3,17 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Bell } from '../executor/binding/bell.ts'
 import type { ControlBlock, Job } from '../executor/binding/control-block.ts'
 import type { FromWorker, ToWorker } from '../executor/binding/protocol.ts'
-import type { RunTimestamps, SlotLayout } from '../executor/executor.ts'
-import type { InputRows } from '../function-run/input-rows.ts'
+import type { RunTimestamps } from '../executor/executor.ts'
 import { messageOf } from '../function-run/message-of.ts'
 import { OpenFunction } from '../function-run/open-function.ts'
-import { mailedInputs, slotInputs } from '../function-run/read-inputs.ts'
+import { runBatch, type BatchOutcome, type FunctionSlot } from '../function-run/run-batch.ts'
 import type { RunContext } from '../function-run/run-context.ts'
-import { writeOutputs, type SentOutputs } from '../function-run/write-outputs.ts'
-import type { MailedValue } from '../values.ts'
+import { callOnSample } from '../function-run/run-sample.ts'
 
 type Question<Type extends ToWorker['type']> = Extract<ToWorker, { type: Type }>
 
 /** How long the loop may run batches before the thread's own event loop gets a turn, in milliseconds. */
 const turnEveryMs = 20
-
-interface Slot {
-  readonly bytes: SharedArrayBuffer
-  readonly layouts: SlotLayout[]
-  mailed: readonly (MailedValue | null)[] | null
-}
 
 /** Serves batches of one function on its thread, as worker-thread/serve.ts does of models; several at the same time where it waits for something. */
 export class FunctionServer {
@@ -30,7 +22,7 @@ export class FunctionServer {
   readonly #bell: Bell
   readonly #toMainMs: number
   readonly #concurrency: number
-  readonly #slots = new Map<number, Slot>()
+  readonly #slots = new Map<number, FunctionSlot>()
   /** What runs, by its number among all batches. */
   readonly #running = new Map<number, RunContext>()
   #function: OpenFunction | null = null
@@ -137,16 +129,8 @@ export class FunctionServer {
   }
 
   async #runSample({ questionId, feeds, wantsOutputs }: Question<'runSample'>): Promise<[FromWorker, ArrayBuffer[]]> {
-    const inputs = mailedInputs(this.#function!, feeds)
-    const context = this.#contextOf(inputs)
-    const startMs = performance.now()
-    const given = await this.#function!.call(inputs, context)
-    const runMs = performance.now() - startMs
-    const places = this.#function!.outputs.map(() => null)
-    const sent = writeOutputs(this.#function!.outputs, { outputs: places }, new ArrayBuffer(0), given, { rows: context.rows, failed: context.failed, batched: this.#function!.batched })!
-    const [failure] = context.failures ?? []
-    if (failure !== undefined) throw new Error(failure[1])
-    return [{ type: 'ranSample', questionId, error: null, runMs, outputs: wantsOutputs ? (sent.outputs as MailedValue[]) : [] }, wantsOutputs ? sent.transfer : []]
+    const { run, transfer } = await callOnSample(this.#function!, feeds, wantsOutputs)
+    return [{ type: 'ranSample', questionId, ...run }, transfer]
   }
 
   async #close({ questionId }: Question<'close'>): Promise<[FromWorker]> {
@@ -157,76 +141,36 @@ export class FunctionServer {
     return [{ type: 'closed', questionId }]
   }
 
-  #contextOf(inputs: readonly (InputRows | undefined)[]): RunContext {
-    return this.#function!.context(inputs.find((rows) => rows !== undefined)!.rows)
-  }
-
   /** Starts a batch; it is reported now, or once what the function has promised is there. */
   #run(job: Required<Job>): void {
-    this.#lastBegun = Math.max(this.#lastBegun, job.number)
-    const times: RunTimestamps = { startMs: this.#nowMs(), inferStartMs: 0, inferEndMs: 0, endMs: 0 }
-    const slot = this.#slots.get(job.slotId)
-    const layout = slot?.layouts[job.layoutIndex]
-    try {
-      if (slot === undefined || layout === undefined || this.#function === null) throw new Error('The function or the slot of its batch was closed.')
-      const inputs = slotInputs(this.#function, layout, slot.bytes, slot.mailed)
-      slot.mailed = null
-      const context = this.#contextOf(inputs)
-      if (this.#unwanted.delete(job.number)) context.unwanted()
-      times.inferStartMs = this.#nowMs()
-      const given = this.#function.call(inputs, context)
-      if (!isThenable(given)) return this.#finish(job, times, slot, layout, context, given)
-      this.#running.set(job.number, context)
-      // In an order that leaves room for the next batch before anybody is told of this one.
-      given.then(
-        (result) => this.#settle(job.number, () => this.#finish(job, times, slot, layout, context, result)),
-        (reason: unknown) => this.#settle(job.number, () => this.#fail(job, times, reason)),
-      )
-    } catch (reason) {
-      this.#fail(job, times, reason)
+    const { slotId, layoutIndex, number } = job
+    const times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
+    this.#lastBegun = Math.max(this.#lastBegun, number)
+    const outcome = runBatch(this.#function, this.#slots.get(slotId), layoutIndex, times, {
+      nowMs: () => this.#nowMs(),
+      begins: (context) => {
+        this.#running.set(number, context)
+        if (this.#unwanted.delete(number)) context.unwanted()
+      },
+    })
+    if (!(outcome instanceof Promise)) return this.#report(job, times, outcome)
+    void outcome.then((settled) => {
+      this.#report(job, times, settled)
+      this.#control.wake() // for the next one
+    })
+  }
+
+  #report(job: Required<Job>, times: RunTimestamps, { error, sent, failures }: BatchOutcome): void {
+    this.#running.delete(job.number)
+    if (error === null && sent === null && failures === null) this.#control.complete(job, times)
+    else {
+      this.#control.release(job) // before the message: once it has arrived, the cell may be needed
+      this.#post({ type: 'done', slotId: job.slotId, times, error, outputs: sent?.outputs ?? [], failures }, sent?.transfer)
     }
-  }
-
-  #settle(batch: number, report: () => void): void {
-    this.#running.delete(batch)
-    report()
-    this.#control.wake()
-  }
-
-  #finish(job: Job, times: RunTimestamps, slot: Slot, layout: SlotLayout, context: RunContext, given: unknown): void {
-    let sent: SentOutputs | null
-    times.inferEndMs = this.#nowMs()
-    try {
-      const { rows, failed } = context
-      sent = writeOutputs(this.#function!.outputs, layout, slot.bytes, given, { rows, failed, batched: this.#function!.batched })
-    } catch (reason) {
-      return this.#fail(job, times, reason)
-    }
-    times.endMs = this.#nowMs()
-    const { failures } = context
-    if (sent === null && failures === null) this.#control.complete(job, times)
-    else this.#report(job, { type: 'done', slotId: job.slotId, times, error: null, outputs: sent?.outputs ?? [], failures }, sent?.transfer)
     this.#bell.ring()
-  }
-
-  #fail(job: Job, times: RunTimestamps, reason: unknown): void {
-    times.endMs = this.#nowMs()
-    times.inferStartMs ||= times.startMs
-    times.inferEndMs ||= times.endMs
-    this.#report(job, { type: 'done', slotId: job.slotId, times, error: messageOf(reason), outputs: [] })
-    this.#bell.ring()
-  }
-
-  #report(job: Job, message: FromWorker, transfer?: readonly ArrayBuffer[]): void {
-    this.#control.release(job) // before the message: once it has arrived, the cell may be needed
-    this.#post(message, transfer)
   }
 
   #post(message: FromWorker, transfer: readonly ArrayBuffer[] = []): void {
     this.#port.postMessage(message, transfer)
   }
-}
-
-function isThenable(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === 'object' && value !== null && typeof (value as { then?: unknown }).then === 'function'
 }

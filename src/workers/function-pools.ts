@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.ts'
 import type { StagingOptions } from '../config/engine-options.ts'
+import type { FunctionSource } from '../config/model-source.ts'
 import type { Placement } from '../config/session-options.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { Bell } from '../executor/binding/bell.ts'
@@ -9,9 +10,16 @@ import { ThreadEndedError } from '../executor/executor.ts'
 import { FunctionExecutor } from '../executor/function/function-executor.ts'
 import type { StagingMemory } from '../memory/staging-pool.ts'
 import type { WorkerEvent } from '../observability/engine-events.ts'
+import { ApplicationPool } from './application-pool.ts'
 import { DevicePool } from './device-pool.ts'
 import { startAll } from './start-all.ts'
 import type { Worker } from './worker.ts'
+
+/** The thread of a function ends itself in less; see {@link FunctionExecutor}. */
+const endLimitMs = 10_000
+
+/** The workers of one function. */
+type FunctionPool = Pick<DevicePool, 'workers' | 'leastOccupied' | 'made' | 'end' | 'close'>
 
 /**
  * The threads of functions, a pool for each that was loaded. None is ever shared: each instance has a thread of its own, which
@@ -22,7 +30,7 @@ export class FunctionPools {
   readonly #changed: (event: WorkerEvent) => void
   readonly #bell = new Bell()
   readonly #completions = new CompletionLoop(this.#bell)
-  readonly #pools = new Set<DevicePool>()
+  readonly #pools = new Set<FunctionPool>()
 
   constructor(clock: Clock, changed: (event: WorkerEvent) => void) {
     this.#clock = clock
@@ -36,12 +44,7 @@ export class FunctionPools {
 
   /** See {@link EngineServices.place}. */
   async place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement, group: number) => void): Promise<void> {
-    const source = config.function!
-    const pool = new DevicePool(`function ${model}`, Infinity, source.workers, {
-      inline: null,
-      make: (events) => new FunctionExecutor(this.#bell, events, source),
-      submitted: (worker) => this.#completions.listen(worker),
-    }, this.#clock, this.#changed) // prettier-ignore
+    const pool = this.#newPool(model, config.function!)
     this.#pools.add(pool)
     const taken = new Set<Worker>()
     for (const [group, { count }] of config.instanceGroup.entries()) {
@@ -85,10 +88,17 @@ export class FunctionPools {
     this.#pools.clear()
   }
 
-  #poolOf(worker: Worker): DevicePool | undefined {
+  #newPool(model: string, source: FunctionSource): FunctionPool {
+    if (source.run !== null) return new ApplicationPool(source.concurrency, this.#clock) as unknown as FunctionPool
+    const executors = {
+      inline: null,
+      make: (events: ConstructorParameters<typeof FunctionExecutor>[1]) => new FunctionExecutor(this.#bell, events, source),
+      submitted: (worker: Worker) => this.#completions.listen(worker),
+    }
+    return new DevicePool(`function ${model}`, Infinity, source.workers, executors as never, this.#clock, this.#changed)
+  }
+
+  #poolOf(worker: Worker): FunctionPool | undefined {
     return [...this.#pools].find((pool) => pool.made(worker))
   }
 }
-
-/** The thread of a function ends itself in less; see {@link FunctionExecutor}. */
-const endLimitMs = 10_000

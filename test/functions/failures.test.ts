@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import type { FunctionConfig } from '../../src/index.ts'
+import type { FunctionOptions } from '../../src/index.ts'
 import { ownEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
 import { fixture, loadFunction } from './load-function.ts'
@@ -15,7 +15,7 @@ async function amongInTime(...[badRow, config]: Parameters<typeof among>) {
 }
 
 /** 64 requests of a row each, one of which is bad; how each came out, and how long that took. */
-async function among(badRow: number, config: Partial<FunctionConfig> = {}, place = 37) {
+async function among(badRow: number, config: Partial<FunctionOptions> = {}, place = 37) {
   const engine = ownEngine()
   const model = await loadFunction(engine, 'misbehaving.mjs', { ...declared, maxBatchSize: 64, ...config })
   await model.infer({ x: Int32Array.of(1) })
@@ -112,7 +112,7 @@ describe('a function whose run does not end', () => {
 })
 
 describe('a function that cannot be loaded', () => {
-  const load = (what: string, config: Partial<FunctionConfig> = {}) => {
+  const load = (what: string, config: { module?: string } = {}) => {
     const engine = ownEngine()
     return { engine, loading: engine.loadFunction('f', { module: fixture('bad-modules.mjs'), ...declared, workers: { env: { BAD_MODULE: what }, startTimeoutMs: 1000 }, ...config }) }
   }

@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest'
-import type { FunctionConfig, FunctionInput, FunctionOutput, InferenceEngine } from '../../src/index.ts'
+import type { FunctionInput, FunctionOptions, FunctionOutput, InferenceEngine } from '../../src/index.ts'
 
 let loaded = 0
 
@@ -10,9 +10,9 @@ export const fixture = (name: string) => new URL(`./fixtures/${name}`, import.me
 export async function loadFunction<const I extends readonly FunctionInput[], const O extends readonly FunctionOutput[]>(
   engine: InferenceEngine,
   module: string,
-  config: Omit<FunctionConfig<I, O>, 'module'>,
+  config: FunctionOptions<I, O>,
 ) {
-  const model = await engine.loadFunction(`function-${++loaded}`, { module: fixture(module), ...config } as FunctionConfig<I, O>)
+  const model = await engine.loadFunction(`function-${++loaded}`, { ...config, module: fixture(module) })
   onTestFinished(() => engine.unload(model.name).catch(() => {})) // an engine of the same test may be closed before it
   return model
 }
