@@ -1,4 +1,3 @@
-import { highest } from './highest-scores.ts'
 import { fromFloat16Bits } from './float16.ts'
 import { listNames } from './describe.ts'
 import { invalidArgument } from './errors.ts'
@@ -49,6 +48,20 @@ export function classify(
       return { index, value: scores[at]!, label: own?.[index] }
     }),
   )
+}
+
+/** Places of the `count` highest scores in `[start, end)`, the highest first. */
+function highest(scores: ArrayLike<number>, start: number, end: number, count: number): number[] {
+  const best: number[] = []
+  for (let at = start; at < end; at++) {
+    const score = scores[at]!
+    if (best.length === count && !(score > scores[best.at(-1)!]!)) continue
+    let place = best.length
+    while (place > 0 && score > scores[best[place - 1]!]!) place--
+    best.splice(place, 0, at)
+    if (best.length > count) best.pop()
+  }
+  return best
 }
 
 /** Newer Node shows float16 as numbers, older as bits. */

@@ -26,18 +26,28 @@ export interface FunctionOfModule {
    */
   readonly module: string | URL
   readonly run?: never
+  readonly graph?: never
 }
 
 /** A function that is run by the application's thread: for what takes less than to hand it to another one, some ten microseconds. */
 export interface FunctionHere<I extends readonly FunctionInput[], O extends readonly FunctionOutput[]> {
   readonly module?: never
+  readonly graph?: never
   /** It is not stopped by `maxRunMs`, unless it waits for something, and nothing else runs meanwhile. */
   readonly run: ModelFunction<FunctionDeclaration<I, O>, undefined>
 }
 
+/** A function that ONNX Runtime runs: those that are built in. */
+export interface FunctionOfGraph {
+  readonly module?: never
+  readonly run?: never
+  /** The bytes of an ONNX model with these inputs and outputs, whose first dimensions count rows. */
+  readonly graph: Uint8Array
+}
+
 /** Configuration of a function of the user's that is served as a model. */
 export type FunctionConfig<I extends readonly FunctionInput[] = readonly FunctionInput[], O extends readonly FunctionOutput[] = readonly FunctionOutput[]> = FunctionOptions<I, O> &
-  (FunctionOfModule | FunctionHere<I, O>)
+  (FunctionOfModule | FunctionHere<I, O> | FunctionOfGraph)
 
 /** What may be said of a function, wherever it runs. */
 export interface FunctionOptions<I extends readonly FunctionInput[] = readonly FunctionInput[], O extends readonly FunctionOutput[] = readonly FunctionOutput[]>

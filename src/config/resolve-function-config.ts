@@ -21,6 +21,8 @@ const entries = { name: v.pipe(v.string(), v.minLength(1, 'a name')), type, dims
 const wholeNumber = (minimum: number, maximum: number) => v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(maximum))
 /** A URL of what is no file; a drive of Windows has one letter. */
 const otherScheme = /^(?!file:)[a-z][a-z\d+.-]+:/i
+/** What takes some microseconds is not divided among threads. */
+const oneThread = { sessionOptions: { intraOpNumThreads: 1 } }
 /** Checked as a model's. */
 const asOfModels = v.optional(v.unknown())
 
@@ -29,6 +31,7 @@ const schema = optionsOf({
   run: v.optional({ ...v.custom<ModelFunction>((given) => typeof given === 'function'), expects: 'a function' }),
   inputs: v.pipe(v.array(optionsOf({ ...entries, optional: v.optional(v.boolean(), false) })), v.minLength(1, 'at least one input')),
   outputs: v.pipe(v.array(optionsOf({ ...entries, labels: v.optional(v.array(v.string())) })), v.minLength(1, 'at least one output')),
+  graph: v.optional(v.unknown()),
   maxBatchSize: v.optional(wholeNumber(0, 2 ** 31 - 1), defaultMaxBatchSize),
   instanceGroup: v.optional(v.pipe(v.array(optionsOf(scalingEntries)), v.length(1, 'one group')), [{}]),
   concurrency: v.optional(wholeNumber(1, maxConcurrency), 1),
@@ -53,7 +56,8 @@ const schema = optionsOf({
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
 export function resolveFunctionConfig(model: string, config: unknown, workers: WorkerOptions): ResolvedConfig {
-  const { module, run, inputs, outputs, maxBatchSize, instanceGroup, concurrency, parameters, workers: ownWorkers, warmup, ...shared } = checkConfig(schema, model, config)
+  const { module, run, graph, inputs, outputs, maxBatchSize, instanceGroup, concurrency, parameters, workers: ownWorkers, warmup, ...shared } = checkConfig(schema, model, config)
+  if (graph !== undefined) return resolveConfig(model, { ...shared, ...warmed(warmup), bytes: graph, maxBatchSize, checkRows: false, instanceGroup, ...oneThread })
   const path = moduleFile(model, module, run)
   checkTensors(model, 'inputs', inputs)
   checkTensors(model, 'outputs', outputs)
@@ -80,6 +84,11 @@ export function resolveFunctionConfig(model: string, config: unknown, workers: W
       workers: { ...workers, ...ownWorkers } as FunctionWorkerOptions,
     },
   }) // prettier-ignore
+}
+
+/** A graph is warmed as any model where no samples are given. */
+function warmed(warmup: readonly unknown[]): { warmup?: readonly unknown[] } {
+  return warmup.length === 0 ? {} : { warmup }
 }
 
 /** The path of its module; '' for one that has none. */
