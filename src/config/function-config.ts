@@ -57,19 +57,19 @@ export interface FunctionOptions<I extends readonly FunctionInput[] = readonly F
    * Most rows in one call. 0: each request is a call of its own, and `dims` are those of the whole. Rows are believed to be
    * independent. Default 32.
    */
-  readonly maxBatchSize?: number
+  maxBatchSize?: number
   /** One group. Each instance is a thread with a state of its own. Default: one instance. */
-  readonly instanceGroup?: readonly [FunctionInstanceGroup]
+  instanceGroup?: readonly [FunctionInstanceGroup]
   /** How many batches an instance may be called with at the same time; for functions that wait for something. Default 1. */
-  readonly concurrency?: number
+  concurrency?: number
   /** What `context.parameters` has, as Triton's `parameters`: anything that can be posted to a thread. Default `{}`. */
-  readonly parameters?: Readonly<Record<string, unknown>>
+  parameters?: Readonly<Record<string, unknown>>
   /**
    * Whether requests are run again, once and each by itself, when the thread has ended over their batch: only whose own run ends it again
    * is rejected (`ERR_INSTANCE_CRASHED`). `false` for a function that does more than to answer. Default `true`.
    */
-  readonly rerunAfterCrash?: boolean
+  rerunAfterCrash?: boolean
   /** Samples to be run on each instance before it takes batches; one that fails makes the load fail. Default: none. */
-  readonly warmup?: ModelOptions['warmup'] & readonly unknown[]
-  readonly workers?: FunctionWorkerOptions
+  warmup?: ModelOptions['warmup'] & readonly unknown[]
+  workers?: FunctionWorkerOptions
 }

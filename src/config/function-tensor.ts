@@ -4,28 +4,28 @@ import type { ModelSignature } from './model-signature.ts'
 
 /** An input of a function. */
 export interface FunctionInput {
-  readonly name: string
+  name: string
   /** The type of its elements. */
-  readonly type: TensorType
+  type: TensorType
   /**
    * Dims of one row; of the whole input where `maxBatchSize` is 0. A number is fixed. -1: each row has its own, and rows of any
    * lengths share a batch, for which the function gets them one by one. A name: any length, the same for all rows of a batch, as
    * only requests of the same length share one, and for all inputs and outputs that have the name. Default `[]`: one element.
    */
-  readonly dims?: readonly (number | string)[]
+  dims?: readonly (number | string)[]
   /** Whether a request may leave it out; only requests with the same inputs share a batch. Default `false`. */
-  readonly optional?: boolean
+  optional?: boolean
 }
 
 /** An output of a function. */
 export interface FunctionOutput {
-  readonly name: string
+  name: string
   /** The type of its elements. */
-  readonly type: TensorType
+  type: TensorType
   /** As {@link FunctionInput.dims}; -1: each row has its own length, and so has each answer. */
-  readonly dims?: readonly (number | string)[]
+  dims?: readonly (number | string)[]
   /** Names of the classes whose scores it has, by index; for `model.classification()`. Default: none. */
-  readonly labels?: readonly string[]
+  labels?: readonly string[]
 }
 
 /** What is declared of a function: see {@link FunctionConfig}. */

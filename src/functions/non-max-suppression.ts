@@ -4,13 +4,13 @@ import { invalidArgument } from '../errors.ts'
 /** Options of {@link nonMaxSuppression}. */
 export interface NonMaxSuppressionOptions {
   /** Of two boxes of one class that overlap by more than this (intersection over union), the one with the lower score is left out. 0 to 1, default 0.5. */
-  readonly iouThreshold?: number
+  iouThreshold?: number
   /** Boxes with a lower score are left out. Default 0.25. */
-  readonly scoreThreshold?: number
+  scoreThreshold?: number
   /** Most boxes of a row, those with the highest scores. Default 300. */
-  readonly maxDetections?: number
+  maxDetections?: number
   /** What the four numbers of a box are: two opposite `corners`, or its `centre` with width and height. Default `'corners'`. */
-  readonly boxes?: 'corners' | 'centre'
+  boxes?: 'corners' | 'centre'
 }
 
 type Inputs = readonly [

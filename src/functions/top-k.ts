@@ -5,13 +5,13 @@ import { onnxModel, type GraphNode } from './onnx-graph.ts'
 /** Options of {@link topK} and {@link classification}. */
 export interface TopKOptions {
   /** How many classes; a request with fewer fails. Default 1. */
-  readonly count?: number
+  count?: number
 }
 
 /** The same with names of the classes. */
 export interface LabelledTopKOptions extends TopKOptions {
   /** The name of each class, by index; for the output `labels`. */
-  readonly labels: readonly string[]
+  labels: readonly string[]
 }
 
 type Inputs<Name extends string> = readonly [{ readonly name: Name; readonly type: 'float32'; readonly dims: readonly ['classes'] }]
