@@ -55,8 +55,10 @@ export class EngineResources {
         lacking: async (config) => config.function === null && this.devices.providers.lacking(config),
         opened: (config) => (config.function === null ? this.devices.providers.opened(config) : []),
       },
-      prepare: async (model, config, signal) =>
-        config.function === null ? this.preparation.prepare(model, config, () => this.devices.runtimeFor(config), signal) : asItIs('it is a function'),
+      prepare: async (model, config, signal) => {
+        if (config.function !== null || config.isSmallGraph) return asItIs('it is a function')
+        return this.preparation.prepare(model, config, () => this.devices.runtimeFor(config), signal)
+      },
       place: async (model, config, place, leaving) => {
         if (config.function !== null) {
           this.functionStaging ??= new StagingPool(this.functions.stagingMemory(options.staging))

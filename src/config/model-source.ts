@@ -28,6 +28,8 @@ export interface ModelSource {
   readonly bytes: SharedArrayBuffer | null
   /** For a function, whose module is the file, if it has one; else `null`. */
   readonly function: FunctionSource | null
+  /** Whether it needs not be tried, nor compiled, before it is opened: a graph of some operators. */
+  readonly isSmallGraph?: boolean
 }
 
 /**

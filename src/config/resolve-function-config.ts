@@ -57,7 +57,11 @@ const schema = optionsOf({
  */
 export function resolveFunctionConfig(model: string, config: unknown, workers: WorkerOptions): ResolvedConfig {
   const { module, run, graph, inputs, outputs, maxBatchSize, instanceGroup, concurrency, parameters, workers: ownWorkers, warmup, ...shared } = checkConfig(schema, model, config)
-  if (graph !== undefined) return resolveConfig(model, { ...shared, ...warmed(warmup), bytes: graph, maxBatchSize, checkRows: false, instanceGroup, ...oneThread })
+  const groups = instanceGroup.map((group) => ({ kind: 'cpu', ...group }))
+  if (graph !== undefined) {
+    const resolved = resolveConfig(model, { ...shared, ...warmed(warmup), bytes: graph, maxBatchSize, checkRows: false, instanceGroup: groups, ...oneThread })
+    return Object.freeze({ ...resolved, isSmallGraph: true })
+  }
   const path = moduleFile(model, module, run)
   checkTensors(model, 'inputs', inputs)
   checkTensors(model, 'outputs', outputs)
@@ -69,7 +73,7 @@ export function resolveFunctionConfig(model: string, config: unknown, workers: W
     maxBatchSize,
     checkRows: false,
     warmup,
-    instanceGroup: instanceGroup.map((group) => ({ kind: 'cpu', ...group })),
+    instanceGroup: groups,
     optionalInputs: inputs.filter(({ optional }) => optional).map(({ name }) => name),
     ...(labelled && { outputs: outputs.map(({ name, labels }) => ({ name, ...(labels && { labels }) })) }),
   })
