@@ -37,3 +37,12 @@ export const bindingCarrier: Carrier = {
   movesFromBytes: 65_536,
   otherwise: (types) => (types.every(libraryCarrier.carries) ? "Use executor: 'native', which carries it. Else: " : ''),
 }
+
+/** JavaScript on a thread of its own: elements that it has arrays for. */
+export const functionCarrier: Carrier = {
+  what: 'tensor of a type that JavaScript has an array for',
+  carries: (type) => isElementType(type) && !isRawType(type),
+  carriesNul: true,
+  movesFromBytes: 65_536, // as with the binding: what was given is copied once either way, and moved or copied again
+  otherwise: () => '',
+}

@@ -1,5 +1,6 @@
 import { systemClock } from './clock.ts'
-import type { ResolvedEngineOptions } from './config/engine-options.ts'
+import type { ResolvedEngineOptions, WorkerOptions } from './config/engine-options.ts'
+import { asItIs } from './compiled-models/prepared-model.ts'
 import { ModelPreparation } from './compiled-models/model-preparation.ts'
 import { EngineRepositories } from './engine-repositories.ts'
 import type { EngineServices } from './engine-services.ts'
@@ -7,6 +8,7 @@ import { StagingPool } from './memory/staging-pool.ts'
 import { ModelRegistry } from './model-registry.ts'
 import { EventHub } from './observability/engine-events.ts'
 import { Devices } from './workers/devices.ts'
+import { FunctionPools } from './workers/function-pools.ts'
 import { KeepAlive } from './workers/keep-alive.ts'
 
 /** How long a worker may take to leave ONNX Runtime after its work is done, in milliseconds. */
@@ -24,30 +26,50 @@ export class EngineResources {
   readonly services: EngineServices
   readonly pluginNames: readonly string[]
   readonly preparation: ModelPreparation
+  readonly functions: FunctionPools
+  /** Options of threads, for what functions leave out. */
+  readonly workers: WorkerOptions
   /** `null` until a model has been placed. */
   staging: StagingPool | null = null
+  /** Of functions, which see shared memory alone; `null` until one has been placed. */
+  functionStaging: StagingPool | null = null
   readonly #keepAlive = new KeepAlive()
   #nextId = 1
   #closing: Promise<void> | null = null
 
   constructor(options: ResolvedEngineOptions) {
+    this.workers = options.workers
     this.pluginNames = options.providers.map(({ name }) => name)
     this.devices = new Devices(options, systemClock, (event) => this.events.emit('worker', event))
     this.preparation = new ModelPreparation(options)
+    this.functions = new FunctionPools(systemClock, (event) => this.events.emit('worker', event))
     this.services = {
       clock: systemClock,
       keepAlive: this.#keepAlive,
-      staging: () => this.staging!,
+      staging: (config) => (config.function === null ? this.staging! : this.functionStaging!),
+      trim: () => this.staging?.trim(),
       nextId: () => this.#nextId++,
       changed: (event) => this.events.emit('model', event),
       useProvider: (model) => (entry) => this.devices.providers.use(model, entry),
-      providers: this.devices.providers,
-      prepare: (model, config, signal) => this.preparation.prepare(model, config, () => this.devices.runtimeFor(config), signal),
+      providers: {
+        lacking: async (config) => config.function === null && this.devices.providers.lacking(config),
+        opened: (config) => (config.function === null ? this.devices.providers.opened(config) : []),
+      },
+      prepare: async (model, config, signal) => {
+        if (config.function !== null || config.isSmallGraph) return asItIs('it is a function')
+        return this.preparation.prepare(model, config, () => this.devices.runtimeFor(config), signal)
+      },
       place: async (model, config, place, leaving) => {
+        if (config.function !== null) {
+          this.functionStaging ??= new StagingPool(this.functions.stagingMemory(options.staging))
+          return this.functions.place(model, config, place)
+        }
         await this.devices.place(model, config, place, leaving)
         this.staging ??= new StagingPool(this.devices.stagingMemory())
       },
-      placeMore: (...args) => this.devices.placeMore(...args),
+      placeMore: (beside, count, apartFrom, place) =>
+        this.functions.made(beside) ? this.functions.placeMore(beside, count, place) : this.devices.placeMore(beside, count, apartFrom, place),
+      released: (worker) => this.functions.released(worker),
     }
     this.models = new ModelRegistry(this.services)
     const { models, events, pluginNames } = this
@@ -66,7 +88,7 @@ export class EngineResources {
     this.repositories.close()
     const models = this.models.close(destroy)
     this.#closing ??= this.#keepAlive
-      .during(models.then(() => this.devices.close(workerExitLimitMs)).then(() => this.staging?.close()))
+      .during(models.then(() => Promise.all([this.devices.close(workerExitLimitMs), this.functions.close(workerExitLimitMs)])).then(() => this.staging?.close()))
       .finally(() => this.#keepAlive.close())
     return this.#closing
   }

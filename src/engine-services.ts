@@ -12,7 +12,10 @@ import type { Worker } from './workers/worker.ts'
 export interface EngineServices extends Preparing {
   readonly clock: Clock
   readonly keepAlive: KeepAlive
-  staging(): StagingPool
+  /** Where the slots of a model lie. */
+  staging(config: ResolvedConfig): StagingPool
+  /** Gives staging memory that nothing holds back to the system. */
+  trim(): void
   nextId(): number
   /** Which execution providers sessions have. */
   readonly providers: Pick<EngineProviders, 'lacking' | 'opened'>
@@ -28,4 +31,6 @@ export interface EngineServices extends Preparing {
   place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement, group: number) => void, leaving?: readonly Worker[]): Promise<void>
   /** As `place`, for further instances beside one that was placed; workers in `apartFrom` are taken only when there is no other. */
   placeMore(beside: Worker, count: number, apartFrom: ReadonlySet<Worker>, place: (worker: Worker) => void): Promise<void>
+  /** A session on a worker has been closed. */
+  released(worker: Worker): Promise<void>
 }

@@ -9,6 +9,8 @@ export interface EngineStatistics {
   readonly models: Readonly<Record<string, NamedStatistics>>
   /** `null` until a model has been loaded. */
   readonly staging: StagingStats | null
+  /** Of functions, whose slots are shared memory; `null` until one has been loaded. */
+  readonly functionStaging: StagingStats | null
 }
 
 /** Statistics of the version of a name that serves it, and of each that has been opened. */

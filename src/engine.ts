@@ -1,11 +1,11 @@
 import { closeWhenDropped, notDropped } from './dropped-engines.ts'
+import { EngineLoads } from './engine-loads.ts'
 import { EngineResources } from './engine-resources.ts'
 import { statisticsByName, type EngineStatistics } from './engine-statistics.ts'
 import { resolveEngineOptions, type EngineOptions } from './config/engine-options.ts'
 import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
-import { checkLoadOptions, type LoadOptions } from './config/load-options.ts'
+import type { LoadOptions } from './config/load-options.ts'
 import { checkUnloadOptions, takeVersion, type EngineInferOptions, type UnloadOptions } from './config/version-options.ts'
-import { invalidArgument } from './errors.ts'
 import type { ModelConfig } from './config/model-config.ts'
 import type { ReportedOutputs } from './config/infer-options.ts'
 import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
@@ -13,7 +13,8 @@ import type { Model } from './model.ts'
 import { ModelFacades } from './model-facades.ts'
 import { engineClosed, type ModelRegistry } from './model-registry.ts'
 import type { EngineEvents } from './observability/engine-events.ts'
-import { resolveConfig } from './config/resolve-model-config.ts'
+import type { FunctionConfig } from './config/function-config.ts'
+import type { FunctionInput, FunctionOutput, FunctionSignature } from './config/function-tensor.ts'
 import type { Capabilities } from './workers/devices.ts'
 import { withReport } from './triton-repository/load-repository.ts'
 import type { RepositoryOptions, RepositoryReport } from './triton-repository/repository-options.ts'
@@ -29,6 +30,7 @@ export class InferenceEngine {
   readonly #resources: EngineResources
   readonly #models: ModelRegistry
   readonly #facades: ModelFacades
+  readonly #loads: EngineLoads
   #closed = false
 
   /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option. */
@@ -36,6 +38,7 @@ export class InferenceEngine {
     this.#resources = new EngineResources(resolveEngineOptions(options))
     this.#models = this.#resources.models
     this.#facades = new ModelFacades(this, this.#resources)
+    this.#loads = new EngineLoads(this.#resources, this.#facades)
     closeWhenDropped(this, this.#resources)
   }
 
@@ -58,14 +61,25 @@ export class InferenceEngine {
    */
   async load<M extends ModelSignature = AnySignature>(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<Model<M>> {
     this.#checkOpen()
-    if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
-    const { signal } = checkLoadOptions(options)
-    signal?.throwIfAborted()
-    const { pluginNames, repositories } = this.#resources
-    if (config === undefined && !repositories.isEmpty) return this.#facades.of(await repositories.loadNamed(name, { signal })) as unknown as Model<M>
-    const resolved = resolveConfig(name, config, pluginNames)
-    const { named, version } = await this.#models.load(name, resolved, { signal })
-    return this.#facades.of(resolved.version === undefined ? named : version) as unknown as Model<M>
+    return (await this.#loads.model(name, config, options)) as unknown as Model<M>
+  }
+
+  /**
+   * Serves a function of the user's as a model: JavaScript in a module, run on threads of its own, with the queue, batches, deadlines,
+   * statistics and errors of any model. Feeds and outputs are typed from what is declared.
+   *
+   * Resolves when every instance has loaded the module and is set up. A name that is loaded already is replaced, as by {@link load}.
+   *
+   * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such module), `ERR_MODEL_LOAD` (the module, or its `setup`,
+   * has thrown, ended its thread or took too long), `ERR_INVALID_ARG` or `ERR_CLOSED`; when `options.signal` fires, its reason.
+   */
+  async loadFunction<const I extends readonly FunctionInput[], const O extends readonly FunctionOutput[]>(
+    name: string,
+    config: FunctionConfig<I, O>,
+    options: LoadOptions = {},
+  ): Promise<Model<FunctionSignature<I, O>>> {
+    this.#checkOpen()
+    return (await this.#loads.function(name, config, options)) as unknown as Model<FunctionSignature<I, O>>
   }
 
   /**
@@ -173,7 +187,8 @@ export class InferenceEngine {
   /** Statistics of all models that have been opened, and of staging memory. */
   stats(): EngineStatistics {
     const models = statisticsByName(this.#models.all(), (version) => this.#facades.of(version).stats())
-    return { models, staging: this.#resources.staging?.stats() ?? null }
+    const { staging, functionStaging } = this.#resources
+    return { models, staging: staging?.stats() ?? null, functionStaging: functionStaging?.stats() ?? null }
   }
 
   /** What is in use and why: cores and workers, the native addon, staging memory, the cache of compiled models, GPUs. */

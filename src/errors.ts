@@ -8,14 +8,14 @@ import { cut, describe, receivedOf } from './describe.ts'
  * | `ERR_INVALID_ARG` | an argument is wrong: name, type, rank, dims, rows over the limit |
  * | `ERR_MODEL_CONFIG` | a configuration contradicts itself or the model |
  * | `ERR_MODEL_NOT_FOUND` | no model of that name, or no such version of it, or no model file at that path |
- * | `ERR_MODEL_LOAD` | ONNX Runtime, or the Node binding, cannot serve the file; too many files are open to look at it; an execution provider that has to be there cannot be used; or no worker thread could be started |
+ * | `ERR_MODEL_LOAD` | ONNX Runtime, or the Node binding, cannot serve the file; a function's module or its `setup` cannot be run; too many files are open to look at it; an execution provider that has to be there cannot be used; or no worker thread could be started |
  * | `ERR_MODEL_NOT_READY` | the model is still loading, or has failed |
  * | `ERR_QUEUE_FULL` | the queue is at its limit; see `retryAfterMs` |
  * | `ERR_TIMEOUT` | the request's `timeoutMs` ran out before its run began |
  * | `ERR_DEADLINE` | the request's deadline cannot be met; see `estimatedMs` |
  * | `ERR_CLOSED` | the model or the engine is closing or closed |
  * | `ERR_INSTANCE_CRASHED` | the worker died over the request's run |
- * | `ERR_EXECUTION` | ONNX Runtime failed the run (`cause` carries its message), or its outputs cannot be served |
+ * | `ERR_EXECUTION` | ONNX Runtime, or a function, failed the run (`cause` carries its message), or its outputs cannot be served |
  * | `ERR_NATIVE_LOAD` | a native part cannot be loaded: onnxruntime-node, sharp (by an image), the addon (asked for by name) |
  * | `ERR_DISCONNECTED` | the serving process cannot be reached, or has gone while the request was with it |
  * | `ERR_IMAGE_DECODE` | no image file that can be read, no image that can be decoded, or one over a limit; `argument` names the option |

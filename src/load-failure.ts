@@ -28,6 +28,7 @@ const noProvider = new RegExp(
 export function loadFailure(model: string, config: ResolvedConfig, cause: Error): InferenceError {
   const { path, executionProviders, instanceGroup } = config
   const said = cause.message.trim()
+  if (config.function !== null) return unloadable(model, config, said, { received: path, cause })
   const telling = path === '' ? said : said.replaceAll(path, '') // which may be called anything
   const operator = noKernel.exec(telling)?.[1]
   if (operator !== undefined) {
@@ -63,15 +64,15 @@ export function lostWhileLoading(model: string, error: Error): InferenceError {
  */
 export async function checkModelFile(model: string, source: ModelSource): Promise<void> {
   const { path, bytes } = source
-  if (bytes !== null) return
+  if (bytes !== null || source.function?.run) return
   await checkRegularFile(path).catch((cause: NodeJS.ErrnoException) => {
-    if (cause instanceof NotReadable) throw unloadable(model, source, `${cause.message}. Give the path of an .onnx or .ort file`, { cause })
+    if (cause instanceof NotReadable) throw unloadable(model, source, `${cause.message}. Give the path of ${source.function === null ? 'an .onnx or .ort file' : 'a module'}`, { cause })
     if (outOfFiles.has(cause.code ?? '')) {
       throw unloadable(model, source, `no more files can be open (${cause.code}). Close files or sockets, or raise the limit (ulimit -n), and load it again`, { cause })
     }
     throw new InferenceError('ERR_MODEL_NOT_FOUND', `Model '${model}': expected a file at ${path}, received ${cause.message}`, {
       model,
-      name: 'path',
+      name: source.function === null ? 'path' : 'module',
       expected: 'a readable file',
       received: path,
       cause,
@@ -82,7 +83,7 @@ export async function checkModelFile(model: string, source: ModelSource): Promis
 /** `ERR_MODEL_LOAD` about the file or the bytes of a model, which are what was `received` unless something else is given. */
 function unloadable(
   model: string,
-  { path, bytes }: ModelSource,
+  { path, bytes, function: fn }: ModelSource,
   message: string,
   details: { received?: unknown; cause?: unknown } = {},
 ): InferenceError {
@@ -91,8 +92,8 @@ function unloadable(
   const hint = needsFolder ? '. External data does not come with bytes: give it as sessionOptions.externalData, give the path of the model, or save it in one file' : ''
   return new InferenceError('ERR_MODEL_LOAD', `Model '${model}' cannot be loaded from ${given}: ${message}${hint}`, {
     model,
-    name: bytes === null ? 'path' : 'bytes',
-    expected: 'a model that ONNX Runtime can load',
+    name: fn !== null ? 'module' : bytes === null ? 'path' : 'bytes',
+    expected: fn !== null ? 'a module whose default export is a function' : 'a model that ONNX Runtime can load',
     received: bytes === null ? path : `${bytes.byteLength} bytes`,
     ...details,
   })

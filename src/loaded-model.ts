@@ -54,7 +54,7 @@ export class LoadedModel implements ModelLifecycle {
     this.#config = config
     this.#services = services
     this.#sources = new SessionSources(name, config, services)
-    const parts = { name, config, ...services, sources: this.#sources }
+    const parts = { name, config, ...services, staging: () => services.staging(config), sources: this.#sources }
     const places = { ...services, place: (place: Parameters<EngineServices['place']>[2]) => services.place(name, config, place) }
     this.#instances = new ModelInstances(parts, places, () => this.state === 'loading' || this.state === 'ready')
   }

@@ -10,6 +10,8 @@ export interface RawValueMetadata {
   readonly type: string
   /** A number for a fixed dimension, a name (possibly '') for a symbolic one. */
   readonly shape: readonly (number | string)[]
+  /** See {@link ValueMetadata.ragged}. */
+  readonly ragged?: boolean
 }
 
 /** One input or output of a loaded model. */
@@ -19,6 +21,8 @@ export interface ValueMetadata {
   readonly type: ElementType | StructuredType
   /** A number for a fixed dimension, a name (possibly '') for a symbolic one; the batch dimension included. Empty for what is no tensor. */
   readonly shape: readonly (number | string)[]
+  /** Whether rows of one batch may have different lengths in dimensions without a name: Triton's ragged batching. Of functions only. */
+  readonly ragged?: boolean
 }
 
 /** One that is a tensor. */

@@ -168,7 +168,7 @@ export class ModelVersion implements ModelTarget {
     this.#services.changed({ type: 'ready', model: this.name, version: this.version })
     void old.close(false).then(() => {
       this.#replaced.delete(old)
-      this.#services.staging().trim()
+      this.#services.trim()
     })
   }
 

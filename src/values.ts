@@ -1,4 +1,4 @@
-import { cutElements, mailedElements } from './elements.ts'
+import { cutElements, joinTensors, mailedElements } from './elements.ts'
 import { elementCount, isPacked, makeTensor, putValue, type MailedTensor, type RawTensor, type Tensor } from './tensor.ts'
 
 /** A value of a map. */
@@ -11,7 +11,7 @@ export type MapValue = Map<bigint, MapEntry> | { [key: string]: MapEntry }
 export type OutputValue = Tensor | RawTensor | MapValue | null | OutputValue[]
 
 /** A value that travels by message: a tensor, or made up of such. */
-export type MailedValue = MailedTensor | MailedSequence | MailedMap | MailedMaps | MailedAbsence
+export type MailedValue = MailedTensor | MailedSequence | MailedMap | MailedMaps | MailedAbsence | MailedRows
 
 export interface MailedSequence {
   readonly items: readonly MailedValue[]
@@ -28,6 +28,11 @@ export interface MailedMaps extends MailedMap {
   readonly entries: readonly number[]
 }
 
+/** A tensor whose rows have dims of their own: one tensor for each. */
+export interface MailedRows {
+  readonly ragged: readonly MailedTensor[]
+}
+
 /** An optional value that is not there. */
 export interface MailedAbsence {
   readonly absent: true
@@ -40,6 +45,7 @@ export function isMailedTensor(value: MailedValue): value is MailedTensor {
 /** How many rows a value has, when it can be divided by rows at all; else `null`. */
 export function rowCount(value: MailedValue): number | null {
   if (isMailedTensor(value)) return value.dims[0] ?? null
+  if ('ragged' in value) return value.ragged.length
   return 'items' in value ? value.items.length : 'entries' in value ? value.entries.length : null
 }
 
@@ -52,6 +58,7 @@ export function cutRows(value: MailedValue, start: number, end: number): MailedV
     return { type, dims: [end - start, ...dims.slice(1)], data: ArrayBuffer.isView(cut) ? (cut.buffer as ArrayBuffer) : cut }
   }
   if ('items' in value) return { items: value.items.slice(start, end) }
+  if ('ragged' in value) return { ragged: value.ragged.slice(start, end) }
   if (!('entries' in value)) return value
   const { keys, values, entries } = value
   const from = sum(entries, 0, start)
@@ -63,6 +70,7 @@ export function cutRows(value: MailedValue, start: number, end: number): MailedV
 export function outputOf(value: MailedValue): OutputValue {
   if (isMailedTensor(value)) return makeTensor(value.type, whole(value), value.dims)
   if ('items' in value) return value.items.map(outputOf)
+  if ('ragged' in value) return outputOf(joinRows(value))
   if ('absent' in value) return null
   const { keys, values } = value
   const [names, numbers] = [mailedElements(keys), mailedElements(values)]
@@ -71,10 +79,22 @@ export function outputOf(value: MailedValue): OutputValue {
   return value.entries.map((count) => mapOf(names, numbers, at, (at += count)))
 }
 
+/** Whether all rows have the same dims, and can be one tensor. */
+export function isRectangular({ ragged }: MailedRows): boolean {
+  const [first, ...others] = ragged
+  return others.every(({ dims }) => dims.length === first!.dims.length && dims.every((dim, axis) => dim === first!.dims[axis]))
+}
+
+/** The rows as one tensor; there has to be one at least. */
+function joinRows({ ragged }: MailedRows): MailedTensor {
+  return joinTensors(ragged.map(({ type, dims, data }) => ({ type, dims: [1, ...dims], data })))
+}
+
 /** A part of a value, as a tensor of its own for each tensor in it: what of two values is compared. */
 export function tensorsIn(value: MailedValue): MailedTensor[] {
   if (isMailedTensor(value)) return [value]
   if ('items' in value) return value.items.flatMap(tensorsIn)
+  if ('ragged' in value) return [...value.ragged]
   return 'absent' in value ? [] : [value.keys, value.values]
 }
 

@@ -11,16 +11,17 @@ import * as publicValues from '../src/index.ts'
 const floors: [floor: string, on: string[]][] = [
   ['foundations', ['describe.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'regular-file.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
-  ['what stands by itself', ['observability/', 'memory/', 'image/', 'triton-repository/', 'onnx-file/', 'latency/', 'compiled-models/']],
+  ['what stands by itself', ['functions/', 'observability/', 'memory/', 'image/', 'triton-repository/', 'onnx-file/', 'latency/', 'compiled-models/']],
   ['the queue, and the way to run something', ['queue/', 'executor/executor.ts', 'executor/thread-start.ts']],
-  ['requests; the executors', ['request/', 'executor/binding/', 'executor/native/']],
-  ['threads, and what runs in them', ['workers/', 'worker-thread/']],
+  ['requests; the executors; how a function is run', ['request/', 'executor/binding/', 'executor/native/', 'function-run/']],
+  ['functions on threads of their own', ['executor/function/']],
+  ['threads, and what runs in them', ['workers/', 'worker-thread/', 'function-thread/']],
   ['an instance of a model', ['instance/']],
   ['queue and instances joined', ['scheduler/']],
   ['answers that are shared', ['response-cache/']],
   ['how many instances a model has', ['scaling/']],
   ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'engine-services.ts']],
-  ['the engine', ['engine.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'model-facades.ts', 'dropped-engines.ts']],
+  ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['one engine for many processes', ['processes/']],
   ['the public face', ['index.ts']],
   ['programs', ['cli/', 'trial-process/']],
@@ -244,7 +245,7 @@ describe('packages', () => {
 
 describe('the two sides of a thread', () => {
   it('meet only in the protocol and the control block', () => {
-    const crossing = imports.filter(({ from, to }) => folderOf(from) === 'worker-thread' && /^(workers|executor|instance|scheduler)/.test(to))
+    const crossing = imports.filter(({ from, to }) => /^(worker|function)-thread$/.test(folderOf(from)) && /^(workers|executor|instance|scheduler)/.test(to))
     expect([...new Set(crossing.map(({ to }) => to))].sort()).toEqual([
       'executor/binding/bell.ts',
       'executor/binding/control-block.ts',
@@ -255,7 +256,7 @@ describe('the two sides of a thread', () => {
   })
 
   it('leave the worker to be loaded by its path', () => {
-    expect(imports.filter(({ from, to }) => folderOf(to) === 'worker-thread' && folderOf(from) !== 'worker-thread')).toEqual([])
+    expect(imports.filter(({ from, to }) => /^(worker|function)-thread$/.test(folderOf(to)) && folderOf(from) !== folderOf(to))).toEqual([])
   })
 
   it('and so the program in which models are tried', () => {
@@ -278,10 +279,12 @@ describe('index.ts', () => {
     const lists = [...text.matchAll(/^export type \{([^}]*)\}/gm)].map(([, names]) => names!)
     const types = lists.flatMap((names) => names.split(',').map((name) => name.trim()))
     expect(types.filter((name) => name !== '').sort()).toEqual([
-      'AnySignature', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification', 'CloseOptions', 'ComputePrecision', 'DynamicBatchingConfig',
-      'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions', 'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'InferManyOptions', 'InferManyResult', 'InferOptions',
+      'AnySignature', 'BatchInput', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification', 'CloseOptions', 'ComputePrecision', 'DynamicBatchingConfig',
+      'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions', 'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds',
+      'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed', 'FunctionHere', 'FunctionInput', 'FunctionInstance', 'FunctionInstanceGroup', 'FunctionOfGraph', 'FunctionOfModule', 'FunctionOptions', 'FunctionOutput', 'FunctionOutputs',
+      'FunctionResult', 'FunctionSignature', 'FunctionWorkerOptions', 'InferManyOptions', 'InferManyResult', 'InferOptions',
       'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions',
-      'MapEntry', 'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProvider', 'ModelSignature',
+      'MapEntry', 'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelFunction', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProvider', 'ModelSignature',
       'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OutputConfig', 'OutputValue', 'Outputs', 'PaddingConfig', 'ProviderCapability',
       'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent',
       'RepositoryModelConfig', 'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'ResponseCacheOptions', 'ResponseCacheStatistics',

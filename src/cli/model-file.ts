@@ -21,7 +21,7 @@ export interface ModelValues<Value = ValueMetadata> {
  * @throws InferenceError `ERR_MODEL_NOT_FOUND` or `ERR_MODEL_LOAD`.
  */
 export async function readModelFile(path: string): Promise<OnnxFile | null> {
-  await checkModelFile(basename(path), { path: resolve(path), bytes: null })
+  await checkModelFile(basename(path), { path: resolve(path), bytes: null, function: null })
   return readOnnxFile(path)
 }
 

@@ -128,6 +128,22 @@ const positiveInteger = v.pipe(v.number(), v.integer('a whole number'), v.minVal
 
 const positiveNumber = v.pipe(v.number(), v.finite(), v.gtValue(0))
 
+/** Schema of what threads of every kind may be told. */
+export const threadEntries = {
+  resourceLimits: v.optional(
+    optionsOf({
+      maxYoungGenerationSizeMb: v.optional(positiveNumber),
+      maxOldGenerationSizeMb: v.optional(positiveNumber),
+      codeRangeSizeMb: v.optional(positiveNumber),
+      // Node ends the process where a thread's stack is too small for its own start.
+      stackSizeMb: v.optional(v.pipe(positiveNumber, v.minValue(0.25))),
+    }),
+  ),
+  execArgv: v.optional(v.array(v.string())),
+  env: v.optional(v.pipe(properties, v.record(v.string(), v.string()))),
+  startTimeoutMs: v.optional(positiveInteger),
+}
+
 const schema = optionsOf({
   cpuWorkers: v.optional(v.pipe(positiveInteger, v.maxValue(1024))),
   executor: v.optional(v.picklist(['auto', 'native', 'binding']), 'auto'),
@@ -151,18 +167,7 @@ const schema = optionsOf({
   providers: v.optional(providersSchema, {}),
   workers: v.optional(
     optionsOf({
-      resourceLimits: v.optional(
-        optionsOf({
-          maxYoungGenerationSizeMb: v.optional(positiveNumber),
-          maxOldGenerationSizeMb: v.optional(positiveNumber),
-          codeRangeSizeMb: v.optional(positiveNumber),
-          // Node ends the process where a thread's stack is too small for its own start.
-          stackSizeMb: v.optional(v.pipe(positiveNumber, v.minValue(0.25))),
-        }),
-      ),
-      execArgv: v.optional(v.array(v.string())),
-      env: v.optional(v.pipe(properties, v.record(v.string(), v.string()))),
-      startTimeoutMs: v.optional(positiveInteger),
+      ...threadEntries,
       niceIncrement: v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(0), v.maxValue(19)), 5),
     }),
     {},

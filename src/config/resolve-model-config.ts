@@ -1,11 +1,12 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import * as v from 'valibot'
-import { InferenceError, invalidArgument } from '../errors.ts'
+import { invalidArgument, type InferenceError } from '../errors.ts'
 import { defaultMaxBatchSize } from '../metadata.ts'
+import { checkConfig } from './check-config.ts'
 import { checkGroups } from './check-instance-groups.ts'
 import { checkOptionsForBytes, checkSessionOptions, type CheckedSessionOptions } from './check-session-options.ts'
 import { checkMemory, memorySchema, type ResolvedMemory } from './memory-options.ts'
-import { deepest, optionsOf, ownProperties, properties, typed } from './plain-options.ts'
+import { optionsOf, ownProperties, properties, typed } from './plain-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
 import type { InstanceGroup } from './instance-group.ts'
@@ -125,7 +126,7 @@ const schema = optionsOf({
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
 export function resolveConfig(model: string, config: unknown, plugins: readonly string[] = []): ResolvedConfig {
-  const raw = check(model, config)
+  const raw = checkConfig(schema, model, config)
   const batching = raw.dynamicBatching === false ? null : raw.dynamicBatching
   const resolved: ResolvedConfig = {
     ...resolveSource(model, raw),
@@ -222,28 +223,4 @@ export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchS
 
 function ascending(sizes: readonly number[]): number[] {
   return [...new Set(sizes)].sort((a, b) => a - b)
-}
-
-function check(model: string, config: unknown): v.InferOutput<typeof schema> {
-  let result
-  try {
-    result = v.safeParse(schema, config, { abortEarly: true })
-  } catch (error) {
-    throw typed('config', error, { model })
-  }
-  if (result.success) return result.output
-  throw configError(model, config, deepest(result.issues[0]))
-}
-
-function configError(model: string, config: unknown, issue: v.BaseIssue<unknown>): InferenceError {
-  const name = (issue.path ?? []).reduce(
-    (path, { key }) => (typeof key === 'number' ? `${path}[${key}]` : path === '' ? String(key) : `${path}.${String(key)}`),
-    '',
-  )
-  const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
-  const received = unknownKey ? issue.path?.at(-1)?.key : issue.input
-  const missing = issue.type === 'strict_object' && issue.received === 'undefined' && name !== ''
-  const expected = unknownKey ? issue.message : missing ? 'to be given' : (issue.expected ?? issue.message)
-  if (name === '') return invalidArgument('config', 'a plain object', config, { code: 'ERR_MODEL_CONFIG', model })
-  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }

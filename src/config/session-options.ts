@@ -1,5 +1,6 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import type { InstanceKind } from './instance-group.ts'
+import type { FunctionSource } from './model-source.ts'
 import type { ResolvedConfig } from './resolve-model-config.ts'
 import type { SessionConfigEntries } from './session-config-entries.ts'
 
@@ -8,6 +9,8 @@ export interface OpenOptions extends InferenceSession.SessionOptions {
   readonly freeDimensionOverridesByDenotation?: Readonly<Record<string, number>>
   /** Config entries of each run. */
   readonly runEntries?: SessionConfigEntries
+  /** What opens a function; such a session has no other options. */
+  readonly function?: FunctionSource
 }
 
 /** How a session uses an entry of `executionProviders`: as it is, as a plugin, or, `null`, not at all. */

@@ -8,6 +8,8 @@ import type { MailedValue } from '../values.ts'
 export interface TensorPlace {
   readonly offset: number
   readonly dims: readonly number[]
+  /** Where each row has dims of its own: the place of an int32 for each of them. `dims` are the room there is. */
+  readonly rowDims?: { readonly offset: number; readonly rows: number }
 }
 
 /** How one batch lies in its slot. */
@@ -58,6 +60,9 @@ export interface SampleRun {
 /** Outputs that left a run by message, by output; `null` for what lies in the slot, `undefined` for what nobody wants. */
 export type MailedOutputs = readonly (MailedValue | null | undefined)[]
 
+/** Rows of a batch that failed although it was run, with the message of each. */
+export type RowFailures = readonly (readonly [row: number, message: string])[]
+
 /** What was asked of a thread that is gone. */
 export class ThreadEndedError extends Error {
   override readonly name = 'ThreadEndedError'
@@ -85,8 +90,9 @@ export interface ExecutorEvents {
    *
    * @param error ONNX Runtime's message when it failed.
    * @param mailed `null` when all outputs lie in the slot.
+   * @param failures left out, or `null`, for none.
    */
-  finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null): void
+  finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null, failures?: RowFailures | null): void
   /** The thread is gone although nobody told it to go. */
   died(): void
 }
@@ -96,6 +102,8 @@ export interface ExecutorEvents {
  * started it, also when the thread is gone.
  */
 export interface Executor {
+  /** Batches that run at the same time; left out for 1. One more can wait behind them. */
+  readonly concurrency?: number
   /**
    * Opens a session; rejects with ONNX Runtime's message, or when the thread dies.
    *
@@ -121,8 +129,12 @@ export interface Executor {
   runHere?(slotId: number, layoutIndex: number): boolean
   /** Takes a batch back; false when the thread has started it. */
   takeBack(slotId: number): boolean
-  /** Stops the run of a batch, which fails soon after; false when it does not run, or cannot be stopped. */
-  cancel(slotId: number): boolean
+  /**
+   * Stops the run of a batch, which fails soon after; false when it does not run, or cannot be stopped.
+   *
+   * @param mustEnd whether it has to end, whatever that costs, or is only not wanted any more.
+   */
+  cancel(slotId: number, mustEnd: boolean): boolean
   /** Stops what was asked for a session and is not answered, which rejects or fails soon after; false when there is none, or it cannot be stopped. */
   cancelWork(sessionId: number): boolean
   /** What was noted of a session that is shared, by whoever has it; `''` for nothing. */

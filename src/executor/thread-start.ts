@@ -12,6 +12,15 @@ export type WorkerSetup =
       readonly clockOffsetMs: number
     }
   | {
+      readonly kind: 'function'
+      readonly port: MessagePort
+      readonly control: SharedArrayBuffer
+      readonly bell: SharedArrayBuffer
+      readonly clockOffsetMs: number
+      /** Batches that run at the same time. */
+      readonly concurrency: number
+    }
+  | {
       readonly kind: 'native'
       readonly port: MessagePort
       /** The addon's path. */
@@ -53,6 +62,8 @@ export interface StartRefusal {
 export interface ThreadExecutor extends Executor {
   /** What the init task is to be given, and what of it must be moved. */
   setup(): { setup: WorkerSetup; transferList: MessagePort[] }
+  /** The thread has been started; `end` is {@link StartedThread.end}. */
+  started?(end: () => Promise<void>): void
   /** The thread is gone, whatever its last word was. */
   threadEnded(): void
 }

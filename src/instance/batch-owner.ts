@@ -14,6 +14,7 @@ export interface BatchOwner {
   readonly clock: Clock
   readonly times: { readonly runTimes: RunTimes }
   readonly instances: { readonly anyAhead: boolean }
+  readonly demand?: { readonly nextIsAlone: boolean }
   /**
    * The next batch for an instance, or `null`.
    *

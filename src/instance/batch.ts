@@ -18,8 +18,8 @@ export interface Batch {
   /** Whether its run is stopped when it takes too long. */
   limited: boolean
   /**
-   * What becomes of requests that still want an answer of a run that was told to stop: they are run again, all of them or in
-   * halves. `null` while it was not.
+   * What becomes of requests that still want an answer of a run that was told to stop: they are run again, all of them, in
+   * halves, or each by itself. `null` while it was not.
    */
-  rerun: 'all' | 'halves' | null
+  rerun: 'all' | 'halves' | 'singly' | null
 }

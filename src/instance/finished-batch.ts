@@ -1,4 +1,4 @@
-import type { MailedOutputs } from '../executor/executor.ts'
+import type { MailedOutputs, RowFailures } from '../executor/executor.ts'
 import type { Batch } from './batch.ts'
 import type { StagingSlot } from './staging-slot.ts'
 
@@ -26,4 +26,6 @@ export interface FinishedBatch {
   readonly instance: string
   /** Outputs that came by message, by output; `null` for what lies in the slot. */
   readonly mailed: MailedOutputs | null
+  /** Rows that have no answer; `null` for none. */
+  readonly failures: RowFailures | null
 }

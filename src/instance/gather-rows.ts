@@ -1,12 +1,45 @@
 import { copyPacked } from '../elements.ts'
+import type { ValueMetadata } from '../metadata.ts'
 import type { InferRequest } from '../request/infer-request.ts'
-import type { TensorData } from '../tensor.ts'
+import { copyResized, type Padding } from '../request/padding.ts'
+import { elementCount, type MailedTensor, type TensorData } from '../tensor.ts'
 import { lengthOf, plainView } from '../typed-array.ts'
 import type { MailedValue } from '../values.ts'
 
-/** The strings of a batch, which travel by message. */
-export function gatherStrings(batch: readonly InferRequest[], index: number, dims: readonly number[]): MailedValue {
+/** What travels by message: the strings of a batch, or what is no tensor, of one request. */
+export function gatherMailed({ type, ragged }: ValueMetadata, batch: readonly InferRequest[], index: number, dims: readonly number[]): MailedValue {
+  if (type !== 'string') return batch[0]!.data[index] as MailedValue
+  if (ragged === true) return gatherRaggedStrings(batch, index)
   return { type: 'string', dims, data: batch.flatMap(({ data }) => data[index] as string[]) }
+}
+
+/** Strings of rows that have dims of their own. */
+function gatherRaggedStrings(batch: readonly InferRequest[], index: number): MailedValue {
+  const ragged = batch.flatMap(({ data, dims, rows }) => {
+    const own = dims![index]!.slice(1)
+    const elements = elementCount(own)
+    const strings = data[index] as readonly string[]
+    return Array.from({ length: rows }, (_, row): MailedTensor => ({ type: 'string', dims: own, data: strings.slice(row * elements, (row + 1) * elements) }))
+  })
+  return { ragged }
+}
+
+/** Rows that are filled up to the length of the batch along one dimension. */
+export function gatherPadded(batch: readonly InferRequest[], padding: Padding, index: number, dims: readonly number[], lengths: readonly number[], view: TensorData): void {
+  const entry = padding.byInput[index]!
+  const { axis, fill } = padding.inputs[entry]!
+  const length = lengths[entry]!
+  const blocksPerRow = elementCount(dims.slice(1, axis))
+  const inner = elementCount(dims.slice(axis + 1))
+  let at = 0
+  for (const request of batch) {
+    const blocks = request.rows * blocksPerRow
+    const own = padding.ownLength(entry, request)!
+    const data = plainView(request.data[index] as TensorData)
+    checkElements(data, blocks * own * inner)
+    copyResized(data, 0, view, at, blocks, inner, own, length, fill)
+    at += blocks * length * inner
+  }
 }
 
 /** Rows whose elements share bytes, with the next row's too where their number is odd. */

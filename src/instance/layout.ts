@@ -20,6 +20,7 @@ const pageAlignedFromBytes = 65_536
  * @param unpredictable indices of outputs whose size has turned out not to follow from the metadata.
  * @param whole whether the first dimensions are the request's own, as for a model that is not batched.
  * @param movesFromBytes see {@link Carrier.movesFromBytes}.
+ * @param room of each input whose rows have dims of their own, in elements; `null` where there is no such input.
  */
 export function layOut(
   metadata: ModelMetadata,
@@ -30,6 +31,7 @@ export function layOut(
   unpredictable: ReadonlySet<number>,
   whole = false,
   movesFromBytes = Infinity,
+  room: readonly (number | undefined)[] | null = null,
 ): BatchLayout {
   const batched = metadata.maxBatchSize > 0 && !whole
   const inputDims = metadata.inputs.map(({ shape }, index) => {
@@ -49,7 +51,9 @@ export function layOut(
   }
   const inputs = metadata.inputs.map(({ type }, index) => {
     const dims = inputDims[index]!
-    return dims === null ? undefined : liesInSlot(type) ? place(type, dims) : null
+    if (dims === null || !liesInSlot(type)) return dims === null ? undefined : null
+    if (room?.[index] === undefined) return place(type, dims)
+    return { ...place(type, [room[index]!]), rowDims: { offset: place('int32', [rows, dims.length - 1]).offset, rows } }
   })
   const outputs = metadata.outputs.map(({ type, shape }, index) => {
     if (!wants(outputMask, index)) return undefined

@@ -1,4 +1,4 @@
-import type { MailedOutputs, RunTimestamps } from '../executor/executor.ts'
+import type { MailedOutputs, RowFailures, RunTimestamps } from '../executor/executor.ts'
 import type { StagingBuffer } from '../memory/staging-pool.ts'
 import type { BatchSource, PreparedBatch } from '../workers/batch-source.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
@@ -7,8 +7,8 @@ import type { BatchOwner } from './batch-owner.ts'
 import { LargeSlots } from './large-slots.ts'
 import { StagingSlot, type SlotSource } from './staging-slot.ts'
 
-/** One batch runs while the next is gathered. */
-export const slotsPerInstance = 2
+/** Those that run, and one that is gathered meanwhile. */
+export const slotsFor = (concurrency: number): number => concurrency + 1
 
 /** An instance of a model: a session on one worker and the staging slots through which it is fed. */
 export class ModelInstance implements BatchSource {
@@ -28,7 +28,8 @@ export class ModelInstance implements BatchSource {
   #ranMs = 0
   #onDrained: (() => void) | null = null
 
-  constructor(owner: BatchOwner, name: string, session: WorkerSession, weight: number, source: SlotSource) {
+  /** @param concurrency batches that run at the same time. */
+  constructor(owner: BatchOwner, name: string, session: WorkerSession, weight: number, source: SlotSource, concurrency = 1) {
     this.#owner = owner
     this.name = name
     this.weight = weight
@@ -36,7 +37,7 @@ export class ModelInstance implements BatchSource {
     this.#source = source
     this.#large = new LargeSlots(owner.clock, (slot) => this.#giveBack(slot))
     this.#usedAtMs = owner.clock.nowMs()
-    for (let count = 0; count < slotsPerInstance; count++) this.#addSlot()
+    for (let count = 0; count < slotsFor(concurrency); count++) this.#addSlot()
   }
 
   get worker(): WorkerSession['worker'] {
@@ -50,6 +51,10 @@ export class ModelInstance implements BatchSource {
 
   get hasWaiting(): boolean {
     return this.#owner.hasWaiting
+  }
+
+  get nextIsAlone(): boolean {
+    return this.#owner.demand?.nextIsAlone === true
   }
 
   get aheadElsewhere(): boolean {
@@ -125,14 +130,14 @@ export class ModelInstance implements BatchSource {
     this.#owner.takenBack(this.#release(slotId), threadEnded)
   }
 
-  finished(slotId: number, { startMs, inferStartMs, inferEndMs, inline = false }: RunTimestamps, mailed: MailedOutputs | null): void {
+  finished(slotId: number, { startMs, inferStartMs, inferEndMs, inline = false }: RunTimestamps, mailed: MailedOutputs | null, failures: RowFailures | null): void {
     const slot = this.#slots.get(slotId)!
     this.#usedAtMs = inferEndMs
     this.#ranMs += inferEndMs - startMs
     const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
     // Field by field: a spread costs more here than all the rest of the way back.
     const { id, requests, reason, isRerun } = slot.batch!
-    this.#owner.finished({ id, requests, reason, isRerun, rows: slot.rows, slot, timeline, inline, instance: this.name, mailed })
+    this.#owner.finished({ id, requests, reason, isRerun, rows: slot.rows, slot, timeline, inline, instance: this.name, mailed, failures })
     this.#release(slotId)
     this.session.ran()
     this.#askForMore()

@@ -21,6 +21,7 @@ interface Piece {
  * The outputs of each request of a batch, cut from the slot and from what came by message, in the batch's order.
  *
  * @param reshapes from the dims of each output to those of an answer.
+ * @param failures of requests that have no answer, and get nothing here, by their place; `null` for none.
  * @throws Error when an output cannot be cut back to a request's length, joined with those of other parts of a request, or has
  * other dims than configured.
  */
@@ -29,6 +30,7 @@ export function scatter(
   padding: Padding | null,
   reshapes: ShapedTensors['outputs'],
   { requests, slot, mailed }: FinishedBatch,
+  failures: readonly (string | null)[] | null = null,
 ): AnyOutputs[] {
   const layout = slot.layout!
   const results: AnyOutputs[] = []
@@ -37,7 +39,7 @@ export function scatter(
   for (let member = 0; member < requests.length; member++) {
     const request = requests[member]!
     const outputs: AnyOutputs = {}
-    for (let index = 0; index < metadata.outputs.length; index++) {
+    for (let index = 0; index < metadata.outputs.length && !failures?.[member]; index++) {
       if (request.outputs !== null && !request.outputs.includes(index)) continue
       const { name, type } = metadata.outputs[index]!
       const value = mailed?.[index]

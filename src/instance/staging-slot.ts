@@ -2,12 +2,12 @@ import type { Executor, TensorPlace } from '../executor/executor.ts'
 import type { MailedValue } from '../values.ts'
 import type { StagingBuffer } from '../memory/staging-pool.ts'
 import { elementCount, isPacked, storageLength, storageOf, type ElementType, type TensorData } from '../tensor.ts'
-import { plainView } from '../typed-array.ts'
-import { checkElements, gatherPacked, gatherStrings } from './gather-rows.ts'
+import { checkElements, gatherMailed, gatherPacked, gatherPadded } from './gather-rows.ts'
 import { layOut, type BatchLayout } from './layout.ts'
+import { gatherRagged, hasRaggedInputs, roomForRows } from './ragged-rows.ts'
 import type { Batch } from './batch.ts'
 import type { ModelMetadata } from '../metadata.ts'
-import { copyResized, type Padding } from '../request/padding.ts'
+import type { Padding } from '../request/padding.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
 /** What slots are made of. */
@@ -33,6 +33,8 @@ export interface ViewedLayout extends BatchLayout {
   readonly packs: boolean
   /** The lengths to which the batch is padded, by entry of the model's {@link Padding}; `null` without padding. */
   readonly lengths: readonly number[] | null
+  /** By input, the dims of each row where rows have their own; `null` where none have. */
+  readonly rowDims: readonly (Int32Array | null)[] | null
   /** Whether the worker knows this layout. */
   known: boolean
 }
@@ -57,6 +59,7 @@ export class StagingSlot {
   readonly #metadata: ModelMetadata
   readonly #padding: Padding | null
   readonly #source: SlotSource
+  readonly #ragged: boolean
   #buffer: StagingBuffer | null = null
   #bufferKnown = false
   readonly #byRows: ViewedLayout[] = [] // fixed shapes, all outputs, few rows: the hot case
@@ -76,6 +79,7 @@ export class StagingSlot {
     this.#source = source
     this.#metadata = metadata
     this.#padding = padding
+    this.#ragged = hasRaggedInputs(metadata)
   }
 
   /** Whether it holds memory that is only to be kept while it is needed. */
@@ -100,9 +104,10 @@ export class StagingSlot {
     const hot = first.bucketKey === '' && outputMask === -1 && rows <= mostByRows
     if (hot) return (this.#byRows[rows] ??= this.#make(first, null, rows, outputMask, unpredictable))
     const lengths = first.whole ? null : (this.#padding?.lengths(batch) ?? null)
-    const key = `${rows}|${outputMask}|${first.bucketKey}|${lengths?.join() ?? ''}`
+    const room = this.#ragged ? roomForRows(this.#metadata, batch) : null
+    const key = `${rows}|${outputMask}|${first.bucketKey}|${(room ?? lengths)?.join() ?? ''}`
     let layout = this.#byKey.get(key)
-    if (layout === undefined) this.#byKey.set(key, (layout = this.#make(first, lengths, rows, outputMask, unpredictable)))
+    if (layout === undefined) this.#byKey.set(key, (layout = this.#make(first, lengths, rows, outputMask, unpredictable, room)))
     return layout
   }
 
@@ -112,9 +117,10 @@ export class StagingSlot {
     rows: number,
     outputMask: number,
     unpredictable: ReadonlySet<number>,
+    room: readonly (number | undefined)[] | null = null,
   ): ViewedLayout {
     const dims = lengths === null ? request.dims : this.#padded(request.dims!, lengths)
-    const layout = layOut(this.#metadata, rows, request.data, dims, outputMask, unpredictable, request.whole, this.#source.movesFromBytes)
+    const layout = layOut(this.#metadata, rows, request.data, dims, outputMask, unpredictable, request.whole, this.#source.movesFromBytes, room)
     if (this.#buffer === null || this.#buffer.byteLength < layout.byteLength) this.#grow(layout.byteLength)
     return this.#view(layout, lengths, this.#metadata.maxBatchSize > 0 && !request.whole)
   }
@@ -149,9 +155,11 @@ export class StagingSlot {
       if (view === undefined) continue
       if (view === null) {
         mailed ??= layout.inputViews.map(() => null)
-        mailed[index] = this.#metadata.inputs[index]!.type === 'string' ? gatherStrings(batch, index, layout.inputDims[index]!) : (batch[0]!.data[index] as MailedValue)
+        mailed[index] = gatherMailed(this.#metadata.inputs[index]!, batch, index, layout.inputDims[index]!)
+      } else if (layout.rowDims?.[index] != null) {
+        gatherRagged(batch, index, view, layout.rowDims[index]!)
       } else if (layout.lengths !== null && this.#padding!.byInput[index] !== undefined) {
-        this.#gatherPadded(batch, layout, index, view)
+        gatherPadded(batch, this.#padding!, index, layout.inputDims[index]!, layout.lengths, view)
       } else if (layout.packs && isPacked(this.#metadata.inputs[index]!.type as ElementType)) {
         gatherPacked(batch, index, view as Uint8Array, layout.inputRowElements[index]!)
       } else {
@@ -168,24 +176,6 @@ export class StagingSlot {
       }
     }
     return mailed
-  }
-
-  #gatherPadded(batch: readonly InferRequest[], { inputDims, lengths }: ViewedLayout, index: number, view: TensorData): void {
-    const entry = this.#padding!.byInput[index]!
-    const { axis, fill } = this.#padding!.inputs[entry]!
-    const dims = inputDims[index]!
-    const length = lengths![entry]!
-    const blocksPerRow = elementCount(dims.slice(1, axis))
-    const inner = elementCount(dims.slice(axis + 1))
-    let at = 0
-    for (const request of batch) {
-      const blocks = request.rows * blocksPerRow
-      const own = this.#padding!.ownLength(entry, request)!
-      const data = plainView(request.data[index] as TensorData)
-      checkElements(data, blocks * own * inner)
-      copyResized(data, 0, view, at, blocks, inner, own, length, fill)
-      at += blocks * length * inner
-    }
   }
 
   /** Forgets all layouts, and that a worker knows the slot: for a new thread, after a failure, or when an output is of another size than was reckoned. */
@@ -223,6 +213,7 @@ export class StagingSlot {
       inputRowElements: layout.inputs.map((place) => (place ? rowElements(place.dims) : -1)),
       outputRowElements: layout.outputs.map((place) => (place ? rowElements(place.dims) : -1)),
       packs: [...inputs, ...outputs].some(({ type }) => isPacked(type as ElementType)),
+      rowDims: this.#ragged ? layout.inputs.map((place, index) => (place?.rowDims ? new Int32Array(bytes, place.rowDims.offset, place.rowDims.rows * (layout.inputDims[index]!.length - 1)) : null)) : null,
       lengths,
       known: false,
     }

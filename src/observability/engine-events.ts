@@ -46,7 +46,7 @@ export interface WorkerEvent {
    * taken its place, and opens the sessions again. `failed`: no thread could be had, and no other is tried.
    */
   readonly type: 'started' | 'lost' | 'restored' | 'failed'
-  /** Its device and a number, which threads that replace it keep: `cpu_0`, `cuda:1_0`. */
+  /** Its device, or its function, and a number, which threads that replace it keep: `cpu_0`, `cuda:1_0`, `function tokenizer_0`. */
   readonly worker: string
   /** Why, in words; only of `lost` and `failed`. */
   readonly reason?: string

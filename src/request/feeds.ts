@@ -182,6 +182,8 @@ export class FeedParser {
     for (let index = 0; index < data.length; index++) {
       if (data[index] === null) {
         key += `-${index};`
+      } else if (this.#metadata[index]!.ragged === true) {
+        key += '*;' // rows of all lengths share a run
       } else if (dims !== null) {
         const padded = this.#padding?.byInput[index]
         const paddedAxis = padded === undefined ? -1 : this.#padding!.inputs[padded]!.axis

@@ -1,6 +1,6 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { elementCount, firstNonFinite, isPacked, isRawType, isTensorLike, storageOf, toStorage, type TensorData, type TensorLike } from '../tensor.ts'
-import { isEmptied, lengthOf, plainView } from '../typed-array.ts'
+import { isEmptied, kindOf, lengthOf, plainView } from '../typed-array.ts'
 import { shownShape, type TensorMetadata } from '../metadata.ts'
 
 /** What was given for an input, each property read once: what is asked again could answer otherwise. */
@@ -36,6 +36,8 @@ export class InputReader {
   readonly #packed: boolean
   /** Dims of data without dims: exactly one row, or the whole input of an unbatched model; `null` where they are not fixed. */
   readonly #bareDims: readonly number[] | null
+  /** The one dimension of a row that has whichever length data without dims has; -1 for none. */
+  readonly #openAxis: number
 
   constructor(model: string, input: TensorMetadata, { rowAxis, optional, finiteOnly, carriesNul }: ReadOptions) {
     const row = input.shape.slice(rowAxis)
@@ -48,6 +50,7 @@ export class InputReader {
     this.#finiteOnly = finiteOnly
     this.#carriesNul = carriesNul
     this.#packed = isPacked(input.type)
+    this.#openAxis = input.ragged === true && row.filter((dim) => typeof dim === 'string').length === 1 ? input.shape.lastIndexOf('') : -1
     this.#bareDims = !fixed ? null : rowAxis === 1 ? [1, ...row] : row
   }
 
@@ -62,6 +65,7 @@ export class InputReader {
       throw this.#invalid(`a Tensor or ${this.#arrayName()}`, value)
     }
     if (this.#bareDims !== null) return { dims: this.#bareDims, data: value }
+    if (this.#openAxis !== -1) return { dims: this.#rowOf(value), data: value }
     throw this.#invalid(`a Tensor, since its shape ${shownShape(this.#input.shape)} is not fixed`, 'data without dims')
   }
 
@@ -93,6 +97,14 @@ export class InputReader {
     }
     if (type !== this.#input.type) throw this.#invalid(`type ${this.#input.type}`, type)
     return { dims: this.#ownDims(tensor.dims), data: tensor.data }
+  }
+
+  /** Dims of data that is one row. */
+  #rowOf(data: ArrayBufferView | readonly unknown[]): readonly number[] {
+    const length = ArrayBuffer.isView(data) ? (kindOf(data) === undefined ? 0 : lengthOf(data)) : data.length
+    const dims = this.#input.shape.map((dim) => (typeof dim === 'number' ? dim : 1))
+    dims[this.#openAxis] = Math.floor(length / elementCount(dims)) // what is over is found by who counts the elements
+    return dims
   }
 
   #ownDims(given: readonly unknown[]): readonly number[] {

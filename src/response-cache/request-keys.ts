@@ -2,7 +2,7 @@ import { createCipheriv, hash, randomBytes, type CipherGCM } from 'node:crypto'
 import type { ModelMetadata } from '../metadata.ts'
 import type { ParsedFeeds } from '../request/infer-request.ts'
 import { lengthOf, plainView } from '../typed-array.ts'
-import type { MailedValue } from '../values.ts'
+import type { MailedRows, MailedValue } from '../values.ts'
 
 type Value = ParsedFeeds['data'][number]
 
@@ -85,7 +85,7 @@ function describeValue(value: Value | MailedValue, pieces: Uint8Array[]): string
   }
   if (value instanceof ArrayBuffer) return describeValue(new Uint8Array(value), pieces)
   if (Array.isArray(value)) return describeStrings(value as readonly string[], pieces)
-  const mailed = value as MailedValue
+  const mailed = value as Exclude<MailedValue, MailedRows>
   if ('items' in mailed) return `[${mailed.items.map((item) => describeValue(item, pieces)).join()}]`
   if ('absent' in mailed) return '-'
   if ('keys' in mailed) return `{${'entries' in mailed ? `${mailed.entries.join()}*` : ''}${describeValue(mailed.keys, pieces)}|${describeValue(mailed.values, pieces)}}`

@@ -3,7 +3,7 @@ import { cudaDevice, type Placement } from '../config/session-options.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { OpenedSession } from '../executor/executor.ts'
 import { toleranceWith } from '../instance/compare-rows.ts'
-import { ModelInstance, slotsPerInstance } from '../instance/model-instance.ts'
+import { ModelInstance, slotsFor } from '../instance/model-instance.ts'
 import { SlotsAhead } from '../instance/slots-ahead.ts'
 import type { WarmUp } from '../instance/warm-up.ts'
 import type { StagingPool } from '../memory/staging-pool.ts'
@@ -30,6 +30,8 @@ export interface InstanceParts {
   nextId(): number
   staging(): StagingPool
   readonly sources: SessionSources
+  /** A session on a worker has been closed. */
+  released?(worker: Worker): Promise<void>
 }
 
 /** One instance of a model from its place to its end: it is opened, warmed, serves, and is taken out. */
@@ -78,7 +80,7 @@ export class InstanceLife {
 
   /** Takes memory for its slots where that is not to be done at its first batch. */
   async reserve(metadata: ModelMetadata): Promise<void> {
-    this.#ahead = await SlotsAhead.acquire(this.#parts.staging(), metadata, [this.seat], slotsPerInstance)
+    this.#ahead = await SlotsAhead.acquire(this.#parts.staging(), metadata, [this.seat], slotsFor(1))
   }
 
   /** Takes batches from now on, under this number. */
@@ -91,7 +93,7 @@ export class InstanceLife {
       acquire: (byteLength) => staging().acquire(byteLength, device),
       trim: () => staging().trim(),
       movesFromBytes: this.#movesFromBytes,
-    })
+    }, config.function?.concurrency) // prettier-ignore
     this.#instance = instance
     instance.adopt(this.#ahead?.byInstance[0] ?? [])
     this.#ahead = null
@@ -131,11 +133,12 @@ export class InstanceLife {
   }
 
   /** Gives its memory and its session back; no batch may be in flight. */
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.#ahead?.release()
     this.#ahead = null
     // Before the worker lets go, so that it is the worker's thread that frees the memory.
     this.#instance?.release()
-    return this.session.close()
+    await this.session.close()
+    await this.#parts.released?.(this.seat.worker)
   }
 }

@@ -39,7 +39,8 @@ export class SessionSources {
 
   /** What a session there is opened from. */
   at(placement: Placement): SessionSource {
-    const { path, bytes, memory, maxRunMs } = this.#config
+    const { path, bytes, memory, maxRunMs, function: fn } = this.#config
+    if (fn !== null) return { model: path, options: { function: fn }, memory, maxRunMs }
     const model = bytes ?? path
     const options = sessionOptions(this.#config, placement, this.#services.useProvider(this.#model))
     return { memory, maxRunMs, ...(this.#prepared?.opening(model, options) ?? { model, options }) }

@@ -13,6 +13,7 @@ import type { Joining } from './joining.ts'
 import type { RequestErrors } from './request-errors.ts'
 import type { Answer, InferRequest } from '../request/infer-request.ts'
 import { AnswerOrder, type Outcome } from './answer-order.ts'
+import { failedRequests } from '../instance/failed-rows.ts'
 import { scatter } from '../instance/scatter.ts'
 import { RequestPart, SplitRequest, wholeOf } from './split-request.ts'
 
@@ -63,7 +64,8 @@ export class Answers {
   #answer(batch: FinishedBatch, scatterAtMs: number): void {
     const { requests, rows, timeline } = batch
     const { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs } = timeline
-    const outputs = scatter(this.#metadata, this.#padding, this.#reshapes, batch)
+    const failures = batch.failures === null && batch.mailed === null ? null : failedRequests(this.#metadata, batch)
+    const outputs = scatter(this.#metadata, this.#padding, this.#reshapes, batch, failures)
     const doneAtMs = this.#clock.nowMs()
 
     const strange = this.#finiteOnly ? outputs.map(nonFiniteOutput) : null
@@ -78,7 +80,7 @@ export class Answers {
     const enqueuedAtMs: number[] = []
     for (let member = 0; member < requests.length; member++) {
       const request = requests[member]!
-      if (request.settled || strange?.[member]) continue // aborted while it ran, or about to be rejected
+      if (request.settled || failures?.[member] || strange?.[member]) continue // aborted while it ran, or about to be rejected
       if (request instanceof RequestPart) request.parent.ran(begunAtMs - request.enqueuedAtMs, times)
       else enqueuedAtMs.push(request.enqueuedAtMs)
     }
@@ -90,7 +92,9 @@ export class Answers {
       const request = requests[member]!
       const own = outputs[member]!
       const output = strange?.[member]
-      if (output) this.failed(request, this.#errors.nonFinite(request, output))
+      const failure = failures?.[member]
+      if (failure) this.failed(request, this.#errors.failedRun(request, failure))
+      else if (output) this.failed(request, this.#errors.nonFinite(request, output))
       else this.#succeed(request, request.wantsReport ? { outputs: own, report: this.#report(batch, request, position) } : own)
       position += request.rows
     }

@@ -60,6 +60,11 @@ export class BatchSupply {
     return this.#queue.hasUnsent || this.#retries.count > 0
   }
 
+  /** Whether what goes first is to be on its worker alone. */
+  get nextIsAlone(): boolean {
+    return this.#retries.nextIsAlone
+  }
+
   /** Notes that requests or batches came or went. */
   update(): void {
     this.#inFlight.update(this.waiting)

@@ -16,6 +16,11 @@ export class Retries {
     return this.#requests
   }
 
+  /** Whether the next one is to be on its worker alone. */
+  get nextIsAlone(): boolean {
+    return this.#batches[0]?.alone === true
+  }
+
   /**
    * A run failed for several requests: runs its halves. With one culprit among n requests that makes two runs per
    * halving, 2 ceil(log2 n) in all, and every request is run at most 1 + ceil(log2 n) times whatever fails.
@@ -27,9 +32,10 @@ export class Retries {
     this.#add(open.slice(middle), reason, false)
   }
 
-  /** A run was stopped: runs what is left of it, whole or in halves. */
+  /** A run was stopped: runs what is left of it, whole, in halves or each by itself. */
   afterStop(batch: Pick<Batch, 'requests' | 'reason' | 'rerun'>): void {
     if (batch.rerun === 'halves') this.bisect(batch)
+    else if (batch.rerun === 'singly') for (const request of batch.requests) this.#add(request.settled ? [] : [request], batch.reason, false)
     else this.#add(batch.requests.filter(({ settled }) => !settled), batch.reason, false)
   }
 

@@ -22,10 +22,11 @@ interface Run {
 /**
  * Stops runs: those that nobody wants any more, and those that take longer than they may. Of these, whoever has a limit of
  * its own is told as soon as that has passed. The model's limit says only that some request of the batch takes too long:
- * which one, runs of its halves find out.
+ * which one, runs of its halves find out; of each by itself where a stop costs the thread, as with functions.
  */
 export class RunStops {
   readonly #modelMs: number
+  readonly #inParts: 'halves' | 'singly'
   readonly #to: StopTargets
   readonly #alarm: Alarm
   /** Runs that have a limit, by their batch's number. */
@@ -34,8 +35,9 @@ export class RunStops {
   #limited: boolean
 
   /** @param modelMs the model's limit; 0 for none. */
-  constructor(modelMs: number, to: StopTargets) {
+  constructor(modelMs: number, to: StopTargets, inParts: 'halves' | 'singly' = 'halves') {
     this.#modelMs = modelMs
+    this.#inParts = inParts
     this.#to = to
     this.#limited = modelMs > 0
     this.#alarm = new Alarm(to.clock, () => this.#look())
@@ -107,7 +109,7 @@ export class RunStops {
       batch.rerun ??= 'all'
       const isIt = request.maxRunMs > 0 || batch.requests.length === 1
       if (isIt) answers.reject(request, 'timeout', errors.ranTooLong(request, limitMs))
-      else batch.rerun = 'halves'
+      else batch.rerun = this.#inParts
     }
     if (batch.rerun !== null) instances.stopRun(batch, true)
   }

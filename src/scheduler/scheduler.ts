@@ -47,7 +47,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly unpredictable = new UnpredictableOutputs()
   readonly instances = new InstanceSet()
   /** What waits, for whoever is to see that there are instances enough. */
-  readonly demand: Pick<BatchSupply, 'oldestAtMs' | 'onUpdate'>
+  readonly demand: Pick<BatchSupply, 'oldestAtMs' | 'onUpdate' | 'nextIsAlone'>
   readonly #queue: RequestQueue<InferRequest>
   readonly #config: ResolvedConfig
   readonly #errors: RequestErrors
@@ -80,7 +80,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#admission = new Admission(this.times, this.#errors, this.stats)
     this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued: config.holdUntilQueued }, clock, this, runTimes, this.times.target)
     this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, config)
-    this.#stops = new RunStops(config.maxRunMs, { clock, instances: this.instances, answers: this.#answers, errors: this.#errors })
+    this.#stops = new RunStops(config.maxRunMs, { clock, instances: this.instances, answers: this.#answers, errors: this.#errors }, config.function === null ? 'halves' : 'singly')
     const refuse = (request: InferRequest, error: Error) => this.#answers.reject(request, 'changed', error)
     this.demand = this.#supply = new BatchSupply({
       metadata: this.metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, stops: this.#stops, clock, refuse,

@@ -1,6 +1,5 @@
 import type { Clock } from '../clock.ts'
-import { maxHandedOver } from '../executor/binding/control-block.ts'
-import type { Executor, MailedOutputs, RunTimestamps } from '../executor/executor.ts'
+import type { Executor, MailedOutputs, RowFailures, RunTimestamps } from '../executor/executor.ts'
 import type { BatchSource, PreparedBatch } from './batch-source.ts'
 import type { InlineBudget } from './inline-budget.ts'
 import { StopLimit, type Stoppable } from './stop-limit.ts'
@@ -49,7 +48,11 @@ export class BatchHandOut {
 
   /** Whether a batch would be started at once. */
   get idle(): boolean {
-    return this.#serving && this.time.handedOver.length === 0 && !this.tasks.running
+    return this.#serving && this.time.handedOver.length < this.#concurrency && !this.tasks.running
+  }
+
+  get #concurrency(): number {
+    return this.#executor?.concurrency ?? 1
   }
 
   /** A thread serves from now on. */
@@ -83,7 +86,7 @@ export class BatchHandOut {
    * @param orLeave whether that is done as well where it cannot be told.
    */
   stopRun(slotId: number, orLeave: boolean): void {
-    if (this.#executor?.cancel(slotId) || orLeave) this.#stops.told(slotId)
+    if (this.#executor?.cancel(slotId, orLeave) || orLeave) this.#stops.told(slotId)
   }
 
   /** The same for what is being done for a session. */
@@ -112,7 +115,7 @@ export class BatchHandOut {
   }
 
   /** A batch is done; its source is told. False when it was none that was handed over. */
-  finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null): boolean {
+  finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null, failures: RowFailures | null = null): boolean {
     const tookMs = times.endMs - times.startMs
     const done = this.time.done(slotId, tookMs)
     if (done === null) return false
@@ -120,14 +123,20 @@ export class BatchHandOut {
     if (times.inline === true) this.#inline?.spent(tookMs, done.source)
     // Reports come by two ways: that of the batch before it may still be under way, and nothing was told of this one's start.
     done.source.started(slotId)
-    const next = this.time.handedOver[0]
-    if (next !== undefined) next.source.started(next.slotId)
+    this.#tellStarted()
     // Before the results are handed out: the worker should not wait for that.
     this.run()
-    if (error === null) done.source.finished(slotId, times, mailed)
+    if (error === null) done.source.finished(slotId, times, mailed, failures)
     else done.source.failed(slotId, error)
     this.run()
     return true
+  }
+
+  /** Those behind which nothing is that runs. */
+  #tellStarted(): void {
+    const { handedOver } = this.time
+    const running = Math.min(handedOver.length, this.#concurrency)
+    for (let at = 0; at < running; at++) handedOver[at]!.source.started(handedOver[at]!.slotId)
   }
 
   /** The thread is gone, or left to itself: what it had not started goes back to its sources, and they are told of what it had. */
@@ -151,9 +160,10 @@ export class BatchHandOut {
     const { handedOver } = this.time
     const executor = this.#executor
     if (executor === null || !this.#serving || this.tasks.running) return false
-    const idle = handedOver.length === 0
-    if (!idle && (this.tasks.waiting || handedOver.length === maxHandedOver || handedOver[0]!.alone)) return false
-    if (idle && this.tasks.waiting && (this.tasks.isTurn || this.time.next() === null)) {
+    const idle = handedOver.length < this.#concurrency
+    const isEmpty = handedOver.length === 0
+    if (!isEmpty && (this.tasks.waiting || handedOver.length > this.#concurrency || handedOver[0]!.alone)) return false
+    if (isEmpty && this.tasks.waiting && (this.tasks.isTurn || this.time.next() === null)) {
       this.tasks.start(executor, (owner) => this.#taskDone(owner))
       return false
     }
@@ -161,7 +171,8 @@ export class BatchHandOut {
     const share = this.time.next()
     if (share === null) return false
     const { source } = share
-    const batch = idle || source.hasWaiting ? source.nextBatch(idle, this.time.freeInMs) : null
+    if (idle && !isEmpty && source.nextIsAlone) return false
+    const batch = idle || source.hasWaiting ? source.nextBatch(idle, idle ? 0 : this.time.freeInMs) : null
     // It is this source's turn as soon as the worker is free; nobody may be handed ahead of it.
     if (batch === 'when idle') return false
     if (batch === null) this.#nothingOf(source, idle)

@@ -1,4 +1,4 @@
-import type { MailedOutputs, RunTimestamps } from '../executor/executor.ts'
+import type { MailedOutputs, RowFailures, RunTimestamps } from '../executor/executor.ts'
 import type { MailedValue } from '../values.ts'
 
 /** A batch that lies in its slot, ready to be run. */
@@ -21,6 +21,8 @@ export interface BatchSource {
   readonly weight: number
   /** Whether it has work that is not on its way to any worker. */
   readonly hasWaiting: boolean
+  /** Whether the next batch is one that nothing else may be on the worker with. */
+  readonly nextIsAlone?: boolean
   /** Whether a batch of its model waits behind the run of some worker, which another one may have once it is idle. */
   readonly aheadElsewhere: boolean
   /**
@@ -32,7 +34,7 @@ export interface BatchSource {
   nextBatch(idle: boolean, startsInMs: number): PreparedBatch | 'when idle' | null
   /** A batch that was handed ahead is reckoned to run from now on. */
   started(slotId: number): void
-  finished(slotId: number, times: Readonly<RunTimestamps>, mailed: MailedOutputs | null): void
+  finished(slotId: number, times: Readonly<RunTimestamps>, mailed: MailedOutputs | null, failures: RowFailures | null): void
   failed(slotId: number, message: string): void
   /** A batch comes back that had not started, because the thread has ended or it was asked for. */
   takenBack(slotId: number, threadEnded: boolean): void

@@ -13,6 +13,9 @@ import type { ExecutorEvents } from '../executor/executor.ts'
 
 const defaultStartTimeoutMs = 60_000
 
+/** What a pool needs of the way in which its threads run something. */
+type PoolExecutors = Pick<Executors, 'inline' | 'make' | 'submitted'>
+
 /**
  * The worker threads of one device. Piscina owns their lives; work reaches them through shared memory, never through
  * `pool.run`, which only carries the init task that puts a thread to serve.
@@ -24,7 +27,7 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
   readonly #maxWorkers: number
   #named = 0
   readonly #options: WorkerOptions
-  readonly #executors: Executors
+  readonly #executors: PoolExecutors
   readonly #clock: Clock
   #threads: ThreadPool | null = null
   readonly #started = new WeakMap<ThreadExecutor, StartedThread>()
@@ -36,7 +39,7 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
     device: string,
     maxWorkers: number,
     options: WorkerOptions,
-    executors: Executors,
+    executors: PoolExecutors,
     clock: Clock,
     changed: (event: WorkerEvent) => void,
   ) {
@@ -126,6 +129,14 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
     executor.abandon()
     void this.#started.get(executor)?.end()
     return executor.stop()
+  }
+
+  /** Ends a worker that has no session, and its thread. May be called twice. */
+  async end(worker: Worker, timeoutMs: number): Promise<void> {
+    if (!this.workers.includes(worker as Worker<ThreadExecutor>)) return
+    this.workers = this.workers.filter((other) => other !== worker)
+    await worker.close(timeoutMs)
+    await this.#started.get(worker.executor as ThreadExecutor)?.end()
   }
 
   /** Ends all threads; one that is still inside ONNX Runtime after `timeoutMs` is left to itself. */

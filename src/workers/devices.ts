@@ -16,6 +16,7 @@ import { refuseForBinding } from './binding-limits.ts'
 import { allGpus, EngineProviders } from './engine-providers.ts'
 import { providerCapabilities, type ProviderCapability } from './provider-capabilities.ts'
 import { chooseExecutors, type ExecutorOptions, type Executors } from './executor-choice.ts'
+import { startAll } from './start-all.ts'
 import { switchOffTelemetry, telemetryState, type TelemetryState } from './telemetry.ts'
 import type { Worker } from './worker.ts'
 
@@ -195,11 +196,4 @@ export class Devices {
     await Promise.all([...this.#pools.values()].map((pool) => pool.close(timeoutMs)))
     this.#pools.clear()
   }
-}
-
-/** Starts the threads of workers that have none yet; rejects, when all have come to something, if one could not be started. */
-async function startAll(workers: ReadonlySet<Worker>): Promise<void> {
-  const results = await Promise.allSettled([...workers].map((worker) => worker.start()))
-  const failed = results.find((result) => result.status === 'rejected')
-  if (failed !== undefined) throw failed.reason
 }

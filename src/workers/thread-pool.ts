@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { Piscina } from 'piscina'
-import type { StartAnswer, StartTask, ThreadExecutor, WorkerReady } from '../executor/thread-start.ts'
+import type { StartAnswer, StartTask, ThreadExecutor, WorkerReady, WorkerSetup } from '../executor/thread-start.ts'
 import { StartFailure } from './start-error.ts'
 import { switchOffTelemetry } from './telemetry.ts'
 
@@ -38,9 +38,9 @@ export class ThreadPool {
   /** Starts a thread; throws what `new Worker` throws. */
   start(executor: ThreadExecutor): StartedThread {
     switchOffTelemetry(this.#options.env)
-    const piscina = this.#newPiscina()
-    const { port1: answers, port2: answer } = new MessageChannel()
     const { setup, transferList } = executor.setup()
+    const piscina = this.#newPiscina(setup.kind)
+    const { port1: answers, port2: answer } = new MessageChannel()
     const task: StartTask = { setup, answer }
     try {
       // Settles long before the thread serves; how that went comes as a message.
@@ -53,6 +53,7 @@ export class ThreadPool {
     void ended.then(() => executor.threadEnded())
     const thread = { ready: readyFrom(answers), ended, end: () => this.#end(thread, piscina, executor) }
     this.#threads.add(thread)
+    executor.started?.(thread.end)
     void ended.then(() => this.#threads.delete(thread))
     return thread
   }
@@ -62,10 +63,10 @@ export class ThreadPool {
     await Promise.all([...this.#threads].map((thread) => thread.end()))
   }
 
-  #newPiscina(): Piscina {
+  #newPiscina(kind: WorkerSetup['kind']): Piscina {
     const { resourceLimits, execArgv, env } = this.#options
     const piscina = new Piscina({
-      filename: workerFile(),
+      filename: workerFile(kind),
       minThreads: 0,
       maxThreads: 1,
       idleTimeout: Infinity,
@@ -113,7 +114,8 @@ function readyFrom(answers: MessagePort): Promise<WorkerReady> {
 }
 
 /** The compiled worker beside this file, or in `dist/` when this file runs from its TypeScript source. */
-function workerFile(): string {
-  const beside = fileURLToPath(new URL('../worker-thread/entry.cjs', import.meta.url))
-  return existsSync(beside) ? beside : fileURLToPath(new URL('../../dist/worker-thread/entry.cjs', import.meta.url))
+function workerFile(kind: WorkerSetup['kind']): string {
+  const beside = fileURLToPath(kind === 'function' ? new URL('../function-thread/function-entry.cjs', import.meta.url) : new URL('../worker-thread/entry.cjs', import.meta.url))
+  const compiled = kind === 'function' ? new URL('../../dist/function-thread/function-entry.cjs', import.meta.url) : new URL('../../dist/worker-thread/entry.cjs', import.meta.url)
+  return existsSync(beside) ? beside : fileURLToPath(compiled)
 }

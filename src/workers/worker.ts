@@ -72,7 +72,7 @@ export class Worker<E extends Executor = Executor> {
 
   /** When the worker is reckoned to be done with what it was given, in milliseconds from now. */
   get freeInMs(): number {
-    return this.#handOut.serving ? this.#handOut.time.freeInMs : this.#restarts.servesInMs
+    return !this.#handOut.serving ? this.#restarts.servesInMs : this.#handOut.idle ? 0 : this.#handOut.time.freeInMs
   }
 
   /** How many times longer a source's work takes here because others have work too. */
@@ -153,8 +153,8 @@ export class Worker<E extends Executor = Executor> {
 
   #newExecutor(): E {
     const executor: E = this.#threads.executor({
-      finished: (slotId, times, error, mailed) => {
-        if (this.#handOut.finished(slotId, times, error, mailed)) this.#restarts.worked()
+      finished: (slotId, times, error, mailed, failures) => {
+        if (this.#handOut.finished(slotId, times, error, mailed, failures)) this.#restarts.worked()
       },
       died: () => {
         if (executor !== this.#executor) return

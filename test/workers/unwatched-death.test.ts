@@ -24,6 +24,8 @@ describe('a model that is loaded', () => {
       clock: house.clock,
       keepAlive: house.keepAlive,
       staging: () => ({}) as never,
+      trim: () => {},
+      released: async () => {},
       nextId: () => ++lastId,
       changed: () => {},
       useProvider: () => (entry) => entry,

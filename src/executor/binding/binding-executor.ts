@@ -1,12 +1,14 @@
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
-import type { InferenceSession } from 'onnxruntime-common'
 import { bindingCarrier } from '../../carriers.ts'
+import type { OpenOptions } from '../../config/session-options.ts'
 import type { SlotMemory } from '../../memory/staging-pool.ts'
 import type { MailedValue } from '../../values.ts'
 import {
   ThreadEndedError,
   type ExecutorEvents,
+  type MailedOutputs,
   type OpenedSession,
+  type RowFailures,
   type RunTimestamps,
   type SampleRun,
   type SlotLayout,
@@ -24,25 +26,27 @@ interface Question {
 
 /** The application's end of a thread that runs models through onnxruntime-node: its control block, its port, and what it was asked. */
 export class BindingExecutor implements ThreadExecutor {
-  readonly control = new ControlBlock()
+  readonly control: ControlBlock
   readonly #port: MessagePort
-  readonly #workerPort: MessagePort
-  readonly #bell: Bell
-  readonly #events: ExecutorEvents
+  protected readonly workerPort: MessagePort
+  protected readonly bell: Bell
+  protected readonly events: ExecutorEvents
   readonly #questions = new Map<number, Question>()
   readonly #times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
   readonly #closed: Promise<void>
   #lastQuestion = 0
-  #leaving = false
+  /** Whether the thread was told to go. */
+  protected leaving = false
   #abandoned = false
   #gone = false
 
-  constructor(bell: Bell, events: ExecutorEvents) {
+  constructor(bell: Bell, events: ExecutorEvents, concurrency = 1) {
+    this.control = new ControlBlock(undefined, concurrency)
     const { port1, port2 } = new MessageChannel()
     this.#port = port1
-    this.#workerPort = port2
-    this.#bell = bell
-    this.#events = events
+    this.workerPort = port2
+    this.bell = bell
+    this.events = events
     this.#port.on('message', (message: FromWorker) => this.#receive(message))
     // The port closes with the thread, however that ends: the one sign of death that names the worker.
     this.#closed = new Promise((resolve) => this.#port.once('close', () => resolve(this.#onClose())))
@@ -51,17 +55,17 @@ export class BindingExecutor implements ThreadExecutor {
   }
 
   setup(): { setup: WorkerSetup; transferList: MessagePort[] } {
-    const setup = {
-      kind: 'binding' as const,
-      port: this.#workerPort,
+    const setup: WorkerSetup = {
+      kind: 'binding',
+      port: this.workerPort,
       control: this.control.buffer,
-      bell: this.#bell.buffer,
+      bell: this.bell.buffer,
       clockOffsetMs: clockOffsetMs(),
     }
-    return { setup, transferList: [this.#workerPort] }
+    return { setup, transferList: [this.workerPort] }
   }
 
-  async open(sessionId: number, model: string | SharedArrayBuffer, options: InferenceSession.SessionOptions): Promise<OpenedSession> {
+  async open(sessionId: number, model: string | SharedArrayBuffer, options: OpenOptions): Promise<OpenedSession> {
     const answer = await this.#ask((questionId) => ({ type: 'open', questionId, sessionId, model, options }))
     if (answer.type === 'refused') throw new Error(answer.message)
     const { inputs, outputs } = answer as Extract<FromWorker, { type: 'opened' }>
@@ -80,20 +84,20 @@ export class BindingExecutor implements ThreadExecutor {
 
   defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void {
     if (memory.kind !== 'shared') throw new Error('onnxruntime-node sees no native memory')
-    this.#post({ type: 'slot', slotId, sessionId, buffer: memory.buffer, copied: memory.copied })
+    this.post({ type: 'slot', slotId, sessionId, buffer: memory.buffer, copied: memory.copied })
   }
 
   forgetSlot(slotId: number): void {
-    this.#post({ type: 'forget', slotId })
+    this.post({ type: 'forget', slotId })
   }
 
   defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void {
-    this.#post({ type: 'layout', slotId, layoutIndex, layout })
+    this.post({ type: 'layout', slotId, layoutIndex, layout })
   }
 
   submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void {
-    if (mailed !== null) this.#post({ type: 'inputs', slotId, mailed })
-    this.control.submit(slotId, layoutIndex)
+    if (mailed !== null) this.post({ type: 'inputs', slotId, mailed })
+    this.submitted(slotId, this.control.submit(slotId, layoutIndex))
   }
 
   takeBack(slotId: number): boolean {
@@ -101,7 +105,7 @@ export class BindingExecutor implements ThreadExecutor {
   }
 
   /** What onnxruntime-node runs comes to its end. */
-  cancel(): boolean {
+  cancel(_slotId: number, _mustEnd: boolean): boolean {
     return false
   }
 
@@ -112,18 +116,18 @@ export class BindingExecutor implements ThreadExecutor {
   drainCompletions(): void {
     const times = this.#times
     for (let slotId = this.control.takeCompletion(times); slotId !== -1; slotId = this.control.takeCompletion(times)) {
-      this.#events.finished(slotId, times, null, null)
+      this.finished(slotId, times, null, null)
     }
   }
 
   exit(): Promise<void> {
-    this.#leaving = true
-    if (!this.#gone) this.#post({ type: 'exit' })
+    this.leaving = true
+    if (!this.#gone) this.post({ type: 'exit' })
     return this.#closed
   }
 
   abandon(): void {
-    this.#leaving = this.#abandoned = true
+    this.leaving = this.#abandoned = true
     this.control.stop()
     this.#port.close()
   }
@@ -137,8 +141,21 @@ export class BindingExecutor implements ThreadExecutor {
     this.control.leave()
   }
 
+  /** A batch is done. */
+  protected finished(slotId: number, times: Readonly<RunTimestamps>, error: string | null, mailed: MailedOutputs | null, failures: RowFailures | null = null): void {
+    this.events.finished(slotId, times, error, mailed, failures)
+  }
+
+  /** A batch was handed over, under this number. */
+  protected submitted(_slotId: number, _number: number): void {}
+
+  /** The thread is gone, and nobody told it to go. */
+  protected died(): void {
+    this.events.died()
+  }
+
   /** Posts a message and rings the worker's bell. */
-  #post(message: ToWorker): void {
+  protected post(message: ToWorker): void {
     this.#port.postMessage(message)
     this.control.announceMail()
   }
@@ -147,13 +164,13 @@ export class BindingExecutor implements ThreadExecutor {
     return new Promise((resolve, reject) => {
       if (this.#gone) return reject(new ThreadEndedError())
       const questionId = ++this.#lastQuestion
-      this.#post(message(questionId))
+      this.post(message(questionId))
       this.#questions.set(questionId, { resolve, reject })
     })
   }
 
   #receive(message: FromWorker): void {
-    if (message.type === 'done') return this.#events.finished(message.slotId, message.times, message.error, message.outputs)
+    if (message.type === 'done') return this.finished(message.slotId, message.times, message.error, message.outputs, message.failures)
     const question = this.#questions.get(message.questionId)
     this.#questions.delete(message.questionId)
     question?.resolve(message)
@@ -169,7 +186,7 @@ export class BindingExecutor implements ThreadExecutor {
     const questions = [...this.#questions.values()]
     this.#questions.clear()
     for (const { reject } of questions) reject(new ThreadEndedError())
-    if (!this.#leaving) this.#events.died()
-    this.#bell.ring() // who listens for its batches has to look again: it will not ring itself any more
+    if (!this.leaving) this.died()
+    this.bell.ring() // who listens for its batches has to look again: it will not ring itself any more
   }
 }

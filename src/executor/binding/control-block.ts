@@ -1,9 +1,5 @@
 import type { RunTimestamps } from '../executor.ts'
 
-/** Batches that a worker can hold: one runs, one waits behind it, so that the worker finds it without a wake-up. */
-export const maxHandedOver = 2
-
-const ringCapacity = 4 // a power of two, at least `maxHandedOver`
 const timesPerRun = 4
 
 /** Words of the control block. `wake`, `mail` and the states of cells are written by both sides, the others by one. */
@@ -12,9 +8,6 @@ const word = { stop: 0, busy: 1, wake: 2, completed: 3, mail: 4, cells: 8 } as c
 const cellWord = { state: 0, number: 1, slotId: 2, layoutIndex: 3 } as const
 const cellWords = 4
 const cellState = { empty: 0, ready: 1, claimed: 2 } as const
-const completionsAt = word.cells + maxHandedOver * cellWords
-const words = completionsAt + ringCapacity
-const timesOffsetBytes = Math.ceil((words * 4) / 8) * 8
 
 /**
  * How long a worker looks for the next batch before it sleeps; saves the wake-up when callers take turns with it. The
@@ -27,6 +20,8 @@ export interface Job {
   cell: number
   slotId: number
   layoutIndex: number
+  /** Among all that were handed over to the worker. */
+  number?: number
 }
 
 /**
@@ -39,20 +34,35 @@ export class ControlBlock {
   readonly buffer: SharedArrayBuffer
   readonly #words: Int32Array
   readonly #times: Float64Array
+  /** Where the cells end. */
+  readonly #completionsAt: number
+  /** A power of two, at least as many as there are cells. */
+  readonly #ringCapacity: number
   #submitted = 0
   #taken = 0 // of the ring of completions
   #mailRead = 0
 
-  constructor(buffer = new SharedArrayBuffer(timesOffsetBytes + ringCapacity * timesPerRun * 8)) {
-    this.buffer = buffer
-    this.#words = new Int32Array(buffer, 0, words)
-    this.#times = new Float64Array(buffer, timesOffsetBytes)
+  /**
+   * @param buffer what the other thread has made; left out to make one.
+   * @param concurrency batches that run at the same time, the same on both sides.
+   */
+  constructor(buffer?: SharedArrayBuffer, concurrency = 1) {
+    const cells = concurrency + 1 // one waits behind those that run, so that the worker finds it without a wake-up
+    const ringCapacity = 2 ** Math.ceil(Math.log2(Math.max(4, cells)))
+    const completionsAt = word.cells + cells * cellWords
+    const words = completionsAt + ringCapacity
+    const timesOffsetBytes = Math.ceil((words * 4) / 8) * 8
+    this.buffer = buffer ?? new SharedArrayBuffer(timesOffsetBytes + ringCapacity * timesPerRun * 8)
+    this.#completionsAt = completionsAt
+    this.#ringCapacity = ringCapacity
+    this.#words = new Int32Array(this.buffer, 0, words)
+    this.#times = new Float64Array(this.buffer, timesOffsetBytes)
   }
 
   // ── application thread ──
 
-  /** Hands a batch to the worker; there must be a cell for it. */
-  submit(slotId: number, layoutIndex: number): void {
+  /** Hands a batch to the worker, and gives its number; there must be a cell for it. */
+  submit(slotId: number, layoutIndex: number): number {
     let at = word.cells
     while (Atomics.load(this.#words, at) !== cellState.empty) at += cellWords
     this.#submitted = (this.#submitted + 1) | 0
@@ -61,11 +71,12 @@ export class ControlBlock {
     this.#words[at + cellWord.layoutIndex] = layoutIndex
     Atomics.store(this.#words, at, cellState.ready)
     this.wake()
+    return this.#submitted
   }
 
   /** Takes the batch of a slot back; false when the worker has claimed it. */
   takeBack(slotId: number): boolean {
-    for (let at = word.cells; at < completionsAt; at += cellWords) {
+    for (let at = word.cells; at < this.#completionsAt; at += cellWords) {
       if (this.#words[at + cellWord.slotId] !== slotId) continue
       if (Atomics.compareExchange(this.#words, at, cellState.ready, cellState.empty) === cellState.ready) return true
     }
@@ -81,14 +92,14 @@ export class ControlBlock {
   /** The slot of the next finished batch, its times written into `times`; -1 for none. */
   takeCompletion(times: RunTimestamps): number {
     if (this.#taken === Atomics.load(this.#words, word.completed)) return -1
-    const index = this.#taken & (ringCapacity - 1)
+    const index = this.#taken & (this.#ringCapacity - 1)
     this.#taken = (this.#taken + 1) | 0
     const at = index * timesPerRun
     times.startMs = this.#times[at]!
     times.inferStartMs = this.#times[at + 1]!
     times.inferEndMs = this.#times[at + 2]!
     times.endMs = this.#times[at + 3]!
-    return this.#words[completionsAt + index]!
+    return this.#words[this.#completionsAt + index]!
   }
 
   /** Forbids the worker to enter ONNX Runtime again. */
@@ -152,6 +163,7 @@ export class ControlBlock {
       job.cell = at
       job.slotId = this.#words[at + cellWord.slotId]!
       job.layoutIndex = this.#words[at + cellWord.layoutIndex]!
+      job.number = this.#words[at + cellWord.number]!
       return true
     }
   }
@@ -159,13 +171,13 @@ export class ControlBlock {
   /** Reports a finished batch whose outputs lie in its slot. */
   complete({ cell, slotId }: Job, times: RunTimestamps): void {
     const tail = this.#words[word.completed]!
-    const index = tail & (ringCapacity - 1)
+    const index = tail & (this.#ringCapacity - 1)
     const at = index * timesPerRun
     this.#times[at] = times.startMs
     this.#times[at + 1] = times.inferStartMs
     this.#times[at + 2] = times.inferEndMs
     this.#times[at + 3] = times.endMs
-    this.#words[completionsAt + index] = slotId
+    this.#words[this.#completionsAt + index] = slotId
     Atomics.store(this.#words, cell, cellState.empty)
     Atomics.store(this.#words, word.completed, (tail + 1) | 0)
   }
@@ -197,7 +209,7 @@ export class ControlBlock {
 
   #firstReady(): number {
     let first = -1
-    for (let at = word.cells; at < completionsAt; at += cellWords) {
+    for (let at = word.cells; at < this.#completionsAt; at += cellWords) {
       if (Atomics.load(this.#words, at) !== cellState.ready) continue
       if (first === -1 || ((this.#words[at + cellWord.number]! - this.#words[first + cellWord.number]!) | 0) < 0) first = at
     }

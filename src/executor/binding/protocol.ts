@@ -1,6 +1,6 @@
-import type { InferenceSession } from 'onnxruntime-common'
+import type { OpenOptions } from '../../config/session-options.ts'
 import type { RawValueMetadata } from '../../metadata.ts'
-import type { RunTimestamps, SampleRun, SlotLayout } from '../executor.ts'
+import type { RowFailures, RunTimestamps, SampleRun, SlotLayout } from '../executor.ts'
 import type { MailedValue } from '../../values.ts'
 
 /**
@@ -12,7 +12,7 @@ import type { MailedValue } from '../../values.ts'
 
 /** Messages to a worker. Those with a `questionId` are answered, by the same or by `refused`. */
 export type ToWorker =
-  | { type: 'open'; questionId: number; sessionId: number; model: string | SharedArrayBuffer; options: InferenceSession.SessionOptions }
+  | { type: 'open'; questionId: number; sessionId: number; model: string | SharedArrayBuffer; options: OpenOptions }
   | { type: 'runSample'; questionId: number; sessionId: number; feeds: readonly (MailedValue | null)[]; wantsOutputs: boolean }
   | { type: 'close'; questionId: number; sessionId: number }
   /** `copied`: ONNX Runtime cannot read the buffer itself. */
@@ -22,6 +22,8 @@ export type ToWorker =
   | { type: 'layout'; slotId: number; layoutIndex: number; layout: SlotLayout }
   /** The inputs of the next batch of a slot that do not lie in it. */
   | { type: 'inputs'; slotId: number; mailed: readonly (MailedValue | null)[] }
+  /** Nobody wants what a batch will give, by its number; of functions only. */
+  | { type: 'unwanted'; batch: number }
   | { type: 'exit' }
 
 /** Messages from a worker. */
@@ -32,7 +34,7 @@ export type FromWorker =
   /** What was asked for could not be done. */
   | { type: 'refused'; questionId: number; message: string }
   /** A batch that failed, or some of whose outputs travel by message. */
-  | { type: 'done'; slotId: number; times: RunTimestamps; error: string | null; outputs: (MailedValue | null | undefined)[] }
+  | { type: 'done'; slotId: number; times: RunTimestamps; error: string | null; outputs: (MailedValue | null | undefined)[]; failures?: RowFailures | null }
 
 /** `process.hrtime` minus `performance.now` in this isolate: puts times of two threads on one scale. */
 export function clockOffsetMs(): number {

@@ -13,14 +13,15 @@ export class SharedMemory implements StagingMemory {
   /**
    * @param accepted whether onnxruntime-node reads views of them in the workers, which copy otherwise.
    * @param reason why runs go through onnxruntime-node.
+   * @param inUse why it is this memory, where nothing else was asked for.
    * @throws InferenceError `ERR_NATIVE_LOAD` when a kind is asked for that cannot be had.
    */
-  constructor({ kind: asked = 'auto', limitBytes = defaultLimitBytes }: StagingOptions, accepted: boolean, reason: string) {
+  constructor({ kind: asked = 'auto', limitBytes = defaultLimitBytes }: StagingOptions, accepted: boolean, reason: string, inUse = `the executor 'binding' is in use: ${reason}`) {
     const refused = `ONNX Runtime refuses SharedArrayBuffers on Node ${process.versions.node}`
     if (asked === 'native') throw cannotBeHad(asked, `it takes the native executor, and 'binding' is in use: ${reason}`)
     if (asked === 'shared' && !accepted) throw cannotBeHad(asked, `${refused}; use 'copied' or the native executor`)
     this.kind = accepted && asked !== 'copied' ? 'shared' : 'copied'
-    if (asked === 'auto') this.reason = `the executor 'binding' is in use: ${reason}${accepted ? '' : `; ${refused}`}`
+    if (asked === 'auto') this.reason = `${inUse}${accepted ? '' : `; ${refused}`}`
     else this.reason = `asked for with staging.kind '${asked}'`
     this.limitBytes = limitBytes
   }

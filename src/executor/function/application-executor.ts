@@ -1,0 +1,144 @@
+import { functionCarrier } from '../../carriers.ts'
+import type { OpenOptions } from '../../config/session-options.ts'
+import { messageOf } from '../../function-run/message-of.ts'
+import { OpenFunction } from '../../function-run/open-function.ts'
+import { runBatch, type BatchOutcome, type FunctionSlot } from '../../function-run/run-batch.ts'
+import type { RunContext } from '../../function-run/run-context.ts'
+import { callOnSample } from '../../function-run/run-sample.ts'
+import type { SlotMemory } from '../../memory/staging-pool.ts'
+import type { MailedValue } from '../../values.ts'
+import type { Executor, ExecutorEvents, OpenedSession, RunTimestamps, SampleRun, SlotLayout } from '../executor.ts'
+
+/** How long batches may be run at a stretch before the event loop gets a turn, in milliseconds. */
+const stretchMs = 0.5
+
+interface Handed {
+  readonly slotId: number
+  readonly layoutIndex: number
+}
+
+/** Runs a function on the application's thread: for what takes less than to hand it to another one. */
+export class ApplicationExecutor implements Executor {
+  readonly concurrency: number
+  readonly #events: ExecutorEvents
+  readonly #slots = new Map<number, FunctionSlot>()
+  #waiting: Handed[] = []
+  /** What runs, by slot. */
+  readonly #running = new Map<number, { context: RunContext | null }>()
+  #function: OpenFunction | null = null
+  #scheduled = false
+  #stretchEndsAtMs = 0
+
+  constructor(events: ExecutorEvents, concurrency: number) {
+    this.#events = events
+    this.concurrency = concurrency
+  }
+
+  async open(_sessionId: number, model: string | SharedArrayBuffer, options: OpenOptions): Promise<OpenedSession> {
+    const source = options.function!
+    this.#function = await OpenFunction.open(model as string, source)
+    return { inputs: [...source.inputs], outputs: [...source.outputs], carrier: functionCarrier }
+  }
+
+  async runSample(_sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun> {
+    try {
+      return (await callOnSample(this.#function!, feeds, wantsOutputs)).run
+    } catch (reason) {
+      return { error: messageOf(reason), runMs: 0, outputs: [] }
+    }
+  }
+
+  async close(): Promise<void> {
+    const open = this.#function
+    this.#function = null
+    this.#slots.clear()
+    await open?.teardown()
+  }
+
+  defineSlot(slotId: number, _sessionId: number, memory: SlotMemory): void {
+    if (memory.kind !== 'shared') throw new Error('functions see shared memory only')
+    this.#slots.set(slotId, { bytes: memory.buffer, layouts: [], mailed: null })
+  }
+
+  forgetSlot(slotId: number): void {
+    this.#slots.delete(slotId)
+  }
+
+  defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void {
+    this.#slots.get(slotId)!.layouts[layoutIndex] = layout
+  }
+
+  /** Begins it once whoever hands it over is done. */
+  submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void {
+    this.#slots.get(slotId)!.mailed = mailed
+    this.#waiting.push({ slotId, layoutIndex })
+    this.#schedule()
+  }
+
+  takeBack(slotId: number): boolean {
+    const before = this.#waiting.length
+    this.#waiting = this.#waiting.filter((handed) => handed.slotId !== slotId)
+    return this.#waiting.length < before
+  }
+
+  /** What it has promised is not waited for any more; it cannot be stopped. */
+  cancel(slotId: number, mustEnd: boolean): boolean {
+    const run = this.#running.get(slotId)
+    if (run === undefined) return false
+    run.context?.unwanted()
+    if (!mustEnd) return false
+    queueMicrotask(() => this.#report(slotId, run, timesAt(performance.now()), { error: 'it did not end when it had to', sent: null, failures: null }))
+    return true
+  }
+
+  cancelWork(): boolean {
+    return false
+  }
+
+  drainCompletions(): void {}
+
+  async exit(): Promise<void> {}
+
+  abandon(): void {}
+
+  async stop(): Promise<void> {}
+
+  #schedule(): void {
+    if (this.#scheduled) return
+    this.#scheduled = true
+    if (this.#stretchEndsAtMs === 0) {
+      this.#stretchEndsAtMs = performance.now() + stretchMs
+      setImmediate(() => (this.#stretchEndsAtMs = 0))
+    }
+    if (performance.now() < this.#stretchEndsAtMs) queueMicrotask(this.#runWaiting)
+    else setImmediate(this.#runWaiting)
+  }
+
+  readonly #runWaiting = (): void => {
+    this.#scheduled = false
+    if (this.#running.size >= this.concurrency) return
+    const next = this.#waiting.shift()
+    if (next !== undefined) this.#run(next)
+    if (this.#waiting.length > 0 && this.#running.size < this.concurrency) this.#schedule()
+  }
+
+  #run({ slotId, layoutIndex }: Handed): void {
+    const run: { context: RunContext | null } = { context: null }
+    this.#running.set(slotId, run)
+    const times = timesAt(0)
+    const outcome = runBatch(this.#function, this.#slots.get(slotId), layoutIndex, times, { nowMs: () => performance.now(), begins: (context) => (run.context = context) })
+    if (outcome instanceof Promise) void outcome.then((settled) => this.#report(slotId, run, times, settled))
+    else this.#report(slotId, run, times, outcome)
+  }
+
+  #report(slotId: number, run: object, times: RunTimestamps, { error, sent, failures }: BatchOutcome): void {
+    if (this.#running.get(slotId) !== run) return // it was not waited for
+    this.#running.delete(slotId)
+    this.#events.finished(slotId, times, error, sent?.outputs ?? null, failures)
+    if (this.#waiting.length > 0) this.#schedule()
+  }
+}
+
+function timesAt(ms: number): RunTimestamps {
+  return { startMs: ms, inferStartMs: ms, inferEndMs: ms, endMs: ms, inline: true }
+}

@@ -1,0 +1,182 @@
+import { describe, expect, it } from 'vitest'
+import type { FunctionOptions } from '../../src/index.ts'
+import { ownEngine } from '../support/open.ts'
+import { until } from '../support/until.ts'
+import { fixture, loadFunction } from './load-function.ts'
+
+const declared = { inputs: [{ name: 'x', type: 'int32' }], outputs: [{ name: 'y', type: 'int32' }] } as const
+
+/** As {@link among}, of which one of three has to be fast: the machine may do something else. */
+async function amongInTime(...[badRow, config]: Parameters<typeof among>) {
+  for (let tries = 1; ; tries++) {
+    const outcome = await among(badRow, config)
+    if (outcome.tookMs < 1000 || tries === 3) return outcome
+  }
+}
+
+/** 64 requests of a row each, one of which is bad; how each came out, and how long that took. */
+async function among(badRow: number, config: Partial<FunctionOptions> = {}, place = 37) {
+  const engine = ownEngine()
+  const model = await loadFunction(engine, 'misbehaving.mjs', { ...declared, maxBatchSize: 64, ...config })
+  await model.infer({ x: Int32Array.of(1) })
+  const startedAtMs = performance.now()
+  const outcomes = await Promise.allSettled(Array.from({ length: 64 }, (_, index) => model.infer({ x: Int32Array.of(index === place ? badRow : index) })))
+  const tookMs = performance.now() - startedAtMs
+  for (const [index, outcome] of outcomes.entries()) {
+    if (index !== place) expect(outcome, `request ${index}`).toMatchObject({ status: 'fulfilled', value: { y: { data: Int32Array.of(2 * index) } } })
+  }
+  return { engine, model, tookMs, bad: outcomes[place]! }
+}
+
+const rejected = (code: string, message: string) => ({ status: 'rejected', reason: { code, message: expect.stringContaining(message) } })
+
+describe('a bad row among 64 callers', () => {
+  it.each([
+    ['throws', -1, 'a row that is bad'],
+    ['has too few rows given for it', -7, "output 'y': expected dims"],
+    ['has elements of another type given for it', -8, "output 'y': expected a Int32Array, received"],
+    ['has no output given for it', -9, "output 'y': expected to be given, received undefined"],
+    ['has nothing given for it', -11, 'expected an object of outputs by name, received null'],
+    ['has text given for numbers', -12, "output 'y': expected a Int32Array, or numbers, received 'two' among them"],
+  ])('that %s is found by halving, and fails alone', async (_, row, message) => {
+    const { bad, model, tookMs } = await amongInTime(row)
+    expect(bad).toMatchObject(rejected('ERR_EXECUTION', row === -7 ? "output 'y'" : message))
+    expect(tookMs).toBeLessThan(1000)
+    expect(model.stats()).toMatchObject({ inferenceStats: { success: { count: 64 }, fail: { count: 1 } }, rejections: { execution: 1 } })
+    expect(model.stats().rerunCount).toBeLessThanOrEqual(12)
+  })
+
+  it('that is refused by context.fail() fails at once, without another run', async () => {
+    const { bad, model } = await among(-2)
+    expect(bad).toMatchObject(rejected('ERR_EXECUTION', 'a row that is refused'))
+    const { rerunCount, inferenceStats, rejections } = model.stats()
+    expect([rerunCount, inferenceStats.success.count, inferenceStats.fail.count, rejections.execution]).toEqual([0, 64, 1, 1])
+  })
+
+  it.each([
+    ['loops for ever', -3],
+    ['waits for what never comes', -6],
+  ])('that %s ends its thread after maxRunMs, and nobody else is rejected', async (_, row) => {
+    const { bad, model, tookMs } = await amongInTime(row, { maxRunMs: 100 })
+    expect(bad).toMatchObject(rejected('ERR_TIMEOUT', '100 ms'))
+    expect(tookMs).toBeLessThan(1000)
+    expect(model.stats()).toMatchObject({ inferenceStats: { success: { count: 64 }, fail: { count: 1 } }, rejections: { timeout: 1 } })
+  })
+
+  it.each([
+    ['ends the thread by process.exit()', -4, 'exit code 7', {}],
+    ['has an exception thrown that nobody catches', -10, 'thrown by a timer', {}],
+    ['takes all memory that the thread may have', -5, 'memory', { workers: { resourceLimits: { maxOldGenerationSizeMb: 32 } } }],
+  ])('that %s is run again by itself, and rejected alone', async (_, row, message, config) => {
+    const { bad, model, engine, tookMs } = await amongInTime(row, config)
+    expect(tookMs).toBeLessThan(1000)
+    expect(bad).toMatchObject(rejected('ERR_INSTANCE_CRASHED', message))
+    expect(model.state).toBe('ready')
+    await until(() => engine.model(model.name).capacity().instances === 1)
+    expect((await model.infer({ x: Int32Array.of(4) })).y.data).toEqual(Int32Array.of(8))
+  })
+
+  it('costs all of its batch their answers with rerunAfterCrash: false', async () => {
+    const model = await loadFunction(ownEngine(), 'misbehaving.mjs', { ...declared, rerunAfterCrash: false, maxBatchSize: 4 })
+    const outcomes = await Promise.allSettled([1, -4, 2, 3].map((x) => model.infer({ x: Int32Array.of(x) })))
+    expect(outcomes.map((outcome) => (outcome.status === 'rejected' ? outcome.reason.code : 'answered'))).toEqual(Array(4).fill('ERR_INSTANCE_CRASHED'))
+    expect((await model.infer({ x: Int32Array.of(4) })).y.data).toEqual(Int32Array.of(8))
+  })
+
+  it('gives up a function that ends its thread over every batch', async () => {
+    const model = await loadFunction(ownEngine(), 'misbehaving.mjs', declared)
+    for (let count = 0; count < 3; count++) await expect(model.infer({ x: Int32Array.of(-4) })).rejects.toMatchObject({ code: 'ERR_INSTANCE_CRASHED' })
+    await until(() => model.state === 'failed')
+    await expect(model.infer({ x: Int32Array.of(1) })).rejects.toMatchObject({ code: 'ERR_MODEL_NOT_READY' })
+  })
+})
+
+describe('a function whose run does not end', () => {
+  it('is ended by destroy(), and its callers are told', async () => {
+    const engine = ownEngine()
+    const model = await loadFunction(engine, 'misbehaving.mjs', declared)
+    const answer = model.infer({ x: Int32Array.of(-3) })
+    const waits = expect(answer).rejects.toMatchObject({ code: 'ERR_CLOSED' })
+    await until(() => model.capacity().running === 1)
+    const startedAtMs = performance.now()
+    await engine.destroy()
+    await waits
+    expect(performance.now() - startedAtMs).toBeLessThan(1000)
+  })
+
+  it("answers a request's own maxRunMs", async () => {
+    const model = await loadFunction(ownEngine(), 'misbehaving.mjs', declared)
+    await expect(model.infer({ x: Int32Array.of(-3) }, { maxRunMs: 50 })).rejects.toMatchObject({ code: 'ERR_TIMEOUT' })
+    expect((await model.infer({ x: Int32Array.of(4) })).y.data).toEqual(Int32Array.of(8))
+  })
+})
+
+describe('a function that cannot be loaded', () => {
+  const load = (what: string, config: { module?: string } = {}) => {
+    const engine = ownEngine()
+    return { engine, loading: engine.loadFunction('f', { module: fixture('bad-modules.mjs'), ...declared, workers: { env: { BAD_MODULE: what }, startTimeoutMs: 1000 }, ...config }) }
+  }
+
+  it.each([
+    ['throws at import', 'thrown at import'],
+    ['throws in setup', 'thrown in setup'],
+    ['exits at import', 'ended'],
+    ['exits in setup', 'ended'],
+    ['loops at import', '1000 ms'],
+    ['hangs in setup', '1000 ms'],
+    ['exports no function', 'expected a function as the default export of the module'],
+  ])('as its module %s rejects, and leaves its name free', async (what, message) => {
+    const { engine, loading } = load(what)
+    await expect(loading).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'f', message: expect.stringContaining(message) })
+    expect(engine.models()).toEqual([])
+    const model = await engine.loadFunction('f', { module: fixture('misbehaving.mjs'), ...declared })
+    expect((await model.infer({ x: Int32Array.of(4) })).y.data).toEqual(Int32Array.of(8))
+  })
+
+  it('as there is no such module rejects', async () => {
+    await expect(load('', { module: 'no-such-module.mjs' }).loading).rejects.toMatchObject({ code: 'ERR_MODEL_NOT_FOUND' })
+  })
+
+  it('is released although its teardown never ends', async () => {
+    const { engine, loading } = load('loops in teardown')
+    const model = await loading
+    expect((await model.infer({ x: Int32Array.of(4) })).y.data).toEqual(Int32Array.of(4))
+    const startedAtMs = performance.now()
+    await engine.close()
+    expect(performance.now() - startedAtMs).toBeLessThan(4000)
+  })
+
+  it('ends at once when its load is aborted', async () => {
+    const controller = new AbortController()
+    const engine = ownEngine()
+    const loading = engine.loadFunction('f', { module: fixture('bad-modules.mjs'), ...declared, workers: { env: { BAD_MODULE: 'loops at import' } } }, { signal: controller.signal })
+    setTimeout(() => controller.abort(new Error('enough')), 300)
+    await expect(loading).rejects.toThrow('enough')
+    const startedAtMs = performance.now()
+    await engine.close()
+    expect(performance.now() - startedAtMs).toBeLessThan(2000)
+  })
+})
+
+describe('a declaration that is wrong', () => {
+  const load = (config: object) => ownEngine().loadFunction('f', { module: fixture('identity.mjs'), ...declared, ...config } as never)
+
+  it.each([
+    [{ module: undefined }, 'module'],
+    [{ module: 'https://example.org/f.js' }, 'module'],
+    [{ inputs: [] }, 'inputs'],
+    [{ inputs: [{ name: 'x', type: 'int4' }] }, 'inputs[0].type'],
+    [{ inputs: [{ name: 'x', type: 'int32', dims: [0] }] }, 'inputs[0].dims'],
+    [{ inputs: [{ name: 'x', type: 'int32', dims: [1.5] }] }, 'inputs[0].dims[0]'],
+    [{ inputs: [...declared.inputs, ...declared.inputs] }, 'inputs[1].name'],
+    [{ outputs: [{ type: 'int32' }] }, 'outputs[0].name'],
+    [{ instanceGroup: [{ count: 1 }, { count: 2 }] }, 'instanceGroup'],
+    [{ instanceGroup: [{ kind: 'cuda' }] }, 'instanceGroup[0].kind'],
+    [{ parameters: { call: () => {} } }, 'parameters'],
+    [{ concurrency: 0 }, 'concurrency'],
+    [{ padding: [] }, 'padding'],
+    [{ maxRunMs: -1 }, 'maxRunMs'],
+  ])('%o is refused', async (config, argument) => {
+    await expect(load(config)).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG', model: 'f', argument })
+  })
+})
