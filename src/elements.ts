@@ -65,6 +65,30 @@ export function mailedElements({ type, data }: MailedTensor): TensorData | strin
   return data instanceof ArrayBuffer ? new (storageOf(type))(data) : (data as string[])
 }
 
+/**
+ * Copies rows of tensors in which they lie along another dimension than the first.
+ *
+ * @param sourceRows rows that the source has, of which those from `sourceRow` on are copied; the same for the target.
+ * @param blocks how many there are before that dimension.
+ * @param inner elements after it.
+ */
+export function copyBlocks(
+  source: TensorData,
+  sourceRows: number,
+  sourceRow: number,
+  target: TensorData,
+  targetRows: number,
+  targetRow: number,
+  rows: number,
+  blocks: number,
+  inner: number,
+): void {
+  for (let block = 0; block < blocks; block++) {
+    const from = (block * sourceRows + sourceRow) * inner
+    ;(target as Float32Array).set((source as Float32Array).subarray(from, from + rows * inner), (block * targetRows + targetRow) * inner)
+  }
+}
+
 /** Tensors of equal row shapes one behind the other. */
 export function joinTensors(tensors: readonly MailedTensor[]): MailedTensor {
   const { type, dims } = tensors[0]!

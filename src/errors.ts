@@ -15,6 +15,7 @@ import { cut, describe, receivedOf } from './describe.ts'
  * | `ERR_DEADLINE` | the request's deadline cannot be met; see `estimatedMs` |
  * | `ERR_CLOSED` | the model or the engine is closing or closed |
  * | `ERR_INSTANCE_CRASHED` | the worker died over the request's run |
+ * | `ERR_SEQUENCE_ENDED` | the sequence has not begun, or has ended: by its last request, by being idle for too long, with its model or a worker |
  * | `ERR_EXECUTION` | ONNX Runtime, or a function, failed the run (`cause` carries its message), or its outputs cannot be served |
  * | `ERR_NATIVE_LOAD` | a native part cannot be loaded: onnxruntime-node, sharp (by an image), the addon (asked for by name) |
  * | `ERR_DISCONNECTED` | the serving process cannot be reached, or has gone while the request was with it |
@@ -31,6 +32,7 @@ export type InferenceErrorCode =
   | 'ERR_DEADLINE'
   | 'ERR_CLOSED'
   | 'ERR_INSTANCE_CRASHED'
+  | 'ERR_SEQUENCE_ENDED'
   | 'ERR_EXECUTION'
   | 'ERR_NATIVE_LOAD'
   | 'ERR_DISCONNECTED'

@@ -2,6 +2,7 @@ import type { Carrier } from './carriers.ts'
 import type { ModelOrigin } from './config/cache-options.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { checkScaleOptions, type ScaleOptions } from './config/scale-options.ts'
+import { inputsOfSequence } from './config/sequence-config.ts'
 import { defaultVersion } from './config/version-options.ts'
 import type { EngineServices } from './engine-services.ts'
 import { invalidArgument, type InferenceError } from './errors.ts'
@@ -20,6 +21,9 @@ import { calibrateAtLoad } from './scheduler/load-calibration.ts'
 import { checkAtLoad } from './scheduler/load-check.ts'
 import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
+import { SequenceInputs } from './sequences/sequence-inputs.ts'
+import { sequencesOf } from './sequences/sequences-of-model.ts'
+import type { Sequences } from './sequences/sequences.ts'
 import { Autoscaler } from './scaling/autoscaler.ts'
 import { ModelInstances, OpenFailed } from './scaling/model-instances.ts'
 import { Scaling } from './scaling/scaling.ts'
@@ -36,16 +40,17 @@ export class LoadedModel implements ModelLifecycle {
   scheduler: Scheduler | null = null
   parser: FeedParser | null = null
   responses: ResponseSharing | null = null
+  sequences: Sequences | null = null
   readonly splitsOversized: boolean
   readonly #config: ResolvedConfig
   readonly #services: EngineServices
   readonly #sources: SessionSources
   readonly #instances: ModelInstances
+  #sequenceInputs: SequenceInputs | null = null
   #scaling: Scaling | null = null
   #autoscaler: Autoscaler | null = null
   #loading: Promise<void> = Promise.resolve()
   #closing: Promise<void> | null = null
-  #destroyed = false
 
   constructor(name: string, config: ResolvedConfig, services: EngineServices) {
     this.name = name
@@ -57,10 +62,6 @@ export class LoadedModel implements ModelLifecycle {
     const parts = { name, config, ...services, staging: () => services.staging(config), sources: this.#sources }
     const places = { ...services, place: (place: Parameters<EngineServices['place']>[2]) => services.place(name, config, place) }
     this.#instances = new ModelInstances(parts, places, () => this.state === 'loading' || this.state === 'ready')
-  }
-
-  get answersAccepted(): boolean {
-    return this.state === 'ready' || (this.state === 'draining' && !this.#destroyed)
   }
 
   /** What its sessions are opened from; `null` before that is known. */
@@ -131,16 +132,16 @@ export class LoadedModel implements ModelLifecycle {
   #typed(error: Error): InferenceError {
     if (error instanceof OpenFailed) return loadFailure(this.name, this.#config, error.cause as Error)
     if (!(error instanceof SampleFailed)) return lostWhileLoading(this.name, error)
-    const details = { code: 'ERR_MODEL_LOAD', model: this.name, cause: error } as const
-    return invalidArgument(`warmup[${error.index}].feeds`, 'a sample that the model can be run with', error.message, details)
+    return invalidArgument(`warmup[${error.index}].feeds`, 'a sample that the model can be run with', error.message, { code: 'ERR_MODEL_LOAD', model: this.name, cause: error })
   }
 
   /** Makes ready to read requests; samples are read as rows, whatever becomes of the requests. */
   #parse(joining: Joining, { carriesNul }: Carrier): Padding | null {
     const { optionalInputs, rejectNonFinite, maxBatchSize, sequence } = this.#config
     const padding = Padding.of(joining.stacked, this.#config.padding)
-    const options = { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs', carriesNul, limited: maxBatchSize !== undefined, shaped: joining.shaped, sequence }
+    const options = { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs', carriesNul, limited: maxBatchSize !== undefined, shaped: joining.shaped, bySequence: inputsOfSequence(sequence) }
     this.parser = new FeedParser(joining.stacked, options)
+    if (sequence !== null) this.#sequenceInputs = new SequenceInputs(joining.stacked, sequence, this.parser)
     return padding
   }
 
@@ -149,12 +150,13 @@ export class LoadedModel implements ModelLifecycle {
     joining.onChange = () => void (this.parser!.byRow = joining.byRow)
     joining.onChange()
     const instances = this.#instances
-    const realRows = joining.undecided ? new RealRowCheck(joining, async (feeds) => this.session.runSample(feeds, true)) : null
+    const realRows = joining.undecided && warmUp.form.isPlain ? new RealRowCheck(joining, async (feeds) => this.session.runSample(feeds, true)) : null
     const scheduler = new Scheduler({
       joining, realRows, padding, runTimes, clock, keepAlive, config: this.#config, instances: instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
     }) // prettier-ignore
     this.scheduler = scheduler
     this.responses = ResponseSharing.of(scheduler, this.#config)
+    this.sequences = sequencesOf(this.#config.sequence, this.#sequenceInputs, { metadata: joining.stacked, parser: this.parser!, scheduler, clock, staging: () => this.#services.staging(this.#config) })
     instances.serve(scheduler)
     this.#scaling = new Scaling(this.#config, instances, scheduler, warmUp)
     this.#become('ready')
@@ -214,7 +216,6 @@ export class LoadedModel implements ModelLifecycle {
 
   /** Takes no more requests, finishes those accepted (or rejects them and stops what runs), releases everything. */
   close(destroy: boolean): Promise<void> {
-    this.#destroyed ||= destroy
     if (destroy) this.scheduler?.destroy()
     this.#closing ??= this.#services.keepAlive.during(this.#close())
     return this.#closing
@@ -226,10 +227,11 @@ export class LoadedModel implements ModelLifecycle {
     this.#autoscaler?.close()
     const scaled = this.#scaling?.stop()
     await this.#loading
-    await Promise.all([this.scheduler?.drained(), this.parser?.sequences?.drained()])
-    await this.scheduler?.drained() // what was begun for a sequence, and nobody waits for
+    this.sequences?.drain()
+    await this.scheduler?.drained()
     await scaled
     this.responses?.clear()
+    this.sequences?.close()
     await this.#instances.close()
     this.#become('closed')
   }

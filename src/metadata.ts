@@ -23,6 +23,13 @@ export interface ValueMetadata {
   readonly shape: readonly (number | string)[]
   /** Whether rows of one batch may have different lengths in dimensions without a name: Triton's ragged batching. Of functions only. */
   readonly ragged?: boolean
+  /** Which dimension counts the rows of a batch, where that is not the first; `null` for an input that all rows of a batch share. */
+  readonly batchAxis?: number | null
+}
+
+/** Which dimension of a value counts the rows of a batch; -1 for one that all rows share. */
+export function batchAxisOf(value: ValueMetadata): number {
+  return Object.hasOwn(value, 'batchAxis') ? (value.batchAxis ?? -1) : 0
 }
 
 /** One that is a tensor. */
@@ -141,8 +148,9 @@ export function notStackable({ inputs, outputs }: Pick<ModelMetadata, 'inputs' |
   if (inputs.length === 0) return 'the model has no inputs'
   const structured = withoutRows({ inputs, outputs })
   if (structured !== undefined) return `'${structured.name}' is ${structured.type}, which has no rows`
-  const fixed = (values: readonly ValueMetadata[]) => values.find(({ type, shape }) => isElementType(type) && typeof shape[0] !== 'string')
+  const fixed = (values: readonly ValueMetadata[]) => values.find((value) => isElementType(value.type) && batchAxisOf(value) !== -1 && typeof value.shape[batchAxisOf(value)] !== 'string')
   const input = fixed(inputs)
+  if (inputs.every((value) => batchAxisOf(value) === -1)) return 'all inputs are shared by the rows of a batch'
   if (input !== undefined) return `input '${input.name}' of shape ${shownShape(input.shape)} has no variable first dimension`
   const output = fixed(outputs)
   return output === undefined ? null : `output '${output.name}' of shape ${shownShape(output.shape)} has no variable first dimension`
@@ -164,9 +172,10 @@ export function checkBatchDimension(model: string, maxBatchSize: number, metadat
     throw invalidArgument('maxBatchSize', '0 for a model without inputs', maxBatchSize, { code: 'ERR_MODEL_CONFIG', model })
   }
   const structured = withoutRows(metadata)
-  const fixed = [...metadata.inputs, ...metadata.outputs].find(
-    ({ type, shape }) => isElementType(type) && typeof shape[0] !== 'string' && !(maxBatchSize === 1 && shape[0] === 1),
-  )
+  const fixed = [...metadata.inputs, ...metadata.outputs].find((value) => {
+    const dim = value.shape[batchAxisOf(value)]
+    return isElementType(value.type) && batchAxisOf(value) !== -1 && typeof dim !== 'string' && !(maxBatchSize === 1 && dim === 1)
+  })
   if (structured !== undefined || fixed !== undefined) {
     const why = structured === undefined ? `'${fixed!.name}' has the fixed shape ${shownShape(fixed!.shape)}` : `'${structured.name}' is ${structured.type}`
     throw invalidArgument('maxBatchSize', `0, since ${why}`, maxBatchSize, {

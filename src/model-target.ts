@@ -3,6 +3,7 @@ import type { ModelState, ModelVersionStatus } from './model-state.ts'
 import type { FeedParser } from './request/feeds.ts'
 import type { ResponseSharing } from './response-cache/response-sharing.ts'
 import type { Scheduler } from './scheduler/scheduler.ts'
+import type { Sequences } from './sequences/sequences.ts'
 
 /** What a `Model` stands for: a name, or one version of it. */
 export interface ModelTarget {
@@ -17,12 +18,12 @@ export interface ModelLifecycle {
   readonly version: number
   readonly state: ModelState
   readonly failure: string | null
-  /** Whether what it has accepted is answered: it is ready, or drained without having been destroyed. */
-  readonly answersAccepted: boolean
   readonly scheduler: Scheduler | null
   readonly parser: FeedParser | null
   /** `null` where every request is answered by a run of its own. */
   readonly responses: ResponseSharing | null
+  /** `null` for a model without `sequence` in its configuration. */
+  readonly sequences: Sequences | null
   readonly splitsOversized: boolean
   scale(options: ScaleOptions): Promise<void>
 }

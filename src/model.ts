@@ -1,13 +1,11 @@
 import { classify, type Classification } from './classification.ts'
-import { InferenceError, invalidArgument } from './errors.ts'
-import type { ModelCapacity } from './observability/model-capacity.ts'
+import type { InferenceError } from './errors.ts'
+import { capacityOf, type ModelCapacity } from './observability/model-capacity.ts'
 import type { ModelStatistics } from './observability/model-stats.ts'
 import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
 import type { AnyOutputs, AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
-import type { FeedParser } from './request/feeds.ts'
 import type { ScaleOptions } from './config/scale-options.ts'
 import { checkInferOptions, type CheckedOptions } from './config/check-infer-options.ts'
-import { untilAborted } from './request/abort-watch.ts'
 import { IgnoredOptions } from './request/ignored-options.ts'
 import { inferMany, type InferManyOptions, type InferManyResult } from './request/infer-many.ts'
 import type { ItemSource } from './request/item-source.ts'
@@ -15,9 +13,11 @@ import type { ModelMetadata } from './metadata.ts'
 import { notReady, type ModelState, type ModelVersionStatus } from './model-state.ts'
 import type { ModelLifecycle, ModelTarget } from './model-target.ts'
 import type { Scheduler } from './scheduler/scheduler.ts'
+import type { FeedParser } from './request/feeds.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from './request/infer-request.ts'
 import type { ResponseSharing } from './response-cache/response-sharing.ts'
 import { SplitRequest } from './scheduler/split-request.ts'
+import { sequencesOfModel, SequenceStream, type StreamOptions } from './sequence-stream.ts'
 
 /**
  * A loaded model. Made by `engine.load`; any number of callers may use it at once. It stays when what it stands for is
@@ -99,10 +99,21 @@ export class Model<M extends ModelSignature = AnySignature> {
     try {
       const { plainOptions, shaped } = scheduler.joining
       const checked = options === undefined ? plainOptions : checkInferOptions(options, scheduler.metadata, shaped.offered)
-      return checked.sequence === undefined ? this.#parse(serving, feeds, checked) : this.#inSequence(serving, feeds, checked)
+      if (checked.sequence !== undefined) return this.#inSequence(serving, feeds, checked)
+      return this.#parse(serving, parser, feeds, checked)
     } catch (error) {
       return Promise.reject(error)
     }
+  }
+
+  /**
+   * Begins a sequence of requests, which go on from each other; for a model with `sequence` in its configuration.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG`, `ERR_MODEL_NOT_READY` or `ERR_CLOSED`.
+   */
+  sequence(options: StreamOptions = {}): SequenceStream<M> {
+    if (this.state !== 'ready') throw this.#notReady()
+    return SequenceStream.of<M>(this.#target, options)
   }
 
   /**
@@ -141,17 +152,7 @@ export class Model<M extends ModelSignature = AnySignature> {
   capacity(): ModelCapacity {
     const { scheduler } = this.#target.serving
     if (scheduler === null) throw this.#notReady()
-    const { instances, joining, waiting, running, times, levels } = scheduler
-    const { msPerRequest } = times.throughput
-    return {
-      instances: instances.size,
-      maxBatchSize: joining.metadata.maxBatchSize,
-      waiting,
-      running,
-      free: levels.of(undefined).room,
-      requestsPerSecond: msPerRequest === 0 ? 0 : 1000 / msPerRequest,
-      estimatedMs: scheduler.estimatedAnswerMs('', 1),
-    }
+    return capacityOf(scheduler)
   }
 
   /**
@@ -212,23 +213,17 @@ export class Model<M extends ModelSignature = AnySignature> {
     return this.#unload()
   }
 
-  #parse({ scheduler, parser, responses, splitsOversized }: ModelLifecycle, feeds: unknown, checked: CheckedOptions): Promise<Answer> {
+  #parse({ scheduler, responses, splitsOversized }: ModelLifecycle, parser: FeedParser, feeds: unknown, checked: CheckedOptions): Promise<Answer> {
     const { maxBatchSize } = scheduler!.joining.metadata
     const split = (checked.splitOversized ?? splitsOversized) && maxBatchSize > 0
-    const parsed = parser!.parse(feeds, split)
+    const parsed = parser.parse(feeds, split)
     return this.#submit(scheduler!, responses, parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
   }
 
   #inSequence(serving: ModelLifecycle, feeds: M['inputs'], checked: CheckedOptions): Promise<Answer> {
-    const { sequences }: FeedParser = serving.parser!
-    const details = { model: this.name, hint: 'Load the model with sequence in its configuration' }
-    if (sequences === null) throw invalidArgument('options.sequence', 'to be left out for a model without sequences', checked.sequence, details)
-    const { clock } = serving.scheduler!
-    const answer = sequences.infer(feeds, checked.sequence!, checked, () => clock.nowMs(), (filled, outputs) => {
-      if (!serving.answersAccepted) throw notReady(this.name, serving)
-      return this.#parse(serving, filled, { ...checked, outputs })
-    })
-    return untilAborted(answer, checked.signal)
+    const { levels } = serving.scheduler!
+    this.#ignored.look(levels, levels.of(checked.priority), checked.priority, checked.timeoutMs)
+    return sequencesOfModel(this.name, serving).infer(feeds, checked, checked.sequence!)
   }
 
   #submit(scheduler: Scheduler, responses: ResponseSharing | null, parsed: ParsedFeeds, options: CheckedOptions, maxRows: number): Promise<Answer> {

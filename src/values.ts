@@ -42,9 +42,9 @@ export function isMailedTensor(value: MailedValue): value is MailedTensor {
   return 'type' in value
 }
 
-/** How many rows a value has, when it can be divided by rows at all; else `null`. */
-export function rowCount(value: MailedValue): number | null {
-  if (isMailedTensor(value)) return value.dims[0] ?? null
+/** How many rows a value has, whose tensors count them in dimension `batchAxis`, when it can be divided by rows at all; else `null`. */
+export function rowCount(value: MailedValue, batchAxis = 0): number | null {
+  if (isMailedTensor(value)) return value.dims[batchAxis] ?? null
   if ('ragged' in value) return value.ragged.length
   return 'items' in value ? value.items.length : 'entries' in value ? value.entries.length : null
 }

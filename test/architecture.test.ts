@@ -18,9 +18,10 @@ const floors: [floor: string, on: string[]][] = [
   ['threads, and what runs in them', ['workers/', 'worker-thread/', 'function-thread/']],
   ['an instance of a model', ['instance/']],
   ['queue and instances joined', ['scheduler/']],
+  ['requests that go on from each other', ['sequences/']],
   ['answers that are shared', ['response-cache/']],
   ['how many instances a model has', ['scaling/']],
-  ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'engine-services.ts']],
+  ['a model', ['loaded-model.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'engine-services.ts']],
   ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['one engine for many processes', ['processes/']],
   ['the public face', ['index.ts']],
@@ -272,25 +273,27 @@ describe('index.ts', () => {
   })
 
   it('exports the documented values', () => {
-    expect(Object.keys(publicValues).sort()).toEqual(['InferenceEngine', 'InferenceError', 'Model', 'Tensor', 'defineModelConfig'])
+    expect(Object.keys(publicValues).sort()).toEqual(['InferenceEngine', 'InferenceError', 'Model', 'SequenceStream', 'Tensor', 'defineModelConfig'])
   })
 
   it('exports the documented types', () => {
     const lists = [...text.matchAll(/^export type \{([^}]*)\}/gm)].map(([, names]) => names!)
     const types = lists.flatMap((names) => names.split(',').map((name) => name.trim()))
     expect(types.filter((name) => name !== '').sort()).toEqual([
-      'AnySignature', 'BatchInput', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification', 'CloseOptions', 'ComputePrecision', 'DynamicBatchingConfig',
-      'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions', 'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds',
-      'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed', 'FunctionHere', 'FunctionInput', 'FunctionInstance', 'FunctionInstanceGroup', 'FunctionOfGraph', 'FunctionOfModule', 'FunctionOptions', 'FunctionOutput', 'FunctionOutputs',
-      'FunctionResult', 'FunctionSignature', 'FunctionWorkerOptions', 'InferManyOptions', 'InferManyResult', 'InferOptions',
-      'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions',
-      'MapEntry', 'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelFunction', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProvider', 'ModelSignature',
-      'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OutputConfig', 'OutputValue', 'Outputs', 'PaddingConfig', 'ProviderCapability',
-      'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent',
-      'RepositoryModelConfig', 'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'ResponseCacheOptions', 'ResponseCacheStatistics',
-      'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceOptions', 'SequenceState', 'SessionOptions', 'StagingKind', 'StagingOptions',
-      'StagingStats', 'StatisticDuration', 'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction',
-      'UnloadOptions', 'ValueMetadata', 'VerifyChoice', 'WarmupOptions', 'WarmupSample', 'WorkerEvent',
+      'AnySignature', 'BatchInput', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification',
+      'CloseOptions', 'ComputePrecision', 'DirectSequences', 'DynamicBatchingConfig', 'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions',
+      'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed',
+      'FunctionHere', 'FunctionInput', 'FunctionInstance', 'FunctionInstanceGroup', 'FunctionOfGraph', 'FunctionOfModule', 'FunctionOptions', 'FunctionOutput',
+      'FunctionOutputs', 'FunctionResult', 'FunctionSignature', 'FunctionWorkerOptions', 'InferManyOptions', 'InferManyResult', 'InferOptions', 'InferenceErrorCode',
+      'InferenceErrorDetails', 'InlineOptions', 'InputConfig', 'InstanceGroup', 'InstanceKind', 'ItemSource', 'LatencyPercentiles', 'LoadOptions', 'MapEntry',
+      'MapValue', 'MemoryOptions', 'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelFunction', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProvider',
+      'ModelSignature', 'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OldestSequences', 'OutputConfig', 'OutputValue', 'Outputs',
+      'PaddingConfig', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions', 'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RejectionReason',
+      'ReportedOutputs', 'RepositoryEvent', 'RepositoryModelConfig', 'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport',
+      'ResponseCacheOptions', 'ResponseCacheStatistics', 'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceId', 'SequenceInferOptions',
+      'SequenceState', 'SessionOptions', 'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration', 'StreamInferOptions', 'StreamOptions',
+      'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'UnloadOptions', 'ValueMetadata',
+      'VerifyChoice', 'WarmupOptions', 'WarmupSample', 'WorkerEvent',
       'WorkerOptions',
     ])
   })

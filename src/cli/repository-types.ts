@@ -41,7 +41,7 @@ async function subjectOf({ name, configs }: RepositoryEntry, folder: string): Pr
   const config = resolveConfig(name, defined({ path, maxBatchSize: most, inputs, outputs, sequence, optionalInputs }))
   const { shown } = shapeTensors(name, config, { ...values, unservableOutputs: [] })
   const maxBatchSize = config.maxBatchSize ?? values.maxBatchSize
-  const { controls = [], states = [] } = config.sequence ?? {}
+  const { controls = [], state: states = [] } = config.sequence ?? {}
   // A request that belongs to a sequence leaves them out, and gets no state.
   const ownInputs = new Set([...optionalInputs, ...controls.map(({ input }) => input), ...states.map(({ input }) => input)])
   const ownOutputs = new Set(states.map(({ output }) => output))

@@ -5,7 +5,7 @@ import type { ModelMetadata } from '../metadata.ts'
 import { maxPriorityLevel } from './batching-schema.ts'
 import { isAbortSignal } from './abort-signal.ts'
 import { isPlainObject, typed } from './plain-options.ts'
-import { checkSequenceOptions, type SequenceOptions } from './sequence-config.ts'
+import { checkSequenceOptions, type SequenceOptions } from './sequence-options.ts'
 
 /** How a request wants to be answered. */
 export interface AnswerOptions {
@@ -43,7 +43,7 @@ export const noOptions: CheckedOptions = {
 /** Of those of one call, the options that hold as well for each of many. */
 export const sharedOptionNames = ['signal', 'timeoutMs', 'deadlineMs', 'maxRunMs', 'priority', 'outputs', 'splitOversized'] as const
 
-const optionNames: readonly (keyof InferOptions)[] = [...sharedOptionNames, 'requestId', 'report', 'sequence']
+const optionNames: readonly (keyof InferOptions)[] = [...sharedOptionNames, 'requestId', 'report', 'sequenceId', 'sequenceStart', 'sequenceEnd']
 
 /**
  * Checks the options of one call.
@@ -53,7 +53,7 @@ const optionNames: readonly (keyof InferOptions)[] = [...sharedOptionNames, 'req
  */
 export function checkInferOptions(options: unknown, metadata: ModelMetadata, offered: readonly number[] | null = null): CheckedOptions {
   const model = metadata.name
-  const { signal, timeoutMs, deadlineMs, maxRunMs, priority, outputs, requestId, report, splitOversized, sequence } = ownOptions(options, model)
+  const { signal, timeoutMs, deadlineMs, maxRunMs, priority, outputs, requestId, report, splitOversized, sequenceId, sequenceStart, sequenceEnd } = ownOptions(options, model)
   const wrong = (name: string, expected: string, value: unknown) => invalidArgument(`options.${name}`, expected, value, { model })
   const duration = 'milliseconds, more than 0 and less than 2^31'
   if (signal !== undefined && !isAbortSignal(signal)) throw wrong('signal', 'an AbortSignal', signal)
@@ -71,7 +71,7 @@ export function checkInferOptions(options: unknown, metadata: ModelMetadata, off
     maxRunMs,
     priority,
     splitOversized,
-    sequence: sequence === undefined ? undefined : checkSequenceOptions(model, sequence),
+    sequence: checkSequenceOptions(model, sequenceId, sequenceStart, sequenceEnd),
     outputs: outputs === undefined ? offered : outputIndices(outputs, metadata, offered),
     requestId,
     report: report === true,
@@ -96,7 +96,9 @@ function ownOptions(options: unknown, model: string): Record<keyof InferOptions,
       requestId: undefined,
       report: undefined,
       splitOversized: undefined,
-      sequence: undefined,
+      sequenceId: undefined,
+      sequenceStart: undefined,
+      sequenceEnd: undefined,
       ...options,
     }
   } catch (error) {

@@ -1,11 +1,11 @@
 import type { BatchReason } from './batching.ts'
-import type { SequenceOptions } from './sequence-config.ts'
+import type { SequenceInferOptions } from './sequence-options.ts'
 
 /**
  * Options of one `infer()`. `Report` is whether a report may be asked for: `InferOptions<string, boolean>` is the type of
  * options that are made elsewhere and may say either.
  */
-export interface InferOptions<Output extends string = string, Report extends boolean = false> {
+export interface InferOptions<Output extends string = string, Report extends boolean = false> extends SequenceInferOptions {
   /**
    * Withdraws the request: while it is queued it leaves the queue at once; while it runs its result is dropped.
    * Either way the call rejects with the signal's own reason.
@@ -41,8 +41,6 @@ export interface InferOptions<Output extends string = string, Report extends boo
   report?: Report
   /** As the model's `splitOversized`, for this request. */
   splitOversized?: boolean
-  /** The sequence that the request belongs to, for a model with `sequence` in its configuration. Default: none. */
-  sequence?: SequenceOptions
 }
 
 /** What a request answers with that asks for a report. */

@@ -3,7 +3,7 @@ import type { DynamicBatchingConfig } from './batching-config.ts'
 import type { InstanceGroup } from './instance-group.ts'
 import type { Feeds } from './model-signature.ts'
 import type { SequenceConfig } from './sequence-config.ts'
-import type { OutputConfig, TensorConfig } from './tensor-config.ts'
+import type { InputConfig, OutputConfig } from './tensor-config.ts'
 
 /**
  * How rows of different lengths share a run: they are filled up to a common length along one dimension, and outputs are
@@ -138,7 +138,7 @@ export interface ModelOptions {
   /** Most rows in one run where `maxBatchSize` is left out and rows are found to be independent. Default 32. */
   defaultMaxBatchSize?: number
   /** Inputs as requests give them; all of the model's, but for those that `sequence` fills. Default: as the model has them. */
-  inputs?: readonly TensorConfig[]
+  inputs?: readonly InputConfig[]
   /** Outputs as requests get them; others of the model's are left out. Default: all, as the model has them. */
   outputs?: readonly OutputConfig[]
   /** For a model whose requests belong to sequences (`infer(feeds, { sequence })`). Default: none. */

@@ -15,8 +15,8 @@ import { flattenExtra, type SessionConfigEntries } from './session-config-entrie
 import { resolveSource, type ModelSource } from './model-source.ts'
 import { resolveResponses, responseCacheSchema, type ResolvedResponses } from './response-options.ts'
 import { checkCounts, maxInstances, resolveCounts, scalingEntries } from './scaling-options.ts'
-import { checkSequence, sequenceSchema, type ResolvedSequence } from './sequence-config.ts'
-import { checkTensors, inputSchema, outputSchema, type OutputConfig, type TensorConfig } from './tensor-config.ts'
+import { batchingOfSequences, checkSequence, sequenceSchema, slotSizes, type ResolvedSequence } from './sequence-config.ts'
+import { checkTensors, inputSchema, outputSchema, type InputConfig, type OutputConfig } from './tensor-config.ts'
 import { readVersion } from './version-options.ts'
 import { resolveWarmup, warmupSchema, type ResolvedWarmup } from './warmup-options.ts'
 
@@ -28,7 +28,7 @@ export interface ResolvedConfig extends ModelSource {
   readonly maxBatchSize: number | undefined
   readonly defaultMaxBatchSize: number
   /** `undefined`: as the model has them. */
-  readonly inputs: readonly TensorConfig[] | undefined
+  readonly inputs: readonly InputConfig[] | undefined
   readonly outputs: readonly OutputConfig[] | undefined
   readonly sequence: ResolvedSequence | null
   readonly checkRows: boolean
@@ -127,15 +127,16 @@ const schema = optionsOf({
  */
 export function resolveConfig(model: string, config: unknown, plugins: readonly string[] = []): ResolvedConfig {
   const raw = checkConfig(schema, model, config)
-  const batching = raw.dynamicBatching === false ? null : raw.dynamicBatching
+  const sequence = raw.sequence as ResolvedSequence | undefined
+  const batching = raw.dynamicBatching === false ? null : batchingOfSequences(raw.dynamicBatching, sequence)
   const resolved: ResolvedConfig = {
     ...resolveSource(model, raw),
     version: raw.version === undefined ? undefined : readVersion(raw.version, 'version', { code: 'ERR_MODEL_CONFIG', model }),
     maxBatchSize: raw.maxBatchSize,
     defaultMaxBatchSize: raw.defaultMaxBatchSize,
-    inputs: raw.inputs as readonly TensorConfig[] | undefined,
+    inputs: raw.inputs as readonly InputConfig[] | undefined,
     outputs: raw.outputs as readonly OutputConfig[] | undefined,
-    sequence: (raw.sequence as ResolvedSequence | undefined) ?? null,
+    sequence: sequence ?? null,
     checkRows: raw.checkRows,
     joinRequests: batching !== null,
     preferredBatchSizes: ascending([batching?.preferredBatchSize ?? []].flat()),
@@ -158,7 +159,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     weight: raw.weight,
     optionalInputs: raw.optionalInputs,
     padding: [raw.padding].flat().map(({ sizes, ...padding }) => ({ ...padding, sizes: sizes === 'longest' ? sizes : ascending(sizes) })),
-    rerunAfterCrash: raw.rerunAfterCrash,
+    rerunAfterCrash: raw.rerunAfterCrash || (sequence?.state.length ?? 0) > 0, // from the state before it
     rejectNonFinite: raw.rejectNonFinite,
     splitOversized: raw.splitOversized,
     responses: resolveResponses(model, raw.responseCache, raw.coalesce),
@@ -170,8 +171,8 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
   const batched = raw.maxBatchSize === undefined ? undefined : raw.maxBatchSize > 0
   checkTensors(model, 'inputs', raw.inputs ?? [], batched)
   checkTensors(model, 'outputs', raw.outputs ?? [], batched)
-  if (resolved.sequence !== null) checkSequence(model, resolved.sequence)
-  if (resolved.sequence !== null && resolved.responses !== null) throw sharedSequence(model, raw.coalesce === true ? 'coalesce' : 'responseCache')
+  if (sequence !== undefined) checkSequence(model, sequence, raw.dynamicBatching === false ? null : raw.dynamicBatching)
+  if (sequence !== undefined && resolved.responses !== null) throw sharedSequence(model, raw.coalesce === true ? 'coalesce' : 'responseCache')
   if (resolved.bytes !== null) checkOptionsForBytes(model, resolved.sessionOptions)
   if (resolved.maxBatchSize !== undefined) checkBatchSizes(model, resolved, resolved.maxBatchSize)
   return Object.freeze(resolved)
@@ -191,10 +192,10 @@ function runEntries(model: string, extra: unknown = {}): SessionConfigEntries {
 }
 
 /** What limits the batches of a model whose largest batch has `maxBatchSize` rows, 0 for a model whose requests are never joined. */
-export function batchLimits({ preferredBatchSizes, maxQueueDelayMs, joinRequests }: ResolvedConfig, maxBatchSize: number): BatchLimits {
+export function batchLimits({ preferredBatchSizes, maxQueueDelayMs, joinRequests, sequence }: ResolvedConfig, maxBatchSize: number): BatchLimits {
   return {
     maxBatchSize: Math.max(1, maxBatchSize),
-    preferredBatchSizes: maxBatchSize > 0 ? preferredBatchSizes : [],
+    preferredBatchSizes: maxBatchSize === 0 ? [] : sequence?.direct === undefined ? preferredBatchSizes : slotSizes(sequence, maxBatchSize),
     maxQueueDelayMs,
     joinRequests: joinRequests && maxBatchSize > 0,
   }

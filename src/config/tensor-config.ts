@@ -16,6 +16,20 @@ export interface TensorConfig {
   dims?: readonly number[]
   /** Dims that the model has for the same elements, -1 for each that is variable in `dims`, in their order. Default: `dims`. */
   reshape?: readonly number[]
+  /**
+   * Which dimension of the model's tensor counts the rows of a batch, from 0; one that is variable. For a tensor without `dims` and
+   * of elements of whole bytes. Default: the first, or the one that shapes tell (see `metadata`).
+   */
+  batchAxis?: number
+}
+
+/** An input in particular. */
+export interface InputConfig extends TensorConfig {
+  /**
+   * Whether all rows of a batch have one value of it, which has no batch dimension: requests that give other values wait in another
+   * bucket. Without `dims` and `batchAxis`. Default `false`, but for an input of a fixed shape beside others with a batch dimension.
+   */
+  shared?: boolean
 }
 
 /** An output in particular. */
@@ -33,10 +47,11 @@ const entries = {
   type: v.optional(elementType),
   dims: v.optional(v.pipe(dims, v.minLength(1, 'at least one dimension'))),
   reshape: v.optional(dims),
+  batchAxis: v.optional(v.pipe(v.number(), v.integer('a whole number'), v.minValue(0))),
 }
 
 /** Schema of an entry of `inputs`. */
-export const inputSchema = optionsOf(entries)
+export const inputSchema = optionsOf({ ...entries, shared: v.optional(v.boolean()) })
 /** Schema of an entry of `outputs`. */
 export const outputSchema = optionsOf({ ...entries, labels: v.optional(v.array(v.string())) })
 
@@ -58,6 +73,12 @@ export function checkTensors(model: string, option: 'inputs' | 'outputs', tensor
       const strange = values?.find((dim) => dim < 1 && dim !== -1)
       if (strange !== undefined) throw wrong(`[${index}].${list}`, 'dims of at least 1, or -1 for a variable one', strange)
     }
+    const { batchAxis, shared = false } = tensors[index]!
+    if (shared && batchAxis !== undefined) throw wrong(`[${index}].batchAxis`, 'to be left out for an input that is shared', batchAxis)
+    if (batched === false && (shared || batchAxis !== undefined)) {
+      throw wrong(`[${index}].${shared ? 'shared' : 'batchAxis'}`, 'to be left out for a model whose maxBatchSize is 0', batchAxis ?? shared)
+    }
+    if (dims !== undefined && (shared || (batchAxis ?? 0) > 0)) throw wrong(`[${index}].dims`, `to be left out beside ${shared ? 'shared' : 'batchAxis'}`, dims)
     if (reshape === undefined) continue
     if (dims === undefined) throw wrong(`[${index}].reshape`, 'to be given beside dims', reshape)
     if (reshape.length === 0 && batched === false) throw wrong(`[${index}].reshape`, 'at least one dimension for a model whose maxBatchSize is 0', reshape)

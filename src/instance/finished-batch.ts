@@ -14,6 +14,7 @@ export interface BatchTimeline {
 /** A finished batch. */
 export interface FinishedBatch {
   readonly id: number
+  /** Those of the batch, and what stood in slots of sequences that had none. */
   readonly requests: Batch['requests']
   readonly reason: Batch['reason']
   readonly isRerun: boolean

@@ -1,4 +1,4 @@
-import { copyPacked } from '../elements.ts'
+import { copyBlocks, copyPacked } from '../elements.ts'
 import type { ValueMetadata } from '../metadata.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import { copyResized, type Padding } from '../request/padding.ts'
@@ -51,6 +51,23 @@ export function gatherPacked(batch: readonly InferRequest[], index: number, view
     checkElements(data, Math.ceil(elements / 2))
     copyPacked(data, 0, view, at, elements)
     at += elements
+  }
+}
+
+/**
+ * Rows along another dimension than the first: `blocks` times a part of each, one row behind the other.
+ *
+ * @param blocks how many there are before that dimension; 0 for what all rows share.
+ */
+export function gatherBlocks(batch: readonly InferRequest[], index: number, view: TensorData, blocks: number, rowElements: number): void {
+  const rows = blocks === 0 ? 0 : view.length / rowElements
+  let at = 0
+  for (const request of batch) {
+    const data = plainView(request.data[index] as TensorData)
+    checkElements(data, blocks === 0 ? view.length : request.rows * rowElements)
+    if (blocks === 0) return (view as Float32Array).set(data as Float32Array)
+    copyBlocks(data, request.rows, 0, view, rows, at, request.rows, blocks, rowElements / blocks)
+    at += request.rows
   }
 }
 

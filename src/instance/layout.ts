@@ -1,6 +1,6 @@
 import type { SlotLayout, TensorPlace } from '../executor/executor.ts'
-import { byteLengthOf, elementCount, isElementType, type ElementType } from '../tensor.ts'
-import type { ModelMetadata, ValueMetadata } from '../metadata.ts'
+import { byteLengthOf, elementCount, isElementType, storageLength, storageOf, type ElementType, type TensorData } from '../tensor.ts'
+import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
 
 /** How a batch lies in a slot, and how many bytes it needs. */
 export interface BatchLayout extends SlotLayout {
@@ -34,10 +34,10 @@ export function layOut(
   room: readonly (number | undefined)[] | null = null,
 ): BatchLayout {
   const batched = metadata.maxBatchSize > 0 && !whole
-  const inputDims = metadata.inputs.map(({ shape }, index) => {
+  const inputDims = metadata.inputs.map((input, index) => {
     if (given[index] === null) return null
-    const dims = [...(rowDims?.[index] ?? (shape as readonly number[]))]
-    if (batched) dims[0] = rows
+    const dims = [...(rowDims?.[index] ?? (input.shape as readonly number[]))]
+    if (batched && batchAxisOf(input) !== -1) dims[batchAxisOf(input)] = rows
     return dims
   })
   const symbols = bindSymbols(metadata.inputs, inputDims)
@@ -55,10 +55,12 @@ export function layOut(
     if (room?.[index] === undefined) return place(type, dims)
     return { ...place(type, [room[index]!]), rowDims: { offset: place('int32', [rows, dims.length - 1]).offset, rows } }
   })
-  const outputs = metadata.outputs.map(({ type, shape }, index) => {
+  const outputs = metadata.outputs.map((output, index) => {
+    const { type, shape } = output
+    const batchAxis = batchAxisOf(output)
     if (!wants(outputMask, index)) return undefined
     if (!liesInSlot(type) || unpredictable.has(index)) return null
-    const dims = shape.map((dim, axis) => (batched && axis === 0 ? rows : typeof dim === 'number' ? dim : symbols.get(dim)))
+    const dims = shape.map((dim, axis) => (batched && axis === batchAxis ? rows : typeof dim === 'number' ? dim : symbols.get(dim)))
     if (dims.includes(undefined)) return null
     const bytes = byteLengthOf(type, elementCount(dims as number[]))
     return bytes >= movesFromBytes && (!batched || rows === 1) ? null : place(type, dims as number[])
@@ -96,4 +98,9 @@ function bindSymbols(inputs: readonly ValueMetadata[], dims: readonly (readonly 
 function alignUp(offset: number, byteLength: number): number {
   const alignment = byteLength >= pageAlignedFromBytes ? pageBytes : cacheLineBytes
   return Math.ceil(offset / alignment) * alignment
+}
+
+/** This thread's view of a tensor. */
+export function viewOf(type: ElementType, bytes: ArrayBufferLike, { offset, dims }: TensorPlace): TensorData {
+  return new (storageOf(type))(bytes, offset, storageLength(type, elementCount(dims)))
 }

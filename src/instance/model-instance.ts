@@ -5,6 +5,7 @@ import type { WorkerSession } from '../workers/worker-session.ts'
 import type { Batch } from './batch.ts'
 import type { BatchOwner } from './batch-owner.ts'
 import { LargeSlots } from './large-slots.ts'
+import { inSlots } from './sequence-slots.ts'
 import { StagingSlot, type SlotSource } from './staging-slot.ts'
 
 /** Those that run, and one that is gathered meanwhile. */
@@ -136,8 +137,8 @@ export class ModelInstance implements BatchSource {
     this.#ranMs += inferEndMs - startMs
     const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
     // Field by field: a spread costs more here than all the rest of the way back.
-    const { id, requests, reason, isRerun } = slot.batch!
-    this.#owner.finished({ id, requests, reason, isRerun, rows: slot.rows, slot, timeline, inline, instance: this.name, mailed, failures })
+    const { id, reason, isRerun } = slot.batch!
+    this.#owner.finished({ id, requests: slot.requests, reason, isRerun, rows: slot.rows, slot, timeline, inline, instance: this.name, mailed, failures })
     this.#release(slotId)
     this.session.ran()
     this.#askForMore()
@@ -176,7 +177,7 @@ export class ModelInstance implements BatchSource {
 
   #prepare(slot: StagingSlot, batch: Batch): PreparedBatch {
     const owner = this.#owner
-    const { requests } = batch
+    const requests = batch.requests[0]!.turn === null ? batch.requests : inSlots(batch.requests)
     slot.takenAtMs = this.#usedAtMs = owner.clock.nowMs()
     let rows = 0
     let outputMask = 0
@@ -185,6 +186,7 @@ export class ModelInstance implements BatchSource {
       rows += request.rows
       outputMask |= request.outputMask
     }
+    slot.requests = requests
     const layout = slot.layoutFor(requests, rows, outputMask, owner.unpredictable.of(requests[0]!.whole))
     const mailed = slot.gather(requests, layout)
     slot.rows = rows

@@ -1,7 +1,7 @@
 import { packed } from '../elements.ts'
 import { isSmallFloat, toSmallFloat } from '../small-floats.ts'
 import { elementCount, isFloatType, isPacked, storageOf, type ElementType, type MailedTensor } from '../tensor.ts'
-import type { TensorMetadata } from '../metadata.ts'
+import { batchAxisOf, type TensorMetadata } from '../metadata.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
 
 /** How the elements of one input are drawn; bools and strings have one way only. */
@@ -55,15 +55,17 @@ const drawn = 8191
  *
  * @param rowDims dims of each input's row, without the first dimension.
  * @param draws for each input.
- * @param row the number of the row.
+ * @param rowNumber what all rows share is that of the first.
  */
 export function sampleRow(
   inputs: readonly TensorMetadata[],
   rowDims: readonly (readonly number[])[],
   draws: readonly Draw[],
-  row: number,
+  rowNumber: number,
 ): TrialFeeds {
-  return inputs.map(({ type }, index): MailedTensor | null => {
+  return inputs.map((input, index): MailedTensor | null => {
+    const { type } = input
+    const row = batchAxisOf(input) === -1 ? 0 : rowNumber
     const draw = draws[index]!
     if (draw === 'absent') return null
     const dims = [1, ...rowDims[index]!]

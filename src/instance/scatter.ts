@@ -1,10 +1,10 @@
 import type { MailedTensor } from '../tensor.ts'
-import { cutElements, mailedElements } from '../elements.ts'
+import { copyBlocks, cutElements, mailedElements } from '../elements.ts'
 import { copyOf, elementCount, isElementType, isPacked, makeTensor, putValue, type ElementType, type TensorData } from '../tensor.ts'
 import { cutRows, isMailedTensor, outputOf, rowCount, type MailedValue, type OutputValue } from '../values.ts'
 import type { FinishedBatch } from './finished-batch.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
-import type { ModelMetadata } from '../metadata.ts'
+import { batchAxisOf, type ModelMetadata } from '../metadata.ts'
 import { copyResized, type Padding } from '../request/padding.ts'
 import type { Reshape } from '../request/reshape.ts'
 import type { ShapedTensors } from '../request/shaped-tensors.ts'
@@ -47,9 +47,15 @@ export function scatter(
         putValue(outputs, name, cutStructured(name, value, request, row, requests.length === 1))
         continue
       }
+      const { turn } = request
+      const isKept = turn !== null && turn.keeps(index)
       const piece = value
-        ? cutMailed(value, mailedValues![index]!, request, row, requests.length === 1)
-        : cutFromSlot(metadata, layout, index, request, row)
+        ? cutMailed(value, mailedValues![index]!, batchAxisOf(metadata.outputs[index]!), request, row, requests.length === 1)
+        : cutFromSlot(metadata, layout, index, request, row, isKept && turn.hides(index))
+      if (isKept) {
+        if (!request.settled) turn.keep(index, piece.data, piece.dims) // else the sequence has gone on without it
+        if (turn.hides(index)) continue
+      }
       if (request.isPart && piece.dims[0] !== request.rows) throw notByRow(name, request, `dims [${piece.dims.join(', ')}]`)
       const { data, dims } = padding === null ? piece : cutLength(name, padding, layout, index, request, piece)
       putValue<OutputValue>(outputs, name, makeTensor(type as ElementType, data, reshapes === null ? dims : reshaped(name, reshapes[index]!, dims)))
@@ -66,15 +72,26 @@ function reshaped(name: string, reshape: Reshape | null, dims: readonly number[]
   throw new Error(`output '${name}' has dims [${dims.join(', ')}], where its configuration says ${reshape.taken}`)
 }
 
-function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: number, request: InferRequest, row: number): Piece {
+function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: number, request: InferRequest, row: number, asView: boolean): Piece {
   if (layout.packs) return cutPacked(metadata, layout, index, request, row)
   const view = layout.outputViews[index] as Float32Array
   const dims = [...layout.outputs[index]!.dims]
   // A copy: the caller owns what it gets, and the slot can be filled again.
-  if (metadata.maxBatchSize === 0 || request.whole) return { data: copyOf(view, 0, view.length), dims }
+  if (metadata.maxBatchSize === 0 || request.whole) return { data: asView ? view : copyOf(view, 0, view.length), dims }
   const elements = layout.outputRowElements[index]!
-  dims[0] = request.rows
-  return { data: copyOf(view, row * elements, (row + request.rows) * elements), dims }
+  const axis = layout.outputAxes[index]!
+  const rows = dims[axis]!
+  dims[axis] = request.rows
+  const blocks = layout.outputBlocks[index]!
+  if (blocks !== 1) return { data: cutBlocks(view, rows, request, row, blocks, elements / blocks), dims }
+  const [from, to] = [row * elements, (row + request.rows) * elements]
+  return { data: asView ? view.subarray(from, to) : copyOf(view, from, to), dims }
+}
+
+function cutBlocks(data: TensorData, rows: number, request: InferRequest, row: number, blocks: number, inner: number): TensorData {
+  const own = new (data.constructor as new (length: number) => TensorData)(blocks * request.rows * inner)
+  copyBlocks(data, rows, row, own, request.rows, 0, request.rows, blocks, inner)
+  return own
 }
 
 /** As above, where elements may share bytes. */
@@ -87,8 +104,13 @@ function cutPacked(metadata: ModelMetadata, layout: ViewedLayout, index: number,
   return { data: cutElements(type, view, row * elements, (row + request.rows) * elements), dims: [request.rows, ...dims.slice(1)] }
 }
 
-function cutMailed({ type, dims }: MailedTensor, data: TensorData | string[], request: InferRequest, row: number, alone: boolean): Piece {
+function cutMailed({ type, dims }: MailedTensor, data: TensorData | string[], axis: number, request: InferRequest, row: number, alone: boolean): Piece {
   if (alone) return { data: isPacked(type) ? cutElements(type, data, 0, elementCount(dims)) : data, dims }
+  if (axis > 0) {
+    const own = dims.map((dim, at) => (at === axis ? request.rows : dim))
+    const blocks = elementCount(dims.slice(0, axis))
+    return { data: cutBlocks(data as TensorData, dims[axis]!, request, row, blocks, elementCount(dims.slice(axis + 1))), dims: own }
+  }
   const elements = elementCount(dims.slice(1))
   return { data: cutElements(type, data, row * elements, (row + request.rows) * elements), dims: [request.rows, ...dims.slice(1)] }
 }
@@ -136,7 +158,7 @@ function cutLength(name: string, padding: Padding, { lengths }: ViewedLayout, in
 /** The first output that cannot be divided among the rows of a batch, or `null`. */
 export function indivisibleOutput(metadata: ModelMetadata, { requests, rows, mailed }: FinishedBatch): string | null {
   if (mailed === null || requests.length === 1) return null
-  const index = mailed.findIndex((value) => value && rowCount(value) !== rows)
+  const index = mailed.findIndex((value, at) => value && rowCount(value, batchAxisOf(metadata.outputs[at]!)) !== rows)
   return index === -1 ? null : metadata.outputs[index]!.name
 }
 

@@ -1,12 +1,12 @@
 import type { Executor, TensorPlace } from '../executor/executor.ts'
 import type { MailedValue } from '../values.ts'
 import type { StagingBuffer } from '../memory/staging-pool.ts'
-import { elementCount, isPacked, storageLength, storageOf, type ElementType, type TensorData } from '../tensor.ts'
-import { checkElements, gatherMailed, gatherPacked, gatherPadded } from './gather-rows.ts'
-import { layOut, type BatchLayout } from './layout.ts'
+import { elementCount, isPacked, type ElementType, type TensorData } from '../tensor.ts'
+import { checkElements, gatherBlocks, gatherMailed, gatherPacked, gatherPadded } from './gather-rows.ts'
+import { layOut, viewOf, type BatchLayout } from './layout.ts'
 import { gatherRagged, hasRaggedInputs, roomForRows } from './ragged-rows.ts'
 import type { Batch } from './batch.ts'
-import type { ModelMetadata } from '../metadata.ts'
+import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
@@ -29,6 +29,11 @@ export interface ViewedLayout extends BatchLayout {
   readonly inputRowElements: readonly number[]
   /** Elements of one row of each output; for a request that runs as it is, of the whole. */
   readonly outputRowElements: readonly number[]
+  /** How often a row of each input begins anew: once where rows lie one behind the other; 0 for what all rows share. */
+  readonly inputBlocks: readonly number[]
+  readonly outputBlocks: readonly number[]
+  /** Which dimension of each output counts rows. */
+  readonly outputAxes: readonly number[]
   /** Whether elements of some input or output share bytes. */
   readonly packs: boolean
   /** The lengths to which the batch is padded, by entry of the model's {@link Padding}; `null` without padding. */
@@ -67,7 +72,9 @@ export class StagingSlot {
   #layouts = 0
   /** The batch in flight. */
   batch: Batch | null = null
-  /** Its rows. */
+  /** Its requests, and what stands in slots of sequences that have none. */
+  requests: readonly InferRequest[] = []
+  /** All of its rows. */
   rows = 0
   layout: ViewedLayout | null = null
   /** When the batch was taken from the queue and when it had been gathered, in milliseconds. */
@@ -80,6 +87,11 @@ export class StagingSlot {
     this.#metadata = metadata
     this.#padding = padding
     this.#ragged = hasRaggedInputs(metadata)
+  }
+
+  /** How many of its requests stand for none. */
+  get emptyRows(): number {
+    return this.batch === null ? 0 : this.requests.length - this.batch.requests.length
   }
 
   /** Whether it holds memory that is only to be kept while it is needed. */
@@ -155,13 +167,15 @@ export class StagingSlot {
       if (view === undefined) continue
       if (view === null) {
         mailed ??= layout.inputViews.map(() => null)
-        mailed[index] = gatherMailed(this.#metadata.inputs[index]!, batch, index, layout.inputDims[index]!)
+        mailed[index] = gatherMailed(this.#metadata.inputs[index]!, layout.inputBlocks[index] === 0 ? [batch[0]!] : batch, index, layout.inputDims[index]!)
       } else if (layout.rowDims?.[index] != null) {
         gatherRagged(batch, index, view, layout.rowDims[index]!)
       } else if (layout.lengths !== null && this.#padding!.byInput[index] !== undefined) {
         gatherPadded(batch, this.#padding!, index, layout.inputDims[index]!, layout.lengths, view)
       } else if (layout.packs && isPacked(this.#metadata.inputs[index]!.type as ElementType)) {
         gatherPacked(batch, index, view as Uint8Array, layout.inputRowElements[index]!)
+      } else if (layout.inputBlocks[index] !== 1) {
+        gatherBlocks(batch, index, view, layout.inputBlocks[index]!, layout.inputRowElements[index]!)
       } else {
         const rowElements = layout.inputRowElements[index]!
         let at = 0
@@ -200,7 +214,9 @@ export class StagingSlot {
   #view(layout: BatchLayout, lengths: readonly number[] | null, batched: boolean): ViewedLayout {
     const { inputs, outputs } = this.#metadata
     const bytes = this.#buffer!.bytes
-    const rowElements = (dims: readonly number[]) => elementCount(batched ? dims.slice(1) : dims)
+    const rowElements = (value: ValueMetadata, { dims }: TensorPlace) => elementCount(batched ? dims.filter((_, axis) => axis !== batchAxisOf(value)) : dims)
+    const blocks = (value: ValueMetadata, place: TensorPlace | null | undefined) =>
+      !batched ? 1 : batchAxisOf(value) === -1 ? 0 : !place ? 1 : elementCount(place.dims.slice(0, batchAxisOf(value)))
     return {
       ...layout,
       index: this.#nextIndex(),
@@ -210,8 +226,11 @@ export class StagingSlot {
       outputViews: layout.outputs.map((place, index) =>
         place ? viewOf(outputs[index]!.type as ElementType, bytes, place) : place,
       ),
-      inputRowElements: layout.inputs.map((place) => (place ? rowElements(place.dims) : -1)),
-      outputRowElements: layout.outputs.map((place) => (place ? rowElements(place.dims) : -1)),
+      inputRowElements: layout.inputs.map((place, index) => (place ? rowElements(inputs[index]!, place) : -1)),
+      outputRowElements: layout.outputs.map((place, index) => (place ? rowElements(outputs[index]!, place) : -1)),
+      inputBlocks: layout.inputs.map((place, index) => blocks(inputs[index]!, place)),
+      outputAxes: outputs.map(batchAxisOf),
+      outputBlocks: layout.outputs.map((place, index) => blocks(outputs[index]!, place)),
       packs: [...inputs, ...outputs].some(({ type }) => isPacked(type as ElementType)),
       rowDims: this.#ragged ? layout.inputs.map((place, index) => (place?.rowDims ? new Int32Array(bytes, place.rowDims.offset, place.rowDims.rows * (layout.inputDims[index]!.length - 1)) : null)) : null,
       lengths,
@@ -226,8 +245,4 @@ export class StagingSlot {
     this.#byKey.delete(oldestKey)
     return oldest.index
   }
-}
-
-function viewOf(type: ElementType, bytes: ArrayBufferLike, { offset, dims }: TensorPlace): TensorData {
-  return new (storageOf(type))(bytes, offset, storageLength(type, elementCount(dims)))
 }

@@ -6,7 +6,7 @@ import type { WarmupSample } from '../config/model-config.ts'
 import type { Feeds } from '../config/model-signature.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import type { ParsedFeeds } from '../request/infer-request.ts'
-import type { ModelMetadata } from '../metadata.ts'
+import { batchAxisOf, type ModelMetadata } from '../metadata.ts'
 
 /** A sample ready to be sent to a worker. */
 export interface PreparedWarmup {
@@ -26,10 +26,11 @@ export interface PreparedWarmup {
 export function prepareWarmup(metadata: ModelMetadata, parser: FeedParser, samples: readonly WarmupSample[]): PreparedWarmup[] {
   return samples.map(({ feeds, count = 1 }, index) => {
     const { data, dims, rows, bucketKey } = parseSample(parser, feeds, index)
-    const mailed = metadata.inputs.map(({ type, shape }, index): MailedValue | null => {
+    const mailed = metadata.inputs.map((input, index): MailedValue | null => {
+      const { type, shape } = input
       if (data[index] === null) return null
       if (!isElementType(type)) return data[index] as MailedValue
-      const inputDims = dims?.[index] ?? (metadata.maxBatchSize > 0 ? [rows, ...shape.slice(1)] : shape)
+      const inputDims = dims?.[index] ?? (metadata.maxBatchSize > 0 ? shape.map((dim, axis) => (axis === batchAxisOf(input) ? rows : dim)) : shape)
       const value = data[index]!
       return { type, dims: inputDims as number[], data: type === 'string' ? (value as string[]) : bytesOf(value as TensorData) }
     })

@@ -6,6 +6,7 @@ import type { FeedParser } from '../request/feeds.ts'
 import type { Padding } from '../request/padding.ts'
 import type { MailedTensor } from '../tensor.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
+import { RowForm } from './row-form.ts'
 import { singleRows, type TrialFeeds } from './trial-feeds.ts'
 import { madeUpRows } from './warm-up-rows.ts'
 import { prepareWarmup, type PreparedWarmup } from './warm-up-samples.ts'
@@ -33,6 +34,8 @@ export class WarmUp {
   readonly samples: readonly PreparedWarmup[]
   /** Whether nothing is run but one made-up row, in place of which any other run will do. */
   readonly isOneRow: boolean
+  /** In which its samples are, and what is run. */
+  readonly form: RowForm<ModelMetadata>
   readonly #config: ResolvedConfig
   readonly #joining: { readonly largestBatch: number }
   /** By shape: rows of which the first that can be run is. */
@@ -47,10 +50,12 @@ export class WarmUp {
    * @param joining tells how many rows a batch may have, once that is known.
    * @throws InferenceError `ERR_MODEL_CONFIG` when a sample does not fit the model.
    */
-  constructor(metadata: ModelMetadata, config: ResolvedConfig, parser: FeedParser, padding: Padding | null, joining: { readonly largestBatch: number }) {
+  constructor(model: ModelMetadata, config: ResolvedConfig, parser: FeedParser, padding: Padding | null, joining: { readonly largestBatch: number }) {
     const { madeUp, samples, batchSizes } = config.warmup
+    this.form = new RowForm(model)
+    const { metadata } = this.form
     const optional = new Set(metadata.inputs.flatMap(({ name }, index) => (config.optionalInputs.includes(name) ? [index] : [])))
-    this.samples = prepareWarmup(metadata, parser, samples)
+    this.samples = prepareWarmup(model, parser, samples).map((sample) => ({ ...sample, feeds: this.form.rowsOf(sample.feeds) }))
     this.#config = config
     this.#joining = joining
     this.#hasFixedRows = metadata.inputs.every(({ shape }) => shape.slice(metadata.maxBatchSize > 0 ? 1 : 0).every((dim) => typeof dim === 'number'))
@@ -84,7 +89,7 @@ export class WarmUp {
     for (const [index, { feeds, count }] of this.samples.entries()) {
       for (const each of this.#sampleInSizes(feeds)) {
         for (let run = 0; run < count; run++) {
-          const { error } = await session.runSample(each)
+          const { error } = await this.form.run(session, each)
           if (error !== null) throw new SampleFailed(error, index)
         }
       }
@@ -113,7 +118,7 @@ export class WarmUp {
     let any = false
     for (const feeds of this.#inSizes(row)) {
       for (let run = 0; run < this.#config.warmup.count; run++) {
-        const { error } = await session.runSample(feeds)
+        const { error } = await this.form.run(session, feeds)
         if (error !== null) return any
         any = true
       }

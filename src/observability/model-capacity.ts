@@ -18,3 +18,29 @@ export interface ModelCapacity {
    */
   readonly estimatedMs: number
 }
+
+/** What a capacity is read from. */
+interface Serving {
+  readonly instances: { readonly size: number }
+  readonly joining: { readonly metadata: { readonly maxBatchSize: number } }
+  readonly waiting: number
+  readonly running: number
+  readonly times: { readonly throughput: { readonly msPerRequest: number } }
+  readonly levels: { of(priority: undefined): { readonly room: number } }
+  estimatedAnswerMs(bucketKey: string, rows: number): number
+}
+
+/** How much more a model can take now. */
+export function capacityOf(serving: Serving): ModelCapacity {
+  const { instances, joining, waiting, running, times, levels } = serving
+  const { msPerRequest } = times.throughput
+  return {
+    instances: instances.size,
+    maxBatchSize: joining.metadata.maxBatchSize,
+    waiting,
+    running,
+    free: levels.of(undefined).room,
+    requestsPerSecond: msPerRequest === 0 ? 0 : 1000 / msPerRequest,
+    estimatedMs: serving.estimatedAnswerMs('', 1),
+  }
+}

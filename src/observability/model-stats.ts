@@ -136,9 +136,9 @@ export class ModelStats {
   readonly #reasons = Object.fromEntries(batchReasons.map((reason) => [reason, 0])) as Record<BatchReason, number>
 
   /** Counts a run whose requests are about to be answered. */
-  ran(rows: number, { inputMs, inferMs, outputMs }: BatchTimes, inline: boolean): void {
+  ran(rows: number, { inputMs, inferMs, outputMs }: BatchTimes, inline: boolean, emptyRows = 0): void {
     this.#lastInferenceMs = Date.now()
-    this.#rows += rows
+    this.#rows += rows - emptyRows
     this.#executions++
     if (inline) this.#inline++
     const totals = (this.#batches[rows] ??= { count: 0, inputMs: 0, inferMs: 0, outputMs: 0 })

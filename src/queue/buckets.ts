@@ -67,6 +67,12 @@ export class Buckets<E extends WaitingRequest> {
     return [...this.#byKey.values()]
   }
 
+  /** Puts a request into a bucket, before all of its line or behind them. */
+  put(bucket: Bucket<E>, entry: E, first: boolean): void {
+    if (first ? bucket.unshift(entry) : bucket.push(entry)) this.place(bucket)
+    else this.placeBehind(bucket)
+  }
+
   /** Brings a bucket to the heap where it belongs after its requests changed. */
   place(bucket: Bucket<E>): void {
     const headChanged = bucket.refreshUrgency(this.#patienceMs)

@@ -1,12 +1,11 @@
 import type { Clock } from '../clock.ts'
-import { Alarm } from './alarm.ts'
 import { decide, isHopeless, type BatchDecision, type FormedBatch } from './batch-policy.ts'
 import type { Bucket } from './bucket.ts'
 import { Buckets } from './buckets.ts'
-import { Expiries } from './expiries.ts'
+import { ExpiryWatch } from './expiry-watch.ts'
 import type { QueueOptions, QueueOwner } from './queue-owner.ts'
 import { WaitingCounts } from './waiting-counts.ts'
-import { expiresAtMs, type QueueExit, type WaitingRequest } from './waiting-request.ts'
+import type { QueueExit, WaitingRequest } from './waiting-request.ts'
 import type { LatencyTarget } from '../latency/batch-size-for-target.ts'
 import type { RunTimes } from '../latency/run-times.ts'
 
@@ -20,9 +19,8 @@ export class RequestQueue<E extends WaitingRequest> {
   readonly #owner: QueueOwner<E>
   readonly #runTimes: RunTimes | null
   readonly #buckets: Buckets<E>
-  readonly #expiries = new Expiries<E>()
-  readonly #waiting = new WaitingCounts()
-  readonly #alarm: Alarm
+  readonly #expiries: ExpiryWatch<E>
+  readonly #waiting = new WaitingCounts<E>()
   #holding: boolean
   #draining = false
 
@@ -36,7 +34,7 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#owner = owner
     this.#runTimes = runTimes
     this.#buckets = new Buckets(options, sizer)
-    this.#alarm = new Alarm(clock, () => this.#onAlarm())
+    this.#expiries = new ExpiryWatch(clock, () => this.#onAlarm())
     this.#holding = options.holdUntilQueued > 0
   }
 
@@ -65,16 +63,27 @@ export class RequestQueue<E extends WaitingRequest> {
     return this.#buckets.hasFull && !this.#holding
   }
 
-  /**
-   * Adds a request at its place in its bucket; its limits are set, and its level is not full. Returns true when its bucket
-   * now holds a full batch, which is worth handing over at once.
-   */
+  /** Adds a request, whose limits are set, to its level, which is not full. Returns true when its bucket now holds a full batch, to be handed over at once. */
   enqueue(entry: E, nowMs: number): boolean {
     const bucket = this.#buckets.of(entry.bucketKey)
     entry.enqueuedAtMs = nowMs
-    this.#add(entry, bucket, false)
-    this.#watch(entry)
-    if (this.#holding && this.#waiting.inBuckets >= this.#holdUntilQueued) this.#holding = false
+    this.#put(entry, bucket, false)
+    this.#waitsOn(entry)
+    return this.#buckets.isFull(bucket)
+  }
+
+  /** As {@link enqueue}, for a request that may not be sent before it is {@link release released}. */
+  hold(entry: E, nowMs: number): void {
+    entry.enqueuedAtMs = nowMs
+    this.#waiting.hold(entry)
+    this.#waitsOn(entry)
+  }
+
+  /** A request that was held may be sent: it goes behind the others of its bucket. Returns what {@link enqueue} does. */
+  release(entry: E): boolean {
+    const bucket = this.#buckets.of(entry.bucketKey)
+    this.#waiting.holdNoMore(entry)
+    this.#put(entry, bucket, false)
     return this.#buckets.isFull(bucket)
   }
 
@@ -97,20 +106,16 @@ export class RequestQueue<E extends WaitingRequest> {
       this.#waiting.noMoreAhead(entry)
       this.#waitsNoMore(entry)
     }
-    this.#quietAlarm()
+    this.#expiries.clearUnless(this.#waiting.all > 0)
   }
 
   /** Requests that {@link take} gave have not started and wait on, before the others of their line and in their order. */
   putBack(entries: readonly E[]): void {
     for (const entry of entries.toReversed()) {
       const bucket = this.#buckets.of(entry.bucketKey)
-      if (entry.ahead) {
-        this.#waiting.noMoreAhead(entry)
-        this.#put(entry, bucket, true)
-      } else {
-        this.#add(entry, bucket, true)
-        this.#watch(entry)
-      }
+      if (entry.ahead) this.#waiting.noMoreAhead(entry)
+      else this.#waitsOn(entry)
+      this.#put(entry, bucket, true)
     }
   }
 
@@ -123,9 +128,12 @@ export class RequestQueue<E extends WaitingRequest> {
   /** Takes a waiting request out; false when it is not waiting any more. */
   cancel(entry: E, why: QueueExit): boolean {
     if (entry.ahead && !this.#owner.takeBack(entry)) return false
-    if (entry.line === null) return false
-    this.#buckets.place(this.#unlink(entry))
-    this.#quietAlarm()
+    if (entry.held) {
+      this.#waiting.holdNoMore(entry)
+      this.#waitsNoMore(entry)
+    } else if (entry.line === null) return false
+    else this.#buckets.place(this.#unlink(entry))
+    this.#expiries.clearUnless(this.#waiting.all > 0)
     if (why === 'deadline') this.#runTimes?.safetyFactor.dropped()
     this.#owner.dropped(entry, why)
     return true
@@ -146,8 +154,7 @@ export class RequestQueue<E extends WaitingRequest> {
     for (let bucket = this.#buckets.mostUrgent(); bucket !== null; bucket = this.#buckets.mostUrgent()) {
       // Nothing is handed ahead of a partial batch whose turn it is: under load it would never be.
       if (!idle && !this.#buckets.hasFull) return null
-      const head = bucket.head!
-      if (isHopeless(head, this.#runTimes, nowMs + startsInMs) && this.cancel(head, 'deadline')) continue
+      if (isHopeless(bucket.head!, this.#runTimes, nowMs + startsInMs) && this.cancel(bucket.head!, 'deadline')) continue
       const ahead = !idle && this.#buckets.isFull(bucket)
       const front = bucket.front(bucket.limits.joinRequests ? bucket.limits.maxBatchSize : 0)
       const runTimes = this.#runTimes?.of(bucket.key) ?? null
@@ -156,14 +163,15 @@ export class RequestQueue<E extends WaitingRequest> {
       this.#buckets.wait(bucket, decision.closeAtMs)
     }
     // Only an idle instance is kept waiting by the delay; a busy one asks again when it is done.
-    if (idle) this.#alarm.set(this.#buckets.nextCloseAtMs)
+    if (idle) this.#expiries.setAlarm(this.#buckets.nextCloseAtMs)
     return null
   }
 
   /** Drops everything that waits. */
   clear(why: QueueExit): void {
     for (const bucket of this.#buckets.all()) while (bucket.head !== null) this.cancel(bucket.head, why)
-    this.#alarm.clear()
+    for (const entry of this.#waiting.held) this.cancel(entry, why)
+    this.#expiries.clear()
   }
 
   /** The limits of a bucket are no longer what they were. */
@@ -171,33 +179,29 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#buckets.resize(bucketKey)
   }
 
-  #add(entry: E, bucket: Bucket<E>, first: boolean): void {
-    entry.level.waiting++
-    this.#put(entry, bucket, first)
-  }
-
   #put(entry: E, bucket: Bucket<E>, first: boolean): void {
     this.#waiting.put(entry)
-    if (first ? bucket.unshift(entry) : bucket.push(entry)) this.#buckets.place(bucket)
-    else this.#buckets.placeBehind(bucket)
+    this.#buckets.put(bucket, entry, first)
+    if (this.#holding && this.#waiting.inBuckets >= this.#holdUntilQueued) this.#holding = false
   }
 
   /** Takes a request out of its bucket, which is to be placed anew. */
   #unlink(entry: E): Bucket<E> {
-    const bucket: Bucket<E> = entry.line!.owner
-    bucket.remove(entry)
     this.#waiting.out(entry)
     this.#waitsNoMore(entry)
+    const bucket: Bucket<E> = entry.line!.owner
+    bucket.remove(entry)
     return bucket
+  }
+
+  #waitsOn(entry: E): void {
+    entry.level.waiting++
+    this.#expiries.watch(entry)
   }
 
   #waitsNoMore(entry: E): void {
     entry.level.waiting--
     this.#expiries.remove(entry)
-  }
-
-  #quietAlarm(): void {
-    if (this.#waiting.all === 0) this.#alarm.clear()
   }
 
   /** Makes a batch of the first of `entries`, which are the front of the bucket. */
@@ -212,7 +216,7 @@ export class RequestQueue<E extends WaitingRequest> {
       else this.#waitsNoMore(entry)
     }
     this.#buckets.place(bucket)
-    this.#quietAlarm()
+    this.#expiries.clearUnless(this.#waiting.all > 0)
     return { entries, reason: reason === 'idle' && this.#waiting.inBuckets > 0 ? 'bucket' : reason }
   }
 
@@ -226,25 +230,19 @@ export class RequestQueue<E extends WaitingRequest> {
 
   /** Lets a request whose timeout ran out wait on, behind the others of its level. */
   #delay(entry: E): void {
-    if ((entry.ahead && !this.#owner.takeBack(entry)) || entry.line === null) return
-    const bucket = this.#unlink(entry)
+    if (!entry.held && ((entry.ahead && !this.#owner.takeBack(entry)) || entry.line === null)) return
+    const bucket = entry.held ? null : this.#unlink(entry)
     entry.timeoutAtMs = null
     entry.delayed = true
-    this.#add(entry, bucket, false)
+    if (bucket === null) return this.#expiries.watch(entry)
+    this.#waitsOn(entry)
+    this.#put(entry, bucket, false)
     this.#buckets.place(bucket) // another may be first now
-    this.#watch(entry)
-  }
-
-  #watch(entry: E): void {
-    const atMs = expiresAtMs(entry)
-    if (atMs === Infinity) return
-    this.#expiries.push(entry, atMs, this.#clock.nowMs())
-    this.#alarm.set(atMs)
   }
 
   #onAlarm(): void {
     this.#expire(this.#clock.nowMs())
-    this.#alarm.set(this.#expiries.nextAtMs)
+    this.#expiries.setNext()
     if (this.#waiting.all > 0) this.#owner.wake()
   }
 }

@@ -1,17 +1,31 @@
 import type { WaitingRequest } from './waiting-request.ts'
 
 /** How much waits in a queue, and at each of its levels. */
-export class WaitingCounts {
+export class WaitingCounts<E extends WaitingRequest> {
   /** Requests in the buckets. */
   inBuckets = 0
   /** Their rows. */
   rows = 0
   /** Requests in batches that were handed ahead. */
   ahead = 0
+  /** Requests that may not be sent yet: they are in no bucket. */
+  readonly held = new Set<E>()
 
   /** Requests waiting. */
   get all(): number {
-    return this.inBuckets + this.ahead
+    return this.inBuckets + this.ahead + this.held.size
+  }
+
+  /** A request may not be sent yet. */
+  hold(entry: E): void {
+    entry.held = true
+    this.held.add(entry)
+  }
+
+  /** It may be now, or waits no more. */
+  holdNoMore(entry: E): void {
+    entry.held = false
+    this.held.delete(entry)
   }
 
   /** A request comes into a bucket. */

@@ -30,6 +30,8 @@ export class WaitingRequest {
   position = 0
   /** Whether it is part of a batch that was handed to a busy instance: it waits still, in no line. */
   ahead = false
+  /** Whether it may not be sent yet, as another has to go before: it waits still, in no line. */
+  held = false
   // Not Infinity: an object of its own would be made to hold that number, for each request.
   /** When its answer is of no use any more; `null` for never. */
   deadlineAtMs: number | null = null
@@ -43,7 +45,7 @@ export class WaitingRequest {
   /** When the request gives up waiting; `null` for never. */
   timeoutAtMs: number | null = null
   /** Requests batch together only when their keys are equal; '' when all shapes are fixed. */
-  readonly bucketKey: string
+  bucketKey: string
 
   constructor(rows: number, bucketKey: string, level: PriorityLevel) {
     this.rows = rows

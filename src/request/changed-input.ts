@@ -11,12 +11,12 @@ import type { InferRequest } from './infer-request.ts'
  *
  * @returns what to reject the request with, or `null`.
  */
-export function changedInput({ inputs, maxBatchSize, name: model }: ModelMetadata, { data, dims, rows }: InferRequest): InferenceError | null {
+export function changedInput({ inputs, name: model }: ModelMetadata, { data, dims, rows }: InferRequest): InferenceError | null {
   for (let index = 0; index < data.length; index++) {
     const values = data[index]!
     if (!ArrayBuffer.isView(values)) continue
     const { name, shape, type } = inputs[index]!
-    const expected = storageLength(type as ElementType, dims !== null ? elementCount(dims[index]!) : fixedElements(shape, maxBatchSize > 0 ? rows : -1))
+    const expected = storageLength(type as ElementType, dims !== null ? elementCount(dims[index]!) : fixedElements(shape, rows))
     const received = lengthOf(values)
     if (received === expected) continue
     const hint = 'Its buffer was detached or changed after infer() was called; leave it alone until the call settles'
@@ -25,8 +25,9 @@ export function changedInput({ inputs, maxBatchSize, name: model }: ModelMetadat
   return null
 }
 
+/** Of a shape in which nothing but the rows is variable. */
 function fixedElements(shape: readonly (number | string)[], rows: number): number {
-  let count = rows === -1 ? 1 : rows
-  for (let axis = rows === -1 ? 0 : 1; axis < shape.length; axis++) count *= shape[axis] as number
+  let count = 1
+  for (let axis = 0; axis < shape.length; axis++) count *= typeof shape[axis] === 'number' ? (shape[axis] as number) : rows
   return count
 }

@@ -1,16 +1,16 @@
 import { isPromise } from 'node:util/types'
-import type { ResolvedSequence } from '../config/sequence-config.ts'
+import { listNames } from '../describe.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import { isElementType, isTensorLike } from '../tensor.ts'
-import type { ModelMetadata, TensorMetadata, ValueMetadata } from '../metadata.ts'
-import type { ParsedFeeds } from './infer-request.ts'
+import { isElementType, isTensorLike, type ElementType, type TensorData, type TensorLike } from '../tensor.ts'
+import { batchAxisOf, type ModelMetadata, type TensorMetadata, type ValueMetadata } from '../metadata.ts'
+import type { Filled, ParsedFeeds } from './infer-request.ts'
 import { InputReader } from './input-reader.ts'
 import { StructuredReader } from './structured-reader.ts'
 import type { Padding } from './padding.ts'
-import { Sequences } from './sequences.ts'
+import { ownCopy, sharedKey } from './shared-inputs.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
 import { maxEmptyParts, maxParts } from './split.ts'
-import { wholeRequest } from './whole-request.ts'
+import { wholeKey, wholeRequest } from './whole-request.ts'
 
 /** What a model's configuration says of its feeds. */
 export interface FeedOptions {
@@ -22,9 +22,10 @@ export interface FeedOptions {
   readonly carriesNul?: boolean
   /** Whether the user set `maxBatchSize`: what has more rows is refused then, else it runs alone. Default `true`. */
   readonly limited?: boolean
+  /** Names of inputs that a sequence fills. */
+  readonly bySequence?: readonly string[]
   /** Inputs as requests have them, where that is not as the model has them. */
   readonly shaped?: Pick<ShapedTensors, 'inputs' | 'shown'>
-  readonly sequence?: ResolvedSequence | null
 }
 
 /**
@@ -35,27 +36,28 @@ export class FeedParser {
   readonly #model: string
   readonly #maxBatchSize: number
   readonly #inputs: readonly (InputReader | StructuredReader)[]
+  /** Which dimension of each counts its rows; -1 for what all rows share, or where there are no rows. */
+  readonly #axes: readonly number[]
+  readonly #bySequence: ReadonlySet<string>
   readonly #fixedShapes: boolean
   readonly #padding: Padding | null
   readonly #metadata: readonly ValueMetadata[]
-  /** Of a model whose requests may belong to sequences; else `null`. */
-  readonly sequences: Sequences | null
   readonly #limited: boolean
   readonly #reshapes: ShapedTensors['inputs']
   /** Whether requests are divided into rows; else each is to run alone as it is. */
   byRow = true
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when an optional input is none of the model's. */
-  constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false, carriesNul = true, limited = true, shaped, sequence = null }: FeedOptions = {}) {
-    const rowAxis = metadata.maxBatchSize > 0 ? 1 : 0
+  constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false, carriesNul = true, limited = true, shaped, bySequence = [] }: FeedOptions = {}) {
+    this.#axes = metadata.inputs.map((input) => (metadata.maxBatchSize > 0 ? batchAxisOf(input) : -1))
     this.#model = metadata.name
     this.#maxBatchSize = metadata.maxBatchSize
     this.#metadata = metadata.inputs
     this.#limited = limited
-    this.sequences = sequence === null ? null : new Sequences(metadata, sequence)
+    this.#bySequence = new Set(bySequence)
     this.#reshapes = shaped?.inputs ?? null
-    this.#inputs = (shaped?.shown.inputs ?? metadata.inputs).map((input) => {
-      const options = { rowAxis, optional: optionalInputs.includes(input.name), finiteOnly, carriesNul }
+    this.#inputs = (shaped?.shown.inputs ?? metadata.inputs).map((input, index) => {
+      const options = { batchAxis: this.#axes[index]!, optional: optionalInputs.includes(input.name), finiteOnly, carriesNul }
       if (!isElementType(input.type)) return new StructuredReader(metadata.name, input, options)
       return new InputReader(metadata.name, input as TensorMetadata, options)
     })
@@ -72,26 +74,50 @@ export class FeedParser {
    * Reads the feeds of one request.
    *
    * @param split whether it may have more rows than a batch: as many as {@link maxParts} batches.
+   * @param filled inputs that the request may not give, with what stands in for them.
    * @throws InferenceError `ERR_INVALID_ARG` naming the input, what was expected and what was received; with the `cause`
    * when something cannot be read, as with a getter that throws.
    */
-  parse(feeds: unknown, split = false): ParsedFeeds {
+  parse(feeds: unknown, split = false, filled: Filled | null = null): ParsedFeeds {
     try {
-      return this.#parse(feeds, split)
+      return this.#parse(feeds, split, filled)
     } catch (error) {
       if (error instanceof InferenceError) throw error
       throw invalidArgument('feeds', 'inputs that can be read', 'an exception', { model: this.#model, cause: error, hint: messageOf(error) })
     }
   }
 
-  #parse(feeds: unknown, split: boolean): ParsedFeeds {
-    const values = this.#values(feeds)
+  /**
+   * Reads a value for one input, of which the configuration tells.
+   *
+   * @throws InferenceError `ERR_MODEL_CONFIG`.
+   */
+  readOption(option: string, name: string, value: unknown): TensorLike {
+    const index = this.#metadata.findIndex((input) => input.name === name)
+    const reader = this.#inputs[index] as InputReader
+    try {
+      const given = reader.read(value)
+      return { type: this.#metadata[index]!.type as ElementType, dims: given.dims, data: reader.check(given) }
+    } catch (cause) {
+      const { message, expected, received } = cause as InferenceError
+      throw new InferenceError('ERR_MODEL_CONFIG', `${option}: ${message}`, { model: this.#model, name: option, expected, received, cause })
+    }
+  }
+
+  /** The bucket of a request whose data and dims are these now. */
+  keyOf({ rows, whole, data, dims }: Pick<ParsedFeeds, 'rows' | 'whole' | 'data' | 'dims'>): string {
+    return whole ? wholeKey(dims!.map((own, index) => (data[index] === null ? null : own))) : this.#bucketKey(rows, data, dims)
+  }
+
+  #parse(feeds: unknown, split: boolean, filled: Filled | null): ParsedFeeds {
+    const values = this.#values(feeds, filled)
     const data = values as ParsedFeeds['data'][number][] // one by one, in place of what was given
     const dims: (readonly number[])[] | null = this.#fixedShapes ? null : []
     let first: string | null = null // the input that says how many rows there are
     let rows = 1
     let ownRows: number[] | null = null // of each input, once they differ
     let empty = true
+    let alone = !this.byRow
     for (let index = 0; index < values.length; index++) {
       const value = values[index]
       if (value === undefined) {
@@ -101,11 +127,16 @@ export class FeedParser {
       }
       const input = this.#inputs[index]!
       const given = input.read(value)
-      if (this.#maxBatchSize > 0) {
-        const inputRows = given.dims[0]!
+      const axis = this.#axes[index]!
+      if (this.#maxBatchSize > 0 && axis === -1) {
+        // Of an input without a shape nobody knows what its first dimension counts.
+        alone ||= given.dims.length > this.#metadata[index]!.shape.length
+      } else if (this.#maxBatchSize > 0 && !(filled !== null && Object.hasOwn(filled, input.name))) {
+        const inputRows = given.dims[axis]!
         if (first === null) {
           first = input.name
           rows = inputRows
+          if (filled !== null && rows !== 1) throw this.#invalid(`input '${first}'`, 'one row, as each request of a sequence has', rows)
           if (rows > this.#maxBatchSize && (this.#limited || (split && this.byRow))) this.#checkRows(first, rows, split)
         } else if (inputRows !== rows) {
           if (this.#limited) throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${first}' has`, inputRows)
@@ -114,10 +145,11 @@ export class FeedParser {
         if (ownRows !== null) ownRows[index] = inputRows
       }
       if (rows > this.#maxBatchSize) empty &&= given.dims.includes(0)
-      data[index] = input.check(given)
+      const checked = input.check(given)
+      data[index] = this.#maxBatchSize > 0 && axis === -1 ? ownCopy(checked) : checked
       dims?.push(this.#reshapes?.[index]?.of(given.dims) ?? given.dims)
     }
-    if (this.#maxBatchSize > 0 && (!this.byRow || ownRows !== null || (rows > this.#maxBatchSize && !split))) {
+    if (this.#maxBatchSize > 0 && (alone || ownRows !== null || (rows > this.#maxBatchSize && !split))) {
       return wholeRequest(this.#metadata, data, dims, (index) => ownRows?.[index] ?? rows)
     }
     if (empty && first !== null && rows > this.#maxBatchSize) this.#checkParts(first, rows, maxEmptyParts, 'rows without any element')
@@ -125,12 +157,16 @@ export class FeedParser {
   }
 
   /** What is given for each input, each read once; `undefined` for an optional one that is not given. */
-  #values(feeds: unknown): unknown[] {
+  #values(feeds: unknown, filled: Filled | null): unknown[] {
     if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds)) throw this.#noObject(feeds)
     const values: unknown[] = []
     let present = 0
     let missing: string | null = null
     for (const { name, optional, nullable } of this.#inputs) {
+      if (filled !== null && Object.hasOwn(filled, name)) {
+        values.push(filled[name])
+        continue
+      }
       // Of its own: every object has a `toString`.
       const given = Object.hasOwn(feeds, name) ? (feeds as Record<string, unknown>)[name] : undefined
       const value = given === null && nullable ? undefined : given
@@ -140,21 +176,20 @@ export class FeedParser {
     }
     let given = 0
     for (const _ in feeds) given++
-    if (missing !== null || given > present || present === 0) this.#checkNames(feeds as Record<string, unknown>, missing, present)
+    if (missing !== null || given > present || (present === 0 && filled === null)) this.#checkNames(feeds as Record<string, unknown>, missing, present, filled)
     return values
   }
 
-  #checkNames(feeds: Record<string, unknown>, missing: string | null, present: number): void {
-    const names = this.#inputs.map(({ name }) => name)
+  #checkNames(feeds: Record<string, unknown>, missing: string | null, present: number, filled: Filled | null): void {
+    const names = this.#inputs.flatMap(({ name }) => (filled !== null && Object.hasOwn(filled, name) ? [] : [name]))
     const unknown = Object.keys(feeds).filter((name) => !names.includes(name) && feeds[name] !== undefined)
-    const hint = `The model's inputs are ${this.#names()}`
+    const hint = `The model's inputs are ${this.#names()}${filled === null ? '' : `, of which its sequence fills ${listNames(Object.keys(filled))}`}`
     if (missing !== null && (isTensorLike(feeds) || isPromise(feeds))) throw this.#noObject(feeds)
     if (missing !== null) {
-      const isFilled = this.sequences?.fills(missing) === true
-      throw this.#invalid(`input '${missing}'`, 'to be given', unknown.length > 0 ? unknown : undefined, isFilled ? `${hint}; with options.sequence it is filled in` : hint)
+      throw this.#invalid(`input '${missing}'`, 'to be given', unknown.length > 0 ? unknown : undefined, this.#bySequence.has(missing) ? `${hint}; with options.sequenceId it is filled in` : hint)
     }
     if (unknown.length > 0) throw this.#invalid(`input '${unknown[0]}'`, 'an input of the model', unknown[0], hint)
-    if (present === 0 && !this.#inputs.every(({ nullable }) => nullable)) throw this.#invalid('feeds', 'at least one input', feeds, hint)
+    if (present === 0 && filled === null && !this.#inputs.every(({ nullable }) => nullable)) throw this.#invalid('feeds', 'at least one input', feeds, hint)
   }
 
   /** More rows than are run are refused before any data are looked at. */
@@ -167,8 +202,7 @@ export class FeedParser {
   #checkParts(input: string, rows: number, most: number, what: string): void {
     const maxRows = this.#maxBatchSize * most
     if (rows <= maxRows) return
-    const expected = `at most ${maxRows} ${what} (${most} parts of maxBatchSize ${this.#maxBatchSize})`
-    throw this.#invalid(`input '${input}'`, expected, rows, 'Send it as several requests, or raise maxBatchSize')
+    throw this.#invalid(`input '${input}'`, `at most ${maxRows} ${what} (${most} parts of maxBatchSize ${this.#maxBatchSize})`, rows, 'Send it as several requests, or raise maxBatchSize')
   }
 
   #names(): string {
@@ -176,23 +210,28 @@ export class FeedParser {
   }
 
   #bucketKey(rows: number, data: ParsedFeeds['data'], dims: readonly (readonly number[])[] | null): string {
-    const rowAxis = this.#maxBatchSize > 0 ? 1 : 0
     // An empty request has nothing to share a run with.
     let key = rows === 0 ? 'empty:' : ''
     for (let index = 0; index < data.length; index++) {
-      if (data[index] === null) {
+      const values = data[index]!
+      const rowAxis = this.#axes[index]!
+      if (values === null) {
         key += `-${index};`
-      } else if (this.#metadata[index]!.ragged === true) {
+        continue
+      }
+      if (this.#metadata[index]!.ragged === true) {
         key += '*;' // rows of all lengths share a run
       } else if (dims !== null) {
         const padded = this.#padding?.byInput[index]
         const paddedAxis = padded === undefined ? -1 : this.#padding!.inputs[padded]!.axis
         const inputDims = dims[index]!
-        for (let axis = rowAxis; axis < inputDims.length; axis++) {
+        for (let axis = 0; axis < inputDims.length; axis++) {
+          if (axis === rowAxis) continue
           key += axis === paddedAxis ? `${this.#padding!.bucketWord(padded!, inputDims[axis]!)},` : `${inputDims[axis]},`
         }
         key += ';'
       }
+      if (rowAxis === -1 && this.#maxBatchSize > 0) key += sharedKey(values as TensorData | readonly string[])
     }
     return key
   }

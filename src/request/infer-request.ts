@@ -1,7 +1,7 @@
 import type { AnswerOptions } from '../config/check-infer-options.ts'
 import { WaitingRequest } from '../queue/waiting-request.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
-import type { TensorData } from '../tensor.ts'
+import type { TensorData, TensorLike } from '../tensor.ts'
 import type { MailedValue } from '../values.ts'
 import { unwatch, watch } from './abort-watch.ts'
 import type { ReportedOutputs } from '../config/infer-options.ts'
@@ -22,6 +22,9 @@ export interface ParsedFeeds {
   readonly dims: readonly (readonly number[])[] | null
 }
 
+/** Inputs by name that something else than the request gives. */
+export type Filled = Readonly<Record<string, TensorLike>>
+
 /** The mask that wants every output. */
 const allOutputs = -1
 
@@ -31,6 +34,24 @@ function outputMask(outputs: readonly number[]): number {
 
 /** What `infer()` resolves with: the outputs, or with `report: true` both. */
 export type Answer = AnyOutputs | ReportedOutputs<AnyOutputs>
+
+/** What a request is to the sequence that it belongs to. */
+export interface SequenceTurn {
+  /** Its place in a batch; -1 for whichever is free. */
+  readonly slot: number
+  /** Rows of a batch in which each sequence has its place. */
+  readonly slots: number
+  /** A row that stands for a sequence without a request. */
+  emptyRow(): InferRequest
+  /** Whether an output is kept for the next request of the sequence. */
+  keeps(output: number): boolean
+  /** Whether the answer is to be without it. */
+  hides(output: number): boolean
+  /** Takes a copy of such an output. */
+  keep(output: number, data: TensorData | readonly string[], dims: readonly number[]): void
+  /** The request has come to its end, though it may have to wait until it is its turn to be answered; told once or more. */
+  ended(succeeded: boolean, reason?: unknown): void
+}
 
 /** One `infer()` on its way through the engine. It settles exactly once. */
 export class InferRequest extends WaitingRequest {
@@ -44,6 +65,8 @@ export class InferRequest extends WaitingRequest {
   readonly outputMask: number
   readonly requestId: string | undefined
   readonly wantsReport: boolean
+  /** `null` for a request that belongs to no sequence. */
+  turn: SequenceTurn | null = null
   settled = false
   /** Runs it took part in. */
   attempts = 0
@@ -86,6 +109,7 @@ export class InferRequest extends WaitingRequest {
   /** True when this call settled the request; false when it was settled before. */
   succeed(answer: Answer): boolean {
     if (!this.#settle()) return false
+    if (this.turn !== null) this.turn.ended(true)
     this.#resolve(answer)
     return true
   }
@@ -93,6 +117,7 @@ export class InferRequest extends WaitingRequest {
   /** As {@link succeed}, with a rejection. */
   fail(reason: unknown): boolean {
     if (!this.#settle()) return false
+    if (this.turn !== null) this.turn.ended(false, reason)
     this.#reject(reason)
     return true
   }

@@ -13,8 +13,8 @@ export interface GivenInput {
 
 /** How an input is to be read. */
 export interface ReadOptions {
-  /** Index of the first dimension that belongs to a row: 1 for a batched model, else 0. */
-  readonly rowAxis: number
+  /** Which dimension counts rows; -1 for none. */
+  readonly batchAxis: number
   readonly optional: boolean
   /** Refuse NaN and infinity. */
   readonly finiteOnly: boolean
@@ -39,8 +39,8 @@ export class InputReader {
   /** The one dimension of a row that has whichever length data without dims has; -1 for none. */
   readonly #openAxis: number
 
-  constructor(model: string, input: TensorMetadata, { rowAxis, optional, finiteOnly, carriesNul }: ReadOptions) {
-    const row = input.shape.slice(rowAxis)
+  constructor(model: string, input: TensorMetadata, { batchAxis, optional, finiteOnly, carriesNul }: ReadOptions) {
+    const row = input.shape.map((dim, axis) => (axis === batchAxis ? 1 : dim))
     const fixed = row.every((dim): dim is number => typeof dim === 'number')
     this.name = input.name
     this.optional = optional
@@ -51,7 +51,7 @@ export class InputReader {
     this.#carriesNul = carriesNul
     this.#packed = isPacked(input.type)
     this.#openAxis = input.ragged === true && row.filter((dim) => typeof dim === 'string').length === 1 ? input.shape.lastIndexOf('') : -1
-    this.#bareDims = !fixed ? null : rowAxis === 1 ? [1, ...row] : row
+    this.#bareDims = fixed ? row : null
   }
 
   /**

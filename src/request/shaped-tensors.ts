@@ -1,10 +1,13 @@
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
+import { inputsOfSequence } from '../config/sequence-config.ts'
 import type { TensorConfig } from '../config/tensor-config.ts'
 import { listNames } from '../describe.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { checkBatchDimension, notStackable, shownShape, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
 import { isElementType } from '../tensor.ts'
+import { withBatchAxes } from './batch-axes.ts'
 import { Reshape } from './reshape.ts'
+import { withStateShapes } from './state-shapes.ts'
 
 type Tensors = Pick<ModelMetadata, 'inputs' | 'outputs'>
 
@@ -22,14 +25,15 @@ export interface ShapedTensors {
   readonly offered: readonly number[] | null
 }
 
-type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'inputs' | 'outputs' | 'sequence' | 'optionalInputs'>
+type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'inputs' | 'outputs' | 'sequence' | 'optionalInputs' | 'padding'>
 
 /**
  * Checks what is said of a model's tensors against the model, by Triton's rules.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` with what the model has.
  */
-export function shapeTensors(model: string, config: Config, served: ShapedTensors['served']): ShapedTensors {
+export function shapeTensors(model: string, config: Config, opened: ShapedTensors['served']): ShapedTensors {
+  const served = withBatchAxes(model, config, withStateShapes(config.sequence, opened))
   if (config.inputs === undefined && config.outputs === undefined) return { served, shown: served, inputs: null, outputs: null, offered: null }
   const batched = config.maxBatchSize === undefined ? notStackable(served) === null : config.maxBatchSize > 0
   if (batched) checkBatchDimension(model, config.maxBatchSize ?? 1, served)
@@ -60,7 +64,7 @@ function unchanged(values: readonly ValueMetadata[]): Shaped[] {
 }
 
 function shapeInputs(model: string, { inputs = [], sequence, optionalInputs }: Config, values: readonly ValueMetadata[], batched: boolean): Shaped[] {
-  const filled = new Set([...(sequence?.controls ?? []), ...(sequence?.states ?? [])].map(({ input }) => input))
+  const filled = new Set(inputsOfSequence(sequence))
   const missing = values.find(({ name }) => !inputs.some((input) => input.name === name) && !filled.has(name) && !optionalInputs.includes(name))
   checkNames(model, 'inputs', inputs, values)
   if (missing !== undefined) {

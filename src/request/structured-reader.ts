@@ -23,7 +23,7 @@ export class StructuredReader {
     this.#type = valueTypeOf(type)!
     this.nullable = this.#type.kind === 'optional'
     this.optional = options.optional || this.nullable
-    this.#options = { ...options, rowAxis: 0 }
+    this.#options = { ...options, batchAxis: -1 }
   }
 
   /** Nothing but where it is: it has no dims. */

@@ -1,5 +1,5 @@
 import { aloneKey } from '../config/batching.ts'
-import type { ValueMetadata } from '../metadata.ts'
+import { batchAxisOf, type ValueMetadata } from '../metadata.ts'
 import type { ParsedFeeds } from './infer-request.ts'
 
 /** The bucket of a request that runs as it is: by the dims of its inputs, `null` for one not given. */
@@ -11,7 +11,7 @@ export function wholeKey(dims: readonly (readonly number[] | null)[]): string {
  * A request that runs alone as it is.
  *
  * @param dims of each input; `null` where all but the first dimension is fixed.
- * @param firstDims the first dimension of each input.
+ * @param firstDims the dimension of each input that would count its rows.
  */
 export function wholeRequest(
   inputs: readonly ValueMetadata[],
@@ -20,7 +20,13 @@ export function wholeRequest(
   firstDims: (index: number) => number,
 ): ParsedFeeds {
   const own = data.map((values, index): readonly number[] | null =>
-    values === null ? null : (dims?.[index] ?? [firstDims(index), ...(inputs[index]!.shape.slice(1) as number[])]),
+    values === null ? null : (dims?.[index] ?? dimsOf(inputs[index]!, firstDims(index))),
   )
   return { rows: 1, bucketKey: wholeKey(own), whole: true, data, dims: own.map((given) => given ?? []) }
+}
+
+/** Of an input in whose shape nothing but the rows is variable. */
+function dimsOf(input: ValueMetadata, rows: number): number[] {
+  const axis = batchAxisOf(input)
+  return input.shape.map((dim, at) => (at === axis ? rows : (dim as number)))
 }

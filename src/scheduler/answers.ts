@@ -76,7 +76,7 @@ export class Answers {
       inferMs: inferEndMs - inferStartMs,
       outputMs: doneAtMs - scatterAtMs,
     }
-    this.#stats.ran(rows, times, batch.inline)
+    this.#stats.ran(rows, times, batch.inline, batch.slot.emptyRows)
     const enqueuedAtMs: number[] = []
     for (let member = 0; member < requests.length; member++) {
       const request = requests[member]!
@@ -137,6 +137,7 @@ export class Answers {
 
   /** A request has come to its end: it is settled now, or when it is its turn. */
   #end(request: InferRequest, outcome: Outcome): void {
+    if (request.turn !== null) request.turn.ended('answer' in outcome, 'answer' in outcome ? undefined : outcome.reason)
     if (this.#order === null) this.#settle(request, outcome)
     else this.#order.ended(request, outcome)
   }

@@ -71,6 +71,21 @@ export class BatchSupply {
     if (this.onUpdate !== null) this.onUpdate()
   }
 
+  /** A request waits that may not be sent yet. */
+  hold(request: InferRequest, nowMs: number): void {
+    this.#queue.hold(request, nowMs)
+    this.update()
+  }
+
+  /** A request waits to be sent; `full` when its bucket holds a full batch now. */
+  accepted(request: InferRequest, full: boolean): void {
+    this.update()
+    if (this.#instances.isOvertakenBy(request)) this.#instances.takeBackAhead()
+    // A full batch starts at once; otherwise whoever calls in the same turn may still join.
+    if (full) this.#instances.offer()
+    else this.offerSoon()
+  }
+
   /** When the request came that has waited longest, in a batch handed ahead or in none; `Infinity` for none. */
   get oldestAtMs(): number {
     return Math.min(this.#queue.oldestAtMs, this.#instances.oldestAheadMs)

@@ -11,13 +11,13 @@ import type { Joining } from './joining.ts'
 export async function calibrateAtLoad(
   { latencyTargetMs, preferredBatchSizes, joinRequests }: ResolvedConfig,
   { byRow, largestBatch }: Joining,
-  { calibrationSample: sample }: Pick<WarmUp, 'calibrationSample'>,
+  { calibrationSample: sample, form }: Pick<WarmUp, 'calibrationSample' | 'form'>,
   session: Pick<WorkerSession, 'runSample'>,
 ): Promise<RunTimes> {
   const runTimes = new RunTimes()
   if (latencyTargetMs === 0 || sample === undefined) return runTimes
   const bucketKey = byRow ? sample.bucketKey : wholeKey(sample.feeds.map((feed) => (feed && isMailedTensor(feed) ? feed.dims : null)))
   const maxBatchSize = joinRequests && byRow ? largestBatch : Math.min(1, largestBatch)
-  await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds) => session.runSample(feeds))
+  await calibrate(runTimes, { ...sample, bucketKey }, maxBatchSize, preferredBatchSizes, latencyTargetMs, (feeds) => form.run(session, feeds))
   return runTimes
 }

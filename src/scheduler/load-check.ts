@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { serialize } from 'node:v8'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { checkRows, type RowVerdict } from '../instance/row-check.ts'
+import { RowForm } from '../instance/row-form.ts'
 import { singleRows, type TrialFeeds } from '../instance/trial-feeds.ts'
 import type { WarmUp } from '../instance/warm-up.ts'
 import type { Padding } from '../request/padding.ts'
@@ -26,9 +27,10 @@ export async function checkAtLoad(
   session: Pick<WorkerSession, 'runSample' | 'note' | 'setNote'>,
 ): Promise<boolean> {
   if (!joining.undecided) return false
-  const { inputs, outputs, maxBatchSize } = joining.stacked
   const { samples } = warmUp
-  const key = `rows ${JSON.stringify([maxBatchSize, paddingConfig, optionalInputs, joining.tolerance, ...digestOf(samples)])}`
+  const form = new RowForm(joining.stacked, samples[0]?.feeds ?? null)
+  const { inputs, outputs, maxBatchSize } = form.metadata
+  const key = `rows ${JSON.stringify([maxBatchSize, paddingConfig, optionalInputs, joining.tolerance, ...form.axes, ...digestOf(samples)])}`
   const known = readVerdict(session.note(key))
   if (known !== null) {
     joining.found(known)
@@ -44,7 +46,7 @@ export async function checkAtLoad(
       optional: new Set(inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : []))),
       replacesWarmUp: warmUp.isOneRow,
     },
-    (feeds) => session.runSample(feeds, true),
+    (feeds) => form.run(session, feeds, true),
   )
   joining.found(verdict)
   if (verdict.largestDifference !== null) session.setNote(key, writeVerdict(verdict))

@@ -1,10 +1,14 @@
 import type { Clock } from '../clock.ts'
+import type { CheckedOptions } from '../config/check-infer-options.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { RunTimes } from '../latency/run-times.ts'
 import type { Padding } from '../request/padding.ts'
 import type { KeepAlive } from '../workers/keep-alive.ts'
 import type { Joining } from './joining.ts'
 import type { RealRowCheck } from './real-row-check.ts'
+
+/** The options of a call that the scheduler acts on. */
+export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'maxRunMs' | 'signal'>
 
 /** What a {@link Scheduler} is made for. */
 export interface ScheduledModel {

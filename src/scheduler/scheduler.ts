@@ -1,5 +1,4 @@
 import type { Clock } from '../clock.ts'
-import type { CheckedOptions } from '../config/check-infer-options.ts'
 import { batchLimits, type ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { Batch } from '../instance/batch.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
@@ -26,13 +25,10 @@ import type { RealRowCheck } from './real-row-check.ts'
 import { RequestErrors } from './request-errors.ts'
 import { Retries } from './retries.ts'
 import { RunStops } from './run-stops.ts'
-import type { ScheduledModel } from './scheduled-model.ts'
+import type { ScheduledModel, SubmitOptions } from './scheduled-model.ts'
 import { SplitRequest } from './split-request.ts'
 
 const maxDeaths = 3 // in a row, over runs of this model, after which it is given up
-
-/** The options of a call that the scheduler acts on. */
-export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'maxRunMs' | 'signal'>
 
 /** The queue of a model and its instances: forms batches, hands them out, settles every request exactly once. */
 export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
@@ -98,13 +94,16 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     const waitMs = request.level.timeoutFor(timeoutMs)
     if (waitMs > 0) request.timeoutAtMs = nowMs + waitMs
     request.maxRunMs = this.#stops.ownLimitMs(maxRunMs)
+    if (request.held) return this.#supply.hold(request, nowMs)
     this.#answers.accept(request)
     const full = request instanceof SplitRequest ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part)) : this.#queue.enqueue(request, nowMs)
-    this.#supply.update()
-    if (this.instances.isOvertakenBy(request)) this.instances.takeBackAhead()
-    // A full batch starts at once; otherwise whoever calls in the same turn may still join.
-    if (full) this.instances.offer()
-    else this.#supply.offerSoon()
+    this.#supply.accepted(request, full)
+  }
+
+  /** Has a request wait for a batch that was submitted while it was held back. */
+  release(request: InferRequest): void {
+    this.#answers.accept(request)
+    this.#supply.accepted(request, this.#queue.release(request))
   }
 
   /** Rejects a request that nobody wants any more, whether it waits or runs. */

@@ -1,4 +1,3 @@
-import type { DynamicBatchingConfig } from '../config/batching-config.ts'
 import type { ModelOptions } from '../config/model-config.ts'
 import { resolveConfig } from '../config/resolve-model-config.ts'
 import type { InferenceError } from '../errors.ts'
@@ -84,7 +83,7 @@ export function readModelConfig(source: ConfigSource): RepositoryConfig {
     inputs: listed(inputs),
     outputs: listed(outputs),
     optionalInputs: listed(optional),
-    dynamicBatching: sequence === undefined ? readDynamicBatching(config, maxBatchSize) : filled<DynamicBatchingConfig>(sequence.dynamicBatching),
+    dynamicBatching: sequence === undefined ? readDynamicBatching(config, maxBatchSize) : undefined,
     sequence: sequence?.sequence,
     instanceGroup: groups,
     sessionOptions: filled({ ...sessionOptions, ...defined({ graphOptimizationLevel }) }),

@@ -72,8 +72,8 @@ async function withFiles(folder: string, { options, labelFiles, warmups, initial
   const initial = new Map<number, FeedValue>()
   for (const { state, plan } of initialStates) initial.set(state, await makeTensorFeed(folder, plan))
   if (initial.size > 0) {
-    const states = options.sequence!.states!.map((state, index) => (initial.has(index) ? { ...state, initial: initial.get(index)! } : state))
-    complete.sequence = { ...options.sequence, states }
+    const state = options.sequence!.state!.map((each, index) => (initial.has(index) ? { ...each, initial: initial.get(index)! } : each))
+    complete.sequence = { ...options.sequence, state }
   }
   return complete
 }

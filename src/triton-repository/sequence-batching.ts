@@ -1,4 +1,3 @@
-import type { DynamicBatchingConfig } from '../config/batching-config.ts'
 import type { SequenceConfig, SequenceControl, SequenceState } from '../config/sequence-config.ts'
 import type { ConfigFields } from './config-fields.ts'
 import { elementTypes } from './data-types.ts'
@@ -10,7 +9,6 @@ import { checkSize, type TensorPlan } from './tensor-plans.ts'
 /** What `sequence_batching` says. */
 export interface ReadSequence {
   readonly sequence: SequenceConfig
-  readonly dynamicBatching: DynamicBatchingConfig
   /** First states that are in files, by their places among the states. */
   readonly initial: readonly { readonly state: number; readonly plan: TensorPlan }[]
 }
@@ -22,20 +20,20 @@ const kinds = {
   CONTROL_SEQUENCE_CORRID: 'correlationId',
 } as const
 
-/** Reads `sequence_batching`: sequences are kept apart from batches, so that its strategies say only when a batch is closed. */
+/** Reads `sequence_batching`, whose strategy is `direct` where none is said. */
 export function readSequenceBatching(config: ConfigFields, maxBatchSize: number | undefined): ReadSequence | undefined {
   const batching = config.message('sequence_batching')
   if (batching === undefined) return undefined
   const idle = batching.integer('max_sequence_idle_microseconds')
   const states = batching.messages('state').map((state) => readState(state, maxBatchSize))
   const sequence = defined({
-    maxIdleMs: idle === undefined || idle === 0 ? undefined : idle / 1000,
+    maxSequenceIdleMs: idle === undefined || idle === 0 ? undefined : idle / 1000,
     controls: batching.messages('control_input').flatMap(readControls),
-    states: states.map(({ state }) => state),
+    state: states.map(({ state }) => state),
+    ...readStrategy(batching, maxBatchSize),
   })
-  const dynamicBatching = readStrategy(batching, maxBatchSize)
   batching.finish({ refused: { iterative_sequence: 'Every request is run once: send the next from the application' } })
-  return { sequence, dynamicBatching, initial: states.flatMap(({ plan }, state) => (plan === undefined ? [] : [{ state, plan }])) }
+  return { sequence, initial: states.flatMap(({ plan }, state) => (plan === undefined ? [] : [{ state, plan }])) }
 }
 
 function readControls(input: ConfigFields): SequenceControl[] {
@@ -106,23 +104,22 @@ function readInitial(initial: ConfigFields, stateType: string, stateDims: readon
   return plan
 }
 
-function readStrategy(batching: ConfigFields, maxBatchSize: number | undefined): DynamicBatchingConfig {
+function readStrategy(batching: ConfigFields, maxBatchSize: number | undefined): Pick<SequenceConfig, 'direct' | 'oldest'> {
   const direct = batching.message('direct')
   const oldest = batching.message('oldest')
-  const strategy = oldest ?? direct
-  if (strategy === undefined) return {}
-  const maxQueueDelayMs = readDelay(strategy, maxBatchSize)
   if (oldest !== undefined) {
-    oldest.integer('max_candidate_sequences')
-    if (oldest.has('max_candidate_sequences')) oldest.note('max_candidate_sequences', 'every sequence is a candidate')
+    const most = oldest.integer('max_candidate_sequences', 0)
+    const maxQueueDelayMs = readDelay(oldest, maxBatchSize)
     const preferred = oldest.integers('preferred_batch_size', 1)
     const preserveOrdering = oldest.boolean('preserve_ordering') || undefined
     oldest.finish()
-    return defined({ maxQueueDelayMs, preferredBatchSize: preferred.length === 0 ? undefined : preferred, preserveOrdering })
+    const maxCandidateSequences = most === undefined || most === 0 ? undefined : most
+    return { oldest: defined({ maxCandidateSequences, maxQueueDelayMs, preferredBatchSize: preferred.length === 0 ? undefined : preferred, preserveOrdering }) }
   }
-  const [utilization = 0] = direct!.numbers('minimum_slot_utilization')
-  direct!.finish()
-  if (!(utilization >= 0 && utilization <= 1)) direct!.fail('minimum_slot_utilization', 'a number from 0 to 1', utilization)
-  const least = Math.ceil(utilization * (maxBatchSize ?? 0))
-  return defined({ maxQueueDelayMs, preferredBatchSize: least > 0 && maxQueueDelayMs ? least : undefined })
+  if (direct === undefined) return { direct: {} }
+  const maxQueueDelayMs = readDelay(direct, maxBatchSize)
+  const [minimumSlotUtilization = 0] = direct.numbers('minimum_slot_utilization')
+  direct.finish()
+  if (!(minimumSlotUtilization >= 0 && minimumSlotUtilization <= 1)) direct.fail('minimum_slot_utilization', 'a number from 0 to 1', minimumSlotUtilization)
+  return { direct: defined({ maxQueueDelayMs, minimumSlotUtilization }) }
 }

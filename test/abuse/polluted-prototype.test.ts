@@ -16,7 +16,7 @@ const names = [
   'staging', 'workers', 'limitBytes', 'resourceLimits', 'execArgv', 'env', 'startTimeoutMs', 'timeoutMs', 'deadlineMs', 'priority', 'outputs',
   'requestId', 'report', 'ordered', 'maxInFlight', 'width', 'height', 'fit', 'crop', 'kernel', 'background', 'channels', 'layout', 'dtype',
   'scale', 'mean', 'std', 'formats', 'limitInputPixels', 'limitInputBytes', 'into', 'offset', 'models', 'onNote', 'model', 'hint', 'cause',
-  'x', 'y', 'data', 'dims', 'type', 'location', 'retryAfterMs', 'estimatedMs', 'received', 'expected', 'argument', 'code', 'name',
+  'x', 'y', 'data', 'dims', 'type', 'location', 'retryAfterMs', 'estimatedMs', 'received', 'expected', 'argument', 'code', 'name', 'sequence', 'sequenceId', 'sequenceStart', 'sequenceEnd', 'direct', 'oldest', 'state', 'controls', 'batchAxis', 'shared',
 ]
 
 it('a name that Object.prototype has been given changes no answer and makes no call fail', async () => {

@@ -150,7 +150,7 @@ export interface Models {
         import { InferenceEngine } from 'zerohop'
         import type { Models } from './models.d.ts'
         const sum = new InferenceEngine().model<Models['sum']>('sum')
-        await sum.infer({ x: Int32Array.of(1) }, { sequence: { id: 1 } })
+        await sum.infer({ x: Int32Array.of(1) }, { sequenceId: 1 })
         await sum.infer({ x: Int32Array.of(1), start: Int32Array.of(1) })
         // @ts-expect-error a missing input
         await sum.infer({ start: Int32Array.of(1) })

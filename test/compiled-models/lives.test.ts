@@ -81,7 +81,7 @@ describe('a model is tried with what is said of it', () => {
     maxBatchSize: 8,
     sequence: {
       controls: [{ input: 'START', kind: 'start' }, { input: 'END', kind: 'end' }, { input: 'ID', kind: 'correlationId' }],
-      states: [{ input: 'before', output: 'state' }],
+      state: [{ input: 'before', output: 'state' }],
     },
   }
   it.each<[string, () => ModelConfig]>([

@@ -179,11 +179,11 @@ describe.each(ways)('a client, through $way', ({ sharedMemory }) => {
       maxBatchSize: 8,
       sequence: {
         controls: [{ input: 'START', kind: 'start' }, { input: 'END', kind: 'end' }, { input: 'ID', kind: 'correlationId' }],
-        states: [{ input: 'before', output: 'state' }],
+        state: [{ input: 'before', output: 'state' }],
       },
     })
     const sums = async (each: typeof remote, id: number) => {
-      const parts = Array.from({ length: 10 }, (_, index) => each.infer('sums', { x: new Float32Array([index]) }, { sequence: { id, start: index === 0, end: index === 9 } }))
+      const parts = Array.from({ length: 10 }, (_, index) => each.infer('sums', { x: new Float32Array([index]) }, { sequenceId: id, sequenceStart: index === 0, sequenceEnd: index === 9 }))
       return (await Promise.all(parts)).map(({ sum }) => sum!.data[0])
     }
     const expected = [0, 1, 3, 6, 10, 15, 21, 28, 36, 45]

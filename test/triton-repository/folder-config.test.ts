@@ -169,7 +169,7 @@ describe('files beside a config.pbtxt', () => {
       }`
     const files = { 'm/1/model.onnx': readFileSync(accumulator()), 'm/initial_state/forty': Buffer.from(Float32Array.of(40).buffer) }
     const [loaded] = await load({ ...files, 'm/config.pbtxt': pbtxt('forty') })
-    const send = async (value: number, start: boolean) => (await loaded!.infer({ x: Float32Array.of(value) }, { sequence: { id: 1, start } }))['sum']!.data[0]
+    const send = async (value: number, start: boolean) => (await loaded!.infer({ x: Float32Array.of(value) }, { sequenceId: 1, sequenceStart: start }))['sum']!.data[0]
     expect([await send(2, true), await send(1, false), await send(3, true)]).toEqual([42, 43, 43])
     expect(await refusal({ ...files, 'm/config.pbtxt': pbtxt('none') })).toMatchObject({ argument: 'sequence_batching.state[0].initial_state[0].data_file', received: 'no such file' })
   })

@@ -37,7 +37,7 @@ describe.skipIf(missing !== '')(`the example repository of Triton${missing}`, ()
     const values = [0, 11, 7, 5, 3, 2, 0, 1]
     const send = async (name: string, id: number) => {
       const answers = values.map((value, index) =>
-        engine.infer(name, { INPUT: Int32Array.of(value) }, { sequence: { id, start: index === 0, end: index === values.length - 1 } }),
+        engine.infer(name, { INPUT: Int32Array.of(value) }, { sequenceId: id, sequenceStart: index === 0, sequenceEnd: index === values.length - 1 }),
       )
       return (await Promise.all(answers)).map(({ OUTPUT }) => (OUTPUT!.data as Int32Array)[0])
     }

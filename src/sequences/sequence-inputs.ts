@@ -1,0 +1,132 @@
+import type { ResolvedControl, ResolvedSequence, SequenceControl, SequenceState } from '../config/sequence-config.ts'
+import type { SequenceId } from '../config/sequence-options.ts'
+import { listNames } from '../describe.ts'
+import { invalidArgument, type InferenceError } from '../errors.ts'
+import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
+import type { FeedParser } from '../request/feeds.ts'
+import { elementCount, isElementType, storageLength, storageOf, type ElementType, type TensorData, type TensorLike } from '../tensor.ts'
+import type { StateTensor } from './state-tensors.ts'
+
+type Data = TensorData | readonly string[]
+
+/** A control input with the values that it is given. */
+export interface ControlInput {
+  readonly index: number
+  readonly kind: SequenceControl['kind']
+  readonly no: Data
+  readonly yes: Data
+}
+
+/** The inputs that a sequence fills, and the outputs that it keeps. */
+export class SequenceInputs {
+  readonly controls: readonly ControlInput[]
+  /** Indices of the inputs that take a state, and of the outputs that give it. */
+  readonly stateInputs: readonly number[]
+  readonly stateOutputs: readonly number[]
+  readonly stateTypes: readonly ElementType[]
+  readonly initial: readonly StateTensor[]
+  /** By name, for one row: what stands in a request until it is its turn. */
+  readonly filled: Readonly<Record<string, TensorLike>>
+  readonly #metadata: ModelMetadata
+  readonly #correlation: ValueMetadata | null
+
+  /** @throws InferenceError `ERR_MODEL_CONFIG` for an input or output that the model has not, or not in that form. */
+  constructor(metadata: ModelMetadata, { controls, state }: ResolvedSequence, parser: FeedParser) {
+    this.#metadata = metadata
+    const { inputs, outputs } = metadata
+    const filled: Record<string, TensorLike> = {}
+    this.controls = controls.map((control, at) => {
+      const { no, yes } = checkControl(metadata, control, `sequence.controls[${at}]`)
+      filled[control.input] = no
+      return { index: inputs.findIndex(({ name }) => name === control.input), kind: control.kind, no: no.data as Data, yes: yes.data as Data }
+    })
+    this.#correlation = inputs[this.controls.find(({ kind }) => kind === 'correlationId')?.index ?? -1] ?? null
+    this.initial = state.map((each, at) => {
+      const { input, output, initial } = each
+      const value = named(metadata.name, inputs, input, `sequence.state[${at}].input`)
+      const given = named(metadata.name, outputs, output, `sequence.state[${at}].output`)
+      for (const tensor of [value, given]) checkState(metadata, each, tensor, `sequence.state[${at}]`)
+      if (given.type !== value.type) throw wrong(metadata.name, `sequence.state[${at}].output`, `an output of type ${value.type}, as '${input}' has it`, `'${output}' of type ${given.type}`)
+      const tensor = initial === undefined ? oneRow(value, metadata.maxBatchSize > 0, 0) : parser.readOption(`sequence.state[${at}].initial`, input, initial)
+      filled[input] = tensor
+      return { data: tensor.data as Data, dims: tensor.dims }
+    })
+    this.filled = filled
+    this.stateInputs = state.map(({ input }) => inputs.findIndex(({ name }) => name === input))
+    this.stateOutputs = state.map(({ output }) => outputs.findIndex(({ name }) => name === output))
+    this.stateTypes = this.stateInputs.map((index) => inputs[index]!.type as ElementType)
+  }
+
+  /** Whether the model is told which sequence it is, and by what type. */
+  get correlationType(): ElementType | null {
+    return this.#correlation === null ? null : (this.#correlation.type as ElementType)
+  }
+
+  /**
+   * The correlation id as its input takes it; `null` without such.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG`.
+   */
+  correlation(id: SequenceId): Data | null {
+    if (this.#correlation === null) return null
+    const { name } = this.#correlation
+    const type = this.#correlation.type as ElementType
+    if (type === 'string') return [String(id)]
+    const wrongId = (expected: string) => invalidArgument('options.sequenceId', expected, id, { model: this.#metadata.name })
+    if (typeof id === 'string') throw wrongId(`a number, as input '${name}' (${type}) takes`)
+    const data = new (storageOf(type))(1)
+    const value = type.endsWith('64') ? BigInt(id) : Number(id)
+    ;(data as { fill(value: unknown): void }).fill(value)
+    if (String(data[0]) !== String(value)) throw wrongId(`a number of type ${type}, as input '${name}' takes`)
+    return data
+  }
+}
+
+function checkControl(metadata: ModelMetadata, { input: name, kind, type: said, values }: ResolvedControl, option: string): { no: TensorLike; yes: TensorLike } {
+  const { name: model, maxBatchSize } = metadata
+  const input = named(model, metadata.inputs, name, `${option}.input`)
+  const { type, shape } = input
+  const types = kind === 'correlationId' ? ['uint64', 'int64', 'uint32', 'int32', 'string'] : ['int32', 'float32', 'bool']
+  if (!types.includes(type)) throw wrong(model, `${option}.input`, `an input of type ${types.join(', ')}`, `'${name}' of type ${type}`)
+  if (said !== undefined && said !== type) throw notAsModel(model, `${option}.type`, name, type, said)
+  const batched = maxBatchSize > 0
+  if (batched && batchAxisOf(input) === -1) throw wrong(model, `${option}.input`, 'an input that rows of a batch do not share', `'${name}'`)
+  if (shape.some((dim, axis) => dim !== 1 && (typeof dim === 'number' || (batched && axis !== batchAxisOf(input) && dim === '')))) {
+    throw wrong(model, `${option}.input`, 'an input of one element per request', `'${name}' of shape [${shape.join(', ')}]`)
+  }
+  return kind === 'correlationId' ? { no: oneRow(input, batched, 0), yes: oneRow(input, batched, 0) } : { no: oneRow(input, batched, values[0]), yes: oneRow(input, batched, values[1]) }
+}
+
+/** What is said of a state fits both of its tensors. */
+function checkState({ name: model, maxBatchSize }: ModelMetadata, { type, dims }: SequenceState, value: ValueMetadata, option: string): void {
+  if (type !== undefined && type !== value.type) throw notAsModel(model, `${option}.type`, value.name, value.type, type)
+  const own = value.shape.filter((_, axis) => maxBatchSize === 0 || axis !== batchAxisOf(value))
+  if (dims === undefined || (dims.length === own.length && own.every((dim, axis) => typeof dim !== 'number' || dim === dims[axis]))) return
+  throw notAsModel(model, `${option}.dims`, value.name, `[${own.map((dim) => (typeof dim === 'number' ? dim : -1)).join(', ')}]`, dims)
+}
+
+function notAsModel(model: string, option: string, name: string, expected: string, received: unknown): InferenceError {
+  return wrong(model, option, `${expected}, as '${name}' has it in the model`, received)
+}
+
+function named(model: string, values: readonly ValueMetadata[], name: string, option: string): ValueMetadata {
+  const value = values.find((each) => each.name === name)
+  if (value !== undefined && isElementType(value.type)) return value
+  throw wrong(model, option, `one of the tensors of the model (${listNames(values.map((each) => each.name))})`, name)
+}
+
+function wrong(model: string, name: string, expected: string, received: unknown): InferenceError {
+  return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+}
+
+/** One row of a value; each variable dimension is 1. */
+function oneRow(value: ValueMetadata, batched: boolean, fill: number): TensorLike {
+  const { shape } = value
+  const type = value.type as ElementType
+  const dims = shape.map((dim, axis) => (typeof dim === 'number' && !(batched && axis === batchAxisOf(value)) ? dim : 1))
+  const count = elementCount(dims)
+  if (type === 'string') return { type, dims, data: Array<string>(count).fill('') }
+  const data = new (storageOf(type))(storageLength(type, count))
+  if (fill !== 0) (data as Float32Array).fill(fill)
+  return { type, dims, data }
+}

@@ -1,0 +1,32 @@
+import type { Clock } from '../clock.ts'
+import type { CheckedOptions } from '../config/check-infer-options.ts'
+import type { ResolvedSequence } from '../config/sequence-config.ts'
+import type { ModelMetadata } from '../metadata.ts'
+import type { RejectionReason } from '../observability/model-stats.ts'
+import type { PriorityLevels } from '../queue/priority-levels.ts'
+import type { FeedParser } from '../request/feeds.ts'
+import type { InferRequest } from '../request/infer-request.ts'
+import type { Places } from './places.ts'
+import type { SequenceInputs } from './sequence-inputs.ts'
+import type { StateMemory } from './state-memory.ts'
+
+/** What requests go to. */
+export interface SequenceScheduler {
+  readonly levels: PriorityLevels
+  submit(request: InferRequest, options: CheckedOptions): void
+  /** Sends a request that was submitted while it was held. */
+  release(request: InferRequest): void
+  cancel(request: InferRequest, why: RejectionReason, reason: unknown): void
+}
+
+/** What the sequences of a model are made of. */
+export interface SequenceParts {
+  readonly metadata: ModelMetadata
+  readonly config: ResolvedSequence
+  readonly inputs: SequenceInputs
+  readonly parser: FeedParser
+  readonly scheduler: SequenceScheduler
+  readonly places: Places
+  readonly memory: StateMemory
+  readonly clock: Clock
+}

@@ -1,0 +1,72 @@
+import type { SequenceId } from '../config/sequence-options.ts'
+import type { RejectionReason } from '../observability/model-stats.ts'
+import type { InferRequest } from '../request/infer-request.ts'
+import type { TensorData } from '../tensor.ts'
+import type { Place } from './places.ts'
+import type { SequenceInputs } from './sequence-inputs.ts'
+import type { StateTensors } from './state-tensors.ts'
+
+/** One sequence: its requests in the order of their calls, of which one at a time is on its way. */
+export class Sequence {
+  readonly id: SequenceId
+  /** The same as text, different for ids of different kinds. */
+  readonly key: string
+  /** As the model is told; `null` where it is not. */
+  readonly correlation: TensorData | readonly string[] | null
+  readonly state: StateTensors
+  /** Where it is among those that are under way; `null` while it waits for that, and once it has ended. */
+  place: Place | null = null
+  /** On its way; `null` while none is. */
+  current: InferRequest | null = null
+  /** Behind that. */
+  readonly waiting = new Set<InferRequest>()
+  /** Whether a request of it has been answered since it began. */
+  begun = false
+  /** Whether the next request that is called for begins it anew, as one that was to do so was withdrawn. */
+  restartNext = false
+  /** Whether its last request has been called for: the next has to begin it anew. */
+  closed = false
+  /** When its last request came to its end, in milliseconds. */
+  usedAtMs = 0
+  /** What becomes of its requests; `null` unless it has ended before them. */
+  ended: [why: RejectionReason, error: Error] | null = null
+  /** To be told when nothing is left of it. */
+  onFinished: () => void = () => {}
+
+  constructor(id: SequenceId, key: string, correlation: Sequence['correlation'], state: StateTensors) {
+    this.id = id
+    this.key = key
+    this.correlation = correlation
+    this.state = state
+  }
+
+  /** Whether it has nothing to do. */
+  get idle(): boolean {
+    return this.current === null && this.waiting.size === 0
+  }
+
+  /** Begins anew. */
+  restart(): void {
+    this.begun = false
+    this.state.reset()
+  }
+
+  /** Gives a request its control inputs and the state; tells whether its dims are others by that. */
+  fill(request: InferRequest, isEnd: boolean, { controls, stateInputs }: SequenceInputs): boolean {
+    const data = request.data as (typeof request.data)[number][]
+    for (const { index, kind, no, yes } of controls) {
+      if (kind === 'correlationId') data[index] = this.correlation
+      else data[index] = kind === 'ready' || (kind === 'end' ? isEnd : !this.begun) ? yes : no
+    }
+    const dims = request.dims as (readonly number[])[] | null
+    let changed = false
+    for (const [state, tensor] of this.state.current.entries()) {
+      const index = stateInputs[state]!
+      data[index] = tensor.data
+      if (dims === null || dims[index]!.every((dim, axis) => dim === tensor.dims[axis])) continue
+      dims[index] = tensor.dims
+      changed = true
+    }
+    return changed
+  }
+}
