@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { Tensor, type InstanceGroup, type Model } from '../src/index.ts'
+import { Tensor, type InstanceGroup, type Model, type Outputs } from '../src/index.ts'
 import { decodeImage } from '../src/image/exports.ts'
 import { largestBatch } from './support/against-plain.ts'
 import { load, sharedEngine } from './support/open.ts'
@@ -75,7 +75,12 @@ describe.skipIf(!hasShared)(`Silero VAD${missingShared}`, () => {
   const frame = 512
 
   /** The probability of speech in each frame; `onFrame` hears of each. */
-  async function listen(model: Model, audio: Float32Array, onFrame: (index: number) => void): Promise<number[]> {
+  async function listen(
+    model: Model,
+    audio: Float32Array,
+    onFrame: (index: number) => void,
+    infer: (feeds: Record<string, Tensor>) => Promise<Outputs> = (feeds) => model.infer(feeds),
+  ): Promise<number[]> {
     const sr = new Tensor('int64', BigInt64Array.of(16_000n), [])
     const probabilities: number[] = []
     let state = new Tensor('float32', new Float32Array(2 * 128), [2, 1, 128])
@@ -83,8 +88,8 @@ describe.skipIf(!hasShared)(`Silero VAD${missingShared}`, () => {
       const input = new Float32Array(context + frame)
       const start = index * frame - context
       input.set(audio.subarray(Math.max(0, start), start + context + frame), Math.max(0, -start))
-      const outputs = await model.infer({ input: new Tensor('float32', input, [1, context + frame]), state, sr })
-      state = outputs['stateN'] as typeof state
+      const outputs = await infer({ input: new Tensor('float32', input, [1, context + frame]), state, sr })
+      state = (outputs['stateN'] ?? state) as typeof state
       probabilities.push((outputs['output']!.data as Float32Array)[0]!)
       onFrame(index)
     }
@@ -111,6 +116,29 @@ describe.skipIf(!hasShared)(`Silero VAD${missingShared}`, () => {
       expect(probabilities.filter((probability) => probability >= 0.5)).toHaveLength(1452)
     }
     expect(model.stats().inferenceStats.success.count).toBe(4 * 1875)
+  })
+
+  it.each(instances)('hears 64 streams in batches, each as it is alone, with %s', async (_, instanceGroup) => {
+    const path = sharedPath('models/silero-vad/silero_vad_16k_op15.onnx')
+    const sequence = { state: [{ input: 'state', output: 'stateN' }], maxSequenceIdleMs: 60_000 }
+    const model = await load(engine, path, { maxBatchSize: 64, sequence, ...grouped(instanceGroup) })
+    const alone = await load(engine, path)
+    expect(model.metadata.inputs.map(({ batchAxis }) => batchAxis)).toEqual([undefined, 1, null])
+    const wav = readFileSync(sharedPath('models/silero-vad/test.wav'))
+    const audio = Float32Array.from({ length: (wav.length - 44) / 2 }, (_unused, index) => wav.readInt16LE(44 + index * 2) / 32768)
+    const frames = 40
+    const part = (stream: number) => audio.subarray(stream * 9000, stream * 9000 + frames * frame) // each has heard something else
+    const heard = await inParallel(64, Array.from({ length: 64 }, (_unused, stream) => stream), async (number) => {
+      const stream = model.sequence()
+      const told = await listen(model, part(number), () => {}, (feeds) => stream.infer({ input: feeds['input']!, sr: feeds['sr']! }))
+      await stream.end()
+      return told
+    })
+    for (const stream of [0, 1, 31, 63]) expect(largestDifference(heard[stream]!, await listen(alone, part(stream), () => {}))).toBeLessThan(1e-5)
+    expect(new Set(heard.map((told) => told.join())).size).toBe(64)
+    const { inferenceCount, executionCount } = model.stats()
+    expect(inferenceCount).toBe(64 * frames)
+    expect(inferenceCount / executionCount).toBeGreaterThan(8)
   })
 })
 

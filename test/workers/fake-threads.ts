@@ -184,6 +184,7 @@ export class FakeExecutor implements Executor {
   #compute({ slotId, layoutIndex }: Cell): void {
     const { memory, layouts } = this.#slots.get(slotId)!
     const { inputs, outputs } = layouts[layoutIndex]!
+    if (this.#threads.compute !== null) return this.#threads.compute(memory.buffer, layouts[layoutIndex]!)
     const [x, y] = [inputs[0]!, outputs[0]!]
     const count = x.dims.reduce((product, dim) => product * dim, 1)
     const values = new Float32Array(memory.buffer, x.offset, count)
@@ -232,6 +233,8 @@ export class FakeThreads implements ThreadSource<FakeExecutor> {
     return executor.failure
   }
 
+  /** What a run computes of the memory of a slot; `null`: y = 2 x. */
+  compute: ((memory: SharedArrayBuffer, layout: SlotLayout) => void) | null = null
   /** Whether nothing can be handed over. */
   noMemory = false
   /** What the arena of each session keeps. */

@@ -1,0 +1,98 @@
+import { describe, expect, it } from 'vitest'
+import { Tensor, type InferenceEngine, type ModelOptions } from '../../src/index.ts'
+import { scaledColumns, timeMajor } from '../models/batch-axes.ts'
+import { identity } from '../models/small.ts'
+import { load, ownEngine, sharedEngine } from '../support/open.ts'
+import { errorOf } from '../triton-repository/temporary.ts'
+
+const engine = sharedEngine()
+
+/** Numbers that tell which row, block and column they are of. */
+const columns = (rows: number, from: number) =>
+  new Tensor('float32', Float32Array.from({ length: 6 * rows }, (_, at) => 100 * (from + (Math.floor(at / 3) % rows)) + 10 * Math.floor(at / 3 / rows) + (at % 3)), [2, rows, 3])
+const numbers = (tensor: unknown) => Array.from((tensor as Tensor).data as Float32Array)
+
+async function scaled(on: InferenceEngine, options: ModelOptions) {
+  const model = await load(on, scaledColumns(), { dynamicBatching: { maxQueueDelayMs: 20 }, ...options })
+  const requests = [[1, 2], [2, 2], [1, 3], [3, 2], [2, 3]] as const
+  let from = 0
+  const answers = await Promise.all(
+    requests.map(async ([rows, scale]) => {
+      const x = columns(rows, (from += rows))
+      const { outputs, report } = await model.infer({ x, scale: Float32Array.of(scale) }, { report: true })
+      expect(outputs['scaled']!.dims).toEqual([2, rows, 3])
+      expect(numbers(outputs['scaled'])).toEqual(numbers(x).map((value) => value * scale))
+      const sums = Array.from({ length: 3 * rows }, (_, at) => scale * (numbers(x)[at]! + numbers(x)[3 * rows + at]!))
+      expect([outputs['sum']!.dims, numbers(outputs['sum'])]).toEqual([[rows, 3], sums])
+      return { report, scale }
+    }),
+  )
+  return { model, answers }
+}
+
+describe('rows along another dimension than the first, beside an input that they share', () => {
+  it('are found where the shapes have a name in common, tried, and joined', async () => {
+    const { model, answers } = await scaled(engine, {})
+    expect(model.metadata.joining.rows).toBe('independent')
+    expect(model.metadata.inputs.map(({ batchAxis }) => batchAxis)).toEqual([1, null])
+    expect(model.metadata.outputs.map(({ batchAxis }) => batchAxis)).toEqual([1, undefined])
+    for (const scale of [2, 3]) expect(new Set(answers.filter((answer) => answer.scale === scale).map(({ report }) => report.batchId)).size).toBe(1)
+    expect(new Set(answers.map(({ report }) => report.batchId)).size).toBe(2) // other values wait in another bucket
+  })
+  it('are the same with the binding', async () => {
+    const { model } = await scaled(ownEngine({ executor: 'binding' }), { maxBatchSize: 8 })
+    expect(model.stats().executionCount).toBe(2)
+  })
+  it('are what is said of them', async () => {
+    const { model } = await scaled(engine, {
+      maxBatchSize: 8,
+      inputs: [{ name: 'x', batchAxis: 1 }, { name: 'scale', shared: true }],
+      outputs: [{ name: 'scaled', batchAxis: 1 }, { name: 'sum' }],
+    })
+    expect(model.stats().executionCount).toBe(2)
+  })
+  it('are not guessed where several names would do, but may be said', async () => {
+    const plain = await load(engine, timeMajor())
+    expect(plain.metadata.inputs[0]!.batchAxis).toBeUndefined()
+    const model = await load(engine, timeMajor(), { maxBatchSize: 4, inputs: [{ name: 'x', batchAxis: 1 }], dynamicBatching: { maxQueueDelayMs: 20 } })
+    const x = (value: number) => new Tensor('float32', new Float32Array(15).map((_, at) => value + at), [5, 1, 3])
+    const answers = await Promise.all([100, 200, 300].map((value) => model.infer({ x: x(value) })))
+    expect(answers.map(({ y }) => numbers(y))).toEqual([100, 200, 300].map((value) => numbers(x(value)).map((each) => -each)))
+    expect(model.stats().executionCount).toBe(1)
+  })
+  it('are warmed and measured like any other', async () => {
+    const sample = { x: columns(2, 1), scale: Float32Array.of(2) }
+    const model = await load(engine, scaledColumns(), { maxBatchSize: 4, latencyTargetMs: 1000, warmup: { data: [{ feeds: sample }], batchSizes: 'all' } })
+    expect(numbers((await model.infer(sample))['scaled'])).toEqual(numbers(sample.x).map((value) => 2 * value))
+  })
+  it('that a caller changes behind the call leave the value that others share alone', async () => {
+    const model = await load(engine, scaledColumns(), { maxBatchSize: 4, dynamicBatching: { maxQueueDelayMs: 20 } })
+    const scale = Float32Array.of(2)
+    const answers = [model.infer({ x: columns(1, 1), scale }), model.infer({ x: columns(1, 1), scale: Float32Array.of(2) })]
+    scale[0] = 1000
+    for (const { scaled: got } of await Promise.all(answers)) expect(numbers(got)).toEqual(numbers(columns(1, 1)).map((value) => 2 * value))
+  })
+  it.each<[ModelOptions, string]>([
+    [{ inputs: [{ name: 'x', batchAxis: 0 }, { name: 'scale', shared: true }] }, 'inputs[0].batchAxis'],
+    [{ inputs: [{ name: 'x', batchAxis: 3 }, { name: 'scale' }] }, 'inputs[0].batchAxis'],
+    [{ inputs: [{ name: 'x', batchAxis: 1, shared: true }, { name: 'scale' }] }, 'inputs[0].batchAxis'],
+    [{ inputs: [{ name: 'x', batchAxis: 1, dims: [2, 3] }, { name: 'scale' }] }, 'inputs[0].dims'],
+    [{ inputs: [{ name: 'x', shared: true }, { name: 'scale', shared: true }] }, 'maxBatchSize'],
+    [{ maxBatchSize: 0, inputs: [{ name: 'x', batchAxis: 1 }, { name: 'scale' }] }, 'inputs[0].batchAxis'],
+  ])('are refused where the model has them not: %j', async (options, argument) => {
+    expect(await errorOf(load(engine, scaledColumns(), { maxBatchSize: 4, ...options }))).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument })
+  })
+  it('are what requests are checked by', async () => {
+    const model = await load(engine, scaledColumns(), { maxBatchSize: 4 })
+    const wrong = (x: Tensor, scale = Float32Array.of(1)) => errorOf(model.infer({ x, scale }))
+    expect(await wrong(columns(5, 1))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: "input 'x'", expected: 'at most 4 rows (maxBatchSize)', received: 5 })
+    expect(await wrong(new Tensor('float32', new Float32Array(9), [3, 1, 3]))).toMatchObject({ argument: "input 'x'", expected: 'shape [2, N, 3]' })
+    expect(await wrong(columns(1, 1), Float32Array.of(1, 2))).toMatchObject({ argument: "input 'scale'" })
+    expect(numbers((await model.infer({ x: new Float32Array(6).fill(2), scale: Float32Array.of(3) }))['scaled'])).toEqual(Array(6).fill(6))
+  })
+})
+
+it('an ordinary model is as it was', async () => {
+  const { metadata } = await load(engine, identity('float32'))
+  expect([...metadata.inputs, ...metadata.outputs].some((value) => 'batchAxis' in value)).toBe(false)
+})

@@ -1,0 +1,31 @@
+import { graph } from './builder.ts'
+import { modelPath } from './cache.ts'
+
+/** scaled = x * scale, sum = the sum of that over the first dimension: x [2, 'N', 3], scale [1], scaled [2, 'N', 3], sum ['N', 3]. */
+export const scaledColumns = (): string => modelPath('scaled-columns', () => graph('scaled-columns')
+  .input('x', 'float32', [2, 'N', 3])
+  .input('scale', 'float32', [1])
+  .output('scaled', 'float32', [2, 'N', 3])
+  .output('sum', 'float32', ['N', 3])
+  .initializer('axes', 'int64', [1], [0n])
+  .node('Mul', ['x', 'scale'], ['scaled'])
+  .node('ReduceSum', ['scaled', 'axes'], ['sum'], { keepdims: 0 })
+  .build())
+
+/** y = -x, both ['T', 'N', 3]: shapes do not tell which is the batch. */
+export const timeMajor = (): string => modelPath('time-major', () => graph('time-major')
+  .input('x', 'float32', ['T', 'N', 3])
+  .output('y', 'float32', ['T', 'N', 3])
+  .node('Neg', ['x'], ['y'])
+  .build())
+
+/** all = past and x behind it, of each row: x ['N', 1], past ['N', 'P'], all ['N', 'P1']; as keys and values of attention grow. */
+export const growing = (): string => modelPath('growing', () => graph('growing')
+  .input('x', 'float32', ['N', 1])
+  .input('past', 'float32', ['N', 'P'])
+  .output('all', 'float32', ['N', 'P1'])
+  .output('sum', 'float32', ['N', 1])
+  .initializer('axes', 'int64', [1], [1n])
+  .node('Concat', ['past', 'x'], ['all'], { axis: 1 })
+  .node('ReduceSum', ['all', 'axes'], ['sum'], { keepdims: 1 })
+  .build())

@@ -1,0 +1,87 @@
+import { checkInferOptions } from '../../src/config/check-infer-options.ts'
+import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import type { InferOptions, ModelOptions, Outputs, ReportedOutputs } from '../../src/index.ts'
+import { RunTimes } from '../../src/latency/run-times.ts'
+import type { StagingBuffer, StagingPool } from '../../src/memory/staging-pool.ts'
+import { FeedParser } from '../../src/request/feeds.ts'
+import { ModelInstances } from '../../src/scaling/model-instances.ts'
+import { SessionSources } from '../../src/scaling/session-sources.ts'
+import { Joining } from '../../src/scheduler/joining.ts'
+import { Scheduler } from '../../src/scheduler/scheduler.ts'
+import { SequenceInputs } from '../../src/sequences/sequence-inputs.ts'
+import { sequencesOf } from '../../src/sequences/sequences-of-model.ts'
+import type { Sequences } from '../../src/sequences/sequences.ts'
+import { asItIs } from '../../src/compiled-models/prepared-model.ts'
+import type { House } from '../workers/serving.ts'
+import { accumulate, accumulatorInputs, accumulatorOutputs, type Row } from './accumulators.ts'
+
+/** The model `accumulator` with sequences, served by real instances on fake threads: all but ONNX Runtime and time is real. */
+export class ServedSequences {
+  readonly sequences: Sequences
+  readonly scheduler: Scheduler
+  /** The rows of each run, in the order of the runs. */
+  readonly runs: Row[][] = []
+  /** Staging memory that states hold, in bytes. */
+  stateBytes = 0
+  failure: string | null = null
+  readonly #instances: ModelInstances
+
+  private constructor(house: House, options: ModelOptions) {
+    const config = resolveConfig('m', { path: 'm.onnx', checkRows: false, instanceGroup: [{ kind: 'cpu', count: house.places.length }], ...options })
+    const tensors = { inputs: accumulatorInputs, outputs: accumulatorOutputs, unservableOutputs: [], executionProviders: [] }
+    const joining = new Joining('m', config, tensors)
+    const parser = new FeedParser(joining.stacked)
+    const { clock, keepAlive } = house
+    this.scheduler = new Scheduler({
+      joining, realRows: null, padding: null, config, runTimes: new RunTimes(), instances: house.places.length, clock, keepAlive, gaveUp: (reason) => void (this.failure = reason),
+    }) // prettier-ignore
+    const inputs = new SequenceInputs(joining.stacked, config.sequence!, parser)
+    const acquire = (byteLength: number) => buffer(byteLength, (bytes) => void (this.stateBytes += bytes))
+    this.sequences = sequencesOf(config.sequence, inputs, { metadata: joining.stacked, parser, scheduler: this.scheduler, clock, staging: () => ({ acquire }) })!
+    const opening = () => ({ model: 'm', options: {}, notes: {}, original: undefined })
+    const preparing = { prepare: async () => ({ ...asItIs(''), opening }), useProvider: () => <T>(entry: T): T => entry }
+    const parts = { name: 'm', config, clock, nextId: nextId(), staging: () => ({ acquire: (byteLength: number) => buffer(byteLength, () => {}), trim: () => {} }) as unknown as StagingPool, sources: new SessionSources('m', config, preparing) }
+    const place = { place: async (put: (worker: House['places'][number]['worker'], placement: never, group: number) => void) => house.places.forEach(({ worker }) => put(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 } as never, 0)), placeMore: async () => {} }
+    this.#instances = new ModelInstances(parts, place as never, () => this.failure === null)
+    for (const { threads } of house.places) threads.compute = (memory, layout) => void this.runs.push(accumulate(memory, layout))
+  }
+
+  /** Loads it with an instance on each place of a house. */
+  static async on(house: House, options: ModelOptions): Promise<ServedSequences> {
+    const model = new ServedSequences(house, options)
+    await model.#instances.open()
+    await model.#instances.warm({ run: async () => {} } as never)
+    model.#instances.serve(model.scheduler)
+    return model
+  }
+
+  /** One request, with its report. */
+  infer(x: number, options: InferOptions, more: Record<string, Float32Array> = {}): Promise<ReportedOutputs<Outputs>> {
+    const { metadata } = this.scheduler
+    const { joining } = this.scheduler
+    const checked = checkInferOptions({ ...options, report: true }, metadata, joining.shaped.offered)
+    try {
+      return this.sequences.infer({ x: Float32Array.of(x), ...more }, checked, checked.sequence!) as Promise<ReportedOutputs<Outputs>>
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+}
+
+/** Staging memory that is not what it was once it was given back. */
+function buffer(byteLength: number, counted: (bytes: number) => void): StagingBuffer {
+  const bytes = new SharedArrayBuffer(byteLength)
+  counted(byteLength)
+  let held = true
+  const release = () => {
+    if (held) counted(-byteLength)
+    held = false
+    new Uint8Array(bytes).fill(0xff)
+  }
+  return { kind: 'shared', bytes, byteLength, largeFromBytes: Infinity, memory: { kind: 'shared', buffer: bytes, copied: false }, release }
+}
+
+function nextId(): () => number {
+  let id = 0
+  return () => ++id
+}
