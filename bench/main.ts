@@ -17,6 +17,7 @@ import { processes } from './trials/processes.ts'
 import { responses } from './trials/responses.ts'
 import { saturation } from './trials/saturation.ts'
 import { scheduler } from './trials/scheduler.ts'
+import { sequences } from './trials/sequences.ts'
 import { sessions } from './trials/sessions.ts'
 import { soak } from './trials/soak.ts'
 import { swaps } from './trials/swaps.ts'
@@ -38,6 +39,7 @@ const trials: Readonly<Record<string, Trial>> = {
   'mixed-lengths': mixedLengths,
   responses,
   processes,
+  sequences,
   timeouts,
   fairness,
   'latency-target': latencyTarget,
