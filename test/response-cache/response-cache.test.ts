@@ -245,7 +245,7 @@ describe('the options', () => {
     [{ responseCache: 5 as never }, 'responseCache', /boolean|Object|plain/],
     [{ responseCache: { maxBytes: 0 } }, 'responseCache.maxBytes', />=1/],
     [{ responseCache: { maxBytes: 1.5 } }, 'responseCache.maxBytes', /whole number/],
-    [{ responseCache: { maxBites: 5 } as never }, 'responseCache.maxBites', /known option/],
+    [{ responseCache: { maxBites: 5 } as never }, 'responseCache.maxBites', /one of maxBytes, coalesce/],
     [{ responseCache: { coalesce: 'yes' as never } }, 'responseCache.coalesce', /boolean/],
     [{ coalesce: 1 as never }, 'coalesce', /boolean/],
     [{ responseCache: { coalesce: true }, coalesce: false }, 'responseCache.coalesce', /false, as coalesce beside it/],
