@@ -21,13 +21,11 @@ namespace {
 constexpr std::int64_t kMostAreaBytes = (std::int64_t{1} << 31) + 4096;
 
 // An error of the system, with its name as Node has it.
-[[noreturn]] void rethrow(Napi::Env env, const std::exception& error) {
+[[noreturn]] void rethrow(Napi::Env env, const std::system_error& error) {
   Napi::Error thrown = Napi::Error::New(env, error.what());
-  if (const auto* ofSystem = dynamic_cast<const std::system_error*>(&error)) {
-    const int number = ofSystem->code().value();
-    const char* name = number == ENOENT ? "ENOENT" : number == ECONNREFUSED ? "ECONNREFUSED" : number == EAGAIN ? "EAGAIN" : number == EACCES ? "EACCES" : "ERR_SYSTEM";
-    thrown.Set("code", name);
-  }
+  const int number = error.code().value();
+  const char* name = number == ENOENT ? "ENOENT" : number == ECONNREFUSED ? "ECONNREFUSED" : number == EAGAIN ? "EAGAIN" : number == EACCES ? "EACCES" : "ERR_SYSTEM";
+  thrown.Set("code", name);
   throw thrown;
 }
 
@@ -37,8 +35,10 @@ Napi::Value guarded(const Napi::CallbackInfo& info) {
     return Function(info);
   } catch (const Napi::Error&) {
     throw;
-  } catch (const std::exception& error) {
+  } catch (const std::system_error& error) {
     rethrow(info.Env(), error);
+  } catch (const std::exception& error) {
+    throw Napi::Error::New(info.Env(), error.what());
   }
 }
 
