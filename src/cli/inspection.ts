@@ -5,6 +5,7 @@ import { InferenceError, type ModelMetadata } from '../index.ts'
 import { notStackable, servable } from '../metadata.ts'
 import type { OnnxFile } from '../onnx-file/onnx-file.ts'
 import type { DeclaredValue } from '../onnx-file/value-info.ts'
+import { withBatchAxes } from '../request/batch-axes.ts'
 import { failureOf, type Failure } from './failure.ts'
 import { completed, leavesOutShapes, leavesOutTypes, readModelFile, withShapes, type ModelValues } from './model-file.ts'
 import { openModel, type OpenedModel } from './open-in-child.ts'
@@ -81,6 +82,9 @@ async function attempt<T>(work: () => Promise<T>): Promise<T | InferenceError> {
   }
 }
 
+/** Of how requests share runs. */
+const nothingSaid = { maxBatchSize: undefined, inputs: undefined, outputs: undefined, padding: [] } as const
+
 function batchingOf(values: ModelValues<DeclaredValue>, opened: OpenedModel | null): Batching {
   if (opened !== null) {
     const { maxBatchSize, joining } = opened.metadata
@@ -91,7 +95,7 @@ function batchingOf(values: ModelValues<DeclaredValue>, opened: OpenedModel | nu
   if (leavesOutTypes(values)) return unknown('the file does not say the types of all inputs and outputs')
   const untoldShape = [...values.inputs, ...values.outputs].find(({ shape }) => shape === null)
   if (untoldShape !== undefined) return unknown(`the file does not say the shape of '${untoldShape.name}'`)
-  const reason = notStackable(withShapes(values) as ModelValues)
+  const reason = notStackable(withBatchAxes('', nothingSaid, withShapes(values) as ModelValues))
   return reason === null ? unknown('the shapes allow it; whether rows are independent is found out by running the model') : { ...unknown(reason), batchable: false }
 }
 
