@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import { systemClock } from './clock.ts'
 import type { ModelConfig } from './config/model-config.ts'
 import { resolveConfig } from './config/resolve-model-config.ts'
-import { InferenceError } from './errors.ts'
+import { InferenceError, invalidArgument } from './errors.ts'
 import { filePath } from './file-path.ts'
 import type { ModelRegistry } from './model-registry.ts'
 import type { LoadLimits, ModelVersion } from './model-version.ts'
@@ -47,7 +47,8 @@ export class EngineRepositories {
   /** Loads the models of a repository; see {@link loadRepository}. */
   async load(given: string | URL, options: RepositoryOptions): Promise<NamedModel[] & RepositoryReport> {
     const { watch, others } = takeWatch(options)
-    const path = filePath(given) ?? (given as string) // what names no folder is refused
+    const path = filePath(given)
+    if (path === null) throw invalidArgument('path', 'the path of a model repository, or a file: URL', given)
     this.#known.add(path)
     return watch === null ? loadRepository(path, others, async (name, config) => (await this.#load(name, config, {})).named) : this.#watch(path, others, watch)
   }

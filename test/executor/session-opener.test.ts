@@ -18,6 +18,7 @@ function standIn() {
       this.asked.push(questionId)
     }
     close(): void {}
+    enterPages(): void {}
     cancelQuestion(questionId: number): boolean {
       return this.cancelled.push(questionId) > 0
     }

@@ -22,6 +22,7 @@ export function modelPath(name: string, recipe: ModelRecipe): string {
   const path = join(folder, `${name}.onnx`)
   if (existsSync(path)) return path
   if (!existsSync(folder)) dropOldFolders()
+  if (!isOurTurn(path)) return path
   const built = recipe()
   const { model, files } = built instanceof Uint8Array ? { model: built, files: [] } : built
   // The model comes last: whoever sees it finds the files it refers to.
@@ -30,7 +31,23 @@ export function modelPath(name: string, recipe: ModelRecipe): string {
   return path
 }
 
-// Processes that race write the same bytes, so that whichever rename comes last is as good as the first.
+/**
+ * Whether this process is to write the model; else another has written it meanwhile. It is written once: a file that takes the
+ * place of another, even with the same bytes, is another one to those that are opening it.
+ */
+function isOurTurn(path: string): boolean {
+  mkdirSync(dirname(path), { recursive: true })
+  try {
+    writeFileSync(`${path}.turn`, '', { flag: 'wx' })
+    return true
+  } catch {
+    const limitMs = performance.now() + 20_000 // it may have been killed over it
+    while (!existsSync(path) && performance.now() < limitMs) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 10)
+    return !existsSync(path)
+  }
+}
+
+// Whole, or not there.
 function writeAtomically(path: string, bytes: Uint8Array): void {
   mkdirSync(dirname(path), { recursive: true })
   const unfinished = `${path}.${randomUUID()}.tmp`
