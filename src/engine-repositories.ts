@@ -1,6 +1,7 @@
 import { resolve } from 'node:path'
 import { systemClock } from './clock.ts'
 import type { ModelConfig } from './config/model-config.ts'
+import { typed } from './config/plain-options.ts'
 import { resolveConfig } from './config/resolve-model-config.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
 import { filePath } from './file-path.ts'
@@ -47,8 +48,7 @@ export class EngineRepositories {
   /** Loads the models of a repository; see {@link loadRepository}. */
   async load(given: string | URL, options: RepositoryOptions): Promise<NamedModel[] & RepositoryReport> {
     const { watch, others } = takeWatch(options)
-    const path = filePath(given)
-    if (path === null) throw invalidArgument('path', 'the path of a model repository, or a file: URL', given)
+    const path = pathOf(given)
     this.#known.add(path)
     return watch === null ? loadRepository(path, others, async (name, config) => (await this.#load(name, config, {})).named) : this.#watch(path, others, watch)
   }
@@ -122,4 +122,15 @@ async function absentModels(path: string, names: readonly string[] = []): Promis
   if (names.length === 0) return []
   const present = await modelNames(path)
   return names.filter((name) => !present.includes(name)).map((name) => noFolder(name, present))
+}
+
+function pathOf(given: unknown): string {
+  let path: string | null
+  try {
+    path = filePath(given)
+  } catch (error) {
+    throw typed('path', error)
+  }
+  if (path === null) throw invalidArgument('path', 'the path of a model repository, or a file: URL', given)
+  return path
 }

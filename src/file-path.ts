@@ -2,11 +2,11 @@ import { fileURLToPath } from 'node:url'
 
 /** The path that a path or a `file:` URL names, which may be text as well; `null` for what names no file. */
 export function filePath(given: unknown): string | null {
+  const isUrl = given instanceof URL || (typeof given === 'string' && /^file:\/\//i.test(given))
+  if (!isUrl) return typeof given === 'string' && given !== '' ? given : null
   try {
-    const isUrl = given instanceof URL || (typeof given === 'string' && /^file:\/\//i.test(given))
-    if (!isUrl) return typeof given === 'string' && given !== '' ? given : null
     return fileURLToPath(given)
   } catch {
-    return null // of another scheme, with a host, or an object that throws when it is looked at
+    return null // of another scheme, or with a host
   }
 }
