@@ -164,7 +164,8 @@ describe('a process that ends by itself while it compiles', () => {
     expect(child.exitCode).toBe(7)
     expect(pid).toBeGreaterThan(0)
     expect(['unfinished', 'locks', 'entries'].map((room) => readdirSync(join(dir, layout, room)))).toEqual([[], [], []])
-    expect(existsSync(`/proc/${pid}`) && !readFileSync(`/proc/${pid}/stat`, 'latin1').includes(') Z ')).toBe(false)
+    // What is killed takes a moment to be gone.
+    await vi.waitFor(() => expect(existsSync(`/proc/${pid}`) && !readFileSync(`/proc/${pid}/stat`, 'latin1').includes(') Z ')).toBe(false), { timeout: 5000 })
   })
 })
 
