@@ -7,6 +7,7 @@ import { Tensor, type InferenceEngine, type Model, type ModelConfig } from '../.
 import { rejectionOf } from '../abuse/refusal.ts'
 import * as small from '../models/small.ts'
 import { outcomeOf } from '../scheduling/outcome.ts'
+import { executorKinds } from '../support/executors.ts'
 import { ownEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
 import { markedModel, markOf } from '../support/versions.ts'
@@ -149,7 +150,7 @@ describe('a model that is loaded again', () => {
   })
 })
 
-describe.skipIf(process.platform === 'win32').each(['native', 'binding'] as const)('a file that is another one, of the size, the time and the place of the first (%s)', (executor) => {
+describe.skipIf(process.platform === 'win32').each(executorKinds)('a file that is another one, of the size, the time and the place of the first (%s)', (executor) => {
   const engineOf = async (mark: number) => {
     const engine = ownEngine({ cpuWorkers: 2, executor })
     const path = `${temporaryFolder({})}/m.onnx`
