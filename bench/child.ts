@@ -8,12 +8,12 @@ export interface Running<T> {
 }
 
 /** Starts a program of this folder, TypeScript or plain JavaScript, with `input`; it answers with one message. */
-export function start<T>(program: string, input: unknown, nodeOptions: readonly string[] = [], environment: NodeJS.ProcessEnv = {}): Running<T> {
+export function start<T>(program: string, input: unknown, nodeOptions: readonly string[] = [], environment: NodeJS.ProcessEnv = {}, execPath = process.execPath): Running<T> {
   const file = fileURLToPath(new URL(program, import.meta.url))
   const execArgv = [...(program.endsWith('.ts') ? ['--import', 'tsx'] : []), ...nodeOptions]
   // What a trial measures depends on no earlier one, unless it says so.
   const env = { ...process.env, ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none', ...environment }
-  const child = fork(file, [JSON.stringify(input)], { execArgv, env })
+  const child = fork(file, [JSON.stringify(input)], { execArgv, env, execPath })
   const result = new Promise<T>((resolve, reject) => {
     let answer: { value: T } | undefined
     child.on('message', (value: T) => (answer = { value }))

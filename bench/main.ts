@@ -11,8 +11,10 @@ import { idle } from './trials/idle.ts'
 import { jobsTrial } from './trials/jobs.ts'
 import { latency } from './trials/latency.ts'
 import { latencyTarget } from './trials/latency-target.ts'
+import { leases } from './trials/leases.ts'
 import { mixedLengths } from './trials/mixed-lengths.ts'
 import { openVino } from './trials/openvino.ts'
+import { pipelines } from './trials/pipelines.ts'
 import { processes } from './trials/processes.ts'
 import { responses } from './trials/responses.ts'
 import { saturation } from './trials/saturation.ts'
@@ -39,7 +41,9 @@ const trials: Readonly<Record<string, Trial>> = {
   'mixed-lengths': mixedLengths,
   responses,
   processes,
+  pipelines,
   sequences,
+  leases,
   timeouts,
   fairness,
   'latency-target': latencyTarget,

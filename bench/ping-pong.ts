@@ -1,3 +1,5 @@
+import { spawn } from 'node:child_process'
+import type { Duplex } from 'node:stream'
 import { Worker } from 'node:worker_threads'
 
 /** The other end: answers each notification, asleep in between. */
@@ -28,5 +30,24 @@ export class PingPong {
 
   async end(): Promise<void> {
     await this.#worker.terminate()
+  }
+}
+
+/** A byte over a Unix socket to another process's event loop, and one back. */
+export class ProcessPingPong {
+  readonly #child = spawn(process.execPath, ['-e', "const end = new (require('net').Socket)({ fd: 3 }); end.on('data', (byte) => end.write(byte))"], {
+    stdio: ['ignore', 'inherit', 'inherit', 'pipe'],
+  })
+  readonly #socket = this.#child.stdio[3] as Duplex
+
+  play(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#socket.once('data', () => resolve())
+      this.#socket.write('!')
+    })
+  }
+
+  end(): void {
+    this.#socket.destroy() // the other end goes with it
   }
 }

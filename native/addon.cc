@@ -1,5 +1,6 @@
 #include <napi.h>
 
+#include "kernels_wrap.h"
 #include "processes/process_wrap.h"
 #include "provider_wrap.h"
 #include "run_loop_wrap.h"
@@ -9,13 +10,14 @@ namespace {
 
 // Raised together with BINDING_VERSION in src/memory/addon.ts whenever the exports change their meaning, so that
 // a binary left over from another version is told apart from one that fits.
-constexpr char kBindingVersion[] = "7";
+constexpr char kBindingVersion[] = "10";
 
 Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("version", kBindingVersion);
   zerohop::exportStaging(env, exports);
   zerohop::exportRunLoops(env, exports);
   zerohop::exportProviders(env, exports);
+  zerohop::exportKernels(env, exports);
   zerohop::exportProcesses(env, exports);
   return exports;
 }

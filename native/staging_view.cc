@@ -1,5 +1,6 @@
 #include "staging_view.h"
 
+#include <string>
 #include <utility>
 
 #include "check.h"
@@ -15,26 +16,23 @@ constexpr napi_type_tag kViewTag = {0x7a65726f686f7001, 0x73746167696e6756};
 struct Hold {
   std::uint64_t leaseId;
   StagingPool::Slot* slot;  // nullptr once the view was released
+  bool ownsLease;           // else another view has it
 };
 
 // After a collection or a release, or while the environment goes down.
 void NAPI_CDECL finalizeView(napi_env, void*, void* hint) {
   Hold* hold = static_cast<Hold*>(hint);
-  if (hold->slot != nullptr) StagingPool::abandon(hold->slot);
+  if (hold->slot != nullptr && hold->ownsLease) StagingPool::abandon(hold->slot);
+  else if (hold->slot != nullptr) StagingPool::unrefer(hold->slot);
   delete hold;
 }
-
-}  // namespace
 
 // Never a SharedArrayBuffer, although newer Node could make one: nothing can take memory from that but the collector,
 // and a thread that has nothing to do does not collect. V8 counts an external ArrayBuffer's length towards its
 // isolate's collections by itself (measured), so napi_adjust_external_memory would count it twice.
-Napi::Value makeView(Napi::Env env, std::uint64_t leaseId) {
-  StagingPool::Slot* slot = processPool().refer(leaseId);
-  ZEROHOP_CHECK(slot != nullptr);
-  Hold* hold = new Hold{leaseId, slot};
+Napi::Value viewOf(Napi::Env env, Hold* hold, std::size_t offset, std::size_t byteLength) {
   napi_value buffer = nullptr;
-  const napi_status status = napi_create_external_arraybuffer(env, slot->data, slot->bytes, finalizeView, hold, &buffer);
+  const napi_status status = napi_create_external_arraybuffer(env, hold->slot->data + offset, byteLength, finalizeView, hold, &buffer);
   if (status == napi_no_external_buffers_allowed) {
     finalizeView(env, nullptr, hold);
     Napi::Error refused = Napi::Error::New(env, "this runtime allows no buffers over native memory");
@@ -48,6 +46,24 @@ Napi::Value makeView(Napi::Env env, std::uint64_t leaseId) {
     throw Napi::Error::New(env);
   }
   return Napi::Value(env, buffer);
+}
+
+}  // namespace
+
+Napi::Value makeView(Napi::Env env, std::uint64_t leaseId) {
+  StagingPool::Slot* slot = processPool().refer(leaseId);
+  ZEROHOP_CHECK(slot != nullptr);
+  return viewOf(env, new Hold{leaseId, slot, true}, 0, slot->bytes);
+}
+
+Napi::Value lendView(Napi::Env env, std::uint64_t leaseId, std::size_t offset, std::size_t byteLength) {
+  StagingPool::Slot* slot = processPool().refer(leaseId);
+  if (slot == nullptr) throw Napi::Error::New(env, "staging lease " + std::to_string(leaseId) + " is not held");
+  if (offset > slot->bytes || byteLength > slot->bytes - offset) {
+    StagingPool::unrefer(slot);
+    throw Napi::RangeError::New(env, "bytes: expected such as the lease has");
+  }
+  return viewOf(env, new Hold{leaseId, slot, false}, offset, byteLength);
 }
 
 void releaseView(const Napi::Value& view) {
@@ -65,7 +81,7 @@ void releaseView(const Napi::Value& view) {
   Hold* held = static_cast<Hold*>(hold);
   ZEROHOP_CHECK(held->slot != nullptr);
   StagingPool::unrefer(std::exchange(held->slot, nullptr));
-  processPool().release(held->leaseId);
+  if (held->ownsLease) processPool().release(held->leaseId);
 }
 
 }  // namespace zerohop

@@ -110,6 +110,13 @@ Napi::Value acquireAsync(const Napi::CallbackInfo& info) {
   return promise;
 }
 
+// (leaseId, offset, byteLength)
+Napi::Value lend(const Napi::CallbackInfo& info) {
+  const auto leaseId = static_cast<std::uint64_t>(wholeNumber(info, 0, "leaseId", 1, kMostSafeInteger));
+  const auto offset = static_cast<std::size_t>(wholeNumber(info, 1, "offset", 0, kMostBytes));
+  return lendView(info.Env(), leaseId, offset, static_cast<std::size_t>(wholeNumber(info, 2, "byteLength", 1, kMostBytes)));
+}
+
 void release(const Napi::CallbackInfo& info) { releaseView(info[0]); }
 
 Napi::Value trim(const Napi::CallbackInfo& info) { return number(info.Env(), processPool().trim()); }
@@ -157,6 +164,7 @@ void exportStaging(Napi::Env env, Napi::Object exports) {
   exports.Set("dropLimit", Napi::Function::New<dropLimit>(env, "dropLimit"));
   exports.Set("acquire", Napi::Function::New<acquire>(env, "acquire"));
   exports.Set("acquireAsync", Napi::Function::New<acquireAsync>(env, "acquireAsync"));
+  exports.Set("lend", Napi::Function::New<lend>(env, "lend"));
   exports.Set("release", Napi::Function::New<release>(env, "release"));
   exports.Set("trim", Napi::Function::New<trim>(env, "trim"));
   exports.Set("stats", Napi::Function::New<stats>(env, "stats"));

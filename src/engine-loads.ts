@@ -2,11 +2,14 @@ import type { FunctionConfig } from './config/function-config.ts'
 import { checkLoadOptions, type LoadOptions } from './config/load-options.ts'
 import type { ModelConfig } from './config/model-config.ts'
 import { resolveFunctionConfig } from './config/resolve-function-config.ts'
-import { resolveConfig, type ResolvedConfig } from './config/resolve-model-config.ts'
+import type { PipelineConfig } from './config/pipeline-config.ts'
+import { resolveConfig } from './config/resolve-model-config.ts'
+import { resolvePipelineConfig } from './config/resolve-pipeline-config.ts'
 import type { EngineResources } from './engine-resources.ts'
 import { invalidArgument } from './errors.ts'
 import type { Model } from './model.ts'
 import type { ModelFacades } from './model-facades.ts'
+import type { ServableConfig } from './model-version.ts'
 
 /** What is loaded under a name, of each kind. */
 export class EngineLoads {
@@ -32,7 +35,13 @@ export class EngineLoads {
     return this.#load(name, resolveFunctionConfig(name, config, this.#resources.workers), signal)
   }
 
-  async #load(name: string, config: ResolvedConfig, signal: AbortSignal | undefined): Promise<Model> {
+  /** See {@link InferenceEngine.loadPipeline}. */
+  async pipeline(name: string, config: PipelineConfig, options: LoadOptions): Promise<Model> {
+    const { signal } = checked(name, options)
+    return this.#load(name, resolvePipelineConfig(name, config), signal)
+  }
+
+  async #load(name: string, config: ServableConfig, signal: AbortSignal | undefined): Promise<Model> {
     const { named, version } = await this.#resources.models.load(name, config, { signal })
     return this.#facades.of(config.version === undefined ? named : version)
   }

@@ -1,16 +1,17 @@
 import { resolve } from 'node:path'
 import { systemClock } from './clock.ts'
-import type { ModelConfig } from './config/model-config.ts'
 import { typed } from './config/plain-options.ts'
 import { resolveConfig } from './config/resolve-model-config.ts'
+import { isPipeline, resolvePipelineConfig } from './config/resolve-pipeline-config.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
 import { filePath } from './file-path.ts'
 import type { ModelRegistry } from './model-registry.ts'
+import type { ModelUses } from './model-uses.ts'
 import type { LoadLimits, ModelVersion } from './model-version.ts'
 import type { NamedModel } from './named-model.ts'
 import type { EventHub } from './observability/engine-events.ts'
 import { loadRepository, reportOf, tell, withReport } from './triton-repository/load-repository.ts'
-import { readModelFolder, type RepositoryEntry } from './triton-repository/model-folder.ts'
+import { readModelFolder, type RepositoryEntry, type VersionConfig } from './triton-repository/model-folder.ts'
 import { modelNames, noFolder } from './triton-repository/read-repository.ts'
 import { Repositories } from './triton-repository/repositories.ts'
 import { checkRepository, type RepositoryOptions, type RepositoryReport } from './triton-repository/repository-options.ts'
@@ -21,6 +22,7 @@ import type { KeepAlive } from './workers/keep-alive.ts'
 /** What the repositories need of an engine. */
 export interface RepositoryOwner {
   readonly models: ModelRegistry
+  readonly uses: ModelUses
   readonly events: EventHub
   readonly pluginNames: readonly string[]
   readonly keepAlive: KeepAlive
@@ -70,15 +72,19 @@ export class EngineRepositories {
     for (const watch of this.#watches) watch.close()
   }
 
-  async #load(name: string, config: ModelConfig, limits: LoadLimits): Promise<{ named: NamedModel; version: ModelVersion }> {
+  async #load(name: string, config: VersionConfig, limits: LoadLimits): Promise<{ named: NamedModel; version: ModelVersion }> {
     const { models, pluginNames } = this.#owner
-    const loaded = await models.load(name, resolveConfig(name, config, pluginNames), limits)
+    const resolved = isPipeline(config) ? resolvePipelineConfig(name, config) : resolveConfig(name, config, pluginNames)
+    const loaded = await models.load(name, resolved, limits)
     this.#versions.add(loaded.version)
     return loaded
   }
 
+  /** What a pipeline uses stays until that has gone. */
   async #unload(version: ModelVersion | undefined): Promise<void> {
-    await version?.end(false)
+    if (version === undefined) return
+    await this.#owner.uses.whenFree(version)
+    await version.end(false)
     this.#owner.trim()
   }
 
@@ -87,7 +93,7 @@ export class EngineRepositories {
     const { models: names, onNote } = checkRepository(path, options)
     const { models, events } = this.#owner
     const folder = resolve(path) // wherever the process goes
-    const entryOf = new WeakMap<ModelConfig, RepositoryEntry>()
+    const entryOf = new WeakMap<VersionConfig, RepositoryEntry>()
     const problems: InferenceError[] = []
     let hasStarted = false
     const watch = new RepositoryWatch(path, names, watched, systemClock, {
@@ -99,12 +105,18 @@ export class EngineRepositories {
       },
       load: async (name, config, accept) => {
         try {
+          if (isPipeline(config)) await watch.others(name)
           await this.#load(name, config, { accept })
         } catch (error) {
           throw error instanceof InferenceError ? entryOf.get(config)!.atField(error) : error
         }
       },
-      unload: (name, version) => this.#unload(models.get(name)?.version(version)),
+      unload: async (name, version) => {
+        const left = models.get(name)?.version(version)
+        const refusal = left === undefined ? null : this.#owner.uses.refusalOf(left)
+        if (refusal !== null) throw refusal // not waited for: it may come again, or the pipeline be loaded without it
+        await this.#unload(left)
+      },
       tell: (event) => {
         if (!hasStarted && event.error !== undefined) problems.push(event.error)
         events.emit('repository', { ...event, repository: path })

@@ -6,6 +6,7 @@ import { EngineRepositories } from './engine-repositories.ts'
 import type { EngineServices } from './engine-services.ts'
 import { StagingPool } from './memory/staging-pool.ts'
 import { ModelRegistry } from './model-registry.ts'
+import { ModelUses } from './model-uses.ts'
 import { EventHub } from './observability/engine-events.ts'
 import { Devices } from './workers/devices.ts'
 import { FunctionPools } from './workers/function-pools.ts'
@@ -22,6 +23,7 @@ export class EngineResources {
   readonly models: ModelRegistry
   readonly repositories: EngineRepositories
   readonly events = new EventHub()
+  readonly uses = new ModelUses()
   readonly devices: Devices
   readonly services: EngineServices
   readonly pluginNames: readonly string[]
@@ -49,6 +51,8 @@ export class EngineResources {
       staging: (config) => (config.function === null ? this.staging! : this.functionStaging!),
       trim: () => this.staging?.trim(),
       nextId: () => this.#nextId++,
+      find: (name, version) => (version === undefined ? this.models.find(name) : this.models.findVersion(name, version)),
+      uses: this.uses,
       changed: (event) => this.events.emit('model', event),
       useProvider: (model) => (entry) => this.devices.providers.use(model, entry),
       providers: {
@@ -72,9 +76,9 @@ export class EngineResources {
       released: (worker) => this.functions.released(worker),
     }
     this.models = new ModelRegistry(this.services)
-    const { models, events, pluginNames } = this
+    const { models, uses, events, pluginNames } = this
     const keepAlive = this.#keepAlive
-    this.repositories = new EngineRepositories({ models, events, pluginNames, keepAlive, trim: () => this.staging?.trim() })
+    this.repositories = new EngineRepositories({ models, uses, events, pluginNames, keepAlive, trim: () => this.staging?.trim() })
   }
 
   /** Tries all execution providers, until the engine is closed. The process lives on meanwhile: other engines may let go of what tries them. */

@@ -2,7 +2,9 @@ import type { Clock } from './clock.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import type { Placement } from './config/session-options.ts'
 import type { StagingPool } from './memory/staging-pool.ts'
+import type { ModelUses } from './model-uses.ts'
 import type { ModelEvent } from './observability/engine-events.ts'
+import type { ModelTarget } from './model-target.ts'
 import type { Preparing } from './scaling/session-sources.ts'
 import type { EngineProviders } from './workers/engine-providers.ts'
 import type { KeepAlive } from './workers/keep-alive.ts'
@@ -17,6 +19,13 @@ export interface EngineServices extends Preparing {
   /** Gives staging memory that nothing holds back to the system. */
   trim(): void
   nextId(): number
+  /**
+   * A model for a step of a pipeline, and when what is being loaded of it is.
+   *
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND`.
+   */
+  find(name: string, version: number | undefined): ModelTarget & { loaded(): Promise<unknown> }
+  readonly uses: ModelUses
   /** Which execution providers sessions have. */
   readonly providers: Pick<EngineProviders, 'lacking' | 'opened'>
   /** Asked when the model could serve; its load fails with what this rejects with. */

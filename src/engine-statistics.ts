@@ -22,7 +22,7 @@ export interface NamedStatistics extends ModelStatistics {
 /** Of the names that have a version which has been opened. */
 export function statisticsByName(models: readonly NamedModel[], statsOf: (version: ModelVersion) => ModelStatistics): EngineStatistics['models'] {
   const entries = models.flatMap((named) => {
-    const opened = named.all().filter(({ serving }) => serving.scheduler !== null)
+    const opened = named.all().filter(({ serving }) => serving.scheduler !== null || serving.pipeline !== null)
     const versions = Object.fromEntries(opened.map((version) => [version.version, statsOf(version)]))
     const serving = opened.find(({ version }) => version === named.serving.version) ?? opened[0]
     if (serving === undefined) return []

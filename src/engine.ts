@@ -14,6 +14,7 @@ import { ModelFacades } from './model-facades.ts'
 import { engineClosed, type ModelRegistry } from './model-registry.ts'
 import type { EngineEvents } from './observability/engine-events.ts'
 import type { FunctionConfig } from './config/function-config.ts'
+import type { PipelineConfig, PipelineInputs, PipelineOutputs, PipelineSignature } from './config/pipeline-config.ts'
 import type { FunctionInput, FunctionOutput, FunctionSignature } from './config/function-tensor.ts'
 import type { Capabilities } from './workers/devices.ts'
 import { withReport } from './triton-repository/load-repository.ts'
@@ -73,13 +74,26 @@ export class InferenceEngine {
    * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such module), `ERR_MODEL_LOAD` (the module, or its `setup`,
    * has thrown, ended its thread or took too long), `ERR_INVALID_ARG` or `ERR_CLOSED`; when `options.signal` fires, its reason.
    */
-  async loadFunction<const I extends readonly FunctionInput[], const O extends readonly FunctionOutput[]>(
-    name: string,
-    config: FunctionConfig<I, O>,
-    options: LoadOptions = {},
-  ): Promise<Model<FunctionSignature<I, O>>> {
+  async loadFunction<const I extends readonly FunctionInput[], const O extends readonly FunctionOutput[]>(name: string, config: FunctionConfig<I, O>, options: LoadOptions = {}): Promise<Model<FunctionSignature<I, O>>> {
     this.#checkOpen()
     return (await this.#loads.function(name, config, options)) as unknown as Model<FunctionSignature<I, O>>
+  }
+
+  /**
+   * Serves a graph of models, functions and other pipelines as one model: each step joins requests for itself, steps that do not wait
+   * for each other run at once, and what goes from one to the next goes through nobody's hands.
+   *
+   * The models have to be loaded, or being loaded; while the pipeline is, they can be replaced, and not be unloaded. A name that is loaded
+   * already is replaced, as by {@link load}. Feeds and outputs are typed from what is declared of them; a signature `M` is taken on trust.
+   *
+   * @throws InferenceError `ERR_MODEL_CONFIG` for a graph that is not whole, or does not fit the models: with the step and its field;
+   * `ERR_MODEL_NOT_FOUND` and `ERR_MODEL_NOT_READY` for a step's model, `ERR_INVALID_ARG` or `ERR_CLOSED`; when `options.signal` fires, its reason.
+   */
+  loadPipeline<const I extends PipelineInputs, const O extends PipelineOutputs>(name: string, config: PipelineConfig<I, O>, options?: LoadOptions): Promise<Model<PipelineSignature<I, O>>>
+  loadPipeline<M extends ModelSignature>(name: string, config: PipelineConfig, options?: LoadOptions): Promise<Model<M>>
+  async loadPipeline(name: string, config: PipelineConfig, options: LoadOptions = {}): Promise<Model> {
+    this.#checkOpen()
+    return this.#loads.pipeline(name, config, options)
   }
 
   /**
@@ -107,21 +121,9 @@ export class InferenceEngine {
    *
    * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, or it has no such version, and what {@link Model.infer} rejects with.
    */
-  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
-    name: string,
-    feeds: M['inputs'],
-    options: EngineInferOptions<Name, boolean> & { report: true },
-  ): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
-  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
-    name: string,
-    feeds: M['inputs'],
-    options?: EngineInferOptions<Name>,
-  ): Promise<WantedOutputs<M, Name>>
-  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(
-    name: string,
-    feeds: M['inputs'],
-    options?: EngineInferOptions<Name, boolean>,
-  ): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
+  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(name: string, feeds: M['inputs'], options: EngineInferOptions<Name, boolean> & { report: true }): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
+  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(name: string, feeds: M['inputs'], options?: EngineInferOptions<Name>): Promise<WantedOutputs<M, Name>>
+  infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(name: string, feeds: M['inputs'], options?: EngineInferOptions<Name, boolean>): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
   infer(name: string, feeds: AnySignature['inputs'], options?: EngineInferOptions<string, boolean>): Promise<unknown> {
     if (this.#closed) return Promise.reject(engineClosed())
     try {
@@ -153,7 +155,7 @@ export class InferenceEngine {
    * Takes no more requests for the model, finishes those accepted, and releases it, with all its versions or the one that is
    * given; loads of it that are under way are rejected with `ERR_CLOSED`.
    *
-   * @throws InferenceError `ERR_MODEL_NOT_FOUND`, `ERR_INVALID_ARG` or `ERR_CLOSED`.
+   * @throws InferenceError `ERR_MODEL_IN_USE` (a step of a pipeline), `ERR_MODEL_NOT_FOUND`, `ERR_INVALID_ARG` or `ERR_CLOSED`.
    */
   async unload(name: string, options: UnloadOptions = {}): Promise<void> {
     this.#checkOpen()

@@ -9,9 +9,10 @@ import { cut, describe, receivedOf } from './describe.ts'
  * | `ERR_MODEL_CONFIG` | a configuration contradicts itself or the model |
  * | `ERR_MODEL_NOT_FOUND` | no model of that name, or no such version of it, or no model file at that path |
  * | `ERR_MODEL_LOAD` | ONNX Runtime, or the Node binding, cannot serve the file; a function's module or its `setup` cannot be run; too many files are open to look at it; an execution provider that has to be there cannot be used; or no worker thread could be started |
+ * | `ERR_MODEL_IN_USE` | the model cannot be unloaded, as a pipeline has it as a step |
  * | `ERR_MODEL_NOT_READY` | the model is still loading, or has failed |
  * | `ERR_QUEUE_FULL` | the queue is at its limit; see `retryAfterMs` |
- * | `ERR_TIMEOUT` | the request's `timeoutMs` ran out before its run began |
+ * | `ERR_TIMEOUT` | the request's `timeoutMs` ran out before its run began, or `maxRunMs` while it ran |
  * | `ERR_DEADLINE` | the request's deadline cannot be met; see `estimatedMs` |
  * | `ERR_CLOSED` | the model or the engine is closing or closed |
  * | `ERR_INSTANCE_CRASHED` | the worker died over the request's run |
@@ -19,6 +20,7 @@ import { cut, describe, receivedOf } from './describe.ts'
  * | `ERR_EXECUTION` | ONNX Runtime, or a function, failed the run (`cause` carries its message), or its outputs cannot be served |
  * | `ERR_NATIVE_LOAD` | a native part cannot be loaded: onnxruntime-node, sharp (by an image), the addon (asked for by name) |
  * | `ERR_DISCONNECTED` | the serving process cannot be reached, or has gone while the request was with it |
+ * | `ERR_LEASE_ENDED` | the rows of a lease were used after its end: they were run or released, or it was held for too long |
  * | `ERR_IMAGE_DECODE` | no image file that can be read, no image that can be decoded, or one over a limit; `argument` names the option |
  */
 export type InferenceErrorCode =
@@ -26,6 +28,7 @@ export type InferenceErrorCode =
   | 'ERR_MODEL_CONFIG'
   | 'ERR_MODEL_NOT_FOUND'
   | 'ERR_MODEL_LOAD'
+  | 'ERR_MODEL_IN_USE'
   | 'ERR_MODEL_NOT_READY'
   | 'ERR_QUEUE_FULL'
   | 'ERR_TIMEOUT'
@@ -37,6 +40,7 @@ export type InferenceErrorCode =
   | 'ERR_NATIVE_LOAD'
   | 'ERR_DISCONNECTED'
   | 'ERR_IMAGE_DECODE'
+  | 'ERR_LEASE_ENDED'
 
 /** What an {@link InferenceError} may carry besides its code and message. */
 export interface InferenceErrorDetails {
@@ -57,6 +61,8 @@ export interface InferenceErrorDetails {
   estimatedMs?: number
   /** The `requestId` the caller gave, if any. */
   requestId?: string
+  /** Name of the step of the pipeline {@link model} that failed; the error of the step's own model is the `cause`. */
+  step?: string
   /** The underlying error. */
   cause?: unknown
 }
@@ -77,6 +83,7 @@ export class InferenceError extends Error {
   declare readonly retryAfterMs?: number
   declare readonly estimatedMs?: number
   declare readonly requestId?: string
+  declare readonly step?: string
 
   constructor(code: InferenceErrorCode, message: string, details: InferenceErrorDetails = {}) {
     super(cut(message, longestMessage), Object.hasOwn(details, 'cause') && details.cause !== undefined ? { cause: details.cause } : undefined)

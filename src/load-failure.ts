@@ -1,10 +1,15 @@
 import { InferenceError, invalidArgument } from './errors.ts'
 import type { ModelSource } from './config/model-source.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
+import type { SampleFailed } from './instance/warm-up.ts'
 import { checkRegularFile, NotReadable } from './regular-file.ts'
 
 /** What ONNX Runtime says when it knows an operator and has no kernel of it for these types and providers. */
 const noKernel = /(?:Could not find an implementation for|Failed to find kernel for) (\S+)/
+
+/** What Node says of a module in TypeScript that it cannot read. */
+const noTypes = /^Unknown file extension "\.[cm]?ts"/
+const stripTypes = "TypeScript is read from Node 22.18 on, and from 22.6 with workers: { execArgv: ['--experimental-strip-types'] }; else give the compiled module"
 
 /** What it and onnxruntime-node say when an execution provider is missing, or finds no device. */
 const noProvider = new RegExp(
@@ -28,7 +33,7 @@ const noProvider = new RegExp(
 export function loadFailure(model: string, config: ResolvedConfig, cause: Error): InferenceError {
   const { path, executionProviders, instanceGroup } = config
   const said = cause.message.trim()
-  if (config.function !== null) return unloadable(model, config, said, { received: path, cause })
+  if (config.function !== null) return unloadable(model, config, noTypes.test(said) ? `${said}. ${stripTypes}` : said, { received: path, cause })
   const telling = path === '' ? said : said.replaceAll(path, '') // which may be called anything
   const operator = noKernel.exec(telling)?.[1]
   if (operator !== undefined) {
@@ -54,6 +59,11 @@ export function lostWhileLoading(model: string, error: Error): InferenceError {
   if (error instanceof InferenceError) return error
   const hint = 'Load it again once the cause is gone: that starts a thread afresh'
   return invalidArgument('workers', 'a worker thread that stays', error.message, { code: 'ERR_MODEL_LOAD', model, cause: error, hint })
+}
+
+/** The typed error of a load of which a sample cannot be run. */
+export function unfitSample(model: string, error: SampleFailed): InferenceError {
+  return invalidArgument(`warmup[${error.index}].feeds`, 'a sample that the model can be run with', error.message, { code: 'ERR_MODEL_LOAD', model, cause: error })
 }
 
 /**

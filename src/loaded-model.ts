@@ -5,13 +5,15 @@ import { checkScaleOptions, type ScaleOptions } from './config/scale-options.ts'
 import { inputsOfSequence } from './config/sequence-config.ts'
 import { defaultVersion } from './config/version-options.ts'
 import type { EngineServices } from './engine-services.ts'
-import { invalidArgument, type InferenceError } from './errors.ts'
+import type { InferenceError } from './errors.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
 import { SampleFailed, WarmUp } from './instance/warm-up.ts'
-import { RunTimes } from './latency/run-times.ts'
-import { checkModelFile, closedWhileLoading, loadFailure, lostWhileLoading } from './load-failure.ts'
+import type { RunTimes } from './latency/run-times.ts'
+import { leasesOf } from './lease/leases-of.ts'
+import { ModelLeases } from './lease/model-leases.ts'
+import { checkModelFile, closedWhileLoading, loadFailure, lostWhileLoading, unfitSample } from './load-failure.ts'
 import { servable } from './metadata.ts'
-import type { ModelLifecycle } from './model-target.ts'
+import type { Loadable } from './model-target.ts'
 import type { ModelState } from './model-state.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
@@ -32,7 +34,7 @@ import type { WorkerSession } from './workers/worker-session.ts'
 import type { Worker } from './workers/worker.ts'
 
 /** One model's life in an engine: opens its sessions, watches its state, releases it all. */
-export class LoadedModel implements ModelLifecycle {
+export class LoadedModel implements Loadable {
   readonly name: string
   readonly version: number
   state: ModelState = 'loading'
@@ -41,7 +43,10 @@ export class LoadedModel implements ModelLifecycle {
   parser: FeedParser | null = null
   responses: ResponseSharing | null = null
   sequences: Sequences | null = null
+  readonly leases = new ModelLeases(() => leasesOf(this.scheduler!, this.#config))
   readonly splitsOversized: boolean
+  readonly optionalInputs: readonly string[]
+  readonly pipeline = null
   readonly #config: ResolvedConfig
   readonly #services: EngineServices
   readonly #sources: SessionSources
@@ -56,6 +61,7 @@ export class LoadedModel implements ModelLifecycle {
     this.name = name
     this.version = config.version ?? defaultVersion
     this.splitsOversized = config.splitOversized
+    this.optionalInputs = config.optionalInputs
     this.#config = config
     this.#services = services
     this.#sources = new SessionSources(name, config, services)
@@ -64,12 +70,10 @@ export class LoadedModel implements ModelLifecycle {
     this.#instances = new ModelInstances(parts, places, () => this.state === 'loading' || this.state === 'ready')
   }
 
-  /** What its sessions are opened from; `null` before that is known. */
   get origin(): ModelOrigin | null {
     return this.#sources.origin
   }
 
-  /** Those of its sessions. */
   get workers(): Worker[] {
     return [...this.#instances.serving, ...this.#instances.opening].map(({ session }) => session.worker)
   }
@@ -80,7 +84,7 @@ export class LoadedModel implements ModelLifecycle {
     return (serving.find(({ session }) => session.ready) ?? serving[0]!).session
   }
 
-  /** Opens every instance and warms it; `ready` afterwards. Rejects with a typed error, with nothing left open. */
+  /** Opens every instance and warms it. */
   load(): Promise<void> {
     const loading = this.#services.keepAlive.during(this.#load())
     this.#loading = loading.catch(() => {})
@@ -131,8 +135,7 @@ export class LoadedModel implements ModelLifecycle {
   /** The typed error of instances that could not be had. */
   #typed(error: Error): InferenceError {
     if (error instanceof OpenFailed) return loadFailure(this.name, this.#config, error.cause as Error)
-    if (!(error instanceof SampleFailed)) return lostWhileLoading(this.name, error)
-    return invalidArgument(`warmup[${error.index}].feeds`, 'a sample that the model can be run with', error.message, { code: 'ERR_MODEL_LOAD', model: this.name, cause: error })
+    return error instanceof SampleFailed ? unfitSample(this.name, error) : lostWhileLoading(this.name, error)
   }
 
   /** Makes ready to read requests; samples are read as rows, whatever becomes of the requests. */
@@ -186,7 +189,6 @@ export class LoadedModel implements ModelLifecycle {
     process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_SCALED' })
   }
 
-  /** Changes how many instances serve; see {@link Model.scale}. */
   async scale(options: ScaleOptions): Promise<void> {
     const { kind, count } = checkScaleOptions(this.name, options)
     try {
@@ -204,7 +206,6 @@ export class LoadedModel implements ModelLifecycle {
     this.#become('failed')
   }
 
-  /** It is not wanted any more while it is being loaded: nothing more of that is begun. */
   abortLoad(reason: string): void {
     this.gaveUp(reason)
     this.#endLoad()
@@ -214,9 +215,13 @@ export class LoadedModel implements ModelLifecycle {
     if (this.scheduler === null) this.#instances.stopOpening()
   }
 
-  /** Takes no more requests, finishes those accepted (or rejects them and stops what runs), releases everything. */
-  close(destroy: boolean): Promise<void> {
+  refuse(): void {
+    if (this.state === 'ready') this.#become('draining')
+  }
+
+  close(destroy: boolean, successor?: Loadable): Promise<void> {
     if (destroy) this.scheduler?.destroy()
+    this.leases.end(successor?.leases)
     this.#closing ??= this.#services.keepAlive.during(this.#close())
     return this.#closing
   }
@@ -232,6 +237,7 @@ export class LoadedModel implements ModelLifecycle {
     await scaled
     this.responses?.clear()
     this.sequences?.close()
+    this.leases.close()
     await this.#instances.close()
     this.#become('closed')
   }
@@ -239,7 +245,6 @@ export class LoadedModel implements ModelLifecycle {
   #become(state: Exclude<ModelState, 'loading'>): void {
     if (state === this.state) return
     this.state = state
-    const { name: model, version, failure } = this
-    this.#services.changed({ type: state, model, version, ...(state === 'failed' ? { reason: failure! } : {}) })
+    this.#services.changed({ type: state, model: this.name, version: this.version, ...(state === 'failed' ? { reason: this.failure! } : {}) })
   }
 }

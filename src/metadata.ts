@@ -28,7 +28,7 @@ export interface ValueMetadata {
 }
 
 /** Which dimension of a value counts the rows of a batch; -1 for one that all rows share. */
-export function batchAxisOf(value: ValueMetadata): number {
+export function batchAxisOf(value: Pick<ValueMetadata, 'batchAxis'>): number {
   return Object.hasOwn(value, 'batchAxis') ? (value.batchAxis ?? -1) : 0
 }
 

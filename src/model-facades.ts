@@ -3,7 +3,7 @@ import { keepWith } from './dropped-engines.ts'
 import type { EngineResources } from './engine-resources.ts'
 import { Model } from './model.ts'
 import type { ModelVersion } from './model-version.ts'
-import type { NamedModel } from './named-model.ts'
+import { NamedModel } from './named-model.ts'
 
 /** What callers hold of an engine's models. In the engine's hands only, see {@link EngineResources}. */
 export class ModelFacades {
@@ -34,6 +34,9 @@ export class ModelFacades {
   }
 
   async #unload(target: NamedModel | ModelVersion): Promise<void> {
+    const { uses } = this.#resources
+    const refusal = target instanceof NamedModel ? uses.refusal(target.name, undefined, true) : uses.refusalOf(target)
+    if (refusal !== null) throw refusal
     await target.end(false)
     this.#resources.staging?.trim()
   }

@@ -1,8 +1,7 @@
-import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { listNames } from './describe.ts'
 import type { EngineServices } from './engine-services.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
-import type { LoadLimits, ModelVersion } from './model-version.ts'
+import type { LoadLimits, ModelVersion, ServableConfig } from './model-version.ts'
 import { NamedModel, type NameOwner } from './named-model.ts'
 
 /** The models of an engine by name, and what still goes on of those that have none any more. */
@@ -49,7 +48,7 @@ export class ModelRegistry implements NameOwner {
    *
    * @throws what that throws; InferenceError `ERR_CLOSED` once {@link close} was called.
    */
-  async load(name: string, config: ResolvedConfig, limits: LoadLimits): Promise<{ named: NamedModel; version: ModelVersion }> {
+  async load(name: string, config: ServableConfig, limits: LoadLimits): Promise<{ named: NamedModel; version: ModelVersion }> {
     if (this.closed) throw engineClosed()
     const present = this.#named.get(name)
     const isFree = present === undefined || present.ending !== null
@@ -68,7 +67,27 @@ export class ModelRegistry implements NameOwner {
   /** Ends all models. May be called more than once. */
   async close(destroy: boolean): Promise<void> {
     this.closed = true
-    await Promise.all([...[...this.all(), ...this.#unnamed].map((named) => named.end(destroy)), ...this.#leaving])
+    const all = [...this.all(), ...this.#unnamed]
+    if (!destroy) {
+      for (const named of all) named.refuse()
+      await this.#endInOrder(all)
+    }
+    await Promise.all([...all.map((named) => named.end(destroy)), ...this.#leaving])
+  }
+
+  /** Ends each once the pipelines have ended that have it as a step; until then it serves them. No pipeline is a step of itself. */
+  async #endInOrder(all: readonly NamedModel[]): Promise<void> {
+    const ends = new Map<NamedModel, Promise<unknown>>()
+    const end = (named: NamedModel): Promise<unknown> => {
+      const known = ends.get(named)
+      if (known !== undefined) return known
+      const pipelines = this.#services.uses.pipelinesOf(named.name)
+      const users = all.filter(({ name }) => pipelines.includes(name))
+      const ending = users.length === 0 ? named.end(false) : Promise.all(users.map(end)).then(() => named.end(false))
+      ends.set(named, ending)
+      return ending
+    }
+    await Promise.all(all.map(end))
   }
 
   gone(named: NamedModel): void {

@@ -1,9 +1,13 @@
 import type { ScaleOptions } from './config/scale-options.ts'
+import type { ModelLeases } from './lease/model-leases.ts'
 import type { ModelState, ModelVersionStatus } from './model-state.ts'
+import type { ModelOrigin } from './config/cache-options.ts'
+import type { Pipeline } from './pipelines/pipeline.ts'
 import type { FeedParser } from './request/feeds.ts'
 import type { ResponseSharing } from './response-cache/response-sharing.ts'
 import type { Scheduler } from './scheduler/scheduler.ts'
 import type { Sequences } from './sequences/sequences.ts'
+import type { Worker } from './workers/worker.ts'
 
 /** What a `Model` stands for: a name, or one version of it. */
 export interface ModelTarget {
@@ -24,6 +28,28 @@ export interface ModelLifecycle {
   readonly responses: ResponseSharing | null
   /** `null` for a model without `sequence` in its configuration. */
   readonly sequences: Sequences | null
+  readonly leases: ModelLeases
   readonly splitsOversized: boolean
+  /** Names of the inputs that a request may leave out. */
+  readonly optionalInputs: readonly string[]
+  /** `null` until it serves, and for what is none: then there is a `scheduler`. */
+  readonly pipeline: Pipeline | null
   scale(options: ScaleOptions): Promise<void>
+}
+
+/** What is loaded as a version of a name: a model, a function, a pipeline. */
+export interface Loadable extends ModelLifecycle {
+  readonly name: string
+  /** What its sessions are opened from; `null` before that is known, and for what has none. */
+  readonly origin: ModelOrigin | null
+  /** Those of its sessions. */
+  readonly workers: Worker[]
+  /** Has it serve; `ready` afterwards. Rejects with a typed error, with nothing left open. */
+  load(): Promise<void>
+  /** It is not wanted any more while it is being loaded: nothing more of that is begun. */
+  abortLoad(reason: string): void
+  /** Takes no requests of callers any more; pipelines of which it is a step go on. */
+  refuse(): void
+  /** Takes no more requests, finishes those accepted (or rejects them and stops what runs), releases everything; leases go on with a successor. */
+  close(destroy: boolean, successor?: Loadable): Promise<void>
 }

@@ -1,9 +1,11 @@
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
+import { isPipeline, type ResolvedPipeline } from './config/resolve-pipeline-config.ts'
 import { describe } from './describe.ts'
 import type { EngineServices } from './engine-services.ts'
 import { closedWhileLoading } from './load-failure.ts'
 import { LoadedModel } from './loaded-model.ts'
-import type { ModelTarget } from './model-target.ts'
+import { LoadedPipeline } from './loaded-pipeline.ts'
+import type { Loadable, ModelTarget } from './model-target.ts'
 import type { ModelVersionStatus } from './model-state.ts'
 import type { ModelEvent } from './observability/engine-events.ts'
 import { untilAborted } from './request/abort-watch.ts'
@@ -14,6 +16,9 @@ export interface LoadLimits {
   /** Asked when it could serve; it does not when this rejects. */
   accept?(): Promise<void>
 }
+
+/** What may be loaded under a name. */
+export type ServableConfig = ResolvedConfig | ResolvedPipeline
 
 /** What a version needs of its name. */
 export interface VersionOwner {
@@ -35,15 +40,15 @@ export interface VersionOwner {
 export class ModelVersion implements ModelTarget {
   readonly version: number
   /** Where its requests go. */
-  serving!: LoadedModel
+  serving!: Loadable
   readonly #owner: VersionOwner
   readonly #services: EngineServices
   /** What has to be released before anything is loaded. */
   readonly #after: Promise<unknown> | null
   /** What is to take the place of that, and is being loaded. */
-  #next: LoadedModel | null = null
+  #next: Loadable | null = null
   /** What had the place, and answers what it had accepted. */
-  readonly #replaced = new Set<LoadedModel>()
+  readonly #replaced = new Set<Loadable>()
   /** Whether {@link serving} never served, or is released. */
   #vacant = true
   #loads = 0 // under way, or waiting for their turn
@@ -86,7 +91,7 @@ export class ModelVersion implements ModelTarget {
    *
    * @throws what the load rejects with; the signal's reason; InferenceError `ERR_CLOSED` when the version is unloaded meanwhile.
    */
-  load(config: ResolvedConfig, limits: LoadLimits): Promise<void> {
+  load(config: ServableConfig, limits: LoadLimits): Promise<void> {
     const loading = this.#loads++ === 0 ? this.#load(config, limits) : this.#loadAfter(this.#lastLoad, config, limits)
     const done = loading.finally(() => {
       this.#loads--
@@ -94,6 +99,11 @@ export class ModelVersion implements ModelTarget {
     })
     this.#lastLoad = Promise.allSettled([this.#lastLoad, done]).then(() => {})
     return done
+  }
+
+  /** Resolves when nothing is being loaded as this version, whatever has come of it. */
+  loaded(): Promise<unknown> {
+    return this.#lastLoad
   }
 
   /**
@@ -106,17 +116,18 @@ export class ModelVersion implements ModelTarget {
     return (this.#end ??= released.then(() => this.#owner.gone(this)))
   }
 
-  async #loadAfter(before: Promise<unknown>, config: ResolvedConfig, limits: LoadLimits): Promise<void> {
+  async #loadAfter(before: Promise<unknown>, config: ServableConfig, limits: LoadLimits): Promise<void> {
     await untilAborted(before, limits.signal)
     this.#checkNotEnded()
     await this.#load(config, limits)
   }
 
-  async #load(config: ResolvedConfig, { signal, accept }: LoadLimits): Promise<void> {
+  async #load(config: ServableConfig, { signal, accept }: LoadLimits): Promise<void> {
     const room = this.#makeRoom(signal)
     if (room !== null) await room // else it is begun at once, and can be seen
     const old = this.#vacant ? null : this.serving
-    const model: LoadedModel = new LoadedModel(this.name, config, this.#servicesFor(() => model, old, accept))
+    const services = this.#servicesFor(() => model, old, accept)
+    const model: Loadable = isPipeline(config) ? new LoadedPipeline(this.name, config, services) : new LoadedModel(this.name, config, services)
     if (old === null) this.serving = model
     else this.#next = model
     this.#owner.changed()
@@ -133,7 +144,7 @@ export class ModelVersion implements ModelTarget {
     if (old !== null) this.#replace(old, model)
   }
 
-  async #begin(model: LoadedModel): Promise<void> {
+  async #begin(model: Loadable): Promise<void> {
     if (this.#after !== null) await this.#after
     if (model.state !== 'loading') throw closedWhileLoading(this.name)
     await model.load()
@@ -146,7 +157,7 @@ export class ModelVersion implements ModelTarget {
     return inTheWay.length === 0 ? null : this.#release(inTheWay, signal)
   }
 
-  async #release(inTheWay: readonly LoadedModel[], signal: AbortSignal | undefined): Promise<void> {
+  async #release(inTheWay: readonly Loadable[], signal: AbortSignal | undefined): Promise<void> {
     const { serving } = this
     const released = Promise.all(inTheWay.map((model) => model.close(false))).then(() => {
       if (inTheWay.includes(serving) && serving === this.serving) this.#vacant = true
@@ -160,20 +171,20 @@ export class ModelVersion implements ModelTarget {
     if (this.#loads === 0 && this.#vacant && this.#end === null) this.#owner.gone(this)
   }
 
-  #replace(old: LoadedModel, model: LoadedModel): void {
+  #replace(old: Loadable, model: Loadable): void {
     this.serving = model
     this.#next = null
     this.#replaced.add(old)
     this.#owner.changed()
     this.#services.changed({ type: 'ready', model: this.name, version: this.version })
-    void old.close(false).then(() => {
+    void old.close(false, model).then(() => {
       this.#replaced.delete(old)
       this.#services.trim()
     })
   }
 
   /** The engine's services, with what concerns the place that a model takes. */
-  #servicesFor(model: () => LoadedModel, old: LoadedModel | null, accept: LoadLimits['accept']): EngineServices {
+  #servicesFor(model: () => Loadable, old: Loadable | null, accept: LoadLimits['accept']): EngineServices {
     const leaving = old?.workers ?? []
     return {
       ...this.#services,
@@ -183,7 +194,7 @@ export class ModelVersion implements ModelTarget {
     }
   }
 
-  #changed(model: LoadedModel, event: ModelEvent): void {
+  #changed(model: Loadable, event: ModelEvent): void {
     const { type } = event
     if (model === this.serving) {
       this.#owner.changed()
@@ -193,7 +204,7 @@ export class ModelVersion implements ModelTarget {
   }
 
   /** Has a load end as soon as what runs of it is done, which nobody waits for, and releases what it has opened. */
-  #abandon(model: LoadedModel, loading: Promise<void>, reason: unknown): void {
+  #abandon(model: Loadable, loading: Promise<void>, reason: unknown): void {
     model.abortLoad(`its load was aborted: ${reason instanceof Error ? reason.message : describe(reason)}`)
     const released = loading
       .then(() => model.close(true)) // it was ready in the same moment

@@ -1,30 +1,29 @@
 import { classify, type Classification } from './classification.ts'
 import type { InferenceError } from './errors.ts'
-import { capacityOf, type ModelCapacity } from './observability/model-capacity.ts'
+import type { ModelCapacity } from './observability/model-capacity.ts'
 import type { ModelStatistics } from './observability/model-stats.ts'
 import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
 import type { AnyOutputs, AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
 import type { ScaleOptions } from './config/scale-options.ts'
-import { checkInferOptions, type CheckedOptions } from './config/check-infer-options.ts'
-import { IgnoredOptions } from './request/ignored-options.ts'
+import { checkInferOptions } from './config/check-infer-options.ts'
+import type { LeaseOptions } from './config/lease-options.ts'
+import { Lease } from './lease/lease.ts'
 import { inferMany, type InferManyOptions, type InferManyResult } from './request/infer-many.ts'
 import type { ItemSource } from './request/item-source.ts'
 import type { ModelMetadata } from './metadata.ts'
 import { notReady, type ModelState, type ModelVersionStatus } from './model-state.ts'
-import type { ModelLifecycle, ModelTarget } from './model-target.ts'
-import type { Scheduler } from './scheduler/scheduler.ts'
-import type { FeedParser } from './request/feeds.ts'
-import { InferRequest, type Answer, type ParsedFeeds } from './request/infer-request.ts'
-import type { ResponseSharing } from './response-cache/response-sharing.ts'
-import { SplitRequest } from './scheduler/split-request.ts'
-import { sequencesOfModel, SequenceStream, type StreamOptions } from './sequence-stream.ts'
+import type { ModelTarget } from './model-target.ts'
+import { capacityOfServing, roomOf } from './pipelines/pipeline-capacity.ts'
+import { metadataOf } from './pipelines/step-target.ts'
+import type { Answer } from './request/infer-request.ts'
+import { SequenceStream, type StreamOptions } from './sequence-stream.ts'
+import { Submission } from './submission.ts'
 
 /**
  * A loaded model. Made by `engine.load`; any number of callers may use it at once. It stays when what it stands for is
  * loaded again: requests go to what was loaded last, those before are answered by what they were accepted by.
  *
- * One that was got for a version is that version; any other is the name: whichever of its versions is the newest that is
- * ready.
+ * One that was got for a version is that version; any other is the name: whichever of its versions is the newest that is ready.
  */
 export class Model<M extends ModelSignature = AnySignature> {
   /** The name it was loaded under. */
@@ -32,21 +31,21 @@ export class Model<M extends ModelSignature = AnySignature> {
   /** Kept up by the engine, read by everyone. */
   readonly #target: ModelTarget
   readonly #unload: () => Promise<void>
-  readonly #ignored: IgnoredOptions
+  readonly #submission: Submission
 
   /** @internal */
   constructor(target: ModelTarget, unload: () => Promise<void>) {
     this.name = target.name
     this.#target = target
     this.#unload = unload
-    this.#ignored = new IgnoredOptions(target.name)
+    this.#submission = new Submission(target)
   }
 
   get state(): ModelState {
     return this.#target.serving.state
   }
 
-  /** Why the model failed; `null` unless its state is `failed`. */
+  /** Why it failed; `null` unless its state is `failed`. */
   get failure(): string | null {
     return this.#target.serving.failure
   }
@@ -67,9 +66,9 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
   get metadata(): ModelMetadata {
-    const { scheduler } = this.#target.serving
-    if (scheduler === null) throw this.#notReady()
-    return scheduler.joining.metadata
+    const metadata = metadataOf(this.#target.serving)
+    if (metadata === null) throw this.#notReady()
+    return metadata
   }
 
   /**
@@ -93,17 +92,27 @@ export class Model<M extends ModelSignature = AnySignature> {
     options?: InferOptions<Name, boolean>,
   ): Promise<WantedOutputs<M, Name> | ReportedOutputs<WantedOutputs<M, Name>>>
   infer(feeds: M['inputs'], options?: InferOptions<string, boolean>): Promise<Answer> {
-    const { serving } = this.#target // the same for all of this request, whatever is loaded meanwhile
-    const { state, scheduler, parser } = serving
-    if (state !== 'ready' || scheduler === null || parser === null) return Promise.reject(this.#notReady())
-    try {
-      const { plainOptions, shaped } = scheduler.joining
-      const checked = options === undefined ? plainOptions : checkInferOptions(options, scheduler.metadata, shaped.offered)
-      if (checked.sequence !== undefined) return this.#inSequence(serving, feeds, checked)
-      return this.#parse(serving, parser, feeds, checked)
-    } catch (error) {
-      return Promise.reject(error)
-    }
+    return this.#submission.infer(feeds, options)
+  }
+
+  /**
+   * Leases rows of the batch that is being filled, to be written where they will be run: what `infer()` copies is written there at
+   * once. `lease.inputs` has an array for each input; `lease.infer()` runs the rows, `lease.release()` gives them back. A lease is
+   * no request: it takes no place in the queue and holds nobody up.
+   *
+   * Rows lie there with the native executor, for a model of fixed shapes whose rows have 4 KiB or more. Else, and where many are
+   * held, they have memory of their own and are copied once, as with `infer()`.
+   *
+   * @param rows how many, at most `maxBatchSize`. Default 1.
+   * @throws InferenceError `ERR_INVALID_ARG`, also for a pipeline, and for a model with sequences, or with inputs of strings, of 4 bits, or
+   * that are no tensors; `ERR_MODEL_NOT_READY` or `ERR_CLOSED`.
+   */
+  lease<Inputs = M['inputs']>(rows = 1, options?: LeaseOptions): Lease<Inputs, M['outputs']> {
+    const { serving } = this.#target
+    if (serving.state !== 'ready') throw this.#notReady()
+    const leases = serving.leases.lend()
+    const held = leases.take(rows, options)
+    return new Lease(leases, held, (inferOptions) => this.#submission.inferLeased({ of: serving, leases, rows: held }, inferOptions))
   }
 
   /**
@@ -135,9 +144,10 @@ export class Model<M extends ModelSignature = AnySignature> {
         if (this.state !== 'ready') throw this.#notReady()
         checkInferOptions(each, this.metadata)
         const { instances, maxBatchSize } = this.capacity()
+        const steps = this.#target.serving.pipeline?.graph.steps.length ?? 1
         // Of what serves by then; where that is nothing, whoever waits is to be told.
-        const room = () => this.#target.serving.scheduler?.levels.of(each.priority).room ?? Infinity
-        return { defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances), room }
+        const room = () => roomOf(this.#target.serving, each.priority)
+        return { defaultInFlight: 2 * Math.max(1, maxBatchSize) * Math.max(1, instances) * steps, room }
       },
       infer: (feeds: M['inputs'], each: InferOptions) => this.infer(feeds, each as InferOptions<Name>),
     }
@@ -150,9 +160,9 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
   capacity(): ModelCapacity {
-    const { scheduler } = this.#target.serving
-    if (scheduler === null) throw this.#notReady()
-    return capacityOf(scheduler)
+    const { serving } = this.#target
+    if (metadataOf(serving) === null) throw this.#notReady()
+    return capacityOfServing(serving)
   }
 
   /**
@@ -161,9 +171,10 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
   stats(): ModelStatistics {
-    const { scheduler, responses } = this.#target.serving
+    const { scheduler, responses, pipeline, leases } = this.#target.serving
+    if (pipeline !== null) return pipeline.stats()
     if (scheduler === null) throw this.#notReady()
-    return scheduler.stats.snapshot(scheduler.waiting, scheduler.instances.arena, responses?.totals, scheduler.instances.size)
+    return scheduler.stats.snapshot(scheduler.waiting, scheduler.instances.arena, responses?.totals, scheduler.instances.size, leases.stats)
   }
 
   /**
@@ -196,7 +207,8 @@ export class Model<M extends ModelSignature = AnySignature> {
    */
   classification(outputs: Partial<AnyOutputs>, count = 1, output?: OutputName<M>): Classification[][] {
     const { metadata } = this
-    return classify(metadata, this.#target.serving.scheduler!.joining.labels, outputs, count, output)
+    const { scheduler, pipeline } = this.#target.serving
+    return classify(metadata, pipeline?.labels ?? scheduler!.joining.labels, outputs, count, output)
   }
 
   /**
@@ -211,32 +223,6 @@ export class Model<M extends ModelSignature = AnySignature> {
   /** As {@link unload}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.#unload()
-  }
-
-  #parse({ scheduler, responses, splitsOversized }: ModelLifecycle, parser: FeedParser, feeds: unknown, checked: CheckedOptions): Promise<Answer> {
-    const { maxBatchSize } = scheduler!.joining.metadata
-    const split = (checked.splitOversized ?? splitsOversized) && maxBatchSize > 0
-    const parsed = parser.parse(feeds, split)
-    return this.#submit(scheduler!, responses, parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
-  }
-
-  #inSequence(serving: ModelLifecycle, feeds: M['inputs'], checked: CheckedOptions): Promise<Answer> {
-    const { levels } = serving.scheduler!
-    this.#ignored.look(levels, levels.of(checked.priority), checked.priority, checked.timeoutMs)
-    return sequencesOfModel(this.name, serving).infer(feeds, checked, checked.sequence!)
-  }
-
-  #submit(scheduler: Scheduler, responses: ResponseSharing | null, parsed: ParsedFeeds, options: CheckedOptions, maxRows: number): Promise<Answer> {
-    const level = scheduler.levels.of(options.priority)
-    if (options !== scheduler.joining.plainOptions) this.#ignored.look(scheduler.levels, level, options.priority, options.timeoutMs)
-    if (responses !== null) return responses.infer({ feeds: parsed, maxRows, level, options })
-    return new Promise((resolve, reject) => {
-      const request =
-        parsed.rows > maxRows
-          ? new SplitRequest(scheduler.metadata, parsed, maxRows, level, options, resolve, reject)
-          : new InferRequest(parsed, level, options, resolve, reject)
-      scheduler.submit(request, options)
-    })
   }
 
   #notReady(): InferenceError {

@@ -1,10 +1,8 @@
-import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { defaultVersion } from './config/version-options.ts'
 import type { EngineServices } from './engine-services.ts'
-import type { LoadedModel } from './loaded-model.ts'
-import type { ModelTarget } from './model-target.ts'
-import type { ModelVersionStatus } from './model-state.ts'
-import { ModelVersion, type LoadLimits, type VersionOwner } from './model-version.ts'
+import type { Loadable, ModelTarget } from './model-target.ts'
+import type { ModelState, ModelVersionStatus } from './model-state.ts'
+import { ModelVersion, type LoadLimits, type ServableConfig, type VersionOwner } from './model-version.ts'
 
 /** What a name needs of those that have it. */
 export interface NameOwner {
@@ -20,7 +18,7 @@ export interface NameOwner {
 export class NamedModel implements ModelTarget, VersionOwner {
   readonly name: string
   /** What that is; where none is ready, the newest, and the last when there is none any more. */
-  serving!: LoadedModel
+  serving!: Loadable
   readonly #owner: NameOwner
   readonly #services: EngineServices
   readonly #versions = new Map<number, ModelVersion>()
@@ -58,7 +56,7 @@ export class NamedModel implements ModelTarget, VersionOwner {
   }
 
   /** See {@link ModelVersion.load}; resolves with the version. */
-  async load(config: ResolvedConfig, limits: LoadLimits): Promise<ModelVersion> {
+  async load(config: ServableConfig, limits: LoadLimits): Promise<ModelVersion> {
     const number = config.version ?? defaultVersion
     const present = this.#versions.get(number)
     const isFree = present === undefined || present.ending !== null
@@ -75,6 +73,16 @@ export class NamedModel implements ModelTarget, VersionOwner {
     return version
   }
 
+  /** Resolves when nothing of it is being loaded, whatever has come of it. */
+  loaded(): Promise<unknown> {
+    return Promise.all(this.all().map((version) => version.loaded()))
+  }
+
+  /** Takes no requests of callers any more; pipelines of which it is a step go on. */
+  refuse(): void {
+    for (const { serving } of this.all()) serving.refuse()
+  }
+
   /** Ends all its versions, as {@link ModelVersion.end} does. */
   end(destroy: boolean): Promise<unknown> {
     const ending = [...this.all(), ...this.#leaving].map((version) => version.end(destroy))
@@ -84,7 +92,9 @@ export class NamedModel implements ModelTarget, VersionOwner {
 
   changed(): void {
     const all = this.all()
-    const newest = all.find(({ serving }) => serving.state === 'ready') ?? all[0]
+    const isIn = (state: ModelState) => all.find(({ serving }) => serving.state === state)
+    // While the engine closes, pipelines have what drains serve them to their end.
+    const newest = isIn('ready') ?? (this.#owner.closed ? isIn('draining') : undefined) ?? all[0]
     if (newest !== undefined) this.serving = newest.serving
   }
 

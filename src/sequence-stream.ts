@@ -15,9 +15,9 @@ export type StreamInferOptions<Output extends string = string, Report extends bo
 >
 
 /** @throws InferenceError `ERR_INVALID_ARG` for a model without sequences. */
-export function sequencesOfModel(model: string, { sequences }: ModelLifecycle): Sequences {
+export function sequencesOfModel(model: string, { sequences, pipeline }: ModelLifecycle): Sequences {
   if (sequences !== null) return sequences
-  const hint = 'Load the model with sequence in its configuration'
+  const hint = pipeline === null ? 'Load the model with sequence in its configuration' : 'It is a pipeline, which has none'
   throw invalidArgument('options.sequenceId', 'a model with sequences', 'one without', { model, hint })
 }
 
@@ -74,7 +74,8 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
 
   /**
    * Ends the sequence after the requests that were called for: with `feeds` by a last one, which is answered, without by nothing
-   * more, and then the model is not told. May be called again, and after the sequence has ended by itself.
+   * more, and then the model is not told. May be called again, and after the sequence has ended by itself. What is refused for its
+   * feeds or options ends nothing.
    *
    * @throws InferenceError as {@link infer}, with `feeds`.
    */
@@ -82,12 +83,9 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
   end(): Promise<void>
   end(feeds?: M['inputs'], options?: StreamInferOptions): Promise<unknown> {
     if (feeds !== undefined) {
-      if (this.#end !== null) return Promise.reject(this.#ended('has ended'))
-      const last = this.#infer(feeds, options, true)
-      this.#end = last.catch(() => {}) // its caller is told
-      return last
+      return this.#end === null ? this.#infer(feeds, options, true) : Promise.reject(this.#ended('has ended'))
     }
-    this.#end ??= (this.#started ? this.#served.sequences?.end(this.id) : undefined) ?? Promise.resolve()
+    this.#end ??= (this.#started ? this.#served.sequences?.end(this.id, this) : undefined) ?? Promise.resolve()
     return this.#end.then(() => {})
   }
 
@@ -105,8 +103,9 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
       const checked = options === undefined ? plainOptions : checkInferOptions(options, scheduler.metadata, shaped.offered)
       const { sequence } = checked
       if (sequence !== undefined) throw invalidArgument('options.sequenceId', 'to be left out, as the stream has one', sequence.id, { model: this.#target.name })
-      const answer = sequences.infer(feeds, checked, { id: this.id, start: !this.#started, end })
+      const answer = sequences.infer(feeds, checked, { id: this.id, start: !this.#started, end }, this)
       this.#started = true
+      if (end) this.#end = answer.catch(() => {}) // its caller is told
       return answer
     } catch (error) {
       return Promise.reject(error)

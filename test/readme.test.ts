@@ -73,11 +73,11 @@ describe('README and what it links to', () => {
 
   it.each([
     ['EngineOptions', 'config/engine-options'], ['StagingOptions', 'config/engine-options'], ['WorkerOptions', 'config/engine-options'], ['ProviderPlugin', 'config/provider-options'],
-    ['ModelOptions', 'config/model-config'], ['FunctionOptions', 'config/function-config'], ['FunctionInput', 'config/function-tensor'], ['FunctionOutput', 'config/function-tensor'], ['NonMaxSuppressionOptions', 'functions/non-max-suppression'], ['InstanceGroup', 'config/instance-group'], ['ResponseCacheOptions', 'config/model-config'], ['WarmupOptions', 'config/model-config'], ['ScaleOptions', 'config/scale-options'], ['PaddingConfig', 'config/model-config'],
+    ['ModelOptions', 'config/model-config'], ['FunctionOptions', 'config/function-config'], ['PipelineConfig', 'config/pipeline-config'], ['PipelineStep', 'config/pipeline-config'], ['FunctionInput', 'config/function-tensor'], ['FunctionOutput', 'config/function-tensor'], ['NonMaxSuppressionOptions', 'functions/non-max-suppression'], ['InstanceGroup', 'config/instance-group'], ['ResponseCacheOptions', 'config/model-config'], ['WarmupOptions', 'config/model-config'], ['ScaleOptions', 'config/scale-options'], ['PaddingConfig', 'config/model-config'],
     ['DynamicBatchingConfig', 'config/batching-config'], ['QueuePolicy', 'config/batching-config'], ['CloseOptions', 'config/close-options'],
     ['ServeOptions', 'processes/serve-options'], ['ConnectOptions', 'processes/connect-options'], ['SpawnOptions', 'processes/connect-options'],
     ['InferOptions', 'config/infer-options'], ['BatchReport', 'config/infer-options'], ['InferManyOptions', 'request/infer-many'],
-    ['ImageOptions', 'image/image-options'], ['ImageLimits', 'image/image-limits'], ['ImageTarget', 'image/decode-image'],
+    ['ImageOptions', 'config/image-options'], ['ImageLimits', 'config/image-limits'], ['ArrayTarget', 'image/decode-image'], ['LeaseTarget', 'image/decode-image'], ['LeaseOptions', 'config/lease-options'],
   ])('names all members of %s', (name, file) => {
     const source = readFileSync(`${root}src/${file}.ts`, 'utf8')
     const [, members] = new RegExp(`^export interface ${name}\\b[^{]*\\{\n([^]*?)^\\}`, 'm').exec(source)!

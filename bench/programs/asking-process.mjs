@@ -1,11 +1,9 @@
 // One of several processes that ask one engine: it connects, asks once, and on each message so many callers ask for so many seconds. Plain
 // JavaScript, so that nothing is loaded but what it needs.
-import { Agent, request } from 'node:http'
-
 const { side, path, model, callers } = JSON.parse(process.argv[2])
 const elements = model.rowDims.reduce((count, dim) => count * dim, 1)
-const ask = side === 'bare' ? null : side === 'http' ? overHttp() : await throughConnection()
-await ask?.()
+const ask = side === 'http' ? await overHttp() : await throughConnection()
+await ask()
 
 async function throughConnection() {
   const { connect } = await import('zerohop/processes')
@@ -15,7 +13,8 @@ async function throughConnection() {
   return () => engine.infer('model', feeds)
 }
 
-function overHttp() {
+async function overHttp() {
+  const { Agent, request } = await import('node:http')
   const agent = new Agent({ keepAlive: true, maxSockets: callers })
   const body = Buffer.from(new Float32Array(elements).fill(0.5).buffer)
   const headers = { 'content-type': 'application/octet-stream', 'content-length': body.length }

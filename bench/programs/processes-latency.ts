@@ -1,7 +1,7 @@
 import { connect } from 'zerohop/processes'
 import { answer, input } from '../child.ts'
 import type { BenchModel } from '../models.ts'
-import { PingPong } from '../ping-pong.ts'
+import { PingPong, ProcessPingPong } from '../ping-pong.ts'
 import { feedsFor, openServer } from '../server.ts'
 import { median } from '../statistics.ts'
 
@@ -15,11 +15,12 @@ export interface ProcessesLatencyInput {
 }
 
 /** Medians, in microseconds. */
-export type ProcessesLatencyResult = Readonly<Record<'in process' | 'shared memory' | 'socket' | 'ping-pong', number>>
+export type ProcessesLatencyResult = Readonly<Record<'in process' | 'shared memory' | 'socket' | 'ping-pong' | 'ping-pong of processes', number>>
 
 const { model, path, blocks, requestsPerBlock } = input<ProcessesLatencyInput>()
 const feeds = feedsFor(model, 1)
 const pingPong = new PingPong()
+const processPingPong = new ProcessPingPong()
 const own = await openServer('native')
 const loaded = await own.load({ model })
 const [rings, socket] = await Promise.all([connect(path), connect(path, { sharedMemory: false })])
@@ -28,6 +29,7 @@ const requests = {
   'shared memory': () => rings.infer('model', feeds),
   socket: () => socket.infer('model', feeds),
   'ping-pong': () => pingPong.play(),
+  'ping-pong of processes': () => processPingPong.play(),
 }
 
 const found = new Map<string, number[]>(Object.keys(requests).map((name) => [name, []]))
@@ -42,5 +44,6 @@ for (let block = -1; block < blocks; block++) {
     if (block >= 0) found.get(name)!.push(median(times)) // the first block only warms up
   }
 }
+processPingPong.end()
 await Promise.all([rings.close(), socket.close(), own.close(), pingPong.end()])
 answer(Object.fromEntries([...found].map(([name, medians]) => [name, median(medians)])))

@@ -27,7 +27,8 @@ async function overHttp() {
   return { close: () => new Promise((resolve) => (http.close(resolve), http.closeAllConnections())) }
 }
 
-process.once('message', async () => {
+process.on('message', async (word) => {
+  if (word === 'collect') return globalThis.gc(), process.send('collected')
   await server.close()
   await engine.close()
   process.disconnect()

@@ -3,8 +3,9 @@ import type { ChildProcess } from 'node:child_process'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { run, start } from '../child.ts'
-import { pssBytes } from '../memory.ts'
+import { clientMemory, warmUpRequests, type ClientMemory } from '../client-memory.ts'
 import { benchModel, type BenchModel } from '../models.ts'
+import { withOwnNode } from '../own-node.ts'
 import type { ProcessesLatencyInput, ProcessesLatencyResult } from '../programs/processes-latency.ts'
 import { takeTurns } from '../rounds.ts'
 import { median, round } from '../statistics.ts'
@@ -17,6 +18,13 @@ const callers = 64
 /** How the clients ask. */
 type Way = 'shared memory' | 'socket' | 'http'
 
+/** What the memory is of. */
+const memories: readonly (readonly [string, keyof ClientMemory])[] = [
+  ['the engine and one client', 'one'],
+  [`the engine and ${clients} clients`, 'six'],
+  ['a Node process more that does nothing', 'bare'],
+]
+
 /** One engine for many processes: what it costs in time and memory. */
 export const processes: Trial = {
   describe: '6 processes of 64 callers that ask one engine, through shared memory, a socket, or HTTP over a socket; one caller; memory',
@@ -25,12 +33,12 @@ export const processes: Trial = {
     const rateOf = (way: Way) => () => served(way, benchModel('mlp'), (asking) => asking(clients, (children) => rate(children, seconds)))
     const rates = await takeTurns(rounds, { 'shared memory': rateOf('shared memory'), socket: rateOf('socket'), http: rateOf('http') })
     const latency = await takeTurns(rounds, { all: () => latencies(smoke) })
-    const memory = await takeTurns(Math.min(rounds, 3), { all: () => memories(benchModel(smoke ? 'mlp' : 'resnet152')) })
+    const memory = await takeTurns(Math.min(rounds, 3), { all: () => memoryOf(benchModel(smoke ? 'mlp' : 'resnet152')) })
 
     const toHttp = round(median(rates['shared memory'].map((each, at) => each / rates.http[at]!)))
     const us = (name: keyof ProcessesLatencyResult) => round(median(latency.all.map((each) => each[name])), 1)
-    const pingPongs = round(median(latency.all.map((each) => (each['shared memory'] - each['in process']) / each['ping-pong'])))
-    const mb = (name: keyof Memories) => round(median(memory.all.map((each) => each[name])) / 2 ** 20, 1)
+    const pingPongs = (which: 'ping-pong' | 'ping-pong of processes') => round(median(latency.all.map((each) => (each['shared memory'] - each['in process']) / each[which])))
+    const mb = (name: keyof ClientMemory) => round(median(memory.all.map((each) => each[name])) / 2 ** 20, 1)
     const toOne = round(median(memory.all.map(({ six, one }) => six / one)))
     const beyondNode = round(median(memory.all.map(({ six, one, bare }) => (six - clients * bare) / (one - bare))))
     const ways = Object.entries(rates) as [Way, number[]][]
@@ -41,12 +49,19 @@ export const processes: Trial = {
       ratio: toHttp,
       targets: [
         atLeast(3, 'requests/s through shared memory to those by HTTP over a Unix socket', toHttp),
-        atMost(2, 'identity, one caller: ping-pongs more than in process', pingPongs),
+        atMost(2, 'identity, one caller: ping-pongs of two threads more than in process', pingPongs('ping-pong')),
+        atMost(2, 'the same in ping-pongs of two processes, a byte over a Unix socket and back', pingPongs('ping-pong of processes')),
         atMost(1.15, 'PSS of 6 clients and the engine to that of one and the engine', toOne),
         atMost(1.15, 'the same without what a bare Node process takes for each client', beyondNode),
       ],
-      rows: ways.map(([way, found]) => ({ way, 'requests/s': round(median(found), 0), 'one caller us': way === 'http' ? '' : us(way) })),
-      settings: { clients, callers, 'in process us': us('in process'), 'ping-pong us': us('ping-pong'), 'MB: engine and 6': mb('six'), 'engine and 1': mb('one'), 'bare node': mb('bare') },
+      rows: [
+        ...ways.map(([way, found]) => ({ what: `by ${way}`, 'requests/s': round(median(found), 0), 'one caller, us': way === 'http' ? '' : us(way), 'PSS, MB': '' })),
+        ...memories.map(([what, name]) => ({ what, 'requests/s': '', 'one caller, us': '', 'PSS, MB': mb(name) })),
+      ],
+      settings: {
+        clients, callers, 'in process us': us('in process'), 'ping-pong us': us('ping-pong'), 'of processes us': us('ping-pong of processes'),
+        memory: `one engine with ${smoke ? 'the MLP' : 'ResNet-152'}; clients are plain Node on compiled code, looked at after ${warmUpRequests} requests of each and a gc; no other process has their Node`,
+      }, // prettier-ignore
       details: { rates, latency: latency.all, memory: memory.all },
     }
   },
@@ -55,10 +70,10 @@ export const processes: Trial = {
 type Asking = <T>(count: number, use: (children: ChildProcess[]) => Promise<T>) => Promise<T>
 
 /** An engine that is served in a way, and processes that ask it. */
-async function served<T>(way: Way | 'bare', model: BenchModel, use: (asking: Asking, engine: ChildProcess, path: string) => Promise<T>): Promise<T> {
+async function served<T>(way: Way, model: BenchModel, use: (asking: Asking, engine: ChildProcess, path: string) => Promise<T>, node?: string): Promise<T> {
   const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
   const path = join(folder, 'socket')
-  const engine = start('programs/served-engine.mjs', { side: way, path, model })
+  const engine = start('programs/served-engine.mjs', { side: way, path, model }, ['--expose-gc'], {}, node)
   await said(engine.child)
   try {
     return await use(async (count, ask) => {
@@ -99,18 +114,6 @@ function latencies(smoke: boolean): Promise<ProcessesLatencyResult> {
   return served('shared memory', model, (_, __, path) => run<ProcessesLatencyResult>('programs/processes-latency.ts', { ...measured, path } satisfies ProcessesLatencyInput))
 }
 
-/** Proportional set sizes in bytes: of the engine and six clients, the engine and one, and a Node process that does nothing. */
-interface Memories {
-  readonly six: number
-  readonly one: number
-  readonly bare: number
-}
-
-/** While all are there, and have asked: what processes have of the same files is divided among them. */
-async function memories(model: BenchModel): Promise<Memories> {
-  const sum = (all: readonly ChildProcess[]) => all.reduce((bytes, { pid }) => bytes + pssBytes(pid!), 0)
-  const ofClients = (count: number) =>
-    served('shared memory', model, (asking, engine) => asking(count, async (children) => sum([engine, ...children])))
-  const bare = await served('bare', model, (asking) => asking(clients, async (children) => sum(children) / clients))
-  return { six: await ofClients(clients), one: await ofClients(1), bare }
+function memoryOf(model: BenchModel): Promise<ClientMemory> {
+  return withOwnNode((node) => served('shared memory', model, (_, engine, path) => clientMemory(engine, node, path, model, clients), node))
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { run, start } from '../child.ts'
 import { pssBytes } from '../memory.ts'
 import { benchModel } from '../models.ts'
+import { withOwnNode } from '../own-node.ts'
 import { takeTurns } from '../rounds.ts'
 import { median, round } from '../statistics.ts'
 import { atMost } from '../targets.ts'
@@ -36,7 +37,10 @@ export const warmLoad: Trial = {
         plain: () => run<LoadTimes>('programs/plain-create.mjs', settings),
         warm: () => run<LoadTimes>('programs/cached-load.mjs', settings),
       })
-      const sums = { cached: await sumsOfPss({ path, name, dims, dir }), uncached: await sumsOfPss({ path, name, dims, dir: null }) }
+      const sums = await withOwnNode(async (node) => ({
+        cached: await sumsOfPss(node, { path, name, dims, dir }),
+        uncached: await sumsOfPss(node, { path, name, dims, dir: null }),
+      }))
       const of = (times: readonly LoadTimes[], what: 'loadMs' | 'firstMs' | 'laterMs') => round(median(times.map((all) => all[what])), 1)
       const loadRatio = round(median(warm.map(({ loadMs }, index) => loadMs / plain[index]!.loadMs)), 3)
       const firstRatio = round(median(warm.map(({ firstMs, laterMs }) => firstMs / laterMs)), 2)
@@ -56,6 +60,7 @@ export const warmLoad: Trial = {
         rows: sums.cached.map((bytes, index) => ({ processes: index + 1, 'PSS in all, MB': mb(bytes), 'without cache, MB': mb(sums.uncached[index]!) })),
         settings: {
           compiled: warm[0]!.compiled!, reason: warm[0]!.reason!, coldLoadMs: round(cold.loadMs),
+          memory: 'plain Node on compiled code, looked at after one request and a gc; no other process has their Node',
           firstMs: of(warm, 'firstMs'), laterMs: of(warm, 'laterMs'), plainFirstMs: of(plain, 'firstMs'), plainLaterMs: of(plain, 'laterMs'),
         }, // prettier-ignore
         details: { cold: { ...cold, outputs: [] }, plain: plain.map((times) => ({ ...times, outputs: [] })), warm: warm.map((times) => ({ ...times, outputs: [] })), sums },
@@ -67,12 +72,12 @@ export const warmLoad: Trial = {
 }
 
 /** The summed PSS of one process with the model, of two, and so on, in bytes. */
-async function sumsOfPss(settings: { path: string; name: string; dims: readonly number[]; dir: string | null }): Promise<number[]> {
+async function sumsOfPss(node: string, settings: { path: string; name: string; dims: readonly number[]; dir: string | null }): Promise<number[]> {
   const running: ReturnType<typeof start>[] = []
   const sums: number[] = []
   try {
     for (let count = 0; count < processes; count++) {
-      const next = start('programs/cached-memory.mjs', settings, ['--expose-gc'])
+      const next = start('programs/cached-memory.mjs', settings, ['--expose-gc'], {}, node)
       running.push(next)
       next.result.catch(() => {})
       await Promise.race([once(next.child, 'message'), next.result])

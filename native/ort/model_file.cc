@@ -44,10 +44,27 @@ std::string stampOf(const fs::path& path) {
   return stamp;
 }
 
-// An ONNX file names the files of its weights in entries `location`: field 1 of a message of two strings, the key.
-constexpr char kLocationKey[] = "\x0a\x08location\x12";
-constexpr std::size_t kKeyBytes = sizeof(kLocationKey) - 1;
+// An ONNX file names the files of its weights in entries `location`: field 1 of a message of two strings, the key; the name is field 2.
+constexpr char kLocationKey[] = "\x0a\x08location";
+constexpr char kNameField = 0x12;
+constexpr std::ptrdiff_t kKeyBytes = sizeof(kLocationKey) - 1;
 constexpr std::size_t kMostLocationBytes = 4096;
+// Of no model: whoever makes up such a file is not to fill this process's memory. What comes then does not tell it from another.
+constexpr std::size_t kMostLocations = 65'536;
+
+using Place = std::vector<char>::const_iterator;
+
+// Adds the name whose length is told at a place, if it ends before `end`; if it ends there, where that is asked.
+void addName(std::set<std::string>& names, Place place, Place end, bool exactly) {
+  std::size_t length = 0;
+  for (int shift = 0; place != end && shift < 14; shift += 7) {  // a varint
+    const auto byte = static_cast<unsigned char>(*place++);
+    length |= static_cast<std::size_t>(byte & 0x7f) << shift;
+    if (byte < 0x80) break;
+  }
+  const auto left = static_cast<std::size_t>(end - place);
+  if (length <= kMostLocationBytes && (exactly ? length == left : length <= left)) names.emplace(place, place + static_cast<std::ptrdiff_t>(length));
+}
 
 // The names of the files in which a model has weights. What looks like one and is none does no harm.
 std::set<std::string> locationsIn(const fs::path& path) {
@@ -55,23 +72,26 @@ std::set<std::string> locationsIn(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   const std::boyer_moore_horspool_searcher searcher(kLocationKey, kLocationKey + kKeyBytes);
   std::vector<char> bytes;
-  const std::size_t kept = kKeyBytes + 2 + kMostLocationBytes;  // of one piece for the next, so that none is cut in two
+  std::size_t searches = 0;
+  const auto kept = static_cast<std::ptrdiff_t>(kKeyBytes + 3 + kMostLocationBytes);  // of one piece for the next, so that none is cut in two
   for (;;) {
-    const std::size_t before = std::min(bytes.size(), kept);
-    bytes.erase(bytes.begin(), bytes.end() - static_cast<std::ptrdiff_t>(before));
-    bytes.resize(before + (1 << 20));
+    const auto before = std::min(static_cast<std::ptrdiff_t>(bytes.size()), kept);
+    bytes.erase(bytes.begin(), bytes.end() - before);
+    bytes.resize(static_cast<std::size_t>(before) + (1 << 20));
     file.read(bytes.data() + before, 1 << 20);
-    bytes.resize(before + static_cast<std::size_t>(file.gcount()));
-    if (file.gcount() == 0) return locations;
-    for (auto at = std::search(bytes.begin(), bytes.end(), searcher); at != bytes.end(); at = std::search(at + 1, bytes.end(), searcher)) {
-      auto next = at + kKeyBytes;
-      std::size_t length = 0;
-      for (int shift = 0; next != bytes.end() && shift < 14; shift += 7) {  // a varint
-        const auto byte = static_cast<unsigned char>(*next++);
-        length |= static_cast<std::size_t>(byte & 0x7f) << shift;
-        if (byte < 0x80) break;
+    bytes.resize(static_cast<std::size_t>(before + file.gcount()));
+    if (file.gcount() == 0 || locations.size() >= kMostLocations || searches >= kMostLocations) return locations;
+    for (auto at = std::search(bytes.cbegin(), bytes.cend(), searcher); at != bytes.cend(); at = std::search(at + 1, bytes.cend(), searcher)) {
+      const auto next = at + kKeyBytes;
+      if (next != bytes.cend() && *next == kNameField) {
+        addName(locations, next + 1, bytes.cend(), false);
+        continue;
       }
-      if (length <= static_cast<std::size_t>(bytes.end() - next)) locations.emplace(next, next + static_cast<std::ptrdiff_t>(length));
+      // Fields may come in any order: then the name ends where the key begins.
+      if (++searches > kMostLocations) break;
+      for (auto start = at - std::min(at - bytes.cbegin(), kept); start != at; ++start) {
+        if (*start == kNameField) addName(locations, start + 1, at, true);
+      }
     }
   }
 }

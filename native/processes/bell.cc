@@ -9,6 +9,7 @@
 
 #include "../arguments.h"
 #include "event_loop.h"
+#include "owned_descriptors.h"
 #include "unix_socket.h"
 
 namespace zerohop {
@@ -87,6 +88,7 @@ class Bell final : public Napi::ObjectWrap<Bell> {
       std::free(handle);
       throw Napi::Error::New(env, "the descriptor cannot be watched");
     }
+    if (!info[2].ToBoolean()) OwnedDescriptors::all().remove(descriptor);
     watched_ = new Watched{api, handle, descriptor, info[2].ToBoolean(), env};
     api->setData(handle, watched_);
     napi_create_reference(env, info[1], 1, &watched_->onRing);

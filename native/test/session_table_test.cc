@@ -66,12 +66,19 @@ std::string naming(const std::string& location, std::size_t before = 0) {
   return std::string(before, 'x') + "\x0a\x08location\x12" + static_cast<char>(location.size()) + location + "the rest";
 }
 
+// The same, with its fields the other way round, as who writes them may have them.
+std::string namingBackwards(const std::string& location, std::size_t before = 0) {
+  return std::string(before, 'x') + "\x12" + static_cast<char>(location.size()) + location + "\x0a\x08location" + "the rest";
+}
+
 TEST_F(SessionTableTest, OpensAFileAnewWhoseWeightsInOtherFilesHaveChanged) {
   std::filesystem::create_directories(folder / "weights");
   // The name lies across two pieces in which a file is read, and at its end.
   for (const std::size_t before : {std::size_t{0}, (std::size_t{1} << 20) - 5, (std::size_t{2} << 20) - 20}) {
-    for (const std::string weights : {"plus-one.data", "weights/w.bin"}) {
-      const ModelSource source = file("plus-one", naming(weights, before));
+    using Naming = std::string (*)(const std::string&, std::size_t);
+    const std::vector<std::pair<std::string, Naming>> entries = {{"plus-one.data", naming}, {"weights/w.bin", naming}, {"backwards.data", namingBackwards}};
+    for (const auto& [weights, entry] : entries) {
+      const ModelSource source = file("plus-one", entry(weights, before));
       file(weights, "weights");
       const auto first = get(source);
       EXPECT_EQ(get(source), first);

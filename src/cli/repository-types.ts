@@ -1,6 +1,6 @@
 import { relative, resolve } from 'node:path'
 import { resolveConfig } from '../config/resolve-model-config.ts'
-import { InferenceError, type ModelConfig } from '../index.ts'
+import { InferenceError, type ModelConfig, type PipelineConfig, type PipelineInput, type PipelineOutput } from '../index.ts'
 import { notStackable } from '../metadata.ts'
 import { shapeTensors } from '../request/shaped-tensors.ts'
 import { defined } from '../triton-repository/defined.ts'
@@ -36,6 +36,7 @@ export async function repositoryTypes(folder: string): Promise<RepositoryTypes> 
 
 /** A model as its requests see it. */
 async function subjectOf({ name, configs }: RepositoryEntry, folder: string): Promise<NamedSubject> {
+  if ('steps' in configs[0]!) return ensembleSubject(name, configs[0])
   const { path, maxBatchSize: most, inputs, outputs, sequence, optionalInputs = [] } = configs[0] as ModelConfig & { path: string }
   const values = await readValues(path)
   const config = resolveConfig(name, defined({ path, maxBatchSize: most, inputs, outputs, sequence, optionalInputs }))
@@ -44,13 +45,28 @@ async function subjectOf({ name, configs }: RepositoryEntry, folder: string): Pr
   const { controls = [], state: states = [] } = config.sequence ?? {}
   // A request that belongs to a sequence leaves them out, and gets no state.
   const ownInputs = new Set([...optionalInputs, ...controls.map(({ input }) => input), ...states.map(({ input }) => input)])
+  const images = new Set(inputs?.flatMap((input) => (input.image === undefined ? [] : [input.name])))
   const ownOutputs = new Set(states.map(({ output }) => output))
   return {
     model: name,
     file: relative(resolve(folder), path),
-    inputs: shown.inputs.map((value) => ({ ...value, optional: ownInputs.has(value.name) })),
+    inputs: shown.inputs.map((value) => ({ ...value, optional: ownInputs.has(value.name), image: images.has(value.name) })),
     outputs: shown.outputs.map((value) => ({ ...value, optional: ownOutputs.has(value.name) })),
     maxBatchSize,
     byRow: maxBatchSize === null ? notStackable(values) === null : maxBatchSize > 0,
   }
+}
+
+/** An ensemble, whose configuration says all there is. */
+function ensembleSubject(model: string, { inputs, outputs, maxBatchSize = 0 }: PipelineConfig): NamedSubject {
+  const byRow = maxBatchSize > 0
+  const valueOf = ({ name, type, dims }: PipelineInput | PipelineOutput) => {
+    const shape = dims!.map((dim) => (dim === -1 ? '' : dim))
+    return { name, type: type!, shape: byRow ? ['', ...shape] : shape }
+  }
+  const asked = (inputs as readonly PipelineInput[]).map((input) => ({ ...valueOf(input), optional: input.optional ?? false }))
+  // Without an input the steps that need it are left out, and their outputs with them.
+  const optional = asked.some((input) => input.optional)
+  const given = (outputs as readonly PipelineOutput[]).map((output) => ({ ...valueOf(output), optional }))
+  return { model, file: `${model}/config.pbtxt`, inputs: asked, outputs: given, maxBatchSize, byRow }
 }

@@ -36,6 +36,8 @@ export const namesInUse: readonly string[] = ['ModelSignature', 'RawTensor', 'Ty
 export interface SignatureValue extends ValueMetadata {
   /** Whether a request may leave it out, or an answer may be without it. */
   readonly optional?: boolean
+  /** Whether an encoded image is taken as well. */
+  readonly image?: boolean
 }
 
 /** What is written of a model. */
@@ -69,10 +71,12 @@ function batching(maxBatchSize: number | null, stackable: boolean): string {
   return maxBatchSize === 0 ? 'each request is its own run' : 'requests share runs'
 }
 
-function inputType(input: ValueMetadata, byRow: boolean): string {
-  const { type } = input
-  const text = typeText(valueTypeOf(type)!)
-  return isElementType(type) && takesBareData(input, byRow) ? `${text} | ${bareData[type]}` : text
+function inputType(input: SignatureValue, byRow: boolean): string {
+  const { type, image } = input
+  const types = [typeText(valueTypeOf(type)!)]
+  if (isElementType(type) && takesBareData(input, byRow)) types.push(bareData[type])
+  if (image && !types.includes('Uint8Array')) types.push('Uint8Array')
+  return types.join(' | ')
 }
 
 /** A type as TypeScript has it: the same for what is given and what is answered. */
@@ -89,7 +93,7 @@ function takesBareData({ shape }: ValueMetadata, byRow: boolean): boolean {
   return shape.slice(byRow ? 1 : 0).every((dim) => typeof dim === 'number')
 }
 
-function members(values: readonly SignatureValue[], typeOf: (value: ValueMetadata) => string): string {
+function members(values: readonly SignatureValue[], typeOf: (value: SignatureValue) => string): string {
   const lines = values.map((value) => {
     const { name, type, shape, optional = false } = value
     const text = isElementType(type) ? ` ${comment(shownShape(shape))}` : ''

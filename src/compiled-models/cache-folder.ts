@@ -1,7 +1,7 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { chmodSync, lstatSync, mkdirSync, renameSync } from 'node:fs'
-import { mkdtemp, open, rename, rm, unlink } from 'node:fs/promises'
-import { join } from 'node:path'
+import { chmodSync, existsSync, lstatSync, mkdirSync, renameSync } from 'node:fs'
+import { chmod, mkdtemp, open, rename, rm, unlink } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
 import { checkPlace, userCacheFolder } from './cache-place.ts'
 import { distrustOf, isForeign } from './ownership.ts'
 import { ownIdentity } from './process-identity.ts'
@@ -28,7 +28,7 @@ export class CacheFolder {
    */
   static open(dir: string | null): CacheFolder {
     const parent = dir ?? join(userCacheFolder(), 'zerohop')
-    mkdirSync(parent, { recursive: true, mode: 0o700 })
+    makeFolder(parent)
     checkPlace(parent)
     const folder = new CacheFolder(join(parent, layout))
     makePrivate(folder.root)
@@ -83,7 +83,8 @@ export class CacheFolder {
   /** Takes an entry away, all of it at once. Who has its files open keeps them. */
   async remove(key: string): Promise<void> {
     const aside = join(this.unfinished, `${ownIdentity()}-${randomUUID()}`)
-    // What is no folder of ours, whatever it is, is not looked into.
+    // What is no folder of ours, whatever it is, is not looked into. One that must not be written to can neither be moved nor emptied.
+    if (lstatSync(this.entry(key), { throwIfNoEntry: false })?.isDirectory() === true) await chmod(this.entry(key), 0o700).catch(() => {})
     await rename(this.entry(key), aside).catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error
     })
@@ -92,10 +93,21 @@ export class CacheFolder {
   }
 }
 
+/** With those that it lies in. By `recursive: true` Node.js would try for ever where a file system says ENOENT, as those of the system and autofs do. */
+function makeFolder(path: string): void {
+  if (existsSync(path)) return // who may only read has no right to ask for it
+  makeFolder(dirname(path))
+  try {
+    mkdirSync(path, { mode: 0o700 })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error // another process may be quicker
+  }
+}
+
 /** A folder in which only this user may write, with nothing in it that another one can have put there. */
 function makePrivate(path: string): void {
   const found = lstatSync(path, { bigint: true, throwIfNoEntry: false })
-  if (found === undefined) mkdirSync(path, { recursive: true, mode: 0o700 }) // another process may be quicker
+  if (found === undefined) makeFolder(path)
   const stats = found ?? lstatSync(path, { bigint: true })
   if (!stats.isDirectory()) throw new Error(`${path} is no folder`)
   // Another user's is left to that one: two that share a folder would else take turns in removing what the other has.

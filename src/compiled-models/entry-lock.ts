@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { open, readFile, stat, unlink, utimes } from 'node:fs/promises'
+import { constants } from 'node:fs'
+import { lstat, open, readFile, rm, unlink, utimes } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { forget, remove, removeAtExit } from './leftovers.ts'
 import { hasEnded, ownIdentity } from './process-identity.ts'
@@ -27,7 +28,7 @@ export class EntryLock {
    *
    * @param staleAfterMs without a heartbeat for so long its owner is gone, in another container, say.
    * @returns `null` when it could not be had within `limitMs`.
-   * @throws what the file system says, and the signal's reason.
+   * @throws what the file system says, also of a lock that is nobody's and cannot be removed; the signal's reason.
    */
   static async take(path: string, limitMs: number, signal: AbortSignal, staleAfterMs = 15_000): Promise<EntryLock | null> {
     const startMs = performance.now()
@@ -38,29 +39,32 @@ export class EntryLock {
       const nowMs = performance.now()
       const state = await stateOf(path)
       if (state !== seen.state) seen = { state, atMs: nowMs }
-      const stale = nowMs - seen.atMs > staleAfterMs || hasEnded((await ownerOf(path)) ?? '')
-      // It may be another's by now: two processes then do the same work.
-      if (state !== '' && stale && (await stateOf(path)) === state) await unlink(path).catch(() => {})
-      else if (nowMs - startMs > limitMs) return null
+      const stale = nowMs - seen.atMs > staleAfterMs || hasEnded((await contentOf(path)).split(' ')[0]!)
+      if (state !== '' && stale && (await stateOf(path)) === state) {
+        signal.throwIfAborted()
+        await rm(path, { recursive: true, force: true }) // It may be another's by now: two processes then do the same work.
+      } else if (nowMs - startMs > limitMs) return null
       else await sleep(lookEveryMs, undefined, { signal })
     }
   }
 
   async release(): Promise<void> {
     clearInterval(this.#heartbeat)
-    const content = await readFile(this.#path, 'utf8').catch(() => '')
-    if (content === this.#content) await remove(this.#path)
+    if ((await contentOf(this.#path)) === this.#content) await remove(this.#path)
     else forget(this.#path)
   }
 }
 
 async function created(path: string, content: string): Promise<boolean> {
+  const file = await open(path, 'wx', 0o600).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === 'EEXIST') return null
+    throw error
+  })
+  if (file === null) return false
   try {
-    const file = await open(path, 'wx', 0o600)
     await file.writeFile(content).finally(() => file.close())
     return true
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'EEXIST') return false
     await unlink(path).catch(() => {}) // of a full disk, say
     throw error
   }
@@ -71,11 +75,13 @@ async function beat(path: string): Promise<void> {
   await utimes(path, now, now).catch(() => {})
 }
 
-async function ownerOf(path: string): Promise<string | undefined> {
-  return (await readFile(path, 'utf8').catch(() => '')).split(' ')[0]
+/** `''` for what cannot be read, or is no file of ours. */
+function contentOf(path: string): Promise<string> {
+  const flag = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)
+  return readFile(path, { encoding: 'utf8', flag }).catch(() => '')
 }
 
 async function stateOf(path: string): Promise<string> {
-  const stats = await stat(path, { bigint: true }).catch(() => null)
+  const stats = await lstat(path, { bigint: true }).catch(() => null)
   return stats === null ? '' : `${stats.ino} ${stats.mtimeNs}`
 }

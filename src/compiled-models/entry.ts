@@ -1,9 +1,10 @@
 import { lstatSync, type BigIntStats } from 'node:fs'
-import { chmod, lstat, open, readdir, rm, writeFile } from 'node:fs/promises'
+import { chmod, lstat, open, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { CacheFolder } from './cache-folder.ts'
 import { graphFile } from './compiled-form.ts'
 import { hashOfFile } from './content-hash.ts'
+import { touch } from './eviction.ts'
 import { distrustOf, stateOf } from './ownership.ts'
 import { readSealed, writeSealed } from './sealed-file.ts'
 
@@ -25,6 +26,20 @@ export interface Manifest {
   readonly reason: string
   /** What the files would take, where they were too large to be kept; else 0. */
   readonly tooLargeBytes: number
+  /** Whether it will have none, whatever comes. */
+  readonly isFinal: boolean
+  readonly triedAtMs: number
+  /** Whether it was run when it was tried, or loaded only. */
+  readonly wasRun: boolean
+}
+
+/** Of a model that could not be compiled: memory, time or a quota may have been short. */
+const believedForMs = 24 * 60 * 60 * 1000
+
+/** Whether a model that has no compiled form may have one now. */
+export function mayBeCompiled({ files, tooLargeBytes, isFinal, triedAtMs }: Manifest, maxBytes: number): boolean {
+  if (files !== null || isFinal) return false
+  return tooLargeBytes > 0 ? tooLargeBytes <= maxBytes : !(Math.abs(Date.now() - triedAtMs) < believedForMs)
 }
 
 const manifestFile = 'manifest.json'
@@ -50,7 +65,7 @@ export async function sealFiles(folder: string): Promise<CompiledFile[]> {
 export async function publishEntry(cache: CacheFolder, folder: string, manifest: Manifest): Promise<void> {
   if (manifest.files === null) for (const name of await readdir(folder)) await rm(join(folder, name), { recursive: true, force: true })
   await writeSealed(join(folder, manifestFile), manifest, onlyToRead)
-  await writeFile(cache.used(manifest.key), '', { mode: 0o600 })
+  await touch(cache, manifest.key)
   await cache.publish(folder, manifest.key)
 }
 

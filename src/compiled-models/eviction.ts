@@ -3,12 +3,20 @@ import { join } from 'node:path'
 import type { CacheFolder } from './cache-folder.ts'
 import { hasEnded } from './process-identity.ts'
 
-/** An entry that was used so shortly ago may just be being opened. */
+/** See {@link StoredEntry.isInUse}. */
 const inUseForMs = 30_000
 /** What another container has left unfinished for so long is nobody's any more. */
 const abandonedAfterMs = 24 * 60 * 60 * 1000
-/** Of a file that nobody loads any more. */
+/** Of a file that nobody loads any more, and what is beside an entry that is gone. */
 const forgottenAfterMs = 30 * 24 * 60 * 60 * 1000
+
+interface StoredEntry {
+  readonly key: string
+  readonly byteLength: number
+  readonly unusedForMs: number
+  /** Used so shortly ago that it may just be being opened. */
+  readonly isInUse: boolean
+}
 
 /** Notes that an entry is used now, in the time of change of a file beside it: its own files stay as they are. */
 export async function touch(cache: CacheFolder, key: string): Promise<void> {
@@ -18,33 +26,56 @@ export async function touch(cache: CacheFolder, key: string): Promise<void> {
 
 /** Takes away what was not used for the longest time until no more than `maxBytes` are left. Who has a file open keeps it. */
 export async function evict(cache: CacheFolder, maxBytes: number, keep: string): Promise<void> {
+  const entries = await entriesOf(cache)
+  const others = entries.filter(({ key, isInUse }) => key !== keep && !isInUse)
+  await removeOldest(cache, others, sumOf(entries) - maxBytes)
+}
+
+/** The same, of so many bytes as the disk lacks; nothing where all of it would not do. */
+export async function makeRoom(cache: CacheFolder, bytes: number): Promise<void> {
+  const entries = (await entriesOf(cache)).filter(({ isInUse }) => !isInUse)
+  if (sumOf(entries) >= bytes) await removeOldest(cache, entries, bytes)
+}
+
+async function entriesOf(cache: CacheFolder): Promise<StoredEntry[]> {
   const keys = await readdir(join(cache.root, 'entries'))
-  const entries = await Promise.all(
+  return Promise.all(
     keys.map(async (key) => {
       const used = await stat(cache.used(key)).catch(() => null)
-      return { key, byteLength: await bytesIn(cache.entry(key)), usedMs: used?.mtimeMs ?? 0 }
+      const agoMs = Date.now() - (used?.mtimeMs ?? 0)
+      const isAhead = agoMs < -inUseForMs // a clock was wrong, and this as good as never
+      return { key, byteLength: await bytesIn(cache.entry(key)), unusedForMs: isAhead ? Infinity : agoMs, isInUse: !isAhead && agoMs < inUseForMs }
     }),
   )
-  let total = entries.reduce((sum, { byteLength }) => sum + byteLength, 0)
-  for (const { key, byteLength, usedMs } of entries.toSorted((a, b) => a.usedMs - b.usedMs)) {
-    if (total <= maxBytes) return
-    if (key === keep || Date.now() - usedMs < inUseForMs) continue
+}
+
+async function removeOldest(cache: CacheFolder, entries: readonly StoredEntry[], bytes: number): Promise<void> {
+  let left = bytes
+  for (const { key, byteLength } of entries.toSorted((a, b) => b.unusedForMs - a.unusedForMs || 0)) {
+    if (left <= 0) return
     await cache.remove(key)
     await unlink(cache.notes(key)).catch(() => {})
-    total -= byteLength
+    left -= byteLength
   }
 }
 
-/** Takes away what processes that have ended left unfinished, and what is known of files that nobody has loaded for a month. */
+function sumOf(entries: readonly StoredEntry[]): number {
+  return entries.reduce((sum, { byteLength }) => sum + byteLength, 0)
+}
+
+/** Takes away what processes that have ended left unfinished, and what for a month was of no entry, or of files that nobody has loaded. */
 export async function sweep(cache: CacheFolder): Promise<void> {
   for (const name of await readdir(cache.unfinished)) {
     const path = join(cache.unfinished, name)
     const owner = name.split('-')[0]!
     if (hasEnded(owner) || (await isOlderThan(path, abandonedAfterMs))) await rm(path, { recursive: true, force: true }).catch(() => {})
   }
-  const known = join(cache.root, 'known')
-  for (const name of await readdir(known)) {
-    if (await isOlderThan(join(known, name), forgottenAfterMs)) await unlink(join(known, name)).catch(() => {})
+  const keys = new Set(await readdir(join(cache.root, 'entries')))
+  for (const room of ['known', 'notes', 'used', 'locks']) {
+    for (const name of await readdir(join(cache.root, room))) {
+      const path = join(cache.root, room, name)
+      if (!keys.has(name.replace(/\.json$/, '')) && (await isOlderThan(path, forgottenAfterMs))) await unlink(path).catch(() => {})
+    }
   }
 }
 

@@ -7,11 +7,12 @@ import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { CacheFolder } from './cache-folder.ts'
 import { ofCompiled, whyNotCompiled } from './compiled-form.ts'
 import { hashOfBytes } from './content-hash.ts'
-import { graphOf, publishEntry, readEntry, type Manifest } from './entry.ts'
+import { graphOf, mayBeCompiled, publishEntry, readEntry, type Manifest } from './entry.ts'
 import { entryKey } from './entry-key.ts'
 import { EntryLock } from './entry-lock.ts'
 import { evict, sweep, touch } from './eviction.ts'
 import { contentOf, fileStateOf, type ModelContent } from './model-content.ts'
+import { TooManyFiles } from './external-files.ts'
 import { ModelTrial, type TrialOptions } from './model-trial.ts'
 import { asItIs, type PreparedModel, type SessionNotes } from './prepared-model.ts'
 import { remove, removeAtExit } from './leftovers.ts'
@@ -78,12 +79,13 @@ export class ModelPreparation {
     if (cache === null && verify === 'none') return asItIs(this.capability().reason)
     const runtime = runtimeOf()
     const trial = new ModelTrial(model, config, runtime, this.#options)
-    if (cache === null) return this.#withoutCache(trial, runtime, config, signal)
+    if (cache === null) return this.#withoutCache(trial, runtime, config, this.capability().reason, signal)
     let content: ModelContent
     try {
       content = await contentOf(config, cache, signal)
     } catch (error) {
       signal.throwIfAborted()
+      if (error instanceof TooManyFiles && verify !== 'none') return this.#withoutCache(trial, runtime, config, error.message, signal)
       return asItIs(`its files cannot be read: ${(error as Error).message}`) // which opening it tells in its own words
     }
     const obstacle = whyNotCompiled(config, runtime.onCpuOnly)
@@ -109,23 +111,23 @@ export class ModelPreparation {
     return this.#cache
   }
 
-  async #withoutCache(trial: ModelTrial, runtime: ModelRuntime, config: ResolvedConfig, signal: AbortSignal): Promise<PreparedModel> {
+  async #withoutCache(trial: ModelTrial, runtime: ModelRuntime, config: ResolvedConfig, why: string, signal: AbortSignal): Promise<PreparedModel> {
     const { path, bytes } = config
     const state = bytes === null ? `${path} ${fileStateOf(path)}` : await hashOfBytes(new Uint8Array(bytes), signal)
-    const key = entryKey(state, runtime, config, null)
+    const key = trial.named(entryKey(state, runtime, config, null))
     await turns.take(key, signal, async () => {
       if (triedHere.has(key)) return
-      const { error } = await trial.run(null, bytes?.byteLength ?? (await stat(path)).size, signal)
+      const { error } = await trial.run(null, bytes?.byteLength ?? (await stat(path).catch(() => null))?.size ?? 0, signal)
       if (error === null) triedHere.add(key)
     })
-    return asItIs(this.capability().reason)
+    return asItIs(why)
   }
 
-  /** What the cache has of a model; `null` when it is to be made, again if need be. */
-  async #known({ cache, key }: Job): Promise<Manifest | null> {
+  /** What the cache has of a model; `null` when it is to be tried, again if need be, or could be compiled now. */
+  async #known({ trial, cache, key }: Job, canWrite = true): Promise<Manifest | null> {
     const manifest = await readEntry(cache, key)
-    const fitsNow = manifest !== null && manifest.tooLargeBytes > 0 && manifest.tooLargeBytes <= this.#options.cache!.maxBytes
-    return fitsNow ? null : manifest
+    if (manifest === null || (this.#options.verify === 'child' && trial.isToRun && !manifest.wasRun)) return null
+    return canWrite && mayBeCompiled(manifest, this.#options.cache!.maxBytes) ? null : manifest
   }
 
   /** Makes an entry, unless another process just does, or there is no way to; then it says why there is none. */
@@ -140,8 +142,9 @@ export class ModelPreparation {
       this.#cannotWrite(error as Error)
     }
     try {
-      const known = await this.#known(job) // by now
+      const known = await this.#known(job, lock !== null) // by now
       if (known !== null) return known
+      if (lock !== null) await sweep(cache).catch(() => {}) // it may be what takes the room
       if (lock !== null) folder = await cache.temporary().catch((error: Error) => this.#cannotWrite(error))
       if (folder !== null) removeAtExit(folder)
       return await this.#tried(job, folder)
@@ -155,13 +158,13 @@ export class ModelPreparation {
   async #tried(job: Job, folder: string | null): Promise<Manifest | string> {
     const { trial, content, key, signal } = job
     const trouble = folder === null ? (this.#trouble ?? 'another process has been compiling it for a long time') : await this.#lackOfRoom(job)
-    if (trouble !== null && triedHere.has(key)) return trouble
+    if (trouble !== null && triedHere.has(trial.named(key))) return trouble
     const target = job.obstacle === null && trouble === null ? folder : null
     const found = await trial.run(target, content.byteLength, signal)
     if (!found.started) return found.reason
     if (found.error !== null) return `it could not be loaded in a process of its own: ${found.error}`
     if (!(await content.isCurrent(signal))) return 'its files have changed while it was tried'
-    triedHere.add(key)
+    triedHere.add(trial.named(key))
     if (folder === null || trouble !== null) return trouble!
     const filled = target !== null && found.files === null ? await this.#lackOfRoom(job) : null
     return filled ?? this.#published(job, folder, found)
@@ -180,12 +183,12 @@ export class ModelPreparation {
     const byteLength = files?.reduce((sum, file) => sum + file.byteLength, 0) ?? 0
     const tooLarge = byteLength > maxBytes
     const why = tooLarge ? `its compiled form has ${byteLength} bytes, and cache.maxBytes is ${maxBytes}` : (job.obstacle ?? reason)
-    const manifest: Manifest = { key, files: tooLarge ? null : files, reason: why, tooLargeBytes: tooLarge ? byteLength : 0 }
+    const tried = { isFinal: job.obstacle !== null, triedAtMs: Date.now(), wasRun: job.trial.isToRun }
+    const manifest: Manifest = { key, files: tooLarge ? null : files, reason: why, tooLargeBytes: tooLarge ? byteLength : 0, ...tried }
     try {
       await publishEntry(cache, folder, manifest)
       await writeSealed(cache.notes(key), notes)
       await evict(cache, maxBytes, key)
-      await sweep(cache)
       this.#trouble = null
       return (await readEntry(cache, key)) ?? manifest.reason
     } catch (failure) {

@@ -28,6 +28,17 @@ export class ModelTrial {
     this.#options = options
   }
 
+  /** Whether the model is run in it, or loaded only. */
+  get isToRun(): boolean {
+    const { warmup, checkRows } = this.#config
+    return checkRows || warmup.madeUp !== null || warmup.samples.length > 0
+  }
+
+  /** What is told of it under a key: who wants a model to have been run does not believe who has loaded it only. */
+  named(key: string): string {
+    return this.isToRun ? `${key} run` : key
+  }
+
   /** How long a trial of a model of so many bytes may take, in milliseconds. */
   limitMs(byteLength: number): number {
     return this.#options.verifyTimeoutMs ?? shortestLimitMs + Math.round(byteLength / bytesPerMs)

@@ -1,32 +1,28 @@
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
-import type { LevelOptions, LevelPolicy } from './batching.ts'
-import { optionsOf, properties } from './plain-options.ts'
+import { maxPriorityLevel, type LevelOptions, type LevelPolicy } from './batching.ts'
+import { optionsOf, properties } from './options-schema.ts'
+import { wholeNumber } from './whole-number.ts'
 
-const integer = (minimum: number, maximum = 2 ** 31 - 1) =>
-  v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(maximum))
 const duration = v.pipe(v.number(), v.finite(), v.minValue(0), v.maxValue(2 ** 31 - 1))
-
-/** Triton's levels have 64 bits. */
-export const maxPriorityLevel = 2 ** 64
 
 const queuePolicySchema = optionsOf({
   timeoutAction: v.optional(v.picklist(['REJECT', 'DELAY']), 'REJECT'),
   defaultTimeoutMs: v.optional(duration, 0),
   allowTimeoutOverride: v.optional(v.boolean(), false),
-  maxQueueSize: v.optional(integer(0), 0),
+  maxQueueSize: v.optional(wholeNumber(0), 0),
 })
 
 /** Schema of `dynamicBatching`. */
 export const schedulingSchema = optionsOf({
-  preferredBatchSize: v.optional(v.union([integer(1), v.pipe(v.array(integer(1)), v.minLength(1))])),
+  preferredBatchSize: v.optional(v.union([wholeNumber(1), v.pipe(v.array(wholeNumber(1)), v.minLength(1))])),
   maxQueueDelayMs: v.optional(duration, 0),
   preserveOrdering: v.optional(v.boolean(), false),
-  priorityLevels: v.optional(integer(0, maxPriorityLevel), 0),
-  defaultPriorityLevel: v.optional(integer(0, maxPriorityLevel)),
+  priorityLevels: v.optional(wholeNumber(0, maxPriorityLevel), 0),
+  defaultPriorityLevel: v.optional(wholeNumber(0, maxPriorityLevel)),
   defaultQueuePolicy: v.optional(queuePolicySchema, {}),
   priorityQueuePolicy: v.optional(v.pipe(properties, v.record(v.string(), queuePolicySchema)), {}),
-  holdUntilQueued: v.optional(integer(0), 0),
+  holdUntilQueued: v.optional(wholeNumber(0), 0),
 })
 
 /** `dynamicBatching` as its schema gives it. */

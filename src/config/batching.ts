@@ -21,6 +21,9 @@ export const batchReasons: readonly BatchReason[] = ['full', 'preferred', 'idle'
 /** What becomes of a request that has waited for longer than its timeout; Triton's `timeout_action`. */
 export type TimeoutAction = 'REJECT' | 'DELAY'
 
+/** Triton's levels have 64 bits. */
+export const maxPriorityLevel = 2 ** 64
+
 /** Limits of one priority level's queue; Triton's `ModelQueuePolicy`, all fields resolved. */
 export interface LevelPolicy {
   readonly timeoutAction: TimeoutAction

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import * as v from 'valibot'
 import { filePath } from '../file-path.ts'
-import { optionsOf } from './plain-options.ts'
+import { optionsOf } from './options-schema.ts'
 
 /** Settings of the cache of compiled models. */
 export interface CacheOptions {

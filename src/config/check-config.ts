@@ -1,6 +1,7 @@
 import * as v from 'valibot'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { deepest, typed } from './plain-options.ts'
+import { deepest } from './options-schema.ts'
+import { typed } from './plain-options.ts'
 
 /**
  * What the caller gave as a configuration, checked against its schema.
@@ -26,7 +27,8 @@ function configError(model: string, config: unknown, issue: v.BaseIssue<unknown>
   const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
   const received = unknownKey ? issue.path?.at(-1)?.key : issue.input
   const missing = issue.type === 'strict_object' && issue.received === 'undefined' && name !== ''
-  const expected = unknownKey ? issue.message : missing ? 'to be given' : (issue.expected ?? issue.message)
+  const isOwn = !issue.message.startsWith('Invalid ') // said in the schema, and not by the library
+  const expected = isOwn ? issue.message : missing ? 'to be given' : (issue.expected ?? issue.message)
   if (name === '') return invalidArgument('config', 'a plain object', config, { code: 'ERR_MODEL_CONFIG', model })
   return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
 }

@@ -4,7 +4,7 @@ import { readOptions } from './plain-options.ts'
 /** How `engine.close()` closes. */
 export interface CloseOptions {
   /** Longest wait for accepted requests, in milliseconds; then those that are left reject, and what runs is stopped. Default: no limit. */
-  timeoutMs?: number
+  timeoutMs?: number | undefined
 }
 
 /**

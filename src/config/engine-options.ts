@@ -3,8 +3,10 @@ import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
 import { availableCores } from './available-cores.ts'
 import { cacheSchema, resolveCache, resolveVerify, type CacheOptions, type ResolvedCache, type VerifyChoice } from './cache-options.ts'
-import { deepest, optionsOf, properties, typed } from './plain-options.ts'
+import { deepest, optionsOf, properties } from './options-schema.ts'
+import { typed } from './plain-options.ts'
 import { providersSchema, type ProviderPlugin, type ResolvedPlugin } from './provider-options.ts'
+import { wholeNumber } from './whole-number.ts'
 
 /** Settings of worker threads, all but the last two passed on to `node:worker_threads`. */
 export interface WorkerOptions {
@@ -124,7 +126,7 @@ export interface ResolvedEngineOptions {
   readonly verifyTimeoutMs: number | undefined
 }
 
-const positiveInteger = v.pipe(v.number(), v.integer('a whole number'), v.minValue(1), v.maxValue(2 ** 31 - 1))
+const positiveInteger = wholeNumber(1)
 
 const positiveNumber = v.pipe(v.number(), v.finite(), v.gtValue(0))
 

@@ -8,7 +8,7 @@ export interface LoadOptions {
    * Ends the load: it rejects with the signal's own reason at once, the name is free, and what was opened is released
    * as soon as ONNX Runtime lets go of it.
    */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /**

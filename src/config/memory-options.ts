@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
-import { optionsOf } from './plain-options.ts'
+import { optionsOf } from './options-schema.ts'
 
 /** What is kept of the memory of runs. */
 export interface ResolvedMemory {

@@ -1,7 +1,7 @@
 import { resolve } from 'node:path'
 import * as v from 'valibot'
 import { filePath } from '../file-path.ts'
-import { optionsOf, properties } from './plain-options.ts'
+import { optionsOf, properties } from './options-schema.ts'
 
 /** The type of numbers that a provider computes in, whatever those of the model are. */
 export type ComputePrecision = 'float32' | 'float16' | 'bfloat16'

@@ -3,22 +3,22 @@ import * as v from 'valibot'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { filePath } from '../file-path.ts'
 import { defaultMaxBatchSize, type RawValueMetadata } from '../metadata.ts'
-import { isElementType, isRawType, type TensorType } from '../tensor.ts'
+import type { TensorType } from '../tensor.ts'
 import { checkConfig } from './check-config.ts'
 import { threadEntries, type WorkerOptions } from './engine-options.ts'
 import type { FunctionWorkerOptions } from './function-config.ts'
 import type { ModelFunction } from './function-module.ts'
-import { optionsOf, properties } from './plain-options.ts'
+import { optionsOf, properties } from './options-schema.ts'
 import { resolveConfig, type ResolvedConfig } from './resolve-model-config.ts'
 import { scalingEntries } from './scaling-options.ts'
+import { carriedType } from './tensor-config.ts'
+import { wholeNumber } from './whole-number.ts'
 
 /** More would only wait for each other. */
 const maxConcurrency = 1024
 
-const type = { ...v.custom<TensorType>((given) => isElementType(given) && !isRawType(given)), expects: 'a type of tensors that JavaScript has an array for, such as float32, uint8 or string' }
 const dim = v.union([v.pipe(v.number(), v.integer('a whole number')), v.pipe(v.string(), v.minLength(1, 'a name'))])
-const entries = { name: v.pipe(v.string(), v.minLength(1, 'a name')), type, dims: v.optional(v.array(dim), []) }
-const wholeNumber = (minimum: number, maximum: number) => v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(maximum))
+const entries = { name: v.pipe(v.string(), v.minLength(1, 'a name')), type: carriedType, dims: v.optional(v.array(dim), []) }
 /** A URL of what is no file; a drive of Windows has one letter. */
 const otherScheme = /^(?!file:)[a-z][a-z\d+.-]+:/i
 /** What takes some microseconds is not divided among threads. */
@@ -32,7 +32,7 @@ const schema = optionsOf({
   inputs: v.pipe(v.array(optionsOf({ ...entries, optional: v.optional(v.boolean(), false) })), v.minLength(1, 'at least one input')),
   outputs: v.pipe(v.array(optionsOf({ ...entries, labels: v.optional(v.array(v.string())) })), v.minLength(1, 'at least one output')),
   graph: v.optional(v.unknown()),
-  maxBatchSize: v.optional(wholeNumber(0, 2 ** 31 - 1), defaultMaxBatchSize),
+  maxBatchSize: v.optional(wholeNumber(0), defaultMaxBatchSize),
   instanceGroup: v.optional(v.pipe(v.array(optionsOf(scalingEntries)), v.length(1, 'one group')), [{}]),
   concurrency: v.optional(wholeNumber(1, maxConcurrency), 1),
   parameters: v.optional(properties, {}),
@@ -102,7 +102,7 @@ function moduleFile(model: string, module: unknown, run: ModelFunction | undefin
     throw wrong(model, 'run', 'to be left out beside module: a function comes from one of them', run)
   }
   const path = typeof module === 'string' && otherScheme.test(module) ? null : filePath(module)
-  if (path === null) throw wrong(model, 'module', 'the path or file: URL of a module', module instanceof URL ? module.href : module)
+  if (path === null) throw wrong(model, 'module', `the path or file: URL of a module${module === undefined ? ', or run: a function' : ''}`, module instanceof URL ? module.href : module)
   return path
 }
 

@@ -6,7 +6,8 @@ import { checkConfig } from './check-config.ts'
 import { checkGroups } from './check-instance-groups.ts'
 import { checkOptionsForBytes, checkSessionOptions, type CheckedSessionOptions } from './check-session-options.ts'
 import { checkMemory, memorySchema, type ResolvedMemory } from './memory-options.ts'
-import { optionsOf, ownProperties, properties, typed } from './plain-options.ts'
+import { optionsOf, properties } from './options-schema.ts'
+import { ownProperties, typed } from './plain-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
 import type { InstanceGroup } from './instance-group.ts'
@@ -19,6 +20,7 @@ import { batchingOfSequences, checkSequence, sequenceSchema, slotSizes, type Res
 import { checkTensors, inputSchema, outputSchema, type InputConfig, type OutputConfig } from './tensor-config.ts'
 import { readVersion } from './version-options.ts'
 import { resolveWarmup, warmupSchema, type ResolvedWarmup } from './warmup-options.ts'
+import { wholeNumber } from './whole-number.ts'
 
 /** A configuration with every default in place; nothing reads the raw one after it. */
 export interface ResolvedConfig extends ModelSource {
@@ -61,14 +63,13 @@ export interface ResolvedConfig extends ModelSource {
   readonly responses: ResolvedResponses | null
 }
 
-const integer = (minimum: number) => v.pipe(v.number(), v.integer('a whole number'), v.minValue(minimum), v.maxValue(2 ** 31 - 1))
 const durationMs = v.pipe(v.number(), v.check((ms) => ms > 0 && ms < 2 ** 31, 'milliseconds, more than 0 and less than 2^31'))
 const paddingSchema = optionsOf({
   input: v.pipe(v.string(), v.minLength(1)),
-  dim: integer(0),
-  sizes: v.optional(v.union([v.literal('longest'), v.pipe(v.array(integer(1)), v.minLength(1))]), 'longest'),
+  dim: wholeNumber(0),
+  sizes: v.optional(v.union([v.literal('longest'), v.pipe(v.array(wholeNumber(1)), v.minLength(1))]), 'longest'),
   value: v.optional(v.number(), 0),
-  outputs: v.optional(v.array(optionsOf({ name: v.string(), dim: integer(0) })), []),
+  outputs: v.optional(v.array(optionsOf({ name: v.string(), dim: wholeNumber(0) })), []),
 })
 
 /** An execution provider with options of its own, which ONNX Runtime checks. */
@@ -78,8 +79,8 @@ const schema = optionsOf({
   path: v.optional(v.unknown()),
   bytes: v.optional(v.unknown()),
   version: v.optional(v.unknown()),
-  maxBatchSize: v.optional(integer(0)),
-  defaultMaxBatchSize: v.optional(integer(1), defaultMaxBatchSize),
+  maxBatchSize: v.optional(wholeNumber(0)),
+  defaultMaxBatchSize: v.optional(wholeNumber(1), defaultMaxBatchSize),
   inputs: v.optional(v.array(inputSchema)),
   outputs: v.optional(v.pipe(v.array(outputSchema), v.minLength(1, 'at least one output'))),
   sequence: v.optional(sequenceSchema),
@@ -91,8 +92,8 @@ const schema = optionsOf({
         optionsOf({
           kind: v.optional(v.string(), 'auto'),
           ...scalingEntries,
-          cpuCount: v.optional(v.pipe(integer(1), v.maxValue(maxInstances))),
-          gpus: v.optional(v.union([v.literal('all'), v.pipe(v.array(integer(0)), v.minLength(1))])),
+          cpuCount: v.optional(v.pipe(wholeNumber(1), v.maxValue(maxInstances))),
+          gpus: v.optional(v.union([v.literal('all'), v.pipe(v.array(wholeNumber(0)), v.minLength(1))])),
         }),
       ),
       v.minLength(1),

@@ -1,6 +1,6 @@
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
-import { optionsOf } from './plain-options.ts'
+import { optionsOf } from './options-schema.ts'
 
 /** How requests of a model that are equal share what they get. */
 export interface ResolvedResponses {

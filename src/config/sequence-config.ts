@@ -3,8 +3,9 @@ import { invalidArgument } from '../errors.ts'
 import type { ElementType } from '../tensor.ts'
 import type { DynamicBatchingConfig } from './batching-config.ts'
 import type { FeedValue } from './model-signature.ts'
-import { optionsOf } from './plain-options.ts'
+import { optionsOf } from './options-schema.ts'
 import { dims, elementType } from './tensor-config.ts'
+import { wholeNumber } from './whole-number.ts'
 
 /** What an input tells the model of the sequence that a request belongs to; Triton's `control_input`. */
 export interface SequenceControl {
@@ -75,7 +76,7 @@ export interface ResolvedSequence {
 const name = v.pipe(v.string(), v.minLength(1, 'the name of a tensor'))
 const kinds = ['start', 'end', 'ready', 'correlationId'] as const
 const delayMs = v.pipe(v.number(), v.check((ms) => ms >= 0 && ms < 2 ** 31, 'milliseconds, 0 or more and less than 2^31'))
-const count = v.pipe(v.number(), v.integer('a whole number'), v.minValue(1), v.maxValue(2 ** 31 - 1))
+const count = wholeNumber(1)
 
 /** Schema of `sequence`. */
 export const sequenceSchema = optionsOf({

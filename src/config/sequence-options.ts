@@ -6,11 +6,11 @@ export type SequenceId = number | bigint | string
 /** The sequence of one request, as `infer()` is told of it in Triton's words; see {@link SequenceConfig}. */
 export interface SequenceInferOptions {
   /** The sequence that the request belongs to, for a model with `sequence` in its configuration. Default: none. */
-  sequenceId?: SequenceId
+  sequenceId?: SequenceId | undefined
   /** Whether the sequence begins with this request: what was kept under its id is forgotten. Default `false`. */
-  sequenceStart?: boolean
+  sequenceStart?: boolean | undefined
   /** Whether it ends with this request, after which its id is free. Default `false`. */
-  sequenceEnd?: boolean
+  sequenceEnd?: boolean | undefined
 }
 
 /** The sequence of one request, checked. */
@@ -26,7 +26,7 @@ export function isSequenceId(id: unknown): id is SequenceId {
 }
 
 /** What an id has to be, in words. */
-export const sequenceIdShown = "a whole number that is not 0, or a string that is not ''"
+export const sequenceIdShown = "a whole number that is not 0 (a bigint from 2^53 on), or a string that is not ''"
 
 /**
  * Checks the sequence of one request; `undefined` for none.

@@ -1,7 +1,8 @@
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
-import { isElementType, type ElementType } from '../tensor.ts'
-import { optionsOf } from './plain-options.ts'
+import { isElementType, isRawType, type ElementType, type TensorType } from '../tensor.ts'
+import type { ImageInput } from './image-input.ts'
+import { optionsOf, properties } from './options-schema.ts'
 
 /** What requests give for an input, or get of an output; Triton's `ModelInput` and `ModelOutput`. */
 export interface TensorConfig {
@@ -30,6 +31,12 @@ export interface InputConfig extends TensorConfig {
    * bucket. Without `dims` and `batchAxis`. Default `false`, but for an input of a fixed shape beside others with a batch dimension.
    */
   shared?: boolean
+  /**
+   * The input takes encoded images: a `Buffer` or `Uint8Array` given for it is decoded (with sharp) into one row, as this says.
+   * Pixels that are decoded already are given as a tensor. The limits of a request hold while its images are decoded, too. Not for a
+   * model with sequences, nor beside `shared` or a `batchAxis` other than 0. Default: none.
+   */
+  image?: ImageInput
 }
 
 /** An output in particular. */
@@ -40,6 +47,8 @@ export interface OutputConfig extends TensorConfig {
 
 /** Schema of the type of a tensor's elements. */
 export const elementType = { ...v.custom<ElementType>(isElementType), expects: 'the type of the elements of a tensor, such as float32' }
+/** The same of one that a function, or whoever makes tensors by hand, has an array for. */
+export const carriedType = { ...v.custom<TensorType>((given) => isElementType(given) && !isRawType(given)), expects: 'a type of tensors that JavaScript has an array for, such as float32, uint8 or string' }
 /** Schema of dims. */
 export const dims = v.array(v.pipe(v.number(), v.integer('a whole number')))
 const entries = {
@@ -51,11 +60,11 @@ const entries = {
 }
 
 /** Schema of an entry of `inputs`. */
-export const inputSchema = optionsOf({ ...entries, shared: v.optional(v.boolean()) })
+export const inputSchema = optionsOf({ ...entries, shared: v.optional(v.boolean()), image: v.optional(properties) })
 /** Schema of an entry of `outputs`. */
 export const outputSchema = optionsOf({ ...entries, labels: v.optional(v.array(v.string())) })
 
-type Entry = v.InferOutput<typeof inputSchema>
+type Entry = Pick<v.InferOutput<typeof inputSchema>, keyof TensorConfig | 'shared'>
 
 /**
  * Checks what is said of inputs or outputs against itself, by Triton's rules.

@@ -8,13 +8,13 @@ export const defaultVersion = 1
 /** Options of one `engine.infer()`: those of {@link Model.infer}, and this. */
 export interface EngineInferOptions<Output extends string = string, Report extends boolean = false> extends InferOptions<Output, Report> {
   /** The version that is to answer. Default: the newest that is ready. */
-  version?: number | string
+  version?: number | string | undefined
 }
 
 /** Options of `engine.unload()`. */
 export interface UnloadOptions {
   /** The version to release. Default: all of them. */
-  version?: number | string
+  version?: number | string | undefined
 }
 
 /**

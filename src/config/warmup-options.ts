@@ -1,6 +1,7 @@
 import * as v from 'valibot'
-import { optionsOf, properties } from './plain-options.ts'
+import { optionsOf, properties } from './options-schema.ts'
 import type { WarmupSample } from './model-config.ts'
+import { wholeNumber } from './whole-number.ts'
 
 /** How instances are warmed. */
 export interface ResolvedWarmup {
@@ -14,8 +15,8 @@ export interface ResolvedWarmup {
   readonly count: number
 }
 
-const wholeNumber = v.pipe(v.number(), v.integer('a whole number'), v.minValue(1), v.maxValue(2 ** 31 - 1))
-const samples = v.array(optionsOf({ feeds: properties, count: v.optional(wholeNumber, 1) }))
+const count = wholeNumber(1)
+const samples = v.array(optionsOf({ feeds: properties, count: v.optional(count, 1) }))
 
 /** Schema of `warmup`. */
 export const warmupSchema = v.optional(
@@ -24,8 +25,8 @@ export const warmupSchema = v.optional(
     samples,
     optionsOf({
       data: v.optional(v.union([v.picklist(['zeros', 'random']), samples]), 'zeros'),
-      batchSizes: v.optional(v.union([v.literal('all'), v.pipe(v.array(wholeNumber), v.minLength(1))])),
-      count: v.optional(wholeNumber, 2),
+      batchSizes: v.optional(v.union([v.literal('all'), v.pipe(v.array(count), v.minLength(1))])),
+      count: v.optional(count, 2),
     }),
   ]),
   true,

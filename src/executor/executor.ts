@@ -28,6 +28,8 @@ export interface RunTimestamps {
   endMs: number
   /** Whether it was run by the application's thread. */
   inline?: boolean
+  /** Of a run that was given up and goes on: resolves when it touches the slot no more. */
+  stillRuns?: Promise<void>
 }
 
 /** A session that is being opened for whichever thread asks for the same. */

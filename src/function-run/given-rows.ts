@@ -76,10 +76,10 @@ function inferredDims(what: string, shape: TensorMetadata['shape'], count: numbe
 /** Elements as they are stored. */
 function elements(what: string, type: TensorMetadata['type'], given: unknown): Piece['data'] {
   if (type === 'string') {
-    const items = Array.isArray(given) ? given : [given]
+    const items: unknown[] = Array.isArray(given) ? [...(given as unknown[])] : [given] // the function may keep what it has given
     const strange = items.find((item) => typeof item !== 'string')
     if (strange !== undefined || items.includes(undefined)) throw new Error(`${what}: expected strings, received ${describe(strange)}`)
-    return items
+    return items as string[]
   }
   if (Array.isArray(given)) return fromNumbers(what, type, given)
   const stored = toStorage(type, given)

@@ -1,6 +1,6 @@
 import type { RowFailures, RunTimestamps, SlotLayout } from '../executor/executor.ts'
 import type { MailedValue } from '../values.ts'
-import { messageOf } from './message-of.ts'
+import { messageOf } from '../message-of.ts'
 import type { OpenFunction } from './open-function.ts'
 import { slotInputs } from './read-inputs.ts'
 import type { RunContext } from './run-context.ts'
@@ -54,7 +54,9 @@ function call(open: OpenFunction | null, slot: FunctionSlot | undefined, layoutI
     times.inferStartMs = watch.nowMs()
     const finish = (given: unknown): BatchOutcome => {
       times.inferEndMs = watch.nowMs()
+      if (context.isLeft) throw new Error('what it gave came too late')
       const { rows, failed: isFailed } = context
+      if (context.failures?.length === rows) return { error: null, sent: null, failures: context.failures }
       const sent = writeOutputs(open.outputs, layout, slot.bytes, given, { rows, failed: isFailed, batched: open.batched })
       return { error: null, sent, failures: context.failures }
     }

@@ -1,6 +1,6 @@
 import type { FunctionContext, FunctionInstance } from '../config/function-module.ts'
 import type { RowFailures } from '../executor/executor.ts'
-import { messageOf } from './message-of.ts'
+import { messageOf } from '../message-of.ts'
 
 /** What a function is called with beside its batch. */
 export class RunContext implements FunctionContext {
@@ -8,6 +8,8 @@ export class RunContext implements FunctionContext {
   readonly parameters: FunctionInstance['parameters']
   readonly state: unknown
   readonly rows: number
+  /** Whether nobody waits for it any more: others may be where it would put what it gives. */
+  isLeft = false
   readonly #failures = new Map<number, string>()
   #controller: AbortController | null = null
   #unwanted = false

@@ -16,8 +16,8 @@ export async function callOnSample(open: OpenFunction, feeds: readonly (MailedVa
   const given = await open.call(inputs, context)
   const runMs = performance.now() - startMs
   const { rows, failed } = context
-  const sent = writeOutputs(open.outputs, { outputs: open.outputs.map(() => null) }, new ArrayBuffer(0), given, { rows, failed, batched: open.batched })!
   const [failure] = context.failures ?? []
   if (failure !== undefined) throw new Error(failure[1])
+  const sent = writeOutputs(open.outputs, { outputs: open.outputs.map(() => null) }, new ArrayBuffer(0), given, { rows, failed, batched: open.batched })!
   return { run: { error: null, runMs, outputs: wantsOutputs ? (sent.outputs as MailedValue[]) : [] }, transfer: wantsOutputs ? sent.transfer : [] }
 }

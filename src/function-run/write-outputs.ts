@@ -1,3 +1,4 @@
+import { describe, listNames } from '../describe.ts'
 import type { SlotLayout, TensorPlace } from '../executor/executor.ts'
 import { shownShape, type TensorMetadata } from '../metadata.ts'
 import { elementCount, storageOf, type MailedTensor, type TensorData } from '../tensor.ts'
@@ -19,12 +20,14 @@ export interface SentOutputs {
  * @throws Error when an output is not as it was declared.
  */
 export function writeOutputs(declared: readonly TensorMetadata[], { outputs: places }: Pick<SlotLayout, 'outputs'>, bytes: ArrayBufferLike, given: unknown, batch: BatchRows): SentOutputs | null {
-  if (typeof given !== 'object' || given === null) throw new Error(`expected an object of outputs by name, received ${given === null ? 'null' : typeof given}`)
+  if (typeof given !== 'object' || given === null || Array.isArray(given) || ArrayBuffer.isView(given)) throw new Error(`expected an object of outputs by name, received ${describe(given)}`)
   let sent: SentOutputs | null = null
   for (const [index, place] of places.entries()) {
     if (place === undefined) continue
     const output = declared[index]!
-    const rows = givenRows(output, Object.hasOwn(given, output.name) ? (given as Record<string, unknown>)[output.name] : undefined, batch)
+    if (!Object.hasOwn(given, output.name)) throw new Error(`output '${output.name}': expected to be given, received ${listNames(Object.keys(given), 'no output')}`)
+    const rows = givenRows(output, (given as Record<string, unknown>)[output.name], batch)
+    checkIntact(output.name, rows)
     if (place !== null) {
       writeTo(output, viewOf(output.type, bytes, place), place, rows, batch)
       continue
@@ -33,6 +36,13 @@ export function writeOutputs(declared: readonly TensorMetadata[], { outputs: pla
     sent.outputs[index] = mailed(output, rows, batch, sent.transfer)
   }
   return sent
+}
+
+/** What the function gave may have getters, and one of them may have taken from another what was read of it. */
+function checkIntact(name: string, given: GivenRows): void {
+  for (const { data, dims } of 'whole' in given ? [given.whole] : given.each) {
+    if (data.length !== elementCount(dims)) throw new Error(`output '${name}': expected ${elementCount(dims)} elements for dims [${dims.join(', ')}], received a buffer that was detached or cut meanwhile`)
+  }
 }
 
 function writeTo(output: TensorMetadata, view: TensorData, { dims: expected }: TensorPlace, given: GivenRows, { batched }: BatchRows): void {

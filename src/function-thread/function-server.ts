@@ -4,7 +4,7 @@ import type { Bell } from '../executor/binding/bell.ts'
 import type { ControlBlock, Job } from '../executor/binding/control-block.ts'
 import type { FromWorker, ToWorker } from '../executor/binding/protocol.ts'
 import type { RunTimestamps } from '../executor/executor.ts'
-import { messageOf } from '../function-run/message-of.ts'
+import { messageOf } from '../message-of.ts'
 import { OpenFunction } from '../function-run/open-function.ts'
 import { runBatch, type BatchOutcome, type FunctionSlot } from '../function-run/run-batch.ts'
 import type { RunContext } from '../function-run/run-context.ts'
@@ -110,7 +110,7 @@ export class FunctionServer {
   #unwant(batch: number): void {
     const running = this.#running.get(batch)
     if (running !== undefined) running.unwanted()
-    else if (batch > this.#lastBegun) this.#unwanted.add(batch)
+    else if (isAfter(batch, this.#lastBegun)) this.#unwanted.add(batch)
   }
 
   /** Does what was asked; an exception is the answer, too. */
@@ -145,19 +145,25 @@ export class FunctionServer {
   #run(job: Required<Job>): void {
     const { slotId, layoutIndex, number } = job
     const times: RunTimestamps = { startMs: 0, inferStartMs: 0, inferEndMs: 0, endMs: 0 }
-    this.#lastBegun = Math.max(this.#lastBegun, number)
+    this.#lastBegun = number // they are begun in their order
     const outcome = runBatch(this.#function, this.#slots.get(slotId), layoutIndex, times, {
       nowMs: () => this.#nowMs(),
       begins: (context) => {
         this.#running.set(number, context)
-        if (this.#unwanted.delete(number)) context.unwanted()
+        if (this.#unwanted.has(number)) context.unwanted()
       },
     })
+    if (this.#unwanted.size > 0) this.#forgetUnwanted()
     if (!(outcome instanceof Promise)) return this.#report(job, times, outcome)
     void outcome.then((settled) => {
       this.#report(job, times, settled)
       this.#control.wake() // for the next one
     })
+  }
+
+  /** Those before the one that was begun last were taken back. */
+  #forgetUnwanted(): void {
+    for (const batch of this.#unwanted) if (!isAfter(batch, this.#lastBegun)) this.#unwanted.delete(batch)
   }
 
   #report(job: Required<Job>, times: RunTimestamps, { error, sent, failures }: BatchOutcome): void {
@@ -173,4 +179,9 @@ export class FunctionServer {
   #post(message: FromWorker, transfer: readonly ArrayBuffer[] = []): void {
     this.#port.postMessage(message, transfer)
   }
+}
+
+/** Of numbers that begin again at the least one after the highest. */
+function isAfter(number: number, other: number): boolean {
+  return ((number - other) | 0) > 0
 }

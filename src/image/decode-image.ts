@@ -3,20 +3,34 @@ import { describe } from '../describe.ts'
 import { invalidArgument } from '../errors.ts'
 import { inTurn } from './decode-queue.ts'
 import { readOptions, typed } from '../config/plain-options.ts'
-import { dimsOf, resolveImageOptions } from './image-options.ts'
-import type { ImageDataType, ImageOptions, ResolvedImageOptions } from './image-options.ts'
+import { dimsOf, resolveImageOptions } from '../config/image-options.ts'
+import type { ImageDataType, ImageOptions, ResolvedImageOptions } from '../config/image-options.ts'
 import { checkSource, overLimit } from './image-source.ts'
-import type { ImageSource } from './image-source.ts'
+import type { CheckedSource, ImageSource } from './image-source.ts'
+import { hasPixelRows, pixelRows, type PixelRows } from './pixel-rows.ts'
 import { ARRAY_OF, writePixels } from './pixels.ts'
 import type { PixelArray } from './pixels.ts'
 import { decodeRgb } from './rgb-pipeline.ts'
 
 /** Where {@link decodeImage} writes instead of making a tensor, for instance one row of a batch. */
-export interface ImageTarget {
+export type ImageTarget = ArrayTarget | LeaseTarget
+
+/** Elements of an array. */
+export interface ArrayTarget {
   /** An array of the element type that `dtype` says; it may be a view of a `SharedArrayBuffer`. */
   into: PixelArray
   /** First element to write. Default 0. */
   offset?: number
+}
+
+/** A row of a lease (`model.lease()`): pixels are normalised to where the model reads them. */
+export interface LeaseTarget {
+  /** Its input has the element type that `dtype` says, and rows of the image's dims. */
+  into: PixelRows
+  /** The input. Default: the only one. */
+  input?: string
+  /** Which of its rows. Default 0. */
+  row?: number
 }
 
 /**
@@ -34,6 +48,9 @@ export interface ImageTarget {
  * const image = await decodeImage('cat.jpg', { width: 224, height: 224, scale: 1 / 255 })
  * const batch = new Float32Array(8 * 3 * 224 * 224)
  * await decodeImage('dog.jpg', { width: 224, height: 224 }, { into: batch, offset: 3 * 224 * 224 })
+ * const lease = model.lease()
+ * await decodeImage('bird.jpg', { width: 224, height: 224 }, { into: lease })
+ * const outputs = await lease.infer()
  */
 export function decodeImage<Type extends ImageDataType = 'float32'>(
   source: ImageSource,
@@ -43,13 +60,12 @@ export function decodeImage(source: ImageSource, options: ImageOptions, target: 
 export async function decodeImage(source: ImageSource, options: ImageOptions, target?: ImageTarget): Promise<Tensor | void> {
   const checked = checkSource(source)
   const resolved = resolveImageOptions(options)
-  if (target !== undefined) rowOf(target, resolved)
-  const { signal, timeoutMs } = resolved
-  const timedOut = () => overLimit(checked, 'timeoutMs', `at most ${timeoutMs} ms of reading and decoding`, 'one that takes longer')
-  const rgb = await inTurn(() => decodeRgb(checked, resolved), { signal, timeoutMs, timedOut })
-  if (target !== undefined) {
+  const row = target === undefined ? null : rowOf(target, resolved)
+  row?.check()
+  const rgb = await decodePixels(checked, resolved)
+  if (row !== null) {
     // Looked at again: the memory may have been given away while the image was decoded.
-    writePixels(rgb, rowOf(target, resolved), resolved)
+    row.write((elements) => writePixels(rgb, elements, resolved))
     return
   }
   const data = newRow(resolved)
@@ -57,7 +73,14 @@ export async function decodeImage(source: ImageSource, options: ImageOptions, ta
   return new Tensor(resolved.dtype, data, dimsOf(resolved))
 }
 
-function newRow(options: ResolvedImageOptions): PixelArray {
+/** The image in its final size, as 8-bit interleaved RGB. Rejects as {@link decodeImage}. */
+export function decodePixels(source: CheckedSource, options: ResolvedImageOptions): Promise<Uint8Array> {
+  const { signal, timeoutMs } = options
+  const timedOut = () => overLimit(source, 'timeoutMs', `at most ${timeoutMs} ms of reading and decoding`, 'one that takes longer')
+  return inTurn(() => decodeRgb(source, options), { signal, timeoutMs, timedOut })
+}
+
+export function newRow(options: ResolvedImageOptions): PixelArray {
   const elements = elementsOf(options)
   try {
     return new ARRAY_OF[options.dtype](elements)
@@ -70,8 +93,29 @@ function elementsOf({ channelCount, height, width }: ResolvedImageOptions): numb
   return channelCount * height * width
 }
 
-function rowOf(target: ImageTarget, options: ResolvedImageOptions): PixelArray {
-  const { into, offset = 0 } = readOptions('target', target, ['into', 'offset'])
+/** Where an image goes. */
+interface Row {
+  check(): void
+  write(write: (elements: PixelArray) => void): void
+}
+
+function rowOf(target: ImageTarget, options: ResolvedImageOptions): Row {
+  const { into, offset, input, row = 0 } = readOptions('target', target, ['into', 'offset', 'input', 'row'])
+  try {
+    if (!hasPixelRows(into)) {
+      const elements = () => arrayOf(into, offset ?? 0, options)
+      return { check: elements, write: (write) => write(elements()) }
+    }
+    if (offset !== undefined) throw invalidArgument('offset', 'to be left out for a lease, which has rows', offset)
+    const rows = into[pixelRows]
+    const image = { dtype: options.dtype, dims: dimsOf(options).slice(1) }
+    return { check: () => rows.check(input, row, image), write: (write) => rows.write(input, row, image, write) }
+  } catch (error) {
+    throw typed('target.into', error)
+  }
+}
+
+function arrayOf(into: unknown, offset: unknown, options: ResolvedImageOptions): PixelArray {
   try {
     return view(into, offset, options)
   } catch (error) {

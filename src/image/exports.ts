@@ -1,7 +1,7 @@
 export { decodeImage } from './decode-image.ts'
-export type { ImageTarget } from './decode-image.ts'
+export type { ArrayTarget, ImageTarget, LeaseTarget } from './decode-image.ts'
 export { imageConcurrency } from './decode-queue.ts'
-export { imageDims } from './image-options.ts'
+export { imageDims } from '../config/image-options.ts'
 export type {
   ImageChannels,
   ImageCrop,
@@ -10,8 +10,8 @@ export type {
   ImageKernel,
   ImageLayout,
   ImageOptions,
-} from './image-options.ts'
-export type { ImageFormat } from './image-format.ts'
-export type { ImageLimits } from './image-limits.ts'
+} from '../config/image-options.ts'
+export type { ImageFormat } from '../config/image-format.ts'
+export type { ImageLimits } from '../config/image-limits.ts'
 export type { ImageSource } from './image-source.ts'
 export type { PixelArray } from './pixels.ts'

@@ -5,8 +5,8 @@ import { InferenceError, invalidArgument } from '../errors.ts'
 import { filePath } from '../file-path.ts'
 import { typed } from '../config/plain-options.ts'
 import { NotReadable, readRegularFile } from '../regular-file.ts'
-import { formatOf } from './image-format.ts'
-import type { ResolvedImageLimits } from './image-limits.ts'
+import { formatOf } from '../config/image-format.ts'
+import type { ResolvedImageLimits } from '../config/image-limits.ts'
 
 /** A path, a `file:` URL (as text, too), or the bytes of an encoded image. Bytes must stay as they are until the promise settles. */
 export type ImageSource = string | URL | Uint8Array | ArrayBuffer

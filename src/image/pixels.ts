@@ -1,5 +1,6 @@
 import { toFloat16Bits } from '../float16.ts'
-import type { ImageDataType, ResolvedImageOptions } from './image-options.ts'
+import { writePlanesNatively } from './native-pixels.ts'
+import type { ImageDataType, ResolvedImageOptions } from '../config/image-options.ts'
 
 /** What a row of pixels can be written into; `float16` uses `Uint16Array`, or `Float16Array` where there is one. */
 export type PixelArray = Float32Array | Float64Array | Uint16Array | Uint8Array | Int8Array | Int32Array
@@ -28,8 +29,10 @@ const LUMA_BLUE = 7471
  * arithmetic is done 256 times per channel and the loops only look up.
  */
 export function writePixels(rgb: Uint8Array, row: PixelArray, options: ResolvedImageOptions): void {
-  const tables = options.mean.map((mean, channel) => bitsOf(tableOf(options, mean, options.std[channel] as number)))
-  const [first, second = first, third = first] = tables as [Bits, Bits?, Bits?]
+  const table = tableOf(options)
+  if (writePlanesNatively(rgb, row, table, options)) return
+  const channels = options.mean.map((_, channel) => bitsOf(table.subarray(256 * channel, 256 * (channel + 1))))
+  const [first, second = first, third = first] = channels as [Bits, Bits?, Bits?]
   const bits = bitsOf(row)
   if (options.channels === 'gray') return writeGray(rgb, bits, first)
   const write = options.layout === 'nhwc' ? writeInterleaved : writePlanes
@@ -82,10 +85,21 @@ function writeGray(rgb: Uint8Array, row: Bits, table: Bits): void {
   }
 }
 
-function tableOf({ dtype, scale }: ResolvedImageOptions, mean: number, std: number): PixelArray {
-  const table = new ARRAY_OF[dtype](256)
+const tables = new WeakMap<ResolvedImageOptions, PixelArray>()
+
+/** What each value of a pixel becomes, channel by channel; kept for options that are used again. */
+function tableOf(options: ResolvedImageOptions): PixelArray {
+  let table = tables.get(options)
+  if (table === undefined) tables.set(options, (table = makeTable(options)))
+  return table
+}
+
+function makeTable({ dtype, scale, mean, std }: ResolvedImageOptions): PixelArray {
+  const table = new ARRAY_OF[dtype](256 * mean.length)
   const encode = ENCODE[dtype]
-  for (let pixel = 0; pixel < 256; pixel++) table[pixel] = encode((pixel * scale - mean) / std)
+  for (let channel = 0; channel < mean.length; channel++) {
+    for (let pixel = 0; pixel < 256; pixel++) table[256 * channel + pixel] = encode((pixel * scale - mean[channel]!) / std[channel]!)
+  }
   return table
 }
 

@@ -1,5 +1,5 @@
 import type { Metadata, Sharp, SharpOptions } from 'sharp'
-import type { ImageCrop, ResolvedImageOptions } from './image-options.ts'
+import type { ImageCrop, ResolvedImageOptions } from '../config/image-options.ts'
 import { overLimit, readSource, undecodable } from './image-source.ts'
 import type { CheckedSource } from './image-source.ts'
 import { loadSharp } from './sharp-loader.ts'

@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.ts'
 import type { RunTimes } from '../latency/run-times.ts'
+import type { RowBlocks } from '../memory/row-blocks.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
 import type { Batch } from './batch.ts'
@@ -13,7 +14,7 @@ export interface BatchOwner {
   readonly unpredictable: UnpredictableOutputs
   readonly clock: Clock
   readonly times: { readonly runTimes: RunTimes }
-  readonly instances: { readonly anyAhead: boolean }
+  readonly instances: { readonly anyAhead: boolean; readonly rowBlocks?: RowBlocks | null }
   readonly demand?: { readonly nextIsAlone: boolean }
   /**
    * The next batch for an instance, or `null`.

@@ -1,4 +1,6 @@
 import type { Arena } from '../executor/executor.ts'
+import type { RowBlocks } from '../memory/row-blocks.ts'
+import type { SlotMemory } from '../memory/staging-pool.ts'
 import { expiresAtMs } from '../queue/waiting-request.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { Batch } from './batch.ts'
@@ -9,6 +11,10 @@ export class InstanceSet implements Iterable<ModelInstance> {
   #instances: ModelInstance[] = []
   /** Those that are given nothing more and have something still. */
   #leaving: ModelInstance[] = []
+  /** Where callers write rows that can be run there; `null` until one does. */
+  rowBlocks: RowBlocks | null = null
+  /** Told that there is another. */
+  onAdded: () => void = () => {}
 
   get size(): number {
     return this.#instances.length
@@ -20,6 +26,7 @@ export class InstanceSet implements Iterable<ModelInstance> {
 
   add(instance: ModelInstance): void {
     this.#instances.push(instance)
+    this.onAdded()
   }
 
   /** Has an instance be given nothing more; what it was given can still be stopped, until it is removed. */
@@ -106,6 +113,11 @@ export class InstanceSet implements Iterable<ModelInstance> {
   /** Has the run of a batch stopped; with `orLeave` its thread is left to itself when it does not stop. */
   stopRun(batch: Batch, orLeave: boolean): void {
     for (const instance of this.#all) instance.stopRun(batch, orLeave)
+  }
+
+  /** Has everybody let go of memory that is given back. */
+  forgetMemory(memory: SlotMemory): void {
+    for (const instance of this.#all) instance.forgetMemory(memory)
   }
 
   get #all(): readonly ModelInstance[] {

@@ -1,15 +1,13 @@
 import type { MailedOutputs, RowFailures, RunTimestamps } from '../executor/executor.ts'
-import type { StagingBuffer } from '../memory/staging-pool.ts'
+import type { SlotMemory, StagingBuffer } from '../memory/staging-pool.ts'
 import type { BatchSource, PreparedBatch } from '../workers/batch-source.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
 import type { Batch } from './batch.ts'
 import type { BatchOwner } from './batch-owner.ts'
 import { LargeSlots } from './large-slots.ts'
 import { inSlots } from './sequence-slots.ts'
+import { slotsFor } from './slots-ahead.ts'
 import { StagingSlot, type SlotSource } from './staging-slot.ts'
-
-/** Those that run, and one that is gathered meanwhile. */
-export const slotsFor = (concurrency: number): number => concurrency + 1
 
 /** An instance of a model: a session on one worker and the staging slots through which it is fed. */
 export class ModelInstance implements BatchSource {
@@ -18,7 +16,7 @@ export class ModelInstance implements BatchSource {
   readonly session: WorkerSession
   readonly weight: number
   readonly #owner: BatchOwner
-  readonly #source: SlotSource
+  readonly source: SlotSource
   readonly #slots = new Map<number, StagingSlot>()
   readonly #free: StagingSlot[] = []
   readonly #large: LargeSlots
@@ -35,7 +33,7 @@ export class ModelInstance implements BatchSource {
     this.name = name
     this.weight = weight
     this.session = session
-    this.#source = source
+    this.source = source
     this.#large = new LargeSlots(owner.clock, (slot) => this.#giveBack(slot))
     this.#usedAtMs = owner.clock.nowMs()
     for (let count = 0; count < slotsFor(concurrency); count++) this.#addSlot()
@@ -144,17 +142,16 @@ export class ModelInstance implements BatchSource {
     this.#askForMore()
   }
 
-  failed(slotId: number, message: string): void {
+  failed(slotId: number, message: string, stillRuns: Promise<void> | null): void {
     // It may have failed for want of memory that the worker could not get for the slot: told anew, it tries again.
     this.#slots.get(slotId)!.forgetLayouts()
-    this.#owner.failed(this.#release(slotId), message)
+    this.#owner.failed(stillRuns === null ? this.#release(slotId) : this.#replace(slotId, stillRuns), message)
     this.#askForMore()
   }
 
   lost(slotId: number, reason: string, stillRuns: Promise<void> | null): void {
     this.started(slotId)
-    const died = stillRuns === null
-    this.#owner.lost(died ? this.#release(slotId) : this.#replace(slotId, stillRuns), reason, died)
+    this.#owner.lost(stillRuns === null ? this.#release(slotId) : this.#replace(slotId, stillRuns), reason, stillRuns === null)
   }
 
   /** Forgets what the worker knows: for a new thread, or when layouts that reckon with an output's size are of no use any more. */
@@ -165,6 +162,10 @@ export class ModelInstance implements BatchSource {
   /** Takes memory that was made ahead for the slots, if any was. */
   adopt(buffers: readonly StagingBuffer[]): void {
     for (const [index, buffer] of buffers.entries()) this.#free[index]!.adopt(buffer)
+  }
+
+  forgetMemory(memory: SlotMemory): void {
+    for (const slot of this.#slots.values()) slot.forgetMemory(memory, this.worker.executor)
   }
 
   /** Gives the staging memory back; no batch may be in flight. */
@@ -186,12 +187,10 @@ export class ModelInstance implements BatchSource {
       rows += request.rows
       outputMask |= request.outputMask
     }
-    slot.requests = requests
-    const layout = slot.layoutFor(requests, rows, outputMask, owner.unpredictable.of(requests[0]!.whole))
+    const layout = slot.layoutFor(requests, rows, outputMask, owner.unpredictable.of(requests[0]!.whole), owner.instances.rowBlocks)
     const mailed = slot.gather(requests, layout)
     slot.rows = rows
     slot.batch = batch
-    slot.layout = layout
     if (batch.ahead) this.#ahead = slot
     slot.announce(this.worker.executor, this.session.id, layout)
     slot.gatheredAtMs = owner.clock.nowMs()
@@ -200,7 +199,7 @@ export class ModelInstance implements BatchSource {
   }
 
   #addSlot(): void {
-    const slot = new StagingSlot(this.#source, this.#owner.metadata, this.#owner.padding)
+    const slot = new StagingSlot(this.source, this.#owner.metadata, this.#owner.padding)
     this.#slots.set(slot.id, slot)
     this.#free.push(slot)
   }
@@ -211,8 +210,9 @@ export class ModelInstance implements BatchSource {
     this.#slots.delete(slotId)
     this.#large.forget(slot)
     void stillRuns.then(() => {
+      slot.end()
       slot.release()
-      this.#source.trim()
+      this.source.trim()
     })
     this.#addSlot()
     this.#tellDrained()
@@ -239,7 +239,7 @@ export class ModelInstance implements BatchSource {
   #reuse(slot: StagingSlot): void {
     if (slot === this.#ahead) this.#ahead = null
     this.#large.returned(slot)
-    slot.batch = slot.layout = null
+    slot.end()
     this.#free.push(slot)
     if (this.#onDrained !== null) this.#tellDrained()
   }

@@ -1,4 +1,4 @@
-import type { MailedTensor } from '../tensor.ts'
+import type { MailedTensor, TensorLike } from '../tensor.ts'
 import { copyBlocks, cutElements, mailedElements } from '../elements.ts'
 import { copyOf, elementCount, isElementType, isPacked, makeTensor, putValue, type ElementType, type TensorData } from '../tensor.ts'
 import { cutRows, isMailedTensor, outputOf, rowCount, type MailedValue, type OutputValue } from '../values.ts'
@@ -9,7 +9,7 @@ import { copyResized, type Padding } from '../request/padding.ts'
 import type { Reshape } from '../request/reshape.ts'
 import type { ShapedTensors } from '../request/shaped-tensors.ts'
 import type { InferRequest } from '../request/infer-request.ts'
-import type { ViewedLayout } from './staging-slot.ts'
+import type { ViewedLayout } from './viewed-layout.ts'
 
 /** Part of an output with its dims. */
 interface Piece {
@@ -52,13 +52,15 @@ export function scatter(
       const piece = value
         ? cutMailed(value, mailedValues![index]!, batchAxisOf(metadata.outputs[index]!), request, row, requests.length === 1)
         : cutFromSlot(metadata, layout, index, request, row, isKept && turn.hides(index))
-      if (isKept) {
-        if (!request.settled) turn.keep(index, piece.data, piece.dims) // else the sequence has gone on without it
-        if (turn.hides(index)) continue
-      }
       if (request.isPart && piece.dims[0] !== request.rows) throw notByRow(name, request, `dims [${piece.dims.join(', ')}]`)
       const { data, dims } = padding === null ? piece : cutLength(name, padding, layout, index, request, piece)
-      putValue<OutputValue>(outputs, name, makeTensor(type as ElementType, data, reshapes === null ? dims : reshaped(name, reshapes[index]!, dims)))
+      if (isKept) {
+        if (!request.settled) turn.keep(index, data, dims) // else the sequence has gone on without it
+        if (turn.hides(index)) continue
+      }
+      const shown = reshapes === null ? dims : reshaped(name, reshapes[index]!, dims)
+      if (request.isStep) putValue<TensorLike>(outputs as Record<string, TensorLike>, name, { type, dims: shown, data })
+      else putValue<OutputValue>(outputs, name, makeTensor(type as ElementType, data, shown))
     }
     results.push(outputs)
     row += request.rows
@@ -85,6 +87,11 @@ function cutFromSlot(metadata: ModelMetadata, layout: ViewedLayout, index: numbe
   const blocks = layout.outputBlocks[index]!
   if (blocks !== 1) return { data: cutBlocks(view, rows, request, row, blocks, elements / blocks), dims }
   const [from, to] = [row * elements, (row + request.rows) * elements]
+  const place = request.isStep ? request.placeFor(index) : null
+  if (place !== null && place.length === to - from) {
+    ;(place as Float32Array).set(view.subarray(from, to))
+    return { data: place, dims }
+  }
   return { data: asView ? view.subarray(from, to) : copyOf(view, from, to), dims }
 }
 

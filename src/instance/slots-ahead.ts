@@ -4,6 +4,9 @@ import type { StagingBuffer, StagingPool } from '../memory/staging-pool.ts'
 import { layOut } from './layout.ts'
 import { roomFor } from './staging-slot.ts'
 
+/** Slots for batches that run, and one that is gathered meanwhile. */
+export const slotsFor = (concurrency: number): number => concurrency + 1
+
 /** What a slot needs for the largest batch, in bytes; the least a slot has where shapes vary from request to request. */
 export function largestSlotBytes(metadata: ModelMetadata): number {
   const batched = metadata.maxBatchSize > 0

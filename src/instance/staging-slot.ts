@@ -1,12 +1,14 @@
-import type { Executor, TensorPlace } from '../executor/executor.ts'
+import type { Executor } from '../executor/executor.ts'
 import type { MailedValue } from '../values.ts'
-import type { StagingBuffer } from '../memory/staging-pool.ts'
-import { elementCount, isPacked, type ElementType, type TensorData } from '../tensor.ts'
-import { checkElements, gatherBlocks, gatherMailed, gatherPacked, gatherPadded } from './gather-rows.ts'
-import { layOut, viewOf, type BatchLayout } from './layout.ts'
-import { gatherRagged, hasRaggedInputs, roomForRows } from './ragged-rows.ts'
+import type { SlotMemory, StagingBuffer } from '../memory/staging-pool.ts'
+import type { RowBlocks } from '../memory/row-blocks.ts'
+import { gatherBatch, gatherMoved } from './gather-batch.ts'
+import { leasedRows, placeInBlock, type InPlaceBatch } from './in-place.ts'
+import { layOut } from './layout.ts'
+import { hasRaggedInputs, roomForRows } from './ragged-rows.ts'
+import { layOutInPlace, viewLayout, type ViewedLayout } from './viewed-layout.ts'
 import type { Batch } from './batch.ts'
-import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
+import type { ModelMetadata } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
@@ -14,34 +16,14 @@ import type { InferRequest } from '../request/infer-request.ts'
 export interface SlotSource {
   nextSlotId(): number
   acquire(byteLength: number): StagingBuffer
+  /** Memory that is of use and not needed; `null` for none, as where this is left out. */
+  acquireSpare?(byteLength: number): StagingBuffer | null
   /** Gives memory that nothing holds back to the system. */
   trim(): void
   /** See {@link Carrier.movesFromBytes}. */
   readonly movesFromBytes: number
-}
-
-/** A layout with this thread's views of its tensors. */
-export interface ViewedLayout extends BatchLayout {
-  readonly index: number
-  readonly inputViews: readonly (TensorData | null | undefined)[]
-  readonly outputViews: readonly (TensorData | null | undefined)[]
-  /** Elements of one row of each input. */
-  readonly inputRowElements: readonly number[]
-  /** Elements of one row of each output; for a request that runs as it is, of the whole. */
-  readonly outputRowElements: readonly number[]
-  /** How often a row of each input begins anew: once where rows lie one behind the other; 0 for what all rows share. */
-  readonly inputBlocks: readonly number[]
-  readonly outputBlocks: readonly number[]
-  /** Which dimension of each output counts rows. */
-  readonly outputAxes: readonly number[]
-  /** Whether elements of some input or output share bytes. */
-  readonly packs: boolean
-  /** The lengths to which the batch is padded, by entry of the model's {@link Padding}; `null` without padding. */
-  readonly lengths: readonly number[] | null
-  /** By input, the dims of each row where rows have their own; `null` where none have. */
-  readonly rowDims: readonly (Int32Array | null)[] | null
-  /** Whether the worker knows this layout. */
-  known: boolean
+  /** The CUDA device for which its memory is page-locked; left out for none. */
+  readonly device?: number | null
 }
 
 /** Most layouts remembered per slot, here and by the worker; models of variable shapes make many. */
@@ -66,17 +48,22 @@ export class StagingSlot {
   readonly #source: SlotSource
   readonly #ragged: boolean
   #buffer: StagingBuffer | null = null
-  #bufferKnown = false
+  /** The memory by which the worker knows the slot; `null` when it does not. */
+  #known: SlotMemory | null = null
+  /** How often it was told of other memory; a layout that it was told of before is to be told again. */
+  #telling = 0
   readonly #byRows: ViewedLayout[] = [] // fixed shapes, all outputs, few rows: the hot case
   readonly #byKey = new Map<string, ViewedLayout>()
   #layouts = 0
   /** The batch in flight. */
   batch: Batch | null = null
-  /** Its requests, and what stands in slots of sequences that have none. */
+  /** Its requests in the order of their rows, and what stands in slots of sequences that have none. */
   requests: readonly InferRequest[] = []
   /** All of its rows. */
   rows = 0
   layout: ViewedLayout | null = null
+  /** Where its rows were written, if it is run there. */
+  inPlace: InPlaceBatch | null = null
   /** When the batch was taken from the queue and when it had been gathered, in milliseconds. */
   takenAtMs = 0
   gatheredAtMs = 0
@@ -101,7 +88,14 @@ export class StagingSlot {
 
   /** Whether the batch in it needs that memory. */
   get neededLarge(): boolean {
-    return this.layout !== null && this.layout.byteLength >= this.#buffer!.largeFromBytes
+    return this.layout !== null && this.inPlace === null && this.layout.byteLength >= this.#buffer!.largeFromBytes
+  }
+
+  /** Has the worker let go of memory that is not the slot's own, and in which it has no batch. */
+  forgetMemory(memory: SlotMemory, executor: Executor): void {
+    if (this.#known !== memory) return
+    this.forgetLayouts()
+    executor.forgetSlot(this.id)
   }
 
   /** Takes memory that was made ahead. */
@@ -110,8 +104,20 @@ export class StagingSlot {
     this.#buffer = buffer
   }
 
-  /** Finds or makes the layout of a batch and memory for it. */
-  layoutFor(batch: readonly InferRequest[], rows: number, outputMask: number, unpredictable: ReadonlySet<number>): ViewedLayout {
+  /**
+   * Finds or makes the layout of a batch and memory for it.
+   *
+   * @param blocks where rows of it may have been written, and can be run; `null` for nowhere.
+   */
+  layoutFor(
+    batch: readonly InferRequest[],
+    rows: number,
+    outputMask: number,
+    unpredictable: ReadonlySet<number>,
+    blocks: RowBlocks | null = null,
+  ): ViewedLayout {
+    const inPlace = blocks === null ? null : this.#layOutInPlace(batch, rows, outputMask, unpredictable, blocks)
+    if (inPlace !== null) return inPlace
     const first = batch[0]!
     const hot = first.bucketKey === '' && outputMask === -1 && rows <= mostByRows
     if (hot) return (this.#byRows[rows] ??= this.#make(first, null, rows, outputMask, unpredictable))
@@ -121,6 +127,22 @@ export class StagingSlot {
     let layout = this.#byKey.get(key)
     if (layout === undefined) this.#byKey.set(key, (layout = this.#make(first, lengths, rows, outputMask, unpredictable, room)))
     return layout
+  }
+
+  /** Has a batch run where most of its rows were written, to where the others are copied; `null` where it has to be gathered. */
+  #layOutInPlace(batch: readonly InferRequest[], rows: number, outputMask: number, unpredictable: ReadonlySet<number>, blocks: RowBlocks): ViewedLayout | null {
+    const leased = leasedRows(batch)
+    if (leased === 0) return null
+    const placed = placeInBlock(batch, rows, this.#source.device ?? null)
+    const copied = placed === null ? leased : leasedRows(placed.moved.map(({ request }) => request))
+    blocks.rows.copied += copied
+    if (placed === null) return null
+    blocks.rows.inPlace += leased - copied
+    blocks.seal(placed.block)
+    placed.block.hold(placed.first, placed.rows)
+    this.inPlace = placed
+    gatherMoved(this.#metadata, placed)
+    return layOutInPlace(this.#metadata, placed, outputMask, unpredictable)
   }
 
   #make(
@@ -134,7 +156,7 @@ export class StagingSlot {
     const dims = lengths === null ? request.dims : this.#padded(request.dims!, lengths)
     const layout = layOut(this.#metadata, rows, request.data, dims, outputMask, unpredictable, request.whole, this.#source.movesFromBytes, room)
     if (this.#buffer === null || this.#buffer.byteLength < layout.byteLength) this.#grow(layout.byteLength)
-    return this.#view(layout, lengths, this.#metadata.maxBatchSize > 0 && !request.whole)
+    return viewLayout(this.#metadata, layout, this.#buffer!.bytes, this.#nextIndex(), lengths, this.#metadata.maxBatchSize > 0 && !request.whole)
   }
 
   #padded(dims: readonly (readonly number[])[], lengths: readonly number[]): (readonly number[])[] {
@@ -148,53 +170,36 @@ export class StagingSlot {
 
   /** Tells the worker what it does not know yet of the slot and of `layout`. */
   announce(executor: Executor, sessionId: number, layout: ViewedLayout): void {
-    if (!this.#bufferKnown) {
-      executor.defineSlot(this.id, sessionId, this.#buffer!.memory)
-      this.#bufferKnown = true
+    const memory = layout.memory ?? this.#buffer!.memory
+    if (this.#known !== memory) {
+      executor.defineSlot(this.id, sessionId, memory)
+      this.#known = memory
+      this.#telling++
     }
-    if (!layout.known) {
+    if (layout.toldIn !== this.#telling) {
       const { inputs, outputs } = layout
       executor.defineLayout(this.id, layout.index, { inputs, outputs })
-      layout.known = true
+      layout.toldIn = this.#telling
     }
   }
 
   /** Copies the rows of `batch` into the slot; what cannot lie there is returned to go by message. */
   gather(batch: readonly InferRequest[], layout: ViewedLayout): readonly (MailedValue | null)[] | null {
-    let mailed: (MailedValue | null)[] | null = null
-    for (let index = 0; index < layout.inputViews.length; index++) {
-      const view = layout.inputViews[index]
-      if (view === undefined) continue
-      if (view === null) {
-        mailed ??= layout.inputViews.map(() => null)
-        mailed[index] = gatherMailed(this.#metadata.inputs[index]!, layout.inputBlocks[index] === 0 ? [batch[0]!] : batch, index, layout.inputDims[index]!)
-      } else if (layout.rowDims?.[index] != null) {
-        gatherRagged(batch, index, view, layout.rowDims[index]!)
-      } else if (layout.lengths !== null && this.#padding!.byInput[index] !== undefined) {
-        gatherPadded(batch, this.#padding!, index, layout.inputDims[index]!, layout.lengths, view)
-      } else if (layout.packs && isPacked(this.#metadata.inputs[index]!.type as ElementType)) {
-        gatherPacked(batch, index, view as Uint8Array, layout.inputRowElements[index]!)
-      } else if (layout.inputBlocks[index] !== 1) {
-        gatherBlocks(batch, index, view, layout.inputBlocks[index]!, layout.inputRowElements[index]!)
-      } else {
-        const rowElements = layout.inputRowElements[index]!
-        let at = 0
-        for (let member = 0; member < batch.length; member++) {
-          const request = batch[member]!
-          const data = request.data[index] as Float32Array
-          const elements = batch.length === 1 ? view.length : request.rows * rowElements
-          checkElements(data, elements)
-          ;(view as Float32Array).set(data, at)
-          at += elements
-        }
-      }
-    }
+    const mailed = gatherBatch(this.#metadata, this.#padding, batch, layout)
+    this.requests = this.inPlace?.requests ?? batch
+    this.layout = layout
     return mailed
+  }
+
+  /** The batch in it is over, and touches no memory any more. */
+  end(): void {
+    if (this.inPlace !== null) this.inPlace.block.drop(this.inPlace.first, this.inPlace.rows)
+    this.batch = this.layout = this.inPlace = null
   }
 
   /** Forgets all layouts, and that a worker knows the slot: for a new thread, after a failure, or when an output is of another size than was reckoned. */
   forgetLayouts(): void {
-    this.#bufferKnown = false
+    this.#known = null
     this.#byRows.length = 0
     this.#byKey.clear()
     this.#layouts = 0
@@ -209,33 +214,6 @@ export class StagingSlot {
   #grow(neededBytes: number): void {
     this.release()
     this.#buffer = this.#source.acquire(roomFor(neededBytes))
-  }
-
-  #view(layout: BatchLayout, lengths: readonly number[] | null, batched: boolean): ViewedLayout {
-    const { inputs, outputs } = this.#metadata
-    const bytes = this.#buffer!.bytes
-    const rowElements = (value: ValueMetadata, { dims }: TensorPlace) => elementCount(batched ? dims.filter((_, axis) => axis !== batchAxisOf(value)) : dims)
-    const blocks = (value: ValueMetadata, place: TensorPlace | null | undefined) =>
-      !batched ? 1 : batchAxisOf(value) === -1 ? 0 : !place ? 1 : elementCount(place.dims.slice(0, batchAxisOf(value)))
-    return {
-      ...layout,
-      index: this.#nextIndex(),
-      inputViews: layout.inputs.map((place, index) =>
-        place ? viewOf(inputs[index]!.type as ElementType, bytes, place) : place,
-      ),
-      outputViews: layout.outputs.map((place, index) =>
-        place ? viewOf(outputs[index]!.type as ElementType, bytes, place) : place,
-      ),
-      inputRowElements: layout.inputs.map((place, index) => (place ? rowElements(inputs[index]!, place) : -1)),
-      outputRowElements: layout.outputs.map((place, index) => (place ? rowElements(outputs[index]!, place) : -1)),
-      inputBlocks: layout.inputs.map((place, index) => blocks(inputs[index]!, place)),
-      outputAxes: outputs.map(batchAxisOf),
-      outputBlocks: layout.outputs.map((place, index) => blocks(outputs[index]!, place)),
-      packs: [...inputs, ...outputs].some(({ type }) => isPacked(type as ElementType)),
-      rowDims: this.#ragged ? layout.inputs.map((place, index) => (place?.rowDims ? new Int32Array(bytes, place.rowDims.offset, place.rowDims.rows * (layout.inputDims[index]!.length - 1)) : null)) : null,
-      lengths,
-      known: false,
-    }
   }
 
   #nextIndex(): number {

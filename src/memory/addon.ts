@@ -1,6 +1,7 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { NativeKernels } from './native-kernels.ts'
 import type { NativeProcesses } from './native-processes.ts'
 import type { NativeProviders } from './native-providers.ts'
 import type { NativeRuns } from './native-runs.ts'
@@ -54,7 +55,7 @@ export interface CudaProbe {
 export const plainMemory = -1
 
 /** The native addon. Throws a TypeError for arguments of a wrong type, a RangeError for numbers that make no sense. */
-export interface NativeBinding extends NativeProviders, NativeRuns {
+export interface NativeBinding extends NativeKernels, NativeProviders, NativeRuns {
   /** Must equal {@link BINDING_VERSION}. */
   readonly version: string
   /** The size of slabs counts before the first `acquire` only; the limit may move, and counts while none is claimed. */
@@ -72,7 +73,9 @@ export interface NativeBinding extends NativeProviders, NativeRuns {
   acquire(byteLength: number, device: number, pastLimit?: boolean): NativeLease | null
   /** As `acquire` within the limit, off the calling thread: page-locking takes long. */
   acquireAsync(byteLength: number, device: number): Promise<NativeLease | null>
-  /** Takes the memory from a lease's bytes, and drops its hold on it. Doing it twice is allowed. */
+  /** Another buffer over some of the bytes of a lease, which holds the memory until it is released or collected; the lease is not held by it. */
+  lend(leaseId: number, offset: number, byteLength: number): ArrayBuffer
+  /** Takes the memory from the bytes of a lease, or from those that were lent, and drops its hold on it. Doing it twice is allowed. */
   release(bytes: ArrayBuffer): void
   /** Gives slabs that nothing holds back to the system; returns their bytes. Costly with a GPU at work. */
   trim(): number
@@ -89,7 +92,7 @@ export type BindingResult =
   | { readonly binding: null; readonly path?: undefined; readonly reason: string }
 
 /** Raised together with `kBindingVersion` in native/addon.cc whenever the exports change their meaning. */
-export const BINDING_VERSION = '7'
+export const BINDING_VERSION = '10'
 
 // Two folders below the root both as src/memory/addon.ts and as dist/memory/addon.js.
 const packageRoot = fileURLToPath(new URL('../..', import.meta.url))

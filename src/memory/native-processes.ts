@@ -33,6 +33,8 @@ export interface NativeProcesses {
   /** What has come: 0 bytes at the end of the stream, -1 where nothing has yet. */
   receive(descriptor: number, into: Uint8Array): { readonly length: number; readonly descriptors: readonly number[] }
   close(descriptor: number): void
+  /** What was connected, received or locked is closed with this thread, however that ends, unless it was handed over to somebody who closes it. */
+  handOver(descriptor: number): void
   /** A descriptor that holds the lock of a file until it is closed or the process ends, however; `null` while somebody else has it. */
   lock(path: string): number | null
 }

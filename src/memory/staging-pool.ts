@@ -12,6 +12,13 @@ export type SlotMemory =
   /** Shared memory; `copied` when ONNX Runtime refuses views of it, so that the worker feeds it from private memory. */
   | { readonly kind: 'shared'; readonly buffer: SharedArrayBuffer; readonly copied: boolean }
 
+/** Bytes of a staging buffer in somebody's hands. */
+export interface LentBytes {
+  readonly bytes: ArrayBuffer
+  /** Takes them back: `bytes` is empty afterwards, and so are all views of it. May be called twice. */
+  takeBack(): void
+}
+
 /** Memory of one slot. */
 export interface StagingBuffer {
   readonly kind: StagingKind
@@ -20,6 +27,11 @@ export interface StagingBuffer {
   /** Memory of this size or more is to be given back when no batch has needed so much for a while. */
   readonly largeFromBytes: number
   readonly memory: SlotMemory
+  /**
+   * A buffer over some of its bytes that can be taken from whoever has it; left out where memory cannot be taken back. They
+   * stay as long as the buffer does, whatever becomes of the rest.
+   */
+  lend?(offset: number, byteLength: number): LentBytes
   /** Gives the memory back; views of `bytes` are empty afterwards, or must not be used. May be called twice. */
   release(): void
 }
@@ -101,6 +113,13 @@ export class StagingPool {
   async acquireAhead(byteLength: number, device: number): Promise<StagingBuffer | null> {
     const buffer = await this.#memory.acquireAhead(byteLength, device, this.#fellBack)
     return buffer === null ? null : this.#counted({ ...buffer, largeFromBytes: Infinity })
+  }
+
+  /** As {@link acquire}, of what is of use and not needed: `null` where rows in it cannot be run in place, and where less than half of the limit would be left. */
+  acquireSpare(byteLength: number, device: number | null): StagingBuffer | null {
+    const { kind, reservedBytes, limitBytes } = this.#memory
+    const isNative = kind === 'native' || kind === 'pinned'
+    return isNative && 2 * (reservedBytes + byteLength) <= limitBytes ? this.acquire(byteLength, device) : null
   }
 
   stats(): StagingStats {

@@ -1,15 +1,12 @@
 import { batchReasons, type BatchReason } from '../config/batching.ts'
+import { durationOf, type StatisticDuration } from './statistic-duration.ts'
+import type { StepStatistics } from './step-statistics.ts'
 import { LatencyHistogram, type LatencyPercentiles } from './latency-histogram.ts'
+import { noLeases, type LeaseStatistics } from './lease-stats.ts'
 import type { ResponseCacheStatistics, ResponseTotals } from './response-stats.ts'
 
 /** Why requests were not answered. */
 export type RejectionReason = 'queueFull' | 'timeout' | 'deadline' | 'cancelled' | 'closed' | 'crashed' | 'execution' | 'changed'
-
-/** A count and the nanoseconds it took in all; Triton's `StatisticDuration`. */
-export interface StatisticDuration {
-  readonly count: number
-  readonly ns: number
-}
 
 /** What batches of one size took; compute times are per execution. */
 export interface BatchStatistics {
@@ -85,6 +82,9 @@ export interface ModelStatistics {
   readonly arena: { readonly totalBytes: number; readonly inUseBytes: number; readonly mostInUseBytes: number } | null
   /** `null` without `responseCache` and `coalesce`. */
   readonly responseCache: ResponseCacheStatistics | null
+  readonly leases: LeaseStatistics
+  /** What became of each step; of a pipeline only. */
+  readonly steps?: readonly StepStatistics[]
 }
 
 /** Times of one finished batch, in milliseconds. */
@@ -200,7 +200,7 @@ export class ModelStats {
     this.#failMs += ms
   }
 
-  snapshot(pendingRequestCount: number, arena: ModelStatistics['arena'] = null, responses: ResponseTotals | null = null, instanceCount = 0): ModelStatistics {
+  snapshot(pendingRequestCount: number, arena: ModelStatistics['arena'] = null, responses: ResponseTotals | null = null, instanceCount = 0, leases = noLeases): ModelStatistics {
     const count = this.#successes
     const computed = count - this.#withoutRun
     return {
@@ -209,20 +209,20 @@ export class ModelStats {
       executionCount: this.#executions,
       inlineCount: this.#inline,
       inferenceStats: {
-        success: duration(count, this.#successMs),
-        fail: duration(this.#failures, this.#failMs),
-        queue: duration(count, this.#queueMs),
-        computeInput: duration(computed, this.#inputMs),
-        computeInfer: duration(computed, this.#inferMs),
-        computeOutput: duration(computed, this.#outputMs),
-        cacheHit: duration(responses?.counts.hits ?? 0, responses?.hitMs ?? 0),
-        cacheMiss: duration(responses?.counts.misses ?? 0, responses?.missMs ?? 0),
+        success: durationOf(count, this.#successMs),
+        fail: durationOf(this.#failures, this.#failMs),
+        queue: durationOf(count, this.#queueMs),
+        computeInput: durationOf(computed, this.#inputMs),
+        computeInfer: durationOf(computed, this.#inferMs),
+        computeOutput: durationOf(computed, this.#outputMs),
+        cacheHit: durationOf(responses?.counts.hits ?? 0, responses?.hitMs ?? 0),
+        cacheMiss: durationOf(responses?.counts.misses ?? 0, responses?.missMs ?? 0),
       },
       batchStats: this.#batches.flatMap((totals, batchSize) => ({
         batchSize,
-        computeInput: duration(totals.count, totals.inputMs),
-        computeInfer: duration(totals.count, totals.inferMs),
-        computeOutput: duration(totals.count, totals.outputMs),
+        computeInput: durationOf(totals.count, totals.inputMs),
+        computeInfer: durationOf(totals.count, totals.inferMs),
+        computeOutput: durationOf(totals.count, totals.outputMs),
       })),
       latency: {
         queue: this.#queueLatency.percentiles(),
@@ -237,10 +237,7 @@ export class ModelStats {
       padding: { ownElements: this.#ownElements, paddedElements: this.#paddedElements },
       arena,
       responseCache: responses?.counts ?? null,
+      leases,
     }
   }
-}
-
-function duration(count: number, ms: number): StatisticDuration {
-  return { count, ns: Math.round(ms * 1e6) }
 }

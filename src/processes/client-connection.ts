@@ -1,15 +1,14 @@
 import { connect, Socket } from 'node:net'
-import { isAbortSignal } from '../config/abort-signal.ts'
-import { isPlainObject } from '../config/plain-options.ts'
-import { invalidArgument } from '../errors.ts'
+import { invalidArgument, unreadable } from '../errors.ts'
 import type { NativeProcesses } from '../memory/native-processes.ts'
 import { unwatch, watch } from '../request/abort-watch.ts'
-import { disconnected, tooMany } from './client-errors.ts'
+import { disconnected, notAnswering, tooMany } from './client-errors.ts'
 import { Connection, type ConnectionOwner } from './connection.ts'
 import { frameKinds, frameOf } from './frames.ts'
 import { answeredNumber, mostRequestNumber, readAnswer, writeRequest } from './inference-records.ts'
 import { greetNatively, readWelcome } from './native-greeting.ts'
-import { libraryVersion, messageText, protocolVersion, readMessage, type CallResult, type Hello, type Welcome } from './messages.ts'
+import { callFrame, noOptions, readCallOptions } from './call-options.ts'
+import { libraryVersion, messageText, mostCalls, protocolVersion, readMessage, type CallResult, type Hello, type Welcome } from './messages.ts'
 import { BadRecord, type RecordReader } from './record-reader.ts'
 import { RecordWriter } from './record-writer.ts'
 import { SharedRings } from './shared-rings.ts'
@@ -28,7 +27,8 @@ interface Pending {
 export class ClientConnection implements ConnectionOwner {
   readonly #path: string
   readonly #connection: Connection
-  readonly #record = new RecordWriter()
+  /** `null` while a request is being written. */
+  #record: RecordWriter | null = new RecordWriter()
   readonly #requests = new Map<number, Pending>()
   readonly #calls = new Map<number, Pending>()
   #welcome: Welcome | null = null
@@ -51,6 +51,7 @@ export class ClientConnection implements ConnectionOwner {
     const hello: Hello = { protocol: protocolVersion, version: libraryVersion, sharesMemory: processes !== null }
     if (processes === null) return ClientConnection.#overSocket(path, address, hello, timeoutMs)
     const { descriptor, welcome, handedOver } = await greetNatively(processes, address, hello, timeoutMs)
+    processes.handOver(descriptor)
     const client = new ClientConnection(path, new Socket({ fd: descriptor, readable: true, writable: true }))
     try {
       client.#opened(welcome, handedOver && SharedRings.take(processes, handedOver, welcome.ringBytes, client.#connection.read))
@@ -66,7 +67,7 @@ export class ClientConnection implements ConnectionOwner {
     await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject))
     const client = new ClientConnection(path, socket)
     const welcome = await new Promise<Welcome>((resolve, reject) => {
-      const timer = setTimeout(() => client.close('it does not answer'), timeoutMs)
+      const timer = setTimeout(() => (client.#greeting!.reject(notAnswering(timeoutMs)), client.close('it does not answer')), timeoutMs)
       const settled = () => clearTimeout(timer)
       client.#greeting = { resolve: (found) => (settled(), resolve(found)), reject: (error) => (settled(), reject(error)) }
       client.#connection.sendText(frameKinds.hello, messageText(hello))
@@ -97,31 +98,38 @@ export class ClientConnection implements ConnectionOwner {
     if (this.closed) throw disconnected(this.#path, 'it is closed')
     const { maxRequests, maxBytes } = this.#welcome!
     if (this.#requests.size >= maxRequests) throw tooMany(model, maxRequests, this.#path)
-    let signal: AbortSignal | undefined
-    let options: object | undefined
-    if (given !== undefined) ({ signal, ...options } = readInferOptions(given, model))
+    const { signal, options } = given === undefined ? noOptions : readCallOptions(given, model)
     if (signal?.aborted) return Promise.reject(signal.reason)
     const number = this.#nextNumber()
-    writeRequest(this.#record, number, model, feeds, options, signal !== undefined)
-    const { byteLength } = this.#record
-    if (byteLength > maxBytes) throw invalidArgument('feeds', `at most ${maxBytes} bytes (maxBytes of serve)`, byteLength, { model })
-    return new Promise((resolve, reject) => {
-      const pending: Pending = { resolve, reject, isDirect: true, signal: null, onAbort: null }
-      this.#requests.set(number, pending)
-      this.#hold()
-      if (signal !== undefined) this.#watch(number, pending, signal)
-      this.#send(number, pending)
-    })
+    const record = this.#record ?? new RecordWriter() // for a getter of the feeds that asks for something itself
+    this.#record = null
+    try {
+      writeRequest(record, number, model, feeds, options, signal !== undefined)
+      const { byteLength } = record
+      if (byteLength > maxBytes) throw invalidArgument('feeds', `at most ${maxBytes} bytes (maxBytes of serve)`, byteLength, { model })
+      if (this.closed) throw this.#end ?? disconnected(this.#path, 'it was closed meanwhile')
+      return new Promise((resolve, reject) => {
+        const pending: Pending = { resolve, reject, isDirect: true, signal: null, onAbort: null }
+        this.#requests.set(number, pending)
+        this.#hold()
+        if (signal !== undefined) this.#watch(number, pending, signal)
+        this.#send(record, number, pending)
+      })
+    } finally {
+      this.#record = record
+    }
   }
 
   /** Asks for something else. */
   call(method: string, args: readonly unknown[]): Promise<unknown> {
     if (this.closed) return Promise.reject(disconnected(this.#path, 'it is closed'))
+    if (this.#calls.size >= mostCalls) return Promise.reject(tooMany(null, mostCalls, this.#path))
     const id = ++this.#lastCall
+    const frame = callFrame({ id, method, args }, this.#welcome!.maxBytes)
     return new Promise((resolve, reject) => {
       this.#calls.set(id, { resolve, reject, isDirect: false, signal: null, onAbort: null })
       this.#hold()
-      this.#connection.sendText(frameKinds.call, messageText({ id, method, args }))
+      this.#connection.sendFrame(frame)
     })
   }
 
@@ -188,13 +196,14 @@ export class ClientConnection implements ConnectionOwner {
     this.#letGo()
   }
 
-  #send(number: number, pending: Pending): void {
+  #send(record: RecordWriter, number: number, pending: Pending): void {
     try {
-      pending.isDirect = this.#connection.send(this.#record, this.#detours > 0)
+      pending.isDirect = this.#connection.send(record, this.#detours > 0)
     } catch (error) {
       this.#requests.delete(number)
+      if (pending.signal !== null) unwatch(pending.signal, pending.onAbort!)
       this.#letGo()
-      throw error
+      throw unreadable('feeds', error)
     }
     if (!pending.isDirect) this.#detours++
   }
@@ -233,11 +242,4 @@ export class ClientConnection implements ConnectionOwner {
     this.#onDrained?.()
     this.#onDrained = this.#drained = null
   }
-}
-
-function readInferOptions(given: unknown, model: string): { signal?: AbortSignal } {
-  if (!isPlainObject(given)) throw invalidArgument('options', 'a plain object', given, { model })
-  const { signal } = given
-  if (signal !== undefined && !isAbortSignal(signal)) throw invalidArgument('options.signal', 'an AbortSignal', signal, { model })
-  return given as { signal?: AbortSignal }
 }

@@ -6,8 +6,14 @@ export function disconnected(path: string, reason: string): InferenceError {
   return new InferenceError('ERR_DISCONNECTED', message, { name: 'path', received: path })
 }
 
-/** The error of a request too many. */
-export function tooMany(model: string, maxRequests: number, path: string): InferenceError {
-  const message = `Model '${model}': ${maxRequests} requests of this process are in flight at ${path}, which are all that it may have (maxRequests of serve).`
-  return new InferenceError('ERR_QUEUE_FULL', message, { model, expected: `fewer than ${maxRequests} in flight`, received: maxRequests })
+/** The error of a request too many or, without a model, of another call. */
+export function tooMany(model: string | null, most: number, path: string): InferenceError {
+  const [what, limit] = model === null ? [`${most} calls`, ''] : [`Model '${model}': ${most} requests`, ' (maxRequests of serve)']
+  const message = `${what} of this process are in flight at ${path}, which are all that it may have${limit}.`
+  return new InferenceError('ERR_QUEUE_FULL', message, { ...(model !== null && { model }), expected: `fewer than ${most} in flight`, received: most })
+}
+
+/** Of a serving process that takes too long to greet. */
+export function notAnswering(timeoutMs: number): Error {
+  return new Error(`it does not answer within ${Math.round(timeoutMs)} ms; it may be suspended or busy, and have more time by timeoutMs`)
 }

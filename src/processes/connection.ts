@@ -20,7 +20,7 @@ export interface ConnectionOwner {
 const mostPerTurn = 4096
 /** Frames before the peer has said who it is are short. */
 const greetingBytes = 65_536
-/** Records that wait to be accepted before no more is read from the socket. */
+/** Records that wait to be accepted before no more is read from the socket; fewer where they have more bytes than the longest frame may have. */
 const mostLate = 64
 
 /**
@@ -33,8 +33,9 @@ export class Connection {
   readonly #frames: FrameReader
   #rings: SharedRings | null = null
   #onRings: (() => void) | null = null
-  /** Records that came through the socket and were not accepted yet. */
+  /** Records that came through the socket and were not accepted yet: later ones than all that is in the ring. */
   readonly #late: Buffer[] = []
+  #lateBytes = 0
   #reading = false
   #ringIsDue = false
   #isOpen = false
@@ -74,17 +75,24 @@ export class Connection {
   push(chunk: Uint8Array): void {
     if (this.#closed) return
     this.#guarded(() => {
-      if (this.#rings !== null) this.#readRing() // what was written before it
+      this.#readAll() // what was written before it
       if (!this.#closed) this.#frames.push(chunk)
     })
   }
 
-  sendText(kind: number, text: string): void {
-    this.sendFrame(textFrame(kind, text))
+  /** @param onSent is called when the other side has taken it, or never will. */
+  sendText(kind: number, text: string, onSent?: () => void): void {
+    this.sendFrame(textFrame(kind, text), onSent)
   }
 
-  sendFrame(frame: Buffer): void {
-    if (!this.#closed) this.#socket.write(frame)
+  sendFrame(frame: Buffer, onSent?: () => void): void {
+    if (!this.#closed) this.#socket.write(frame, onSent)
+    else onSent?.()
+  }
+
+  /** Bytes that have gone out over the socket. */
+  get sentBytes(): number {
+    return this.#socket.bytesWritten - this.#socket.writableLength
   }
 
   /** Bytes that the other side has not taken from the socket. */
@@ -118,12 +126,7 @@ export class Connection {
 
   /** Reads what has come and is accepted. */
   readonly read = (): void => {
-    if (this.#closed) return
-    this.#guarded(() => {
-      while (!this.#closed && this.#late.length > 0 && this.#owner.accepts()) this.#take(this.#late.shift()!)
-      if (this.#late.length <= mostLate / 2 && this.#socket.isPaused()) this.#socket.resume()
-      if (!this.#closed && this.#rings !== null) this.#readRing()
-    })
+    if (!this.#closed) this.#guarded(() => this.#readAll())
   }
 
   /** It holds the process no longer just by being there, only while {@link hold} says so. */
@@ -134,9 +137,8 @@ export class Connection {
   /** Whether it holds the process. */
   hold(holds: boolean): void {
     if (this.#closed) return
-    const held = this.#rings?.bell ?? this.#socket
-    if (holds) held.ref()
-    else held.unref()
+    if (holds) this.#socket.ref()
+    else this.#socket.unref()
   }
 
   /** Lets what was sent go out, and closes. */
@@ -156,6 +158,7 @@ export class Connection {
   #release(): void {
     this.#rings?.release()
     this.#rings = null
+    this.#late.length = 0
   }
 
   /** Once for all that is written in this turn. */
@@ -174,8 +177,25 @@ export class Connection {
     if (this.#closed) return
     if (kind !== frameKinds.record) this.#owner.onFrame(kind, body)
     else if (!this.#isOpen) throw new BadRecord('a record before its greeting')
-    else if (this.#late.length === 0 && this.#owner.accepts()) this.#take(body)
-    else if (this.#late.push(body) > mostLate) this.#socket.pause()
+    else this.#takeLater(body)
+  }
+
+  #takeLater(body: Buffer): void {
+    this.#late.push(body)
+    this.#lateBytes += body.length
+    this.#readAll()
+    if (!this.#closed && (this.#late.length > mostLate || this.#lateBytes > this.#frames.mostBytes)) this.#socket.pause()
+  }
+
+  /** In the order in which it was written, as far as it is accepted. */
+  #readAll(): void {
+    if (this.#rings !== null && !this.#readRing(this.#rings)) return
+    while (!this.#closed && this.#late.length > 0 && this.#owner.accepts()) {
+      const body = this.#late.shift()!
+      this.#lateBytes -= body.length
+      this.#take(body)
+    }
+    if (!this.#closed && this.#socket.isPaused() && this.#late.length <= mostLate / 2 && this.#lateBytes <= this.#frames.mostBytes) this.#socket.resume()
   }
 
   #take(body: Buffer): void {
@@ -183,22 +203,26 @@ export class Connection {
     this.#owner.onRecord(new RecordReader(new RecordViews(body.buffer as ArrayBuffer), 0, bytes), bytes)
   }
 
-  #readRing(): void {
-    const { reader, views } = this.#rings!
+  /** Whether nothing is left in it. */
+  #readRing({ reader, views }: SharedRings): boolean {
     reader.wake()
     for (let left = mostPerTurn; this.#owner.accepts(); left--) {
       let bytes = reader.next()
       if (bytes === -1) {
         reader.sleep()
         bytes = reader.next() // written before it slept
-        if (bytes === -1) return
+        if (bytes === -1) return true
         reader.wake()
       }
-      if (left === 0) return void setImmediate(this.read)
+      if (left === 0) {
+        setImmediate(this.read)
+        return false
+      }
       this.#owner.onRecord(new RecordReader(views, reader.place, bytes), bytes)
-      if (this.#closed) return
+      if (this.#closed) return false
       reader.done()
     }
+    return false
   }
 
   /** What a peer sends that makes no sense ends the connection, and nothing else. */

@@ -1,4 +1,4 @@
-import { rmSync } from 'node:fs'
+import { lstatSync, rmSync } from 'node:fs'
 import { createServer, type Server, type Socket } from 'node:net'
 import type { InferenceEngine } from '../engine.ts'
 import { InferenceError } from '../errors.ts'
@@ -8,6 +8,7 @@ import { checkServeOptions, type ServeOptions } from './serve-options.ts'
 import { ServedClient, type Serving } from './served-client.ts'
 import { ServedMethods } from './served-methods.ts'
 import { takeLock, type HeldLock } from './serving-lock.ts'
+import { descriptorOf } from './socket-descriptor.ts'
 import { addressOf, checkFolder } from './socket-path.ts'
 
 /** Who has a server started has to come to it, however soon it is to end without clients. */
@@ -51,22 +52,23 @@ export class EngineServer {
     this.#processes = processes
     this.#serving = { engine, methods: new ServedMethods(engine), processes, limits: { maxRequests, maxBytes }, gone: (client) => this.#gone(client) }
     this.#server = createServer((socket) => this.#accept(socket))
+    this.#server.on('error', () => {}) // a client that the system has no room for asks again
   }
 
-  /** See {@link serve}. */
-  static async start(engine: InferenceEngine, given: ServeOptions): Promise<EngineServer> {
+  /**
+   * See {@link serve}.
+   *
+   * @param held the lock of the path, of who has it already by {@link reserve}; it is the server's from now on.
+   */
+  static async start(engine: InferenceEngine, given: ServeOptions, held?: HeldLock): Promise<EngineServer> {
     const options = checkServeOptions(given)
-    const address = addressOf(options.path)
-    checkFolder(options.path, true)
-    const processes = loadBinding().binding?.processes ?? null
-    const lock = takeLock(processes, `${options.path}.lock`)
-    if (lock === null) throw taken(options.path)
-    const server = new EngineServer(engine, options, processes, lock)
+    const lock = held ?? reserve(options.path)
+    const server = new EngineServer(engine, options, nativeProcesses(), lock)
     try {
-      await server.#listen(address)
+      await server.#listen(addressOf(options.path))
     } catch (error) {
       lock.release()
-      throw new InferenceError('ERR_INVALID_ARG', `options.path: cannot listen at ${options.path}: ${(error as Error).message}`, { name: 'options.path', cause: error })
+      throw cannotListen(options.path, error as Error)
     }
     return server
   }
@@ -91,8 +93,7 @@ export class EngineServer {
   }
 
   async #listen(address: string): Promise<void> {
-    // What a server left that did not come to close it: the lock says that there is none.
-    if (process.platform !== 'win32') rmSync(address, { force: true })
+    if (process.platform !== 'win32') removeLeftSocket(address)
     await new Promise<void>((resolve, reject) => {
       this.#server.once('error', reject)
       this.#server.listen(address, () => {
@@ -124,9 +125,9 @@ export class EngineServer {
 
   /** The folder keeps others out; who came in all the same, as the system's administrator may, is turned away. */
   #isOwn(socket: Socket): boolean {
-    const { fd } = (socket as unknown as { _handle: { fd?: number } })._handle
-    if (this.#processes === null || fd === undefined || fd < 0) return true
-    return this.#processes.peer(fd).user === process.getuid!()
+    const descriptor = descriptorOf(socket)
+    if (this.#processes === null || descriptor === undefined) return true
+    return this.#processes.peer(descriptor).user === process.getuid!()
   }
 
   #gone(client: ServedClient): void {
@@ -142,20 +143,44 @@ export class EngineServer {
   }
 }
 
+/** `null` where memory cannot be shared. */
+const nativeProcesses = () => loadBinding().binding?.processes ?? null
+
+/**
+ * Has nobody else serve at a path from now on.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG`.
+ */
+export function reserve(path: string): HeldLock {
+  addressOf(path)
+  checkFolder(path, true)
+  let lock: HeldLock | null
+  try {
+    lock = takeLock(nativeProcesses(), `${path}.lock`)
+  } catch (error) {
+    throw cannotListen(path, error as Error)
+  }
+  if (lock === null) throw taken(path)
+  return lock
+}
+
+/** What a server left that did not come to close it: the lock says that there is none. Whatever else lies there is somebody's. */
+function removeLeftSocket(address: string): void {
+  const found = lstatSync(address, { throwIfNoEntry: false })
+  if (found === undefined) return
+  if (!found.isSocket()) throw new Error(found.isDirectory() ? 'it is a folder' : 'a file is there that is no socket')
+  rmSync(address, { force: true })
+}
+
 /** What is expected of a path. */
 export const freePath = 'a path at which nobody serves'
+
+function cannotListen(path: string, cause: Error): InferenceError {
+  const message = `options.path: cannot listen at ${path}: ${cause.message}. Choose another path.`
+  return new InferenceError('ERR_INVALID_ARG', message, { name: 'options.path', expected: 'a path at which a socket can be made', received: path, cause })
+}
 
 function taken(path: string): InferenceError {
   const message = `options.path: expected ${freePath}, received ${path}, where another does. Connect to that, or choose another path.`
   return new InferenceError('ERR_INVALID_ARG', message, { name: 'options.path', expected: freePath, received: path })
-}
-
-/**
- * Serves an engine to other processes of this user, and to threads of this one, which have it by {@link connect}. Requests and answers
- * lie in memory that both sides share, on Linux with the addon; elsewhere the socket carries them. It holds the process until it is closed.
- *
- * @throws InferenceError `ERR_INVALID_ARG`: for options that are wrong, a folder that others may enter, a path at which another serves.
- */
-export function serve(engine: InferenceEngine, options: ServeOptions): Promise<EngineServer> {
-  return EngineServer.start(engine, options)
 }

@@ -46,6 +46,7 @@ export function writeRequest(record: RecordWriter, number: number, model: string
 function writeFeeds(record: RecordWriter, feeds: unknown, model: string): void {
   if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds)) throw invalidArgument('feeds', 'an object of inputs by name', feeds, { model })
   const names = Object.keys(feeds)
+  if (names.length > mostInputs) throw invalidArgument('feeds', `at most ${mostInputs} inputs`, names.length, { model })
   record.number(names.length)
   for (const name of names) {
     const value = (feeds as Record<string, unknown>)[name]

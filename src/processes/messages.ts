@@ -30,6 +30,9 @@ export interface Welcome {
   readonly maxBytes: number
 }
 
+/** Calls that one client may have in flight. */
+export const mostCalls = 1024
+
 /** What a client asks for beside inference. */
 export interface Call {
   readonly id: number

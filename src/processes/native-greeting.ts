@@ -1,4 +1,5 @@
 import type { NativeProcesses } from '../memory/native-processes.ts'
+import { notAnswering } from './client-errors.ts'
 import { frameKinds, textFrame, FrameReader } from './frames.ts'
 import { messageText, readMessage, type Hello, type Welcome } from './messages.ts'
 import { BadRecord } from './record-reader.ts'
@@ -34,9 +35,10 @@ export async function greetNatively(processes: NativeProcesses, address: string,
     processes.send(descriptor, textFrame(frameKinds.hello, messageText(hello)))
     const welcome = await receiveWelcome(processes, descriptor, descriptors, timeoutMs)
     const [area, bell] = descriptors
-    const isComplete = welcome.ringBytes > 0 && descriptors.length === 2
-    if (!isComplete) for (const each of descriptors.splice(0)) processes.close(each)
-    return { descriptor, welcome, handedOver: isComplete ? { area: area!, bell: bell! } : null }
+    const expected = welcome.ringBytes > 0 ? 2 : 0
+    // The other side has begun to use them: it would answer to where nobody looks.
+    if (descriptors.length !== expected) throw Object.assign(new Error(`${descriptors.length} of ${expected} descriptors came; too many files are open in this process`), { code: 'EMFILE' })
+    return { descriptor, welcome, handedOver: expected === 0 ? null : { area: area!, bell: bell! } }
   } catch (error) {
     for (const each of [descriptor, ...descriptors]) processes.close(each)
     throw error
@@ -56,12 +58,12 @@ async function receiveWelcome(processes: NativeProcesses, descriptor: number, de
     descriptors.push(...received.descriptors)
     if (received.length === 0) throw Object.assign(new Error('the connection was closed'), { code: 'ECONNREFUSED' })
     if (received.length > 0) frames.push(room.subarray(0, received.length))
-    else await readable(processes, descriptor, endMs - performance.now())
+    else await readable(processes, descriptor, endMs - performance.now(), notAnswering(timeoutMs))
   }
   return welcome
 }
 
-function readable(processes: NativeProcesses, descriptor: number, timeoutMs: number): Promise<void> {
+function readable(processes: NativeProcesses, descriptor: number, timeoutMs: number, late: Error): Promise<void> {
   return new Promise((resolve, reject) => {
     const end = (settle: () => void) => {
       clearTimeout(timer)
@@ -70,6 +72,6 @@ function readable(processes: NativeProcesses, descriptor: number, timeoutMs: num
     }
     const bell = new processes.Bell(descriptor, () => end(resolve), true)
     bell.ref()
-    const timer = setTimeout(() => end(() => reject(new Error('it does not answer'))), Math.max(0, timeoutMs))
+    const timer = setTimeout(() => end(() => reject(late)), Math.max(0, timeoutMs))
   })
 }

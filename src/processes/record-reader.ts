@@ -6,8 +6,13 @@ export class BadRecord extends Error {
   override readonly name = 'BadRecord'
 }
 
+/** Where texts are decoded. */
+const scratch = Buffer.allocUnsafeSlow(4096)
+/** Shorter ones are copied byte by byte, which takes less than a call. */
+const shortText = 64
+
 /** Texts and items of one record are no more than these. */
-const mostItems = 2 ** 24
+export const mostItems = 2 ** 24
 
 /**
  * Reads a record that lies in memory which its writer can still change: each number is read once and checked then, texts and elements
@@ -47,7 +52,7 @@ export class RecordReader {
     const start = this.#at * 8
     if (length > this.#body - start) throw new BadRecord('a text longer than its record')
     this.#at += (length + 7) >> 3
-    return this.#views.bytes.toString('utf8', start, start + length)
+    return textOf(this.#views.bytes, start, length)
   }
 
   /** The elements of a typed array, in a copy. */
@@ -61,4 +66,12 @@ export class RecordReader {
     if (offset % 8 !== 0 || length * size > this.#end - start) throw new BadRecord('elements outside of their record')
     return copyOf(view, start / size, start / size + length)
   }
+}
+
+/** Decoded in memory of its own: the decoder goes over the bytes twice, and writes beyond its room when they have changed in between. */
+function textOf(bytes: Buffer, start: number, length: number): string {
+  const copy = length <= scratch.length ? scratch : Buffer.allocUnsafeSlow(length)
+  if (length > shortText) bytes.copy(copy, 0, start, start + length)
+  else for (let at = 0; at < length; at++) copy[at] = bytes[start + at]!
+  return copy.toString('utf8', 0, length)
 }

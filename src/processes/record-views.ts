@@ -45,4 +45,4 @@ export class RecordViews {
 }
 
 /** The next multiple of 8. */
-export const aligned = (bytes: number): number => (bytes + 7) & ~7
+export const aligned = (bytes: number): number => bytes + (-bytes & 7)

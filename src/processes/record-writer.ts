@@ -4,13 +4,16 @@ import { aligned, arrayNumber, storedView, type RecordViews } from './record-vie
 
 /** Records are shorter than this, in bytes. */
 export const longestRecord = 2 ** 30
+const firstBytes = 4096
+/** More for heads is given back once they are much shorter again. */
+const keptBytes = 2 ** 20
 
 /**
  * Makes up a record: a head of numbers (8 bytes each) and texts, and behind it the elements of tensors, which are copied once, to where
  * the record goes. One is made up after the other, in the same memory.
  */
 export class RecordWriter {
-  #bytes = Buffer.allocUnsafeSlow(4096)
+  #bytes = Buffer.allocUnsafeSlow(firstBytes)
   #cells = new Float64Array(this.#bytes.buffer)
   #head = 0 // cells of it
   #bodyBytes = 0
@@ -20,6 +23,7 @@ export class RecordWriter {
 
   /** Begins with the length of the head, which is put in at the end. */
   begin(): void {
+    if (this.#bytes.length > keptBytes && this.#head * 32 < this.#bytes.length) this.#shrink()
     this.#head = 1
     this.#bodyBytes = 0
     this.#arrays.length = 0
@@ -37,6 +41,7 @@ export class RecordWriter {
     if (this.#head + 1 + cells > this.#cells.length) this.#grow(1 + cells)
     const at = (this.#head + 1) * 8
     const length = this.#bytes.write(text, at)
+    clearPadding(this.#bytes, at + length)
     this.#cells[this.#head] = length
     this.#head += 1 + ((length + 7) >> 3)
   }
@@ -70,8 +75,14 @@ export class RecordWriter {
       if (lengthOf(data) !== this.#lengths[index]) throw new Error('data that was changed while it was read') // another thread has it, too
       if (data instanceof Float32Array) (target.of(1) as Float32Array).set(data, place / 4)
       else copyBytes(data, target.bytes, place)
+      clearPadding(target.bytes, place + this.#lengths[index]! * data.BYTES_PER_ELEMENT)
     }
     this.#arrays.length = 0 // they are nobody's business any more
+  }
+
+  #shrink(): void {
+    this.#bytes = Buffer.allocUnsafeSlow(firstBytes)
+    this.#cells = new Float64Array(this.#bytes.buffer)
   }
 
   #grow(cells: number): void {
@@ -80,6 +91,11 @@ export class RecordWriter {
     this.#bytes = grown
     this.#cells = new Float64Array(grown.buffer)
   }
+}
+
+/** Up to the next multiple of 8: what lay in that memory before is nobody's to see. */
+function clearPadding(target: Uint8Array, at: number): void {
+  for (let end = at; (end & 7) !== 0; end++) target[end] = 0
 }
 
 function copyBytes(data: TensorData, target: Uint8Array, at: number): void {

@@ -147,7 +147,7 @@ export class RemoteEngine {
   /** Rejects what is in flight with `ERR_CLOSED`, and disconnects. May be called more than once. */
   async destroy(): Promise<void> {
     this.#closed = true
-    this.#reaching.end()
+    this.#reaching.end(this.#ended())
     this.#connection.end(this.#ended())
   }
 
@@ -167,8 +167,9 @@ export class RemoteEngine {
   async #connected(): Promise<ClientConnection> {
     if (this.#closed) throw this.#ended()
     if (this.#connection.closed) this.#connection = await this.#reaching.connected()
-    if (this.#closed) throw this.#ended()
-    return this.#connection
+    if (!this.#closed) return this.#connection
+    this.#connection.end(this.#ended()) // it was reached too late
+    throw this.#ended()
   }
 
   #ended(): InferenceError {

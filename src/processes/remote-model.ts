@@ -3,7 +3,7 @@ import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from '..
 import type { UnloadOptions } from '../config/version-options.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { ModelStatistics } from '../observability/model-stats.ts'
-import { inferMany, type InferManyOptions, type InferManyResult } from '../request/infer-many.ts'
+import type { InferManyOptions, InferManyResult } from '../request/infer-many.ts'
 import type { ItemSource } from '../request/item-source.ts'
 
 /** What a {@link RemoteModel} needs of its engine. */
@@ -50,16 +50,17 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
   }
 
   /** As {@link Model.inferMany}. */
-  inferMany<Name extends OutputName<M> = never>(
+  async *inferMany<Name extends OutputName<M> = never>(
     source: ItemSource<M['inputs']>,
     options?: InferManyOptions<Name>,
   ): AsyncGenerator<InferManyResult<WantedOutputs<M, Name>>, void, undefined> {
+    const { inferMany } = await import('../request/infer-many.ts') // who streams nothing does not take its memory
     const streamed = {
       name: this.name,
       start: () => ({ defaultInFlight, room: () => this.#owner.room }),
       infer: (feeds: M['inputs'], each: InferOptions) => this.infer(feeds, each as InferOptions<Name>),
     }
-    return inferMany(streamed, source, options)
+    yield* inferMany(streamed, source, options)
   }
 
   /** As {@link Model.metadata}. */

@@ -2,14 +2,16 @@ import type { Socket } from 'node:net'
 import type { InferenceEngine } from '../engine.ts'
 import type { NativeProcesses } from '../memory/native-processes.ts'
 import { InferenceError } from '../errors.ts'
+import { ClientWatch } from './client-watch.ts'
 import { Connection, type ConnectionOwner } from './connection.ts'
 import { frameKinds, textFrame } from './frames.ts'
 import { readRequest, writeAnswer, writeRejection, type TravellingRequest } from './inference-records.ts'
-import { libraryVersion, messageText, protocolVersion, readMessage, type Call, type Hello, type Welcome } from './messages.ts'
+import { libraryVersion, messageText, mostCalls, protocolVersion, readMessage, type Call, type Hello, type Welcome } from './messages.ts'
 import { BadRecord, type RecordReader } from './record-reader.ts'
 import { RecordWriter } from './record-writer.ts'
 import type { ServedMethods } from './served-methods.ts'
 import { SharedRings } from './shared-rings.ts'
+import { descriptorOf } from './socket-descriptor.ts'
 import { errorText } from './travelling-errors.ts'
 import { fromText } from './tagged-json.ts'
 
@@ -31,8 +33,8 @@ export interface Serving {
 }
 
 const ringBytes = 2 ** 26
-/** Who has connected and says nothing is let go after so long. */
-const greetingMs = 10_000
+/** Who has connected and says nothing, or has been told all and does not go, is let go after so long. */
+const patienceMs = 10_000
 /** Room of a frame for what is not payload. */
 const frameHeadBytes = 65_536
 
@@ -48,11 +50,16 @@ export class ServedClient implements ConnectionOwner {
   readonly #signals = new Map<number, AbortController>()
   /** Withdrawn before they were read. */
   readonly #withdrawn = new Set<number>()
-  readonly #silence: NodeJS.Timeout
+  #patience: NodeJS.Timeout
+  readonly #watch: ClientWatch
   #greeted = false
   #lastNumber = 0
   #inFlight = 0
   #inFlightBytes = 0
+  /** Those of which it has not taken the result: known somewhat later than there. */
+  #calls = 0
+  /** Those that have no result yet. */
+  #callsAtWork = 0
   #blocked = false
   #ending = false
   #closed = false
@@ -63,7 +70,8 @@ export class ServedClient implements ConnectionOwner {
     this.#serving = serving
     this.#socket = socket
     this.#connection = new Connection(socket, this)
-    this.#silence = setTimeout(() => this.close('it has not greeted'), greetingMs).unref()
+    this.#watch = new ClientWatch(this.#connection, serving.limits.maxBytes, () => this.#blocked && !this.#ending)
+    this.#patience = setTimeout(() => this.close('it has not greeted'), patienceMs).unref()
   }
 
   get inFlight(): number {
@@ -77,7 +85,8 @@ export class ServedClient implements ConnectionOwner {
   /** Takes no more requests, answers those that it has, and lets the client go. */
   end(): void {
     this.#ending = true
-    if (this.#inFlight === 0) this.#connection.end()
+    this.#connection.read()
+    this.#settled()
   }
 
   /** Lets it go at once. */
@@ -87,19 +96,23 @@ export class ServedClient implements ConnectionOwner {
 
   accepts(): boolean {
     const { maxRequests, maxBytes } = this.#serving.limits
-    this.#blocked = !this.#greeted || this.#ending || this.#inFlight >= maxRequests || this.#inFlightBytes >= maxBytes || this.#connection.unsentBytes >= maxBytes
+    this.#blocked = !this.#ending && (!this.#greeted || this.#inFlight >= maxRequests || this.#inFlightBytes >= maxBytes || this.#connection.unsentBytes >= maxBytes)
+    if (this.#blocked) this.#watch.begin()
     return !this.#blocked
   }
 
   onFrame(kind: number, body: Buffer): void {
     if (kind === frameKinds.hello && !this.#greeted) return this.#greet(readMessage<Hello>(body, { protocol: 'number', version: 'string', sharesMemory: 'boolean' }))
     if (!this.#greeted) throw new BadRecord('something before its greeting')
+    if (kind === frameKinds.call && this.#calls >= 2 * mostCalls) throw new BadRecord('more calls than it takes results of')
     if (kind === frameKinds.call && !this.#ending) void this.#call(readMessage<Call>(body, { id: 'number', method: 'string', args: 'object' }))
     else if (kind === frameKinds.withdrawal && body.length === 4) this.#withdraw(body.readUInt32LE(0))
     else if (!this.#ending) throw new BadRecord('a frame of no known kind')
   }
 
   onRecord(record: RecordReader, byteLength: number): void {
+    if (this.#ending) return // it is told at the end; what it withdraws may come behind
+    if (byteLength > this.#serving.limits.maxBytes) throw new BadRecord(`a request of ${byteLength} bytes, expected at most ${this.#serving.limits.maxBytes}`)
     const request = readRequest(record)
     this.#lastNumber = request.number
     this.#inFlight++
@@ -115,7 +128,8 @@ export class ServedClient implements ConnectionOwner {
 
   onClose(reason: string): void {
     this.#closed = true
-    clearTimeout(this.#silence)
+    clearTimeout(this.#patience)
+    this.#watch.end()
     const gone = new InferenceError('ERR_DISCONNECTED', `The client has gone: ${reason}.`)
     this.#all.abort(gone)
     for (const controller of this.#signals.values()) controller.abort(gone)
@@ -130,7 +144,7 @@ export class ServedClient implements ConnectionOwner {
       return this.#connection.end()
     }
     this.#greeted = true
-    clearTimeout(this.#silence)
+    clearTimeout(this.#patience)
     const made = sharesMemory && processes !== null ? this.#makeRings(processes) : null
     const welcome: Welcome = { protocol: protocolVersion, version: libraryVersion, process: process.pid, ringBytes: made === null ? 0 : ringBytes, ...limits }
     const frame = textFrame(frameKinds.welcome, messageText(welcome))
@@ -173,6 +187,7 @@ export class ServedClient implements ConnectionOwner {
       writeRejection(this.#record, number, error)
     }
     this.#connection.send(this.#record)
+    if (this.#connection.unsentBytes >= this.#serving.limits.maxBytes) this.#watch.begin()
     this.#settled()
   }
 
@@ -196,8 +211,15 @@ export class ServedClient implements ConnectionOwner {
     if (this.#closed) {
       if (this.#inFlight === 0) this.#serving.gone(this)
     } else if (this.#ending) {
-      if (this.#inFlight === 0) this.#connection.end()
+      if (this.#inFlight + this.#callsAtWork === 0) this.#leave()
     } else if (this.#blocked) this.#connection.read()
+  }
+
+  /** All is said. */
+  #leave(): void {
+    this.#connection.end()
+    clearTimeout(this.#patience)
+    this.#patience = setTimeout(() => this.close('it has not taken its answers'), patienceMs).unref()
   }
 
   #withdraw(number: number): void {
@@ -207,17 +229,14 @@ export class ServedClient implements ConnectionOwner {
   }
 
   async #call({ id, method, args }: Call): Promise<void> {
-    try {
-      const value = await this.#serving.methods.call(method, Array.isArray(args) ? args : [])
-      this.#connection.sendText(frameKinds.result, messageText({ id, value }))
-    } catch (error) {
-      this.#connection.sendText(frameKinds.result, messageText({ id, error: fromText(errorText(error)) }))
-    }
+    this.#calls++
+    this.#callsAtWork++
+    const result = await this.#serving.methods
+      .call(method, Array.isArray(args) ? args : [])
+      .then((value) => messageText({ id, value }))
+      .catch((error: unknown) => messageText({ id, error: fromText(errorText(error)) }))
+    this.#connection.sendText(frameKinds.result, result, () => this.#calls--)
+    this.#callsAtWork--
+    this.#settled()
   }
-}
-
-/** By which the system knows a socket; Node shows it on what is beneath, where there is one. */
-function descriptorOf(socket: Socket): number | undefined {
-  const { _handle: handle } = socket as unknown as { _handle?: { fd?: number } | null }
-  return typeof handle?.fd === 'number' && handle.fd >= 0 ? handle.fd : undefined
 }

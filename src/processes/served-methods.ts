@@ -27,7 +27,8 @@ export class ServedMethods {
       case 'load':
         return this.#load(name, second)
       case 'unload':
-        return engine.unload(name, second ?? {})
+        await engine.unload(name, second ?? {})
+        return this.#forgetUnloaded()
       case 'stats':
         return engine.stats()
       case 'modelStats':
@@ -43,18 +44,23 @@ export class ServedMethods {
     }
   }
 
+  #forgetUnloaded(): void {
+    for (const [key, { model }] of this.#loads) if (model !== null && model.state === 'closed') this.#loads.delete(key)
+  }
+
   /** Several processes that begin alike load a model once: who asks for what is loaded already, or is being loaded, has that. */
   async #load(name: string, config: ModelConfig | null): Promise<{ readonly version: number }> {
     const text = toText(config)
-    const known = this.#loads.get(name)
+    const key = JSON.stringify([name, String(config?.version ?? 1)])
+    const known = this.#loads.get(key)
     if (config !== null && known?.config === text && (known.model === null || known.model.state === 'ready')) return { version: (await known.loading).version }
     const loading = this.#engine.load(name, config ?? undefined)
     const load: SharedLoad = { config: text, loading, model: null }
-    this.#loads.set(name, load)
+    this.#loads.set(key, load)
     try {
       load.model = await loading
     } catch (error) {
-      if (this.#loads.get(name) === load) this.#loads.delete(name)
+      if (this.#loads.get(key) === load) this.#loads.delete(key)
       throw error
     }
     return { version: load.model.version }

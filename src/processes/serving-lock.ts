@@ -19,7 +19,7 @@ export function takeLock(processes: NativeProcesses | null, path: string): HeldL
 function takeByFile(path: string): HeldLock | null {
   const file = `${path}.pid`
   const own = `${file}.${process.pid}-${Math.random().toString(36).slice(2)}`
-  writeFileSync(own, String(process.pid), { mode: 0o600 })
+  writeFileSync(own, `${process.pid} ${startOf(process.pid)}`, { mode: 0o600 })
   try {
     for (let attempt = 0; attempt < 2; attempt++) {
       if (link(own, file)) return { release: () => rmSync(file, { force: true }) }
@@ -53,11 +53,24 @@ function link(file: string, name: string): boolean {
 }
 
 function isHeld(file: string): boolean {
-  const holder = Number(readFileSync(file, 'utf8'))
+  const [holder, start] = readFileSync(file, 'utf8').split(' ') as [string, string | undefined]
   try {
-    process.kill(holder, 0)
-    return true
+    process.kill(Number(holder), 0)
+    return isSame(startOf(Number(holder)), start)
   } catch (error) {
     return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+/** What is not known is believed. */
+const isSame = (start: string, noted: string | undefined) => start === '' || !noted || start === noted
+
+/** When a process was started, by which it is told from a later one of its number; '' where the system does not show it. */
+function startOf(pid: number): string {
+  try {
+    // The name of the program, in brackets, may be anything.
+    return /.*\) (.*)$/s.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]?.split(' ')[19] ?? ''
+  } catch {
+    return ''
   }
 }

@@ -1,7 +1,7 @@
 /** A process of its own that serves the engine of a user's module, until nobody has needed it for a while. */
 import type { InferenceEngine } from '../engine.ts'
 import { InferenceError } from '../errors.ts'
-import { freePath, serve } from './engine-server.ts'
+import { EngineServer, freePath, reserve } from './engine-server.ts'
 import type { ServingTask, StartReport } from './spawn-server.ts'
 import { fromText } from './tagged-json.ts'
 import { errorText } from './travelling-errors.ts'
@@ -17,12 +17,21 @@ function report(told: StartReport): Promise<void> {
   })
 }
 
-async function run({ path, module, idleMs }: ServingTask): Promise<void> {
+async function engineOf(module: string): Promise<InferenceEngine> {
   const { default: made } = (await import(module)) as { default?: unknown }
   const engine = (await (typeof made === 'function' ? made() : made)) as InferenceEngine | undefined
   if (typeof engine?.infer !== 'function') throw new TypeError(`${module} has no InferenceEngine, nor a function that makes one, as its default export`)
+  return engine
+}
+
+async function run({ path, module, idleMs }: ServingTask): Promise<void> {
+  const lock = reserve(path) // before models are loaded: of several that are started one does that
+  const engine = await engineOf(module).catch((error: unknown) => {
+    lock.release()
+    throw error
+  })
   try {
-    const server = await serve(engine, { path, idleMs })
+    const server = await EngineServer.start(engine, { path, idleMs }, lock)
     await report({})
     await server.closed
   } finally {
@@ -38,3 +47,4 @@ try {
   if (!isTaken) process.exitCode = 1
   await report(isTaken ? {} : { error: fromText(errorText(error)) })
 }
+process.exit() // whatever else the user's module has begun

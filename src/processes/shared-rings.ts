@@ -1,5 +1,6 @@
 import type { NativeBell, NativeProcesses } from '../memory/native-processes.ts'
 import { areaBytes, RingReader, RingWriter } from './record-ring.ts'
+import { BadRecord } from './record-reader.ts'
 import { RecordViews } from './record-views.ts'
 
 /** Descriptors of what one side has made for the other: closed by whoever has them once they are used. */
@@ -30,15 +31,32 @@ export class SharedRings {
   /** Those of a serving process, with what it has to hand over. Throws where the system refuses. */
   static make(processes: NativeProcesses, ringBytes: number, onRing: () => void): { rings: SharedRings; others: Descriptors } {
     const { descriptor: area, bytes } = processes.createArea(areaBytes(ringBytes))
-    const [own, bell] = processes.socketPair()
-    return { rings: new SharedRings(processes, bytes, own, ringBytes, true, onRing), others: { area, bell } }
+    const made = [area]
+    try {
+      const [own, bell] = processes.socketPair()
+      made.push(own, bell)
+      return { rings: new SharedRings(processes, bytes, own, ringBytes, true, onRing), others: { area, bell } }
+    } catch (error) {
+      processes.releaseArea(bytes)
+      for (const each of made) processes.close(each)
+      throw error
+    }
   }
 
-  /** Those that were handed over. Throws when they are not what they should be. */
+  /** Those that were handed over, whose descriptors are its own from now on. Throws when they are not what they should be. */
   static take(processes: NativeProcesses, { area, bell }: Descriptors, ringBytes: number, onRing: () => void): SharedRings {
-    const bytes = processes.openArea(area, areaBytes(ringBytes))
-    processes.close(area)
-    return new SharedRings(processes, bytes, bell, ringBytes, false, onRing)
+    let bytes: ArrayBuffer | undefined
+    try {
+      if (ringBytes < 4096 || !Number.isInteger(Math.log2(ringBytes))) throw new BadRecord(`rings of ${ringBytes} bytes, expected a power of two`)
+      bytes = processes.openArea(area, areaBytes(ringBytes))
+      return new SharedRings(processes, bytes, bell, ringBytes, false, onRing)
+    } catch (error) {
+      if (bytes !== undefined) processes.releaseArea(bytes)
+      processes.close(bell)
+      throw error
+    } finally {
+      processes.close(area)
+    }
   }
 
   /** Gives the memory back; nothing of it may be used any more. */

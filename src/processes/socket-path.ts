@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { invalidArgument } from '../errors.ts'
@@ -9,10 +8,16 @@ const longestBytes = process.platform === 'linux' ? 107 : 103
 /** What is listened at for a path: itself or, on Windows, a pipe. */
 export function addressOf(path: string): string {
   const full = resolve(path)
-  if (process.platform === 'win32') return full.startsWith('\\\\.\\pipe\\') ? full : `\\\\.\\pipe\\zerohop-${createHash('sha256').update(full).digest('hex').slice(0, 32)}`
+  if (process.platform === 'win32') return full.startsWith('\\\\.\\pipe\\') ? full : `\\\\.\\pipe\\zerohop-${hashOf(full)}`
   const bytes = Buffer.byteLength(full)
   if (bytes > longestBytes) throw invalidArgument('path', `at most ${longestBytes} bytes, with its folders`, bytes, { hint: 'The system takes no longer path for a socket: put it in a folder with a short name' })
   return full
+}
+
+/** Elsewhere no client takes the memory of what it is made with. */
+function hashOf(path: string): string {
+  const { createHash } = process.getBuiltinModule('node:crypto')
+  return createHash('sha256').update(path).digest('hex').slice(0, 32)
 }
 
 /**

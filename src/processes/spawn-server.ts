@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { InferenceError } from '../errors.ts'
 import type { NativeProcesses } from '../memory/native-processes.ts'
 import type { CheckedConnectOptions } from './connect-options.ts'
-import { takeLock } from './serving-lock.ts'
+import { takeLock, type HeldLock } from './serving-lock.ts'
 import { checkFolder } from './socket-path.ts'
 import { errorFrom } from './travelling-errors.ts'
 
@@ -27,12 +27,14 @@ export interface ServingTask {
  */
 export async function startServer(path: string, spawn: NonNullable<CheckedConnectOptions['spawn']>, processes: NativeProcesses | null, timeoutMs: number): Promise<void> {
   checkFolder(path, true)
-  const lock = takeLock(processes, `${path}.start`)
-  if (lock === null) return
+  let lock: HeldLock | null = null
   try {
-    await start({ path, module: spawn.module, idleMs: spawn.idleMs }, spawn, timeoutMs)
+    lock = takeLock(processes, `${path}.start`)
+    if (lock !== null) await start({ path, module: spawn.module, idleMs: spawn.idleMs }, spawn, timeoutMs)
+  } catch (error) {
+    throw failed(path, error)
   } finally {
-    lock.release()
+    lock?.release()
   }
 }
 
@@ -40,7 +42,7 @@ function start(task: ServingTask, { execArgv, env }: NonNullable<CheckedConnectO
   const child = fork(program(), [JSON.stringify(task)], {
     detached: true, // what ends this process, a key in its terminal too, is none of its business
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-    ...(execArgv === undefined ? {} : { execArgv: [...execArgv] }),
+    ...optionsOfNode(execArgv),
     ...(env === undefined ? {} : { env }),
   })
   return new Promise((resolve, reject) => {
@@ -50,7 +52,7 @@ function start(task: ServingTask, { execArgv, env }: NonNullable<CheckedConnectO
       if (child.connected) child.disconnect()
       child.unref()
       if (failure === undefined) resolve()
-      else reject(failed(task.path, failure))
+      else reject(failure as Error)
     }
     const timer = setTimeout(() => {
       child.kill('SIGKILL')
@@ -58,8 +60,15 @@ function start(task: ServingTask, { execArgv, env }: NonNullable<CheckedConnectO
     }, timeoutMs)
     child.once('message', ({ error }: StartReport) => end(error === undefined ? undefined : errorFrom(error)))
     child.once('error', end)
-    child.once('exit', (code, signal) => end(new Error(`it ended with ${signal ?? `code ${code}`}`)))
+    // Not 'exit', which may come before what it has said.
+    child.once('close', (code, signal) => end(new Error(`it ended with ${signal ?? `code ${code}`}`)))
   })
+}
+
+/** Those of a program that was given on the command line say what that is, and are for no other. */
+function optionsOfNode(execArgv: readonly string[] | undefined): { execArgv?: string[] } {
+  if (execArgv !== undefined) return { execArgv: [...execArgv] }
+  return process.execArgv.some((option) => option.startsWith('--input-type')) ? { execArgv: [] } : {}
 }
 
 function failed(path: string, cause: unknown): InferenceError {

@@ -1,3 +1,4 @@
+import { isAnyArrayBuffer } from 'node:util/types'
 import { Tensor } from 'onnxruntime-common'
 import { storageOf, type ElementType } from '../tensor.ts'
 import { kindOf, plainView } from '../typed-array.ts'
@@ -26,7 +27,7 @@ function replace(this: unknown, key: string, value: unknown): unknown {
   if (typeof given === 'bigint') return { $: ['bigint', String(given)] }
   if (given instanceof URL) return { $: ['url', given.href] }
   if (given instanceof Tensor) return { $: ['tensor', given.type, given.dims, given.data] }
-  if (given instanceof ArrayBuffer) return { $: ['buffer', Buffer.from(given).toString('base64')] }
+  if (isAnyArrayBuffer(given)) return { $: ['buffer', Buffer.from(given).toString('base64')] }
   const kind = kindOf(given)
   if (kind !== undefined) {
     const { buffer, byteOffset, byteLength } = plainView(storedView(given as ArrayBufferView, kind))

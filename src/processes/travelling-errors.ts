@@ -1,9 +1,10 @@
 import { InferenceError, type InferenceErrorCode, type InferenceErrorDetails } from '../errors.ts'
 import { isPlainObject } from '../config/plain-options.ts'
+import { messageOf } from '../message-of.ts'
 import { toText } from './tagged-json.ts'
 
 /** What of an error is told to another process, in the order of {@link InferenceErrorDetails}. */
-const fields = ['model', 'argument', 'expected', 'received', 'retryAfterMs', 'estimatedMs', 'requestId'] as const
+const fields = ['model', 'argument', 'expected', 'received', 'retryAfterMs', 'estimatedMs', 'requestId', 'step'] as const
 const mostCauses = 8
 
 /** An error as text. */
@@ -26,9 +27,9 @@ export function errorFrom(value: unknown): Error {
 }
 
 function plain(error: unknown, depth: number): unknown {
-  if (!(error instanceof Error)) return { name: 'Error', message: String(error) }
+  if (!(error instanceof Error)) return { name: 'Error', message: messageOf(error) }
   const of = error as Error & Record<string, unknown>
-  const told: Record<string, unknown> = { name: error.name, message: error.message }
+  const told: Record<string, unknown> = { name: error.name, message: error instanceof InferenceError ? error.message : messageOf(error) }
   if (typeof of['code'] === 'string') told['code'] = of['code']
   if (error instanceof InferenceError) for (const field of fields) told[field] = of[field]
   if (error.cause !== undefined && depth < mostCauses) told['cause'] = plain(error.cause, depth + 1)

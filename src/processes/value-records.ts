@@ -3,7 +3,7 @@ import { isElementType, isTensorLike, makeTensor, type ElementType, type TensorD
 import { kindOf } from '../typed-array.ts'
 import type { MapEntry } from '../values.ts'
 import { arrayNumber } from './record-views.ts'
-import { BadRecord, type RecordReader } from './record-reader.ts'
+import { BadRecord, mostItems, type RecordReader } from './record-reader.ts'
 import type { RecordWriter } from './record-writer.ts'
 
 /** What a value is, in records. */
@@ -19,6 +19,7 @@ const typeNumbers = new Map<string, number>(elementTypes.map((type, number) => [
 
 const mostDims = 64
 const mostDepth = 16
+const bigintText = /^-?\d{1,40}$/
 
 /** What is no value that could be an input or an output. */
 export class NoValue extends Error {
@@ -50,16 +51,17 @@ export function writeValue(record: RecordWriter, value: unknown, depth = 0): voi
   } else if (isTensorLike(value)) {
     writeTensor(record, value)
   } else if (types.isMap(value)) {
+    const entries = [...(value as Map<unknown, unknown>)]
     record.number(kinds.map)
-    record.number(value.size)
-    for (const [key, entry] of value as Map<unknown, unknown>) {
+    writeCount(record, entries.length)
+    for (const [key, entry] of entries) {
       writeEntry(record, key)
       writeEntry(record, entry)
     }
   } else if (typeof value === 'object') {
     const keys = Object.keys(value)
     record.number(kinds.object)
-    record.number(keys.length)
+    writeCount(record, keys.length)
     for (const key of keys) {
       record.text(key)
       writeEntry(record, (value as Record<string, unknown>)[key])
@@ -73,11 +75,27 @@ function writeList(record: RecordWriter, items: readonly unknown[], depth: numbe
   if (depth === mostDepth) throw new NoValue(`at most ${mostDepth} arrays within each other`, 'more')
   const isTexts = items.every((item) => typeof item === 'string')
   record.number(isTexts ? kinds.texts : kinds.list)
-  record.number(items.length)
-  for (const item of items) {
-    if (isTexts) record.text(item as string)
-    else writeValue(record, item, depth + 1)
+  if (isTexts) return writeTexts(record, items)
+  const { length } = items
+  writeCount(record, length)
+  for (let index = 0; index < length; index++) writeValue(record, items[index], depth + 1)
+}
+
+/** Each is read once, and as many as were counted: what an array says of itself the next time may be something else. */
+function writeTexts(record: RecordWriter, items: readonly unknown[]): void {
+  const { length } = items
+  writeCount(record, length)
+  for (let index = 0; index < length; index++) {
+    const text = items[index]
+    if (typeof text !== 'string') throw new NoValue('strings', text)
+    record.text(text)
   }
+}
+
+/** How many items follow: no more than are read. */
+function writeCount(record: RecordWriter, count: number): void {
+  if (!(Number.isInteger(count) && count >= 0 && count <= mostItems)) throw new NoValue(`at most ${mostItems} items`, count)
+  record.number(count)
 }
 
 function writeTensor(record: RecordWriter, { location, type, dims, data }: TensorLike): void {
@@ -85,18 +103,11 @@ function writeTensor(record: RecordWriter, { location, type, dims, data }: Tenso
     throw new NoValue('a tensor whose data is on the CPU', location === 'none' ? 'a disposed tensor' : `location '${location}'`)
   }
   if (!isElementType(type)) throw new NoValue('a tensor of a type that ONNX Runtime has', type)
-  if (!Array.isArray(dims) || dims.length > mostDims || !dims.every((dim) => typeof dim === 'number')) {
-    throw new NoValue(`dims of ${mostDims} numbers at most`, dims)
-  }
   const kind = kindOf(data)
   if (Array.isArray(data)) {
     record.number(kinds.strings)
     writeDims(record, dims)
-    record.number(data.length)
-    for (const text of data) {
-      if (typeof text !== 'string') throw new NoValue('strings', text)
-      record.text(text)
-    }
+    writeTexts(record, data)
   } else if (kind !== undefined && arrayNumber(kind) !== undefined && type !== 'string') {
     record.number(kinds.tensor)
     record.number(typeNumbers.get(type)!)
@@ -107,9 +118,15 @@ function writeTensor(record: RecordWriter, { location, type, dims, data }: Tenso
   }
 }
 
-function writeDims(record: RecordWriter, dims: readonly number[]): void {
-  record.number(dims.length)
-  for (let axis = 0; axis < dims.length; axis++) record.number(dims[axis]!)
+function writeDims(record: RecordWriter, dims: readonly unknown[]): void {
+  const rank = Array.isArray(dims) ? dims.length : -1
+  if (!(rank >= 0 && rank <= mostDims)) throw new NoValue(`dims of ${mostDims} numbers at most`, dims)
+  record.number(rank)
+  for (let axis = 0; axis < rank; axis++) {
+    const dim = dims[axis]
+    if (typeof dim !== 'number') throw new NoValue(`dims of ${mostDims} numbers at most`, dims)
+    record.number(dim)
+  }
 }
 
 function writeEntry(record: RecordWriter, entry: unknown): void {
@@ -117,8 +134,10 @@ function writeEntry(record: RecordWriter, entry: unknown): void {
     record.number(entryKinds.number)
     record.number(entry)
   } else if (typeof entry === 'bigint' || typeof entry === 'string') {
+    const text = String(entry)
+    if (typeof entry === 'bigint' && !bigintText.test(text)) throw new NoValue('bigints of 40 digits at most', 'a longer one')
     record.number(typeof entry === 'bigint' ? entryKinds.bigint : entryKinds.text)
-    record.text(String(entry))
+    record.text(text)
   } else {
     throw new NoValue('numbers, bigints or strings in a map', entry)
   }
@@ -195,6 +214,6 @@ function readEntry(record: RecordReader): MapEntry {
   if (kind === entryKinds.number) return record.number()
   const text = record.text()
   if (kind === entryKinds.text) return text
-  if (kind !== entryKinds.bigint || !/^-?\d{1,40}$/.test(text)) throw new BadRecord('an entry of no known kind')
+  if (kind !== entryKinds.bigint || !bigintText.test(text)) throw new BadRecord('an entry of no known kind')
   return BigInt(text)
 }

@@ -3,30 +3,16 @@ import { listNames } from '../describe.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { isElementType, isTensorLike, type ElementType, type TensorData, type TensorLike } from '../tensor.ts'
 import { batchAxisOf, type ModelMetadata, type TensorMetadata, type ValueMetadata } from '../metadata.ts'
+import type { FeedOptions } from './feed-options.ts'
 import type { Filled, ParsedFeeds } from './infer-request.ts'
 import { InputReader } from './input-reader.ts'
+import { MadeTensors } from './made-tensors.ts'
 import { StructuredReader } from './structured-reader.ts'
 import type { Padding } from './padding.ts'
 import { ownCopy, sharedKey } from './shared-inputs.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
 import { maxEmptyParts, maxParts } from './split.ts'
 import { wholeKey, wholeRequest } from './whole-request.ts'
-
-/** What a model's configuration says of its feeds. */
-export interface FeedOptions {
-  readonly optionalInputs?: readonly string[]
-  readonly padding?: Padding | null
-  /** Refuse NaN and infinity. */
-  readonly finiteOnly?: boolean
-  /** Whether strings may have NUL characters. Default `true`. */
-  readonly carriesNul?: boolean
-  /** Whether the user set `maxBatchSize`: what has more rows is refused then, else it runs alone. Default `true`. */
-  readonly limited?: boolean
-  /** Names of inputs that a sequence fills. */
-  readonly bySequence?: readonly string[]
-  /** Inputs as requests have them, where that is not as the model has them. */
-  readonly shaped?: Pick<ShapedTensors, 'inputs' | 'shown'>
-}
 
 /**
  * Checks the feeds of one model, so that nothing invalid ever reaches a batch. The caller's objects are read once, and
@@ -44,6 +30,7 @@ export class FeedParser {
   readonly #metadata: readonly ValueMetadata[]
   readonly #limited: boolean
   readonly #reshapes: ShapedTensors['inputs']
+  readonly #made: MadeTensors | null
   /** Whether requests are divided into rows; else each is to run alone as it is. */
   byRow = true
 
@@ -68,6 +55,12 @@ export class FeedParser {
     }
     this.#padding = padding
     this.#fixedShapes = this.#inputs.every(({ fixedShape }) => fixedShape)
+    this.#made = padding !== null || finiteOnly || this.#reshapes !== null ? null : MadeTensors.of(metadata)
+  }
+
+  /** For tensors of which all is known but whether they fit; `null` where feeds have to be {@link parse read}. */
+  get made(): MadeTensors | null {
+    return this.byRow ? this.#made : null
   }
 
   /**

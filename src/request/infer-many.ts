@@ -1,5 +1,6 @@
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { InferOptions } from '../config/infer-options.ts'
+import type { SequenceInferOptions } from '../config/sequence-options.ts'
 import { sharedOptionNames } from '../config/check-infer-options.ts'
 import { readPlain } from '../config/plain-options.ts'
 import { unwatch, watch } from './abort-watch.ts'
@@ -7,11 +8,11 @@ import { FullQueueWait } from './full-queue-wait.ts'
 import { awaited, checkSource, checkedItem, ignored, iterate, type ItemSource } from './item-source.ts'
 
 /** Options of {@link Model.inferMany}: those of `infer()`, which hold for each item, and these. */
-export interface InferManyOptions<Output extends string = string> extends Omit<InferOptions<Output>, 'report' | 'requestId'> {
+export interface InferManyOptions<Output extends string = string> extends Omit<InferOptions<Output>, 'report' | 'requestId' | keyof SequenceInferOptions> {
   /** Whether results come in the order of their items; `false`: as they are done. Default `true`. */
-  ordered?: boolean
+  ordered?: boolean | undefined
   /** Most items in flight at once; no more are taken from the source meanwhile. Default: two full batches per instance. */
-  maxInFlight?: number
+  maxInFlight?: number | undefined
 }
 
 /**

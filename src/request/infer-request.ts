@@ -1,4 +1,5 @@
 import type { AnswerOptions } from '../config/check-infer-options.ts'
+import type { LeasedRows } from '../memory/row-block.ts'
 import { WaitingRequest } from '../queue/waiting-request.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
 import type { TensorData, TensorLike } from '../tensor.ts'
@@ -20,6 +21,8 @@ export interface ParsedFeeds {
   readonly data: readonly (TensorData | readonly string[] | MailedValue | null)[]
   /** Dims of each input; `null` when the model fixes everything but the rows. */
   readonly dims: readonly (readonly number[])[] | null
+  /** The rows of a lease, over which `data` is; left out where there is none. */
+  readonly leased?: LeasedRows
 }
 
 /** Inputs by name that something else than the request gives. */
@@ -41,6 +44,8 @@ export interface SequenceTurn {
   readonly slot: number
   /** Rows of a batch in which each sequence has its place. */
   readonly slots: number
+  /** It runs by itself, as the model's rows turned out to be none: no others stand beside it. */
+  leaveSlot(): void
   /** A row that stands for a sequence without a request. */
   emptyRow(): InferRequest
   /** Whether an output is kept for the next request of the sequence. */
@@ -49,7 +54,7 @@ export interface SequenceTurn {
   hides(output: number): boolean
   /** Takes a copy of such an output. */
   keep(output: number, data: TensorData | readonly string[], dims: readonly number[]): void
-  /** The request has come to its end, though it may have to wait until it is its turn to be answered; told once or more. */
+  /** The request is settled: what was kept of one that failed is not handed on. Told once. */
   ended(succeeded: boolean, reason?: unknown): void
 }
 
@@ -59,6 +64,8 @@ export class InferRequest extends WaitingRequest {
   readonly dims: ParsedFeeds['dims']
   readonly whole: boolean
   readonly isPart: boolean
+  /** The rows of a lease that it was made of; else `null`. */
+  readonly leased: LeasedRows | null
   /** Indices of the outputs wanted; `null` for all. */
   readonly outputs: readonly number[] | null
   /** The same as bits, for the union over a batch; see {@link outputMask}. */
@@ -68,6 +75,8 @@ export class InferRequest extends WaitingRequest {
   /** `null` for a request that belongs to no sequence. */
   turn: SequenceTurn | null = null
   settled = false
+  /** Whether its answer goes to another model: tensors are given as type, dims and data, and no `Tensor` is made of them. */
+  isStep = false
   /** Runs it took part in. */
   attempts = 0
   /** Longest time of a run that it is part of, in milliseconds; 0 when it says nothing of that. */
@@ -91,12 +100,18 @@ export class InferRequest extends WaitingRequest {
     this.dims = feeds.dims
     this.whole = feeds.whole
     this.isPart = feeds.isPart === true
+    this.leased = feeds.leased ?? null
     this.outputs = outputs
     this.outputMask = outputs === null ? allOutputs : outputMask(outputs)
     this.requestId = requestId
     this.wantsReport = report
     this.#resolve = resolve
     this.#reject = reject
+  }
+
+  /** Where an output is to be written for the model that it goes to; `null` for memory of its own. */
+  placeFor(_output: number): TensorData | null {
+    return null
   }
 
   /** Calls `onAbort` when the signal fires before the request settles. */
@@ -114,10 +129,14 @@ export class InferRequest extends WaitingRequest {
     return true
   }
 
-  /** As {@link succeed}, with a rejection. */
-  fail(reason: unknown): boolean {
+  /**
+   * As {@link succeed}, with a rejection.
+   *
+   * @param isWithdrawn whether the reason is its caller's, and says nothing of what came of it.
+   */
+  fail(reason: unknown, isWithdrawn = false): boolean {
     if (!this.#settle()) return false
-    if (this.turn !== null) this.turn.ended(false, reason)
+    if (this.turn !== null) this.turn.ended(false, isWithdrawn ? undefined : reason)
     this.#reject(reason)
     return true
   }
@@ -126,6 +145,7 @@ export class InferRequest extends WaitingRequest {
     if (this.settled) return false
     this.settled = true
     if (this.#signal !== null) unwatch(this.#signal, this.#onAbort!)
+    if (this.leased !== null) this.leased.settled()
     return true
   }
 }

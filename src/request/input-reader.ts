@@ -34,6 +34,7 @@ export class InputReader {
   readonly #finiteOnly: boolean
   readonly #carriesNul: boolean
   readonly #packed: boolean
+  readonly #batchAxis: number
   /** Dims of data without dims: exactly one row, or the whole input of an unbatched model; `null` where they are not fixed. */
   readonly #bareDims: readonly number[] | null
   /** The one dimension of a row that has whichever length data without dims has; -1 for none. */
@@ -50,6 +51,7 @@ export class InputReader {
     this.#finiteOnly = finiteOnly
     this.#carriesNul = carriesNul
     this.#packed = isPacked(input.type)
+    this.#batchAxis = batchAxis
     this.#openAxis = input.ragged === true && row.filter((dim) => typeof dim === 'string').length === 1 ? input.shape.lastIndexOf('') : -1
     this.#bareDims = fixed ? row : null
   }
@@ -79,12 +81,12 @@ export class InputReader {
     const length = elementCount(dims)
     if (type === 'string') return this.#strings(data, length, dims)
     const stored = toStorage(type, data)
-    if (stored === null) throw this.#invalid(this.#arrayName(), data)
+    if (stored === null) throw this.#invalid(this.#arrayName(), data, undefined, this.#imageHint(data))
     const received = lengthOf(stored)
     const expected = this.#packed ? Math.ceil(length / 2) : length
     if (received !== expected) {
       const shown = this.#packed ? `${expected} bytes (${length} elements, two a byte)` : `${length} elements`
-      throw this.#invalid(`${shown} for ${this.#shown(dims)}`, isEmptied(stored) ? 'an empty or detached buffer' : received)
+      throw this.#invalid(`${shown} for ${this.#shown(dims)}`, isEmptied(stored) ? 'an empty or detached buffer' : received, undefined, this.#rowsHint(dims, expected, received))
     }
     if (this.#finiteOnly) this.#checkFinite(plainView(stored))
     return stored
@@ -129,7 +131,7 @@ export class InputReader {
   #strings(data: unknown, length: number, dims: readonly number[]): readonly string[] {
     if (!Array.isArray(data)) throw this.#invalid('an array of strings', data)
     const given = data.length
-    if (given !== length) throw this.#invalid(`${length} strings for ${this.#shown(dims)}`, given)
+    if (given !== length) throw this.#invalid(`${length} string${length === 1 ? '' : 's'} for ${this.#shown(dims)}`, given, undefined, this.#rowsHint(dims, length, given))
     const strings: string[] = []
     for (let index = 0; index < length; index++) {
       const item: unknown = data[index]
@@ -159,8 +161,20 @@ export class InputReader {
     return type === 'float16' ? `${one} of raw half-precision bits (or a Float16Array)` : one
   }
 
-  #invalid(expected: string, received: unknown, element?: number): InferenceError {
+  /** For elements of several rows without dims. */
+  #rowsHint(dims: readonly number[], expected: number, received: number): string {
+    if (this.#batchAxis === -1 || dims !== this.#bareDims || received <= expected || received % expected !== 0) return ''
+    const all = dims.map((dim, axis) => (axis === this.#batchAxis ? received / expected : dim))
+    return `Several rows take a Tensor: new Tensor('${this.#input.type}', data, [${all.join(', ')}])`
+  }
+
+  /** For bytes where pixels are expected. */
+  #imageHint(data: unknown): string {
+    return data instanceof Uint8Array && this.#input.shape.length >= 3 ? "An encoded image takes `image` for this input in the model's configuration" : ''
+  }
+
+  #invalid(expected: string, received: unknown, element?: number, hint = ''): InferenceError {
     const name = `input '${this.name}'${element === undefined ? '' : `[${element}]`}`
-    return invalidArgument(name, expected, received, { model: this.#model })
+    return invalidArgument(name, expected, received, hint === '' ? { model: this.#model } : { model: this.#model, hint })
   }
 }

@@ -4,6 +4,7 @@ import { isPacked, storageOf, type ElementType, type TensorData } from '../tenso
 import type { PaddingConfig } from '../config/model-config.ts'
 import { shownShape, type ModelMetadata, type TensorMetadata, type ValueMetadata } from '../metadata.ts'
 import type { InferRequest } from './infer-request.ts'
+import { resizeNatively } from './native-rows.ts'
 
 /** One padded input. */
 export interface PaddedInput {
@@ -138,6 +139,7 @@ export function copyResized(
   to: number,
   fill: number | bigint,
 ): void {
+  if (resizeNatively({ data: source, at: sourceAt, length: from * inner }, { data: target, at: targetAt, length: to * inner }, outer, fill)) return
   const kept = Math.min(from, to) * inner
   for (let block = 0; block < outer; block++) {
     const start = sourceAt + block * from * inner

@@ -3,8 +3,8 @@ import { cudaDevice, type Placement } from '../config/session-options.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { OpenedSession } from '../executor/executor.ts'
 import { toleranceWith } from '../instance/compare-rows.ts'
-import { ModelInstance, slotsFor } from '../instance/model-instance.ts'
-import { SlotsAhead } from '../instance/slots-ahead.ts'
+import { ModelInstance } from '../instance/model-instance.ts'
+import { slotsFor, SlotsAhead } from '../instance/slots-ahead.ts'
 import type { WarmUp } from '../instance/warm-up.ts'
 import type { StagingPool } from '../memory/staging-pool.ts'
 import type { ModelMetadata } from '../metadata.ts'
@@ -91,8 +91,10 @@ export class InstanceLife {
     const instance = new ModelInstance(scheduler, `${name}_${number}`, this.session, config.weight, {
       nextSlotId: nextId,
       acquire: (byteLength) => staging().acquire(byteLength, device),
+      acquireSpare: (byteLength) => staging().acquireSpare(byteLength, device),
       trim: () => staging().trim(),
       movesFromBytes: this.#movesFromBytes,
+      device,
     }, config.function?.concurrency) // prettier-ignore
     this.#instance = instance
     instance.adopt(this.#ahead?.byInstance[0] ?? [])

@@ -38,10 +38,11 @@ export class AnswerOrder {
 
   /** Answers all whose turn it is; to be called after requests were settled in another way. */
   release(): void {
-    for (; this.#front < this.#line.length; this.#front++) {
+    while (this.#front < this.#line.length) {
       const request = this.#line[this.#front]!
       const outcome = this.#outcomes.get(request)
       if (outcome === undefined && !request.settled) break
+      this.#front++ // whoever is answered may settle others of the line there and then
       this.#outcomes.delete(request)
       if (outcome !== undefined) this.#settle(request, outcome)
     }

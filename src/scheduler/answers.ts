@@ -114,7 +114,7 @@ export class Answers {
     const whole = wholeOf(request)
     // One that waits for its turn has been counted as what it came to.
     const counted = this.#order?.holds(whole) ?? false
-    if (whole.fail(reason) && !counted) this.#stats.failed(why, this.#clock.nowMs() - whole.enqueuedAtMs)
+    if (whole.fail(reason, why === 'cancelled') && !counted) this.#stats.failed(why, this.#clock.nowMs() - whole.enqueuedAtMs)
     this.#order?.release()
   }
 
@@ -137,7 +137,6 @@ export class Answers {
 
   /** A request has come to its end: it is settled now, or when it is its turn. */
   #end(request: InferRequest, outcome: Outcome): void {
-    if (request.turn !== null) request.turn.ended('answer' in outcome, 'answer' in outcome ? undefined : outcome.reason)
     if (this.#order === null) this.#settle(request, outcome)
     else this.#order.ended(request, outcome)
   }

@@ -162,10 +162,11 @@ export class BatchSupply {
   /** Has requests wait again, and from now on runs each by itself. */
   runSingly(requests: readonly InferRequest[]): void {
     this.#queue.stopJoining()
+    for (const { turn } of requests) turn?.leaveSlot()
     this.#queue.requeue(requests.filter(({ settled }) => !settled))
   }
 
-  /** Answers have been given at `nowMs`. */
+  /** Answers have been given at `nowMs`, by this model or one before it in a pipeline. */
   answered(nowMs: number): void {
     this.#followUps.answered(nowMs)
     this.update()

@@ -1,8 +1,11 @@
 import { noOptions, type CheckedOptions } from '../config/check-infer-options.ts'
+import { resolveImageInput } from '../config/image-input.ts'
+import type { ResolvedImageOptions } from '../config/image-options.ts'
 import { checkBatchSizes, type ResolvedConfig } from '../config/resolve-model-config.ts'
+import { invalidArgument, type InferenceError } from '../errors.ts'
 import { floatTolerance } from '../instance/compare-rows.ts'
 import type { RowVerdict } from '../instance/row-check.ts'
-import { checkBatchDimension, notStackable, type ModelMetadata, type RowJoining } from '../metadata.ts'
+import { checkBatchDimension, notStackable, type ModelMetadata, type RowJoining, type ValueMetadata } from '../metadata.ts'
 import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
 
 /** What a session says of a model. */
@@ -21,6 +24,8 @@ export class Joining {
   readonly shaped: ShapedTensors
   /** Names of classes by output, of those that have them. */
   readonly labels: ReadonlyMap<string, readonly string[]>
+  /** Of inputs that take encoded images, how those become rows; `null` without any. */
+  readonly images: ReadonlyMap<string, ResolvedImageOptions> | null
   /** The options of a request that gives none. */
   readonly plainOptions: CheckedOptions
   /** Whether the user said that rows are independent. */
@@ -45,6 +50,7 @@ export class Joining {
     checkBatchDimension(name, maxBatchSize, served)
     checkBatchSizes(name, config, maxBatchSize)
     this.labels = new Map(config.outputs?.flatMap(({ name: output, labels }) => (labels === undefined ? [] : [[output, labels] as const])))
+    this.images = imagesOf(name, config, this.shaped.shown.inputs, maxBatchSize > 0)
     this.tolerance = tolerance
     this.declared = config.maxBatchSize !== undefined
     const joining = initially(config, obstacle)
@@ -121,6 +127,22 @@ export class Joining {
       { type: 'ZerohopWarning', code: 'ZEROHOP_DEPENDENT_ROWS' },
     )
   }
+}
+
+function imagesOf(model: string, { inputs = [], sequence }: ResolvedConfig, shown: readonly ValueMetadata[], batched: boolean): Joining['images'] {
+  const images = inputs.flatMap(({ name, image }, index) => {
+    if (image === undefined) return []
+    if (sequence !== null) throw noImages(model, `inputs[${index}].image`, image)
+    const input = shown.find((each) => each.name === name)!
+    return [[name, resolveImageInput(model, `inputs[${index}].image`, image, input, batched)] as const]
+  })
+  return images.length === 0 ? null : new Map(images)
+}
+
+/** Images of a sequence would overtake each other while they are decoded. */
+function noImages(model: string, option: string, image: unknown): InferenceError {
+  const hint = 'Decode images with decodeImage() and give the tensors in their order'
+  return invalidArgument(option, 'to be left out for a model with sequences', image, { code: 'ERR_MODEL_CONFIG', model, hint })
 }
 
 function initially({ maxBatchSize, joinRequests, checkRows }: ResolvedConfig, obstacle: string | null): RowJoining {

@@ -43,7 +43,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly unpredictable = new UnpredictableOutputs()
   readonly instances = new InstanceSet()
   /** What waits, for whoever is to see that there are instances enough. */
-  readonly demand: Pick<BatchSupply, 'oldestAtMs' | 'onUpdate' | 'nextIsAlone'>
+  readonly demand: Pick<BatchSupply, 'oldestAtMs' | 'onUpdate' | 'nextIsAlone' | 'answered'>
   readonly #queue: RequestQueue<InferRequest>
   readonly #config: ResolvedConfig
   readonly #errors: RequestErrors
@@ -84,9 +84,8 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
-  submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, maxRunMs, signal }: SubmitOptions): void {
-    if (signal?.aborted) return void request.fail(signal.reason)
-    const nowMs = this.clock.nowMs()
+  submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, maxRunMs, signal }: SubmitOptions, nowMs = this.clock.nowMs()): void {
+    if (signal?.aborted) return void request.fail(signal.reason, true)
     const refusal = this.#admission.refusal(request, deadlineMs, deadlineMs > 0 ? this.levels.rowsAhead(request.level) : 0, this.instances, nowMs)
     if (refusal !== null) return void request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs

@@ -20,6 +20,11 @@ export class SequenceErrors {
     if (this.#reasons.size > mostRemembered) this.#reasons.delete(this.#reasons.keys().next().value!)
   }
 
+  /** Under an id of which it was noted another sequence begins. */
+  forget(key: string): void {
+    this.#reasons.delete(key)
+  }
+
   /** For a request that does not begin a sequence and belongs to none. */
   unknown(key: string, { id }: SequenceOptions, maxIdleMs: number): InferenceError {
     const reason = this.#reasons.get(key) ?? `has not begun, has ended, was without a request for ${maxIdleMs} ms, or was begun on what its model has replaced`

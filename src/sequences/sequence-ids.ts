@@ -3,6 +3,8 @@ import type { SequenceId } from '../config/sequence-options.ts'
 import type { ElementType } from '../tensor.ts'
 
 const largestNumber = 2 ** 31 - 1
+/** Ids that callers choose themselves are seldom so large: they begin no sequence anew that has a made one. */
+const madeFrom = 2 ** 30
 
 /** An id as text, different for ids of different kinds. */
 export function keyOf(id: SequenceId): string {
@@ -12,7 +14,7 @@ export function keyOf(id: SequenceId): string {
 /** Makes ids of sequences, of the type in which the model is told them. */
 export class SequenceIds {
   readonly #type: ElementType | null
-  #last = 0
+  #last = madeFrom
 
   /** @param type of the correlation id; `null` where the model is not told. */
   constructor(type: ElementType | null) {
@@ -22,7 +24,7 @@ export class SequenceIds {
   /** An id that is not taken. */
   next(taken: ReadonlyMap<string, unknown>): SequenceId {
     if (this.#type === 'string') return randomUUID()
-    do this.#last = (this.#last % largestNumber) + 1
+    do this.#last = this.#last === largestNumber ? madeFrom : this.#last + 1
     while (taken.has(keyOf(this.#last)))
     return this.#last
   }

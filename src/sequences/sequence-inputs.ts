@@ -2,8 +2,9 @@ import type { ResolvedControl, ResolvedSequence, SequenceControl, SequenceState 
 import type { SequenceId } from '../config/sequence-options.ts'
 import { listNames } from '../describe.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
+import { batchAxisOf, shownShape, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
 import type { FeedParser } from '../request/feeds.ts'
+import { ownCopy } from '../request/shared-inputs.ts'
 import { elementCount, isElementType, storageLength, storageOf, type ElementType, type TensorData, type TensorLike } from '../tensor.ts'
 import type { StateTensor } from './state-tensors.ts'
 
@@ -28,11 +29,13 @@ export class SequenceInputs {
   /** By name, for one row: what stands in a request until it is its turn. */
   readonly filled: Readonly<Record<string, TensorLike>>
   readonly #metadata: ModelMetadata
+  readonly #parser: FeedParser
   readonly #correlation: ValueMetadata | null
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` for an input or output that the model has not, or not in that form. */
   constructor(metadata: ModelMetadata, { controls, state }: ResolvedSequence, parser: FeedParser) {
     this.#metadata = metadata
+    this.#parser = parser
     const { inputs, outputs } = metadata
     const filled: Record<string, TensorLike> = {}
     this.controls = controls.map((control, at) => {
@@ -47,7 +50,8 @@ export class SequenceInputs {
       const given = named(metadata.name, outputs, output, `sequence.state[${at}].output`)
       for (const tensor of [value, given]) checkState(metadata, each, tensor, `sequence.state[${at}]`)
       if (given.type !== value.type) throw wrong(metadata.name, `sequence.state[${at}].output`, `an output of type ${value.type}, as '${input}' has it`, `'${output}' of type ${given.type}`)
-      const tensor = initial === undefined ? oneRow(value, metadata.maxBatchSize > 0, 0) : parser.readOption(`sequence.state[${at}].initial`, input, initial)
+      if (!fits(given.shape, value.shape)) throw wrong(metadata.name, `sequence.state[${at}].output`, `an output of shape ${shownShape(value.shape)}, as '${input}' takes it`, `'${output}' of shape ${shownShape(given.shape)}`)
+      const tensor = initial === undefined ? oneRow(value, metadata.maxBatchSize > 0, 0) : readRow(metadata, parser, value, initial, `sequence.state[${at}].initial`)
       filled[input] = tensor
       return { data: tensor.data as Data, dims: tensor.dims }
     })
@@ -71,8 +75,14 @@ export class SequenceInputs {
     if (this.#correlation === null) return null
     const { name } = this.#correlation
     const type = this.#correlation.type as ElementType
-    if (type === 'string') return [String(id)]
     const wrongId = (expected: string) => invalidArgument('options.sequenceId', expected, id, { model: this.#metadata.name })
+    if (type === 'string') {
+      try {
+        return this.#parser.readOption('options.sequenceId', name, { ...this.filled[name]!, data: [String(id)] }).data as Data
+      } catch (error) {
+        throw wrongId(String((error as InferenceError).expected))
+      }
+    }
     if (typeof id === 'string') throw wrongId(`a number, as input '${name}' (${type}) takes`)
     const data = new (storageOf(type))(1)
     const value = type.endsWith('64') ? BigInt(id) : Number(id)
@@ -90,15 +100,41 @@ function checkControl(metadata: ModelMetadata, { input: name, kind, type: said, 
   if (!types.includes(type)) throw wrong(model, `${option}.input`, `an input of type ${types.join(', ')}`, `'${name}' of type ${type}`)
   if (said !== undefined && said !== type) throw notAsModel(model, `${option}.type`, name, type, said)
   const batched = maxBatchSize > 0
-  if (batched && batchAxisOf(input) === -1) throw wrong(model, `${option}.input`, 'an input that rows of a batch do not share', `'${name}'`)
+  checkOwn(metadata, input, option)
   if (shape.some((dim, axis) => dim !== 1 && (typeof dim === 'number' || (batched && axis !== batchAxisOf(input) && dim === '')))) {
     throw wrong(model, `${option}.input`, 'an input of one element per request', `'${name}' of shape [${shape.join(', ')}]`)
   }
-  return kind === 'correlationId' ? { no: oneRow(input, batched, 0), yes: oneRow(input, batched, 0) } : { no: oneRow(input, batched, values[0]), yes: oneRow(input, batched, values[1]) }
+  const [no, yes] = (kind === 'correlationId' ? [0, 0] : values).map((value) => oneRow(input, batched, value)) as [TensorLike, TensorLike]
+  const isOther = (value: number, { data }: TensorLike) => type !== 'float32' && ((data as Int32Array)[0] !== value || (type === 'bool' && value > 1))
+  if (kind !== 'correlationId' && (isOther(values[0], no) || isOther(values[1], yes))) throw wrong(model, `${option}.values`, `two values of type ${type}, as '${name}' takes`, values)
+  return { no, yes }
+}
+
+/** Each sequence has its own. */
+function checkOwn({ name: model, maxBatchSize }: ModelMetadata, input: ValueMetadata, option: string): void {
+  if (maxBatchSize === 0 || batchAxisOf(input) !== -1) return
+  const hint = 'Say where its rows are by batchAxis, or load the model with maxBatchSize: 0'
+  throw invalidArgument(`${option}.input`, 'an input that rows of a batch do not share', input.name, { code: 'ERR_MODEL_CONFIG', model, hint })
+}
+
+/** What a sequence begins with: a copy, as the caller may go on to write what was given. */
+function readRow({ name: model, maxBatchSize }: ModelMetadata, parser: FeedParser, input: ValueMetadata, given: unknown, option: string): TensorLike {
+  const { type, dims, data } = parser.readOption(option, input.name, given)
+  const rows = maxBatchSize > 0 ? dims[batchAxisOf(input)] : 1
+  if (rows !== 1) throw wrong(model, option, `one row of '${input.name}'`, `dims [${dims.join(', ')}]`)
+  return { type, dims, data: ownCopy(data as Data) as Data }
+}
+
+/** Whether what has one shape can be given to what has another; [] is what any rank is known by, too. */
+function fits(given: ValueMetadata['shape'], taken: ValueMetadata['shape']): boolean {
+  if (given.length === 0 || taken.length === 0) return true
+  return given.length === taken.length && taken.every((dim, axis) => typeof dim === 'string' || typeof given[axis] === 'string' || dim === given[axis])
 }
 
 /** What is said of a state fits both of its tensors. */
-function checkState({ name: model, maxBatchSize }: ModelMetadata, { type, dims }: SequenceState, value: ValueMetadata, option: string): void {
+function checkState(metadata: ModelMetadata, { type, dims }: SequenceState, value: ValueMetadata, option: string): void {
+  const { name: model, maxBatchSize } = metadata
+  checkOwn(metadata, value, option)
   if (type !== undefined && type !== value.type) throw notAsModel(model, `${option}.type`, value.name, value.type, type)
   const own = value.shape.filter((_, axis) => maxBatchSize === 0 || axis !== batchAxisOf(value))
   if (dims === undefined || (dims.length === own.length && own.every((dim, axis) => typeof dim !== 'number' || dim === dims[axis]))) return

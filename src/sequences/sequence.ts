@@ -6,6 +6,8 @@ import type { Place } from './places.ts'
 import type { SequenceInputs } from './sequence-inputs.ts'
 import type { StateTensors } from './state-tensors.ts'
 
+const nobody = () => {}
+
 /** One sequence: its requests in the order of their calls, of which one at a time is on its way. */
 export class Sequence {
   readonly id: SequenceId
@@ -26,12 +28,15 @@ export class Sequence {
   restartNext = false
   /** Whether its last request has been called for: the next has to begin it anew. */
   closed = false
+  /** The stream that has begun it; `null` where requests say themselves of which sequence they are. */
+  owner: object | null = null
   /** When its last request came to its end, in milliseconds. */
   usedAtMs = 0
   /** What becomes of its requests; `null` unless it has ended before them. */
   ended: [why: RejectionReason, error: Error] | null = null
-  /** To be told when nothing is left of it. */
-  onFinished: () => void = () => {}
+  /** Resolves when nothing is left of it; `null` unless somebody waits for that. */
+  finished: Promise<void> | null = null
+  onFinished: () => void = nobody
 
   constructor(id: SequenceId, key: string, correlation: Sequence['correlation'], state: StateTensors) {
     this.id = id
@@ -49,6 +54,15 @@ export class Sequence {
   restart(): void {
     this.begun = false
     this.state.reset()
+  }
+
+  /** Another begins it anew: gives what tells those who wait for its end, once it is over for them. */
+  passTo(owner: object | null): () => void {
+    const told = this.onFinished
+    this.owner = owner
+    this.finished = null
+    this.onFinished = nobody
+    return told
   }
 
   /** Gives a request its control inputs and the state; tells whether its dims are others by that. */

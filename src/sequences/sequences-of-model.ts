@@ -13,7 +13,7 @@ import { StateMemory } from './state-memory.ts'
 export interface ServedModel {
   readonly metadata: ModelMetadata
   readonly parser: FeedParser
-  readonly scheduler: SequenceScheduler & { readonly instances: { readonly size: number } }
+  readonly scheduler: SequenceScheduler & { readonly instances: { readonly size: number; onAdded: () => void } }
   readonly clock: Clock
   staging(): { acquire(byteLength: number, device: null): StagingBuffer }
 }
@@ -25,5 +25,7 @@ export function sequencesOf(config: ResolvedSequence | null, inputs: SequenceInp
   const { direct, oldest } = config
   const perInstance = oldest?.maxCandidateSequences ?? Infinity
   const places = direct === undefined ? new Candidates(() => perInstance * instances()) : new BatchSlots(Math.max(1, metadata.maxBatchSize), instances)
-  return new Sequences({ metadata, config, inputs, parser, scheduler, places, memory: new StateMemory((byteLength) => staging().acquire(byteLength, null)), clock })
+  const sequences = new Sequences({ metadata, config, inputs, parser, scheduler, places, memory: new StateMemory((byteLength) => staging().acquire(byteLength, null)), clock })
+  scheduler.instances.onAdded = () => sequences.fill() // there are more places
+  return sequences
 }

@@ -37,7 +37,7 @@ export class Sequences implements TurnOwner {
     this.#errors = new SequenceErrors(metadata.name)
     this.#empty = new EmptyRows(metadata, inputs)
     this.#ids = new SequenceIds(inputs.correlationType)
-    this.#idle = new IdleSequences(clock, config.maxSequenceIdleMs, (sequence) => this.#finish(sequence, `was without a request for ${config.maxSequenceIdleMs} ms`), () => this.#fill())
+    this.#idle = new IdleSequences(clock, config.maxSequenceIdleMs, (sequence) => this.#finish(sequence, `was without a request for ${config.maxSequenceIdleMs} ms`), () => this.fill())
     this.#stateOf = metadata.outputs.map((_, index) => inputs.stateOutputs.indexOf(index))
   }
 
@@ -49,15 +49,17 @@ export class Sequences implements TurnOwner {
   /**
    * Runs a request of a sequence when its turn has come.
    *
+   * @param owner the stream that it is of: it has no request of a sequence that another has begun since. `null` for none.
    * @throws InferenceError `ERR_SEQUENCE_ENDED` for one that does not begin a sequence and belongs to none; `ERR_INVALID_ARG`.
    */
-  infer(feeds: unknown, checked: CheckedOptions, { id, start, end }: SequenceOptions): Promise<Answer> {
+  infer(feeds: unknown, checked: CheckedOptions, { id, start, end }: SequenceOptions, owner: object | null = null): Promise<Answer> {
     const { parser, inputs, scheduler } = this.#parts
     this.#idle.expire()
     const parsed = parser.parse(feeds, false, inputs.filled)
     const key = keyOf(id)
     const known = this.#open.get(key)
     if ((known === undefined || known.closed) && !start) throw this.#errors.unknown(key, { id, start, end }, this.#parts.config.maxSequenceIdleMs)
+    if (known !== undefined && owner !== null && known.owner !== owner && !start) throw this.#errors.ended(id, 'was begun anew by another that has its id', undefined)
     const sequence = known ?? this.#begin(id, key)
     sequence.closed = end // else one that begins goes behind what is left of the one before it
     return new Promise((resolve, reject) => {
@@ -65,6 +67,7 @@ export class Sequences implements TurnOwner {
       const request = new InferRequest(parsed, scheduler.levels.of(checked.priority), { ...checked, outputs }, resolve, reject)
       const turn = new Turn(this, sequence, request, start, end, checked.outputs)
       request.turn = turn
+      if (start) turn.onTurn = sequence.passTo(owner)
       this.#add(sequence, turn)
       scheduler.submit(request, checked)
     })
@@ -80,15 +83,13 @@ export class Sequences implements TurnOwner {
     return this.#ids.next(this.#open)
   }
 
-  /** Ends a sequence after the requests that it has, if there is one; resolves when it has ended. */
-  end(id: SequenceId): Promise<void> {
+  /** Ends the sequence of a stream after the requests that it has, if it is that still; resolves when it has ended. */
+  end(id: SequenceId, owner: object): Promise<void> {
     const sequence = this.#open.get(keyOf(id))
-    if (sequence === undefined) return Promise.resolve()
+    if (sequence?.owner !== owner) return Promise.resolve()
     sequence.closed = true
-    return new Promise((resolve) => {
-      sequence.onFinished = resolve
-      this.#touch(sequence)
-    })
+    this.#touch(sequence)
+    return (sequence.finished ??= new Promise((resolve) => (sequence.onFinished = resolve)))
   }
 
   /** No more requests will come: sequences end with those that they have. */
@@ -125,7 +126,8 @@ export class Sequences implements TurnOwner {
     return this.#empty.like(request)
   }
 
-  ended({ sequence, request, isStart }: Turn, succeeded: boolean, reason: unknown): void {
+  ended({ sequence, request, isStart, onTurn }: Turn, succeeded: boolean, reason: unknown): void {
+    onTurn()
     if (isStart && sequence.waiting.has(request)) passStartOn(sequence, request)
     sequence.waiting.delete(request)
     if (sequence.current === request) {
@@ -156,6 +158,7 @@ export class Sequences implements TurnOwner {
     const { inputs, memory, places } = this.#parts
     const sequence = new Sequence(id, key, inputs.correlation(id), new StateTensors(inputs.stateTypes, inputs.initial, memory))
     this.#open.set(key, sequence)
+    this.#errors.forget(key)
     if (this.#backlog.size === 0) sequence.place = places.give()
     if (sequence.place === null) this.#backlog.add(sequence)
     return sequence
@@ -177,6 +180,7 @@ export class Sequences implements TurnOwner {
     const { request } = turn
     sequence.current = request
     sequence.waiting.delete(request)
+    turn.onTurn()
     if (turn.isStart) sequence.restart()
     const changed = sequence.fill(request, turn.isEnd, this.#parts.inputs)
     const key = changed ? this.#parts.parser.keyOf(request) : turn.shapeKey
@@ -196,7 +200,7 @@ export class Sequences implements TurnOwner {
     const touched = [...this.#touched]
     this.#touched.clear()
     for (const sequence of touched) this.#advance(sequence)
-    this.#fill()
+    this.fill()
   }
 
   /** Sends the next request of a sequence, or lets it go. */
@@ -209,12 +213,12 @@ export class Sequences implements TurnOwner {
       return this.#parts.scheduler.release(next)
     }
     if (sequence.current !== null) return
-    if (sequence.closed || sequence.ended !== null || sequence.place === null || this.#draining) this.#finish(sequence, null)
+    if (sequence.closed || sequence.ended !== null || this.#draining || (sequence.place === null && !this.#backlog.has(sequence))) this.#finish(sequence, null)
     else this.#idle.add(sequence)
   }
 
   /** Gives places to those that wait for one. */
-  #fill(): void {
+  fill(): void {
     for (const sequence of this.#backlog) {
       const place = this.#parts.places.give()
       if (place === null) return

@@ -36,8 +36,12 @@ export class StateMemory {
   /** At least so many bytes, with whatever was in them. */
   take(byteLength: number): Region {
     const size = 2 ** Math.ceil(Math.log2(Math.max(leastBytes, byteLength)))
-    this.usedBytes += size
-    if (size > largestShared) return this.#own(size)
+    const region = size > largestShared ? this.#own(size) : this.#shared(size)
+    this.usedBytes += size // where there is memory
+    return region
+  }
+
+  #shared(size: number): Region {
     let open = this.#open.get(size)
     if (open === undefined) this.#open.set(size, (open = new Set()))
     const [chunk] = open.size > 0 ? open : [this.#chunk(size, open)]

@@ -2,6 +2,8 @@ import type { InferRequest, SequenceTurn } from '../request/infer-request.ts'
 import type { TensorData } from '../tensor.ts'
 import type { Sequence } from './sequence.ts'
 
+const nobody = () => {}
+
 /** What a turn needs from whoever keeps the sequences. */
 export interface TurnOwner {
   /** By index of the output: which of the states it gives; -1 for none. */
@@ -23,10 +25,11 @@ export class Turn implements SequenceTurn {
   /** Its bucket before its sequence had a place. */
   readonly shapeKey: string
   slot = -1
+  /** Told when it is its turn, or will never be. */
+  onTurn: () => void = nobody
   readonly #owner: TurnOwner
   /** The outputs that its caller asked for; `null` for all but states. */
   readonly #shown: readonly number[] | null
-  #over = false
 
   constructor(owner: TurnOwner, sequence: Sequence, request: InferRequest, isStart: boolean, isEnd: boolean, shown: readonly number[] | null) {
     this.#owner = owner
@@ -40,6 +43,10 @@ export class Turn implements SequenceTurn {
 
   get slots(): number {
     return this.#owner.slotsWith(this.sequence)
+  }
+
+  leaveSlot(): void {
+    this.slot = -1
   }
 
   emptyRow(): InferRequest {
@@ -61,8 +68,6 @@ export class Turn implements SequenceTurn {
   }
 
   ended(succeeded: boolean, reason?: unknown): void {
-    if (this.#over) return
-    this.#over = true
     this.#owner.ended(this, succeeded, reason)
   }
 }

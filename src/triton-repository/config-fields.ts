@@ -19,6 +19,7 @@ export class ConfigFields {
   /** Where the message is, with a dot at its end; '' for the whole. */
   readonly path: string
   readonly #source: ConfigSource
+  readonly #offset: number
   readonly #message: MessageName
   /** By name, in the order of the file. */
   readonly #fields = new Map<string, TextField[]>()
@@ -26,8 +27,9 @@ export class ConfigFields {
   readonly #notes: string[]
   readonly #read = new Set<string>()
 
-  constructor(source: ConfigSource, message: MessageName, fields: readonly TextField[], notes: string[], path = '') {
+  constructor(source: ConfigSource, message: MessageName, fields: readonly TextField[], notes: string[], path = '', offset = 0) {
     this.#source = source
+    this.#offset = offset
     this.#message = message
     for (const field of fields) {
       const { name } = field
@@ -139,9 +141,9 @@ export class ConfigFields {
     }
   }
 
-  /** Where the field stands; where the file begins for one that is not there. */
+  /** Where the field stands; where its message begins for one that is not there. */
   offsetOf(name: string): number {
-    return this.#fields.get(name)?.[0]!.offset ?? 0
+    return this.#fields.get(name)?.[0]!.offset ?? this.#offset
   }
 
   #entries(name: string): [key: TextValue | undefined, value: TextValue | undefined][] {
@@ -168,9 +170,9 @@ export class ConfigFields {
     throw configError(this.#source, value.offset, this.path + name, `a whole number of ${expected}`, shown(value))
   }
 
-  #nested(name: string, path: string, { value }: TextValue): ConfigFields {
+  #nested(name: string, path: string, { value, offset }: TextValue): ConfigFields {
     const message = fieldType(this.#message, name)!.value as MessageName
-    return new ConfigFields(this.#source, message, value as readonly TextField[], this.#notes, `${this.path}${path}.`)
+    return new ConfigFields(this.#source, message, value as readonly TextField[], this.#notes, `${this.path}${path}.`, offset)
   }
 }
 

@@ -13,6 +13,7 @@ import { readInstanceGroups, type GroupKind } from './instance-groups.ts'
 import { checkMetrics } from './model-metrics.ts'
 import { readModelWarmup, type WarmupPlan } from './model-warmup.ts'
 import { readOptimization } from './optimization.ts'
+import { ensembleRules, readEnsemble, type ReadEnsemble } from './ensemble-scheduling.ts'
 import { errorAtField } from './option-fields.ts'
 import { readSequenceBatching, type ReadSequence } from './sequence-batching.ts'
 import { readInputs, readOutputs, type LabelFile } from './tensor-fields.ts'
@@ -22,6 +23,8 @@ import { readVersionPolicy, type VersionPolicy } from './version-policy.ts'
 /** What a `config.pbtxt` says, in this library's words. */
 export interface RepositoryConfig {
   readonly options: ModelOptions
+  /** Of an ensemble, which has no options then; `null` for a model. */
+  readonly pipeline: ReadEnsemble['pipeline'] | null
   /** Files that belong to the options, still to be read. */
   readonly labelFiles: readonly LabelFile[]
   readonly warmups: readonly WarmupPlan[]
@@ -67,6 +70,8 @@ export function readModelConfig(source: ConfigSource): RepositoryConfig {
   const name = config.string('name') || source.model
   if (name !== source.model) config.fail('name', `the name of its folder, '${source.model}'`, name)
   const namesBackend = checkBackend(config)
+  const ensemble = readEnsemble(config)
+  if (ensemble !== null) return ensembleConfig(config, ensemble, (error) => errorAtField(source, fields, [], error), notes)
   const maxBatchSize = readMaxBatchSize(config)
   const sequence = readSequenceBatching(config, maxBatchSize)
   const { inputs, optional } = readInputs(config)
@@ -98,7 +103,13 @@ export function readModelConfig(source: ConfigSource): RepositoryConfig {
   const samples = warmups.map(({ place }) => place)
   const atField = (error: InferenceError) => errorAtField(source, fields, samples, error)
   checkOptions(source.model, known, atField)
-  return { options, labelFiles, warmups, initialStates: sequence?.initial ?? [], fileName, namesBackend, versionPolicy, notes, atField }
+  return { options, pipeline: null, labelFiles, warmups, initialStates: sequence?.initial ?? [], fileName, namesBackend, versionPolicy, notes, atField }
+}
+
+function ensembleConfig(config: ConfigFields, { pipeline, labelFiles }: ReadEnsemble, atField: RepositoryConfig['atField'], notes: string[]): RepositoryConfig {
+  const versionPolicy = readVersionPolicy(config)
+  config.finish(ensembleRules)
+  return { options: {}, pipeline, labelFiles, warmups: [], initialStates: [], fileName: undefined, namesBackend: true, versionPolicy, notes, atField }
 }
 
 /** Left out beside inputs and outputs it is 0, as in Triton: then dims are the whole shapes. */

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import { join } from 'node:path'
 import type { FeedValue } from '../config/model-signature.ts'
 import type { ModelOptions } from '../config/model-config.ts'
+import type { PipelineOutput } from '../config/pipeline-config.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { NotReadable, readRegularFile } from '../regular-file.ts'
 import { errorInFile, moduleNames, readConfigModule } from './config-module.ts'
@@ -15,6 +16,8 @@ import type { VersionPolicy } from './version-policy.ts'
 /** What a model's folder says of it, with the files that belong to that. */
 export interface FolderConfig {
   readonly options: ModelOptions
+  /** Of an ensemble, which has no options then; `null` for a model. */
+  readonly pipeline: RepositoryConfig['pipeline']
   readonly fileName: string | undefined
   readonly namesBackend: boolean
   readonly versionPolicy: VersionPolicy
@@ -42,7 +45,7 @@ export async function readFolderConfig(folder: string, model: string, present: r
   const file = join(folder, 'config.pbtxt')
   if (fileName === undefined) return { ...readModelConfig({ model, file, text: '' }), atField: (error) => error }
   const config = readModelConfig(await readSource(file, model))
-  return { ...config, options: await withFiles(folder, config) }
+  return { ...config, ...(await withFiles(folder, config)) }
 }
 
 async function fromModule(folder: string, model: string, fileName: string): Promise<FolderConfig> {
@@ -57,17 +60,18 @@ async function fromModule(folder: string, model: string, fileName: string): Prom
     labels.set(output, await read)
   }
   const outputs = labels.size === 0 ? {} : { outputs: withLabels(options.outputs!, labels) }
-  return { ...config, options: { ...options, ...outputs }, namesBackend: false, notes: [], atField: (error) => errorInFile(file, error) }
+  return { ...config, options: { ...options, ...outputs }, pipeline: null, namesBackend: false, notes: [], atField: (error) => errorInFile(file, error) }
 }
 
 /** The options, with what is in files beside the configuration. */
-async function withFiles(folder: string, { options, labelFiles, warmups, initialStates }: RepositoryConfig): Promise<ModelOptions> {
+async function withFiles(folder: string, { options, pipeline, labelFiles, warmups, initialStates }: RepositoryConfig): Promise<Pick<FolderConfig, 'options' | 'pipeline'>> {
   const complete = { ...options }
   if (warmups.length > 0) complete.warmup = await makeSamples(folder, warmups)
   const labels = new Map<number, string[]>()
   for (const { output, name, fields } of labelFiles) {
     labels.set(output, await readLabels(folder, name).catch((error: Error) => fields.fail('label_filename', 'a file of labels', error.message)))
   }
+  if (pipeline !== null) return { options, pipeline: { ...pipeline, outputs: withLabels(pipeline.outputs as readonly PipelineOutput[], labels) } }
   if (labels.size > 0) complete.outputs = withLabels(options.outputs!, labels)
   const initial = new Map<number, FeedValue>()
   for (const { state, plan } of initialStates) initial.set(state, await makeTensorFeed(folder, plan))
@@ -75,7 +79,7 @@ async function withFiles(folder: string, { options, labelFiles, warmups, initial
     const state = options.sequence!.state!.map((each, index) => (initial.has(index) ? { ...each, initial: initial.get(index)! } : each))
     complete.sequence = { ...options.sequence, state }
   }
-  return complete
+  return { options: complete, pipeline: null }
 }
 
 async function readSource(file: string, model: string): Promise<ConfigSource> {

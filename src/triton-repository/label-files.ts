@@ -23,7 +23,7 @@ export async function readLabels(modelFolder: string, name: string): Promise<str
 }
 
 /** The outputs, with their labels. */
-export function withLabels(outputs: readonly OutputConfig[], labels: ReadonlyMap<number, readonly string[]>): OutputConfig[] {
+export function withLabels<T extends Pick<OutputConfig, 'labels'>>(outputs: readonly T[], labels: ReadonlyMap<number, readonly string[]>): T[] {
   return outputs.map((output, index) => {
     const own = labels.get(index)
     return own === undefined ? output : { ...output, labels: own }

@@ -1,13 +1,12 @@
 import { cut } from '../describe.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
-import type { ModelConfig } from '../config/model-config.ts'
 import { isUnsupported } from './check-backend.ts'
-import type { RepositoryEntry } from './model-folder.ts'
+import type { RepositoryEntry, VersionConfig } from './model-folder.ts'
 import { readRepository } from './read-repository.ts'
 import { checkRepository, type RepositoryOptions, type RepositoryProblem, type RepositoryReport } from './repository-options.ts'
 
 /** Loads one version of a model. */
-export type LoadModel<M> = (name: string, config: ModelConfig) => Promise<M>
+export type LoadModel<M> = (name: string, config: VersionConfig) => Promise<M>
 
 /**
  * Loads the models of a repository through `load`, all versions at once. Waits for every one of them; those that could be loaded
@@ -47,7 +46,7 @@ export async function loadEntry<M>(entry: RepositoryEntry, load: LoadModel<M>): 
 }
 
 /** Errors of its configuration name the file that says it. */
-async function loadVersion<M>({ name, atField }: RepositoryEntry, config: ModelConfig, load: LoadModel<M>): Promise<M> {
+async function loadVersion<M>({ name, atField }: RepositoryEntry, config: VersionConfig, load: LoadModel<M>): Promise<M> {
   try {
     return await load(name, config)
   } catch (error) {

@@ -2,16 +2,20 @@ import { readdir, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import type { ModelConfig } from '../config/model-config.ts'
+import type { PipelineConfig } from '../config/pipeline-config.ts'
 import { unsupported } from './check-backend.ts'
 import { readFolderConfig } from './folder-config.ts'
 import { chooseVersions, isVersion } from './version-policy.ts'
 
-/** One model of a repository, ready for `engine.load(name, config)`. */
+/** What a version of a model folder asks for: a model, or of an ensemble a pipeline. */
+export type VersionConfig = ModelConfig | PipelineConfig
+
+/** One model of a repository, ready for `engine.load(name, config)`, or `engine.loadPipeline(name, config)`. */
 export interface RepositoryEntry {
   /** The name of its folder. */
   readonly name: string
   /** Of its versions that are served, the newest first. */
-  readonly configs: readonly ModelConfig[]
+  readonly configs: readonly VersionConfig[]
   /** What in its configuration changes nothing here, each with its line and the reason. */
   readonly notes: readonly string[]
   /** An error of a load with one of `configs`, as one of the file that it comes from. */
@@ -34,11 +38,12 @@ const otherFiles: Readonly<Record<string, string>> = {
 export async function readModelFolder(repository: string, name: string): Promise<RepositoryEntry> {
   const folder = join(repository, name)
   const present = await readdir(folder)
-  const { options, fileName, namesBackend, versionPolicy, notes, atField } = await readFolderConfig(folder, name, present)
+  const { options, pipeline, fileName, namesBackend, versionPolicy, notes, atField } = await readFolderConfig(folder, name, present)
   const folders: string[] = []
   for (const entry of present) if (isVersion(entry) && (await isFolder(join(folder, entry)))) folders.push(entry)
   const allNotes = [...notes]
   const chosen = chooseVersions(name, folder, versionPolicy, folders, (text) => allNotes.push(`version_policy: ${text}`))
+  if (pipeline !== null) return { name, configs: chosen.map((version) => ({ ...pipeline, version })), notes: allNotes, atField }
   const versions: { version: string; path: string }[] = []
   for (const version of chosen) {
     const versionFolder = join(folder, version)

@@ -5,6 +5,12 @@ import type { TextField } from './text-format.ts'
 
 /** Options by the beginning of their paths, with the fields that they come from; the first that fits counts. */
 const origins: readonly (readonly [option: RegExp, field: string])[] = [
+  [/^steps(\[\d+\])\.inputs/, 'ensemble_scheduling.step$1.input_map'],
+  [/^steps(\[\d+\])\.outputs/, 'ensemble_scheduling.step$1.output_map'],
+  [/^steps(\[\d+\])\.model/, 'ensemble_scheduling.step$1.model_name'],
+  [/^steps(\[\d+\])\.version/, 'ensemble_scheduling.step$1.model_version'],
+  [/^steps/, 'ensemble_scheduling.step'],
+  [/^maxInFlight/, 'ensemble_scheduling.max_inflight_requests'],
   [/^inputs(\[\d+\])\.type/, 'input$1.data_type'],
   [/^outputs(\[\d+\])\.type/, 'output$1.data_type'],
   [/^inputs(\[\d+\])\.reshape(?:\.\d+)?/, 'input$1.reshape.shape'],
@@ -77,7 +83,7 @@ export function errorAtField(source: ConfigSource, fields: readonly TextField[],
 }
 
 /** Fields that a load may fail for, although they are right: what they name may not be there, a model may not take what they say. */
-const loadField = /^(?:instance_group|optimization\.execution_accelerators|model_warmup)/
+const loadField = /^(?:ensemble_scheduling|instance_group|optimization\.execution_accelerators|model_warmup)/
 
 function loadErrorAt(source: ConfigSource, offset: number, path: string, error: InferenceError): InferenceError {
   const { code, message, expected, received, model, cause } = error

@@ -26,7 +26,7 @@ export interface RepositoryProblem {
 
 /** What became of the models of a repository that are not served. */
 export interface RepositoryReport {
-  /** Models of other backends, and ensembles. */
+  /** Models of other backends. */
   readonly unsupported: readonly RepositoryProblem[]
   /** Models without a version folder that is to be served, or without a model file in it. */
   readonly missing: readonly RepositoryProblem[]

@@ -18,6 +18,12 @@ export class RepositoryWatch {
   #timer: unknown = null
   /** Ends the wait of {@link start}. */
   #goOn: () => void = () => {}
+  #looking: Promise<void> = Promise.resolve()
+  /** Models that are loaded after the others. */
+  readonly #waiting = new Set<string>()
+  #oneMoreWaits: () => void = () => {}
+  /** What they wait for; `null` where none does. */
+  #othersDone: Promise<void> | null = null
   #unreadable: string | null = null
   #closed = false
 
@@ -40,11 +46,30 @@ export class RepositoryWatch {
     const nowMs = Date.now()
     await this.#look(await this.#present(), (changedAtMs) => changedAtMs <= nowMs - this.#options.debounceMs)
     if ([...this.#models.values()].some(({ isYoung }) => isYoung)) {
-      await this.#wait(this.#options.debounceMs)
+      await this.#passed(this.#options.debounceMs)
       await this.#look(await this.#present(), () => false)
     }
     await this.done()
     this.#schedule()
+  }
+
+  /** Resolves when what this look has begun for other models is done, but for what waits for that as well; for all of those at once. */
+  async others(name: string): Promise<void> {
+    this.#waiting.add(name)
+    this.#oneMoreWaits()
+    await this.#looking
+    await (this.#othersDone ??= this.#untilOthersAreDone())
+    this.#waiting.delete(name)
+  }
+
+  async #untilOthersAreDone(): Promise<void> {
+    const begun = [...this.#models.values()].map((model) => ({ model, work: model.work }))
+    for (;;) {
+      const left = begun.flatMap(({ model, work }) => (work === null || model.work !== work || this.#waiting.has(model.name) ? [] : [work]))
+      if (left.length === 0) break
+      await Promise.race([...left, new Promise<void>((resolve) => (this.#oneMoreWaits = resolve))])
+    }
+    this.#othersDone = null
   }
 
   /** Looks at all models once, and begins what is to be done for them. */
@@ -78,6 +103,12 @@ export class RepositoryWatch {
     this.#goOn()
   }
 
+  /** Resolves once so long has passed by the clock: a timer's loop may be behind it, and fire too soon. */
+  async #passed(ms: number): Promise<void> {
+    const endMs = this.#clock.nowMs() + ms
+    for (let left = ms; left > 0 && !this.#closed; left = endMs - this.#clock.nowMs()) await this.#wait(left)
+  }
+
   #wait(ms: number): Promise<void> {
     return new Promise((resolve) => {
       this.#goOn = resolve
@@ -91,7 +122,13 @@ export class RepositoryWatch {
     return this.#names === undefined ? found : found.filter((name) => this.#names!.includes(name))
   }
 
-  async #look(present: readonly string[], isSettled: (changedAtMs: number) => boolean): Promise<void> {
+  #look(present: readonly string[], isSettled: (changedAtMs: number) => boolean): Promise<void> {
+    const look = this.#lookAtAll(present, isSettled)
+    this.#looking = look.catch(() => {})
+    return look
+  }
+
+  async #lookAtAll(present: readonly string[], isSettled: (changedAtMs: number) => boolean): Promise<void> {
     for (const name of present) {
       if (!this.#models.has(name)) this.#models.set(name, new WatchedModel(this.#repository, name, this.#target))
     }

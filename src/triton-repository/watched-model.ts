@@ -1,15 +1,17 @@
 import { join } from 'node:path'
-import type { ModelConfig } from '../config/model-config.ts'
+import { isPipeline } from '../config/resolve-pipeline-config.ts'
 import { defaultVersion, readVersion } from '../config/version-options.ts'
-import { InferenceError, invalidArgument } from '../errors.ts'
+import { InferenceError, invalidArgument, type InferenceErrorCode } from '../errors.ts'
 import { FolderState, folderState } from './folder-state.ts'
+import type { VersionConfig } from './model-folder.ts'
 
 /** What a watch does to an engine. */
 export interface WatchTarget {
   /** What a model's folder asks for: each of its versions. */
-  read(name: string): Promise<readonly ModelConfig[]>
+  read(name: string): Promise<readonly VersionConfig[]>
   /** Loads a version, in place of the one that is loaded; `accept` is asked before it serves. */
-  load(name: string, config: ModelConfig, accept: () => Promise<void>): Promise<void>
+  load(name: string, config: VersionConfig, accept: () => Promise<void>): Promise<void>
+  /** @throws InferenceError `ERR_MODEL_IN_USE` for what a pipeline has as a step. */
   unload(name: string, version: number): Promise<void>
   /** Told of what has been done, or could not be. */
   tell(event: WatchEvent): void
@@ -42,6 +44,8 @@ export class WatchedModel {
   /** What is loaded: by version, the stamp of its files. */
   readonly #loaded = new Map<number, string>()
   #work: Promise<void> | null = null
+  /** Why it cannot be loaded as others are now; `null` when it can. */
+  #lacking: string | null = null
   /** Why it cannot be looked at; `null` when it can. */
   #unreadable: string | null = null
 
@@ -117,7 +121,7 @@ export class WatchedModel {
     }
   }
 
-  async #load(version: number, config: ModelConfig, state: FolderState): Promise<void> {
+  async #load(version: number, config: VersionConfig, state: FolderState): Promise<void> {
     const stamp = state.stampOfVersion(version)
     if (this.#loaded.get(version) === stamp) return
     let changed = false
@@ -128,18 +132,34 @@ export class WatchedModel {
     try {
       await this.#target.load(this.name, config, accept)
       this.#loaded.set(version, stamp)
+      this.#lacking = null
       this.#target.tell({ type: 'loaded', model: this.name, version })
     } catch (error) {
-      if (!changed) this.#target.tell({ type: 'failed', model: this.name, version, error: typed(this.name, error as Error) })
+      const failure = typed(this.name, error as Error)
+      const isForOthers = isPipeline(config) && forOthers.includes(failure.code)
+      if (isForOthers) this.#read = null // to be tried at each look: those may come, or change
+      if (!changed && failure.message !== this.#lacking) this.#target.tell({ type: 'failed', model: this.name, version, error: failure })
+      this.#lacking = isForOthers ? failure.message : null
     }
   }
 
   async #unload(version: number): Promise<void> {
+    const stamp = this.#loaded.get(version)!
     this.#loaded.delete(version)
-    await this.#target.unload(this.name, version)
+    try {
+      await this.#target.unload(this.name, version)
+    } catch (error) {
+      if (!(error instanceof InferenceError) || error.code !== 'ERR_MODEL_IN_USE') throw error
+      this.#loaded.set(version, stamp)
+      this.#read = null // to be tried at each look, until no pipeline has it
+      return
+    }
     this.#target.tell({ type: 'unloaded', model: this.name, version })
   }
 }
+
+/** What a pipeline is refused with for the sake of the models of its steps: they are not there, or do not fit. */
+const forOthers: readonly InferenceErrorCode[] = ['ERR_MODEL_NOT_FOUND', 'ERR_MODEL_NOT_READY', 'ERR_MODEL_CONFIG']
 
 /** An error of the file system has no type of its own. */
 export function typed(model: string, error: Error): InferenceError {

@@ -35,7 +35,8 @@ export interface BatchSource {
   /** A batch that was handed ahead is reckoned to run from now on. */
   started(slotId: number): void
   finished(slotId: number, times: Readonly<RunTimestamps>, mailed: MailedOutputs | null, failures: RowFailures | null): void
-  failed(slotId: number, message: string): void
+  /** @param stillRuns as of {@link lost}. */
+  failed(slotId: number, message: string, stillRuns: Promise<void> | null): void
   /** A batch comes back that had not started, because the thread has ended or it was asked for. */
   takenBack(slotId: number, threadEnded: boolean): void
   /**

@@ -6,10 +6,12 @@ import type { BatchSource } from './batch-source.ts'
 const stretchMs = 0.5
 
 /**
- * A run that takes longer, though it was reckoned to be short, says that its model's runs take any time: none is run here for a
- * minute, or a thousand times as long as it took.
+ * A run that takes longer, though it was reckoned to be short, may say that its model's runs take any time, or that the system gave
+ * the thread's core to others meanwhile: none is run here for a hundred times as long as it took. A second one settles it: none for
+ * a minute, or a thousand times as long.
  */
 const surprisingMs = 10
+const firstHeldTimes = 100
 const leastHeldMs = 60_000
 const heldTimes = 1000
 
@@ -23,7 +25,7 @@ export class InlineBudget {
   readonly #loopShare: number
   #creditMs = stretchMs
   #atMs: number
-  /** Until when nothing of a source is run here: one of its runs has shown that others tell nothing of how long they take. */
+  /** Until when nothing of a source is run here: one of its runs took surprisingly long. */
   readonly #heldUntilMs = new WeakMap<BatchSource, number>()
 
   constructor(clock: Clock, { maxUs, loopShare }: Required<InlineOptions>) {
@@ -46,6 +48,8 @@ export class InlineBudget {
   /** Charges a run that was allowed. */
   spent(tookMs: number, source: BatchSource): void {
     this.#creditMs -= tookMs
-    if (tookMs > surprisingMs) this.#heldUntilMs.set(source, this.#clock.nowMs() + Math.max(leastHeldMs, heldTimes * tookMs))
+    if (tookMs <= surprisingMs) return
+    const heldMs = this.#heldUntilMs.has(source) ? Math.max(leastHeldMs, heldTimes * tookMs) : firstHeldTimes * tookMs
+    this.#heldUntilMs.set(source, this.#clock.nowMs() + heldMs)
   }
 }

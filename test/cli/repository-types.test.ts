@@ -73,6 +73,43 @@ export interface Models {
 `)
   })
 
+  it('lets an input that decodes images be given one', async () => {
+    const folder = repository({
+      'models/photo/1/model.onnx': bytesOf(identity('float32', [3, 4, 5])),
+      'models/photo/config.json': JSON.stringify({ inputs: [{ name: 'x', image: {} }] }),
+    })
+    const { code, stdout } = await zerohop('types', join(folder, 'models'))
+    expect(code).toBe(0)
+    expect(stdout).toContain("    x: TypedTensor<'float32'> | Float32Array | Uint8Array\n")
+  })
+
+  it('writes the signature of an ensemble from what its configuration says', async () => {
+    const folder = repository({
+      'models/numbers/1/model.onnx': bytesOf(identity('float32', [2])),
+      'models/twice/1/.keep': '',
+      'models/twice/config.pbtxt': `platform: "ensemble" max_batch_size: 8
+        input { name: "IN" data_type: TYPE_FP32 dims: [2] } input { name: "MORE" data_type: TYPE_STRING dims: [-1] optional: true } output { name: "OUT" data_type: TYPE_FP32 dims: [2] }
+        ensemble_scheduling { step { model_name: "numbers" input_map { key: "x" value: "IN" } output_map { key: "y" value: "OUT" } } }`,
+    })
+    const { code, stdout } = await zerohop('types', join(folder, 'models'))
+    expect(code).toBe(0)
+    expect(stdout).toContain(`/** Inputs and outputs of \`twice/config.pbtxt\`; requests share runs. */
+export interface Twice extends ModelSignature {
+  inputs: {
+    /** float32 [?, 2] */
+    IN: TypedTensor<'float32'> | Float32Array
+    /** string [?, ?] */
+    MORE?: TypedTensor<'string'>
+  }
+  outputs: {
+    /** float32 [?, 2] */
+    OUT?: TypedTensor<'float32'>
+  }
+}
+`)
+    expect(stdout).toContain("  'twice': Twice\n")
+  })
+
   const uses: [name: string, code: string, error: RegExp | null][] = [
     ['right use', 'await numbers.infer({ x: Float32Array.of(1, 2) })', null],
     ['a misspelt input', 'await numbers.infer({ X: Float32Array.of(1, 2) })', /'X' does not exist/],

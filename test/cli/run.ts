@@ -28,7 +28,7 @@ export const zerohop = (...line: readonly string[]): Promise<Ended> => runScript
 export const zerohopWithoutAddon = (...line: readonly string[]): Promise<Ended> => runScript(`${root}dist/cli/main.js`, line, { ...process.env, ZEROHOP_NATIVE: 'off' })
 
 /** Compiles a file as strict TypeScript; what the compiler has to say. */
-export function compile(file: string): Promise<Ended> {
+export function compile(file: string, more: readonly string[] = []): Promise<Ended> {
   const options = '--ignoreConfig --noEmit --strict --target es2023 --module nodenext --types node --allowImportingTsExtensions --skipLibCheck'
-  return runScript(`${root}node_modules/typescript/bin/tsc`, [...options.split(' '), file])
+  return runScript(`${root}node_modules/typescript/bin/tsc`, [...options.split(' '), ...more, file])
 }

@@ -115,6 +115,8 @@ describe('another entry is made for', () => {
 })
 
 describe('a cache that grows over its limit', () => {
+  const bytes = (entry: string) => ['model.onnx', 'model.weights', 'manifest.json'].reduce((sum, file) => sum + statSync(join(entry, file)).size, 0)
+
   it('loses what was not used for the longest time', async () => {
     const dir = ownFolder()
     const names: string[] = []
@@ -127,11 +129,20 @@ describe('a cache that grows over its limit', () => {
       utimesSync(used, longAgo, longAgo)
     }
     await cachedLoad(dir, { path: perceptron(1) }) // used again
-    const bytes = (entry: string) => ['model.onnx', 'model.weights', 'manifest.json'].reduce((sum, file) => sum + statSync(join(entry, file)).size, 0)
     const maxBytes = Math.ceil(2.5 * bytes(names[0]!))
     await cachedLoad(dir, { path: perceptron(3) }, { cache: { maxBytes } })
     const left = entriesIn(dir)
     expect([left.length, left.includes(names[0]!), left.includes(names[1]!)]).toEqual([2, true, false])
+  })
+
+  it('loses what was used at a time that has not come yet, as before a clock was set right', async () => {
+    const dir = ownFolder()
+    await cachedLoad(dir, { path: perceptron(1) })
+    const [ahead] = entriesIn(dir)
+    const nextYear = new Date(Date.now() + 365 * 24 * 3_600_000)
+    utimesSync(join(dir, 'compiled-models-v1', 'used', ahead!.split('/').at(-1)!), nextYear, nextYear)
+    const { origin } = await cachedLoad(dir, { path: perceptron(2) }, { cache: { maxBytes: Math.ceil(1.5 * bytes(ahead!)) } })
+    expect([origin.compiled, entriesIn(dir).length, entriesIn(dir).includes(ahead!)]).toEqual([true, 1, false])
   })
 
   it('does not take in a model that is larger than it, and says so; a larger cache does', async () => {

@@ -1,8 +1,10 @@
 import { execFileSync } from 'node:child_process'
-import { chmodSync, chownSync, copyFileSync, mkdirSync, readFileSync, rmSync, statSync, truncateSync, unlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import { chmodSync, chownSync, copyFileSync, existsSync, mkdirSync, readFileSync, rmSync, statSync, truncateSync, unlinkSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it } from 'vitest'
+import { ownIdentity } from '../../src/compiled-models/process-identity.ts'
 import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
+import { canMount, mounted } from './mounts.ts'
 import { perceptron, perceptronOutside } from './models.ts'
 
 const weights = 'model.weights'
@@ -139,6 +141,14 @@ describe('a cache that cannot be written to', () => {
     expect(cache).toMatchObject({ enabled: false, reason: expect.stringContaining('ENOTDIR') as string })
   })
 
+  it.runIf(process.platform === 'linux')('because its file system has no such folders: that is not tried for ever', async () => {
+    for (const dir of ['/proc/self/cache', '/proc']) {
+      const { origin, cache } = await cachedLoad(dir, { path: perceptron() }, { verify: 'none' })
+      expect([origin.compiled, cache.enabled]).toEqual([false, false])
+      expect(cache.reason).toMatch(/ENOENT|EACCES|EPERM/)
+    }
+  })
+
   it.skipIf(!canMount())('because its disk is only to be read: models are served without it, and those that it has out of it', async () => {
     const dir = mounted('4m')
     const config = { path: perceptron() }
@@ -157,6 +167,37 @@ describe('a cache that cannot be written to', () => {
     const { y, origin, cache } = await cachedLoad(dir, { path: perceptron() })
     expect([y, origin.compiled]).toEqual([await plainLoad({ path: perceptron() }), false])
     expect(cache).toMatchObject({ enabled: false, reason: expect.stringMatching(/bytes free|ENOSPC/) as string })
+  })
+
+  it.skipIf(!canMount())('is written to again when what fills its disk was left by a process that was killed', async () => {
+    const dir = mounted('4m')
+    const [place] = ownIdentity().split('.')
+    const left = join(dir, 'compiled-models-v1', 'unfinished', `${place}.${2 ** 22 + 1}.1-left`) // a number above what the system gives
+    mkdirSync(left, { recursive: true, mode: 0o700 })
+    writeFileSync(join(left, 'model.weights'), Buffer.alloc(3 * 2 ** 20))
+    expect((await cachedLoad(dir, { path: perceptron() })).origin.compiled).toBe(true)
+    expect(existsSync(left)).toBe(false)
+  })
+
+  it.skipIf(!canMount())('is written to again when what fills its disk are models that were not used for a while, and only then', async () => {
+    const dir = mounted('4m')
+    await cachedLoad(dir, { path: perceptron() })
+    const room = join(dir, 'compiled-models-v1')
+    const [first] = entriesIn(dir)
+    const longAgo = new Date(Date.now() - 3_600_000)
+    const unused = (key: string, bytes: number) => {
+      mkdirSync(join(room, 'entries', key), { recursive: true, mode: 0o700 })
+      writeFileSync(join(room, 'entries', key, weights), Buffer.alloc(bytes))
+      writeFileSync(join(room, 'used', key), '')
+      utimesSync(join(room, 'used', key), longAgo, longAgo)
+    }
+    unused('large', 3 * 2 ** 20)
+    expect((await cachedLoad(dir, { path: perceptron(2) })).origin.compiled).toBe(true)
+    expect([existsSync(join(room, 'entries', 'large')), existsSync(first!)]).toEqual([false, true])
+    unused('small', 1000)
+    writeFileSync(join(dir, 'of others'), Buffer.alloc(3 * 2 ** 20))
+    expect((await cachedLoad(dir, { path: perceptron(3) })).origin.compiled).toBe(false)
+    expect(existsSync(join(room, 'entries', 'small'))).toBe(true)
   })
 
   it.skipIf(!canMount())('because its disk has filled up while a model was compiled: nothing that is not whole is kept', async () => {
@@ -204,26 +245,3 @@ describe('a cache in a folder', () => {
     expect(y).toEqual(await plainLoad({ path: perceptron() }))
   })
 })
-
-function canMount(): boolean {
-  if (!asRoot || process.platform !== 'linux') return false
-  const dir = join('/tmp', `zerohop-mount-${process.pid}`)
-  mkdirSync(dir, { recursive: true })
-  try {
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=64k', 'tmpfs', dir], { stdio: 'ignore' })
-    execFileSync('umount', [dir], { stdio: 'ignore' })
-    return true
-  } catch {
-    return false
-  } finally {
-    rmSync(dir, { recursive: true, force: true })
-  }
-}
-
-/** A disk of so many bytes, for one test. */
-function mounted(size: string): string {
-  const dir = ownFolder()
-  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${size}`, 'tmpfs', dir])
-  onTestFinished(() => void execFileSync('umount', ['-l', dir]))
-  return dir
-}

@@ -51,6 +51,18 @@ describe('what lies in the cache under the name of an entry', () => {
   })
 })
 
+describe('an entry that nobody may look into or write to, not even its user,', () => {
+  it.skipIf(asRoot).each([0, 0o500])('is taken away, and made anew (mode %i)', async (mode) => {
+    const dir = ownFolder()
+    await cachedLoad(dir, { path: perceptron() })
+    const [entry] = entriesIn(dir)
+    rmSync(join(entry!, 'model.weights'))
+    chmodSync(entry!, mode)
+    expect((await cachedLoad(dir, { path: perceptron() })).origin.compiled).toBe(true)
+    expect(statSync(entry!).mode & 0o777).toBe(0o700)
+  })
+})
+
 describe('a model whose file is written again', () => {
   it('is read again, also when its size and time of change are as they were', async () => {
     const folder = CacheFolder.open(ownFolder())
@@ -130,6 +142,15 @@ describe('the folder of the cache', () => {
     chmodSync(dir, 0o500)
     const { y, cache } = await cachedLoad(dir, { path: perceptron() })
     expect([y, cache.enabled]).toEqual([await plainLoad({ path: perceptron() }), false])
+  })
+
+  it('is read where the permission model of Node.js lets nothing be written', async () => {
+    const dir = ownFolder()
+    await cachedLoad(dir, { path: perceptron() })
+    const permission = process.allowedNodeEnvironmentFlags.has('--permission') ? '--permission' : '--experimental-permission'
+    const flags = [permission, '--allow-fs-read=*', '--allow-worker', '--allow-addons', '--no-warnings']
+    const loaded = await loadElsewhere(dir, perceptron(), {}, { flags }).loaded
+    expect([loaded?.compiled, loaded?.children, loaded?.y]).toEqual([true, 0, await plainLoad({ path: perceptron() })])
   })
 
   it('is a link to a folder elsewhere only if the user has made that one', async () => {

@@ -1,6 +1,9 @@
 import { fork, type ChildProcess } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
+/** Loads a model as its argument says. */
+export const loadProgram = fileURLToPath(new URL('fixtures/load.mjs', import.meta.url))
+
 /** What a process says that has loaded a model with a cache. */
 export interface LoadedElsewhere {
   readonly y: readonly number[]
@@ -11,12 +14,14 @@ export interface LoadedElsewhere {
 }
 
 /**
- * Starts a process that loads a model with a cache; `null` comes of one that ends without a word.
+ * Starts a process that loads a model with a cache, or without (`null`); `null` comes of one that ends without a word.
  *
- * @param more `exits`: it ends by itself (7) as soon as it has started another one.
+ * @param more `exits`: it ends by itself (7) as soon as it has started another one; `execPath`: what it takes for Node.js.
+ * @param limits what `ulimit` is given before; `flags` of Node.js.
  */
-export function loadElsewhere(dir: string, path: string, more: { exits?: boolean } = {}): { readonly child: ChildProcess; readonly loaded: Promise<LoadedElsewhere | null> } {
-  const child = fork(fileURLToPath(new URL('fixtures/load.mjs', import.meta.url)), [JSON.stringify({ dir, path, ...more })], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+export function loadElsewhere(dir: string | null, path: string, more: { exits?: boolean; execPath?: string } = {}, { limits = '', flags = [] as string[] } = {}): { readonly child: ChildProcess; readonly loaded: Promise<LoadedElsewhere | null> } {
+  const shell = limits === '' ? { execArgv: flags } : { execPath: '/bin/sh', execArgv: ['-c', `ulimit ${limits}; exec "$0" "$@"`, process.execPath] }
+  const child = fork(loadProgram, [JSON.stringify({ dir, path, ...more })], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'], ...shell })
   const loaded = new Promise<LoadedElsewhere | null>((resolve) => {
     let word: LoadedElsewhere | null = null
     child.on('message', (said: LoadedElsewhere | { pid: number }) => {

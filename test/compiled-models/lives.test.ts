@@ -12,6 +12,7 @@ import { accumulator } from '../models/accumulator.ts'
 import { describeNative } from '../support/native.ts'
 import { until } from '../support/until.ts'
 import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
+import { loadElsewhere } from './in-processes.ts'
 import { perceptron, row } from './models.ts'
 
 afterEach(() => void vi.restoreAllMocks())
@@ -118,6 +119,35 @@ describe('a model that is known', () => {
     expect(asked.runs).toBe(6)
     expect(asked.notes).not.toContain('zeros')
     expect(['warm', 'warm ["harmless",null]', 'rows []', 'warm ["zeros",[1]]'].map(holdsLater)).toEqual([true, true, true, false])
+  })
+})
+
+describe('a model that could not be compiled', () => {
+  it.runIf(process.platform === 'linux')('is tried again a day later', async () => {
+    const dir = ownFolder()
+    const failed = await loadElsewhere(dir, perceptron(), {}, { limits: '-f 32' }).loaded // no file may be larger
+    expect([failed?.compiled, failed?.y]).toEqual([false, await plainLoad({ path: perceptron() })])
+    const loadedAfter = async (hours: number) => {
+      const now = Date.now() + hours * 3_600_000
+      vi.spyOn(Date, 'now').mockImplementation(() => now)
+      const { origin } = await cachedLoad(dir, { path: perceptron() })
+      vi.restoreAllMocks()
+      return origin
+    }
+    expect([await loadedAfter(0), await loadedAfter(23)].map(({ reason }) => reason)).toEqual([failed!.reason, failed!.reason])
+    expect((await loadedAfter(25)).compiled).toBe(true)
+  })
+
+  it('and never can be is not', async () => {
+    const dir = ownFolder()
+    const config = { path: perceptron(), sessionOptions: { enableProfiling: true, profileFilePrefix: join(dir, 'profile') } }
+    await cachedLoad(dir, config)
+    const [entry] = entriesIn(dir)
+    const manifest = readFileSync(join(entry!, 'manifest.json'), 'utf8')
+    const now = Date.now() + 25 * 3_600_000
+    vi.spyOn(Date, 'now').mockImplementation(() => now)
+    await cachedLoad(dir, config)
+    expect(readFileSync(join(entry!, 'manifest.json'), 'utf8')).toBe(manifest)
   })
 })
 

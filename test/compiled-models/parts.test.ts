@@ -1,16 +1,17 @@
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { hashOfBytes, hashOfFile } from '../../src/compiled-models/content-hash.ts'
 import { EntryLock } from '../../src/compiled-models/entry-lock.ts'
-import { ExternalFiles } from '../../src/compiled-models/external-files.ts'
+import { ExternalFiles, TooManyFiles } from '../../src/compiled-models/external-files.ts'
 import { hasEnded, ownIdentity } from '../../src/compiled-models/process-identity.ts'
 import { readSealed, writeSealed } from '../../src/compiled-models/sealed-file.ts'
 import { Turns } from '../../src/compiled-models/turns.ts'
 import { ownFolder } from './cached.ts'
 import { perceptronOutside } from './models.ts'
+import { canMount, mounted } from './mounts.ts'
 
 const never = new AbortController().signal
 
@@ -54,6 +55,29 @@ describe('the files of weights beside a model', () => {
       for (const piece of [bytes.subarray(0, cut), bytes.subarray(cut)]) found.look(piece)
       expect(found.in('/models')).toContain(`/models/${name}`)
     }
+  })
+})
+
+describe('a file that names more others than there can be', () => {
+  const key = Buffer.from('\x0a\x08location', 'latin1')
+  const lengthOf = (length: number) => Buffer.from([0x12, (length & 0x7f) | 0x80, length >> 7])
+
+  it.each([
+    ['names', (index: number) => Buffer.concat([key, lengthOf(200), Buffer.from(String(index).padEnd(200, 'w'))])],
+    ['long names', (index: number) => Buffer.concat([key, lengthOf(4000), Buffer.from(String(index).padEnd(4000, 'w'))])],
+    ['keys without any', () => key],
+  ])('is refused before its %s fill the memory', (_, entry) => {
+    const piece = (first: number) => Buffer.concat(Array.from({ length: 1000 }, (_, index) => entry(first + index)))
+    const found = new ExternalFiles()
+    expect(() => {
+      for (let first = 0; first < 200_000; first += 1000) found.look(piece(first))
+    }).toThrow(TooManyFiles)
+  })
+
+  it('is not one that names what no system takes', () => {
+    const found = new ExternalFiles()
+    for (let index = 0; index < 100; index++) found.look(Buffer.concat([key, lengthOf(10_000), Buffer.alloc(10_000, String(index))]))
+    expect(found.in('/models')).toEqual([])
   })
 })
 
@@ -109,6 +133,26 @@ describe('a lock', () => {
       expect(lock).not.toBe(null)
       await lock!.release()
     }
+  })
+
+  it.each<[string, (path: string) => void]>([
+    ['a folder', (path) => (mkdirSync(path), writeFileSync(join(path, 'file'), ''))],
+    ['a link to nothing', (path) => symlinkSync('/nowhere', path)],
+    ['a pipe', (path) => execFileSync('mkfifo', [path])],
+  ])('is taken when %s is in its place', async (_, put) => {
+    const path = join(ownFolder(), 'lock')
+    put(path)
+    const lock = await EntryLock.take(path, 60_000, never, 100)
+    expect(readFileSync(path, 'utf8')).toContain(ownIdentity())
+    await lock!.release()
+  })
+
+  it.skipIf(!canMount())('that is left on a disk that is only to be read is not waited for', async () => {
+    const dir = mounted('64k')
+    const path = join(dir, 'lock')
+    writeFileSync(path, 'elsewhere.1.2 token')
+    execFileSync('mount', ['-o', 'remount,ro', dir])
+    await expect(EntryLock.take(path, 60_000, never, 100)).rejects.toThrow('EROFS')
   })
 
   it('that was taken away is not given back by who had it', async () => {

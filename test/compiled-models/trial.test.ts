@@ -1,12 +1,14 @@
 import { channel } from 'node:diagnostics_channel'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { InferenceEngine, InferenceError, type EngineOptions } from '../../src/index.ts'
 import { identity } from '../models/small.ts'
 import { describeNative } from '../support/native.ts'
 import { cachedLoad, entriesIn, ownFolder } from './cached.ts'
+import { loadElsewhere, loadProgram } from './in-processes.ts'
 import { deadlyToOpen, endless, perceptron } from './models.ts'
 
 function trialEngine(options: EngineOptions = {}): InferenceEngine {
@@ -98,6 +100,30 @@ describeNative('a model that', () => {
     const engine = trialEngine({ executor: 'native', verifyTimeoutMs: 20_000 })
     const model = await engine.load('endless', { path: endless(), warmup: false, checkRows: false })
     expect(model.state).toBe('ready')
+  })
+})
+
+describeNative('a model that was loaded without being run', () => {
+  it.each([['with a cache', true], ['without a cache', false]])('is tried again for who has it run (%s)', async (_, hasCache) => {
+    const engine = trialEngine({ cache: hasCache && { dir: ownFolder() }, executor: 'native', verifyTimeoutMs: 6000 })
+    const started = startedChildren()
+    const notRun = { path: endless(), warmup: false, checkRows: false } as const
+    for (const name of ['a', 'b']) await engine.load(name, notRun)
+    const before = started.length
+    expect((await rejection(engine.load('c', { path: endless() })))?.received).toBe('no answer within 6000 ms')
+    await engine.load('d', notRun)
+    expect(started.length - before).toBe(1)
+  })
+})
+
+describe.runIf(process.platform === 'linux')('where Node.js runs nothing but the application', () => {
+  it('that is started once for the trial, and not again and again; models are loaded untried', async () => {
+    const folder = ownFolder()
+    const [execPath, started] = [join(folder, 'application'), join(folder, 'started')]
+    const task = JSON.stringify({ dir: null, path: perceptron(), execPath })
+    writeFileSync(execPath, `#!/bin/sh\necho once >> ${started}\nexec ${process.execPath} ${loadProgram} '${task}'\n`, { mode: 0o755 })
+    const loaded = await loadElsewhere(null, perceptron(), { execPath }).loaded
+    expect([loaded?.compiled, loaded?.children, readFileSync(started, 'utf8')]).toEqual([false, 1, 'once\n'])
   })
 })
 

@@ -37,3 +37,12 @@ it('the binding would cut them, so they are refused there', async () => {
   await expect(model.infer({ x: ['a', 'b\0c'] })).rejects.toMatchObject(refused)
   expect((await model.infer({ x: ['a', 'b'] })).y!.data).toEqual(['a', 'b'])
 })
+
+it('the binding would cut the ids of sequences, so they are refused there', async () => {
+  const engine = sharedEngine({ executor: 'binding', cpuWorkers: 1 })
+  const sequence = { controls: [{ input: 'x', kind: 'correlationId' }] } as const
+  const model = await engine.load('ids', { path: small.identity('string', [1]), maxBatchSize: 4, sequence })
+  const refused = { code: 'ERR_INVALID_ARG', argument: 'options.sequenceId', expected: expect.stringContaining('without NUL') }
+  await expect(model.infer({}, { sequenceId: 'a\0b', sequenceStart: true })).rejects.toMatchObject(refused)
+  expect((await model.infer({}, { sequenceId: 'ab', sequenceStart: true })).y!.data).toEqual(['ab'])
+})

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { InferOptions, ModelOptions } from '../../src/index.ts'
 import { accumulator } from '../models/accumulator.ts'
+import { addedState, scaledColumns } from '../models/batch-axes.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
 import { errorOf } from '../triton-repository/temporary.ts'
 
@@ -94,12 +95,32 @@ describe('requests of a sequence', () => {
     const plain = await load(engine, accumulator(), { maxBatchSize: 8 })
     expect(await errorOf(plain.infer({ x: Float32Array.of(1) }, { sequenceId: 1 }))).toMatchObject({ argument: 'options.sequenceId', expected: 'a model with sequences' })
   })
+  it('are told of by what became of the last of their id', async () => {
+    const model = await load(engine, accumulator(), { ...config, sequence: { ...config.sequence, maxSequenceIdleMs: 10 } })
+    const send = (options: InferOptions = {}) => model.infer({ x: Float32Array.of(1) }, { sequenceId: 6, ...options })
+    await send({ sequenceStart: true })
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    expect((await errorOf(send())).message).toContain('Sequence 6 was without a request for 10 ms')
+    await send({ sequenceStart: true, sequenceEnd: true })
+    expect((await errorOf(send())).message).toContain('Sequence 6 has not begun, has ended')
+    expect(await errorOf(send({ sequenceId: 2 ** 53, sequenceStart: true }))).toMatchObject({ argument: 'options.sequenceId', expected: expect.stringContaining('a bigint from 2^53 on') })
+    expect((await send({ sequenceId: 2n ** 64n - 1n, sequenceStart: true }))['id']!.data[0]).toBe(2n ** 64n - 1n)
+  })
   it.each([
     [{ controls: [{ input: 'none', kind: 'start' }] }, 'sequence.controls[0].input'], [{ controls: [{ input: 'ID', kind: 'start' }] }, 'sequence.controls[0].input'],
     [{ state: [{ input: 'before', output: 'none' }] }, 'sequence.state[0].output'],
     [{ controls: [{ input: 'START', kind: 'start' }, { input: 'END', kind: 'start' }] }, 'sequence.controls[1].kind'],
+    [{ controls: [{ input: 'END', kind: 'end', values: [0, 300] }] }, 'sequence.controls[0].values'], [{ controls: [{ input: 'END', kind: 'end', values: [0.5, 1] }] }, 'sequence.controls[0].values'],
+    [{ state: [{ input: 'before', output: 'state', initial: { type: 'float32', dims: [2, 1], data: new Float32Array(2) } }] }, 'sequence.state[0].initial'],
   ])('are of a model that has what they need: %j', async (sequence, argument) => {
     expect(await errorOf(load(engine, accumulator(), { maxBatchSize: 8, sequence: sequence as never }))).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument })
+  })
+  it('are refused at the load where a state cannot be handed on: the output has another rank or length', async () => {
+    const shapes = { expected: "an output of shape [2, N, 3], as 'x' takes it", received: "'sum' of shape [N, 3]" }
+    const error = await errorOf(load(engine, scaledColumns(), { maxBatchSize: 8, sequence: { state: [{ input: 'x', output: 'sum' }] } }))
+    expect(error).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'sequence.state[0].output', ...shapes })
+    const model = await load(engine, scaledColumns(), { maxBatchSize: 8, sequence: { state: [{ input: 'x', output: 'scaled' }] } })
+    expect(model.state).toBe('ready')
   })
 })
 
@@ -107,4 +128,20 @@ it.each([{ responseCache: true }, { coalesce: true }])('a model with sequences s
   const sequence = { state: [{ input: 'x', output: 'y' }] }
   const error = await errorOf(load(engine, accumulator(), { maxBatchSize: 8, sequence, ...sharing }))
   expect(error).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: Object.keys(sharing)[0] })
+})
+
+it('a state is of each sequence: no input that rows share takes one, said or found', async () => {
+  const sequence = { state: [{ input: 'before', output: 'state' }] }
+  const refused = { code: 'ERR_MODEL_CONFIG', argument: 'sequence.state[0].input', expected: 'an input that rows of a batch do not share' }
+  expect(await errorOf(load(engine, addedState([1, 1]), { maxBatchSize: 8, sequence }))).toMatchObject(refused)
+  const inputs = [{ name: 'x' }, { name: 'before', shared: true }]
+  expect(await errorOf(load(engine, addedState(), { maxBatchSize: 8, inputs, sequence }))).toMatchObject(refused)
+})
+
+it('sequences in slots go on one by one when the rows of their model turn out to be none', async () => {
+  const sequence = { state: [{ input: 'before', output: 'state' }], direct: {} }
+  const model = await load(engine, addedState(), { maxBatchSize: 4, checkRows: false, sequence })
+  const streams = [1, -10, 100].map((value) => ({ value, stream: model.sequence() }))
+  const sums = () => Promise.all(streams.map(async ({ value, stream }) => (await stream.infer({ x: Float32Array.of(value) }))['sum']!.data[0]))
+  expect([await sums(), await sums(), await sums()]).toEqual([[1, -10, 100], [2, -20, 200], [3, -30, 300]])
 })

@@ -130,6 +130,66 @@ describe('a function that the application runs itself', () => {
     expect((await model.infer({ x: Int32Array.of(1) })).y.data).toEqual(Int32Array.of(1))
   })
 
+  it('writes nothing to where others are by then when its promise comes too late', async () => {
+    const gates: (() => void)[] = []
+    const model = await engine.loadFunction('late', {
+      inputs: [{ name: 'x', type: 'int32', dims: ['n'] }],
+      outputs: [{ name: 'y', type: 'int32' }],
+      run: async ({ x }) => {
+        await new Promise<void>((resolve) => gates.push(resolve))
+        return { y: Int32Array.of(x.data.reduce((sum, value) => sum + value, 0)) }
+      },
+      concurrency: 2,
+    })
+    const ask = (length: number, options?: { maxRunMs: number }) => model.infer({ x: new Tensor('int32', new Int32Array(length).fill(7), [1, length]) }, options)
+    await expect(ask(16, { maxRunMs: 20 })).rejects.toMatchObject({ code: 'ERR_TIMEOUT' })
+    const others = [1000, 1001].map((length) => ask(length)) // in both slots, one of which the first has had
+    while (gates.length < 3) await new Promise(setImmediate)
+    gates.shift()!()
+    await new Promise(setImmediate)
+    for (const open of gates) open()
+    expect((await Promise.all(others)).map(({ y }) => y.data[0])).toEqual([7000, 7007])
+  })
+
+  it('reads nothing of others, however long it goes on after it was given up', async () => {
+    const gates: (() => void)[] = []
+    const seen: number[][] = []
+    const model = await engine.loadFunction('late-reader', {
+      inputs: [{ name: 'x', type: 'int32', dims: [4] }],
+      outputs: [{ name: 'y', type: 'int32' }],
+      run: async ({ x }) => {
+        if (x.data[0] === 1) await new Promise<void>((resolve) => gates.push(resolve))
+        seen.push([...x.data])
+        return { y: Int32Array.from({ length: x.rows }, () => 0) }
+      },
+    })
+    const ask = (value: number, options?: { maxRunMs: number }) => model.infer({ x: new Int32Array(4).fill(value) }, options)
+    await expect(ask(1, { maxRunMs: 20 })).rejects.toMatchObject({ code: 'ERR_TIMEOUT' })
+    for (const value of [7, 8, 9]) await ask(value) // in every slot
+    for (const open of gates) open()
+    await new Promise(setImmediate)
+    expect(seen.map(([first]) => first)).toEqual([7, 8, 9, ...gates.map(() => 1)])
+    expect((await ask(5)).y.data).toEqual(Int32Array.of(0))
+  })
+
+  it('may throw and refuse anything, which rejects its caller alone', async () => {
+    const thrown = Object.create(null) as object
+    const runs = [() => { throw thrown }, async () => { throw thrown }, (_: unknown, { fail }: { fail: (row: number, error: unknown) => null }) => ({ y: [fail(0, thrown)] })] // prettier-ignore
+    for (const [index, run] of runs.entries()) {
+      const model = await engine.loadFunction(`throws-${index}`, { inputs: [{ name: 'x', type: 'int32' }], outputs: [{ name: 'y', type: 'int32' }], run: run as never })
+      await expect(model.infer({ x: Int32Array.of(1) })).rejects.toMatchObject({ code: 'ERR_EXECUTION', message: expect.stringContaining('an instance of Object') })
+    }
+  })
+
+  it('keeps what it gives: no caller changes what another one gets', async () => {
+    const kept = ['its own']
+    const model = await engine.loadFunction('kept', { inputs: [{ name: 'x', type: 'int32' }], outputs: [{ name: 'y', type: 'string' }], run: () => ({ y: kept }) })
+    const { y } = await model.infer({ x: Int32Array.of(1) })
+    y.data[0] = 'changed by a caller'
+    expect((await model.infer({ x: Int32Array.of(1) })).y.data).toEqual(['its own'])
+    expect(kept).toEqual(['its own'])
+  })
+
   it('comes from a module or is one, and not both', async () => {
     const both = { inputs: [{ name: 'x', type: 'int32' }], outputs: [{ name: 'y', type: 'int32' }], run: () => ({ y: [] }), module: 'f.js' } as never
     await expect(engine.loadFunction('both', both)).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'run' })

@@ -35,9 +35,14 @@ describe('a bad row among 64 callers', () => {
     ['throws', -1, 'a row that is bad'],
     ['has too few rows given for it', -7, "output 'y': expected dims"],
     ['has elements of another type given for it', -8, "output 'y': expected a Int32Array, received"],
-    ['has no output given for it', -9, "output 'y': expected to be given, received undefined"],
+    ['has no output given for it', -9, "output 'y': expected to be given, received"],
     ['has nothing given for it', -11, 'expected an object of outputs by name, received null'],
     ['has text given for numbers', -12, "output 'y': expected a Int32Array, or numbers, received 'two' among them"],
+    ['throws what cannot be shown', -13, 'an instance of Object'],
+    ['throws an error whose message is none', -14, '() => {}'],
+    ['is refused by context.fail() with nothing given', -15, 'refused, with nothing given'],
+    ['has its data taken away while it is read', -16, 'a buffer that was detached or cut meanwhile'],
+    ['rejects with what cannot be shown', -17, 'an instance of Object'],
   ])('that %s is found by halving, and fails alone', async (_, row, message) => {
     const { bad, model, tookMs } = await amongInTime(row)
     expect(bad).toMatchObject(rejected('ERR_EXECUTION', row === -7 ? "output 'y'" : message))

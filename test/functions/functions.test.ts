@@ -72,6 +72,12 @@ describe('a function as a model', () => {
     for (const [instance, count] of seen) expect(count).toBe(answers.filter((name) => name === instance).length)
   })
 
+  it('may give any array of strings: they are copied', async () => {
+    const model = await loadFunction(ownEngine(), 'strange-strings.mjs', { inputs: [{ name: 'x', type: 'int32' }], outputs: [{ name: 'y', type: 'string' }], maxBatchSize: 4 })
+    for (const x of [0, 1, 2]) expect((await model.infer({ x: Int32Array.of(x) })).y.data).toEqual([`s${x}`])
+    expect(model.stats()).toMatchObject({ rejections: { crashed: 0 }, rerunCount: 0 })
+  })
+
   it('takes requests of several rows, and divides each output among them', async () => {
     const model = await loadFunction(engine, 'identity.mjs', {
       inputs: [{ name: 'x', type: 'float32', dims: [2] }, { name: 'name', type: 'string', dims: [-1], optional: true }],

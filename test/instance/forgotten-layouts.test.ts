@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Executor } from '../../src/executor/executor.ts'
-import { StagingSlot, type ViewedLayout } from '../../src/instance/staging-slot.ts'
+import { StagingSlot } from '../../src/instance/staging-slot.ts'
+import type { ViewedLayout } from '../../src/instance/viewed-layout.ts'
 import type { StagingBuffer } from '../../src/memory/staging-pool.ts'
 import type { ModelMetadata, TensorMetadata } from '../../src/metadata.ts'
 import type { InferRequest } from '../../src/request/infer-request.ts'

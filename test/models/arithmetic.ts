@@ -131,3 +131,11 @@ function externalData(name: string, present: boolean): string {
     return present ? model.bundle() : model.build()
   })
 }
+
+/** y = x + by, element by element of each row: x and y ['N', ...dims], by ['N', 1, ...]. */
+export const raised = (dims: readonly number[]): string => modelPath(`raised-${dims.join('-')}`, () => graph('raised')
+  .input('x', 'float32', ['N', ...dims])
+  .input('by', 'float32', ['N', ...dims.map(() => 1)])
+  .output('y', 'float32', ['N', ...dims])
+  .node('Add', ['x', 'by'], ['y'])
+  .build())

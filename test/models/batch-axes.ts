@@ -12,6 +12,14 @@ export const scaledColumns = (): string => modelPath('scaled-columns', () => gra
   .node('ReduceSum', ['scaled', 'axes'], ['sum'], { keepdims: 0 })
   .build())
 
+/** y = x * scale: x and y [2, 'N', 1024], scale [1]; rows large enough to be run where they are, if they lay together. */
+export const scaledBlocks = (): string => modelPath('scaled-blocks', () => graph('scaled-blocks')
+  .input('x', 'float32', [2, 'N', 1024])
+  .input('scale', 'float32', [1])
+  .output('y', 'float32', [2, 'N', 1024])
+  .node('Mul', ['x', 'scale'], ['y'])
+  .build())
+
 /** y = -x, both ['T', 'N', 3]: shapes do not tell which is the batch. */
 export const timeMajor = (): string => modelPath('time-major', () => graph('time-major')
   .input('x', 'float32', ['T', 'N', 3])
@@ -28,4 +36,30 @@ export const growing = (): string => modelPath('growing', () => graph('growing')
   .initializer('axes', 'int64', [1], [1n])
   .node('Concat', ['past', 'x'], ['all'], { axis: 1 })
   .node('ReduceSum', ['all', 'axes'], ['sum'], { keepdims: 1 })
+  .build())
+
+/** sum = x + before, which is the state; before is as declared, the others ['N', 1]. kept has the rows of x that are more than 0, though declared as all. */
+export const addedState = (before: readonly (number | string)[] = ['N', 1]): string => modelPath(`added-state-${before.join('-')}`, () => graph('added-state')
+  .input('x', 'float32', ['N', 1])
+  .input('before', 'float32', before)
+  .output('sum', 'float32', ['N', 1])
+  .output('state', 'float32', ['N', 1])
+  .output('kept', 'float32', ['N', 1])
+  .initializer('zero', 'float32', [1], [0])
+  .initializer('axes', 'int64', [1], [1n])
+  .node('Add', ['x', 'before'], ['sum'])
+  .node('Identity', ['sum'], ['state'])
+  .node('Greater', ['x', 'zero'], ['is_more'])
+  .node('Squeeze', ['is_more', 'axes'], ['flags'])
+  .node('Compress', ['x', 'flags'], ['kept'], { axis: 0 })
+  .build())
+
+/** sum = x + before, which is the state; all ['N', 'T']. */
+export const addedSeries = (): string => modelPath('added-series', () => graph('added-series')
+  .input('x', 'float32', ['N', 'T'])
+  .input('before', 'float32', ['N', 'T'])
+  .output('sum', 'float32', ['N', 'T'])
+  .output('state', 'float32', ['N', 'T'])
+  .node('Add', ['x', 'before'], ['sum'])
+  .node('Identity', ['sum'], ['state'])
   .build())

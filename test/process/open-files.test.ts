@@ -26,3 +26,7 @@ it.skipIf(process.platform === 'win32')('a model that cannot be looked at for wa
 it.skipIf(process.platform === 'win32' || openNativeOrt().binding === null)('an execution provider that cannot be tried for want of file descriptors is tried again later, and the application lives', { timeout: limitMs }, () => {
   expect(said('probe-without-files.mjs')).toEqual({ before: expect.stringMatching(/could not be started: .*EMFILE/), changed: true, right: true })
 })
+
+it.skipIf(process.platform === 'win32')('a model that cannot be tried in a process of its own for want of file descriptors is opened without, and the application lives', { timeout: limitMs }, () => {
+  expect(said('trial-without-files.mjs')).toEqual({ warning: 'ZEROHOP_VERIFY_FALLBACK', reason: expect.stringContaining('EMFILE'), right: true })
+})

@@ -1,8 +1,15 @@
-import { readFileSync } from 'node:fs'
+import { fork, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, readFileSync } from 'node:fs'
+import { createServer } from 'node:net'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 import { Worker } from 'node:worker_threads'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { InferenceEngine } from '../../src/index.ts'
+import { loadBinding } from '../../src/memory/addon.ts'
 import { connect } from '../../src/processes/connect.ts'
+import { reserve } from '../../src/processes/engine-server.ts'
+import { serve } from '../../src/processes/serve-engine.ts'
 import { rejectionOf } from '../abuse/refusal.ts'
 import * as small from '../models/small.ts'
 import { until } from '../support/until.ts'
@@ -64,6 +71,22 @@ describe.each(ways)('through $way', ({ sharedMemory }) => {
     await until(() => !isAlive(last[0]!.server)) // idle
   }, limitMs)
 
+  it('a client that nothing else holds is told of the death of what serves it', async () => {
+    for (let death = 0; death < endings; death++) {
+      const path = ownPath()
+      const server = fork(fixture('silent-server.mjs'), [path])
+      await once(server, 'message')
+      const client = spawn(process.execPath, [fixture('waiting-client.mjs'), path, String(sharedMemory)], { stdio: ['ignore', 'pipe', 'inherit'] })
+      const said: string[] = []
+      client.stdout.setEncoding('utf8').on('data', (text: string) => {
+        said.push(...text.trim().split('\n'))
+        if (said[0] === 'asks') server.kill('SIGKILL')
+      })
+      await once(client, 'close')
+      expect(said).toEqual(['asks', 'ERR_DISCONNECTED'])
+    }
+  }, limitMs)
+
   it('a worker thread reaches the engine of its process, and may end at any time', async () => {
     const { engine, server, path } = await served(sharedMemory)
     await engine.load('identity', { path: small.identity('float32') })
@@ -99,8 +122,50 @@ describe('a serving process', () => {
     await again.close()
   })
 
+  it.skipIf(loadBinding().binding?.processes == null)('that is a worker thread leaves its path to the next one, however it ends', async () => {
+    const path = ownPath()
+    const worker = new Worker(fixture('serving-worker.mjs'), { workerData: path })
+    await once(worker, 'message')
+    await worker.terminate()
+    const engine = new InferenceEngine()
+    await (await serve(engine, { path })).close()
+  })
+
+  it('loads its models only where nobody else is about to serve', async () => {
+    const path = ownPath()
+    const loads = `${path}.loads`
+    const spawn = { module: fixture('noted-engine.mjs'), idleMs: 0, env: { ...process.env, ZEROHOP_TEST_LOADS: loads } as Record<string, string> }
+    const others = reserve(path)
+    expect(await rejectionOf(() => connect(path, { spawn, timeoutMs: 1500 }))).toMatchObject({ code: 'ERR_DISCONNECTED' })
+    expect(existsSync(loads)).toBe(false)
+    others.release()
+    const remote = await connect(path, { spawn })
+    expect(readFileSync(loads, 'utf8')).toBe('loaded\n')
+    await remote.close()
+    await until(() => !isAlive(remote.server.process)) // although the module has a timer of its own
+  })
+
+  it('is started by a program on the command line, too', () => {
+    const program = `import { connect } from 'zerohop/processes'
+      const remote = await connect(${JSON.stringify(ownPath())}, { spawn: { module: ${JSON.stringify(fixture('identity-engine.mjs'))}, idleMs: 0 } })
+      console.log((await remote.models())[0].name)
+      await remote.close()`
+    const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', program], { encoding: 'utf8' })
+    expect(stdout).toBe('identity\n')
+  })
+
+  it('that does not answer is told of in time', async () => {
+    const path = ownPath()
+    const suspended = createServer()
+    await new Promise<void>((resolve) => suspended.listen(path, resolve))
+    onTestFinished(() => void suspended.close())
+    for (const { sharedMemory } of ways) {
+      expect(await rejectionOf(() => connect(path, { timeoutMs: 50, sharedMemory }))).toMatchObject({ code: 'ERR_DISCONNECTED', message: expect.stringContaining('does not answer within') })
+    }
+  })
+
   it('that cannot be started is told of with its reason', async () => {
-    expect(await rejectionOf(() => connect(ownPath(), { spawn: { module: fixture('broken-engine.mjs') } }))).toMatchObject({ code: 'ERR_DISCONNECTED', cause: { name: 'RangeError', message: 'no engine today' } })
+    expect(await rejectionOf(() => connect(ownPath(), { spawn: { module: fixture('broken-engine.mjs') } }))).toMatchObject({ code: 'ERR_DISCONNECTED', cause: { name: 'RangeError', message: 'no engine today (broken-engine.mjs:2)' } })
     expect(await rejectionOf(() => connect(ownPath(), { spawn: { module: './nowhere.mjs' } }))).toMatchObject({ code: 'ERR_DISCONNECTED' })
   })
 

@@ -1,15 +1,16 @@
-import { chmodSync, existsSync, mkdirSync, writeFileSync } from 'node:fs'
-import { connect as connectSocket, createServer, type Socket } from 'node:net'
+import { chmodSync, existsSync, lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { connect as connectSocket, createServer, Server, type Socket } from 'node:net'
 import { dirname, join } from 'node:path'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { loadBinding } from '../../src/memory/addon.ts'
 import { InferenceEngine, Tensor } from '../../src/index.ts'
 import { connect } from '../../src/processes/connect.ts'
-import { serve } from '../../src/processes/engine-server.ts'
+import { serve } from '../../src/processes/serve-engine.ts'
 import { frameKinds, frameOf, textFrame } from '../../src/processes/frames.ts'
 import { messageText, protocolVersion } from '../../src/processes/messages.ts'
 import { greetNatively } from '../../src/processes/native-greeting.ts'
 import { writeRequest } from '../../src/processes/inference-records.ts'
+import { RecordViews } from '../../src/processes/record-views.ts'
 import { RecordWriter } from '../../src/processes/record-writer.ts'
 import { SharedRings } from '../../src/processes/shared-rings.ts'
 import { mulberry32 } from '../models/random.ts'
@@ -86,6 +87,107 @@ describe('a client that means harm', () => {
     expect(text).toContain('speaks protocol 1; this one has 0 and speaks 99')
   })
 
+  it('by not taking what it asks for is disconnected before that piles up, and others are not', async () => {
+    const { path, remote, server } = await served(false)
+    const socket = connectSocket(path).on('error', () => {})
+    onTestFinished(() => void socket.destroy())
+    const calls = Array.from({ length: 20_000 }, (_, id) => textFrame(frameKinds.call, messageText({ id, method: 'stats', args: [] })))
+    socket.write(Buffer.concat([greeting, ...calls]))
+    await ended(socket)
+    await until(() => server.stats().clients === 1)
+    expect(await remote.models()).toEqual([])
+  })
+
+  it('by not going when it has been told all is not waited for', async () => {
+    const { path, server } = await served(false)
+    const socket = connectSocket({ path, allowHalfOpen: true }).on('error', () => {}).resume()
+    onTestFinished(() => void socket.destroy())
+    socket.write(greeting)
+    await until(() => server.stats().clients === 2)
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const told = new Promise((resolve) => socket.once('end', resolve))
+    const closed = server.close()
+    await told
+    expect(server.stats().clients).toBeGreaterThan(0)
+    vi.advanceTimersByTime(10_000)
+    vi.useRealTimers()
+    await closed
+  })
+
+  it('by not taking the results of its calls is not waited for', async () => {
+    const { path, server } = await served(false)
+    const socket = connectSocket(path).on('error', () => {}).pause()
+    onTestFinished(() => void socket.destroy())
+    const calls = Array.from({ length: 1000 }, (_, id) => textFrame(frameKinds.call, messageText({ id, method: 'stats', args: [] })))
+    socket.write(Buffer.concat([greeting, ...calls]))
+    await until(() => server.stats().clients === 2)
+    for (let turn = 0; turn < 200; turn++) await new Promise(setImmediate) // it has all been answered, and not taken
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const closed = server.close()
+    await until(() => server.stats().clients === 1)
+    vi.advanceTimersByTime(10_000)
+    vi.useRealTimers()
+    await closed
+  })
+
+  it('by not taking very long answers is let go after a while', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { engine, path, server } = await served(false, { maxBytes: 100_000 })
+    await engine.loadFunction('long', { inputs: [{ name: 'x', type: 'int32' }], outputs: [{ name: 'y', type: 'float32', dims: [20_000] }], run: ({ x }) => ({ y: new Float32Array(20_000 * x.rows) }) })
+    const socket = raw(path).pause()
+    const ask = (number: number) => {
+      writeRequest(record, number, 'long', { x: Int32Array.of(1) }, undefined, false)
+      const frame = frameOf(frameKinds.record, record.byteLength)
+      record.copyTo(new RecordViews(frame.buffer as ArrayBuffer), 8)
+      return frame
+    }
+    socket.write(Buffer.concat([greeting, ...Array.from({ length: 20 }, (_, number) => ask(1 + number))]))
+    await until(() => server.stats().requests >= 10)
+    vi.advanceTimersByTime(9000)
+    expect(server.stats().clients).toBe(2)
+    vi.advanceTimersByTime(3000)
+    await until(() => server.stats().clients === 1)
+  })
+
+  it('by asking for more than it may have and going is seen to have gone, though nothing is read from it', async () => {
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    onTestFinished(() => void vi.useRealTimers())
+    const { engine, path, server } = await served(false, { maxBytes: 100_000 })
+    await engine.load('held', { path: small.identityVariable('float32'), dynamicBatching: { holdUntilQueued: 9 } })
+    const socket = raw(path)
+    socket.write(greeting)
+    for (let number = 1; number <= 40; number++) {
+      writeRequest(record, number, 'held', { x: new Tensor('float32', new Float32Array(20_000), [1, 20_000]) }, undefined, false)
+      const frame = frameOf(frameKinds.record, record.byteLength)
+      record.copyTo(new RecordViews(frame.buffer as ArrayBuffer), 8)
+      socket.write(frame)
+    }
+    await until(() => server.stats().inFlight === 2)
+    socket.destroy()
+    for (let turn = 0; turn < 200; turn++) await new Promise(setImmediate)
+    vi.advanceTimersByTime(1000)
+    await until(() => server.stats().clients === 1 && server.stats().inFlight === 0)
+    expect(engine.model('held').stats().pendingRequestCount).toBe(0)
+  })
+
+  it('by a request over its limit in the shared memory is disconnected', async ({ skip }) => {
+    if (processes === null) skip()
+    const { engine, path, server } = await served(true, { maxBytes: 65_536 })
+    await engine.load('wide', { path: small.identityVariable('float32') })
+    const { descriptor, welcome, handedOver } = await greetNatively(processes!, path, { ...hello, sharesMemory: true }, 1000)
+    const rings = SharedRings.take(processes!, handedOver!, welcome.ringBytes, () => {})
+    writeRequest(record, 1, 'wide', { x: new Tensor('float32', new Float32Array(20_000), [1, 20_000]) }, undefined, false)
+    rings.writer.write(record)
+    rings.bell.ring()
+    await until(() => server.stats().clients === 1)
+    expect(server.stats().requests).toBe(0)
+    rings.release()
+    processes!.close(descriptor)
+  })
+
   const processes = loadBinding().binding?.processes ?? null
 
   const record = new RecordWriter()
@@ -116,6 +218,24 @@ describe('a client that means harm', () => {
   })
 })
 
+describe('what a server hands over', () => {
+  const processes = loadBinding().binding?.processes ?? null
+
+  it.skipIf(processes === null)('comes as a whole, or the client is told that it has too many files open', async () => {
+    const { path, server } = await served(true)
+    const short = { // as the system does where a process may open no more
+      ...processes!,
+      receive: (descriptor: number, into: Uint8Array) => {
+        const { length, descriptors: [first, ...rest] } = processes!.receive(descriptor, into)
+        if (first !== undefined) processes!.close(first)
+        return { length, descriptors: rest }
+      },
+    } // prettier-ignore
+    await expect(greetNatively(short, path, { ...hello, sharesMemory: true }, 1000)).rejects.toMatchObject({ code: 'EMFILE', message: expect.stringContaining('1 of 2 descriptors') })
+    await until(() => server.stats().clients === 1)
+  })
+})
+
 describe('where a server listens', () => {
   it('is a folder that nobody else may enter, for client and server', async () => {
     const engine = new InferenceEngine()
@@ -135,8 +255,39 @@ describe('where a server listens', () => {
     expect(await rejectionOf(() => serve(engine, { path }))).toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('another does') })
     expect(await remote.models()).toEqual([])
     const left = ownPath()
-    writeFileSync(left, '')
+    const dead = createServer()
+    await new Promise<void>((resolve) => dead.listen(`${left}-`, resolve))
+    renameSync(`${left}-`, left)
+    await new Promise((resolve) => dead.close(resolve))
+    expect(lstatSync(left).isSocket()).toBe(true)
     await (await serve(engine, { path: left })).close()
+  })
+
+  it('is no file of somebody\'s, which stays as it is', async () => {
+    const path = ownPath()
+    writeFileSync(path, 'precious')
+    const engine = new InferenceEngine()
+    expect(await rejectionOf(() => serve(engine, { path }))).toMatchObject({ code: 'ERR_INVALID_ARG', expected: 'a path at which a socket can be made', received: path, message: expect.stringContaining('no socket') })
+    expect(readFileSync(path, 'utf8')).toBe('precious')
+    rmSync(path)
+    await (await serve(engine, { path })).close() // it has let go of the lock
+  })
+
+  it.skipIf(process.platform === 'win32' || process.getuid!() === 0)('is not one whose lock cannot be had, which is told of as wrong', async () => {
+    const path = ownPath()
+    writeFileSync(`${path}.lock`, '', { mode: 0o000 })
+    chmodSync(dirname(path), 0o500)
+    onTestFinished(() => chmodSync(dirname(path), 0o700))
+    expect(await rejectionOf(() => serve(new InferenceEngine(), { path }))).toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('cannot listen') })
+  })
+
+  it('is still served after the system had no room for a client', async () => {
+    const { path, remote, client } = await served(false)
+    const handles = (process as unknown as { _getActiveHandles(): object[] })._getActiveHandles()
+    const listener = handles.find((handle): handle is Server => handle instanceof Server && handle.address() === path)!
+    listener.emit('error', Object.assign(new Error('accept EMFILE'), { code: 'EMFILE' }))
+    expect(await remote.models()).toEqual([])
+    expect(await (await client()).models()).toEqual([])
   })
 
   it('has a path that the system takes, and options that there are', async () => {

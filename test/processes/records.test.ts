@@ -4,9 +4,10 @@ import { Tensor } from '../../src/index.ts'
 import { BadFrame, FrameReader, frameOf, textFrame } from '../../src/processes/frames.ts'
 import { answeredNumber, readAnswer, readRequest, writeAnswer, writeRejection, writeRequest } from '../../src/processes/inference-records.ts'
 import { BadRecord, RecordReader } from '../../src/processes/record-reader.ts'
-import { RecordViews } from '../../src/processes/record-views.ts'
+import { aligned, RecordViews } from '../../src/processes/record-views.ts'
 import { RecordWriter } from '../../src/processes/record-writer.ts'
 import { fromText, toText } from '../../src/processes/tagged-json.ts'
+import { collectGarbage } from '../support/garbage.ts'
 
 const record = new RecordWriter()
 
@@ -34,7 +35,42 @@ const feeds = {
   __proto__: null,
 }
 
+/** An array that says of itself something else each time. */
+const changing = <T>(items: T[], length: () => number) => new Proxy(items, { get: (of, key) => (key === 'length' ? length() : Reflect.get(of, key)) })
+
 describe('the record of a request', () => {
+  it('is one that can be read, or none, whatever the feeds say of themselves', () => {
+    let asked = 0
+    const growing = () => 1 + asked++
+    class Wrong extends Map<number, number> {
+      override get size() {
+        return 7
+      }
+    }
+    const yields = Object.assign(['a', 'b'], { [Symbol.iterator]: function* () { yield 'c' } }) // prettier-ignore
+    const strange: unknown[] = [
+      { type: 'float32', data: new Float32Array(2), dims: changing([1, 2, 3, 4, 5], growing) },
+      { type: 'string', data: yields, dims: [2] },
+      { type: 'string', data: changing(['a', 'b', 'c', 'd', 'e', 'f', 'g'], growing), dims: [2] },
+      changing([new Float32Array(1), new Float32Array(1)], () => NaN),
+      changing([null, null, null, null, null, null], growing),
+      new Wrong([[1, 2]]),
+      new Map([[1, 10n ** 50n]]),
+      Object.assign([], { length: 2 ** 24 + 1 }),
+    ]
+    for (const [index, x] of strange.entries()) {
+      try {
+        writeRequest(record, 1, 'm', { x }, undefined, false)
+      } catch (error) {
+        expect(error, `feeds ${index}`).toMatchObject({ code: 'ERR_INVALID_ARG' })
+        continue
+      }
+      expect(readRequest(reader(written())).number, `feeds ${index}`).toBe(1)
+    }
+    const many = Object.fromEntries(Array.from({ length: 65_537 }, (_, index) => [`x${index}`, null]))
+    expect(() => writeRequest(record, 1, 'm', many, undefined, false)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', received: 65_537 }))
+  })
+
   it('carries everything that feeds may be, from wherever in memory it lies', () => {
     writeRequest(record, 7, 'modèle', feeds, { priority: 2, sequence: { id: 3n } }, true)
     const request = readRequest(reader(written(64)))
@@ -85,6 +121,34 @@ describe('the record of a request', () => {
   })
 })
 
+describe('a record', () => {
+  it('shows nothing of what lay before in the memory in which it is made up, and to which it goes', () => {
+    writeRequest(record, 1, 'x'.repeat(3000), { y: new Uint8Array(300).fill(0x78) }, undefined, false)
+    written()
+    writeRequest(record, 1, 'abc', { y: new Uint8Array([1, 2, 3]) }, undefined, false)
+    const { views, byteLength } = written()
+    const bytes = views.bytes.subarray(0, byteLength)
+    expect(bytes.includes('abc\0\0\0\0\0')).toBe(true)
+    expect([...bytes.subarray(-8)]).toEqual([1, 2, 3, 0, 0, 0, 0, 0])
+    expect(bytes.includes(0x78)).toBe(false)
+    expect(bytes.includes(0xff)).toBe(false)
+  })
+
+  it('keeps no memory of a long one for short ones', () => {
+    const held = () => (collectGarbage(), process.memoryUsage().arrayBuffers)
+    const own = new RecordWriter()
+    const before = held()
+    writeRequest(own, 1, 'm', { x: ['x'.repeat(1e7)] }, undefined, false)
+    expect(held() - before).toBeGreaterThan(1e7)
+    for (let number = 2; number < 4; number++) writeRequest(own, number, 'm', { x: ['x'] }, undefined, false)
+    expect(held() - before).toBeLessThan(1e6)
+  })
+
+  it('has a length that is right beyond 2^31 bytes', () => {
+    expect([0, 1, 8, 2 ** 31 - 1, 2 ** 31, 2 ** 32 + 3].map(aligned)).toEqual([0, 8, 8, 2 ** 31, 2 ** 31, 2 ** 32 + 8])
+  })
+})
+
 describe('the record of an answer', () => {
   it('carries outputs as the tensors that they are', () => {
     writeAnswer(record, 9, { y: feeds.floats, l: [new Map([[1n, 2]])], o: null, raw: feeds.raw }, false)
@@ -110,6 +174,7 @@ describe('tagged JSON', () => {
     const value = { big: 2n ** 70n, endless: [Infinity, -Infinity], url: new URL('file:///x'), bytes: new Uint8Array([1, 2]), own: { $: 1 }, halves: new Float64Array([0.5]) }
     expect(fromText(toText(value))).toEqual(value)
     expect(fromText(toText(NaN))).toBeNaN()
+    expect(fromText(toText(new SharedArrayBuffer(2)))).toEqual(new ArrayBuffer(2))
     expect(fromText(toText({ t: new Tensor('int64', new BigInt64Array([1n]), [1]) }))).toMatchObject({ t: { type: 'int64', data: new BigInt64Array([1n]) } })
   })
 })

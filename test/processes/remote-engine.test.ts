@@ -1,11 +1,18 @@
-import { describe, expect, it } from 'vitest'
-import { Tensor, type Feeds } from '../../src/index.ts'
+import { once } from 'node:events'
+import { createServer, type Socket } from 'node:net'
+import { dirname } from 'node:path'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { InferenceEngine, Tensor, type Feeds } from '../../src/index.ts'
+import { connect } from '../../src/processes/connect.ts'
+import { serve } from '../../src/processes/serve-engine.ts'
+import { frameKinds, textFrame } from '../../src/processes/frames.ts'
+import { messageText, protocolVersion } from '../../src/processes/messages.ts'
 import { rejectionOf } from '../abuse/refusal.ts'
 import { accumulator } from '../models/accumulator.ts'
 import * as small from '../models/small.ts'
 import { until } from '../support/until.ts'
 import { sample, tensorTypes } from '../support/samples.ts'
-import { served, ways } from './served.ts'
+import { ownPath, served, ways } from './served.ts'
 
 const row = (value: number, elements = 4) => ({ x: new Tensor('float32', new Float32Array(elements).fill(value), [1, elements]) })
 
@@ -110,6 +117,16 @@ describe.each(ways)('a client, through $way', ({ sharedMemory }) => {
     expect((await remote.models()).map(({ name, state }) => `${name} ${state}`)).toEqual(['one ready'])
   })
 
+  it('loads each of several versions only once', async () => {
+    const { engine, client, remote } = await served(sharedMemory)
+    const load = vi.spyOn(engine, 'load')
+    for (const each of [remote, await client()]) {
+      for (const version of [1, 2]) expect((await each.load('two', { path: small.identity('float32'), version })).version).toBe(version)
+    }
+    await remote.load('two', { path: small.identity('float32'), version: '2' })
+    expect(load.mock.calls.map(([, config]) => config!.version)).toEqual([1, 2, '2'])
+  })
+
   it('has statistics that add up to those of the engine', async () => {
     const { engine, client, remote, server } = await served(sharedMemory)
     const other = await client()
@@ -147,6 +164,18 @@ describe.each(ways)('a client, through $way', ({ sharedMemory }) => {
     await engine.load('wide', { path: small.identityVariable('float32') })
     expect(await rejectionOf(() => remote.infer('wide', row(1, 30_000)))).toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('maxBytes') })
     expect((await remote.infer('wide', row(1, 20_000)))['y']!.data.length).toBe(20_000)
+  })
+
+  it('is told of a load that cannot be sent, and goes on', async () => {
+    const { engine, remote } = await served(sharedMemory, { maxBytes: 65_536 })
+    await engine.load('held', { path: small.identity('float32'), dynamicBatching: { holdUntilQueued: 2 } })
+    const waiting = remote.infer('held', row(1))
+    expect(await rejectionOf(() => remote.load('long', { bytes: new Uint8Array(200_000) }))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'arguments of load()', message: expect.stringContaining('maxBytes') })
+    const circular: Record<string, unknown> = {}
+    circular['self'] = circular
+    expect(await rejectionOf(() => remote.load('circular', circular as never))).toMatchObject({ code: 'ERR_INVALID_ARG', cause: { name: 'TypeError' } })
+    await remote.infer('held', row(2))
+    expect((await waiting)['y']!.data[0]).toBe(1)
   })
 
   it('waits with what is over its bytes in flight, and may withdraw it meanwhile', async () => {
@@ -191,6 +220,63 @@ describe.each(ways)('a client, through $way', ({ sharedMemory }) => {
   })
 })
 
+describe.each(ways)('feeds with a getter, through $way', ({ sharedMemory }) => {
+  const through = (value: number, act: () => void) => ({
+    get x() {
+      act()
+      return new Float32Array(4).fill(value)
+    },
+  })
+
+  it('that asks for something itself are another request than that', async () => {
+    const { engine, remote } = await served(sharedMemory)
+    await engine.load('identity', { path: small.identity('float32') })
+    let inner!: Promise<Record<string, { data: unknown }>>
+    const outer = remote.infer('identity', through(1, () => (inner = remote.infer('identity', through(2, () => {})) as never)))
+    expect((await outer)['y']!.data).toEqual(new Float32Array(4).fill(1))
+    expect((await inner)['y']!.data).toEqual(new Float32Array(4).fill(2))
+  })
+
+  it('that closes the client are rejected as all of it', async () => {
+    const { engine, remote } = await served(sharedMemory)
+    await engine.load('identity', { path: small.identity('float32') })
+    expect(await rejectionOf(() => remote.infer('identity', through(1, () => void remote.destroy())))).toMatchObject({ code: 'ERR_CLOSED' })
+  })
+})
+
+describe('a path', () => {
+  it('stays the same when the working folder changes', async () => {
+    const { path, server, engine } = await served(false)
+    const before = process.cwd()
+    onTestFinished(() => process.chdir(before))
+    process.chdir(dirname(path))
+    const remote = await connect('socket', { sharedMemory: false })
+    process.chdir(before)
+    await server.close()
+    const next = await serve(engine, { path })
+    onTestFinished(() => next.close())
+    expect(await remote.models()).toEqual([])
+    await remote.close()
+  })
+})
+
+describe.each(ways)('a client that comes as a server is ending, through $way', ({ sharedMemory }) => {
+  it('asks again, and reaches the next one', async () => {
+    const path = ownPath()
+    const ending = createServer({ pauseOnConnect: true }, (socket) => void socket.destroy()) // with its greeting unread
+    await new Promise<void>((resolve) => ending.listen(path, resolve))
+    const connecting = connect(path, { sharedMemory })
+    await once(ending, 'connection')
+    await new Promise((resolve) => ending.close(resolve))
+    const engine = new InferenceEngine()
+    const server = await serve(engine, { path })
+    onTestFinished(() => server.close())
+    const remote = await connecting
+    expect(await remote.models()).toEqual([])
+    await remote.close()
+  })
+})
+
 describe.each(ways)('the end of a connection, through $way', ({ sharedMemory }) => {
   it('by the client comes after its answers', async () => {
     const { engine, remote, server } = await served(sharedMemory)
@@ -211,6 +297,42 @@ describe.each(ways)('the end of a connection, through $way', ({ sharedMemory }) 
     await expect(waiting).rejects.toMatchObject({ code: 'ERR_CLOSED' })
     await until(() => server.stats().clients === 0)
     expect(engine.model('held').stats()).toMatchObject({ pendingRequestCount: 0, rejections: { cancelled: 1 } })
+  })
+
+  it('by the client while it is about to connect again leaves no connection', async () => {
+    const { path, remote, server } = await served(false)
+    await server.close()
+    const slow = createServer()
+    await new Promise<void>((resolve) => slow.listen(path, resolve))
+    onTestFinished(() => void slow.close())
+    const asked = rejectionOf(() => remote.models())
+    const [socket] = (await once(slow, 'connection')) as [Socket]
+    await once(socket, 'data')
+    await remote.destroy()
+    socket.write(textFrame(frameKinds.welcome, messageText({ protocol: protocolVersion, version: '0', process: 1, ringBytes: 0, maxRequests: 1, maxBytes: 65_536 })))
+    expect(await asked).toMatchObject({ code: 'ERR_CLOSED' })
+    await once(socket, 'close')
+  })
+
+  it('by the client while it looks for the next server rejects who waits for that, at once', async () => {
+    const { remote, server } = await served(sharedMemory)
+    await server.close()
+    const asked = rejectionOf(() => remote.infer('identity', row(1)))
+    await new Promise(setImmediate)
+    await remote.destroy()
+    expect(await asked).toMatchObject({ code: 'ERR_CLOSED' })
+  })
+
+  it('by the server does not wait for what is withdrawn behind more than it had read', async () => {
+    const { engine, remote, server } = await served(sharedMemory, { maxBytes: 100_000 })
+    await engine.load('held', { path: small.identityVariable('float32'), dynamicBatching: { holdUntilQueued: 9 } })
+    const controller = new AbortController()
+    const all = Array.from({ length: 90 }, () => remote.infer('held', row(1, 20_000), { signal: controller.signal }))
+    await until(() => server.stats().inFlight === 2)
+    const closed = server.close()
+    controller.abort('enough')
+    expect(await Promise.allSettled(all)).toEqual(all.map(() => ({ status: 'rejected', reason: 'enough' })))
+    await closed
   })
 
   it('by the server comes after the answers that it owes', async () => {

@@ -6,8 +6,9 @@ import { InferenceEngine, type EngineOptions } from '../../src/index.ts'
 import { loadBinding } from '../../src/memory/addon.ts'
 import { connect } from '../../src/processes/connect.ts'
 import type { ConnectOptions } from '../../src/processes/connect-options.ts'
-import { serve, type EngineServer } from '../../src/processes/engine-server.ts'
+import type { EngineServer } from '../../src/processes/engine-server.ts'
 import type { RemoteEngine } from '../../src/processes/remote-engine.ts'
+import { serve } from '../../src/processes/serve-engine.ts'
 import type { ServeOptions } from '../../src/processes/serve-options.ts'
 
 /** Ways of requests and answers: those that there are here. */

@@ -1,8 +1,9 @@
 import { describe, expect, expectTypeOf, it } from 'vitest'
-import { Tensor, type AnySignature, type Model, type ModelOptions, type ModelSignature, type Outputs, type ReportedOutputs, type SequenceStream } from '../../src/index.ts'
+import { InferenceError, Tensor, type AnySignature, type Model, type ModelOptions, type ModelSignature, type Outputs, type ReportedOutputs, type SequenceStream } from '../../src/index.ts'
 import { accumulator } from '../models/accumulator.ts'
-import { growing, scaledColumns } from '../models/batch-axes.ts'
+import { addedSeries, growing, scaledColumns } from '../models/batch-axes.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
+import { outcomeOf } from '../scheduling/outcome.ts'
 import { errorOf } from '../triton-repository/temporary.ts'
 import { accumulatorSequence } from './accumulators.ts'
 
@@ -38,12 +39,47 @@ describe('a stream', () => {
     expect(own.stats().staging!.usedBytes).toBeLessThan(slots)
     await stream[Symbol.asyncDispose]()
   })
+  it('is ended for all who have it under its id', async () => {
+    const model = await load(engine, accumulator(), options())
+    const both = [model.sequence({ id: 77 }), model.sequence({ id: 77 })]
+    for (const stream of both) await stream.infer(x(1))
+    await Promise.all(both.map((stream) => stream.end()))
+  })
+  it('does not go on in what another has begun under its id, nor end that', async () => {
+    const model = await load(engine, accumulator(), options())
+    const [own, other] = [model.sequence({ id: 78 }), model.sequence({ id: 78 })]
+    await own.infer(x(1))
+    const waiting = own.infer(x(2))
+    expect(first(await other.infer(x(100)))).toBe(100)
+    expect(first(await waiting)).toBe(3)
+    expect(await errorOf(own.infer(x(1)))).toMatchObject({ code: 'ERR_SEQUENCE_ENDED', message: expect.stringContaining('was begun anew by another') })
+    await own.end()
+    expect(first(await other.infer(x(1)))).toBe(101)
+    expect(first(await model.infer(x(7), { sequenceId: 78, sequenceStart: true }))).toBe(7)
+    expect(await errorOf(other.infer(x(1)))).toMatchObject({ code: 'ERR_SEQUENCE_ENDED' })
+    expect(first(await model.infer(x(1), { sequenceId: 78 }))).toBe(8)
+  })
+  it('that ends waits for its own requests, and not for who begins anew under its id', async () => {
+    const model = await load(engine, accumulator(), options())
+    const [own, other] = [model.sequence({ id: 79 }), model.sequence({ id: 79 })]
+    const answer = own.infer(x(1))
+    const ended = own.end()
+    const next = other.infer(x(5))
+    await ended
+    expect([await answer, await next].map(first)).toEqual([1, 5])
+    const twice = [other[Symbol.asyncDispose](), other.end()]
+    await model.sequence({ id: 79 }).infer(x(6))
+    await Promise.all(twice)
+  })
   it('has an id of its own, of the type that the model takes; or the one that it is given', async () => {
     const model = await load(engine, accumulator(), options())
     const streams = Array.from({ length: 5 }, () => model.sequence())
     await Promise.all(streams.map((stream) => stream.infer(x(1))))
     const next = model.sequence()
     expect(new Set([...streams, next].map(({ id }) => id)).size).toBe(6)
+    await model.infer(x(1), { sequenceId: 6, sequenceStart: true })
+    await next.infer(x(10))
+    expect(first(await model.infer(x(1), { sequenceId: 6 }))).toBe(2)
     expect(model.sequence({ id: 77n }).id).toBe(77n)
     expect(() => model.sequence({ id: 'a' })).toThrow("a number, as input 'ID' (uint64) takes")
     expect(() => model.sequence({ id: 0 })).toThrow('a whole number that is not 0')
@@ -61,6 +97,9 @@ describe('a stream', () => {
     expect(await errorOf(stream.infer({ ...x(1), before: Float32Array.of(7) }))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: "input 'before'" })
     expect(await errorOf(stream.infer(null as never))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'feeds' })
     expect(first(await stream.infer(x(2)))).toBe(3)
+    expect(await errorOf(stream.end({ x: Float32Array.of(1, 2) }))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: "input 'x'" })
+    expect(await errorOf(stream.end(x(1), { outputs: ['none'] as never }))).toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options.outputs' })
+    expect(first(await stream.end(x(4)))).toBe(7)
   })
   it('hears of a run only when it has been idle for too long', async () => {
     const model = await load(engine, accumulator(), options({ maxSequenceIdleMs: 30 }))
@@ -69,6 +108,48 @@ describe('a stream', () => {
     await new Promise((resolve) => setTimeout(resolve, 100))
     expect(await errorOf(stream.infer(x(1)))).toMatchObject({ code: 'ERR_SEQUENCE_ENDED', message: expect.stringContaining('was without a request for 30 ms') })
     await stream.end()
+  })
+  it('goes on with the next where its first was withdrawn before it had a place', async () => {
+    const model = await load(engine, accumulator(), options({ oldest: { maxCandidateSequences: 1 } }))
+    const [open, other] = [model.sequence(), model.sequence()]
+    await open.infer(x(1))
+    const aborts = new AbortController()
+    const withdrawn = outcomeOf(other.infer(x(2), { signal: aborts.signal }))
+    aborts.abort('withdrawn')
+    expect(await withdrawn).toBe('withdrawn')
+    const next = other.infer(x(3))
+    await open.end()
+    expect(first(await next)).toBe(3)
+  })
+  it('is not ended by a request that was withdrawn, whatever error its caller gives as the reason', async () => {
+    const model = await load(engine, accumulator(), options({ oldest: { maxCandidateSequences: 1 } }))
+    const [open, other] = [model.sequence(), model.sequence()]
+    await open.infer(x(1))
+    const aborts = new AbortController()
+    const signals = [aborts.signal, AbortSignal.abort(new InferenceError('ERR_TIMEOUT', 'of another'))]
+    const withdrawn = signals.map((signal) => outcomeOf(other.infer(x(2), { signal })))
+    const next = other.infer(x(3))
+    aborts.abort(new InferenceError('ERR_TIMEOUT', 'of another'))
+    expect(await Promise.all(withdrawn)).toEqual(['ERR_TIMEOUT', 'ERR_TIMEOUT'])
+    await open.end()
+    expect(first(await next)).toBe(3)
+  })
+  it('waits no longer than for a place that another instance brings', async () => {
+    const own = ownEngine({ cpuWorkers: 2 })
+    const model = await load(own, accumulator(), options({ oldest: { maxCandidateSequences: 1 } }))
+    const [open, other] = [model.sequence(), model.sequence()]
+    await open.infer(x(1))
+    const answer = other.infer(x(2))
+    await model.scale({ count: 2 })
+    expect(first(await answer)).toBe(2)
+  })
+  it('has what it begins with as it was at the load, whatever is written there since', async () => {
+    const initial = Float32Array.of(10)
+    const controls = accumulatorSequence.controls.filter(({ kind }) => kind !== 'start')
+    const model = await load(engine, accumulator(), options({ controls, state: [{ input: 'before', output: 'state', initial }] }))
+    initial[0] = 1000
+    structuredClone(initial.buffer, { transfer: [initial.buffer] })
+    expect(first(await model.sequence().infer({ ...x(1), START: Float32Array.of(0) }))).toBe(11)
   })
   it('ends with what its model was, whose accepted requests are answered; another begins with what it is', async () => {
     const own = ownEngine()
@@ -132,6 +213,17 @@ describe('a stream', () => {
     }
     await Promise.all([1, 2, 3, 4].map(run))
     expect(model.stats().executionCount).toBeLessThan(20)
+  })
+  it('has a state without what its input was padded with', async () => {
+    const series = (data: Float32Array) => new Tensor('float32', data, [1, 3])
+    const pads = (input: string, output: string) => ({ input, dim: 1, sizes: [4, 8], outputs: [{ name: output, dim: 1 }] })
+    const sequence = { state: [{ input: 'before', output: 'state', initial: series(new Float32Array(3)) }] }
+    const model = await load(engine, addedSeries(), { maxBatchSize: 4, checkRows: false, padding: [pads('x', 'sum'), pads('before', 'state')], sequence })
+    const stream = model.sequence()
+    for (const times of [1, 2, 3]) {
+      const { sum, state } = (await stream.infer({ x: series(Float32Array.of(1, 2, 3)) }, { outputs: ['sum', 'state'] })) as Outputs
+      expect([[...(sum!.data as Float32Array)], state!.dims]).toEqual([[times, 2 * times, 3 * times], [1, 3]])
+    }
   })
 })
 

@@ -49,7 +49,9 @@ const warmup = (fields: string) => `max_batch_size: 8 model_warmup { name: "w" b
 const zeros = 'data_type: TYPE_FP32 dims: [3] zero_data: true'
 const policy = (fields: string) => `dynamic_batching { default_queue_policy { ${fields} } }`
 const graphSpec = (fields: string) => `optimization { cuda { graph_spec { ${fields} } } }`
-const step = (fields: string) => `ensemble_scheduling { step { ${fields} } }`
+const ensemble = (fields: string) => `input { ${tensor} } output { ${tensor} } ensemble_scheduling { ${fields} }`
+const stepFields = 'model_name: "a" input_map { key: "p" value: "x" } output_map { key: "q" value: "x" }'
+const step = (fields: string) => ensemble(`step { ${stepFields} ${fields} }`)
 const metric = 'metric_identifier { family: "nv_inference_first_response_histogram_ms" } histogram_options { buckets: [1, 2.5] }'
 const shrinkage = (devices: string) => `parameters { key: "memory.enable_memory_arena_shrinkage" value { string_value: "${devices}" } }`
 const controlled = (kind: string, values: string, expected: object) => [control(`kind: ${kind} ${values}`), option({ sequence: { controls: [expected] } })] as const
@@ -68,7 +70,7 @@ const cases: Record<string, readonly (readonly [text: string, check: Check])[]> 
   'ModelConfig.optimization': [['optimization { graph { level: 2 } }', option({ sessionOptions: { graphOptimizationLevel: 'disabled' } })]],
   'ModelConfig.dynamic_batching': [['dynamic_batching {}', option({ dynamicBatching: {} })]],
   'ModelConfig.sequence_batching': [[sequence(''), option({ sequence: { controls: [], state: [], direct: {} } })]],
-  'ModelConfig.ensemble_scheduling': [['ensemble_scheduling {}', unsupported('ensemble_scheduling')]],
+  'ModelConfig.ensemble_scheduling': [[step(''), honoured({ pipeline: { steps: [{ model: 'a' }] } })], ['ensemble_scheduling {}', refusedWithoutHint('ensemble_scheduling.step')]],
   'ModelConfig.instance_group': [['instance_group { kind: KIND_CPU count: 3 }', option({ instanceGroup: [{ kind: 'cpu', count: 3 }] })]],
   'ModelConfig.default_model_filename': [['default_model_filename: "net.onnx"', honoured({ fileName: 'net.onnx' })]],
   'ModelConfig.cc_model_filenames': [
@@ -257,8 +259,13 @@ const cases: Record<string, readonly (readonly [text: string, check: Check])[]> 
   'InitialState.zero_data': [[initial('zero_data: true'), honoured({ initialStates: [{ plan: { data: 'zero' } }] })], [initial(''), refusedWithoutHint('sequence_batching.state[0].initial_state[0].zero_data')]],
   'InitialState.data_file': [[initial('data_file: "s"'), honoured({ initialStates: [{ plan: { data: { folder: 'initial_state', file: 's' } } }] })]],
   'InitialState.name': [[initial('zero_data: true name: "first"'), honoured({ notes: [] })]],
-  ...allRefused('ModelEnsembling', 'ensemble_scheduling { step {} max_inflight_requests: 2 }', unsupported('ensemble_scheduling')),
-  ...allRefused('Step', step('model_name: "a" model_version: -1 input_map { key: "a" value: "b" } output_map { key: "a" value: "b" } model_namespace: "n"'), unsupported('ensemble_scheduling')),
+  'ModelEnsembling.step': [[step(''), honoured({ pipeline: { steps: [{ model: 'a' }] } })]],
+  'ModelEnsembling.max_inflight_requests': [[ensemble(`step { ${stepFields} } max_inflight_requests: 2`), honoured({ pipeline: { maxInFlight: 2 } })]],
+  'Step.model_name': [[step(''), honoured({ pipeline: { steps: [{ model: 'a' }] } })]],
+  'Step.model_version': [[step('model_version: 3'), honoured({ pipeline: { steps: [{ version: 3 }] } })], [step('model_version: 0'), refusedWithoutHint('ensemble_scheduling.step[0].model_version')]],
+  'Step.input_map': [[step(''), honoured({ pipeline: { steps: [{ inputs: { p: 'x' } }] } })]],
+  'Step.output_map': [[step(''), honoured({ pipeline: { steps: [{ outputs: { q: 'x' } }] } })]],
+  'Step.model_namespace': [[step('model_namespace: "n"'), refusedWithoutHint('ensemble_scheduling.step[0].model_namespace')]],
 
   'ModelParameter.string_value': [['parameters { key: "execution_mode" value { string_value: "1" } }', option({ sessionOptions: { executionMode: 'parallel' } })]],
   'ModelWarmup.name': [['model_warmup { batch_size: 1 }', refusedWithoutHint('model_warmup[0].name')]],

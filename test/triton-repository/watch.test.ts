@@ -1,7 +1,7 @@
 import { appendFileSync, cpSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
-import { InferenceEngine, type InferenceError, type ModelConfig, type RepositoryEvent } from '../../src/index.ts'
+import { InferenceEngine, type InferenceError, type RepositoryEvent } from '../../src/index.ts'
 import { readModelFolder } from '../../src/triton-repository/model-folder.ts'
 import { RepositoryWatch } from '../../src/triton-repository/watch.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
@@ -17,9 +17,8 @@ import { temporaryFolder, type Files } from './temporary.ts'
 const debounceMs = 100
 
 /** A watch whose time is told, and what it had done: each as `load m 1`, `loaded m 1` and the like. */
-function watching(files: Files, names?: readonly string[]) {
+function watching(files: Files, names?: readonly string[], clock = new FakeClock()) {
   const folder = temporaryFolder(files)
-  const clock = new FakeClock()
   const done: string[] = []
   /** By what is done: whether it fails, or waits. */
   const answers = new Map<string, Error | Promise<void>>()
@@ -67,6 +66,22 @@ describe('a repository that is watched', () => {
     const { start, after } = watching({ 'a/1/model.onnx': 'one', 'a/config.pbtxt': '', 'b/2/model.onnx': 'two' })
     expect((await start()).sort()).toEqual([...loaded('a'), ...loaded('b', 2)].sort())
     expect(await after(long)).toEqual([])
+  })
+
+  it('has what has just been copied loaded before it resolves, also when a timer fires too soon', async () => {
+    class HastyClock extends FakeClock {
+      override setTimer(callback: () => void, delayMs: number): ReturnType<FakeClock['setTimer']> {
+        return super.setTimer(callback, delayMs > 1 ? delayMs - 1 : delayMs)
+      }
+    }
+    const { watch, clock, done } = watching({ 'a/1/model.onnx': 'one' }, undefined, new HastyClock())
+    const starting = watch.start()
+    await until(() => clock.nextMs === debounceMs - 1)
+    clock.advanceBy(debounceMs - 1)
+    await until(() => clock.nextMs === debounceMs)
+    clock.advanceBy(1)
+    await starting
+    expect(done).toEqual(loaded('a'))
   })
 
   it('has models loaded that come, replaced that change, and unloaded that go', async () => {
@@ -351,7 +366,7 @@ describe('engine.loadRepository in mode watch', () => {
 it('the configuration of a folder says its version', async () => {
   const folder = temporaryFolder({ 'a/12/model.onnx': 'one' })
   const { configs } = await readModelFolder(folder, 'a')
-  expect(configs.map((config: ModelConfig) => config.version)).toEqual(['12'])
+  expect(configs.map(({ version }) => version)).toEqual(['12'])
 })
 
 it('the error of a model that cannot be loaded comes with the event', async () => {

@@ -40,8 +40,14 @@ it('is in debt for a run that took longer than was reckoned', () => {
   expect(own.allows(0.05, source)).toBe(true)
 })
 
-it('allows none of a model for a minute of which a run took surprisingly long', () => {
+it('allows none of a model for a second of which a run took surprisingly long, and for a minute when another does', () => {
   const { time, budget: own } = budget({ maxUs: 50, loopShare: 1 })
+  const source = {} as BatchSource
+  own.spent(11, source)
+  time.now += 1099
+  expect(own.allows(0.05, source)).toBe(false)
+  time.now += 1
+  expect(own.allows(0.05, source)).toBe(true)
   own.spent(11, source)
   time.now += 59_999
   expect(own.allows(0.05, source)).toBe(false)

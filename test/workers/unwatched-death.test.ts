@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
 import { asItIs } from '../../src/compiled-models/prepared-model.ts'
 import { LoadedModel } from '../../src/loaded-model.ts'
+import { ModelUses } from '../../src/model-uses.ts'
 import { House, settled } from './serving.ts'
 import { libraryCarrier } from '../../src/carriers.ts'
 
@@ -27,6 +28,8 @@ describe('a model that is loaded', () => {
       trim: () => {},
       released: async () => {},
       nextId: () => ++lastId,
+      find: () => expect.fail('it is no pipeline'),
+      uses: new ModelUses(),
       changed: () => {},
       useProvider: () => (entry) => entry,
       prepare: async () => asItIs('there is no cache'),

@@ -1,6 +1,6 @@
 import { functionCarrier } from '../../carriers.ts'
 import type { OpenOptions } from '../../config/session-options.ts'
-import { messageOf } from '../../function-run/message-of.ts'
+import { messageOf } from '../../message-of.ts'
 import { OpenFunction } from '../../function-run/open-function.ts'
 import { runBatch, type BatchOutcome, type FunctionSlot } from '../../function-run/run-batch.ts'
 import type { RunContext } from '../../function-run/run-context.ts'
@@ -17,6 +17,12 @@ interface Handed {
   readonly layoutIndex: number
 }
 
+interface Run {
+  context: RunContext | null
+  /** Of one that has promised something. */
+  ended: Promise<void> | null
+}
+
 /** Runs a function on the application's thread: for what takes less than to hand it to another one. */
 export class ApplicationExecutor implements Executor {
   readonly concurrency: number
@@ -24,7 +30,7 @@ export class ApplicationExecutor implements Executor {
   readonly #slots = new Map<number, FunctionSlot>()
   #waiting: Handed[] = []
   /** What runs, by slot. */
-  readonly #running = new Map<number, { context: RunContext | null }>()
+  readonly #running = new Map<number, Run>()
   #function: OpenFunction | null = null
   #scheduled = false
   #stretchEndsAtMs = 0
@@ -81,13 +87,16 @@ export class ApplicationExecutor implements Executor {
     return this.#waiting.length < before
   }
 
-  /** What it has promised is not waited for any more; it cannot be stopped. */
+  /** What it has promised is not waited for any more; it cannot be stopped, and keeps its slot, which it may still read. */
   cancel(slotId: number, mustEnd: boolean): boolean {
     const run = this.#running.get(slotId)
     if (run === undefined) return false
     run.context?.unwanted()
     if (!mustEnd) return false
-    queueMicrotask(() => this.#report(slotId, run, timesAt(performance.now()), { error: 'it did not end when it had to', sent: null, failures: null }))
+    if (run.context !== null) run.context.isLeft = true
+    this.#slots.delete(slotId)
+    const times = { ...timesAt(performance.now()), ...(run.ended !== null && { stillRuns: run.ended }) }
+    queueMicrotask(() => this.#report(slotId, run, times, { error: 'it did not end when it had to', sent: null, failures: null }))
     return true
   }
 
@@ -123,11 +132,11 @@ export class ApplicationExecutor implements Executor {
   }
 
   #run({ slotId, layoutIndex }: Handed): void {
-    const run: { context: RunContext | null } = { context: null }
+    const run: Run = { context: null, ended: null }
     this.#running.set(slotId, run)
     const times = timesAt(0)
     const outcome = runBatch(this.#function, this.#slots.get(slotId), layoutIndex, times, { nowMs: () => performance.now(), begins: (context) => (run.context = context) })
-    if (outcome instanceof Promise) void outcome.then((settled) => this.#report(slotId, run, times, settled))
+    if (outcome instanceof Promise) run.ended = outcome.then((settled) => this.#report(slotId, run, times, settled))
     else this.#report(slotId, run, times, outcome)
   }
 

@@ -1,6 +1,6 @@
 import type { StagingOptions } from '../../config/engine-options.ts'
 import { plainMemory, type NativeBinding, type NativeLease } from '../../memory/addon.ts'
-import { largeFrom, type StagingBuffer, type StagingMemory } from '../../memory/staging-pool.ts'
+import { largeFrom, type LentBytes, type StagingBuffer, type StagingMemory } from '../../memory/staging-pool.ts'
 
 /** The addon's memory, whose one pool all engines of the process share; page-locked for instances on CUDA devices. */
 export class NativeMemory implements StagingMemory {
@@ -44,6 +44,11 @@ export class NativeMemory implements StagingMemory {
     this.trim()
   }
 
+  #lend(leaseId: number, offset: number, byteLength: number): LentBytes {
+    const bytes = this.#binding.lend(leaseId, offset, byteLength)
+    return { bytes, takeBack: () => this.#binding.release(bytes) }
+  }
+
   #claimLimit(limitBytes: number): void {
     this.#limitClaim = this.#binding.claimLimit(limitBytes)
     const inForce = this.limitBytes
@@ -62,6 +67,7 @@ export class NativeMemory implements StagingMemory {
       byteLength,
       largeFromBytes: pastLimit ? 0 : largeFrom(this.limitBytes),
       memory: { kind: 'native', leaseId: id },
+      lend: (offset, length) => this.#lend(id, offset, length),
       release: () => this.#binding.release(bytes),
     }
   }

@@ -1,8 +1,4 @@
-import { fork, type ChildProcess } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import type { Socket } from 'node:net'
-import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { OwnProgram, type ProgramEnd } from '../../own-program.ts'
 
 /** Why something cannot be used, in words. */
 export interface TrialFailure {
@@ -24,66 +20,42 @@ export function letGoOfTrials(): void {
  * Runs a program of this library in a process of its own, which sends one answer: what a library that was made for another
  * machine does to a process, it does to that one.
  *
- * @param program its path in `dist/`.
+ * @param path of the program in `dist/`.
  * @param endsWell whether the end of the process is part of the trial; else the answer is all.
  */
-export function tryInProcess<Answer extends object>(program: string, args: readonly string[], limitMs: number, endsWell: boolean): Promise<Answer | TrialFailure> {
+export function tryInProcess<Answer extends object>(path: string, args: readonly string[], limitMs: number, endsWell: boolean): Promise<Answer | TrialFailure> {
   return new Promise((resolve) => {
-    // Nothing of how this process was started: no inspector's port, no loader.
-    const { NODE_OPTIONS: _, ...env } = process.env
-    let child: ChildProcess
-    try {
-      child = fork(compiled(program), [...args], { execArgv: [], env, stdio: ['ignore', 'ignore', 'pipe', 'ipc'], serialization: 'advanced' })
-    } catch (error) {
-      return resolve(notStarted(error as Error)) // the permission model
-    }
-    if (child.stderr === null || child.stderr === undefined) {
-      // Without file descriptors for its pipes nothing of it is there but the error that it is about to tell.
-      child.on('error', (error) => resolve(notStarted(error)))
-      return
-    }
     const end = (result: Answer | TrialFailure): void => {
       clearTimeout(timer)
-      process.off('exit', kill)
       running.delete(letGo)
       resolve(result)
     }
-    const kill = () => child.kill('SIGKILL')
+    let program: OwnProgram<Answer | TrialFailure>
+    let answer: Answer | TrialFailure | undefined
+    const onWord = (result: Answer | TrialFailure): void => {
+      answer = result
+      if (!endsWell) program.kill() // nothing more is wanted of it
+    }
+    const onEnd = ({ code, way, lastWords }: ProgramEnd): void => {
+      const died = code === 0 ? 'it said nothing' : `with ${way}${lastWords === '' ? '' : ` (${lastWords})`}`
+      if (answer !== undefined && (code === 0 || !endsWell || 'reason' in answer)) end(answer)
+      else end({ reason: `a process of its own in which it was tried ended: ${died}` })
+    }
+    try {
+      program = new OwnProgram(path, { args }, { onWord, onFailure: (reason) => end(notStarted(reason)), onEnd })
+    } catch (error) {
+      return resolve(notStarted((error as Error).message)) // the permission model
+    }
     const timer = setTimeout(() => {
-      kill()
+      program.kill()
       end({ reason: `loading it took more than ${limitMs} ms in a process of its own` })
     }, limitMs)
-    process.once('exit', kill)
     const letGo = (): void => {
-      child.unref()
-      child.channel?.unref()
-      ;(child.stderr as Socket).unref()
+      program.unref()
       timer.unref()
     }
     running.add(letGo)
-    let lastWords = ''
-    child.stderr!.setEncoding('utf8').on('data', (words: string) => (lastWords = (lastWords + words).slice(-lastWordsKept)))
-    let answer: Answer | TrialFailure | undefined
-    child.on('message', (result: Answer | TrialFailure) => {
-      answer = result
-      if (!endsWell) kill() // nothing more is wanted of it
-    })
-    child.on('error', (error) => end(notStarted(error)))
-    child.on('close', (code, signal) => {
-      const died = code === 0 ? 'it said nothing' : `with ${signal ?? `exit code ${code}`}${lastWords.trim() === '' ? '' : ` (${lastWords.trim()})`}`
-      if (answer !== undefined && (code === 0 || !endsWell || 'reason' in answer)) end(answer)
-      else end({ reason: `a process of its own in which it was tried ended: ${died}` })
-    })
   })
 }
 
-const lastWordsKept = 500
-
-const notStarted = ({ message }: Error): TrialFailure => ({ reason: `a process to try it in could not be started: ${message}` })
-
-/** The compiled program, also when this file runs from its TypeScript source. */
-function compiled(program: string): string {
-  const folder = dirname(fileURLToPath(import.meta.url))
-  const beside = join(folder, '../..', program)
-  return existsSync(beside) ? beside : join(folder, '../../../dist', program)
-}
+const notStarted = (reason: string): TrialFailure => ({ reason: `a process to try it in could not be started: ${reason}` })

@@ -1,5 +1,5 @@
 import { invalidArgument } from '../errors.ts'
-import { readOptions, typed } from '../config/plain-options.ts'
+import { readOptions, typed } from './plain-options.ts'
 import { limitNames, resolveImageLimits, type ImageLimits, type ResolvedImageLimits } from './image-limits.ts'
 
 const FITS = ['cover', 'contain', 'fill'] as const

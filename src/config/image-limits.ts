@@ -1,4 +1,4 @@
-import { isAbortSignal } from '../config/abort-signal.ts'
+import { isAbortSignal } from './abort-signal.ts'
 import { invalidArgument } from '../errors.ts'
 import { defaultFormats, imageFormats, type ImageFormat } from './image-format.ts'
 
@@ -9,22 +9,22 @@ export interface ImageLimits {
    * option of that name. While it is decoded an interlaced PNG takes 8 bytes a pixel, a progressive JPEG 2 to 6, AVIF
    * about 17. Default 64 000 000.
    */
-  limitInputPixels?: number
+  limitInputPixels?: number | undefined
   /** Most bytes of the encoded image, in a file or given as bytes; a larger file is not read. Default 128 MiB. */
-  limitInputBytes?: number
+  limitInputBytes?: number | undefined
   /**
    * Formats let in, told by the first bytes before anything is decoded. Default: all but SVG (`jpeg`, `png`, `webp`, `gif`,
    * `tiff`, `heif`). PDF, camera raw files and what ImageMagick reads are never let in.
    */
-  formats?: readonly ImageFormat[]
+  formats?: readonly ImageFormat[] | undefined
   /**
    * How long reading and decoding may take, in milliseconds from when the image's turn comes (see {@link imageConcurrency});
    * the call rejects then. libvips stops by the second, and only between two strips of the image: until it has, the image
    * keeps its place among those that are decoded at once. Default 30 000.
    */
-  timeoutMs?: number
+  timeoutMs?: number | undefined
   /** Withdraws the call, which rejects with the signal's reason: while it waits its turn it leaves the line, later as after `timeoutMs`. */
-  signal?: AbortSignal
+  signal?: AbortSignal | undefined
 }
 
 /** {@link ImageLimits} with every default in place and everything checked. */

@@ -1,0 +1,28 @@
+import { dirname } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { types } from 'node:util'
+import { describe } from './describe.ts'
+
+/** Errors that the language throws: of their messages alone nobody finds the line. */
+const ofLanguage = [TypeError, RangeError, ReferenceError, SyntaxError]
+const ownFolder = dirname(fileURLToPath(import.meta.url))
+const fileAndLine = /([^\s()/\\]+\.[cm]?[jt]s:\d+)/
+
+/** What is told of what the user's code has thrown, which may be anything. Never throws. */
+export function messageOf(reason: unknown): string {
+  if (typeof reason === 'string') return reason
+  try {
+    if (!types.isNativeError(reason) && !(reason instanceof Error)) return describe(reason)
+    const { name, message } = reason
+    return `${String(message === '' ? name : message)}${placeOf(reason)}`
+  } catch {
+    return describe(reason)
+  }
+}
+
+/** The file and line of the user's that an error of the language comes from. */
+function placeOf(error: Error): string {
+  if (!ofLanguage.some((type) => error instanceof type)) return ''
+  const line = String(error.stack).split('\n').find((line) => fileAndLine.test(line) && !line.includes(ownFolder))
+  return line === undefined ? '' : ` (${fileAndLine.exec(line)![1]})`
+}

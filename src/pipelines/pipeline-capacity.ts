@@ -1,0 +1,29 @@
+import { capacityOf, type ModelCapacity } from '../observability/model-capacity.ts'
+import type { StepServing, StepTarget } from './step-target.ts'
+
+/** How much more the models of a pipeline's steps can take: as much as the one that takes the least. */
+export function capacityOfSteps(targets: readonly StepTarget[], own: Pick<ModelCapacity, 'maxBatchSize' | 'waiting' | 'running'>): ModelCapacity {
+  const each = targets.map(({ serving }) => capacityOfServing(serving))
+  const least = (figure: 'instances' | 'free' | 'requestsPerSecond') => Math.min(...each.map((capacity) => capacity[figure]))
+  const isKnown = each.every(({ estimatedMs }) => estimatedMs > 0)
+  return {
+    ...own,
+    instances: least('instances'),
+    free: least('free'),
+    requestsPerSecond: least('requestsPerSecond'),
+    estimatedMs: isKnown ? each.reduce((sum, { estimatedMs }) => sum + estimatedMs, 0) : 0,
+  }
+}
+
+/** Requests of a level that would be accepted now. */
+export function roomOf({ scheduler, pipeline }: StepServing, priority: number | undefined): number {
+  return pipeline === null ? (scheduler?.levels.of(priority).room ?? Infinity) : pipeline.room(priority)
+}
+
+/** How much more a model can take: nothing while it is opened again after it had failed. */
+export function capacityOfServing({ scheduler, pipeline }: StepServing): ModelCapacity {
+  if (pipeline !== null) return pipeline.capacity()
+  return scheduler === null ? none : capacityOf(scheduler)
+}
+
+const none: ModelCapacity = { instances: 0, maxBatchSize: 0, waiting: 0, running: 0, free: 0, requestsPerSecond: 0, estimatedMs: 0 }

@@ -1,0 +1,249 @@
+import type { Clock } from '../clock.ts'
+import { checkInferOptions, noOptions, type CheckedOptions } from '../config/check-infer-options.ts'
+import type { ResolvedPipeline } from '../config/resolve-pipeline-config.ts'
+import { invalidArgument } from '../errors.ts'
+import type { ModelMetadata } from '../metadata.ts'
+import type { ModelCapacity } from '../observability/model-capacity.ts'
+import { ModelStats, type ModelStatistics } from '../observability/model-stats.ts'
+import { FeedParser } from '../request/feeds.ts'
+import type { Answer } from '../request/infer-request.ts'
+import { InFlight } from '../scheduler/in-flight.ts'
+import type { KeepAlive } from '../workers/keep-alive.ts'
+import { inputValues } from './input-values.ts'
+import { capacityOfSteps, roomOf } from './pipeline-capacity.ts'
+import type { PipelineGraph, GraphStep } from './pipeline-graph.ts'
+import { PipelineRun } from './pipeline-run.ts'
+import type { RunOwner } from './run-owner.ts'
+import { CheckedTensors } from './checked-tensors.ts'
+import { onlyTakers } from './staged-tensors.ts'
+import { bindStep, type StepBinding } from './step-binding.ts'
+import { rejectionOf, StepErrors } from './step-errors.ts'
+import { StepReports } from './step-reports.ts'
+import { StepStats } from './step-stats.ts'
+import { foundAgain, isServed, metadataOf, type FindTarget, type InnerPipeline, type RunningStep, type StepServing, type StepTarget } from './step-target.ts'
+
+/** What a pipeline needs of its engine. */
+export interface PipelineServices {
+  readonly clock: Clock
+  readonly keepAlive: KeepAlive
+  readonly find: FindTarget
+}
+
+/** A pipeline that serves: takes requests through the steps of its graph, and keeps account of them. */
+export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
+  readonly graph: PipelineGraph
+  readonly metadata: ModelMetadata
+  readonly labels: ReadonlyMap<string, readonly string[]>
+  readonly targets: StepTarget[]
+  readonly errors: StepErrors
+  readonly stepStats: readonly StepStats[]
+  readonly onlyTakers: readonly (GraphStep | null)[]
+  readonly #clock: Clock
+  readonly #find: FindTarget
+  readonly #tensors: CheckedTensors
+  readonly #parser: FeedParser
+  readonly #bindings: StepBinding[]
+  readonly #stats = new ModelStats()
+  readonly #inFlight: InFlight
+  readonly #maxInFlight: number
+  /** Those that wait for one of the others to end. */
+  readonly #line = new Set<PipelineRun>()
+  /** Those that have begun, in no order: each knows its place. */
+  readonly #begun: PipelineRun[] = []
+  /** What can go on, each run with its step. */
+  #readyRuns: PipelineRun[] = []
+  #readySteps: GraphStep[] = []
+  /** When what is answered in this turn was; `null` before anything is. */
+  #answeredAtMs: number | null = null
+  #isStarting = false
+  readonly #noValues: readonly undefined[]
+  #count = 0
+
+  /**
+   * @param targets the models of its steps, all of which serve.
+   * @throws InferenceError `ERR_MODEL_CONFIG` where what a step takes or gives is not what it stands for in the graph.
+   */
+  constructor(graph: PipelineGraph, config: ResolvedPipeline, targets: StepTarget[], { clock, keepAlive, find }: PipelineServices) {
+    const { name } = graph
+    this.graph = graph
+    this.targets = targets
+    this.errors = new StepErrors(name)
+    this.onlyTakers = onlyTakers(graph)
+    this.#noValues = graph.tensors.map(() => undefined)
+    this.stepStats = graph.steps.map((step) => new StepStats(step))
+    this.#clock = clock
+    this.#find = find
+    this.#inFlight = new InFlight(keepAlive)
+    this.#maxInFlight = config.maxInFlight
+    this.#bindings = graph.steps.map((step) => bindStep(name, step, targets[step.index]!.serving))
+    this.#tensors = new CheckedTensors(graph, config, this.#bindings)
+    const { maxBatchSize } = this.#tensors
+    const joining = { rows: 'unknown', largestDifference: null, reason: 'each step joins requests for itself' } as const
+    this.metadata = Object.freeze({ name, path: '', ...this.#tensors.metadata(), unservableOutputs: [], executionProviders: [], maxBatchSize, joining })
+    const optionalInputs = config.inputs.flatMap((input) => (input.optional ? [input.name] : []))
+    this.#parser = new FeedParser(this.metadata, { optionalInputs, limited: config.maxBatchSize !== undefined })
+    this.labels = new Map(config.outputs.flatMap((output) => (output.labels === undefined ? [] : [[output.name, output.labels] as const])))
+  }
+
+  /** See {@link Model.infer}. */
+  infer(feeds: unknown, given: unknown): Promise<Answer> {
+    try {
+      const options = given === undefined ? noOptions : checkInferOptions(given, this.metadata)
+      if (options.sequence !== undefined) {
+        throw invalidArgument('options.sequenceId', 'to be left out, as a pipeline has no sequences', options.sequence.id, { model: this.graph.name })
+      }
+      return new Promise((resolve, reject) => this.begin(feeds, options, resolve, reject)) // which rejects with what it throws
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  begin(feeds: unknown, options: CheckedOptions, resolve: (answer: Answer) => void, reject: (reason: unknown) => void): RunningStep {
+    const { signal, splitOversized } = options
+    const parsed = this.#parser.parse(feeds, splitOversized === true && this.metadata.maxBatchSize > 0)
+    const values = inputValues(this.metadata, parsed, this.#noValues)
+    const reports = options.report ? new StepReports(++this.#count) : null
+    const nowMs = this.#clock.nowMs()
+    const run = new PipelineRun(this, values, parsed.rows, options, nowMs, reports, resolve, reject)
+    if (signal?.aborted) {
+      run.settled = true
+      reject(signal.reason)
+      return run
+    }
+    if (signal !== undefined) run.listen(signal)
+    if (this.#begun.length < this.#maxInFlight) this.#start(run, nowMs)
+    else this.#wait(run)
+    return run
+  }
+
+  /** Resolves when nothing waits and nothing runs. */
+  drained(): Promise<void> {
+    return this.#inFlight.drained()
+  }
+
+  /** Rejects all that was accepted. */
+  destroy(): void {
+    for (const run of [...this.#line, ...this.#begun]) run.cancel(this.errors.closed(run.options.requestId))
+  }
+
+  capacity(): ModelCapacity {
+    const { maxBatchSize } = this.metadata
+    return capacityOfSteps(this.targets, { maxBatchSize, waiting: this.#line.size, running: this.#begun.length })
+  }
+
+  room(priority: number | undefined): number {
+    return Math.min(...this.targets.map(({ serving }) => roomOf(serving, priority)))
+  }
+
+  stats(): ModelStatistics {
+    return { ...this.#stats.snapshot(this.#line.size), steps: this.stepStats.map((step) => step.snapshot()) }
+  }
+
+  // ── for its requests ──
+  nowMs(): number {
+    return this.#clock.nowMs()
+  }
+
+  answeredAtMs(): number {
+    if (this.#answeredAtMs !== null) return this.#answeredAtMs
+    queueMicrotask(this.#goOn)
+    return (this.#answeredAtMs = this.#clock.nowMs())
+  }
+
+  bind(step: GraphStep, requestId: string | undefined): StepBinding {
+    const { index } = step
+    const binding = this.#bindings[index]!
+    if (!isServed(this.targets[index]!.serving)) this.targets[index] = foundAgain(this.targets[index]!, step, this.#find)
+    const { serving } = this.targets[index]!
+    if (!isServed(serving)) throw this.errors.notServed(step, serving, requestId)
+    if (serving === binding.serving && metadataOf(serving) === binding.metadata) return binding
+    const renewed = bindStep(this.graph.name, step, serving)
+    this.#tensors.check(step, renewed)
+    this.#bindings[index] = renewed
+    return renewed
+  }
+
+  later(run: PipelineRun, step: GraphStep): void {
+    // Not at once: all requests of a batch that has been answered go on together, and not from within its model's answering.
+    this.answeredAtMs()
+    this.#readyRuns.push(run)
+    this.#readySteps.push(step)
+  }
+
+  ended(run: PipelineRun, nowMs: number, answer: Answer | null, reason: unknown): void {
+    if (run.place !== -1) this.#leave(run)
+    else if (this.#line.delete(run)) this.#stopTimer(run)
+    if (answer === null) this.#stats.failed(rejectionOf(reason), nowMs - run.madeAtMs)
+    else {
+      const times = { inputMs: 0, inferMs: nowMs - run.begunAtMs, outputMs: 0 }
+      this.#stats.ran(run.rows, times, false)
+      this.#stats.waited([run.madeAtMs], run.begunAtMs, nowMs)
+      this.#stats.computed(1, times)
+    }
+    if (this.#line.size > 0) this.#startWaiting(nowMs)
+    this.#update()
+  }
+
+  #startWaiting(nowMs: number): void {
+    if (this.#isStarting) return // by one that has ended as soon as it began
+    this.#isStarting = true
+    for (const run of this.#line) {
+      if (this.#begun.length >= this.#maxInFlight) break
+      this.#line.delete(run)
+      this.#stopTimer(run)
+      this.#start(run, nowMs)
+    }
+    this.#isStarting = false
+  }
+
+  #start(run: PipelineRun, nowMs: number): void {
+    run.place = this.#begun.push(run) - 1
+    this.#update()
+    run.start(nowMs)
+  }
+
+  #leave(run: PipelineRun): void {
+    const last = this.#begun.pop()!
+    if (last !== run) {
+      this.#begun[run.place] = last
+      last.place = run.place
+    }
+    run.place = -1
+  }
+
+  #wait(run: PipelineRun): void {
+    const { timeoutMs = Infinity, deadlineMs = Infinity, requestId } = run.options
+    const limitMs = Math.min(timeoutMs, deadlineMs)
+    this.#line.add(run)
+    this.#update()
+    if (limitMs === Infinity) return
+    const error = () => (timeoutMs <= deadlineMs ? this.errors.timedOut(timeoutMs, this.#maxInFlight, requestId) : this.errors.late(this.graph.steps[0]!, deadlineMs, limitMs, requestId))
+    run.timer = this.#clock.setTimer(() => run.cancel(error()), limitMs)
+  }
+
+  #stopTimer(run: PipelineRun): void {
+    if (run.timer !== null) this.#clock.clearTimer(run.timer)
+    run.timer = null
+  }
+
+  #update(): void {
+    this.#inFlight.update(this.#line.size + this.#begun.length)
+  }
+
+  readonly #goOn = (): void => {
+    const [runs, steps] = [this.#readyRuns, this.#readySteps]
+    this.#answeredAtMs = null
+    if (runs.length === 0) return
+    this.#readyRuns = []
+    this.#readySteps = []
+    const nowMs = this.#clock.nowMs()
+    let told: StepServing['scheduler'] = null
+    for (let index = 0; index < runs.length; index++) {
+      const step = steps[index]!
+      const { scheduler } = this.targets[step.index]!.serving
+      if (scheduler !== told) scheduler?.demand.answered(nowMs) // no more is to be waited for than what begins now
+      told = scheduler
+      runs[index]!.begin(step, nowMs)
+    }
+  }
+}

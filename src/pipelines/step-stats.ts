@@ -1,0 +1,49 @@
+import { durationOf } from '../observability/statistic-duration.ts'
+import type { StepStatistics } from '../observability/step-statistics.ts'
+import type { GraphStep } from './pipeline-graph.ts'
+
+/** Counts what became of one step of a pipeline. */
+export class StepStats {
+  readonly #step: GraphStep
+  #successes = 0
+  #successMs = 0
+  #failures = 0
+  #failMs = 0
+  #cancelled = 0
+  #skipped = 0
+
+  constructor(step: GraphStep) {
+    this.#step = step
+  }
+
+  succeeded(ms: number): void {
+    this.#successes++
+    this.#successMs += ms
+  }
+
+  failed(ms: number): void {
+    this.#failures++
+    this.#failMs += ms
+  }
+
+  /** It had begun when its request ended otherwise. */
+  cancelled(): void {
+    this.#cancelled++
+  }
+
+  skipped(): void {
+    this.#skipped++
+  }
+
+  snapshot(): StepStatistics {
+    const { name, model } = this.#step
+    return {
+      step: name,
+      model,
+      success: durationOf(this.#successes, this.#successMs),
+      fail: durationOf(this.#failures, this.#failMs),
+      cancelledCount: this.#cancelled,
+      skippedCount: this.#skipped,
+    }
+  }
+}

@@ -1,0 +1,49 @@
+import { describe, expect, it } from 'vitest'
+import type { ModelMetadata, ValueMetadata } from '../../src/metadata.ts'
+import { FeedParser } from '../../src/request/feeds.ts'
+import { MadeTensors } from '../../src/request/made-tensors.ts'
+
+const metadataOf = (inputs: readonly Partial<ValueMetadata>[], maxBatchSize = 4): ModelMetadata => ({
+  name: 'm', path: '', unservableOutputs: [], executionProviders: [], outputs: [], maxBatchSize, joining: { rows: 'declared', largestDifference: null, reason: '' },
+  inputs: inputs.map((input, index) => ({ name: `i${index}`, type: 'float32', shape: ['N', 2], ...input }) as ValueMetadata),
+}) // prettier-ignore
+const tensor = (...dims: number[]) => ({ type: 'float32', dims, data: new Float32Array(dims.reduce((product, dim) => product * dim, 1)) })
+
+describe('tensors that were made by another model', () => {
+  it.each([
+    ['one row', metadataOf([{}]), [tensor(1, 2)]],
+    ['as many rows as may be', metadataOf([{}]), [tensor(4, 2)]],
+    ['several inputs', metadataOf([{}, { shape: ['N', 3, 1] }]), [tensor(2, 2), tensor(2, 3, 1)]],
+    ['what is not batched', metadataOf([{ shape: [2, 3] }], 0), [tensor(2, 3)]],
+  ])('are a request as the parser reads it from feeds: %s', (_, metadata, tensors) => {
+    const feeds = Object.fromEntries(tensors.map((each, index) => [`i${index}`, each]))
+    expect(MadeTensors.of(metadata)!.take([...tensors])).toEqual(new FeedParser(metadata).parse(feeds))
+  })
+
+  it.each([
+    ['no row', metadataOf([{}]), [tensor(0, 2)]],
+    ['too many rows', metadataOf([{}]), [tensor(5, 2)]],
+    ['other dims', metadataOf([{}]), [tensor(1, 3)]],
+    ['another rank', metadataOf([{}]), [tensor(1, 2, 1)]],
+    ['rows that differ', metadataOf([{}, {}]), [tensor(1, 2), tensor(2, 2)]],
+    ['other first dims of what is not batched', metadataOf([{ shape: [2, 3] }], 0), [tensor(1, 3)]],
+  ])('are left to the parser where they do not fit: %s', (_, metadata, tensors) => {
+    expect(MadeTensors.of(metadata)!.take([...tensors])).toBeNull()
+  })
+
+  it.each([
+    ['a variable shape', { shape: ['N', ''] }], ['no shape', { shape: [] }], ['strings', { type: 'string' }], ['elements that share bytes', { type: 'int4' }],
+    ['float16, which may be shown as numbers', { type: 'float16' }], ['what is no tensor', { type: 'seq(tensor(float32))' }], ['rows along another dimension', { shape: [2, 'N'], batchAxis: 1 }],
+    ['a value that all rows share', { shape: [2], batchAxis: -1 }],
+  ] as [string, Partial<ValueMetadata>][])('are left to the parser for a model that takes %s', (_, input) => {
+    expect(MadeTensors.of(metadataOf([{}, input]))).toBeNull()
+  })
+
+  it('are left to the parser where numbers have to be finite, and where each request runs as it is', () => {
+    expect(new FeedParser(metadataOf([{}]), { finiteOnly: true }).made).toBeNull()
+    const parser = new FeedParser(metadataOf([{}]))
+    expect(parser.made).toBeInstanceOf(MadeTensors)
+    parser.byRow = false
+    expect(parser.made).toBeNull()
+  })
+})
