@@ -12,7 +12,7 @@ const floors: [floor: string, on: string[]][] = [
   ['foundations', ['describe.ts', 'message-of.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'own-program.ts', 'regular-file.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
   ['staging memory, and loops over it', ['memory/']],
-  ['what stands by itself', ['functions/', 'observability/', 'image/', 'triton-repository/', 'onnx-file/', 'latency/', 'compiled-models/']],
+  ['what stands by itself', ['functions/', 'observability/', 'image/', 'triton-repository/', 'onnx-file/', 'latency/', 'compiled-models/', 'tracing/', 'arrivals/']],
   ['the queue, and the way to run something', ['queue/', 'executor/executor.ts', 'executor/thread-start.ts']],
   ['requests; the executors; how a function is run', ['request/', 'executor/binding/', 'executor/native/', 'function-run/']],
   ['functions on threads of their own', ['executor/function/']],
@@ -22,12 +22,15 @@ const floors: [floor: string, on: string[]][] = [
   ['requests that go on from each other', ['sequences/']],
   ['answers that are shared', ['response-cache/']],
   ['how many instances a model has', ['scaling/']],
+  ['the queue on simulated time', ['simulation/']],
   ['rows that are written in place', ['lease/']],
   ['models joined to pipelines', ['pipelines/']],
   ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'engine-services.ts']],
   ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['one engine for many processes', ['processes/']],
   ['the public face', ['index.ts']],
+  ['measuring a model', ['perf/']],
+  ['finding its best configuration', ['tune/']],
   ['programs', ['cli/', 'trial-process/']],
 ]
 
@@ -226,12 +229,13 @@ describe('packages', () => {
     expect(naming('protobufjs')).toEqual(['onnx-file/onnx-schema.ts'])
   })
 
-  it('sharp may be left out, and what only a build of the addon needs is left to those who build it', () => {
+  it('sharp and what reports to others may be left out, and what only a build of the addon needs is left to those who build it', () => {
     const manifest = JSON.parse(readFileSync(`${root}../package.json`, 'utf8')) as Record<string, Record<string, unknown>>
-    expect(Object.keys(manifest['dependencies']!).sort()).toEqual(['commander', 'lru-cache', 'onnxruntime-common', 'piscina', 'protobufjs', 'valibot'])
-    expect(manifest['peerDependencies']).toHaveProperty('sharp')
-    expect(manifest['peerDependenciesMeta']).toEqual({ sharp: { optional: true } })
-    expect(Object.keys(manifest['devDependencies']!)).toEqual(expect.arrayContaining(['node-addon-api', 'sharp']))
+    expect(Object.keys(manifest['dependencies']!).sort()).toEqual(['cli-progress', 'cli-table3', 'commander', 'lru-cache', 'onnxruntime-common', 'piscina', 'protobufjs', 'uplot', 'valibot'])
+    const optional = ['@opentelemetry/api', 'prom-client', 'sharp']
+    expect(Object.keys(manifest['peerDependencies']!)).toEqual(expect.arrayContaining(optional))
+    expect(manifest['peerDependenciesMeta']).toEqual(Object.fromEntries(optional.map((name) => [name, { optional: true }])))
+    expect(Object.keys(manifest['devDependencies']!)).toEqual(expect.arrayContaining(['node-addon-api', ...optional]))
   })
 
   it('sharp is known to image/ alone', () => {
