@@ -29,6 +29,8 @@ export type { AnySignature, Feeds, FeedValue, ModelSignature, Outputs, Structure
 export type { ImageInput } from './config/image-input.ts'
 export type { LeaseOptions } from './config/lease-options.ts'
 export type { Lease, LeasedInputs } from './lease/lease.ts'
+export type { BatchMessage, RequestMessage } from './observability/channel-observer.ts'
+export type { BatchMoments } from './observability/request-observer.ts'
 export type { AutoTuneStatistics } from './observability/auto-tune-stats.ts'
 export type { LeaseStatistics } from './observability/lease-stats.ts'
 export type { LoadOptions } from './config/load-options.ts'

@@ -61,8 +61,8 @@ describe('a tuned model', () => {
     while (model.tuner.stats.state === 'watching') await model.serve(100)
     await model.serve(3000)
     model.clock.advanceBy(minuteMs)
-    await null
-    await null
+    await Promise.resolve()
+    await Promise.resolve()
     expect(model.setting).toEqual({ instances: 1, batchRows: 32 })
     expect(model.tuner.stats).toMatchObject({ state: 'watching', searchCount: 0 })
     expect(model.clock.timers).toBe(0)

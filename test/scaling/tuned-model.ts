@@ -78,9 +78,9 @@ export class TunedModel implements Tuned {
       this.#runs++
       this.#busyMs = this.#busyMs.map((busyMs) => busyMs + runMs / setting.instances)
       this.tuner.look()
-      await null // changes of instances
-      await null
-      await null
+      await Promise.resolve() // changes of instances
+      await Promise.resolve()
+      await Promise.resolve()
     }
   }
 }
