@@ -8,6 +8,8 @@ import { StagingPool } from './memory/staging-pool.ts'
 import { ModelRegistry } from './model-registry.ts'
 import { ModelUses } from './model-uses.ts'
 import { EventHub } from './observability/engine-events.ts'
+import { EventLoopDelay } from './observability/event-loop-delay.ts'
+import { workerStatistics, type WorkerStatistics } from './observability/worker-statistics.ts'
 import { Devices } from './workers/devices.ts'
 import { FunctionPools } from './workers/function-pools.ts'
 import { KeepAlive } from './workers/keep-alive.ts'
@@ -35,7 +37,8 @@ export class EngineResources {
   staging: StagingPool | null = null
   /** Of functions, which see shared memory alone; `null` until one has been placed. */
   functionStaging: StagingPool | null = null
-  readonly #keepAlive = new KeepAlive()
+  readonly loopDelay: EventLoopDelay = new EventLoopDelay(systemClock, () => this.#keepAlive.held)
+  readonly #keepAlive = new KeepAlive(() => this.loopDelay.begin())
   #nextId = 1
   #closing: Promise<void> | null = null
 
@@ -79,6 +82,11 @@ export class EngineResources {
     const { models, uses, events, pluginNames } = this
     const keepAlive = this.#keepAlive
     this.repositories = new EngineRepositories({ models, uses, events, pluginNames, keepAlive, trim: () => this.staging?.trim() })
+  }
+
+  /** Those of devices, then those of functions. */
+  get workerStatistics(): WorkerStatistics[] {
+    return workerStatistics([...this.devices.allWorkers, ...this.functions.allWorkers])
   }
 
   /** Tries all execution providers, until the engine is closed. The process lives on meanwhile: other engines may let go of what tries them. */

@@ -58,6 +58,12 @@ export interface SequenceTurn {
   ended(succeeded: boolean, reason?: unknown): void
 }
 
+/** Who keeps account of a request that is not a caller's own: it is counted there, and not by itself. */
+export interface RunAccount {
+  /** It is about to be answered by a run, which it has waited for until `begunAtMs`. */
+  ran(begunAtMs: number, times: { readonly inputMs: number; readonly inferMs: number; readonly outputMs: number }): void
+}
+
 /** One `infer()` on its way through the engine. It settles exactly once. */
 export class InferRequest extends WaitingRequest {
   readonly data: ParsedFeeds['data']
@@ -74,6 +80,8 @@ export class InferRequest extends WaitingRequest {
   readonly wantsReport: boolean
   /** `null` for a request that belongs to no sequence. */
   turn: SequenceTurn | null = null
+  /** `null` for a request that is counted by itself. */
+  account: RunAccount | null = null
   settled = false
   /** Whether its answer goes to another model: tensors are given as type, dims and data, and no `Tensor` is made of them. */
   isStep = false

@@ -9,7 +9,8 @@ import { indivisibleOutput } from '../instance/scatter.ts'
 import { UnpredictableOutputs } from '../instance/unpredictable-outputs.ts'
 import { Estimator } from '../latency/estimator.ts'
 import type { ModelMetadata } from '../metadata.ts'
-import { ModelStats, type RejectionReason } from '../observability/model-stats.ts'
+import { ModelStats } from '../observability/model-stats.ts'
+import type { RejectionReason } from '../observability/rejections.ts'
 import { PriorityLevels } from '../queue/priority-levels.ts'
 import { RequestQueue } from '../queue/request-queue.ts'
 import type { QueueOwner } from '../queue/queue-owner.ts'
@@ -85,7 +86,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
 
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
   submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, maxRunMs, signal }: SubmitOptions, nowMs = this.clock.nowMs()): void {
-    if (signal?.aborted) return void request.fail(signal.reason, true)
+    if (signal?.aborted) return this.#admission.refuseAborted(request, signal.reason)
     const refusal = this.#admission.refusal(request, deadlineMs, deadlineMs > 0 ? this.levels.rowsAhead(request.level) : 0, this.instances, nowMs)
     if (refusal !== null) return void request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs
