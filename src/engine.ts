@@ -190,7 +190,7 @@ export class InferenceEngine {
   stats(): EngineStatistics {
     const models = statisticsByName(this.#models.all(), (version) => this.#facades.of(version).stats())
     const { staging, functionStaging, workerStatistics, loopDelay } = this.#resources
-    return { models, staging: staging?.stats() ?? null, functionStaging: functionStaging?.stats() ?? null, workers: workerStatistics, eventLoopDelay: loopDelay.distribution }
+    return { models, staging: staging?.stats() ?? null, functionStaging: functionStaging?.stats() ?? null, workers: workerStatistics, eventLoopDelay: loopDelay.statistics }
   }
 
   /** What is in use and why: cores and workers, the native addon, staging memory, the cache of compiled models, GPUs. */

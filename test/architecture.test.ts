@@ -28,6 +28,7 @@ const floors: [floor: string, on: string[]][] = [
   ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'serving-statistics.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'engine-services.ts']],
   ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['one engine for many processes', ['processes/']],
+  ['metrics for Prometheus', ['prometheus/']],
   ['the public face', ['index.ts']],
   ['measuring a model', ['perf/']],
   ['finding its best configuration', ['tune/']],
@@ -225,6 +226,11 @@ describe('packages', () => {
     expect(naming('piscina')).toEqual(['workers/thread-pool.ts'])
   })
 
+  it('prom-client is known to one file, which neither the engine nor anything that it needs imports', () => {
+    expect(naming('prom-client')).toEqual(['prometheus/prom-client.ts'])
+    expect(imports.filter(({ from, to }) => to.startsWith('prometheus/') && !from.startsWith('prometheus/'))).toEqual([])
+  })
+
   it('protobufjs is known to one file', () => {
     expect(naming('protobufjs')).toEqual(['onnx-file/onnx-schema.ts'])
   })
@@ -289,7 +295,7 @@ describe('index.ts', () => {
     expect(types.filter((name) => name !== '').sort()).toEqual([
       'AnySignature', 'BatchInput', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification',
       'CloseOptions', 'ComputePrecision', 'DirectSequences', 'DynamicBatchingConfig', 'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions',
-      'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed',
+      'EngineStatistics', 'EventLoopDelayStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed',
       'FunctionHere', 'FunctionInput', 'FunctionInstance', 'FunctionInstanceGroup', 'FunctionOfGraph', 'FunctionOfModule', 'FunctionOptions',
       'FunctionOutput', 'FunctionOutputs', 'FunctionResult', 'FunctionSignature', 'FunctionWorkerOptions', 'ImageInput', 'InferManyOptions',
       'InferManyResult', 'InferOptions', 'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InputConfig', 'InstanceGroup', 'InstanceKind', 'InstanceStatistics',
@@ -302,7 +308,7 @@ describe('index.ts', () => {
       'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceId', 'SequenceInferOptions', 'SequenceState', 'SessionOptions',
       'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration', 'StepReport', 'StepStatistics', 'StreamInferOptions', 'StreamOptions',
       'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'UnloadOptions',
-      'ValueMetadata', 'VerifyChoice', 'WarmupOptions', 'WarmupSample', 'WorkerEvent', 'WorkerOptions', 'WorkerStatistics',
+      'ValueMetadata', 'VerifyChoice', 'VersionStatistics', 'WarmupOptions', 'WarmupSample', 'WorkerEvent', 'WorkerOptions', 'WorkerStatistics',
     ])
   })
 })

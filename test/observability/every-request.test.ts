@@ -29,7 +29,7 @@ interface Called {
 const rows = (count: number, value: number) => ({ x: { type: 'float32' as const, dims: [count, 4], data: new Float32Array(4 * count).fill(value) } })
 const index = (at: number) => ({ index: BigInt64Array.of(BigInt(at)) })
 
-it('after 100 000 requests of all kinds the statistics are what their callers saw, of each model and version, by each reason', { timeout: 60_000 }, async () => {
+it('after 100 000 requests of all kinds the statistics are what their callers saw, of each model and version, by each reason', { timeout: 240_000 }, async () => {
   const engine = ownEngine({ cpuWorkers: 2 })
   const random = mulberry32(12)
   const called: Called[] = []
