@@ -37,13 +37,14 @@ export class EngineResources {
   staging: StagingPool | null = null
   /** Of functions, which see shared memory alone; `null` until one has been placed. */
   functionStaging: StagingPool | null = null
-  readonly loopDelay: EventLoopDelay = new EventLoopDelay(systemClock, () => this.#keepAlive.held)
-  readonly #keepAlive = new KeepAlive(() => this.loopDelay.begin())
+  readonly #keepAlive = new KeepAlive()
+  readonly loopDelay = new EventLoopDelay(systemClock, this.#keepAlive)
   #nextId = 1
   #closing: Promise<void> | null = null
 
   constructor(options: ResolvedEngineOptions) {
     this.workers = options.workers
+    this.#keepAlive.onHeld = this.loopDelay.begin
     this.pluginNames = options.providers.map(({ name }) => name)
     this.devices = new Devices(options, systemClock, (event) => this.events.emit('worker', event))
     this.preparation = new ModelPreparation(options)

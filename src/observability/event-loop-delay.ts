@@ -16,20 +16,20 @@ const intervalMs = 20
  */
 export class EventLoopDelay {
   readonly #clock: Clock
-  readonly #isBusy: () => boolean
+  readonly #busy: { readonly held: boolean }
   #delays: LatencyHistogram | null = null
   #sumMs = 0
   #set = false
   #dueMs = 0
 
-  /** @param isBusy whether anything is in flight. */
-  constructor(clock: Clock, isBusy: () => boolean) {
+  /** @param busy whether anything is in flight. */
+  constructor(clock: Clock, busy: { readonly held: boolean }) {
     this.#clock = clock
-    this.#isBusy = isBusy
+    this.#busy = busy
   }
 
   /** Something is in flight from now on. */
-  begin(): void {
+  readonly begin = (): void => {
     if (!this.#set) this.#ask()
   }
 
@@ -49,7 +49,7 @@ export class EventLoopDelay {
     this.#note(lateMs)
     for (let leftMs = lateMs - intervalMs; leftMs > 0; leftMs -= intervalMs) this.#note(leftMs)
     this.#set = false
-    if (this.#isBusy()) this.#ask()
+    if (this.#busy.held) this.#ask()
   }
 
   #note(lateMs: number): void {

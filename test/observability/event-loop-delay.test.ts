@@ -5,8 +5,9 @@ import { FakeClock } from '../fake-clock.ts'
 
 function watched() {
   const clock = new FakeClock(1000)
-  const keepAlive: KeepAlive = new KeepAlive(() => delay.begin())
-  const delay = new EventLoopDelay(clock, () => keepAlive.held)
+  const keepAlive = new KeepAlive()
+  const delay = new EventLoopDelay(clock, keepAlive)
+  keepAlive.onHeld = delay.begin
   return { clock, keepAlive, delay }
 }
 

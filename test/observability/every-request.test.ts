@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import type { Feeds, InferOptions, Model } from '../../src/index.ts'
+import { Tensor, type Feeds, type InferOptions, type Model } from '../../src/index.ts'
 import { accumulator } from '../models/accumulator.ts'
 import { mulberry32 } from '../models/random.ts'
 import * as small from '../models/small.ts'
@@ -26,7 +26,7 @@ interface Called {
   call(random: () => number): Call
 }
 
-const rows = (count: number, value: number) => ({ x: { type: 'float32' as const, dims: [count, 4], data: new Float32Array(4 * count).fill(value) } })
+const rows = (count: number, value: number) => ({ x: new Tensor('float32', new Float32Array(4 * count).fill(value), [count, 4]) })
 const index = (at: number) => ({ index: BigInt64Array.of(BigInt(at)) })
 
 it('after 100 000 requests of all kinds the statistics are what their callers saw, of each model and version, by each reason', { timeout: 240_000 }, async () => {

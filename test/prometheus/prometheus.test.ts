@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import Module from 'node:module'
 import { AggregatorRegistry, Counter, Registry } from 'prom-client'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
@@ -87,6 +88,15 @@ describe('the metrics of an engine', () => {
     for (const [name, { samples }] of own) for (const series of samples.keys()) expect(series).toMatch(new RegExp(`^${name}(_bucket|_sum|_count)?([{]|$)`))
   })
 
+  it('are named in the documentation, with its options, and no others are', async () => {
+    const register = new Registry()
+    prometheusMetrics(ownEngine(), { register })
+    const names = [...(await scrape(register)).keys()]
+    const documentation = readFileSync(new URL('../../docs/statistics.md', import.meta.url), 'utf8')
+    expect([...new Set(documentation.match(/`(?:nv|zerohop)_\w+`/g))].toSorted()).toEqual(names.map((name) => `\`${name}\``).toSorted())
+    for (const option of ['register', 'labels', 'durationBuckets', 'batchSizeBuckets'] satisfies (keyof PrometheusOptions)[]) expect(documentation).toContain(`| \`${option}\` |`)
+  })
+
   it('are read when the registry is, once for all of them, and go on counting when it is reset', async () => {
     const { engine, model } = await served()
     const asked = vi.spyOn(engine, 'stats')
@@ -115,8 +125,9 @@ describe('the metrics of an engine', () => {
 
   it('go into the text of OpenMetrics, and into that of a cluster', async () => {
     const { engine } = await served()
-    const register = new Registry(Registry.OPENMETRICS_CONTENT_TYPE)
-    prometheusMetrics(engine, { register: register as unknown as Registry })
+    const register = new Registry()
+    register.setContentType(Registry.OPENMETRICS_CONTENT_TYPE as never)
+    prometheusMetrics(engine, { register })
     const text = await register.metrics()
     expect(text).toContain('nv_inference_request_success_total{model="pairs",version="3"} 10\n')
     expect(text).toContain('# TYPE zerohop_batches counter\n')
@@ -180,7 +191,8 @@ describe('what is wrong is told', () => {
   it('labels that an engine of the registry has, or that have other names', () => {
     const register = new Registry()
     prometheusMetrics(engine, { register, labels: { engine: 'first' } })
-    for (const labels of [{ engine: 'first' }, {}, { other: 'first' }]) {
+    const refused: Record<string, string>[] = [{ engine: 'first' }, {}, { other: 'first' }]
+    for (const labels of refused) {
       expect(() => prometheusMetrics(engine, { register, labels })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'options.labels' }))
     }
   })
