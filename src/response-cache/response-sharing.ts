@@ -5,12 +5,14 @@ import type { AnyOutputs } from '../config/model-signature.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { InferenceError } from '../errors.ts'
 import type { RejectionReason } from '../observability/rejections.ts'
+import type { RequestObservation } from '../observability/request-observer.ts'
 import type { ResponseTotals } from '../observability/response-stats.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
 import { RequestErrors } from '../scheduler/request-errors.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
 import { SplitRequest } from '../scheduler/split-request.ts'
+import { answerOf } from './answer-of.ts'
 import { CallerCounts, failureOf } from './caller-counts.ts'
 import { CallerLimits } from './caller-limits.ts'
 import { KeptAnswers, type KeptAnswer } from './kept-answers.ts'
@@ -28,6 +30,8 @@ export interface Asked {
   readonly maxRows: number
   readonly level: PriorityLevel
   readonly options: CheckedOptions
+  /** Told of it with what it is part of, if anybody is; left out for a caller's. */
+  readonly parent?: RequestObservation | null
 }
 
 /**
@@ -83,6 +87,7 @@ export class ResponseSharing {
         return void caller.fail(signal.reason)
       }
       caller.enqueuedAtMs = this.#clock.nowMs()
+      if (this.#scheduler.observed.by.observer !== null) this.#scheduler.observed.begun(caller, options, caller.enqueuedAtMs, asked.parent)
       this.#settling.accept(caller)
       if (signal !== undefined) caller.listen(signal, () => this.#leave(caller, 'cancelled', signal.reason))
       try {
@@ -121,6 +126,7 @@ export class ResponseSharing {
     const nowMs = this.#clock.nowMs()
     this.#hits++
     this.#hitMs += nowMs - enqueuedAtMs
+    caller.observation?.shared({ how: 'cached', batchId: report.batchId, begunAtMs: enqueuedAtMs, doneAtMs: nowMs })
     this.#turns.take(() => this.#settling.end(caller, { answer: own, count: () => this.#counts.hit(caller) }))
   }
 
@@ -150,6 +156,7 @@ export class ResponseSharing {
         ? new SplitRequest(metadata, feeds, maxRows, level, reported, answered, failed)
         : new InferRequest(feeds, level, reported, answered, failed)
     run.request.account = run
+    run.request.observation = caller.observation
     this.#inFlight?.set(key, run) // in place of one that waits for longer than this may
     this.#missMs += this.#clock.nowMs() - caller.enqueuedAtMs
     this.#scheduler.submit(run.request, { ...options, signal: undefined })
@@ -176,6 +183,7 @@ export class ResponseSharing {
         // Copies are made before what they are copies of is given away.
         const own = --left > 0 ? copyOutputs(outputs) : outputs
         const answer = answerOf(caller, own, () => (caller === run.first ? report : coalescedReport(report, queuedMs)))
+        if (caller !== run.first) caller.observation?.shared({ how: 'coalesced', batchId: report.batchId, begunAtMs: caller.enqueuedAtMs + queuedMs, doneAtMs: this.#clock.nowMs() })
         this.#settling.end(caller, { answer, count: () => this.#counts.answered(caller, run) })
       } catch (error) {
         const reason = this.#errors.failedRun(caller, (error as Error).message) // there is no memory for the copy
@@ -235,8 +243,4 @@ export class ResponseSharing {
   #forget(run: SharedRun): void {
     if (this.#inFlight?.get(run.key) === run) this.#inFlight.delete(run.key)
   }
-}
-
-function answerOf({ wantsReport }: Caller, outputs: AnyOutputs, report: () => BatchReport): Answer {
-  return wantsReport ? { outputs, report: report() } : outputs
 }

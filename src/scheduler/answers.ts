@@ -11,6 +11,7 @@ import type { ModelMetadata } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
 import type { ShapedTensors } from '../request/shaped-tensors.ts'
 import type { Joining } from './joining.ts'
+import type { ObservedRequests } from './observed-requests.ts'
 import type { RequestErrors } from './request-errors.ts'
 import type { Answer, InferRequest } from '../request/infer-request.ts'
 import { AnswerOrder } from './answer-order.ts'
@@ -26,6 +27,7 @@ export class Answers {
   readonly #stats: ModelStats
   readonly #errors: RequestErrors
   readonly #clock: Clock
+  readonly #observed: ObservedRequests
   readonly #finiteOnly: boolean
   readonly #order: AnswerOrder | null
 
@@ -35,6 +37,7 @@ export class Answers {
     stats: ModelStats,
     errors: RequestErrors,
     clock: Clock,
+    observed: ObservedRequests,
     { preserveOrdering, rejectNonFinite, responses }: Pick<ResolvedConfig, 'preserveOrdering' | 'rejectNonFinite' | 'responses'>,
   ) {
     this.#metadata = stacked
@@ -43,6 +46,7 @@ export class Answers {
     this.#stats = stats
     this.#errors = errors
     this.#clock = clock
+    this.#observed = observed
     this.#finiteOnly = rejectNonFinite === 'outputs'
     // Where requests share runs it is their callers that are answered in order.
     this.#order = preserveOrdering && responses === null ? new AnswerOrder() : null
@@ -91,6 +95,7 @@ export class Answers {
     this.#stats.waited(enqueuedAtMs, begunAtMs, doneAtMs)
     this.#stats.computed(enqueuedAtMs.length, times)
     if (this.#padding !== null) this.#countPadding(batch)
+    if (this.#observed.by.observer !== null) this.#observed.batchRan(batch, times, begunAtMs, scatterAtMs, doneAtMs)
     let position = 0
     for (let member = 0; member < requests.length; member++) {
       const request = requests[member]!

@@ -29,6 +29,7 @@ export class Worker<E extends Executor = Executor> {
   #diedStarting: E | null = null
   #closing = false
 
+  /** @param name its device, or its function, and a number. */
   constructor(threads: ThreadSource<E>, clock: Clock, changed: (type: WorkerEvent['type'], reason?: string) => void, name = '') {
     this.name = name
     this.#threads = threads
@@ -167,9 +168,7 @@ export class Worker<E extends Executor = Executor> {
   }
 
   #awaitLoss(executor: E): void {
-    void this.#threads.failure(executor).then((reason) => {
-      if (executor === this.#executor) this.#threadLost(executor, reason)
-    })
+    void this.#threads.failure(executor).then((reason) => executor === this.#executor && this.#threadLost(executor, reason))
   }
 
   async #startThread(): Promise<void> {
