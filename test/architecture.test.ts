@@ -29,9 +29,9 @@ const floors: [floor: string, on: string[]][] = [
   ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['one engine for many processes', ['processes/']],
   ['the public face', ['index.ts']],
-  ['what pages draw, with what is drawn', ['perf/report/page/']],
+  ['what pages draw, with what is drawn', ['perf/html-report/page/']],
   ['measuring a model', ['perf/']],
-  ['its report', ['perf/report/']],
+  ['its report', ['perf/html-report/']],
   ['finding its best configuration', ['tune/']],
   ['programs', ['cli/', 'trial-process/']],
 ]

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { reportOf } from '../../../src/perf/report/report.ts'
+import { reportOf } from '../../../src/perf/html-report/report.ts'
 import { emptyLevel, levelOf, resultOf, richResult } from './made-results.ts'
 
 /** What is read in a part of a page: its text, with a bar between cells and a line for each row. */

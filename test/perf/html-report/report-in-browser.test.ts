@@ -1,7 +1,7 @@
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { PerfResult } from '../../../src/perf/result.ts'
-import { reportOf } from '../../../src/perf/report/report.ts'
+import { reportOf } from '../../../src/perf/html-report/report.ts'
 import { hasChromium, launch, openPage } from './chromium.ts'
 import { emptyLevel, levelOf, resultOf, richResult } from './made-results.ts'
 

@@ -37,7 +37,7 @@ function asFunction(module: string, source: string): string {
 /** Also when this file runs from its TypeScript source. */
 function compiledFolder(): string {
   const here = dirname(fileURLToPath(import.meta.url))
-  const folder = [join(here, 'page'), join(here, '../../../dist/perf/report/page')].find((place) => existsSync(join(place, 'draw-charts.js')))
-  if (folder === undefined) throw new Error("zerohop's perf/report/page/draw-charts.js is not where it was installed")
+  const folder = [join(here, 'page'), join(here, '../../../dist/perf/html-report/page')].find((place) => existsSync(join(place, 'draw-charts.js')))
+  if (folder === undefined) throw new Error("zerohop's perf/html-report/page/draw-charts.js is not where it was installed")
   return folder
 }
