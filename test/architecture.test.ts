@@ -29,9 +29,11 @@ const floors: [floor: string, on: string[]][] = [
   ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['one engine for many processes', ['processes/']],
   ['the public face', ['index.ts']],
-  ['what pages draw, with what is drawn', ['perf/html-report/page/']],
+  ['what measurements ask', ['perf/input/']],
+  ['how often they ask', ['perf/load/']],
+  ['what runs in the page of a report', ['perf/html-report/page/']],
   ['measuring a model', ['perf/']],
-  ['its report', ['perf/html-report/']],
+  ['what is told of measurements', ['perf/report/', 'perf/html-report/']],
   ['finding its best configuration', ['tune/']],
   ['programs', ['cli/', 'trial-process/']],
 ]

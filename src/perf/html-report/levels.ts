@@ -6,7 +6,7 @@ const axisNames: Readonly<Record<LoadMode, string>> = {
   concurrency: 'Concurrency',
   'periodic-concurrency': 'Concurrency',
   'request-rate': 'Requests/s',
-  'request-intervals': 'Level',
+  'request-intervals': 'Requests/s',
   replay: 'Speed of the replay',
   scenario: 'Level',
 }
@@ -18,7 +18,7 @@ export function levelAxis(mode: LoadMode): string {
 
 /** A level as a word in a sentence. */
 export function levelPhrase(mode: LoadMode, { level }: LevelResult): string {
-  if (mode === 'request-rate') return `${countOf(level)} requests/s`
+  if (levelAxis(mode) === 'Requests/s') return `${countOf(level)} requests/s`
   return `${levelAxis(mode).toLowerCase()} ${countOf(level)}`
 }
 

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { realpath, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { statSync, type Stats } from 'node:fs'
+import { realpath, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { invalidArgument } from '../../errors.ts'
 
@@ -9,14 +10,14 @@ import { invalidArgument } from '../../errors.ts'
  * @param option that names the file, for the message.
  * @throws InferenceError `ERR_INVALID_ARG` where there is no such folder, or something that is no file; what Node.js throws where it cannot be looked at.
  */
-export async function checkFilePlace(option: string, path: string): Promise<void> {
+export function checkFilePlace(option: string, path: string): void {
   const folder = dirname(resolve(path))
-  const found = await statOf(folder)
+  const found = statOf(folder)
   if (found?.isDirectory() !== true) {
     const why = found === null ? 'There is no folder' : 'It is no folder:'
     throw invalidArgument(option, 'the path of a file in a folder that is there', path, { hint: `${why} ${folder}. Make it, or name another` })
   }
-  const before = await statOf(path)
+  const before = statOf(path)
   if (before !== null && !before.isFile()) throw invalidArgument(option, 'the path of a file', path, { hint: 'There is something that is no file. Name another' })
 }
 
@@ -27,7 +28,7 @@ export async function checkFilePlace(option: string, path: string): Promise<void
  * @throws as {@link checkFilePlace}, and what Node.js throws where it cannot be written; then nothing is left of it.
  */
 export async function writeWholeFile(option: string, path: string, text: string): Promise<void> {
-  await checkFilePlace(option, path)
+  checkFilePlace(option, path)
   const target = await realpath(path).catch(() => resolve(path))
   const unfinished = join(dirname(target), `.${randomUUID()}.tmp`)
   try {
@@ -39,9 +40,12 @@ export async function writeWholeFile(option: string, path: string, text: string)
   }
 }
 
-async function statOf(path: string) {
-  return stat(path).catch((error: NodeJS.ErrnoException) => {
-    if (error.code === 'ENOENT' || error.code === 'ENOTDIR') return null
+function statOf(path: string): Stats | null {
+  try {
+    return statSync(path)
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === 'ENOENT' || code === 'ENOTDIR') return null
     throw error
-  })
+  }
 }

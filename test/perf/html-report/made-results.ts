@@ -42,6 +42,9 @@ export function levelOf(level: number, changes: Partial<LevelResult> = {}): Leve
     eventLoopDelay: latenciesAround(120 + 10 * level),
     cpuCores: Math.min(2, 0.6 + level / 10),
     goodput: null,
+    sequences: null,
+    sentPerSecond: inferencesPerSecond,
+    percentile: null,
     ...changes,
   }
 }

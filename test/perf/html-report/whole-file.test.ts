@@ -26,8 +26,8 @@ describe('a file that is written whole', () => {
 
   it('is refused, before anything is measured, in a folder that is missing', async () => {
     const path = join(folder, 'missing/out.html')
-    for (const refused of [checkFilePlace('--report', path), writeWholeFile('--report', path, '')]) {
-      await expect(refused).rejects.toMatchObject({
+    for (const write of [async () => checkFilePlace('--report', path), () => writeWholeFile('--report', path, '')]) {
+      await expect(write()).rejects.toMatchObject({
         code: 'ERR_INVALID_ARG',
         argument: '--report',
         received: path,
@@ -39,8 +39,8 @@ describe('a file that is written whole', () => {
   it('is refused below what is no folder, and in the place of what is no file', async () => {
     writeFileSync(join(folder, 'file'), '')
     mkdirSync(join(folder, 'folder'))
-    await expect(checkFilePlace('--report', join(folder, 'file/out.html'))).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('It is no folder') })
-    await expect(checkFilePlace('--report', join(folder, 'folder'))).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('no file. Name another') })
+    expect(() => checkFilePlace('--report', join(folder, 'file/out.html'))).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('It is no folder') }))
+    expect(() => checkFilePlace('--report', join(folder, 'folder'))).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('no file. Name another') }))
     await expect(writeWholeFile('--report', '/dev/null', 'x')).rejects.toMatchObject({ code: 'ERR_INVALID_ARG' })
     expect(readdirSync(folder).sort()).toEqual(['file', 'folder'])
   })
