@@ -15,12 +15,12 @@ export function configurationSection({ settings, machine }: PerfResult): Section
 }
 
 function factTable(caption: string, facts: Readonly<Record<string, unknown>>): Table {
-  const rows = Object.entries(facts).flatMap(([name, value]) => (value === undefined ? [] : [[name, textOf(value)]]))
+  const rows = Object.entries(facts).flatMap(([name, value]) => (value === undefined ? [] : [[name, settingText(value)]]))
   return { caption, columns: [caption === 'Settings' ? 'Option' : 'Fact', 'Value'], rows, isOpen: true }
 }
 
 /** A setting as it is written: text as it is, anything else as JSON, as far as there is one. */
-export function textOf(value: unknown): string {
+export function settingText(value: unknown): string {
   const text = typeof value === 'string' ? value : typeof value === 'number' || typeof value === 'bigint' ? String(value) : jsonOf(value)
   return text.length > longestSetting ? `${text.slice(0, longestSetting)}… (${text.length} characters)` : text
 }

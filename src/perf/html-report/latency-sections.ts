@@ -46,6 +46,8 @@ export function latencyCurve(result: PerfResult, names: readonly string[]): Curv
 export function percentileSection(result: PerfResult): Section {
   const series = percentileSeries(result)
   const axis = levelAxis(result.mode)
+  const asked = result.levels.find(({ percentile }) => percentile !== null)?.percentile?.percentile
+  const own = asked === undefined || percentiles.some(([name]) => name === `p${asked}`) ? [] : [`p${asked}`]
   return {
     id: 'percentiles',
     title: 'Latency percentiles',
@@ -62,10 +64,11 @@ export function percentileSection(result: PerfResult): Section {
       },
       table: {
         caption: 'Latency of each level',
-        columns: [axis, 'average', 'standard deviation', ...percentiles.map(([name]) => name)],
+        columns: [axis, 'average', 'standard deviation', ...percentiles.map(([name]) => name), ...own],
         rows: result.levels.map((level) => [
           levelCell(level),
           ...[level.latency.averageUs, level.latency.standardDeviationUs, ...percentiles.map(([, , of]) => level.latency[of])].map((us) => (level.requestCount > 0 ? timeOf(us) : '–')),
+          ...own.map(() => timeOf(level.percentile?.us ?? null)),
         ]),
       },
     }],

@@ -98,6 +98,7 @@ th,td{padding:5px 10px;text-align:right;border-bottom:1px solid var(--grid);whit
 thead th{color:var(--muted);font-size:12.5px;font-weight:600;position:sticky;top:0;background:var(--surface)}
 th:first-child{text-align:left;padding-left:0}
 tbody th{font-weight:600}
+.facts{max-height:none}
 .facts th,.facts td{text-align:left;white-space:normal;vertical-align:top}
 .facts tbody th{width:34%;font-weight:400;color:var(--muted)}
 .badge{display:inline-block;margin-left:8px;padding:0 6px;border-radius:9px;font-size:11.5px;font-weight:600;background:var(--warned);color:var(--warning)}

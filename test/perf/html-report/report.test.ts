@@ -1,13 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { reportOf } from '../../../src/perf/html-report/report.ts'
 import { emptyLevel, levelOf, resultOf, richResult } from './made-results.ts'
-
-/** What is read in a part of a page: its text, with a bar between cells and a line for each row. */
-function readIn(html: string, from: string, to = '</section>'): string {
-  const start = html.indexOf(from)
-  const part = html.slice(start, html.indexOf(to, start))
-  return part.replaceAll(/<(?:td|th)[^>]*>/g, '| ').replaceAll(/<[^>]*>/g, '').replaceAll(/ *\n\s*/g, '\n')
-}
+import { readIn } from './read-in.ts'
 
 describe('a report', () => {
   it('begins with what is asked first', () => {
@@ -41,6 +35,12 @@ describe('a report', () => {
     expect(readIn(html, 'id="delays-table"', '</table>')).toMatch(/\| sent &gt; 1 ms late[^]*\| 1,600\| .*\| 92.0 µs\| 313 µs\| 1.10 ms\| 400/)
     expect(readIn(html, 'id="cpu-table"')).toMatch(/\| 100\| 0\.7\| \d+ µs/)
     expect(readIn(html, '<section id="configuration"')).toContain('| dynamicBatching| {&quot;maxQueueDelayMs&quot;:0.1,&quot;preferredBatchSizes&quot;:[4,8]}')
+  })
+
+  it('has the percentile that was asked for, beside the usual ones', () => {
+    const of = (percentile: number) => readIn(reportOf(resultOf({ levels: [levelOf(1, { percentile: { percentile, us: 777 } })] })), 'id="percentiles-table"')
+    expect(of(97)).toMatch(/\| max\| p97\s+\| 1\| .*\| 777 µs/)
+    expect(of(99)).toMatch(/\| max\s+\| 1\| /)
   })
 
   it('leaves out what was not measured', () => {

@@ -26,6 +26,8 @@ export interface Series {
   readonly values: readonly (number | null)[]
   /** Told from a series of the same colour by its dashes. */
   readonly isDashed?: boolean
+  /** Which of its points did not become stable, where these are not the same for all series. */
+  readonly unstable?: readonly number[]
 }
 
 /** Series over the same points. */

@@ -46,7 +46,7 @@ export function levelPlot(chart: LevelChart, view: View): { options: Omit<uPlot.
     ],
     plugins: [tooltip(told)],
     hooks: {
-      drawSeries: isBars || names.length > mostDots ? [] : [(plot, index) => drawDots(plot, index, series[index - 1]!, isUnstable)],
+      drawSeries: isBars || names.length > mostDots ? [] : [(plot, index) => drawDots(plot, index, series[index - 1]!, (at) => (series[index - 1]!.unstable ?? unstable).includes(at))],
       draw: [(plot) => drawMarks(plot, view.marks ?? [])],
     },
   }
