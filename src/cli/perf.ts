@@ -3,7 +3,8 @@ import { sampleSource } from '../perf/input/sample-source.ts'
 import { openTarget } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
 import { probe } from '../perf/probe.ts'
-import { interruptSignal } from './interrupt.ts'
+import { tellLine } from './failure.ts'
+import { interruptedExitCode, interruptSignal } from './interrupt.ts'
 import { ownVersion } from './own-version.ts'
 import { addEngineOptions, engineOptionsOf, modelOptionsOf, type EngineCommandOptions } from './perf-engine-options.ts'
 import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
@@ -54,6 +55,10 @@ async function run(options: CommandLine, command: Command): Promise<void> {
   const { signal, release } = interruptSignal()
   try {
     await measureModel(options, settings, signal)
+  } catch (error) {
+    if (error !== signal.reason || !signal.aborted) throw error
+    tellLine('interrupted before anything was measured')
+    process.exitCode = interruptedExitCode
   } finally {
     release()
   }
