@@ -69,11 +69,11 @@ async function measureModel(options: CommandLine, measured: PerfSettings, signal
     model: options.modelName, repository: options.modelRepository, version: options.modelVersion,
     engine: engineOptionsOf(options), config: (before) => modelOptionsOf(options, before), signal,
   })
-  const { model, machine } = opened
+  const { model, machine, composingModels } = opened
   try {
     const settings = { ...measured, sequences: sequencesOf(options, opened) }
     const source = await sampleSource(model.metadata, inputSettings(options, opened, settings.seed))
-    const target = { model, source, machine }
+    const target = { model, source, machine, composingModels }
     const context: PerfContext = { options, opened, target, settings, shown: settingsShown(options), signal, print: (text) => void process.stdout.write(text) }
     const measuring = extensions.find((extension) => extension.measures?.(options) === true)
     if (measuring === undefined) await probe(target)
