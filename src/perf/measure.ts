@@ -8,7 +8,6 @@ import type { MeasuredWindow } from './measured-window.ts'
 import type { PerfTarget } from './perf-target.ts'
 import type { LevelResult } from './result.ts'
 import { sender } from './send.ts'
-import { stableWindows } from './stability.ts'
 import { countedWindow, windowsUntilStable, untilEnded } from './windows.ts'
 import { WindowWatch } from './window-watch.ts'
 
@@ -37,13 +36,14 @@ export interface MeasureHooks {
  *
  * @throws what the model's statistics throw; failures of requests are counted.
  */
-export async function measure({ model, source }: PerfTarget, { level, load }: LoadLevel, settings: MeasureSettings, hooks: MeasureHooks = {}): Promise<LevelResult> {
+export async function measure(target: PerfTarget, { level, load }: LoadLevel, settings: MeasureSettings, hooks: MeasureHooks = {}): Promise<LevelResult> {
   const { clock = loadClock, signal, log } = hooks
+  const { model, source } = target
   const recorder = new Recorder(clock, log ?? null)
   const ending = new AbortController()
   let windows: readonly MeasuredWindow[]
   let stable: boolean
-  const watch = new WindowWatch(recorder, () => model.stats(), () => source.sequenceCount)
+  const watch = new WindowWatch(recorder, target)
   hooks.onStart?.(recorder)
   load.start(sender(model, load.isOpen ? ending.signal : null), recorder)
   try {
@@ -60,7 +60,7 @@ export async function measure({ model, source }: PerfTarget, { level, load }: Lo
     await endSequences(model, source)
   }
   const { percentile, goodputMs } = settings
-  return levelResult(windows.slice(-stableWindows), { level, stable, isScheduled: load.isOpen, percentile, goodputMs })
+  return levelResult(windows, target, { level, stable, isScheduled: load.isOpen, percentile, goodputMs })
 }
 
 /** What is left of sequences would be in the way of the next level's. */
