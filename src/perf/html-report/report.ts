@@ -1,5 +1,6 @@
 import type { LevelResult, LoadMode, PerfResult } from '../result.ts'
 import { breakdownSection } from './breakdown-section.ts'
+import { composingSection } from './composing-section.ts'
 import { configurationSection } from './configuration-section.ts'
 import { distributionSection } from './distribution-section.ts'
 import { headlineOf } from './headline.ts'
@@ -26,7 +27,7 @@ const loads: Readonly<Record<LoadMode, string>> = {
  * @param more sections that come before the configuration.
  */
 export function reportOf(result: PerfResult, more: readonly Section[] = []): string {
-  const measured = [curveSection, percentileSection, breakdownSection, distributionSection, reasonSection, goodputSection, failureSection, processSection]
+  const measured = [curveSection, percentileSection, breakdownSection, composingSection, distributionSection, reasonSection, goodputSection, failureSection, processSection]
   const sections = result.levels.length === 0 ? [] : measured.flatMap((section) => section(result) ?? [])
   return renderPage({
     title: `Performance of ${result.model}`,

@@ -12,6 +12,12 @@ const figure = v.pipe(v.nullable(v.number()), v.transform((value) => value ?? Na
 const count = v.record(v.string(), figure)
 const latency = v.object({ averageUs: figure, standardDeviationUs: figure, p50Us: figure, p90Us: figure, p95Us: figure, p99Us: figure, p999Us: figure, maxUs: figure })
 
+const server = v.object({
+  inferenceCount: figure, executionCount: figure, successCount: figure, cacheHitCount: figure, cacheMissCount: figure,
+  requestUs: figure, overheadUs: figure, queueUs: figure, computeInputUs: figure, computeInferUs: figure, computeOutputUs: figure,
+})
+const batchSizes = v.array(v.object({ batchSize: figure, count: figure }))
+
 const level = v.looseObject({
   level: figure,
   stable: v.boolean(),
@@ -21,11 +27,8 @@ const level = v.looseObject({
   inferencesPerSecond: figure,
   latency,
   latencyHistogram: v.array(v.object({ upToUs: figure, count: figure })),
-  server: v.object({
-    inferenceCount: figure, executionCount: figure, successCount: figure, cacheHitCount: figure, cacheMissCount: figure,
-    requestUs: figure, overheadUs: figure, queueUs: figure, computeInputUs: figure, computeInferUs: figure, computeOutputUs: figure,
-  }),
-  batchSizes: v.array(v.object({ batchSize: figure, count: figure })),
+  server,
+  batchSizes,
   batchReasons: count,
   failures: count,
   sendLag: v.nullable(latency),
@@ -33,6 +36,7 @@ const level = v.looseObject({
   eventLoopDelay: latency,
   cpuCores: figure,
   goodput: v.nullable(v.object({ withinMs: figure, perSecond: figure, share: figure })),
+  composingModels: v.exactOptional(v.array(v.object({ model: v.string(), version: v.number(), server, batchSizes }))),
   sequences: v.optional(v.nullable(figure), null),
   sentPerSecond: v.optional(figure, null),
   percentile: v.optional(v.nullable(v.object({ percentile: figure, us: figure })), null),

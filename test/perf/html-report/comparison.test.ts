@@ -62,7 +62,9 @@ describe('a result that is kept', () => {
   }
 
   it('comes back as it was', async () => {
-    expect(await readSavedResult(kept(savedText(richResult())))).toEqual(richResult())
+    const { server, batchSizes } = levelOf(2)
+    const rich = { ...richResult(), levels: [...richResult().levels, levelOf(2, { composingModels: [{ model: 'step', version: 1, server, batchSizes }], sequences: 4, percentile: { percentile: 97, us: 3 } })] }
+    expect(await readSavedResult(kept(savedText(rich)))).toEqual(rich)
   })
 
   it('comes back with numbers that are none where JSON has none', async () => {

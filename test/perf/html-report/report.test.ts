@@ -43,9 +43,16 @@ describe('a report', () => {
     expect(of(99)).toMatch(/\| max\s+\| 1\| /)
   })
 
+  it('tells of the models of an ensemble', () => {
+    const { server, batchSizes } = levelOf(8)
+    const read = readIn(reportOf(resultOf({ levels: [levelOf(8, { composingModels: [{ model: '<step>', version: 3, server, batchSizes }] })] })), '<section id="composing"')
+    expect(read).toContain('| 8| &lt;step&gt;, version 3| 388 µs| 8.00 µs| 4.00 µs| 24.0 µs| 340 µs| 12.0 µs| 25,773| 4')
+  })
+
   it('leaves out what was not measured', () => {
     const html = reportOf(resultOf())
     expect(html).not.toContain('Goodput')
+    expect(html).not.toContain('ensemble')
     expect(html).not.toContain('sender')
     expect(readIn(html, '<section id="failures"')).toContain('No request failed.')
   })
