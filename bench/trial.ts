@@ -18,6 +18,16 @@ export interface TrialOptions {
   readonly targetMs?: number
 }
 
+/** A line of README's numbers, as it stands there. */
+export interface NumbersRow {
+  readonly question: string
+  /** What one has without the library. */
+  readonly plain: string
+  readonly zerohop: string
+  /** The ratio, and what has to be known to read it. */
+  readonly note: string
+}
+
 /** What a trial found. */
 export interface TrialResult {
   readonly ours: number
@@ -31,6 +41,8 @@ export interface TrialResult {
   readonly rows: readonly Readonly<Record<string, string | number>>[]
   /** What the figures depend on. */
   readonly settings: Readonly<Record<string, unknown>>
+  /** What README says of it; nothing where it is left out. */
+  readonly numbers?: readonly NumbersRow[]
   /** Single measurements behind the figures, for the file only. */
   readonly details?: unknown
 }

@@ -30,7 +30,11 @@ const floors: [floor: string, on: string[]][] = [
   ['reports to others', ['opentelemetry/', 'prometheus/']],
   ['one engine for many processes', ['processes/']],
   ['the public face', ['index.ts']],
+  ['what measurements ask', ['perf/input/']],
+  ['how often they ask', ['perf/load/']],
+  ['what runs in the page of a report', ['perf/html-report/page/']],
   ['measuring a model', ['perf/']],
+  ['what is told of measurements', ['perf/report/', 'perf/html-report/']],
   ['finding its best configuration', ['tune/']],
   ['programs', ['cli/', 'trial-process/']],
 ]

@@ -3,10 +3,11 @@ import { rate, rateRatio } from '../closed-loops.ts'
 import { benchModel } from '../models.ts'
 import type { ClosedLoop, ClosedLoopResult } from '../programs/closed-loop.ts'
 import { takeTurns } from '../rounds.ts'
+import { shownAll } from '../shown.ts'
 import type { LoadSettings } from '../side.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast, atMost } from '../targets.ts'
-import type { Trial } from '../trial.ts'
+import type { NumbersRow, Trial } from '../trial.ts'
 
 interface Load {
   readonly what: string
@@ -40,7 +41,7 @@ export const batchers: Trial = {
   describe: 'MLP and ResNet-50, in process and behind Fastify, against dataloader on the application\'s thread and a session per Piscina thread',
   seconds: 3,
   async run({ seconds, rounds, smoke }) {
-    const rows = []
+    const rows: ReturnType<typeof row>[] = []
     const targets = []
     const details: Record<string, unknown> = {}
     for (const { what, settings, dataloaderBatch, callers, atLeast: least } of loads(smoke)) {
@@ -76,10 +77,20 @@ export const batchers: Trial = {
       ratio: last['native to best'],
       targets,
       rows,
+      numbers: loads(smoke).map(({ what }) => numbersOf(what, rows.filter((row) => row.what === `${what}, in process`))),
       settings: { loads: loads(smoke), dataloader: 'by setImmediate', piscina: 'a thread per core, one ONNX Runtime thread each' },
       details,
     }
   },
+}
+
+function numbersOf(what: string, rows: readonly ReturnType<typeof row>[]): NumbersRow {
+  return {
+    question: `${what} beside a batcher of 50 lines (dataloader, on the application's thread): ${rows.map(({ callers }) => callers).join(', ')} callers`,
+    plain: shownAll(rows.map((each) => each['dataloader /s']), '/s'),
+    zerohop: shownAll(rows.map((each) => each['native /s']), '/s'),
+    note: `${rows.map((each) => each['native to best']).join(', ')} x the better of that and a session per Piscina thread`,
+  }
 }
 
 function row(what: string, callers: number, found: Readonly<Record<'dataloader' | 'piscina' | 'native' | 'binding', ClosedLoopResult[]>>) {

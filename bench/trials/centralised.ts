@@ -3,6 +3,7 @@ import { run, start } from '../child.ts'
 import { MemoryWatch } from '../memory.ts'
 import { benchModel, type BenchModel } from '../models.ts'
 import { takeTurns } from '../rounds.ts'
+import { shown } from '../shown.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast } from '../targets.ts'
 import type { Trial } from '../trial.ts'
@@ -105,6 +106,10 @@ export const centralised: Trial = {
       plain: round(firstBest),
       unit: 'images/s, start and load included',
       ratio,
+      numbers: [{
+        question: `ResNet-152, jobs of an image each: a process per job at its best, or one engine for ${callers} at once`,
+        plain: `${shown(firstBest)} images/s`, zerohop: `${shown(best(engines))} images/s`, note: `${ratio} x`,
+      }], // prettier-ignore
       targets: [atLeast(5, 'images/s, the best engine to the best number of processes', ratio)],
       rows,
       settings: { callers, jobsOfProcesses: ownJobs, jobsOfEngines: sharedJobs },

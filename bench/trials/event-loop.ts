@@ -4,6 +4,7 @@ import type { LoopDelay } from '../loop-delay.ts'
 import { benchModel } from '../models.ts'
 import type { ClosedLoopResult } from '../programs/closed-loop.ts'
 import { takeTurns } from '../rounds.ts'
+import { shown } from '../shown.ts'
 import { executors, type OurSide } from '../side.ts'
 import { median, round } from '../statistics.ts'
 import { atMost } from '../targets.ts'
@@ -46,6 +47,7 @@ export const eventLoop: Trial = {
       unit: 'ms, p99 of the loop delay',
       ratio: round(ours / plain, 5),
       targets: [atMost(5, 'p99 of the loop delay with native, in ms', ours)],
+      numbers: [{ question: 'p99 delay of the event loop while ResNet-50 is saturated', plain: `${shown(plain)} ms`, zerohop: `${shown(ours)} ms`, note: `an idle process beside it: ${shown(middle(idle, 'p99Ms'))} ms` }],
       rows: [
         row('plain', delaysOf(found.plain), round(rate(found.plain))),
         ...executors.map((side) => row(side, delaysOf(found[side]), round(rate(found[side])))),

@@ -2,6 +2,7 @@ import { run } from '../child.ts'
 import { matmulChain } from '../models.ts'
 import type { FairnessLatencyInput, FairnessLatencyResult, Spread } from '../programs/fairness-latency.ts'
 import type { FairnessSharesInput, FairnessSharesResult } from '../programs/fairness-shares.ts'
+import { shown } from '../shown.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast, atMost } from '../targets.ts'
 import type { Trial } from '../trial.ts'
@@ -51,6 +52,13 @@ export const fairness: Trial = {
       plain: p99Ms('heavyRuns'),
       unit: 'ms, p99: a request of the light model beside the heavy one, to a run of the heavy one',
       ratio: round(ours / p99Ms('heavyRuns')),
+      numbers: [
+        {
+          question: `a light model beside a saturated one of ${shown(middle(latencies.map(({ heavyRuns }) => heavyRuns.p50Ms)))} ms a run: its p99`,
+          plain: '', zerohop: `${shown(ours)} ms`, note: `a run of the heavy one, p99: ${shown(p99Ms('heavyRuns'))} ms`,
+        },
+        { question: `two busy models with weights ${weights.join(' and ')}: their shares of the worker`, plain: '', zerohop: weighted.map(({ row: each }) => each['of the compute time']).join(' and '), note: '' },
+      ], // prettier-ignore
       targets: [atMost(limitMs, `p99 of the light model, in ms: a heavy run and ${addedMs}`, ours), ...weighted.flatMap(({ targets }) => targets)],
       rows: [
         row('light model alone', latencies.map(({ alone }) => alone)),

@@ -3,6 +3,7 @@ import { run, start } from '../child.ts'
 import { MemoryWatch } from '../memory.ts'
 import { benchModel, type BenchModel } from '../models.ts'
 import { takeTurns } from '../rounds.ts'
+import { shown } from '../shown.ts'
 import { executors, ourSides, type OurSide } from '../side.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast, atMost } from '../targets.ts'
@@ -86,6 +87,13 @@ export const jobsTrial: Trial = {
         atLeast(5.5, 'images/s, native to plain', ratio('native')),
         atMost(0.8, 'peak memory, native to plain', round(watched.native / watched.plain)),
       ],
+      numbers: [
+        {
+          question: `ResNet-152, ${count} images as jobs: a process each, or one engine`,
+          plain: `${shown(perSecond('plain'))} images/s`, zerohop: `${shown(perSecond('native'))} images/s`, note: `${ratio('native')} x`,
+        },
+        { question: 'the same, peak memory (PSS)', plain: `${shown(watched.plain)} MB`, zerohop: `${shown(watched.native)} MB`, note: `${round(watched.native / watched.plain)} x` },
+      ], // prettier-ignore
       rows: [row(`${processes} processes at a time, one per image`, 'plain'), ...executors.map((side) => row(`one engine, ${jobs} jobs, ${side}`, side))],
       settings: { images: count, jobs, maxBatchSize, processes },
       details: { seconds: found },

@@ -1,6 +1,7 @@
 import { run } from '../child.ts'
 import { benchModel, type BenchModel } from '../models.ts'
 import type { LatencyInput, LatencyResult, LatencyTimes } from '../programs/latency.ts'
+import { shown } from '../shown.ts'
 import { ourSides, type OurSide } from '../side.ts'
 import { round } from '../statistics.ts'
 import { atMost } from '../targets.ts'
@@ -43,6 +44,15 @@ export const latency: Trial = {
         atMost(1, '588 KB: median to plain', round(image.native.toPlain)),
       ],
       rows: [...rowsOf('identity', identity), ...rowsOf('588 KB', image)],
+      numbers: [
+        {
+          question: 'identity, one caller, median of the whole call',
+          plain: `${shown(identity.plain.p50)} us`,
+          zerohop: `${shown(identity.native.p50)} us`,
+          note: `${round(identity.native.toPlain)} x; handed to a worker (\`inline: false\`) ${shown(identity['native, inline: false'].p50)} us`,
+        },
+        { question: '588 KB in and out, one caller, median', plain: `${shown(image.plain.p50)} us`, zerohop: `${shown(image.native.p50)} us`, note: `${round(image.native.toPlain)} x` },
+      ],
       settings: { concurrency: 1, sides: ourSides },
     }
   },

@@ -1,5 +1,6 @@
 import { run } from '../child.ts'
 import type { LeasesInput, LeasesResult } from '../programs/leases.ts'
+import { shown } from '../shown.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast, atMost } from '../targets.ts'
 import type { Trial } from '../trial.ts'
@@ -24,6 +25,11 @@ export const leases: Trial = {
       plain: arrayUs,
       unit: 'us for an image of 588 KiB, from pixels to its answer',
       ratio: round(leaseUs / arrayUs),
+      numbers: [{
+        question: 'pixels of 224 x 224 to their answer: through an array, or written in place',
+        plain: `${shown(arrayUs)} us`, zerohop: `${shown(leaseUs)} us`,
+        note: `${round(leaseUs / arrayUs)} x; normalised in ${shown(middle(({ kernelUs }) => kernelUs))} us, by a loop of JavaScript in ${shown(middle(({ javaScriptUs }) => javaScriptUs))}, where \`memcpy\` of the result takes ${shown(middle(({ memcpyUs }) => memcpyUs))}`,
+      }], // prettier-ignore
       targets: [
         atLeast(0.7, 'bytes moved by the kernel in the time of those that memcpy moves', bandwidth),
         atLeast(3, 'as fast as the loop in JavaScript', times),

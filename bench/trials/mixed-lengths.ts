@@ -2,6 +2,7 @@ import { run } from '../child.ts'
 import { positionMlp } from '../models.ts'
 import type { MixedLengthsInput, MixedLengthsResult } from '../programs/mixed-lengths.ts'
 import { takeTurns } from '../rounds.ts'
+import { shown } from '../shown.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast, atMost } from '../targets.ts'
 import type { Trial } from '../trial.ts'
@@ -42,6 +43,10 @@ export const mixedLengths: Trial = {
         atMost(1e-4, 'difference from the same rows run singly and unpadded', ours['largest difference']),
       ],
       rows: [plain, ours],
+      numbers: [{
+        question: 'mixed lengths: a batch for each change of length, or padded',
+        plain: `${shown(plain['requests/s'])} /s`, zerohop: `${shown(ours['requests/s'])} /s`, note: `${ratio} x`,
+      }], // prettier-ignore
       settings: load,
       details: found,
     }

@@ -2,6 +2,7 @@ import { run } from '../child.ts'
 import { benchModel } from '../models.ts'
 import type { LevelFigures, LoadLevels } from '../programs/load-levels.ts'
 import { takeTurns } from '../rounds.ts'
+import { shown } from '../shown.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast } from '../targets.ts'
 import type { Trial } from '../trial.ts'
@@ -52,6 +53,7 @@ export const optimisationWalk: Trial = {
       ours, plain,
       unit: 'images/s at the best level',
       ratio: round(ours / plain),
+      numbers: [{ question: 'ResNet-50, 1 to 8 callers: the best of batching, preferred sizes and instances', plain: `${shown(plain)} images/s`, zerohop: `${shown(ours)} images/s`, note: `${round(ours / plain)} x` }],
       targets: [atLeast(0.98, 'images/s at the best level, ours to a plain session', round(ours / plain))],
       rows,
       settings: { maxBatchSize, seconds: each },

@@ -2,6 +2,7 @@ import { run } from '../child.ts'
 import { benchModel } from '../models.ts'
 import type { PipelinesInput, PipelinesResult } from '../programs/pipelines.ts'
 import { takeTurns } from '../rounds.ts'
+import { shownAll } from '../shown.ts'
 import { median, round } from '../statistics.ts'
 import { atMost } from '../targets.ts'
 import type { Trial } from '../trial.ts'
@@ -40,6 +41,12 @@ export const pipelines: Trial = {
       ratio: round(first!.row['pipeline us'] / first!.row['by hand us']),
       targets: found.map(({ callers, overheadUs, what }) => atMost(callers === 1 ? 10 : 0, `${what}, ${callers} ${callers === 1 ? 'caller' : 'callers'}: us more than by hand`, overheadUs)),
       rows: found.map(({ row }) => row),
+      numbers: [{
+        question: `three small models one behind the other, called by hand, or as a pipeline: ${found.map(({ what, callers }) => `${what} with ${callers}`).join(', ')}`,
+        plain: shownAll(found.map(({ row }) => row['by hand us']), 'us'),
+        zerohop: shownAll(found.map(({ row }) => row['pipeline us']), 'us'),
+        note: `${found.map(({ overheadUs }) => overheadUs).join(', ')} us more`,
+      }],
       settings: { seconds, steps },
       details: found.map(({ name, callers, turns }) => ({ name, callers, turns })),
     }

@@ -8,6 +8,7 @@ import { benchModel, type BenchModel } from '../models.ts'
 import { withOwnNode } from '../own-node.ts'
 import type { ProcessesLatencyInput, ProcessesLatencyResult } from '../programs/processes-latency.ts'
 import { takeTurns } from '../rounds.ts'
+import { shown } from '../shown.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast, atMost } from '../targets.ts'
 import type { Trial } from '../trial.ts'
@@ -47,6 +48,13 @@ export const processes: Trial = {
       plain: round(median(rates.http), 0),
       unit: `requests/s of the MLP by ${clients} processes of ${callers} callers`,
       ratio: toHttp,
+      numbers: [
+        {
+          question: `MLP, ${clients} processes of ${callers} callers: HTTP over a Unix socket, or one served engine`,
+          plain: `${shown(median(rates.http))} /s`, zerohop: `${shown(median(rates['shared memory']))} /s`, note: `${toHttp} x`,
+        },
+        { question: `a served engine with ResNet-152 and one client, and with ${clients} (PSS)`, plain: '', zerohop: `${shown(mb('one'))}, ${shown(mb('six'))} MB`, note: `${toOne} x` },
+      ], // prettier-ignore
       targets: [
         atLeast(3, 'requests/s through shared memory to those by HTTP over a Unix socket', toHttp),
         atMost(2, 'identity, one caller: ping-pongs of two threads more than in process', pingPongs('ping-pong')),

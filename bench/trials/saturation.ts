@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os'
 import { closedLoops, rate, rateRatio } from '../closed-loops.ts'
 import { benchModel } from '../models.ts'
 import { takeTurns } from '../rounds.ts'
+import { shown } from '../shown.ts'
 import { executors, type OurSide } from '../side.ts'
 import { round } from '../statistics.ts'
 import { atLeast } from '../targets.ts'
@@ -38,6 +39,7 @@ export const saturation: Trial = {
       unit: 'images/s',
       ratio,
       targets: [atLeast(0.98, 'native to the best of plain', ratio)],
+      numbers: [{ question: 'ResNet-50 saturated, against the best of a sweep', plain: `${shown(plain)} images/s`, zerohop: `${shown(rate(found.native))} images/s`, note: `${ratio} x` }],
       rows: [
         ...sweep.map(({ settings, found }) => plainRow(settings, found.rowsPerSecond, ' (sweep)')),
         plainRow(best, plain, ''),

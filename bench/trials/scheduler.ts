@@ -1,6 +1,7 @@
 import { run } from '../child.ts'
 import { batchSize, type QueueCase } from '../programs/queue-loads.ts'
 import type { SchedulerInput, SchedulerResult } from '../programs/scheduler.ts'
+import { shown } from '../shown.ts'
 import { median, round } from '../statistics.ts'
 import { atMost } from '../targets.ts'
 import type { Trial } from '../trial.ts'
@@ -53,12 +54,17 @@ export const scheduler: Trial = {
       }
     })
     const total = (row: (typeof rows)[number]) => row['enqueue ns'] + row['dispatch ns']
+    const ns = (name: string) => `${shown(total(rows.find(({ queue }) => queue === name)!))} ns`
     const worst = rows.reduce((a, b) => (total(b) > total(a) ? b : a))
     return {
       ours: total(worst),
       plain: total(rows[0]!),
       unit: `ns per request, enqueued and dispatched: '${worst.queue}' against '${nearlyEmptyName}'`,
       ratio: round(total(worst) / total(rows[0]!)),
+      numbers: [
+        { question: `${shown(queued)} requests waiting in one queue: what one more costs to queue and to send; with ${batchSize} waiting`, plain: ns(nearlyEmptyName), zerohop: ns('many requests'), note: '' },
+        { question: 'the same in 1000 shapes, or in the queues of 100 models', plain: ns(nearlyEmptyName), zerohop: `${ns('1000 buckets')}, ${ns('100 models, many requests')}`, note: 'compare with the requests of one queue' },
+      ],
       targets: rows.slice(2).flatMap((row) => [
         atMost(largest, `${row.queue}: enqueue, to nearly empty`, row['enqueue, times']),
         atMost(largest, `${row.queue}: dispatch, to nearly empty`, row['dispatch, times']),

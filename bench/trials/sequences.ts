@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { run } from '../child.ts'
 import type { SequencesInput, SequencesResult } from '../programs/sequences.ts'
 import { takeTurns } from '../rounds.ts'
+import { shown } from '../shown.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast } from '../targets.ts'
 import { TrialSkipped, type Trial } from '../trial.ts'
@@ -36,6 +37,10 @@ export const sequences: Trial = {
       ours: round(ours, 0),
       plain: round(plain, 0),
       unit: 'rows/s of 64 streams',
+      numbers: [{
+        question: `${streams} streams of Silero VAD: each request alone, or as sequences in batches`,
+        plain: `${shown(plain)} rows/s`, zerohop: `${shown(ours)} rows/s`, note: `${round(ours / plain)} x`,
+      }], // prettier-ignore
       ratio: round(ours / plain),
       targets: [atLeast(5, '64 streams in batches, against each request alone', round(ours / plain))],
       rows,

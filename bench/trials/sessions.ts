@@ -5,10 +5,11 @@ import { run } from '../child.ts'
 import { benchModel, type BenchModel } from '../models.ts'
 import type { SessionsRateInput } from '../programs/sessions-rate.ts'
 import { takeTurns } from '../rounds.ts'
+import { shownRange } from '../shown.ts'
 import { executors, ourSides, type OurSide } from '../side.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast, atMost } from '../targets.ts'
-import type { Trial } from '../trial.ts'
+import type { NumbersRow, Trial } from '../trial.ts'
 
 const instances = 8
 
@@ -49,6 +50,14 @@ export const sessions: Trial = {
         ...native.flatMap(({ model, toFirst }) => again.map((load) => atMost(0.05, `${model}: second load to the first, ${load}`, toFirst[load]))),
         atLeast(0.98, 'two workers: rows/s on one session to those on two', ratio),
       ],
+      numbers: [{
+        question: `a second load of ${names.join(' or ')}, to the first; and each further instance`,
+        ...Object.fromEntries([['plain', 'binding'], ['zerohop', 'native']].map(([column, side]) => {
+          const own = found.filter((each) => each.side === side)
+          return [column, `${shownRange(own.flatMap(({ toFirst }) => again.map((load) => round(100 * toFirst[load], 1))), '%')}, ${shownRange(own.map(({ marginalMb }) => marginalMb), 'MB')}`]
+        })) as Pick<NumbersRow, 'plain' | 'zerohop'>,
+        note: "one session for all; plain is onnxruntime-node's binding in the same engine",
+      }],
       rows: found.map(({ model, side, marginalMb, firstMs, toFirst }) => ({
         model,
         side,

@@ -1,6 +1,7 @@
 import { run } from '../child.ts'
 import { benchModel } from '../models.ts'
 import type { SoakInput, SoakSample } from '../programs/soak.ts'
+import { shown } from '../shown.ts'
 import { executors } from '../side.ts'
 import { round, slope } from '../statistics.ts'
 import { atMost } from '../targets.ts'
@@ -42,6 +43,12 @@ export const soak: Trial = {
       ratio: round(slopeOf('native') / slopeOf('plain')),
       targets: [atMost(0.2, 'growth of RSS with native, in MB per 100 000 requests', slopeOf('native'))],
       rows: [found.plain.row, ...executors.map((side) => found[side].row)],
+      numbers: [{
+        question: `RSS over ${shown(total)} requests, one of ten of 588 KB: at the end, and its slope`,
+        plain: `${shown(found.plain.row['RSS MB last'])} MB`,
+        zerohop: `${shown(found.native.row['RSS MB last'])} MB`,
+        note: `${slopeOf('native')} MB per 100 000 requests; plain ${slopeOf('plain')}`,
+      }],
       settings: load,
       details: { plain: found.plain.samples, native: found.native.samples, binding: found.binding.samples },
     }

@@ -2,6 +2,7 @@ import { closedLoops, rate, rateRatio } from '../closed-loops.ts'
 import { benchModel } from '../models.ts'
 import type { ClosedLoop } from '../programs/closed-loop.ts'
 import { takeTurns } from '../rounds.ts'
+import { shown } from '../shown.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast } from '../targets.ts'
 import type { Trial } from '../trial.ts'
@@ -55,6 +56,7 @@ export const throughput: Trial = {
       targets: [atLeast(8.5, 'native to plain at concurrency 256', last['native to plain'])],
       rows,
       settings,
+      numbers: [{ question: `small MLP, ${last.concurrency} concurrent callers`, plain: `${shown(last['plain /s'])} /s`, zerohop: `${shown(last['native /s'])} /s`, note: `${last['native to plain']} x` }],
       details,
     }
   },

@@ -7,6 +7,7 @@ import { pssBytes } from '../memory.ts'
 import { benchModel } from '../models.ts'
 import { withOwnNode } from '../own-node.ts'
 import { takeTurns } from '../rounds.ts'
+import { shown } from '../shown.ts'
 import { median, round } from '../statistics.ts'
 import { atMost } from '../targets.ts'
 import type { Trial } from '../trial.ts'
@@ -51,6 +52,16 @@ export const warmLoad: Trial = {
         plain: of(plain, 'loadMs'),
         unit: 'ms a load in a new process',
         ratio: loadRatio,
+        numbers: [
+          {
+            question: 'ResNet-152 in a new process: opened, or loaded out of the cache of compiled models',
+            plain: `${shown(of(plain, 'loadMs'))} ms`, zerohop: `${shown(of(warm, 'loadMs'))} ms`, note: `${loadRatio} x`,
+          },
+          {
+            question: `memory (PSS) of a process with it; of ${processes} together`,
+            plain: `${shown(mb(sums.uncached[0]!))}, ${shown(mb(sums.uncached.at(-1)!))} MB`, zerohop: `${shown(mb(sums.cached[0]!))}, ${shown(mb(sums.cached.at(-1)!))} MB`, note: 'plain is an engine without that cache',
+          },
+        ],
         targets: [
           atMost(0.05, 'a warm load to a plain InferenceSession.create', loadRatio),
           atMost(1.2, 'the first inference after a warm load to a later one', firstRatio),

@@ -1,0 +1,31 @@
+import { InvalidArgumentError, type Command } from 'commander'
+import { InferenceError } from '../index.ts'
+import { reportOf } from '../perf/html-report/report.ts'
+import { savedText } from '../perf/html-report/saved-result.ts'
+import { checkFilePlace, writeWholeFile } from '../perf/html-report/whole-file.ts'
+import type { PerfExtension } from './perf-extension.ts'
+
+/** `--report out.html`, `--json out.json`: what was measured, as a page, and as it is kept for others. */
+export const reportPage: PerfExtension = {
+  addOptions(command: Command) {
+    command
+      .optionsGroup('Output:')
+      .option('--report <file>', 'write a page with charts and tables of all levels there, as HTML that needs nothing else', filePlace)
+      .option('--json <file>', 'write the result there, as JSON: for `zerohop perf-report`, which also sets several beside each other', filePlace)
+  },
+  async report(result, { options }) {
+    if (typeof options['json'] === 'string') await writeWholeFile('--json', options['json'], savedText(result))
+    if (typeof options['report'] === 'string') await writeWholeFile('--report', options['report'], reportOf(result))
+  },
+}
+
+/** A path where a file could be written: nobody wants to hear otherwise when all is measured. */
+export function filePlace(path: string): string {
+  try {
+    checkFilePlace('file', path)
+  } catch (error) {
+    if (error instanceof InferenceError) throw new InvalidArgumentError(`It has to be ${String(error.expected)}.`)
+    throw error
+  }
+  return path
+}

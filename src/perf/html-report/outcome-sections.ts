@@ -1,0 +1,123 @@
+import type { LevelResult, PerfResult } from '../result.ts'
+import { endedCount, failureCount, levelAxis, levelCell, levelPoints, plotted } from './levels.ts'
+import type { Colour, Series } from './page/chart.ts'
+import { countOf, roundTimeOf, shareOf } from './page/figures.ts'
+import type { Section } from './section.ts'
+
+const meanings: Readonly<Record<string, string>> = {
+  full: 'no further request fitted',
+  preferred: 'a preferred size was reached',
+  idle: 'an instance was idle',
+  bucket: 'an instance was idle, and requests of other shapes waited',
+  delay: 'the longest wait that is allowed was over',
+  deadline: 'a request could not wait longer',
+  drain: 'the model was closing',
+}
+
+const colours: readonly Colour[] = ['first', 'second', 'third', 'fourth', 'fifth', 'sixth', 'seventh', 'eighth']
+
+/** Why batches were closed. */
+export function reasonSection(result: PerfResult): Section {
+  const { levels } = result
+  const reasons = keysOf(levels, ({ batchReasons }) => batchReasons)
+  const total = ({ batchReasons }: LevelResult) => Object.values(batchReasons).reduce((a, b) => a + b, 0)
+  const axis = levelAxis(result.mode)
+  return {
+    id: 'reasons',
+    title: 'Why batches were sent',
+    lead: reasons.length === 0 ? 'No batch was sent.' : `${reasons.map((reason) => `${reason}: ${meanings[reason] ?? 'another reason'}`).join('; ')}.`,
+    parts: [{
+      chart: {
+        id: 'reasons',
+        shape: 'bars',
+        x: { label: axis },
+        y: { label: 'Share of batches', unit: 'share', isLogarithmic: false },
+        views: [{ name: '', ...levelPoints(result), series: byKey(reasons, levels, (level, reason) => (level.batchReasons[reason] ?? 0) / total(level)) }],
+      },
+      table: {
+        caption: 'Batches by the reason for which they were closed',
+        columns: [axis, 'batches', 'mean rows', ...reasons],
+        rows: levels.map((level) => [
+          levelCell(level),
+          countOf(total(level)),
+          countOf(level.server.executionCount > 0 ? level.server.inferenceCount / level.server.executionCount : NaN),
+          ...reasons.map((reason) => countOf(level.batchReasons[reason] ?? 0)),
+        ]),
+      },
+    }],
+  }
+}
+
+/** How many answers came within the bound that was given; nothing where none was. */
+export function goodputSection(result: PerfResult): Section | null {
+  const { levels } = result
+  const withinMs = levels.find(({ goodput }) => goodput !== null)?.goodput?.withinMs
+  if (withinMs === undefined) return null
+  const axis = levelAxis(result.mode)
+  const late = ({ goodput }: LevelResult) => (goodput === null || !(goodput.share > 0) ? null : plotted(goodput.perSecond / goodput.share - goodput.perSecond))
+  return {
+    id: 'goodput',
+    title: `Goodput: answers within ${roundTimeOf(withinMs * 1000)}`,
+    lead: 'Answers a second that came in time, and those that came too late to be of use.',
+    parts: [{
+      chart: {
+        id: 'goodput',
+        shape: 'bars',
+        x: { label: axis },
+        y: { label: 'Requests/s', unit: 'count', isLogarithmic: false },
+        views: [{
+          name: '',
+          ...levelPoints(result),
+          series: [
+            { name: 'in time', colour: 'first', values: levels.map(({ goodput }) => (goodput === null ? null : plotted(goodput.perSecond))) },
+            { name: 'late', colour: 'second', values: levels.map(late) },
+          ],
+        }],
+      },
+      table: {
+        caption: `Answers within ${roundTimeOf(withinMs * 1000)}`,
+        columns: [axis, 'in time/s', 'share of answers'],
+        rows: levels.map((level) => [levelCell(level), countOf(level.goodput?.perSecond ?? null), shareOf(level.goodput?.share ?? null)]),
+      },
+    }],
+  }
+}
+
+/** What failed, by the code of its error. */
+export function failureSection(result: PerfResult): Section {
+  const { levels } = result
+  const codes = keysOf(levels, ({ failures }) => failures)
+  const axis = levelAxis(result.mode)
+  return {
+    id: 'failures',
+    title: 'Failures',
+    lead: codes.length === 0 ? 'No request failed.' : 'Requests that failed, by the code of their error.',
+    parts: codes.length === 0 ? [] : [{
+      chart: {
+        id: 'failures',
+        shape: 'bars',
+        x: { label: axis },
+        y: { label: 'Failed requests', unit: 'count', isLogarithmic: false },
+        views: [{ name: '', ...levelPoints(result), series: byKey(codes, levels, ({ failures }, code) => failures[code] ?? 0) }],
+      },
+      table: {
+        caption: 'Failed requests by the code of their error',
+        columns: [axis, 'answered', 'failed', 'share', ...codes],
+        rows: levels.map((level) => {
+          const failed = failureCount(level.failures)
+          const ended = endedCount(level)
+          return [levelCell(level), countOf(level.requestCount), countOf(failed), shareOf(ended > 0 ? failed / ended : NaN), ...codes.map((code) => countOf(level.failures[code] ?? 0))]
+        }),
+      },
+    }],
+  }
+}
+
+/** All names that are counted at any level; those that never occurred are left out. */
+function keysOf(levels: readonly LevelResult[], countsOf: (level: LevelResult) => Readonly<Record<string, number>>): string[] {
+  return [...new Set(levels.flatMap((level) => Object.entries(countsOf(level)).flatMap(([key, count]) => (count > 0 ? [key] : []))))]
+}
+
+function byKey(keys: readonly string[], levels: readonly LevelResult[], valueOf: (level: LevelResult, key: string) => number): Series[] {
+  return keys.map((name, index) => ({ name, colour: colours[index % colours.length]!, values: levels.map((level) => plotted(valueOf(level, name))) }))
+}

@@ -1,0 +1,79 @@
+import type uPlot from 'uplot'
+import type { Axis, ValueAxis } from './chart.ts'
+import { tickOf } from './figures.ts'
+import { axisFont, colourOf, widthOf } from './theme.ts'
+import { linearTicks, logarithmicTicks, type Ticks } from './ticks.ts'
+
+/** In pixels of the page. */
+const tickGap = 8
+const labelHeight = 22
+const nameHeight = 30
+const valueTicks = 5
+
+/** What all axes look like. */
+function plainAxis(): uPlot.Axis {
+  return {
+    font: axisFont,
+    labelFont: axisFont,
+    stroke: () => colourOf('muted'),
+    gap: tickGap,
+    ticks: { show: false },
+    grid: { stroke: () => colourOf('grid'), width: 1 },
+  }
+}
+
+/** What is measured: upwards, with its values at the left. */
+export function valueAxis({ unit, isLogarithmic }: ValueAxis, values: readonly (number | null)[]): { axis: uPlot.Axis; scale: uPlot.Scale } {
+  const ticks = isLogarithmic ? logarithmicTicks(values) : linearTicks(values, valueTicks)
+  const names = ticks.at.map((tick) => tickOf(tick, unit))
+  const size = Math.ceil(Math.max(...names.map(widthOf))) + tickGap + 4
+  const axis: uPlot.Axis = { ...plainAxis(), ...givenTicks(ticks), size, splits: () => [...ticks.at], filter: (_, splits) => splits, values: () => names }
+  return { axis, scale: scaleOf(ticks, isLogarithmic) }
+}
+
+/** What it is measured over, if that is a quantity. */
+export function quantityAxis({ label, unit }: Axis, values: readonly (number | null)[]): { axis: uPlot.Axis; scale: uPlot.Scale } {
+  const few = linearTicks(values, 3)
+  const many = linearTicks(values, 8)
+  const ticksIn = (plot: uPlot) => {
+    const widest = Math.max(...many.at.map((tick) => widthOf(tickOf(tick, unit))))
+    return plot.width > many.at.length * (widest + 3 * tickGap) ? many : few
+  }
+  const axis: uPlot.Axis = {
+    ...plainAxis(),
+    ...givenTicks(many),
+    label,
+    labelSize: labelHeight,
+    size: nameHeight,
+    splits: (plot: uPlot) => ticksIn(plot).at.filter((tick) => tick <= many.max),
+    values: (_: uPlot, splits: number[]) => splits.map((tick) => tickOf(tick, unit)),
+  }
+  return { axis, scale: scaleOf(many, false) }
+}
+
+/** Names of places side by side, as many as there is room for. */
+export function nameAxis(label: string, names: readonly string[]): { axis: uPlot.Axis; scale: uPlot.Scale } {
+  const widest = Math.max(0, ...names.map(widthOf)) + 1.5 * tickGap
+  const axis: uPlot.Axis = {
+    ...plainAxis(),
+    label,
+    labelSize: labelHeight,
+    size: nameHeight,
+    grid: { show: false },
+    splits: ({ bbox }) => {
+      const every = Math.max(1, Math.ceil((widest * names.length * devicePixelRatio) / bbox.width))
+      return names.flatMap((_, index) => (index % every === 0 ? [index] : []))
+    },
+    values: (_, splits) => splits.map((index) => names[index] ?? ''),
+  }
+  return { axis, scale: { time: false, range: [-0.5, Math.max(0.5, names.length - 0.5)] } }
+}
+
+/** Has uPlot find a step of its own, which it would not for what is very large, and draws nothing without. */
+function givenTicks({ min, max }: Ticks): uPlot.Axis {
+  return { incrs: [max - min], space: 1 }
+}
+
+function scaleOf({ min, max }: Ticks, isLogarithmic: boolean): uPlot.Scale {
+  return { time: false, distr: isLogarithmic ? 3 : 1, range: [min, max] }
+}

@@ -1,0 +1,54 @@
+import type { LevelResult, LoadMode, PerfResult } from '../result.ts'
+import { breakdownSection } from './breakdown-section.ts'
+import { composingSection } from './composing-section.ts'
+import { configurationSection } from './configuration-section.ts'
+import { distributionSection } from './distribution-section.ts'
+import { headlineOf } from './headline.ts'
+import { curveSection, percentileSection } from './latency-sections.ts'
+import { levelPhrase } from './levels.ts'
+import { failureSection, goodputSection, reasonSection } from './outcome-sections.ts'
+import { processSection } from './process-section.ts'
+import { renderPage } from './report-page.ts'
+import type { Section } from './section.ts'
+
+const loads: Readonly<Record<LoadMode, string>> = {
+  concurrency: 'a fixed number of requests at once',
+  'periodic-concurrency': 'requests at once, more by and by',
+  'request-rate': 'a fixed number of requests a second',
+  'request-intervals': 'requests at given intervals',
+  replay: 'a recording of arrivals, replayed',
+  scenario: 'a scenario of MLPerf LoadGen',
+}
+
+/**
+ * What was measured, as one page of HTML: it holds all it needs, also for those who read it with a phone, in the dark, on paper or by
+ * ear.
+ *
+ * @param more sections that come before the configuration.
+ */
+export function reportOf(result: PerfResult, more: readonly Section[] = []): string {
+  const measured = [curveSection, percentileSection, breakdownSection, composingSection, distributionSection, reasonSection, goodputSection, failureSection, processSection]
+  const sections = result.levels.length === 0 ? [] : measured.flatMap((section) => section(result) ?? [])
+  return renderPage({
+    title: `Performance of ${result.model}`,
+    about: `Version ${result.version} · ${dateOf(result.date)} · ${loads[result.mode] ?? result.mode}`,
+    notices: noticesOf(result),
+    headline: headlineOf(result),
+    sections: [...sections, ...more, configurationSection(result)],
+  })
+}
+
+function noticesOf({ mode, levels }: PerfResult): string[] {
+  if (levels.length === 0) return ['No level was measured to its end.']
+  const unstable = levels.filter(({ stable }) => !stable)
+  const phrase = (level: LevelResult) => levelPhrase(mode, level)
+  const shown = unstable.length > 5 ? `${unstable.length} of ${levels.length} levels` : unstable.map(phrase).join(', ')
+  return unstable.length === 0 ? [] : [`Not stable: ${shown}. The last windows differed by more than was allowed; read these figures as a hint.`]
+}
+
+/** A date for people, in the time of Greenwich; what is no date as it is. */
+export function dateOf(iso: string): string {
+  const date = new Date(iso)
+  if (Number.isNaN(date.getTime())) return iso
+  return `${new Intl.DateTimeFormat('en-GB', { dateStyle: 'long', timeStyle: 'short', timeZone: 'UTC' }).format(date)} UTC`
+}

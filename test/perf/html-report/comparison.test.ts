@@ -1,0 +1,84 @@
+import { mkdtempSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, expect, it } from 'vitest'
+import { comparisonOf } from '../../../src/perf/html-report/comparison.ts'
+import { readSavedResult, savedText } from '../../../src/perf/html-report/saved-result.ts'
+import { emptyLevel, levelOf, resultOf, richResult } from './made-results.ts'
+import { readIn } from './read-in.ts'
+
+const before = resultOf()
+const after = resultOf({
+  settings: { ...before.settings, 'concurrency-range': '1:32', note: '<b>' },
+  levels: [1, 2, 4, 32].map((level) => levelOf(level, { inferencesPerSecond: 1000 * level, stable: level !== 32 })),
+})
+
+describe('results beside each other', () => {
+  const html = comparisonOf([{ name: 'before', result: before }, { name: '<after>', result: after }])
+
+  it('have their best at the top, and say what is not stable', () => {
+    const read = readIn(html, '<header>', '</header>')
+    expect(read).toContain('before against &lt;after&gt;')
+    expect(read).toContain('before: Peak throughput30,769 inferences/s')
+    expect(read).toContain('&lt;after&gt;: Peak throughput4,000 inferences/s')
+    expect(read).toContain('Some levels did not become stable: of &lt;after&gt;.')
+  })
+
+  it('are compared level by level, with ratios to the first', () => {
+    const read = readIn(html, 'id="throughputs-table"', '</table>')
+    expect(read).toContain('| 1| 4,149| 1,000 (0.24 x)')
+    expect(read).toContain('| 8| 20,619| – (–)')
+    expect(read).toContain('| 32| 29,630| 32,000 (1.08 x) unstable')
+    expect(readIn(html, 'id="p99s-table"', '</table>')).toContain('| 2| 819 µs| 819 µs (1.00 x)')
+  })
+
+  it('show the settings that differ, and no others', () => {
+    const read = readIn(html, '<section id="configuration"')
+    expect(read).toContain('| concurrency-range| 1:64| 1:32')
+    expect(read).toContain('| note| –| &lt;b&gt;')
+    expect(read).not.toContain('stability-percentage')
+    expect(read).not.toContain('cores')
+  })
+
+  it('are not compared by levels of different kinds', () => {
+    const mixed = comparisonOf([{ name: 'a', result: before }, { name: 'b', result: richResult() }])
+    expect(mixed).toContain('measured under different kinds of load')
+    expect(mixed).not.toContain('id="levels"')
+  })
+
+  it('may have nothing to compare', () => {
+    const nothing = comparisonOf([{ name: 'a', result: resultOf({ levels: [] }) }, { name: 'b', result: resultOf({ levels: [emptyLevel] }) }])
+    expect(readIn(nothing, '<section id="curves"')).toContain('| a| –| –')
+    expect(readIn(nothing, '<section id="curves"')).toContain('Nothing was measured.')
+  })
+})
+
+describe('a result that is kept', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'zerohop-kept-'))
+  const kept = (text: string) => {
+    const file = join(folder, 'kept.json')
+    writeFileSync(file, text)
+    return file
+  }
+
+  it('comes back as it was', async () => {
+    const { server, batchSizes } = levelOf(2)
+    const rich = { ...richResult(), levels: [...richResult().levels, levelOf(2, { composingModels: [{ model: 'step', version: 1, server, batchSizes }], sequences: 4, percentile: { percentile: 97, us: 3 } })] }
+    expect(await readSavedResult(kept(savedText(rich)))).toEqual(rich)
+  })
+
+  it('comes back with numbers that are none where JSON has none', async () => {
+    const { levels } = await readSavedResult(kept(savedText(resultOf({ settings: { seed: 1n }, levels: [levelOf(1, { cpuCores: NaN, inferencesPerSecond: Infinity })] }))))
+    expect(levels[0]).toMatchObject({ cpuCores: NaN, inferencesPerSecond: NaN })
+  })
+
+  it.each([
+    ['no JSON', '{', /It is no JSON: .*Write it again/],
+    ['another thing', '[]', /model is not as it has to be/],
+    ['a level without its latency', savedText(before).replace('"latency"', '"latencies"'), /levels\.0\.latency is not as it has to be/],
+    ['a mode that nobody knows', savedText(before).replace('"concurrency"', '"hope"'), /mode is not as it has to be/],
+  ])('is refused where it is %s', async (_, text, message) => {
+    const file = kept(text)
+    await expect(readSavedResult(file)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: file, message: expect.stringMatching(message) })
+  })
+})
