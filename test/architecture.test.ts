@@ -31,6 +31,7 @@ const floors: [floor: string, on: string[]][] = [
   ['the public face', ['index.ts']],
   ['what measurements ask', ['perf/input/']],
   ['how often they ask', ['perf/load/']],
+  ['scenarios, by the rules of others', ['perf/scenarios/', 'perf/accuracy/']],
   ['measuring a model', ['perf/']],
   ['what is told of measurements', ['perf/report/']],
   ['finding its best configuration', ['tune/']],

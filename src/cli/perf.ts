@@ -6,6 +6,9 @@ import { probe } from '../perf/probe.ts'
 import { interruptSignal } from './interrupt.ts'
 import { ownVersion } from './own-version.ts'
 import { addEngineOptions, engineOptionsOf, modelOptionsOf, type EngineCommandOptions } from './perf-engine-options.ts'
+import { inputComparisons } from './perf-inputs.ts'
+import { rowChecks } from './perf-check-rows.ts'
+import { scenarios } from './perf-scenario.ts'
 import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
 import { addInputOptions, inputSettings, sequencesOf, type InputOptions } from './perf-input-options.ts'
 import { leftOutText } from './perf-left-out.ts'
@@ -14,7 +17,7 @@ import { addMeasureOptions, measureSettings, type MeasureOptions } from './perf-
 import { settingsShown } from './perf-settings-shown.ts'
 
 /** What is added from files of their own. */
-const extensions: readonly PerfExtension[] = []
+const extensions: readonly PerfExtension[] = [scenarios, rowChecks, inputComparisons]
 
 interface ModelCommandOptions {
   readonly modelName: string
