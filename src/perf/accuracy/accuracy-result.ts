@@ -28,6 +28,8 @@ export interface OutputDifference {
   readonly absolute: number
   /** The same relative to the largest number of its answer. */
   readonly relative: number
+  /** How far answers to different requests lie apart, as {@link relative}: where that is 0, one for another would not show. */
+  readonly spread: number
   /** Answers above the tolerance. */
   readonly above: number
   /** The request with the largest relative difference, counted from 0; `null` where there is no difference. */

@@ -49,7 +49,7 @@ export interface ScenarioSettings {
   readonly targetQps: number | null
   /** A run of `server` ends when more queries than that wait for their answers; 0, the default, for no limit. */
   readonly maxAsyncQueries: number
-  /** Samples of `offline` that wait for their answers at once: the engine has all of its query to choose from, but not all in memory. Default: 1024. */
+  /** Samples of `offline` that wait for their answers at once: the engine has all of its query to choose from, but not all in memory. Default: 256. */
   readonly offlineWindow: number
   /** Samples that there are. */
   readonly totalSampleCount: number
@@ -78,7 +78,7 @@ export function loadGenDefaults(scenario: ScenarioName, totalSampleCount: number
     targetLatencyMs: 10,
     targetQps: null,
     maxAsyncQueries: 0,
-    offlineWindow: 1024,
+    offlineWindow: 256,
     totalSampleCount,
     performanceSampleCount: totalSampleCount,
     inputs: 'random',
