@@ -1,8 +1,9 @@
 import { Option, type Command } from 'commander'
 import { loadClock } from '../perf/load/load-clock.ts'
+import { Metronome } from '../perf/load/metronome.ts'
 import type { PerfResult } from '../perf/result.ts'
 import { findPeak } from '../perf/scenarios/find-peak.ts'
-import { runScenario } from '../perf/scenarios/run-scenario.ts'
+import { runScenario, type ScenarioSystem } from '../perf/scenarios/run-scenario.ts'
 import { firstRate } from '../perf/scenarios/first-rate.ts'
 import type { PeakStep, ScenarioResult } from '../perf/scenarios/scenario-result.ts'
 import { inputChoices, resolveScenario, scenarioNames, type InputChoice, type ScenarioName, type ScenarioSettings } from '../perf/scenarios/scenario-settings.ts'
@@ -73,11 +74,17 @@ async function measureScenario(context: PerfContext): Promise<{ result: PerfResu
   if (options.findPeakPerformance && options.scenario !== 'server') throw invalidArgument('find-peak-performance', 'the scenario server', options.scenario)
   const { samples } = await samplesInMemory(context, 'scenario', madeUp, options.performanceSampleCount)
   const send = sender(opened.model, null)
-  const system = { send: (index: number) => send(samples[index]!), clock: loadClock, signal }
   const settings = settingsOf(options, samples.length)
+  const metronome = settings.scenario === 'server' ? new Metronome(loadClock) : null
+  const system: ScenarioSystem = { send: (index) => send(samples[index]!), clock: loadClock, signal, ...(metronome === null ? {} : { pacer: metronome }) }
   const isSearch = settings.scenario === 'server' && (settings.targetQps === null || options.findPeakPerformance === true)
-  await send(samples[0]!)
-  const scenario = isSearch ? await search(settings, system, options) : await runScenario(settings, system)
+  let scenario: ScenarioResult
+  try {
+    await send(samples[0]!)
+    scenario = isSearch ? await search(settings, system, options) : await runScenario(settings, system)
+  } finally {
+    metronome?.stop()
+  }
   const { name, version } = target.model
   const result: PerfResult = { model: name, version, settings: shown, machine: opened.machine, date: new Date().toISOString(), mode: 'scenario', levels: [], scenario }
   if (options.json) printJson(result)
@@ -89,7 +96,7 @@ async function measureScenario(context: PerfContext): Promise<{ result: PerfResu
 /** A search has done what it was for when it has found a peak, of which early stopping can hardly be sure. */
 const isGood = ({ valid, peak }: ScenarioResult) => valid || (peak !== null && peak.targetQps !== null)
 
-async function search(settings: ScenarioSettings, system: Parameters<typeof findPeak>[1], { findPeakPrecision, findPeakAttempts }: ScenarioCommandOptions): Promise<ScenarioResult> {
+async function search(settings: ScenarioSettings, system: ScenarioSystem, { findPeakPrecision, findPeakAttempts }: ScenarioCommandOptions): Promise<ScenarioResult> {
   const targetQps = settings.targetQps ?? (await firstRate(system))
   const onStep = ({ targetQps: qps, met, percentileUs, endedEarly }: PeakStep) =>
     tellLine(`target_qps ${Number(qps.toPrecision(6))} ${met ? 'holds' : 'does not hold'}: ${(percentileUs / 1000).toFixed(3)} ms${endedEarly ? ' when it was given up' : ''}`)

@@ -1,0 +1,42 @@
+// LoadGen's peak of a model with a known service time, beside what theory says of it: tsx bench/peak.ts [--quick]. The model
+// is a function on a thread of its own, served one at a time (M/D/1), and in batches of 8.
+import Table from 'cli-table3'
+import { InferenceEngine } from '../src/index.ts'
+import { loadClock } from '../src/perf/load/load-clock.ts'
+import { Metronome } from '../src/perf/load/metronome.ts'
+import { findPeak } from '../src/perf/scenarios/find-peak.ts'
+import { resolveScenario } from '../src/perf/scenarios/scenario-settings.ts'
+import { peakOfFixedService } from '../test/perf/scenarios/known-service.ts'
+
+const minDurationMs = process.argv.includes('--quick') ? 5000 : 20_000
+
+/** A service time, a bound, and what can be had: by theory one at a time; of batches, where the bound is generous, all of it. */
+const cases = [
+  { serviceMs: 5, boundMs: 50, maxBatchSize: 1, expected: peakOfFixedService(5, 50, 0.99) },
+  { serviceMs: 2, boundMs: 40, maxBatchSize: 1, expected: peakOfFixedService(2, 40, 0.99) },
+  { serviceMs: 5, boundMs: 100, maxBatchSize: 8, expected: (8 * 1000) / 5 },
+]
+
+const table = new Table({ head: ['service ms', 'batch', 'bound ms', 'expected', 'found', 'ratio', 'completed/s', 'service told', 'runs', 'late p99 us'], style: { head: [], border: [], compact: true } })
+for (const { serviceMs, boundMs, maxBatchSize, expected } of cases) {
+  const engine = new InferenceEngine()
+  const metronome = new Metronome(loadClock)
+  try {
+    const model = await engine.loadFunction('fixed-service', {
+      module: new URL('programs/fixed-service.mjs', import.meta.url), maxBatchSize, parameters: { serviceMs },
+      inputs: [{ name: 'x', type: 'float32', dims: [4] }], outputs: [{ name: 'y', type: 'float32', dims: [4] }],
+    })
+    const x = new Float32Array(4)
+    const system = { send: () => model.infer({ x }), clock: loadClock, pacer: metronome }
+    const settings = resolveScenario({ scenario: 'server', totalSampleCount: 1, minDurationMs, targetLatencyMs: boundMs, targetQps: expected / 3 })
+    const result = await findPeak(settings, system, { onStep: ({ targetQps, met, percentileUs }) => console.error(`${targetQps.toFixed(1)} ${met ? 'holds' : 'does not hold'}: ${(percentileUs / 1000).toFixed(2)} ms`) })
+    const found = result.peak!.targetQps ?? 0
+    const { computeInfer } = model.stats().inferenceStats
+    const serviceTold = computeInfer.ns / computeInfer.count / 1e6
+    table.push([serviceMs, maxBatchSize, boundMs, expected.toFixed(1), found.toFixed(1), (found / expected).toFixed(3), result.completedPerSecond.toFixed(1), serviceTold.toFixed(3), result.peak!.steps.length, result.sendLag!.p99Us.toFixed(0)])
+  } finally {
+    metronome.stop()
+    await engine.destroy()
+  }
+}
+console.log(table.toString())
