@@ -1,5 +1,6 @@
-// LoadGen's peak of a model with a known service time, beside what theory says of it: tsx bench/peak.ts [--quick]. The model
-// is a function on a thread of its own, served one at a time (M/D/1), and in batches of 8.
+// LoadGen's peak of a model with a known service time, beside what theory says of it: tsx bench/peak.ts [--quick] [--times 8]: so
+// many times slower, for a machine that is not quiet. The model is a function on a thread of its own, served one at a time (M/D/1), and in batches of 8.
+import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
 import { InferenceEngine } from '../src/index.ts'
 import { loadClock } from '../src/perf/load/load-clock.ts'
@@ -8,13 +9,15 @@ import { findPeak } from '../src/perf/scenarios/find-peak.ts'
 import { resolveScenario } from '../src/perf/scenarios/scenario-settings.ts'
 import { peakOfFixedService } from '../test/perf/scenarios/known-service.ts'
 
-const minDurationMs = process.argv.includes('--quick') ? 5000 : 20_000
+const { quick, times: given } = parseArgs({ options: { quick: { type: 'boolean', default: false }, times: { type: 'string', default: '1' } } }).values
+const times = Number(given)
+const minDurationMs = times * (quick ? 5000 : 20_000)
 
 /** A service time, a bound, and what can be had: by theory one at a time; of batches, where the bound is generous, all of it. */
 const cases = [
-  { serviceMs: 5, boundMs: 50, maxBatchSize: 1, expected: peakOfFixedService(5, 50, 0.99) },
-  { serviceMs: 2, boundMs: 40, maxBatchSize: 1, expected: peakOfFixedService(2, 40, 0.99) },
-  { serviceMs: 5, boundMs: 100, maxBatchSize: 8, expected: (8 * 1000) / 5 },
+  { serviceMs: 5 * times, boundMs: 50 * times, maxBatchSize: 1, expected: peakOfFixedService(5 * times, 50 * times, 0.99) },
+  { serviceMs: 2 * times, boundMs: 40 * times, maxBatchSize: 1, expected: peakOfFixedService(2 * times, 40 * times, 0.99) },
+  { serviceMs: 5 * times, boundMs: 100 * times, maxBatchSize: 8, expected: (8 * 1000) / (5 * times) },
 ]
 
 const table = new Table({ head: ['service ms', 'batch', 'bound ms', 'expected', 'found', 'ratio', 'completed/s', 'service told', 'runs', 'late p99 us'], style: { head: [], border: [], compact: true } })

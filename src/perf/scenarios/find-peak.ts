@@ -21,8 +21,8 @@ export interface PeakSearch {
 
 /** LoadGen's `server_find_peak_qps_boundary_step_size`: each rate that holds is followed by its double. */
 const widening = 2
-/** The first rate is halved so often, before it is given up. */
-const mostHalvings = 20
+/** The first rate is halved so often, before it is given up; at once where no answer at all was within the bound. */
+const mostHalvings = 10
 
 interface Tried {
   readonly settings: ScenarioSettings
@@ -73,7 +73,7 @@ export async function findPeak(settings: ScenarioSettings, system: ScenarioSyste
 
   let best = await tryRate(settings.targetQps ?? 1)
   let tooHigh = Infinity
-  for (let halved = 0; !best.met && halved < mostHalvings && !isAborted(); halved++) {
+  for (let halved = 0; !best.met && isPossible(best) && halved < mostHalvings && !isAborted(); halved++) {
     tooHigh = best.settings.targetQps!
     best = await tryRate(tooHigh / widening)
   }
@@ -86,6 +86,11 @@ export async function findPeak(settings: ScenarioSettings, system: ScenarioSyste
   const sure = steps.filter((step) => step.sure).map((step) => step.targetQps)
   const peak = best.met ? { targetQps: best.settings.targetQps!, sureQps: sure.length === 0 ? null : Math.max(...sure), steps } : { targetQps: null, sureQps: null, steps }
   return judgeRun({ settings: best.settings, record: best.record, sampleCount: null, peak, aborted: isAborted() })
+}
+
+/** Whether anything was within the bound: no lower rate makes an answer faster than it is with nothing else to do. */
+function isPossible({ record }: Tried): boolean {
+  return record.failureCount > 0 || record.overCount < record.sampleLatenciesMs.length
 }
 
 /**
