@@ -8,7 +8,6 @@ import type { MeasuredWindow } from './measured-window.ts'
 import type { PerfTarget } from './perf-target.ts'
 import type { LevelResult } from './result.ts'
 import { sender } from './send.ts'
-import { stableWindows } from './stability.ts'
 import { countedWindow, windowsUntilStable, untilEnded } from './windows.ts'
 import { WindowWatch } from './window-watch.ts'
 
@@ -60,7 +59,7 @@ export async function measure({ model, source }: PerfTarget, { level, load }: Lo
     await endSequences(model, source)
   }
   const { percentile, goodputMs } = settings
-  return levelResult(windows.slice(-stableWindows), { level, stable, isScheduled: load.isOpen, percentile, goodputMs })
+  return levelResult(windows, { level, stable, isScheduled: load.isOpen, percentile, goodputMs })
 }
 
 /** What is left of sequences would be in the way of the next level's. */

@@ -1,7 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import { leftOut, leftOutText } from '../../src/cli/perf-left-out.ts'
+import { leftOut, leftOutColumns, leftOutText } from '../../src/cli/perf-left-out.ts'
 import { perf } from '../../src/cli/perf.ts'
+import { csvReport } from '../../src/perf/report/csv-report.ts'
+import { levelOf } from '../perf/level.ts'
 import { root } from './run.ts'
 
 /** The options of perf_analyzer, with their defaults; `undefined` where it has none. */
@@ -24,6 +26,27 @@ const hasNot = [
 ]
 
 const options = new Map(perf.options.flatMap((option) => [option.short, option.long].map((name) => [name, option] as const)))
+
+/** The columns of its CSV. */
+const columns = [
+  'Concurrency', 'Request Rate', 'Inferences/Second', 'Response Throughput', 'Client Send', 'Network+Server Send/Recv', 'Server Queue', 'Server Compute Input', 'Server Compute Infer', 'Server Compute Output',
+  'Server Cache Hit', 'Server Cache Miss', 'Client Recv', 'p50 latency', 'p90 latency', 'p95 latency', 'p99 latency', 'p97 latency', 'Avg latency', 'request/response', 'response wait',
+  'Avg GPU Utilization', 'Avg GPU Power Usage', 'Max GPU Memory Usage', 'Total GPU Memory',
+]
+
+describe('the columns of the CSV of zerohop perf', () => {
+  const level = levelOf({ percentile: { percentile: 97, us: 1 }, server: { ...levelOf({}).server, cacheHitCount: 1 } })
+  const written = new Set((['concurrency', 'request-rate'] as const).flatMap((mode) => csvReport({ mode, levels: [level] }, true).split('\n', 1)[0]!.split(',')))
+  const without = leftOutColumns.flatMap(({ columns }) => columns)
+
+  it.each(columns)('have %s of perf_analyzer, or a reason why not', (name) => {
+    expect([written.has(name), without.includes(name)].filter(Boolean)).toHaveLength(1)
+  })
+
+  it('have no others', () => {
+    expect([...written, ...without].toSorted()).toEqual(columns.toSorted())
+  })
+})
 
 describe('the options of zerohop perf', () => {
   it.each(has)('have %s of perf_analyzer, with its default', (name, byDefault) => {
@@ -50,7 +73,11 @@ describe('the options of zerohop perf', () => {
   it('and the reasons are in docs/perf.md', () => {
     const page = readFileSync(`${root}docs/perf.md`, 'utf8')
     for (const { options, reason } of leftOut) {
-      for (const name of options) expect(page).toContain(`\`${name}\``)
+      for (const name of options.flatMap((each) => each.split(', '))) expect(page).toContain(`\`${name}\``)
+      expect(page).toContain(reason)
+    }
+    for (const { columns, reason } of leftOutColumns) {
+      for (const name of columns) expect(page).toContain(`\`${name}\``)
       expect(page).toContain(reason)
     }
     for (const [name] of has) expect(page).toContain(name)

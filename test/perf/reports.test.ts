@@ -48,6 +48,7 @@ describe('the table of levels', () => {
 
 describe('what is printed', () => {
   it('of a level is laid out as by perf_analyzer', () => {
+    expect(levelText('concurrency', levelOf({ latency: { ...levelOf({}).latency, averageUs: 1000 } }))).toContain('    Throughput: 100 infer/sec\n    Avg client overhead: 90%\n')
     expect(levelText('concurrency', levelOf({ level: 4, failures: { ERR_QUEUE_FULL: 2, ERR_TIMEOUT: 1 } }))).toBe(`Request concurrency: 4
   Client: 
     Request count: 500
@@ -76,6 +77,8 @@ describe('what is printed', () => {
     expect(text).toContain('    Avg send request rate: 101 infer/sec\n    Sequence count: 20 (4 seq/sec)\n')
     expect(text).toContain('    p97 latency: 778 usec\n')
     expect(text).toContain('    Avg send lag: 12 usec (p99 99 usec), 7 delayed by more than 1 msec\n')
+    expect(text).toContain('    [WARNING] 1.39 % of the requests were delayed: the sender could not keep up with the rate\n')
+    expect(levelText('request-rate', levelOf({ sendLag: levelOf({}).latency, delayedCount: 5 }))).not.toContain('WARNING')
   })
 
   it('at the end is a line for each level, by the latency that had to be stable', () => {

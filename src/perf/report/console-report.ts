@@ -3,6 +3,9 @@ import type { MeasureSettings } from '../measure-settings.ts'
 import type { LevelResult, LoadMode } from '../result.ts'
 import { levelNames, shownLevel } from './level-names.ts'
 
+/** Share of delayed requests above which there is a warning, as in perf_analyzer. */
+const warnedDelays = 0.01
+
 /** What is said before the first level. */
 export interface ShownSettings extends MeasureSettings {
   readonly batchSize: number
@@ -29,7 +32,7 @@ export function settingsText(settings: ShownSettings): string {
 
 /** What was measured at one level. */
 export function levelText(mode: LoadMode, result: LevelResult): string {
-  return `${levelNames(mode).heading}: ${shownLevel(result.level)}\n${clientText(result)}${processText(result)}${serverText(result)}\n`
+  return `${levelNames(mode).heading}: ${shownLevel(result.level)}\n${clientText(mode, result)}${processText(result)}${serverText(result)}\n`
 }
 
 /** The last lines: every level in one. */
@@ -47,8 +50,10 @@ export function windowText(trial: number, throughput: number, latency: { average
   return `  Pass [${trial}] throughput: ${decimals(throughput)} infer/sec. Avg latency: ${Math.round(latency.averageUs)} usec (std ${Math.round(latency.standardDeviationUs)} usec). \n`
 }
 
-function clientText({ requestCount, windowSeconds, sentPerSecond, inferencesPerSecond, latency, percentile, sendLag, delayedCount, failures, sequences, goodput }: LevelResult): string {
+function clientText(mode: LoadMode, result: LevelResult): string {
+  const { requestCount, windowSeconds, sentPerSecond, inferencesPerSecond, latency, percentile, sendLag, delayedCount, failures, sequences, goodput } = result
   const failed = Object.entries(failures)
+  const delayedShare = delayedCount / Math.max(1, sentPerSecond * windowSeconds)
   const own = percentile !== null && ![50, 90, 95, 99].includes(percentile.percentile) ? [`p${percentile.percentile} latency: ${Math.round(percentile.us)} usec`] : []
   const lines = [
     `Request count: ${requestCount}`,
@@ -57,6 +62,7 @@ function clientText({ requestCount, windowSeconds, sentPerSecond, inferencesPerS
     ...(failed.length === 0 ? [] : [`Failed Request Count: ${failed.reduce((sum, [, count]) => sum + count, 0)} (${failed.map(([code, count]) => `${code} ${count}`).join(', ')})`]),
     `Throughput: ${decimals(inferencesPerSecond)} infer/sec`,
     ...(goodput === null ? [] : [`Goodput within ${goodput.withinMs} msec: ${decimals(goodput.perSecond)} requests/sec (${decimals(goodput.share * 100)} %)`]),
+    ...(mode === 'concurrency' && failed.length === 0 ? [`Avg client overhead: ${decimals(clientOverhead(result) * 100)}%`] : []),
     `Avg latency: ${Math.round(latency.averageUs)} usec (standard deviation ${Math.round(latency.standardDeviationUs)} usec)`,
     ...own,
     `p50 latency: ${Math.round(latency.p50Us)} usec`,
@@ -64,8 +70,15 @@ function clientText({ requestCount, windowSeconds, sentPerSecond, inferencesPerS
     `p95 latency: ${Math.round(latency.p95Us)} usec`,
     `p99 latency: ${Math.round(latency.p99Us)} usec`,
     ...(sendLag === null ? [] : [`Avg send lag: ${Math.round(sendLag.averageUs)} usec (p99 ${Math.round(sendLag.p99Us)} usec), ${delayedCount} delayed by more than ${delayedAfterUs / 1000} msec`]),
+    ...(sendLag !== null && delayedShare > warnedDelays ? [`[WARNING] ${decimals(delayedShare * 100)} % of the requests were delayed: the sender could not keep up with the rate`] : []),
   ]
   return `  Client: \n${indented(lines)}`
+}
+
+/** The share of the callers' time in which they did not wait for an answer. */
+function clientOverhead({ level, windowSeconds, requestCount, latency }: LevelResult): number {
+  const waitedSeconds = (latency.averageUs * requestCount) / 1e6
+  return windowSeconds > 0 ? Math.max(0, 1 - waitedSeconds / (windowSeconds * level)) : 0
 }
 
 function processText({ cpuCores, eventLoopDelay }: LevelResult): string {
