@@ -6,6 +6,7 @@ import { tellLine } from './failure.ts'
 import { perfExitCodes } from './perf-exit-codes.ts'
 import type { PerfContext, PerfExtension } from './perf-extension.ts'
 import type { MeasureOptions } from './perf-measure-options.ts'
+import { levelsAnd, refuseUnheard } from './perf-instead.ts'
 import { samplesInMemory } from './perf-samples.ts'
 import { above, whole } from './perf-values.ts'
 import { printJson } from './print-json.ts'
@@ -35,6 +36,7 @@ export const rowChecks: PerfExtension = {
 async function measure(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { opened, shown, signal, target, print } = context
   const { concurrencyRange, checkTolerance: tolerance, checkRounds: rounds, json } = context.options as unknown as CheckOptions
+  refuseUnheard(context.options, 'check-rows', levelsAnd('inputs', 'profileExportFile'))
   const { samples } = await samplesInMemory(context, 'check-rows', { fewest: 8, most: 64, bytes: 64 * 2 ** 20 })
   const accuracy = await checkRows(opened.model, samples, { concurrency: concurrencyRange?.start ?? usualConcurrency, rounds, tolerance, signal })
   const { name, version } = target.model

@@ -7,6 +7,7 @@ import { inputsText } from '../perf/report/inputs-text.ts'
 import type { InputLevels, PerfResult } from '../perf/result.ts'
 import type { PerfContext, PerfExtension } from './perf-extension.ts'
 import { measureLevels, type ReportOptions } from './perf-levels.ts'
+import { refuseUnheard } from './perf-instead.ts'
 import { samplesInMemory } from './perf-samples.ts'
 import { printJson } from './print-json.ts'
 
@@ -27,6 +28,8 @@ export const inputComparisons: PerfExtension = {
 async function measure(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { options, target, settings, print } = context
   const { inputs, json, ...report } = options as unknown as ReportOptions & { readonly inputs: 'same' | 'unique' | 'both'; readonly json?: true }
+  // Files of levels would be written twice.
+  if (inputs === 'both') refuseUnheard(options, 'inputs both', ['latencyReportFile', 'profileExportFile'])
   const { samples, areRandom } = await samplesInMemory(context, 'inputs', beyondCaches)
   const sources: Record<'same' | 'unique', () => SampleSource> = {
     same: () => new SampleCycle(samples.slice(0, 1)),

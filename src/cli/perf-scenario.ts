@@ -1,3 +1,4 @@
+import { writeFile } from 'node:fs/promises'
 import { Option, type Command } from 'commander'
 import { loadClock } from '../perf/load/load-clock.ts'
 import { Metronome } from '../perf/load/metronome.ts'
@@ -13,9 +14,11 @@ import { invalidArgument } from '../errors.ts'
 import { tellLine } from './failure.ts'
 import { perfExitCodes } from './perf-exit-codes.ts'
 import type { PerfContext, PerfExtension } from './perf-extension.ts'
+import { levelsAnd, refuseUnheard } from './perf-instead.ts'
 import { samplesInMemory } from './perf-samples.ts'
 import { above, share, whole } from './perf-values.ts'
 import { printJson } from './print-json.ts'
+import { ScenarioProgress } from './scenario-progress.ts'
 
 /** Options of scenarios, as commander has them. */
 interface ScenarioCommandOptions {
@@ -35,6 +38,7 @@ interface ScenarioCommandOptions {
   readonly performanceSampleCount?: number
   readonly inputs?: InputChoice | 'both'
   readonly json?: true
+  readonly profileExportFile?: string
 }
 
 /** Made-up samples, where it is not said how many: LoadGen's are so many of a common benchmark. */
@@ -70,23 +74,28 @@ function addScenarioOptions(command: Command): void {
 async function measureScenario(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { opened, shown, signal, target, print } = context
   const options = context.options as unknown as ScenarioCommandOptions
+  refuseUnheard(context.options, 'scenario', levelsAnd('concurrencyRange', 'checkRows'))
   if (options.inputs === 'both') throw invalidArgument('inputs', `one of ${inputChoices.join(', ')} in a scenario`, options.inputs)
   if (options.findPeakPerformance && options.scenario !== 'server') throw invalidArgument('find-peak-performance', 'the scenario server', options.scenario)
   const { samples } = await samplesInMemory(context, 'scenario', madeUp, options.performanceSampleCount)
   const send = sender(opened.model, null)
   const settings = settingsOf(options, samples.length)
+  const progress = new ScenarioProgress()
   const metronome = settings.scenario === 'server' ? new Metronome(loadClock) : null
-  const system: ScenarioSystem = { send: (index) => send(samples[index]!), clock: loadClock, signal, ...(metronome === null ? {} : { pacer: metronome }) }
+  const system: ScenarioSystem = { send: progress.counting((index) => send(samples[index]!)), clock: loadClock, signal, ...(metronome === null ? {} : { pacer: metronome }) }
   const isSearch = settings.scenario === 'server' && (settings.targetQps === null || options.findPeakPerformance === true)
   let scenario: ScenarioResult
   try {
     await send(samples[0]!)
-    scenario = isSearch ? await search(settings, system, options) : await runScenario(settings, system)
+    if (!isSearch) progress.begin(settings.scenario, settings.minDurationMs)
+    scenario = isSearch ? await search(settings, system, options, progress) : await runScenario(settings, system)
   } finally {
+    progress.end()
     metronome?.stop()
   }
   const { name, version } = target.model
   const result: PerfResult = { model: name, version, settings: shown, machine: opened.machine, date: new Date().toISOString(), mode: 'scenario', levels: [], scenario }
+  if (options.profileExportFile !== undefined) await writeFile(options.profileExportFile, `${JSON.stringify(result)}\n`)
   if (options.json) printJson(result)
   else print(summaryText(name, scenario))
   if (signal.aborted) tellLine('interrupted: this is what was measured until then')
@@ -96,11 +105,15 @@ async function measureScenario(context: PerfContext): Promise<{ result: PerfResu
 /** A search has done what it was for when it has found a peak, of which early stopping can hardly be sure. */
 const isGood = ({ valid, peak }: ScenarioResult) => valid || (peak !== null && peak.targetQps !== null)
 
-async function search(settings: ScenarioSettings, system: ScenarioSystem, { findPeakPrecision, findPeakAttempts }: ScenarioCommandOptions): Promise<ScenarioResult> {
+async function search(settings: ScenarioSettings, system: ScenarioSystem, { findPeakPrecision, findPeakAttempts }: ScenarioCommandOptions, progress: ScenarioProgress): Promise<ScenarioResult> {
   const targetQps = settings.targetQps ?? (await firstRate(system))
-  const onStep = ({ targetQps: qps, met, percentileUs, endedEarly }: PeakStep) =>
-    tellLine(`target_qps ${Number(qps.toPrecision(6))} ${met ? 'holds' : 'does not hold'}: ${(percentileUs / 1000).toFixed(3)} ms${endedEarly ? ' when it was given up' : ''}`)
-  return findPeak({ ...settings, targetQps }, system, { precision: findPeakPrecision / 100, attempts: findPeakAttempts, onStep })
+  const shown = (qps: number) => `target_qps ${Number(qps.toPrecision(6))}`
+  const onStep = ({ targetQps: qps, met, percentileUs, endedEarly }: PeakStep) => {
+    progress.end()
+    tellLine(`${shown(qps)} ${met ? 'holds' : 'does not hold'}: ${(percentileUs / 1000).toFixed(3)} ms${endedEarly ? ' when it was given up' : ''}`)
+  }
+  const onRate = (qps: number) => progress.begin(shown(qps), settings.minDurationMs)
+  return findPeak({ ...settings, targetQps }, system, { precision: findPeakPrecision / 100, attempts: findPeakAttempts, onRate, onStep })
 }
 
 function settingsOf(options: ScenarioCommandOptions, totalSampleCount: number): ScenarioSettings {

@@ -1,8 +1,9 @@
+import { spawn } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
 import type { PerfResult } from '../../src/perf/result.ts'
 import * as small from '../models/small.ts'
 import { dependentRows } from '../models/dependent-rows.ts'
-import { zerohop } from './run.ts'
+import { root, zerohop } from './run.ts'
 
 const model = small.identity('float32')
 
@@ -51,11 +52,33 @@ describe('zerohop perf --scenario', () => {
     [['--scenario', 'edge'], /Allowed choices are single-stream, multi-stream, server, offline/, 3],
     [['--scenario', 'server', '--target-latency-percentile', '100'], /between 0 and 100/, 3],
     [['--scenario', 'offline', '--find-peak-performance'], /find-peak-performance: expected the scenario server, received 'offline'/, 99],
+    [['--scenario', 'server', '--request-rate-range', '100'], /request-rate-range: expected to be left out beside --scenario/, 99],
+    [['--scenario', 'server', '--check-rows'], /check-rows: expected to be left out beside --scenario/, 99],
+    [['--check-rows', '--inputs', 'same'], /inputs: expected to be left out beside --check-rows/, 99],
+    [['--inputs', 'both', '-f', 'levels.csv'], /latency-report-file: expected to be left out beside --inputs both/, 99],
     [['--scenario', 'server', '--inputs', 'both'], /inputs: expected one of random, same, unique in a scenario/, 99],
   ])('refuses %j', async (line, text, exitCode) => {
     const { code, stderr } = await zerohop('perf', '-m', model, ...line)
     expect(stderr).toMatch(text)
     expect(code).toBe(exitCode)
+  })
+})
+
+describe('Ctrl-C', () => {
+  it('ends a search, and what was found until then is told', async () => {
+    const line = ['perf', '-m', model, '--scenario', 'server', '--target-qps', '50', '--find-peak-performance', '--target-latency', '60000', '--min-duration', '10', '--min-query-count', '5']
+    const child = spawn(process.execPath, [`${root}dist/cli/main.js`, ...line])
+    let [stdout, stderr] = ['', '']
+    child.stdout.on('data', (text) => (stdout += text))
+    child.stderr.on('data', (text) => {
+      if (stderr === '') child.kill('SIGINT')
+      stderr += text
+    })
+    const code = await new Promise((resolve) => child.on('close', resolve))
+    expect(stderr).toMatch(/^target_qps 50 holds: [^]*\ninterrupted: this is what was measured until then\n$/)
+    expect(stdout).toContain('Result is : INVALID\n')
+    expect(stdout).toContain(' * it was ended by the user\n')
+    expect(code).toBe(0)
   })
 })
 

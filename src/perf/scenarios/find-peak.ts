@@ -1,6 +1,6 @@
 import { isEnough } from './early-stopping.ts'
 import { percentileOf } from './duration-list.ts'
-import { isWithinBound, judgeRun } from './judge-run.ts'
+import { judgeRun } from './judge-run.ts'
 import { serverSchedule } from './poisson-schedule.ts'
 import type { RunRecord } from './run-record.ts'
 import { recordRun, type ScenarioSystem } from './run-scenario.ts'
@@ -15,6 +15,8 @@ export interface PeakSearch {
   readonly precision?: number
   /** How often a rate has to miss the bound to count as too high: a pause of the machine is no limit of the model. Default: 2; LoadGen's is 1. */
   readonly attempts?: number
+  /** Told of a rate before it is tried. */
+  readonly onRate?: (targetQps: number) => void
   /** Told of each run. */
   readonly onStep?: (step: PeakStep) => void
 }
@@ -40,18 +42,20 @@ interface Tried {
  * @param settings of `server`, with the first rate as `targetQps`.
  */
 export async function findPeak(settings: ScenarioSettings, system: ScenarioSystem, search: PeakSearch = {}): Promise<ScenarioResult> {
-  const { decimals = 1, precision = 0.01, attempts = 2, onStep } = search
+  const { decimals = 1, precision = 0.01, attempts = 2, onRate, onStep } = search
   const steps: PeakStep[] = []
   const attempt = async (targetQps: number): Promise<Tried> => {
+    onRate?.(targetQps)
     const own = resolveScenario({ ...settings, targetQps })
     const { record } = await recordRun(own, system, hopelessness(own, targetQps))
     const endedEarly = record.finalScheduledMs < own.minDurationMs || record.queriesIssued < own.minQueryCount
-    const met = !endedEarly && isWithinBound(own, record)
+    const percentileMs = percentileOf(record.sampleLatenciesMs.ascending(), own.targetLatencyPercentile)
+    const met = !endedEarly && record.failureCount === 0 && percentileMs <= own.targetLatencyMs
     const step: PeakStep = {
       targetQps,
       met,
       sure: met && isEnough(record.queriesIssued, record.overCount, own.targetLatencyPercentile),
-      percentileUs: 1000 * percentileOf(record.sampleLatenciesMs.ascending(), own.targetLatencyPercentile),
+      percentileUs: 1000 * percentileMs,
       completedPerSecond: record.finalDoneMs > 0 ? (1000 * (record.sampleLatenciesMs.length - 1)) / record.finalDoneMs : 0,
       queryCount: record.queriesIssued,
       endedEarly,

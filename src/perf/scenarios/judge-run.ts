@@ -60,12 +60,6 @@ export function judgeRun(run: JudgedRun): ScenarioResult {
   }
 }
 
-/** Whether the bound holds for the percentile that it is about, of all that was sent. */
-export function isWithinBound({ targetLatencyMs, targetLatencyPercentile }: ScenarioSettings, record: RunRecord): boolean {
-  if (record.failureCount > 0 || record.sampleLatenciesMs.length === 0) return false
-  return percentileOf(record.sampleLatenciesMs.ascending(), targetLatencyPercentile) <= targetLatencyMs
-}
-
 function reasonsOf({ settings, record, sampleCount, peak }: JudgedRun, constraints: ScenarioConstraints, percentileUs: number): string[] {
   const reasons: string[] = []
   const { scenario, targetLatencyPercentile, targetLatencyMs, minDurationMs, minQueryCount } = settings

@@ -1,13 +1,14 @@
 import { codeOf } from '../load/recorder.ts'
 import { DurationList } from './duration-list.ts'
+import type { ScenarioSettings } from './scenario-settings.ts'
 
 /** What became of the queries of one run. Moments are milliseconds since its start. */
 export class RunRecord {
   /** Of answered samples, from when their query was scheduled. */
   readonly sampleLatenciesMs = new DurationList()
-  /** Of queries that were answered whole, from their schedule to their last sample. */
+  /** Of queries of `multi-stream` that were answered whole, from their schedule to their last sample. */
   readonly queryLatenciesMs = new DurationList()
-  /** How late queries were sent. */
+  /** How late queries of `server` were sent. */
   readonly sendLagMs = new DurationList()
   /** Samples that were not answered, by the codes of their errors. */
   readonly failures: Record<string, number> = {}
@@ -23,12 +24,11 @@ export class RunRecord {
   finalIssuedMs = 0
   /** When the last sample of the final query was answered. */
   finalDoneMs = 0
-  readonly #boundMs: number
+  readonly #settings: Pick<ScenarioSettings, 'scenario' | 'targetLatencyMs'>
   #finalQuery = -1
 
-  /** @param boundMs above which a sample is over latency. */
-  constructor(boundMs: number) {
-    this.#boundMs = boundMs
+  constructor(settings: Pick<ScenarioSettings, 'scenario' | 'targetLatencyMs'>) {
+    this.#settings = settings
   }
 
   get outstanding(): number {
@@ -39,7 +39,7 @@ export class RunRecord {
   issued(scheduledMs: number, issuedMs: number, samples: number): number {
     this.finalScheduledMs = scheduledMs
     this.finalIssuedMs = issuedMs
-    this.sendLagMs.push(issuedMs - scheduledMs)
+    if (this.#settings.scenario === 'server') this.sendLagMs.push(issuedMs - scheduledMs)
     this.samplesIssued += samples
     return this.queriesIssued++
   }
@@ -47,7 +47,7 @@ export class RunRecord {
   /** All samples of a query have been answered, or have failed. */
   ended(query: number, scheduledMs: number, doneMs: number, failed: boolean): void {
     this.queriesEnded++
-    if (!failed) this.queryLatenciesMs.push(doneMs - scheduledMs)
+    if (!failed && this.#settings.scenario === 'multi-stream') this.queryLatenciesMs.push(doneMs - scheduledMs)
     if (query < this.#finalQuery) return
     this.#finalQuery = query
     this.finalDoneMs = doneMs
@@ -55,7 +55,7 @@ export class RunRecord {
 
   sampleAnswered(latencyMs: number): void {
     this.sampleLatenciesMs.push(latencyMs)
-    if (latencyMs > this.#boundMs) this.overCount++
+    if (latencyMs > this.#settings.targetLatencyMs) this.overCount++
   }
 
   sampleFailed(error: unknown): void {

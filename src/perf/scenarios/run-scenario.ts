@@ -36,7 +36,7 @@ export async function recordRun(
   { send, clock, pacer = new TurnPacer(clock), signal }: ScenarioSystem,
   isHopeless?: ScenarioRun['isHopeless'],
 ): Promise<{ readonly record: RunRecord; readonly sampleCount: number | null }> {
-  const record = new RunRecord(settings.targetLatencyMs)
+  const record = new RunRecord(settings)
   const order = sampleOrder(settings)
   const run: ScenarioRun = { settings, order, send, clock, pacer, signal, record, startMs: clock.nowMs(), isHopeless }
   const sampleCount = settings.scenario === 'offline' ? offlineSampleCount(settings, order.count) : null

@@ -133,7 +133,7 @@ accuracy_sample_count : 100
 function result(options: Partial<ScenarioOptions> & Pick<ScenarioOptions, 'scenario'>): ScenarioResult {
   const settings = resolveScenario({ totalSampleCount: 100, performanceSampleCount: 64, minQueryCount: 700, minDurationMs: 100, ...options })
   const isOffline = options.scenario === 'offline'
-  const record = new RunRecord(settings.targetLatencyMs)
+  const record = new RunRecord(settings)
   for (let query = 0; query < 700; query++) {
     const latencyMs = 1 + query / 1e6
     if (!isOffline || query === 0) record.issued(isOffline ? 0 : 2 * query, isOffline ? 0 : 2 * query, 1)
