@@ -49,11 +49,9 @@ describe('zerohop perf --scenario', () => {
   })
 
   it.each([
-    [['--scenario', 'edge'], /Allowed choices are single-stream, multi-stream, server, offline/, 3],
     [['--scenario', 'server', '--target-latency-percentile', '100'], /between 0 and 100/, 3],
     [['--scenario', 'offline', '--find-peak-performance'], /find-peak-performance: expected the scenario server, received 'offline'/, 99],
     [['--scenario', 'server', '--request-rate-range', '100'], /request-rate-range: expected to be left out beside --scenario/, 99],
-    [['--scenario', 'server', '--check-rows'], /check-rows: expected to be left out beside --scenario/, 99],
     [['--check-rows', '--inputs', 'same'], /inputs: expected to be left out beside --check-rows/, 99],
     [['--inputs', 'both', '-f', 'levels.csv'], /latency-report-file: expected to be left out beside --inputs both/, 99],
     [['--scenario', 'server', '--inputs', 'both'], /inputs: expected one of random, same, unique in a scenario/, 99],
