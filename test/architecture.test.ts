@@ -33,6 +33,7 @@ const floors: [floor: string, on: string[]][] = [
   ['what measurements ask', ['perf/input/']],
   ['how often they ask', ['perf/load/']],
   ['what runs in the page of a report', ['perf/html-report/page/']],
+  ['scenarios, by the rules of others', ['perf/scenarios/', 'perf/accuracy/']],
   ['measuring a model', ['perf/']],
   ['what is told of measurements', ['perf/report/', 'perf/html-report/']],
   ['finding its best configuration', ['tune/']],
