@@ -9,13 +9,11 @@ import type { MeasureOptions } from './perf-measure-options.ts'
 import { levelsAnd, refuseUnheard } from './perf-instead.ts'
 import { samplesInMemory } from './perf-samples.ts'
 import { above, whole } from './perf-values.ts'
-import { printJson } from './print-json.ts'
 
 /** Options of `--check-rows`, as commander has them. */
 interface CheckOptions extends Pick<MeasureOptions, 'concurrencyRange'> {
   readonly checkTolerance: number
   readonly checkRounds: number
-  readonly json?: true
 }
 
 /** Requests at once, where it is not said: enough for batches to form. */
@@ -35,14 +33,13 @@ export const rowChecks: PerfExtension = {
 
 async function measure(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { opened, shown, signal, target, print } = context
-  const { concurrencyRange, checkTolerance: tolerance, checkRounds: rounds, json } = context.options as unknown as CheckOptions
+  const { concurrencyRange, checkTolerance: tolerance, checkRounds: rounds } = context.options as unknown as CheckOptions
   refuseUnheard(context.options, 'check-rows', levelsAnd('inputs', 'profileExportFile'))
   const { samples } = await samplesInMemory(context, 'check-rows', { fewest: 8, most: 64, bytes: 64 * 2 ** 20 })
   const accuracy = await checkRows(opened.model, samples, { concurrency: concurrencyRange?.start ?? usualConcurrency, rounds, tolerance, signal })
   const { name, version } = target.model
   const result: PerfResult = { model: name, version, settings: shown, machine: opened.machine, date: new Date().toISOString(), mode: 'concurrency', levels: [], accuracy }
-  if (json) printJson(result)
-  else print(accuracyText(accuracy))
+  print(accuracyText(accuracy))
   if (signal.aborted) tellLine('interrupted: this is what was compared until then')
   return { result, exitCode: accuracy.within ? 0 : perfExitCodes.differs }
 }

@@ -9,7 +9,6 @@ import type { PerfContext, PerfExtension } from './perf-extension.ts'
 import { measureLevels, type ReportOptions } from './perf-levels.ts'
 import { refuseUnheard } from './perf-instead.ts'
 import { samplesInMemory } from './perf-samples.ts'
-import { printJson } from './print-json.ts'
 
 /** More memory than caches of processors have. */
 const beyondCaches = { fewest: 16, most: 4096, bytes: 128 * 2 ** 20 }
@@ -27,7 +26,7 @@ export const inputComparisons: PerfExtension = {
 
 async function measure(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { options, target, settings, print } = context
-  const { inputs, json, ...report } = options as unknown as ReportOptions & { readonly inputs: 'same' | 'unique' | 'both'; readonly json?: true }
+  const { inputs, ...report } = options as unknown as ReportOptions & { readonly inputs: 'same' | 'unique' | 'both' }
   // Files of levels would be written twice.
   if (inputs === 'both') refuseUnheard(options, 'inputs both', ['latencyReportFile', 'profileExportFile'])
   const { samples, areRandom } = await samplesInMemory(context, 'inputs', beyondCaches)
@@ -40,14 +39,13 @@ async function measure(context: PerfContext): Promise<{ result: PerfResult; exit
   const measured: { result: PerfResult; exitCode: number }[] = []
   for (const kind of inputs === 'both' ? (['same', 'unique'] as const) : [inputs]) {
     const source = sources[kind]()
-    if (!json) print(`Inputs: ${kind}\n`)
-    const own = await measureLevels({ ...context, target: { ...target, source }, print: json ? () => {} : print }, report)
+    print(`Inputs: ${kind}\n`)
+    const own = await measureLevels({ ...context, target: { ...target, source } }, report)
     measured.push(own)
     runs.push({ inputs: kind, distinct: source.size, levels: own.result.levels })
     if (context.signal.aborted) break
   }
   const result: PerfResult = { ...measured.at(-1)!.result, inputs: runs }
-  if (json) printJson(result)
-  else print(inputsText(result.mode, runs))
+  print(inputsText(result.mode, runs))
   return { result, exitCode: Math.max(...measured.map(({ exitCode }) => exitCode)) }
 }

@@ -17,7 +17,6 @@ import type { PerfContext, PerfExtension } from './perf-extension.ts'
 import { levelsAnd, refuseUnheard } from './perf-instead.ts'
 import { samplesInMemory } from './perf-samples.ts'
 import { above, share, whole } from './perf-values.ts'
-import { printJson } from './print-json.ts'
 import { ScenarioProgress } from './scenario-progress.ts'
 
 /** Options of scenarios, as commander has them. */
@@ -37,7 +36,6 @@ interface ScenarioCommandOptions {
   readonly maxAsyncQueries?: number
   readonly performanceSampleCount?: number
   readonly inputs?: InputChoice | 'both'
-  readonly json?: true
   readonly profileExportFile?: string
 }
 
@@ -68,7 +66,6 @@ function addScenarioOptions(command: Command): void {
     .option('--samples-per-query <count>', 'of multi-stream (default: 8)', whole(1))
     .option('--max-async-queries <count>', 'a run of server ends when more queries wait for their answers (default: no limit)', whole(0))
     .option('--performance-sample-count <count>', 'samples that are in use; of random data, so many are made up (default: all of those given, 1024 random ones or 64 MiB of them)', whole(1))
-    .option('--json', 'print what --scenario, --check-rows or --inputs results in as JSON')
 }
 
 async function measureScenario(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
@@ -96,8 +93,7 @@ async function measureScenario(context: PerfContext): Promise<{ result: PerfResu
   const { name, version } = target.model
   const result: PerfResult = { model: name, version, settings: shown, machine: opened.machine, date: new Date().toISOString(), mode: 'scenario', levels: [], scenario }
   if (options.profileExportFile !== undefined) await writeFile(options.profileExportFile, `${JSON.stringify(result)}\n`)
-  if (options.json) printJson(result)
-  else print(summaryText(name, scenario))
+  print(summaryText(name, scenario))
   if (signal.aborted) tellLine('interrupted: this is what was measured until then')
   return { result, exitCode: isGood(scenario) || signal.aborted ? 0 : perfExitCodes.unstable }
 }

@@ -78,7 +78,7 @@ async function measureModel(options: CommandLine, measured: PerfSettings, signal
     const settings = { ...measured, sequences: sequencesOf(options, opened) }
     const source = await sampleSource(model.metadata, inputSettings(options, opened, settings.seed))
     const target = { model, source, machine, composingModels }
-    const context: PerfContext = { options, opened, target, settings, shown: settingsShown(options), signal, print: (text) => void process.stdout.write(text) }
+    const context: PerfContext = { options, opened, target, settings, shown: settingsShown(options), signal, print: options['json'] === true ? () => {} : (text) => void process.stdout.write(text) }
     const measuring = extensions.find((extension) => extension.measures?.(options) === true)
     if (measuring === undefined) await probe(target)
     const { result, exitCode = 0 } = measuring === undefined ? await measureLevels(context, options) : await measuring.measure!(context)
