@@ -152,17 +152,36 @@ describe.skipIf(!hasShared)(`zerohop perf, of a repository${missingShared}`, () 
   })
 })
 
+describe('zerohop perf, of an ensemble', () => {
+  const one = (field: string) => `${field} [{ name: "${field === 'input' ? 'x' : 'y'}" data_type: TYPE_FP32 dims: [4] }]`
+  const step = (from: string, to: string) => `{ model_name: "one" model_version: -1 input_map { key: "x" value: "${from}" } output_map { key: "y" value: "${to}" } }`
+
+  it('tells of the models of its steps as well, and writes a table for each', async () => {
+    const folder = temporaryFolder({
+      'one/config.pbtxt': `backend: "onnxruntime" max_batch_size: 8 ${one('input')} ${one('output')}`,
+      'one/1/model.onnx': readFileSync(model()),
+      'both/config.pbtxt': `platform: "ensemble" max_batch_size: 8 ${one('input')} ${one('output')} ensemble_scheduling { step [${step('x', 'mid')}, ${step('mid', 'y')}] }`,
+      'both/1/.keep': '',
+    })
+    const { code, stdout } = await perf('-m', join(folder, 'both'), '-f', join(folder, 'levels.csv'), ...few)
+    expect(code).toBe(0)
+    expect(stdout).toContain('\n  Composing models: \n  one, version: 1\n    Inference count: 80\n')
+    expect(readFileSync(join(folder, 'one.levels.csv'), 'utf8')).toMatch(/^Concurrency,Inferences\/Second,.*,Client Recv\n1,[\d.,]+,0\n$/)
+    await expect(called('-m', join(folder, 'both'), '--instances', '2')).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('for an ensemble') })
+  })
+})
+
 describe('Ctrl-C', () => {
   afterEach(() => vi.restoreAllMocks())
 
   it('ends the measurement, and what was measured until then is told', async () => {
-    const child = spawn(process.execPath, [`${root}dist/cli/main.js`, 'perf', '-m', model(), '-p', '60000'])
+    const child = spawn(process.execPath, [`${root}dist/cli/main.js`, 'perf', '-m', model(), '-p', '50', '-r', '1000000', '-s', '0.0001', '-v'])
     let [stdout, stderr] = ['', '']
     child.stderr.on('data', (text) => (stderr += text))
-    child.stdout.on('data', (text) => {
-      // The settings are printed before the first request.
-      if (stdout === '') setTimeout(() => child.kill('SIGINT'), 200)
+    child.stdout.on('data', (text: string) => {
       stdout += text
+      // Once: the second would end it at once.
+      if (!child.killed && /Pass \[\d+\] throughput: [1-9]/.test(stdout)) child.kill('SIGINT')
     })
     const code = await new Promise((resolve) => child.on('close', resolve))
     expect([code, stderr]).toEqual([0, 'interrupted: this is what was measured until then\n'])

@@ -87,7 +87,7 @@ describe('made-up data', () => {
 
 describe('a folder of data', () => {
   it('has a file of bytes for each input, and one of lines for strings', async () => {
-    const folder = temporaryFolder({ IN: Buffer.from(new Float32Array([1.5, -2]).buffer) as never, TEXT: 'one\ntwo\n' })
+    const folder = temporaryFolder({ IN: Buffer.from(new Float32Array([1.5, -2]).buffer), TEXT: 'one\ntwo\n' })
     const [sample] = await samplesFor(modelOf(value('IN', 'float32', ['N', 2]), value('TEXT', 'string', ['N', 2])), { inputData: [folder], batchSize: 2 })
     expect([...(tensor(sample!, 'IN').data as Float32Array)]).toEqual([1.5, -2, 1.5, -2])
     expect(tensor(sample!, 'TEXT')).toMatchObject({ dims: [2, 2], data: ['one', 'two', 'one', 'two'] })

@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { RequestLog } from '../../src/perf/load/request-log.ts'
 import { measureDefaults } from '../../src/perf/measure-settings.ts'
 import { levelText, settingsText, summaryText } from '../../src/perf/report/console-report.ts'
-import { csvReport } from '../../src/perf/report/csv-report.ts'
+import { composingCsvReport, csvReport } from '../../src/perf/report/csv-report.ts'
 import { profileText } from '../../src/perf/report/profile-export.ts'
 import { levelOf } from './level.ts'
 
@@ -36,6 +36,18 @@ describe('the table of levels', () => {
     expect(second!.startsWith('1,100.46,')).toBe(true)
     const parts = first!.split(',').slice(2, 9).map(Number)
     expect(parts.reduce((sum, us) => sum + us, 0)).toBe(1000)
+  })
+
+  it('of one model of an ensemble has what the engine says of it', () => {
+    const { server } = levelOf({})
+    const levels = [levelOf({ composingModels: [{ model: 'one', version: 1, server: { ...server, inferenceCount: 1000, queueUs: 7 }, batchSizes: [] }] })]
+    expect(composingCsvReport({ mode: 'concurrency', levels }, 0)).toBe(`Concurrency,${usual}Client Recv\n1,200,0,0,7,10,200,30,0\n`)
+    expect(levelText('concurrency', levels[0]!)).toContain(`
+  Composing models: 
+  one, version: 1
+    Inference count: 1000
+    Execution count: 250
+`)
   })
 
   it('has how late requests were sent as what the client took', () => {
@@ -79,6 +91,11 @@ describe('what is printed', () => {
     expect(text).toContain('    Avg send lag: 12 usec (p99 99 usec), 7 delayed by more than 1 msec\n')
     expect(text).toContain('    [WARNING] 1.39 % of the requests were delayed: the sender could not keep up with the rate\n')
     expect(levelText('request-rate', levelOf({ sendLag: levelOf({}).latency, delayedCount: 5 }))).not.toContain('WARNING')
+  })
+
+  it('of a level that left requests unanswered says how many', () => {
+    expect(levelText('request-rate', levelOf({ unansweredCount: 3 }))).toContain('    Unanswered request count: 3, at the end of the measurement\n    Throughput')
+    expect(levelText('request-rate', levelOf({ unansweredCount: 0 }))).not.toContain('Unanswered')
   })
 
   it('at the end is a line for each level, by the latency that had to be stable', () => {

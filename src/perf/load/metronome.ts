@@ -38,7 +38,7 @@ export class Metronome implements Pacer {
     this.#meanwhile = new TurnPacer(clock)
     this.#originMs = clock.nowMs()
     const setup: MetronomeSetup = { number: this.#number, atMs: this.#atMs, originNs: process.hrtime.bigint() }
-    this.#worker = new Worker(threadFile(), { workerData: setup })
+    this.#worker = new Worker(threadFile(), { workerData: setup, execArgv: [] })
     // Without it timers go on as they do.
     this.#worker.on('error', () => {
       this.#isReady = false
