@@ -1,5 +1,5 @@
 import type { ModelStatistics } from '../index.ts'
-import { EventLoopDelay } from './loop-delays.ts'
+import { LateTimers } from './late-timers.ts'
 import type { Recorder } from './load/recorder.ts'
 import type { MeasuredWindow } from './measured-window.ts'
 import type { PerfTarget } from './perf-target.ts'
@@ -8,7 +8,7 @@ import type { PerfTarget } from './perf-target.ts'
 export class WindowWatch {
   readonly #recorder: Recorder
   readonly #target: PerfTarget
-  readonly #delay: EventLoopDelay
+  readonly #delay: LateTimers
   /** Of the model, and of those that it is made up of. */
   #before: readonly ModelStatistics[]
   #sequencesBefore: number
@@ -17,7 +17,7 @@ export class WindowWatch {
   constructor(recorder: Recorder, target: PerfTarget) {
     this.#recorder = recorder
     this.#target = target
-    this.#delay = new EventLoopDelay(recorder.clock)
+    this.#delay = new LateTimers(recorder.clock)
     this.#before = this.#statistics()
     this.#sequencesBefore = target.source.sequenceCount ?? 0
     this.#delay.start()

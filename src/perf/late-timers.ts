@@ -7,7 +7,7 @@ const intervalMs = 5
  * How late timers of 5 ms are. One that is 100 ms late stands for the twenty that could not even be set meanwhile: each counts
  * with the delay that it would have had, or one long stall would be lost among many good looks.
  */
-export class EventLoopDelay {
+export class LateTimers {
   readonly #clock: LoadClock
   #delays = new DurationHistogram()
   #dueMs = 0
