@@ -18,7 +18,7 @@ export interface EngineCommandOptions {
   readonly dynamicBatching: boolean
   readonly latencyTargetMs?: number
   readonly responseCache?: true
-  readonly checkRows: boolean
+  readonly rowCheck: boolean
   readonly cpuWorkers?: number
   readonly intraOpThreads?: number
   readonly executor?: ExecutorChoice
@@ -42,7 +42,7 @@ export function addEngineOptions(command: Command): Command {
     .option('--no-dynamic-batching', 'join no requests')
     .option('--latency-target-ms <ms>', 'the latency that 99 of 100 requests should keep', above(0))
     .option('--response-cache', 'keep answers, and give them to equal requests')
-    .option('--no-check-rows', 'do not find out at the load whether rows are independent')
+    .option('--no-row-check', 'do not find out at the load whether rows are independent')
     .option('--cpu-workers <count>', 'most threads that run models on the CPU', whole(1, 1024))
     .option('--intra-op-threads <count>', 'threads of one run', whole(0))
     .addOption(new Option('--executor <kind>', 'how ONNX Runtime is called').choices(['auto', 'native', 'binding']))
@@ -65,7 +65,7 @@ export function engineOptionsOf({ engineOptions = {}, cpuWorkers, executor, inli
 
 /** What they mean for the model; `before` is what is said of it elsewhere, and stays where they say nothing. */
 export function modelOptionsOf(options: EngineCommandOptions, before: ModelOptions): ModelOptions {
-  const { modelConfig = {}, instances, provider, maxBatchSize, dynamicBatching, latencyTargetMs, responseCache, checkRows, intraOpThreads } = options
+  const { modelConfig = {}, instances, provider, maxBatchSize, dynamicBatching, latencyTargetMs, responseCache, rowCheck, intraOpThreads } = options
   const model = { ...before, ...modelConfig }
   const batching = batchingOf(options)
   return {
@@ -76,7 +76,7 @@ export function modelOptionsOf(options: EngineCommandOptions, before: ModelOptio
     ...(dynamicBatching && Object.keys(batching).length > 0 ? { dynamicBatching: { ...(model.dynamicBatching === false ? {} : model.dynamicBatching), ...batching } } : {}),
     ...(latencyTargetMs === undefined ? {} : { latencyTargetMs }),
     ...(responseCache === undefined ? {} : { responseCache }),
-    ...(checkRows ? {} : { checkRows: false }),
+    ...(rowCheck ? {} : { checkRows: false }),
     ...(intraOpThreads === undefined ? {} : { sessionOptions: { ...model.sessionOptions, intraOpNumThreads: intraOpThreads } }),
   }
 }

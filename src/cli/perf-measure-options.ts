@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import { measureDefaults } from '../perf/measure-settings.ts'
 import type { LoadSettings, PerfSettings } from '../perf/perf-settings.ts'
-import { above, range, whole } from './perf-values.ts'
+import { above, goodput, range, whole } from './perf-values.ts'
 
 type Range = { readonly start: number; readonly end: number; readonly step: number }
 
@@ -25,6 +25,7 @@ export interface MeasureOptions {
   readonly warmupRequestCount: number
   readonly requestCount: number
   readonly seed: number
+  readonly goodput?: number
 }
 
 /** Adds them. */
@@ -49,6 +50,7 @@ export function addMeasureOptions(command: Command): Command {
     .option('-l, --latency-threshold <ms>', 'latency at which the search for a level ends; 0: none', above(0, true), 0)
     .option('--binary-search', 'look for the level at which --latency-threshold is reached by halves, between start and end', false)
     .option('--warmup-request-count <count>', 'requests before the first window', whole(0), 0)
+    .option('--goodput <request_latency:ms>', 'tell how many answers a second are within so many milliseconds, as genai-perf; the number alone will do', goodput)
     .option('--request-count <count>', 'measure exactly so many requests, as one window; 0: by windows', whole(0), 0)
 }
 
@@ -62,7 +64,7 @@ export function measureSettings(options: MeasureOptions, sequences: PerfSettings
   if (binarySearch && latencyThreshold === 0) error('--binary-search needs --latency-threshold')
   return {
     load, binarySearch, latencyThresholdMs: latencyThreshold, seed, sequences, measurementMode, measurementRequestCount, maxTrials, warmupRequestCount, requestCount,
-    measurementIntervalMs: options.measurementInterval, stability: stabilityPercentage / 100, percentile: given === -1 ? null : given, goodputMs: null,
+    measurementIntervalMs: options.measurementInterval, stability: stabilityPercentage / 100, percentile: given === -1 ? null : given, goodputMs: options.goodput ?? null,
   }
 }
 

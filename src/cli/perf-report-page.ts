@@ -5,16 +5,16 @@ import { savedText } from '../perf/html-report/saved-result.ts'
 import { checkFilePlace, writeWholeFile } from '../perf/html-report/whole-file.ts'
 import type { PerfExtension } from './perf-extension.ts'
 
-/** `--report out.html`, `--json out.json`: what was measured, as a page, and as it is kept for others. */
+/** `--report out.html`, `--result-file out.json`: what was measured, as a page, and as it is kept for others. */
 export const reportPage: PerfExtension = {
   addOptions(command: Command) {
     command
       .optionsGroup('Output:')
       .option('--report <file>', 'write a page with charts and tables of all levels there, as HTML that needs nothing else', filePlace)
-      .option('--json <file>', 'write the result there, as JSON: for `zerohop perf-report`, which also sets several beside each other', filePlace)
+      .option('--result-file <file>', 'write the result there, as JSON: for `zerohop perf-report`, which also sets several beside each other', filePlace)
   },
   async report(result, { options }) {
-    if (typeof options['json'] === 'string') await writeWholeFile('--json', options['json'], savedText(result))
+    if (typeof options['resultFile'] === 'string') await writeWholeFile('--result-file', options['resultFile'], savedText(result))
     if (typeof options['report'] === 'string') await writeWholeFile('--report', options['report'], reportOf(result))
   },
 }

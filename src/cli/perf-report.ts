@@ -9,7 +9,7 @@ import { filePlace } from './perf-report-page.ts'
 
 /** `zerohop perf-report A.json B.json -o out.html`: results that were kept, as a page. */
 export const perfReport = new Command('perf-report')
-  .description('write a page with charts and tables of results that `zerohop perf --json` has kept: of one, or of several beside each other')
+  .description('write a page with charts and tables of results that `zerohop perf --result-file` has kept: of one, or of several beside each other')
   .argument('<results...>', `up to ${mostCompared} files, of which the first is what the others are compared with`)
   .requiredOption('-o, --out <file>', 'where the page goes, as HTML that needs nothing else', filePlace)
   .action(async (paths: readonly string[], { out }: { readonly out: string }, command: Command) => {

@@ -30,3 +30,17 @@ export const list = (least: number) => (text: string): number[] => text.split(',
 
 /** Adds a value to those before: for options that may be given several times. */
 export const collect = <T>(read: (text: string) => T) => (text: string, before: readonly T[]): T[] => [...before, read(text)]
+
+/** A bound of latency in milliseconds, as genai-perf has it (`request_latency:300`), or its number alone. */
+export function goodput(text: string): number {
+  const [name, value, ...more] = text.includes(':') ? text.split(':') : ['request_latency', text]
+  if (name !== 'request_latency' || more.length > 0) throw new InvalidArgumentError('It has to be request_latency:<milliseconds>: answers here have no tokens, and none of their times.')
+  return above(0)(value ?? '')
+}
+
+/** A share as percent, between 0 and 100, as the share of 1 that it is. */
+export function share(text: string): number {
+  const percent = above(0)(text)
+  if (percent < 100) return percent / 100
+  throw new InvalidArgumentError('It has to be a number between 0 and 100.')
+}

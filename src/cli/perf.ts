@@ -7,6 +7,9 @@ import { tellLine } from './failure.ts'
 import { interruptedExitCode, interruptSignal } from './interrupt.ts'
 import { ownVersion } from './own-version.ts'
 import { addEngineOptions, engineOptionsOf, modelOptionsOf, type EngineCommandOptions } from './perf-engine-options.ts'
+import { inputComparisons } from './perf-inputs.ts'
+import { rowChecks } from './perf-check-rows.ts'
+import { scenarios } from './perf-scenario.ts'
 import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
 import { addInputOptions, inputSettings, sequencesOf, type InputOptions } from './perf-input-options.ts'
 import { leftOutText } from './perf-left-out.ts'
@@ -16,7 +19,7 @@ import { reportPage } from './perf-report-page.ts'
 import { settingsShown } from './perf-settings-shown.ts'
 
 /** What is added from files of their own. */
-const extensions: readonly PerfExtension[] = [reportPage]
+const extensions: readonly PerfExtension[] = [scenarios, rowChecks, inputComparisons, reportPage]
 
 interface ModelCommandOptions {
   readonly modelName: string

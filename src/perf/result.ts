@@ -1,3 +1,6 @@
+import type { AccuracyResult } from './accuracy/accuracy-result.ts'
+import type { ScenarioResult } from './scenarios/scenario-result.ts'
+
 /** What `zerohop perf` measured, as its reports, the tuner and the benchmarks read it. Times are in microseconds unless the name says otherwise. */
 export interface PerfResult {
   readonly model: string
@@ -10,6 +13,20 @@ export interface PerfResult {
   readonly date: string
   readonly mode: LoadMode
   /** In the order in which they were measured. */
+  readonly levels: readonly LevelResult[]
+  /** What a scenario of LoadGen results in (`--scenario`), which has no levels. */
+  readonly scenario?: ScenarioResult
+  /** What comparing each answer with the one it gets alone results in (`--check-rows`), which has no levels. */
+  readonly accuracy?: AccuracyResult
+  /** The levels once more, by what was asked (`--inputs`): one request again and again, or never the same twice. */
+  readonly inputs?: readonly InputLevels[]
+}
+
+/** The levels of a run with inputs of one kind. */
+export interface InputLevels {
+  readonly inputs: 'same' | 'unique'
+  /** Different requests that there were; `null` where none came twice. */
+  readonly distinct: number | null
   readonly levels: readonly LevelResult[]
 }
 

@@ -11,7 +11,7 @@ const inFolder = (name: string) => join(folder, name)
 describe('zerohop perf --report', () => {
   it('writes a page of what it measured, and keeps the result, of which perf-report makes pages again', async () => {
     const line = ['-m', identity('float32', [2]), '--concurrency-range', '1:2', '--request-count', '50']
-    const measured = await zerohop('perf', ...line, '--report', inFolder('page.html'), '--json', inFolder('kept.json'))
+    const measured = await zerohop('perf', ...line, '--report', inFolder('page.html'), '--result-file', inFolder('kept.json'))
     expect({ code: measured.code, stderr: measured.stderr }).toEqual({ code: 0, stderr: '' })
     expect(readFileSync(inFolder('page.html'), 'utf8')).toContain('<h1>Performance of ')
     expect(JSON.parse(readFileSync(inFolder('kept.json'), 'utf8'))).toMatchObject({ mode: 'concurrency', levels: [{ level: 1 }, { level: 2 }] })
@@ -42,7 +42,7 @@ describe('zerohop perf --report', () => {
   it('refuses a file that is no result, and writes no page', async () => {
     writeFileSync(inFolder('other.json'), '{"model":"m"}')
     const { code, stderr } = await zerohop('perf-report', inFolder('other.json'), '-o', inFolder('never.html'))
-    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^ERR_INVALID_ARG: .*other\.json: expected a result that zerohop perf --json has written/) })
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(/^ERR_INVALID_ARG: .*other\.json: expected a result that zerohop perf --result-file has written/) })
     expect(readdirSync(folder)).not.toContain('never.html')
   })
 })

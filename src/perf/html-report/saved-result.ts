@@ -58,13 +58,13 @@ export function savedText(saved: PerfResult): string {
 }
 
 /**
- * Reads a result that `zerohop perf --json` has written.
+ * Reads a result that `zerohop perf --result-file` has written.
  *
  * @throws InferenceError `ERR_INVALID_ARG` where the file is none of those, with what is wrong and where; what Node.js throws where it cannot be read.
  */
 export async function readSavedResult(path: string): Promise<PerfResult> {
   const text = (await readRegularFile(path, mostBytes)).toString()
-  const wrong = (why: string) => invalidArgument(path, 'a result that zerohop perf --json has written', path, { hint: `${why}. Write it again` })
+  const wrong = (why: string) => invalidArgument(path, 'a result that zerohop perf --result-file has written', path, { hint: `${why}. Write it again` })
   let json: unknown
   try {
     json = JSON.parse(text)
