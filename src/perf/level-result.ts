@@ -15,6 +15,8 @@ export interface LevelOutcome {
   readonly stable: boolean
   /** Whether requests were meant to be sent at certain moments. */
   readonly isScheduled: boolean
+  /** Requests under way at the end. */
+  readonly pendingCount: number
   /** The user's own percentile; `null` for none. */
   readonly percentile: number | null
   /** Answers within so long count as good; `null` for no such bound. */
@@ -22,7 +24,7 @@ export interface LevelOutcome {
 }
 
 /** Joins windows that follow each other to the result of their level. */
-export function levelResult(windows: readonly MeasuredWindow[], { composingModels = [] }: Pick<PerfTarget, 'composingModels'>, { level, stable, isScheduled, percentile, goodputMs }: LevelOutcome): LevelResult {
+export function levelResult(windows: readonly MeasuredWindow[], { composingModels = [] }: Pick<PerfTarget, 'composingModels'>, { level, stable, isScheduled, pendingCount, percentile, goodputMs }: LevelOutcome): LevelResult {
   const load = new LoadWindow(0)
   const eventLoopDelay = new DurationHistogram()
   for (const window of windows) {
@@ -53,6 +55,7 @@ export function levelResult(windows: readonly MeasuredWindow[], { composingModel
     goodput: goodputMs === null ? null : { withinMs: goodputMs, perSecond: perSecond(good), share: load.requestCount === 0 ? 0 : good / (load.requestCount + load.failureCount) },
     ...(composingModels.length === 0 ? {} : { composingModels: composingModels.map((model, index) => composingModel(model, spanOf(windows.map(({ composing }) => composing[index]!)))) }),
     sequences: windows[0]!.sequences === null ? null : windows.reduce((sum, { sequences }) => sum + (sequences ?? 0), 0),
+    ...(isScheduled ? { unansweredCount: pendingCount } : {}),
     sentPerSecond: perSecond(load.sentCount),
     percentile: percentile === null ? null : { percentile, us: latency.quantileUs(percentile / 100) },
   }

@@ -43,16 +43,18 @@ export async function measure(target: PerfTarget, { level, load }: LoadLevel, se
   const ending = new AbortController()
   let windows: readonly MeasuredWindow[]
   let stable: boolean
+  let pendingCount = 0
   const watch = new WindowWatch(recorder, target)
-  hooks.onStart?.(recorder)
-  load.start(sender(model, load.isOpen ? ending.signal : null), recorder)
   try {
+    hooks.onStart?.(recorder)
+    load.start(sender(model, load.isOpen ? ending.signal : null), recorder)
     await untilEnded(recorder, settings.warmupRequestCount, load, signal)
     if (settings.warmupRequestCount > 0) watch.cut()
     const run = settings.requestCount > 0 ? countedWindow : windowsUntilStable
     ;({ windows, stable } = await run({ recorder, watch, load, settings, signal, onWindow: hooks.onWindow }))
   } finally {
     watch.stop()
+    pendingCount = recorder.pending
     const stopped = load.stop()
     // What was sent by a schedule that the model cannot keep up with would take long to be answered, and is of no more use.
     ending.abort()
@@ -60,7 +62,7 @@ export async function measure(target: PerfTarget, { level, load }: LoadLevel, se
     await endSequences(model, source)
   }
   const { percentile, goodputMs } = settings
-  return levelResult(windows, target, { level, stable, isScheduled: load.isOpen, percentile, goodputMs })
+  return levelResult(windows, target, { level, stable, isScheduled: load.isOpen, pendingCount, percentile, goodputMs })
 }
 
 /** What is left of sequences would be in the way of the next level's. */

@@ -71,6 +71,8 @@ export interface LevelResult {
   readonly composingModels?: readonly ComposingModel[]
   /** Sequences that were begun; `null` for a model without them. */
   readonly sequences: number | null
+  /** Requests sent by a schedule that were not answered when the measurement ended, and are in no other count; left out of other loads. */
+  readonly unansweredCount?: number
   /** Requests a second that were sent. */
   readonly sentPerSecond: number
   /** The user's own percentile of the latencies (`--percentile`); `null` without one. */

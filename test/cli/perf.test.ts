@@ -175,13 +175,13 @@ describe('Ctrl-C', () => {
   afterEach(() => vi.restoreAllMocks())
 
   it('ends the measurement, and what was measured until then is told', async () => {
-    const child = spawn(process.execPath, [`${root}dist/cli/main.js`, 'perf', '-m', model(), '-p', '60000'])
+    const child = spawn(process.execPath, [`${root}dist/cli/main.js`, 'perf', '-m', model(), '-p', '50', '-r', '1000000', '-s', '0.0001', '-v'])
     let [stdout, stderr] = ['', '']
     child.stderr.on('data', (text) => (stderr += text))
-    child.stdout.on('data', (text) => {
-      // The settings are printed before the first request.
-      if (stdout === '') setTimeout(() => child.kill('SIGINT'), 200)
+    child.stdout.on('data', (text: string) => {
       stdout += text
+      // Once: the second would end it at once.
+      if (!child.killed && /Pass \[\d+\] throughput: [1-9]/.test(stdout)) child.kill('SIGINT')
     })
     const code = await new Promise((resolve) => child.on('close', resolve))
     expect([code, stderr]).toEqual([0, 'interrupted: this is what was measured until then\n'])

@@ -93,6 +93,11 @@ describe('what is printed', () => {
     expect(levelText('request-rate', levelOf({ sendLag: levelOf({}).latency, delayedCount: 5 }))).not.toContain('WARNING')
   })
 
+  it('of a level that left requests unanswered says how many', () => {
+    expect(levelText('request-rate', levelOf({ unansweredCount: 3 }))).toContain('    Unanswered request count: 3, at the end of the measurement\n    Throughput')
+    expect(levelText('request-rate', levelOf({ unansweredCount: 0 }))).not.toContain('Unanswered')
+  })
+
   it('at the end is a line for each level, by the latency that had to be stable', () => {
     expect(summaryText('concurrency', [levelOf({ level: 1 }), levelOf({ level: 2, stable: false })])).toBe(`Inferences/Second vs. Client Average Batch Latency
 Concurrency: 1, throughput: 100 infer/sec, latency 1000 usec

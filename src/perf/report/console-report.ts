@@ -51,7 +51,7 @@ export function windowText(trial: number, throughput: number, latency: { average
 }
 
 function clientText(mode: LoadMode, result: LevelResult): string {
-  const { requestCount, windowSeconds, sentPerSecond, inferencesPerSecond, latency, percentile, sendLag, delayedCount, failures, sequences, goodput } = result
+  const { requestCount, windowSeconds, sentPerSecond, inferencesPerSecond, latency, percentile, sendLag, delayedCount, failures, unansweredCount = 0, sequences, goodput } = result
   const failed = Object.entries(failures)
   const delayedShare = delayedCount / Math.max(1, sentPerSecond * windowSeconds)
   const own = percentile !== null && ![50, 90, 95, 99].includes(percentile.percentile) ? [`p${percentile.percentile} latency: ${Math.round(percentile.us)} usec`] : []
@@ -60,6 +60,7 @@ function clientText(mode: LoadMode, result: LevelResult): string {
     ...(sendLag === null ? [] : [`Avg send request rate: ${decimals(sentPerSecond)} infer/sec`]),
     ...(sequences === null ? [] : [`Sequence count: ${sequences} (${decimals(windowSeconds > 0 ? sequences / windowSeconds : 0)} seq/sec)`]),
     ...(failed.length === 0 ? [] : [`Failed Request Count: ${failed.reduce((sum, [, count]) => sum + count, 0)} (${failed.map(([code, count]) => `${code} ${count}`).join(', ')})`]),
+    ...(unansweredCount > 0 ? [`Unanswered request count: ${unansweredCount}, at the end of the measurement`] : []),
     `Throughput: ${decimals(inferencesPerSecond)} infer/sec`,
     ...(goodput === null ? [] : [`Goodput within ${goodput.withinMs} msec: ${decimals(goodput.perSecond)} requests/sec (${decimals(goodput.share * 100)} %)`]),
     ...(mode === 'concurrency' && failed.length === 0 ? [`Avg client overhead: ${decimals(clientOverhead(result) * 100)}%`] : []),
