@@ -1,4 +1,5 @@
 import type { LevelResult, LoadMode, PerfResult } from '../result.ts'
+import { accuracySection } from './accuracy-section.ts'
 import { breakdownSection } from './breakdown-section.ts'
 import { composingSection } from './composing-section.ts'
 import { configurationSection } from './configuration-section.ts'
@@ -9,6 +10,7 @@ import { levelPhrase } from './levels.ts'
 import { failureSection, goodputSection, reasonSection } from './outcome-sections.ts'
 import { processSection } from './process-section.ts'
 import { renderPage } from './report-page.ts'
+import { scenarioHeadline, scenarioSection } from './scenario-section.ts'
 import type { Section } from './section.ts'
 
 const loads: Readonly<Record<LoadMode, string>> = {
@@ -29,17 +31,24 @@ const loads: Readonly<Record<LoadMode, string>> = {
 export function reportOf(result: PerfResult, more: readonly Section[] = []): string {
   const measured = [curveSection, percentileSection, breakdownSection, composingSection, distributionSection, reasonSection, goodputSection, failureSection, processSection]
   const sections = result.levels.length === 0 ? [] : measured.flatMap((section) => section(result) ?? [])
+  const others = [scenarioSection, accuracySection].flatMap((section) => section(result) ?? [])
   return renderPage({
     title: `Performance of ${result.model}`,
     about: `Version ${result.version} · ${dateOf(result.date)} · ${loads[result.mode] ?? result.mode}`,
     notices: noticesOf(result),
-    headline: headlineOf(result),
-    sections: [...sections, ...more, configurationSection(result)],
+    headline: [...(result.scenario === undefined ? [] : scenarioHeadline(result.scenario)), ...(result.levels.length === 0 && hasOthers(result) ? [] : headlineOf(result))],
+    sections: [...others, ...sections, ...more, configurationSection(result)],
   })
 }
 
-function noticesOf({ mode, levels }: PerfResult): string[] {
-  if (levels.length === 0) return ['No level was measured to its end.']
+/** Whether there is something to tell beside levels. */
+function hasOthers({ scenario, accuracy }: PerfResult): boolean {
+  return scenario !== undefined || accuracy !== undefined
+}
+
+function noticesOf(result: PerfResult): string[] {
+  const { mode, levels } = result
+  if (levels.length === 0) return hasOthers(result) ? [] : ['No level was measured to its end.']
   const unstable = levels.filter(({ stable }) => !stable)
   const phrase = (level: LevelResult) => levelPhrase(mode, level)
   const shown = unstable.length > 5 ? `${unstable.length} of ${levels.length} levels` : unstable.map(phrase).join(', ')

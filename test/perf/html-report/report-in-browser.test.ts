@@ -1,6 +1,7 @@
 import type { Browser, Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { PerfResult } from '../../../src/perf/result.ts'
+import { comparisonOf } from '../../../src/perf/html-report/comparison.ts'
 import { reportOf } from '../../../src/perf/html-report/report.ts'
 import { hasChromium, launch, openPage } from './chromium.ts'
 import { emptyLevel, levelOf, resultOf, richResult } from './made-results.ts'
@@ -55,6 +56,13 @@ describe.skipIf(!hasChromium)('a report in Chromium', () => {
     await page.waitForFunction("[...document.querySelectorAll('canvas')].every((canvas) => canvas.clientWidth < 360)")
     expect({ overflow: await overflow(page), charts: await drawnCanvases(page) }).toEqual({ overflow: 0, charts })
     expect({ complaints, requests }).toEqual({ complaints: [], requests: [] })
+    await page.context().close()
+  })
+
+  it('of several results draws them in one chart', async () => {
+    const html = comparisonOf([{ name: 'before', result: resultOf() }, { name: hostile, result: resultOf({ levels: [1, 8, 100].map((level) => levelOf(level, { stable: level < 100 })) }) }])
+    const { page, complaints, requests } = await openPage(browser, html, { viewport: { width: 360, height: 800 } })
+    expect({ overflow: await overflow(page), charts: await drawnCanvases(page), complaints, requests }).toEqual({ overflow: 0, charts: 5, complaints: [], requests: [] })
     await page.context().close()
   })
 

@@ -1,0 +1,69 @@
+import { describe, expect, it } from 'vitest'
+import { reportOf } from '../../../src/perf/html-report/report.ts'
+import type { PerfResult } from '../../../src/perf/result.ts'
+import { resultOf } from './made-results.ts'
+import { readIn } from './read-in.ts'
+
+const latency = { minUs: 900, maxUs: 50_000, meanUs: 2000, p50Us: 1800, p90Us: 3000, p95Us: 4000, p97Us: 5000, p99Us: 9000, p999Us: 20_000 }
+
+const scenario: NonNullable<PerfResult['scenario']> = {
+  scenario: 'server',
+  mode: 'FindPeakPerformance',
+  valid: false,
+  reasons: ['too <few> queries'],
+  belowMlperf: ['minDurationMs 5000 < 600000'],
+  metric: { name: 'Completed samples per second', value: 812.5, unit: 'samples/s' },
+  constraints: { performance: true, minDuration: true, minQueries: false, earlyStopping: true, noFailures: false },
+  earlyStopping: { satisfied: true, lines: ['Early stopping satisfied.'], estimates: [] },
+  queryCount: 4000,
+  sampleCount: 3990,
+  overLatencyCount: 12,
+  failures: { ERR_QUEUE_FULL: 10 },
+  latency,
+  sendLag: { ...latency, p99Us: 77 },
+  completedPerSecond: 812.5,
+  scheduledPerSecond: 820,
+  seconds: 5,
+  inputs: 'same',
+  peak: { targetQps: 812, sureQps: null, steps: [{ targetQps: 900, met: false, sure: false, percentileUs: 80_000, completedPerSecond: 850, queryCount: 300, endedEarly: true }] },
+  settings: {},
+}
+
+describe('the page of a scenario', () => {
+  const html = reportOf(resultOf({ mode: 'scenario', levels: [], scenario }))
+
+  it('begins with its metric, and does not miss levels', () => {
+    const read = readIn(html, '<header>', '</header>')
+    expect(read).toContain('Completed samples per second813 samples/sserver, not valid')
+    expect(read).not.toContain('No level')
+    expect(read).not.toContain('Answered requests')
+  })
+
+  it('tells its figures, the rules it kept, its latencies, the way to the peak, and why it is not valid', () => {
+    const read = readIn(html, '<section id="scenario"')
+    expect(read).toContain('Scenario server: not valid')
+    expect(read).toContain('minDurationMs 5000 &lt; 600000')
+    expect(read).toContain('| rule minQueries| not kept')
+    expect(read).toContain('| failed: ERR_QUEUE_FULL| 10')
+    expect(read).toContain('| p99| 9.00 ms| 77.0 µs')
+    expect(read).toContain('Search for the peak: 812 queries/s')
+    expect(read).toContain('| 900| not held| 80.0 ms| 850| 300, given up')
+    expect(read).toContain('| 1| too &lt;few&gt; queries')
+  })
+})
+
+describe('the page of answers beside those alone', () => {
+  it('tells the largest differences of each output', () => {
+    const accuracy: NonNullable<PerfResult['accuracy']> = {
+      answers: 2000, samples: 64, concurrency: 16, tolerance: 1e-5, within: false, failures: { ERR_EXECUTION: 2 }, batchSizes: [{ batchSize: 8, count: 250 }], cacheHits: 0,
+      outputs: [{ output: '<logits>', type: 'float32', absolute: 0.5, relative: Infinity, spread: 1.2, above: 3, sample: 7 }],
+    } // prettier-ignore
+    const html = reportOf(resultOf({ levels: [], accuracy }))
+    const read = readIn(html, '<section id="accuracy"')
+    expect(read).toContain('Answers under load, beside those alone: NOT the same')
+    expect(read).toContain('2,000 answers to 64 different requests, 16 at once')
+    expect(read).toContain('2 failed')
+    expect(read).toContain('| &lt;logits&gt;| float32| 0.5| ∞| 1.2| 3| 7')
+    expect(html).not.toContain('No level was measured')
+  })
+})
