@@ -1,5 +1,6 @@
 import type { Peer } from './peer.ts'
 import { fastifyDataloader, fastifyPiscina, fastifyPlain, piscinaInProcess, plain, sameThreadBatcher } from './peers/onnxruntime-node.ts'
+import { openVinoDefault, openVinoFloat32, pythonOnnxRuntime } from './peers/python-in-process.ts'
 import { transformersJs } from './peers/transformers-js.ts'
 import { fastifyZerohop, fastifyZerohopOpenVino, zerohop, zerohopOpenVino, zerohopOpenVinoFloat32 } from './peers/zerohop.ts'
 
@@ -10,7 +11,10 @@ export const peers: readonly Peer[] = [
   plain,
   piscinaInProcess,
   transformersJs,
+  pythonOnnxRuntime,
+  openVinoFloat32,
   zerohopOpenVinoFloat32,
+  openVinoDefault,
   zerohopOpenVino,
   fastifyZerohop,
   fastifyZerohopOpenVino,

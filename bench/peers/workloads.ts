@@ -9,7 +9,8 @@ import type { Workload, WorkloadName } from './workload.ts'
 
 type Recipe = Omit<Workload, 'name' | 'model' | 'files' | 'references'> & { model(): Workload['model']; files(): string[] }
 
-const photographs = ['goldfish.jpg', 'wolves.jpg', 'daisy.jpg', 'vulture.jpeg']
+/** Of which SqueezeNet is sure, however they are scaled: decoders do that in ways of their own. */
+const photographs = ['goldfish.jpg', 'wolves.jpg', 'daisy.jpg']
 
 const mlp = {
   model: () => ({ ...benchModel('mlp'), output: 'output', outputElements: 10 }),
@@ -32,9 +33,8 @@ const recipes: Readonly<Record<WorkloadName, Recipe>> = {
     jpeg: true,
     json: false,
     maxBatchSize: 8,
-    // Of probabilities: decoders scale in ways of their own.
-    tolerance: 0.1,
-    lowPrecisionTolerance: 0.2,
+    tolerance: 0.05,
+    lowPrecisionTolerance: 0.1,
     rates: [20, 60],
     inProcessRates: [],
     usualPerSecond: 80,
