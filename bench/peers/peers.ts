@@ -1,6 +1,10 @@
 import type { Peer } from './peer.ts'
+import { bentoMl } from './peers/bentoml.ts'
+import { fastApi } from './peers/fastapi.ts'
+import { litServe } from './peers/litserve.ts'
 import { fastifyDataloader, fastifyPiscina, fastifyPlain, piscinaInProcess, plain, sameThreadBatcher } from './peers/onnxruntime-node.ts'
 import { openVinoDefault, openVinoFloat32, pythonOnnxRuntime } from './peers/python-in-process.ts'
+import { rayServe } from './peers/ray-serve.ts'
 import { transformersJs } from './peers/transformers-js.ts'
 import { fastifyZerohop, fastifyZerohopOpenVino, zerohop, zerohopOpenVino, zerohopOpenVinoFloat32 } from './peers/zerohop.ts'
 
@@ -21,4 +25,8 @@ export const peers: readonly Peer[] = [
   fastifyDataloader,
   fastifyPlain,
   fastifyPiscina,
+  fastApi,
+  litServe,
+  bentoMl,
+  rayServe,
 ]

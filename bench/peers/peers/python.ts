@@ -1,8 +1,9 @@
+import { join } from 'node:path'
 import { floatsOf } from '../answers.ts'
 import { pinnedVersions, pythonEnvironment } from '../environments.ts'
 import { cache, source } from '../folders.ts'
 import type { Command, HttpPeer, InProcessPeer } from '../peer.ts'
-import { join } from 'node:path'
+import type { Workload } from '../workload.ts'
 
 /** What Python peers have in common: an environment of their own, and onnxruntime in it. */
 
@@ -22,7 +23,9 @@ export function python(peer: string, args: readonly string[], env: Readonly<Reco
 }
 
 /** What servers in Python are told, by an environment variable that their workers have as well. */
-export const settingsVariable = (workload: object, settings: object): Readonly<Record<string, string>> => ({ PEER_SETTINGS: JSON.stringify({ workload, settings }) })
+export function settingsVariable({ name, model, jpeg, json, maxBatchSize }: Workload, settings: object): Readonly<Record<string, string>> {
+  return { PEER_SETTINGS: JSON.stringify({ workload: { name, model, jpeg, json, maxBatchSize }, settings }) }
+}
 
 type Forms = Pick<HttpPeer, 'request' | 'answer'>
 
