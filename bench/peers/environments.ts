@@ -41,8 +41,8 @@ export function pinnedVersions(peer: string, packages: readonly string[]): Versi
   return Object.fromEntries(packages.map((name) => [name, lines.find((line) => line.startsWith(`${name}==`))!.slice(name.length + 2)]))
 }
 
-/** Sets something up unless that was done before from the same pins. */
-async function once(folder: string, pins: string, setUp: () => Promise<void>): Promise<void> {
+/** Sets something up in a folder unless that was done before from the same pins. */
+export async function once(folder: string, pins: string, setUp: () => Promise<void>): Promise<void> {
   const ready = join(folder, 'ready')
   const hash = createHash('sha256').update(pins).digest('hex')
   if (existsSync(ready) && readFileSync(ready, 'utf8') === hash) return
@@ -51,9 +51,9 @@ async function once(folder: string, pins: string, setUp: () => Promise<void>): P
 }
 
 /** Runs a command of a set-up. @throws PeerMissing with the last that it said. */
-export function step(file: string, args: readonly string[], cwd?: string): Promise<string> {
+export function step(file: string, args: readonly string[], cwd?: string, env: Readonly<Record<string, string>> = {}): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn(file, args, { cwd, stdio: ['ignore', 'pipe', 'pipe'], timeout: limitSeconds * 1000, killSignal: 'SIGKILL' })
+    const child = spawn(file, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'], timeout: limitSeconds * 1000, killSignal: 'SIGKILL' })
     let [said, output] = ['', '']
     child.stdout.on('data', (text: Buffer) => (output += text.toString()))
     child.stderr.on('data', (text: Buffer) => (said = (said + text.toString()).slice(-2000)))

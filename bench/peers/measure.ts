@@ -37,7 +37,7 @@ async function inProcess(peer: InProcessPeer, workload: Workload, levels: readon
 
 async function overHttp(peer: HttpPeer, workload: Workload, levels: readonly Level[]): Promise<LevelFigures[]> {
   const client = await httpClient()
-  const ports = await freePorts(4)
+  const ports = await freePorts(5)
   const [requestsFile, samplesFile] = ['requests', 'samples'].map((name) => join(cacheFolder('run'), `${name}-${process.pid}`)) as [string, string]
   const requests = workload.files.map((file) => peer.request(workload, readFileSync(file)))
   writeRequests(requestsFile, ports[0]!, requests)

@@ -4,7 +4,9 @@ import { fastApi } from './peers/fastapi.ts'
 import { litServe } from './peers/litserve.ts'
 import { fastifyDataloader, fastifyPiscina, fastifyPlain, piscinaInProcess, plain, sameThreadBatcher } from './peers/onnxruntime-node.ts'
 import { openVinoDefault, openVinoFloat32, pythonOnnxRuntime } from './peers/python-in-process.ts'
+import { pyTriton } from './peers/pytriton.ts'
 import { rayServe } from './peers/ray-serve.ts'
+import { torchServe } from './peers/torchserve.ts'
 import { transformersJs } from './peers/transformers-js.ts'
 import { fastifyZerohop, fastifyZerohopOpenVino, zerohop, zerohopOpenVino, zerohopOpenVinoFloat32 } from './peers/zerohop.ts'
 
@@ -29,4 +31,6 @@ export const peers: readonly Peer[] = [
   litServe,
   bentoMl,
   rayServe,
+  torchServe,
+  pyTriton,
 ]
