@@ -8,6 +8,7 @@ import { pyTriton } from './peers/pytriton.ts'
 import { rayServe } from './peers/ray-serve.ts'
 import { torchServe } from './peers/torchserve.ts'
 import { transformersJs } from './peers/transformers-js.ts'
+import { tritonHttp } from './peers/triton.ts'
 import { fastifyZerohop, fastifyZerohopOpenVino, zerohop, zerohopOpenVino, zerohopOpenVinoFloat32 } from './peers/zerohop.ts'
 
 /** All that is compared, in the order of the tables: in process first. */
@@ -33,4 +34,5 @@ export const peers: readonly Peer[] = [
   rayServe,
   torchServe,
   pyTriton,
+  tritonHttp,
 ]
