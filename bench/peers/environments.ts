@@ -60,7 +60,13 @@ export function step(file: string, args: readonly string[], cwd?: string, env: R
     child.on('error', (error) => reject(new PeerMissing(`${file} could not be started: ${error.message}`)))
     child.on('close', (code, signal) => {
       if (code === 0) resolve(output.trim())
-      else reject(new PeerMissing(`\`${[file, ...args].join(' ')}\` ${signal === null ? `ended with code ${code}` : `was ended after ${limitSeconds} s`}: ${(said || output).trim().split('\n').at(-1)}`))
+      else reject(new PeerMissing(`\`${[file, ...args].join(' ')}\` ${signal === null ? `ended with code ${code}` : `was ended after ${limitSeconds} s`}: ${reasonIn(said || output)}`))
     })
   })
+}
+
+/** The line that names an error, or the last. */
+function reasonIn(said: string): string {
+  const lines = said.trim().split('\n')
+  return lines.findLast((line) => /error/i.test(line)) ?? lines.at(-1)!
 }

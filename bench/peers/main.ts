@@ -151,7 +151,7 @@ function resultOf(): Record<string, unknown> {
 function report(): void {
   const { tables, targets, ...result } = resultOf() as { tables: ReturnType<typeof tableOfWorkload>[]; targets: ReturnType<typeof targetsOf> }
   for (const { title, rows } of tables) {
-    if (rows.length > 0) console.log(`\n${title}\n${tableOf(rows.map(({ note, ...row }) => row))}`)
+    if (rows.length > 0) console.log(`\n${title}\n${tableOf(rows.map(({ note: _, ...row }) => row))}`)
     for (const { peer, note } of rows) if (note !== '') console.log(`${peer}: ${note}`)
   }
   for (const { what, found, target, met } of targets) console.log(`${what}: ${found}, target ${target}: ${met ? 'met' : 'NOT met'}`)

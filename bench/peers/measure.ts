@@ -18,7 +18,7 @@ export function measure(peer: Peer, workload: Workload, levels: readonly Level[]
 async function inProcess(peer: InProcessPeer, workload: Workload, levels: readonly Level[]): Promise<LevelFigures[]> {
   const { name, model, jpeg, maxBatchSize, files } = workload
   const input: LoopInput = { workload: { name, model, jpeg, maxBatchSize, files }, levels, settings: peer.settings(workload) }
-  const command = peer.program(workload)
+  const command = peer.program(workload, levels)
   let watch: LevelWatch | null = null
   const tree = new ProcessTree({ ...command, args: [...command.args, JSON.stringify(input)] }, (line) => watch?.onLine(line))
   try {

@@ -1,4 +1,4 @@
-import type { Workload, WorkloadName } from './workload.ts'
+import type { Level, Workload, WorkloadName } from './workload.ts'
 
 /** A program and how it is started. */
 export interface Command {
@@ -27,7 +27,7 @@ interface AnyPeer {
 export interface InProcessPeer extends AnyPeer {
   readonly kind: 'in process'
   /** The program; what it is to do (`LoopInput`) is added as the last argument. */
-  program(workload: Workload): Command
+  program(workload: Workload, levels: readonly Level[]): Command
 }
 
 /** A server that answers HTTP on a port of this machine. */

@@ -8,6 +8,7 @@ import { pyTriton } from './peers/pytriton.ts'
 import { rayServe } from './peers/ray-serve.ts'
 import { torchServe } from './peers/torchserve.ts'
 import { transformersJs } from './peers/transformers-js.ts'
+import { tritonInProcess } from './peers/triton-in-process.ts'
 import { tritonHttp } from './peers/triton.ts'
 import { fastifyZerohop, fastifyZerohopOpenVino, zerohop, zerohopOpenVino, zerohopOpenVinoFloat32 } from './peers/zerohop.ts'
 
@@ -19,6 +20,7 @@ export const peers: readonly Peer[] = [
   piscinaInProcess,
   transformersJs,
   pythonOnnxRuntime,
+  tritonInProcess,
   openVinoFloat32,
   zerohopOpenVinoFloat32,
   openVinoDefault,

@@ -23,7 +23,7 @@ struct Settings {
 
 class Measurement {
  public:
-  explicit Measurement(std::FILE* samples) : samples_(samples) {}
+  explicit Measurement(std::FILE* samples = nullptr) : samples_(samples) {}
 
   /** Latencies of what was asked for within the window, in microseconds. */
   void latency(double us) { latenciesUs_.push_back(us); }
@@ -31,10 +31,15 @@ class Measurement {
   void unfinished(uint64_t count) { unfinished_ = count; }
   uint64_t failures() const { return failed_; }
 
-  /** Ever rarer as they go on, so that they are from all of the window. */
-  void sample(uint32_t requestIndex, std::string_view text) {
-    if (++seen_ < nextSample_) return;
+  /** Whether an answer is to be kept: ever rarer as they go on, so that they are from all of the window. */
+  bool isSample() {
+    if (++seen_ < nextSample_) return false;
     nextSample_ = std::max(seen_ + 1, seen_ * 6 / 5);
+    return true;
+  }
+
+  void sample(uint32_t requestIndex, std::string_view text) {
+    if (!isSample()) return;
     const uint32_t head[] = {requestIndex, static_cast<uint32_t>(text.size())};
     std::fwrite(head, sizeof head, 1, samples_);
     std::fwrite(text.data(), 1, text.size(), samples_);
@@ -45,13 +50,14 @@ class Measurement {
     std::fflush(stdout);
   }
 
-  void end(uint64_t answered, double seconds) {
-    std::fflush(samples_);
+  /** @param more of the line, from a comma on. */
+  void end(uint64_t answered, double seconds, const char* more = "") {
+    if (samples_ != nullptr) std::fflush(samples_);
     std::sort(latenciesUs_.begin(), latenciesUs_.end());
     std::printf(
-        "{\"event\":\"end\",\"answered\":%llu,\"seconds\":%.6f,\"p50Us\":%.1f,\"p90Us\":%.1f,\"p99Us\":%.1f,\"maxUs\":%.1f,\"failed\":%llu,\"unfinished\":%llu}\n",
+        "{\"event\":\"end\",\"answered\":%llu,\"seconds\":%.6f,\"p50Us\":%.1f,\"p90Us\":%.1f,\"p99Us\":%.1f,\"maxUs\":%.1f,\"failed\":%llu,\"unfinished\":%llu%s}\n",
         static_cast<unsigned long long>(answered), seconds, at(0.5), at(0.9), at(0.99), at(1), static_cast<unsigned long long>(failed_),
-        static_cast<unsigned long long>(unfinished_));
+        static_cast<unsigned long long>(unfinished_), more);
     std::fflush(stdout);
   }
 
