@@ -7,7 +7,7 @@ import { measure } from './measure.ts'
 import { PeerMissing, type Peer, type PeerOptions, type Versions } from './peer.ts'
 import { peers as allPeers } from './peers.ts'
 import { expectedSeconds, levelsOf, planOf } from './plan.ts'
-import { Found, markdownOf, tableOfWorkload, targetsOf, type Asked, type Unit } from './result.ts'
+import { Found, markdownOf, tableOfWorkload, targetsOf, type Asked, type Row, type Unit } from './result.ts'
 import { readState, type State } from './state.ts'
 import { workloadNames, type Workload, type WorkloadName } from './workload.ts'
 import { prepare } from './workloads.ts'
@@ -56,7 +56,7 @@ const command = new Command('npm run bench:peers --')
   .option('--only <peers>', 'these, with commas between', oneOf(allPeers.map(({ name }) => name)))
   .option('--models <models>', workloadNames.join(', '), oneOf(workloadNames))
   .option('--rounds <rounds>', 'how often the peers take turns (default: 3)', count)
-  .option('--seconds <seconds>', 'length of one measurement (default: 4)', above0)
+  .option('--seconds <seconds>', 'length of one measurement, twice that for images (default: 4)', above0)
   .option('--json <file>', 'write the result there, and go on from what is there')
   .option('--markdown <file>', 'write the tables there')
   .option('--fresh', 'begin anew although --json has results', false)
@@ -148,10 +148,14 @@ function resultOf(): Record<string, unknown> {
   }
 }
 
+function withoutNote(row: Row): Row {
+  return Object.fromEntries(Object.entries(row).filter(([column]) => column !== 'note'))
+}
+
 function report(): void {
   const { tables, targets, ...result } = resultOf() as { tables: ReturnType<typeof tableOfWorkload>[]; targets: ReturnType<typeof targetsOf> }
   for (const { title, rows } of tables) {
-    if (rows.length > 0) console.log(`\n${title}\n${tableOf(rows.map(({ note: _, ...row }) => row))}`)
+    if (rows.length > 0) console.log(`\n${title}\n${tableOf(rows.map(withoutNote))}`)
     for (const { peer, note } of rows) if (note !== '') console.log(`${peer}: ${note}`)
   }
   for (const { what, found, target, met } of targets) console.log(`${what}: ${found}, target ${target}: ${met ? 'met' : 'NOT met'}`)

@@ -18,7 +18,10 @@ export function planOf({ quick, smoke, seconds, rounds }: { quick: boolean; smok
 }
 
 /** The loads of a peer, closed loops first: what an overloaded one leaves behind meets no other. */
-export function levelsOf({ seconds, callers, openLoops }: Plan, peer: Peer, { rates, inProcessRates }: Workload): Level[] {
+export function levelsOf(plan: Plan, peer: Peer, { rates, inProcessRates, usualPerSecond }: Workload): Level[] {
+  const { callers, openLoops } = plan
+  // A slow model has few batches in a window.
+  const seconds = usualPerSecond < 1000 ? 2 * plan.seconds : plan.seconds
   const warmupSeconds = Math.min(1, seconds / 2)
   return [
     ...callers.map((count) => ({ callers: count, warmupSeconds, warmupRequests: count, seconds })),

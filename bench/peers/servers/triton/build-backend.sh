@@ -14,13 +14,15 @@ trap 'rm -rf "$objects"' EXIT
 mkdir -p "$out/onnxruntime" "$out/include"
 cp "$library" "$out/onnxruntime/libonnxruntime.so.1"
 cp -r "$sources/core/include/triton" "$out/include/" # for the program that calls its C API
-for file in "$sources"/onnxruntime_backend/src/*.cc "$sources"/backend/src/*.cc "$sources"/common/src/{async_work_queue,error,thread_pool}.cc; do
-  [ "$(basename "$file")" = device_memory_tracker.cc ] && continue # of GPUs
+compile() {
   "${CXX:-c++}" -std=c++17 -O2 -fPIC -w -DTRITON_ENABLE_STATS=1 -DTRITON_ENABLE_LOGGING=1 -I"$headers" \
-    -I"$sources/core/include" -I"$sources/backend/include" -I"$sources/common/include" -c "$file" -o "$objects/$(basename "$file").o" &
-  [ "$(jobs -r | wc -l)" -lt "$(nproc)" ] || wait -n
-done
-wait
+    -I"$sources/core/include" -I"$sources/backend/include" -I"$sources/common/include" -c "$1" -o "$objects/$(basename "$1").o"
+}
+export -f compile
+export headers sources objects
+# All but what is of GPUs.
+printf '%s\n' "$sources"/onnxruntime_backend/src/*.cc "$sources"/backend/src/*.cc "$sources"/common/src/{async_work_queue,error,thread_pool}.cc |
+  grep -v device_memory_tracker | xargs -P "$(nproc)" -I{} bash -c 'compile {}'
 # What it calls of the server is found in the process that loads it.
 "${CXX:-c++}" -shared -o "$out/onnxruntime/libtriton_onnxruntime.so" "$objects"/*.o "$out/onnxruntime/libonnxruntime.so.1" \
   -Wl,-rpath,'$ORIGIN' -Wl,--version-script "$sources/onnxruntime_backend/src/libtriton_onnxruntime.ldscript"

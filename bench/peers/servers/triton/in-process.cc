@@ -26,6 +26,9 @@ void check(TRITONSERVER_Error* error) {
   if (error != nullptr) throw std::runtime_error(TRITONSERVER_ErrorMessage(error));
 }
 
+/** Answers that come further apart are not of the same batch. */
+constexpr int64_t kApartNs = 5'000'000;
+
 int64_t nowNs() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 std::vector<std::string> parts(const std::string& text, char between) {
@@ -164,7 +167,8 @@ void hold(Peer& peer, const Settings& settings) {
   Measurement measurement;
   std::string samples;
   const bool closed = settings.callers > 0;
-  const int64_t start = nowNs(), warm = start + static_cast<int64_t>(settings.warmupSeconds * 1e9);
+  const int64_t start = nowNs();
+  int64_t warm = start + static_cast<int64_t>(settings.warmupSeconds * 1e9);
   const int64_t length = static_cast<int64_t>(settings.seconds * 1e9);
   std::mt19937_64 random(settings.seed);
   std::exponential_distribution<double> gap(closed ? 1 : settings.ratePerSecond);
@@ -182,12 +186,10 @@ void hold(Peer& peer, const Settings& settings) {
       if (phase == kWarmUp && now >= began) Measurement::say("begin"), phase = kWindow;
       if (phase == kWindow && now >= ended) Measurement::say("measured"), phase = kDrain;
     }
-    bool answeredNow = false;
     for (Slot* slot : events.waitUntil(closed || phase == kDrain ? now + 1'000'000'000 : std::min(next, ended))) {
       if (--slot->pending > 0) continue;
       now = nowNs();
-      answeredNow = true;
-      answers++;
+      if (++answers == settings.warmupRequests) warm = std::max(warm, now + kApartNs);
       const bool isMeasured = closed ? phase == kWindow : slot->startedNs >= began;
       if (!slot->isRight) measurement.failed();
       else if (closed ? isMeasured : now >= began && now < ended) answered++;
@@ -197,12 +199,12 @@ void hold(Peer& peer, const Settings& settings) {
         if (slot->isRight && measurement.isSample())
           samples += (samples.empty() ? "" : ",") + ("{\"index\":" + std::to_string(slot->index)) + ",\"values\":\"" + base64(slot->output.data(), slot->outputBytes) + "\"}";
       }
+      // From one first answer to another: a slow model's whole batches are counted over the time that they took.
+      if (closed && phase == kWarmUp && now >= warm && answers >= settings.warmupRequests) Measurement::say("begin"), phase = kWindow, began = now;
+      else if (closed && phase == kWindow && now - began >= length) Measurement::say("measured"), phase = kDrain, ended = now;
       if (closed && phase != kDrain) peer.ask(*slot, now);
       else busy--, peer.giveBack(*slot);
     }
-    if (!closed || !answeredNow) continue;
-    if (phase == kWarmUp && now >= warm && answers >= settings.warmupRequests) Measurement::say("begin"), phase = kWindow, began = now;
-    else if (phase == kWindow && now - began >= length) Measurement::say("measured"), phase = kDrain, ended = now;
   }
   measurement.unfinished(unfinished);
   measurement.end(answered, (ended - began) / 1e9, (",\"samples\":[" + samples + "]").c_str());
