@@ -7,7 +7,7 @@ import { measure } from './measure.ts'
 import { PeerMissing, type Peer, type PeerOptions, type Versions } from './peer.ts'
 import { peers as allPeers } from './peers.ts'
 import { expectedSeconds, levelsOf, planOf } from './plan.ts'
-import { Found, markdownOf, tableOfWorkload, targetsOf, type Asked, type Row, type Unit } from './result.ts'
+import { Found, joined, markdownOf, tableOfWorkload, targetsOf, type Asked, type Row, type Unit } from './result.ts'
 import { readState, type State } from './state.ts'
 import { workloadNames, type Workload, type WorkloadName } from './workload.ts'
 import { prepare } from './workloads.ts'
@@ -143,7 +143,7 @@ function resultOf(): Record<string, unknown> {
   return {
     trial: 'peers', ours, plain, unit: `requests/s of ${callers} callers, MLP in process, against a batcher on their own thread`,
     ratio: found.ratio('mlp', 'zerohop', 'same-thread-batcher', callers), settings, targets, met: targets.every(({ met }) => met),
-    rows: tables.flatMap(({ title, rows }) => rows.map((row) => ({ model: title, ...row }))), tables, smoke: options.smoke, machine,
+    rows: joined(tables), tables, smoke: options.smoke, machine,
     date: new Date().toISOString(), details: { plan, units: state.units },
   }
 }

@@ -13,7 +13,7 @@ export interface Plan {
 
 export function planOf({ quick, smoke, seconds, rounds }: { quick: boolean; smoke: boolean; seconds?: number | undefined; rounds?: number | undefined }): Plan {
   if (smoke) return { seconds: seconds ?? 0.3, rounds: rounds ?? 1, callers: [8], openLoops: 1 }
-  if (quick) return { seconds: seconds ?? 1, rounds: rounds ?? 1, callers: [1, 64], openLoops: 1 }
+  if (quick) return { seconds: seconds ?? 0.5, rounds: rounds ?? 1, callers: [1, 64], openLoops: 1 }
   return { seconds: seconds ?? 4, rounds: rounds ?? 3, callers: [1, 8, 64, 256], openLoops: 2 }
 }
 

@@ -131,6 +131,12 @@ const isOurs = (name: string): boolean => name.includes('zerohop')
 
 const oursLike = ({ lowPrecision = false }: Peer): string[] => ['zerohop', 'zerohop-openvino-float32', ...(lowPrecision ? ['zerohop-openvino'] : [])]
 
+/** The rows of all tables, which get the same columns. */
+export function joined(tables: readonly Table[]): Row[] {
+  const columns = [...new Set(tables.flatMap(({ rows }) => Object.keys(rows[0] ?? {})))]
+  return tables.flatMap(({ title, rows }) => rows.map((row) => ({ model: title, ...Object.fromEntries(columns.map((column) => [column, row[column] ?? '-'])) })))
+}
+
 export function markdownOf({ title, rows }: Table): string {
   const columns = Object.keys(rows[0] ?? {})
   const line = (cells: readonly (string | number)[]): string => `| ${cells.map((cell) => String(cell).replaceAll('\n', ' ').replaceAll('|', '\\|')).join(' | ')} |`

@@ -13,7 +13,7 @@ import { LevelWatch } from '../../bench/peers/level-run.ts'
 import { peers } from '../../bench/peers/peers.ts'
 import { expectedSeconds, levelsOf, planOf } from '../../bench/peers/plan.ts'
 import { ProcessTree } from '../../bench/peers/process-tree.ts'
-import { Found, markdownOf, tableOfWorkload, targetsOf, type Unit } from '../../bench/peers/result.ts'
+import { Found, joined, markdownOf, tableOfWorkload, targetsOf, type Unit } from '../../bench/peers/result.ts'
 import { readState } from '../../bench/peers/state.ts'
 import type { Workload } from '../../bench/peers/workload.ts'
 
@@ -180,6 +180,9 @@ describe('the table', () => {
     expect(rows.map(({ peer, note }) => [peer, note])).toEqual([['zerohop', ''], ['fastapi', ''], ['litserve', 'it broke'], ['triton', 'not here']])
     expect(rows[1]).toMatchObject({ '1 /s': 100, '64 /s': 100, 'PSS MB': 5, 'zerohop to it': 1 })
     expect(new Set(rows.map((row) => Object.keys(row).join())).size).toBe(1)
+    const other = joined([{ title: 'MLP', rows }, { title: 'other', rows: [{ peer: 'zerohop', more: 1 }] }])
+    expect(new Set(other.map((row) => Object.keys(row).join())).size).toBe(1)
+    expect(other.at(-1)).toMatchObject({ model: 'other', 'PSS MB': '-', more: 1 })
     expect(markdownOf({ title: 'MLP', rows })).toContain('| litserve | - | - |')
   })
 
