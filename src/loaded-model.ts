@@ -15,19 +15,21 @@ import { checkModelFile, closedWhileLoading, loadFailure, lostWhileLoading, unfi
 import { servable } from './metadata.ts'
 import type { Loadable } from './model-target.ts'
 import type { ModelState } from './model-state.ts'
+import type { AutoTuneStatistics } from './observability/auto-tune-stats.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
 import { ResponseSharing } from './response-cache/response-sharing.ts'
 import { Joining } from './scheduler/joining.ts'
 import { calibrateAtLoad } from './scheduler/load-calibration.ts'
 import { checkAtLoad } from './scheduler/load-check.ts'
+import { ObservedRequests } from './scheduler/observed-requests.ts'
 import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import { SequenceInputs } from './sequences/sequence-inputs.ts'
 import { sequencesOf } from './sequences/sequences-of-model.ts'
 import type { Sequences } from './sequences/sequences.ts'
-import { Autoscaler } from './scaling/autoscaler.ts'
 import { ModelInstances, OpenFailed } from './scaling/model-instances.ts'
+import { ScaleWatch } from './scaling/scale-watch.ts'
 import { Scaling } from './scaling/scaling.ts'
 import { SessionSources } from './scaling/session-sources.ts'
 import type { WorkerSession } from './workers/worker-session.ts'
@@ -53,7 +55,7 @@ export class LoadedModel implements Loadable {
   readonly #instances: ModelInstances
   #sequenceInputs: SequenceInputs | null = null
   #scaling: Scaling | null = null
-  #autoscaler: Autoscaler | null = null
+  #scaleWatch: ScaleWatch | null = null
   #loading: Promise<void> = Promise.resolve()
   #closing: Promise<void> | null = null
 
@@ -72,6 +74,10 @@ export class LoadedModel implements Loadable {
 
   get origin(): ModelOrigin | null {
     return this.#sources.origin
+  }
+
+  get autoTune(): AutoTuneStatistics | null {
+    return this.#scaleWatch?.autoTune ?? null
   }
 
   get workers(): Worker[] {
@@ -149,36 +155,28 @@ export class LoadedModel implements Loadable {
   }
 
   #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, warmUp: WarmUp): void {
-    const { clock, keepAlive } = this.#services
+    const { clock, keepAlive, observers } = this.#services
+    const observed = new ObservedRequests({ name: this.name, version: this.version, metadata: joining.stacked }, observers, this.#config.preserveOrdering)
     joining.onChange = () => void (this.parser!.byRow = joining.byRow)
     joining.onChange()
-    const instances = this.#instances
     const realRows = joining.undecided && warmUp.form.isPlain ? new RealRowCheck(joining, async (feeds) => this.session.runSample(feeds, true)) : null
-    const scheduler = new Scheduler({
-      joining, realRows, padding, runTimes, clock, keepAlive, config: this.#config, instances: instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
-    }) // prettier-ignore
-    this.scheduler = scheduler
+    const scheduler = (this.scheduler = new Scheduler({
+      joining, observed, realRows, padding, runTimes, clock, keepAlive, config: this.#config, instances: this.#instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
+    })) // prettier-ignore
     this.responses = ResponseSharing.of(scheduler, this.#config)
     this.sequences = sequencesOf(this.#config.sequence, this.#sequenceInputs, { metadata: joining.stacked, parser: this.parser!, scheduler, clock, staging: () => this.#services.staging(this.#config) })
-    instances.serve(scheduler)
-    this.#scaling = new Scaling(this.#config, instances, scheduler, warmUp)
+    this.#instances.serve(scheduler)
+    this.#scaling = new Scaling(this.#config, this.#instances, scheduler, warmUp)
     this.#become('ready')
     this.#watchScale(this.#scaling, scheduler)
   }
 
   /** Tells of changes in the number of instances, and has it follow the load where it is to. */
   #watchScale(scaling: Scaling, scheduler: Scheduler): void {
-    const groups = this.#config.instanceGroup.flatMap((limits, number) => (limits.minInstances < limits.maxInstances ? [{ number, limits }] : []))
-    const autoscaler = groups.length === 0 ? null : new Autoscaler(groups, scaling, this.#services.clock, (error) => this.#warnOfScaling(error))
-    this.#autoscaler = autoscaler
-    if (autoscaler !== null) scheduler.demand.onUpdate = autoscaler.look
-    const counted = () => {
-      if (scheduler.times.target !== null) scheduler.times.target.instances = Math.max(1, scheduler.instances.size)
-      autoscaler?.changed()
-    }
-    this.#instances.onGone = counted
+    const watch = (this.#scaleWatch = new ScaleWatch(this.#config, scaling, scheduler, this.#services.clock, (error) => this.#warnOfScaling(error)))
+    this.#instances.onGone = () => watch.changed()
     scaling.onChange = (changed) => {
-      counted()
+      watch.changed()
       if (changed && this.state === 'ready') this.#services.changed({ type: 'scaled', model: this.name, version: this.version, instances: scheduler.instances.size })
     }
   }
@@ -202,7 +200,7 @@ export class LoadedModel implements Loadable {
   gaveUp(reason: string): void {
     if (this.state === 'closed') return
     this.failure = reason
-    this.#autoscaler?.close()
+    this.#scaleWatch?.close()
     this.#become('failed')
   }
 
@@ -229,7 +227,7 @@ export class LoadedModel implements Loadable {
   async #close(): Promise<void> {
     if (this.state !== 'failed') this.#become('draining')
     this.#endLoad()
-    this.#autoscaler?.close()
+    this.#scaleWatch?.close()
     const scaled = this.#scaling?.stop()
     await this.#loading
     this.sequences?.drain()

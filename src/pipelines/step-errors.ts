@@ -1,6 +1,5 @@
 import { isPromise } from 'node:util/types'
-import { InferenceError, type InferenceErrorCode, type InferenceErrorDetails } from '../errors.ts'
-import type { RejectionReason } from '../observability/model-stats.ts'
+import { InferenceError, invalidArgument, type InferenceErrorCode, type InferenceErrorDetails } from '../errors.ts'
 import type { GraphStep } from './pipeline-graph.ts'
 
 /** What an error of a step's model says of itself that holds for the pipeline as well. */
@@ -49,6 +48,11 @@ export class StepErrors {
     return this.#make(closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY', message, { step: step.name, expected: 'ready', received: state, ...withId(requestId) })
   }
 
+  /** A request of a sequence. */
+  noSequences(id: unknown): InferenceError {
+    return invalidArgument('options.sequenceId', 'to be left out, as a pipeline has no sequences', id, { model: this.#pipeline })
+  }
+
   /** What was not answered when the pipeline was closed. */
   closed(requestId: string | undefined): InferenceError {
     return this.#make('ERR_CLOSED', `The request was not answered yet when pipeline '${this.#pipeline}' was closed.`, withId(requestId))
@@ -71,19 +75,6 @@ export class StepErrors {
     Error.stackTraceLimit = stackTraceLimit
     return error
   }
-}
-
-/** Under what a rejection is counted. */
-export function rejectionOf(reason: unknown): RejectionReason {
-  return reason instanceof InferenceError ? (reasons[reason.code] ?? 'execution') : 'cancelled'
-}
-
-const reasons: Partial<Record<InferenceErrorCode, RejectionReason>> = {
-  ERR_QUEUE_FULL: 'queueFull',
-  ERR_TIMEOUT: 'timeout',
-  ERR_DEADLINE: 'deadline',
-  ERR_CLOSED: 'closed',
-  ERR_INSTANCE_CRASHED: 'crashed',
 }
 
 /** What was thrown may throw again as soon as it is looked at. */

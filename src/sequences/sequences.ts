@@ -66,9 +66,10 @@ export class Sequences implements TurnOwner {
       const outputs = checked.outputs === null ? null : [...new Set([...checked.outputs, ...inputs.stateOutputs])]
       const request = new InferRequest(parsed, scheduler.levels.of(checked.priority), { ...checked, outputs }, resolve, reject)
       const turn = new Turn(this, sequence, request, start, end, checked.outputs)
-      request.turn = turn
+      request.turn = request.follower = turn
       if (start) turn.onTurn = sequence.passTo(owner)
       this.#add(sequence, turn)
+      if (scheduler.observed.by.observer !== null) scheduler.observed.begun(request, checked, this.#parts.clock.nowMs())
       scheduler.submit(request, checked)
     })
   }
@@ -148,7 +149,7 @@ export class Sequences implements TurnOwner {
     if (code === 'ERR_TIMEOUT' && sequence.place === null) sequence.ended = ['timeout', this.#errors.expired(sequence.id, reason)]
     // What the model kept of it, if anything, is gone; a state of ours is not.
     else if (code === 'ERR_INSTANCE_CRASHED' && this.#parts.inputs.stateInputs.length === 0) {
-      sequence.ended = ['crashed', this.#errors.ended(sequence.id, 'ended with the worker that ran one of its requests', reason)]
+      sequence.ended = ['sequenceEnded', this.#errors.ended(sequence.id, 'ended with the worker that ran one of its requests', reason)]
       this.#errors.remember(sequence.key, 'ended with the worker that ran one of its requests')
     } else return
     this.#open.delete(sequence.key) // whoever begins it anew has nothing to do with what is left
