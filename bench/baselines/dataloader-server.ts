@@ -1,13 +1,14 @@
 import DataLoader from 'dataloader'
 import { InferenceSession, Tensor } from 'onnxruntime-node'
 import type { Answer, Server } from '../side.ts'
+import { plainOptions } from './plain-options.ts'
 
 /** The batcher that an application can write itself: what was asked for together is joined, and run on its own thread. */
 export function dataloaderServer(): Server {
   const sessions: InferenceSession[] = []
   return {
-    async load({ model, intraOpNumThreads, maxBatchSize = Infinity }) {
-      const session = await InferenceSession.create(model.path, intraOpNumThreads === undefined ? {} : { intraOpNumThreads })
+    async load({ model, maxBatchSize = Infinity, ...settings }) {
+      const session = await InferenceSession.create(model.path, plainOptions(settings))
       sessions.push(session)
       let [requests, runs] = [0, 0]
       const runTogether = async (rows: readonly Tensor[]): Promise<Answer[]> => {

@@ -2,8 +2,8 @@
 import { InferenceSession, Tensor } from 'onnxruntime-node'
 import { workerData } from 'piscina'
 
-const { path, intraOpNumThreads } = workerData
-const session = await InferenceSession.create(path, { intraOpNumThreads })
+const { path, options } = workerData
+const session = await InferenceSession.create(path, options)
 
 export default async function run({ name, data, dims }) {
   const outputs = await session.run({ [name]: new Tensor('float32', data, dims) })

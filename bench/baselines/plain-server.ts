@@ -1,12 +1,13 @@
 import { InferenceSession } from 'onnxruntime-node'
 import type { Server } from '../side.ts'
+import { plainOptions } from './plain-options.ts'
 
 /** What an application does without this library: sessions on its own thread. */
 export function plainServer(): Server {
   const sessions: InferenceSession[] = []
   return {
-    async load({ model, intraOpNumThreads }) {
-      const session = await InferenceSession.create(model.path, intraOpNumThreads === undefined ? {} : { intraOpNumThreads })
+    async load({ model, ...settings }) {
+      const session = await InferenceSession.create(model.path, plainOptions(settings))
       sessions.push(session)
       return { infer: (feeds) => session.run(feeds), meanBatchRows: () => 1 }
     },

@@ -1,0 +1,69 @@
+import type { ProcessTree } from './process-tree.ts'
+
+/** What the line of a load generator says at the end of a level, ours for HTTP and the programs in process alike. */
+export interface LoopEnd {
+  /** Right answers within the window. */
+  readonly answered: number
+  readonly seconds: number
+  readonly p50Us: number
+  readonly p90Us: number
+  readonly p99Us: number
+  readonly maxUs: number
+  /** Answered by an error. */
+  readonly failed: number
+  /** Of an open loop: not answered when it was given up. */
+  readonly unfinished: number
+  /** In process: some answers, as base64 of float32. */
+  readonly samples?: readonly { readonly index: number; readonly values: string }[]
+}
+
+/** What a level gave, of a peer in one round. */
+export interface LevelFigures {
+  readonly callers: number | null
+  readonly ratePerSecond: number | null
+  readonly requestsPerSecond: number
+  readonly p50Ms: number
+  readonly p90Ms: number
+  readonly p99Ms: number
+  readonly maxMs: number
+  readonly failed: number
+  readonly unfinished: number
+  /** Of the peer's processes, without an HTTP client's. */
+  readonly cpuUsPerRequest: number
+  readonly pssBytes: number
+  /** Answers that were compared with plain ONNX Runtime's. */
+  readonly checked: number
+  /** Largest difference among them, as a part of the largest number. */
+  readonly difference: number
+}
+
+/** Reads the lines of a load generator, and the peer's accounts as its window begins and ends. */
+export class LevelWatch {
+  #began = 0
+  #cpuSeconds = 0
+  #pssBytes = 0
+  readonly ended: Promise<LoopEnd>
+  #resolve!: (end: LoopEnd) => void
+  readonly #tree: ProcessTree
+
+  constructor(tree: ProcessTree) {
+    this.#tree = tree
+    this.ended = new Promise((resolve) => (this.#resolve = resolve))
+  }
+
+  onLine(line: string): void {
+    if (!line.startsWith('{"event":')) return
+    const { event, ...end } = JSON.parse(line) as { event: string } & LoopEnd
+    if (event === 'begin') this.#began = this.#tree.cpuSeconds()
+    if (event === 'measured') {
+      this.#cpuSeconds = this.#tree.cpuSeconds() - this.#began
+      this.#pssBytes = this.#tree.pssBytes()
+    }
+    if (event === 'end') this.#resolve(end)
+  }
+
+  accounts(end: LoopEnd): Pick<LevelFigures, 'cpuUsPerRequest' | 'pssBytes'> {
+    return { cpuUsPerRequest: (this.#cpuSeconds * 1e6) / Math.max(1, end.answered), pssBytes: this.#pssBytes }
+  }
+}
+

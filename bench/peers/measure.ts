@@ -1,0 +1,87 @@
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { checked, floatsOf, type Sample } from './answers.ts'
+import { cacheFolder } from './folders.ts'
+import { httpClient, readSamples, writeRequests } from './http-client.ts'
+import { LevelWatch, type LevelFigures, type LoopEnd } from './level-run.ts'
+import type { HttpPeer, InProcessPeer, Peer } from './peer.ts'
+import { ProcessTree } from './process-tree.ts'
+import { freePorts, startLimitSeconds, unlessEnded, whenReady } from './server-start.ts'
+import type { Level, LoopInput, Workload } from './workload.ts'
+
+/** Starts a peer, holds each load, and ends it. */
+export function measure(peer: Peer, workload: Workload, levels: readonly Level[]): Promise<LevelFigures[]> {
+  return peer.kind === 'http' ? overHttp(peer, workload, levels) : inProcess(peer, workload, levels)
+}
+
+async function inProcess(peer: InProcessPeer, workload: Workload, levels: readonly Level[]): Promise<LevelFigures[]> {
+  const { name, model, jpeg, maxBatchSize, files } = workload
+  const input: LoopInput = { workload: { name, model, jpeg, maxBatchSize, files }, levels, settings: peer.settings(workload) }
+  const command = peer.program(workload, levels)
+  let watch: LevelWatch | null = null
+  const tree = new ProcessTree({ ...command, args: [...command.args, JSON.stringify(input)] }, (line) => watch?.onLine(line))
+  try {
+    const found: LevelFigures[] = []
+    for (const level of levels) {
+      watch = new LevelWatch(tree)
+      const end = await unlessEnded(tree, watch.ended, limitSeconds(level) + startLimitSeconds)
+      const samples = end.samples!.map(({ index, values }) => ({ index, values: floatsOf(Buffer.from(values, 'base64')) }))
+      found.push(figures(level, end, watch, checked(workload, samples, peer.lowPrecision)))
+    }
+    return found
+  } finally {
+    await tree.end()
+  }
+}
+
+async function overHttp(peer: HttpPeer, workload: Workload, levels: readonly Level[]): Promise<LevelFigures[]> {
+  const client = await httpClient()
+  const ports = await freePorts(5)
+  const [requestsFile, samplesFile] = ['requests', 'samples'].map((name) => join(cacheFolder('run'), `${name}-${process.pid}`)) as [string, string]
+  const requests = workload.files.map((file) => peer.request(workload, readFileSync(file)))
+  writeRequests(requestsFile, ports[0]!, requests)
+  const tree = new ProcessTree(peer.server(workload, ports))
+  try {
+    await whenReady(tree, ports[0]!, peer, requests[0]!)
+    const found: LevelFigures[] = []
+    for (const level of levels) {
+      const { callers = 0, ratePerSecond = 0, warmupSeconds, warmupRequests, seconds } = level
+      const watch = new LevelWatch(tree)
+      const args = [ports[0], requestsFile, samplesFile, callers, ratePerSecond, warmupSeconds, warmupRequests, seconds, 1].map(String)
+      const load = new ProcessTree({ file: client, args }, (line) => watch.onLine(line))
+      try {
+        const end = await unlessEnded(tree, unlessEnded(load, watch.ended, limitSeconds(level)), limitSeconds(level))
+        if (!load.hasEnded) await once(load.root, 'exit')
+        const samples: Sample[] = readSamples(samplesFile).map(({ index, response }) => ({ index, values: peer.answer(workload, response) }))
+        found.push(figures(level, end, watch, checked(workload, samples, peer.lowPrecision)))
+      } finally {
+        await load.end()
+      }
+    }
+    return found
+  } finally {
+    await tree.end()
+  }
+}
+
+/** For a level of this length nothing takes longer, a slow server's drain included. */
+const limitSeconds = ({ warmupSeconds, seconds }: Level): number => 3 * (warmupSeconds + seconds) + 240
+
+function figures({ callers, ratePerSecond }: Level, end: LoopEnd, watch: LevelWatch, check: Pick<LevelFigures, 'checked' | 'difference'>): LevelFigures {
+  if (end.answered === 0 && callers !== undefined) throw new Error('no request was answered within the window')
+  if (end.failed > 0) throw new Error(`${end.failed} requests were answered by an error`)
+  return {
+    callers: callers ?? null,
+    ratePerSecond: ratePerSecond ?? null,
+    requestsPerSecond: end.answered / end.seconds,
+    p50Ms: end.p50Us / 1000,
+    p90Ms: end.p90Us / 1000,
+    p99Ms: end.p99Us / 1000,
+    maxMs: end.maxUs / 1000,
+    failed: end.failed,
+    unfinished: end.unfinished,
+    ...watch.accounts(end),
+    ...check,
+  }
+}

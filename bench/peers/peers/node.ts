@@ -1,0 +1,71 @@
+import { createRequire } from 'node:module'
+import { availableParallelism } from 'node:os'
+import { fileURLToPath } from 'node:url'
+import { floatsOf } from '../answers.ts'
+import type { Command, HttpPeer, InProcessPeer, Peer, Versions } from '../peer.ts'
+import type { BackEndSettings } from '../servers/node/back-end.ts'
+import type { Workload } from '../workload.ts'
+
+/** What Node peers have in common: each is in process, and behind the same Fastify server. */
+
+export type SettingsOf = (workload: Workload) => BackEndSettings
+
+interface NodePeer {
+  readonly describe: string
+  readonly settingsOf: SettingsOf
+  readonly setUp?: Peer['setUp']
+  readonly lowPrecision?: boolean
+}
+
+const cores = availableParallelism()
+
+export const isSmall = ({ name }: Workload): boolean => name.startsWith('mlp')
+
+/** Runs of the MLP are too short to be shared among threads; those of images have all cores. */
+export const threadsOf = (workload: Workload): number => (isSmall(workload) ? 1 : cores)
+
+export function inProcess(name: string, { describe, settingsOf, setUp, lowPrecision }: NodePeer): InProcessPeer {
+  return {
+    kind: 'in process',
+    name,
+    describe,
+    lacks: (workload) => (workload === 'mlp-binary' ? 'in process there is no form' : null),
+    setUp: setUp ?? (async () => packageVersions('onnxruntime-node')),
+    settings: (workload) => ({ ...settingsOf(workload) }),
+    program: () => program('loop.ts', []),
+    ...(lowPrecision === undefined ? {} : { lowPrecision }),
+  }
+}
+
+export function behindFastify(name: string, { describe, settingsOf, setUp, lowPrecision }: NodePeer): HttpPeer {
+  return {
+    kind: 'http',
+    name,
+    describe,
+    setUp: async (options) => ({ ...packageVersions('fastify'), ...(await setUp?.(options) ?? packageVersions('onnxruntime-node')) }),
+    settings: (workload) => ({ ...settingsOf(workload) }),
+    server({ name, model, jpeg, maxBatchSize, files, ...rest }, [port]) {
+      const workload = { name, model, jpeg, maxBatchSize, files }
+      return program('server.ts', [JSON.stringify({ workload, settings: settingsOf({ name, model, jpeg, maxBatchSize, files, ...rest }), port })])
+    },
+    request: ({ json, jpeg }, body) =>
+      json
+        ? { path: '/json', headers: { 'content-type': 'application/json' }, body: Buffer.from(JSON.stringify({ input: Array.from(floatsOf(body)) })) }
+        : { path: '/binary', headers: { 'content-type': jpeg ? 'image/jpeg' : 'application/octet-stream' }, body },
+    answer: ({ json }, { body }) => (json ? Float32Array.from((JSON.parse(body.toString()) as { output: number[] }).output) : floatsOf(body)),
+    ...(lowPrecision === undefined ? {} : { lowPrecision }),
+  }
+}
+
+/** What a measurement depends on is no earlier one, as in the other benchmarks. */
+const environment = { ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none', NODE_ENV: 'production' }
+
+function program(file: string, args: readonly string[]): Command {
+  const path = fileURLToPath(new URL(`../servers/node/${file}`, import.meta.url))
+  return { file: process.execPath, args: ['--import', 'tsx', path, ...args], env: environment }
+}
+
+export function packageVersions(...names: string[]): Versions {
+  const require = createRequire(import.meta.url)
+  return Object.fromEntries(names.map((name) => [name, (require(`${name}/package.json`) as { version: string }).version]))
+}

@@ -1,0 +1,25 @@
+import { availableParallelism } from 'node:os'
+import { cacheFolder, source } from '../folders.ts'
+import type { HttpPeer } from '../peer.ts'
+import { isSmall } from './node.ts'
+import { jsonOrBytes, python, setUpPython, settingsVariable } from './python.ts'
+
+/** Does not batch without a delay. */
+export const rayServe: HttpPeer = {
+  kind: 'http',
+  name: 'ray-serve',
+  describe: 'Ray Serve with batches',
+  setUp: setUpPython('ray-serve', 'ray', 'uvicorn', 'onnxruntime'),
+  settings: (workload) => ({
+    replicas: isSmall(workload) ? 1 : availableParallelism(),
+    intraOpNumThreads: 1,
+    maxBatchSize: workload.maxBatchSize,
+    batchWaitSeconds: 0.001,
+  }),
+  server: (workload, [port]) =>
+    python('ray-serve', [source('ray-serve/server.py'), String(port), cacheFolder('ray')], {
+      ...settingsVariable(workload, rayServe.settings(workload)),
+      RAY_USAGE_STATS_ENABLED: '0',
+    }),
+  ...jsonOrBytes('/', '/'),
+}

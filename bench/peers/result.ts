@@ -1,0 +1,144 @@
+import { median, round } from '../statistics.ts'
+import { atLeast, type Target } from '../targets.ts'
+import type { LevelFigures } from './level-run.ts'
+import type { Peer } from './peer.ts'
+import type { Plan } from './plan.ts'
+import type { WorkloadName } from './workload.ts'
+
+/** A peer with a workload in one round. */
+export interface Unit {
+  readonly workload: WorkloadName
+  readonly peer: string
+  readonly round: number
+  /** `null` when it failed. */
+  readonly levels: readonly LevelFigures[] | null
+  readonly error: string | null
+}
+
+export type Row = Readonly<Record<string, string | number>>
+
+export interface Table {
+  readonly title: string
+  readonly rows: readonly Row[]
+}
+
+type Figure = 'requestsPerSecond' | 'p50Ms' | 'p99Ms' | 'cpuUsPerRequest' | 'pssBytes'
+
+/** What was found of the peers with a workload, medians over the rounds. */
+export class Found {
+  readonly #units: readonly Unit[]
+
+  constructor(units: readonly Unit[]) {
+    this.#units = units.filter(({ levels }) => levels !== null)
+  }
+
+  has(workload: WorkloadName, peer: string): boolean {
+    return this.#of(workload, peer).length > 0
+  }
+
+  /** At a load; `null` where it was not held. */
+  at(workload: WorkloadName, peer: string, load: Pick<LevelFigures, 'callers'> | Pick<LevelFigures, 'ratePerSecond'>, figure: Figure): number | null {
+    const values = this.#of(workload, peer).flatMap(({ levels }) =>
+      levels!.filter((level) => ('callers' in load ? level.callers === load.callers : level.ratePerSecond === load.ratePerSecond)).map((level) => level[figure]),
+    )
+    return values.length === 0 ? null : median(values)
+  }
+
+  /** Requests a second of one to those of the other, in the same round. */
+  ratio(workload: WorkloadName, ours: string, peer: string, callers: number): number | null {
+    // There is no form in process: what callers do is the same.
+    const ourWorkload = this.has(workload, ours) || workload !== 'mlp-binary' ? workload : 'mlp'
+    const ratios = this.#of(workload, peer).flatMap((unit) => {
+      const own = this.#of(ourWorkload, ours).find((other) => other.round === unit.round)
+      const [a, b] = [own, unit].map((each) => each?.levels!.find((level) => level.callers === callers)?.requestsPerSecond)
+      return a === undefined || b === undefined ? [] : [a / b]
+    })
+    return ratios.length === 0 ? null : median(ratios)
+  }
+
+  #of(workload: WorkloadName, peer: string): Unit[] {
+    return this.#units.filter((unit) => unit.workload === workload && unit.peer === peer)
+  }
+}
+
+export interface Asked {
+  readonly workload: WorkloadName
+  readonly title: string
+  readonly rates: readonly number[]
+  readonly peers: readonly Peer[]
+}
+
+const shown = (value: number | null, digits?: number): string | number => {
+  if (value === null) return '-'
+  return round(value, digits ?? (value >= 100 ? 0 : value >= 10 ? 1 : 2))
+}
+
+/** A table of a workload; the rows of all have the same columns. A peer that was not measured is a row that says why. */
+export function tableOfWorkload({ workload, title, rates, peers }: Asked, units: readonly Unit[], missing: Readonly<Record<string, string>>, { callers }: Plan): Table {
+  const found = new Found(units)
+  const middle = callers.includes(64) ? 64 : callers[0]!
+  const rows = peers.map((peer) => {
+    const at = (load: Parameters<Found['at']>[2], figure: Figure): number | null => found.at(workload, peer.name, load, figure)
+    const megabytes = callers.map((count) => at({ callers: count }, 'pssBytes')).filter((bytes) => bytes !== null)
+    const lowest = (ours: string): string | number => shown(lowestRatio(found, workload, ours, peer.name, callers)?.ratio ?? null)
+    return {
+      peer: peer.name,
+      ...Object.fromEntries(callers.map((count) => [`${count} /s`, shown(at({ callers: count }, 'requestsPerSecond'))])),
+      [`p50 ms (${middle})`]: shown(at({ callers: middle }, 'p50Ms')),
+      [`p99 ms (${middle})`]: shown(at({ callers: middle }, 'p99Ms')),
+      [`CPU us (${middle})`]: shown(at({ callers: middle }, 'cpuUsPerRequest')),
+      'PSS MB': megabytes.length === 0 ? '-' : round(Math.max(...megabytes) / 1e6, 0),
+      ...Object.fromEntries(rates.map((rate) => [`p50 / p99 ms at ${rate}/s`, `${shown(at({ ratePerSecond: rate }, 'p50Ms'))} / ${shown(at({ ratePerSecond: rate }, 'p99Ms'))}`])),
+      'zerohop to it': lowest('zerohop'),
+      'in Fastify to it': peer.kind === 'http' ? lowest('fastify-zerohop') : '-',
+      note: found.has(workload, peer.name) ? '' : whyNot(peer, workload, units, missing),
+    }
+  })
+  return { title, rows }
+}
+
+function whyNot(peer: Peer, workload: WorkloadName, units: readonly Unit[], missing: Readonly<Record<string, string>>): string {
+  const error = units.findLast((unit) => unit.peer === peer.name && unit.workload === workload)?.error
+  return peer.lacks?.(workload) ?? missing[peer.name] ?? error ?? 'not measured yet'
+}
+
+/** Where ours is the least ahead. */
+function lowestRatio(found: Found, workload: WorkloadName, ours: string, peer: string, callers: readonly number[]): { ratio: number; callers: number } | null {
+  const ratios = callers.flatMap((count) => {
+    const ratio = found.ratio(workload, ours, peer, count)
+    return ratio === null ? [] : [{ ratio, callers: count }]
+  })
+  return ratios.length === 0 ? null : ratios.reduce((least, each) => (each.ratio < least.ratio ? each : least))
+}
+
+/** One of ours in process is to be ahead of every peer at each level of load: in bfloat16 only of one that computes in it. */
+export function targetsOf(asked: readonly Asked[], units: readonly Unit[], { callers }: Plan): Target[] {
+  const found = new Found(units)
+  return asked.flatMap(({ workload, title, peers }) => {
+    const all = peers.filter(({ name }) => !isOurs(name)).flatMap((peer) => {
+      return callers.flatMap((count) => {
+        const best = oursLike(peer).flatMap((ours) => found.ratio(workload, ours, peer.name, count) ?? [])
+        return best.length === 0 ? [] : [{ name: peer.name, callers: count, ratio: Math.max(...best) }]
+      })
+    })
+    if (all.length === 0) return []
+    const least = all.reduce((lowest, each) => (each.ratio < lowest.ratio ? each : lowest))
+    return [atLeast(1, `${title}: zerohop in process to each peer at each number of callers, the lowest (${least.name} at ${least.callers})`, round(least.ratio))]
+  })
+}
+
+const isOurs = (name: string): boolean => name.includes('zerohop')
+
+const oursLike = ({ lowPrecision = false }: Peer): string[] => ['zerohop', 'zerohop-openvino-float32', ...(lowPrecision ? ['zerohop-openvino'] : [])]
+
+/** The rows of all tables, which get the same columns. */
+export function joined(tables: readonly Table[]): Row[] {
+  const columns = [...new Set(tables.flatMap(({ rows }) => Object.keys(rows[0] ?? {})))]
+  return tables.flatMap(({ title, rows }) => rows.map((row) => ({ model: title, ...Object.fromEntries(columns.map((column) => [column, row[column] ?? '-'])) })))
+}
+
+export function markdownOf({ title, rows }: Table): string {
+  const columns = Object.keys(rows[0] ?? {})
+  const line = (cells: readonly (string | number)[]): string => `| ${cells.map((cell) => String(cell).replaceAll('\n', ' ').replaceAll('|', '\\|')).join(' | ')} |`
+  return [`### ${title}`, '', line(columns), line(columns.map((column) => (column === 'peer' || column === 'note' ? '---' : '---:'))), ...rows.map((row) => line(columns.map((column) => row[column]!))), ''].join('\n')
+}

@@ -1,0 +1,192 @@
+import { spawnSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { checked } from '../../bench/peers/answers.ts'
+import { httpClient, readSamples, writeRequests } from '../../bench/peers/http-client.ts'
+import { kserve } from '../../bench/peers/kserve.ts'
+import type { LevelFigures, LoopEnd } from '../../bench/peers/level-run.ts'
+import { LevelWatch } from '../../bench/peers/level-run.ts'
+import { peers } from '../../bench/peers/peers.ts'
+import { expectedSeconds, levelsOf, planOf } from '../../bench/peers/plan.ts'
+import { ProcessTree } from '../../bench/peers/process-tree.ts'
+import { Found, joined, markdownOf, tableOfWorkload, targetsOf, type Unit } from '../../bench/peers/result.ts'
+import { readState } from '../../bench/peers/state.ts'
+import type { Workload } from '../../bench/peers/workload.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const workload = { name: 'mlp', json: false, jpeg: false, tolerance: 0.01, lowPrecisionTolerance: 0.1, rates: [5], inProcessRates: [9], usualPerSecond: 100 }
+const answering = (...references: number[][]): Workload =>
+  ({ ...workload, model: { input: 'x', output: 'y', rowDims: [2] }, references: references.map((row) => Float32Array.from(row)) }) as unknown as Workload
+const peerNamed = (name: string) => peers.find((peer) => peer.name === name)!
+
+const hasCompiler = spawnSync(process.env['CXX'] ?? 'c++', ['--version']).status === 0
+const canMeasure = process.platform === 'linux' && hasCompiler
+
+describe.skipIf(!canMeasure)('the load generator', () => {
+  let server: Server
+  let client = ''
+  let seen = 0
+  let status = 200
+  beforeAll(async () => {
+    client = await httpClient()
+    server = createServer((request, response) => {
+      const parts: Buffer[] = []
+      request.on('data', (part: Buffer) => parts.push(part))
+      request.on('end', () => {
+        seen++
+        const body = Buffer.concat(parts)
+        response.statusCode = status
+        if (request.url === '/chunked') {
+          response.write(body.subarray(0, 1))
+          response.end(body.subarray(1))
+        } else {
+          if (request.url === '/close') response.setHeader('connection', 'close')
+          response.setHeader('content-length', body.length)
+          response.end(body)
+        }
+      })
+    }).listen(0, '127.0.0.1')
+    await new Promise((resolve) => server.once('listening', resolve))
+  }, 120_000)
+  afterAll(() => server.close())
+
+  async function load(path: string, { callers = 0, rate = 0 }: { callers?: number; rate?: number }): Promise<{ end: LoopEnd; samples: ReturnType<typeof readSamples> }> {
+    const { port } = server.address() as AddressInfo
+    const [requests, samples] = [join(folder, 'requests'), join(folder, 'samples')]
+    writeRequests(requests, port, ['first', 'the second, which is longer'].map((body) => ({ path, headers: {}, body: Buffer.from(body) })))
+    const args = [port, requests, samples, callers, rate, 0.05, callers, 0.2, 1].map(String)
+    let watch: LevelWatch | null = null
+    const tree = new ProcessTree({ file: client, args }, (line) => watch!.onLine(line))
+    watch = new LevelWatch(tree)
+    const end = await watch.ended
+    await tree.end()
+    return { end, samples: readSamples(samples) }
+  }
+
+  it.each(['/', '/chunked', '/close'])('counts what is answered, and keeps answers with their requests, at %s', async (path) => {
+    seen = 0
+    const { end, samples } = await load(path, { callers: 4 })
+    expect(end).toMatchObject({ failed: 0, unfinished: 0 })
+    expect(end.answered).toBeGreaterThan(0)
+    expect(seen).toBeGreaterThanOrEqual(end.answered)
+    expect(end.p50Us).toBeLessThanOrEqual(end.p99Us)
+    expect(samples.length).toBeGreaterThan(0)
+    for (const { index, response } of samples) expect(response.body.toString()).toBe(['first', 'the second, which is longer'][index])
+  })
+
+  it('sends at a rate whatever becomes of the answers', async () => {
+    const { end } = await load('/', { rate: 400 })
+    expect(end).toMatchObject({ failed: 0, unfinished: 0, seconds: 0.2 })
+    expect(end.maxUs).toBeGreaterThan(0)
+  })
+
+  it('counts answers of another status as failures, and gives up', async () => {
+    status = 503
+    const { end } = await load('/', { callers: 2 })
+    expect(end.answered).toBe(0)
+    expect(end.failed).toBeGreaterThan(0)
+    status = 200
+  })
+})
+
+describe.skipIf(process.platform !== 'linux')('a process tree', () => {
+  it('has whoever a program starts, and ends those that leave their parent as well', async () => {
+    const detached = `require('node:child_process').spawn('sleep', ['600'], { detached: true, stdio: 'ignore' }).unref(); console.log('started'); setTimeout(() => {}, 600000)`
+    let started = (): void => {}
+    const hasStarted = new Promise<void>((resolve) => (started = resolve))
+    const tree = new ProcessTree({ file: process.execPath, args: ['-e', detached] }, (line) => line === 'started' && started())
+    await hasStarted
+    expect(tree.pids().length).toBeGreaterThanOrEqual(2)
+    expect(tree.pids()).toContain(tree.root.pid)
+    expect(tree.pids()).not.toContain(process.pid)
+    expect(tree.pssBytes()).toBeGreaterThan(1e6)
+    await tree.end()
+    expect(tree.pids()).toEqual([])
+  })
+})
+
+describe('answers', () => {
+  it('may differ a little from plain ONNX Runtime, and more for low precision', () => {
+    const sample = { index: 1, values: Float32Array.of(10, 5.5) }
+    expect(checked(answering([0, 0], [10, 5.45]), [sample])).toMatchObject({ checked: 1 })
+    expect(() => checked(answering([0, 0], [10, 5]), [sample])).toThrow("an answer differs from plain ONNX Runtime's by 0.05")
+    expect(checked(answering([0, 0], [10, 5]), [sample], true).difference).toBeCloseTo(0.05)
+  })
+
+  it('have to be numbers, as many as are expected', () => {
+    expect(() => checked(answering([1, 2]), [{ index: 0, values: Float32Array.of(1) }])).toThrow('an answer of 1 numbers came, 2 are expected')
+    expect(() => checked(answering([1, 2]), [{ index: 0, values: Float32Array.of(1, NaN) }])).toThrow('differs')
+  })
+
+  it("of Triton's binary tensors lie behind a header of JSON", () => {
+    const body = Buffer.from(Float32Array.of(1, 2).buffer)
+    const { headers, body: sent } = kserve.request(answering(), body)
+    const length = Number(headers['inference-header-content-length'])
+    expect(JSON.parse(sent.toString('utf8', 0, length))).toMatchObject({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 2], parameters: { binary_data_size: 8 } }] })
+    expect(kserve.answer(answering(), { headers, body: sent })).toEqual(Float32Array.of(1, 2))
+  })
+})
+
+describe('the plan', () => {
+  const plan = planOf({ quick: false, smoke: false, rounds: 2, seconds: 1 })
+
+  it('holds closed loops before open ones, and more rates in process', () => {
+    const levels = levelsOf(plan, peerNamed('zerohop'), answering())
+    expect(levels.map(({ callers, ratePerSecond }) => callers ?? `${ratePerSecond}/s`)).toEqual([1, 8, 64, 256, '5/s', '9/s'])
+    expect(levelsOf(plan, peerNamed('fastapi'), answering()).map(({ callers, ratePerSecond }) => callers ?? `${ratePerSecond}/s`)).toEqual([1, 8, 64, 256, '5/s'])
+  })
+
+  it('takes as long as its rounds', () => {
+    const pairs = [{ peer: peerNamed('zerohop'), workload: answering() }]
+    expect(expectedSeconds({ ...plan, rounds: 4 }, pairs)).toBe(2 * expectedSeconds(plan, pairs))
+  })
+
+  it('goes on from results of the same plan only', () => {
+    const file = join(folder, 'result.json')
+    expect(readState(file, plan).units).toEqual([])
+    writeFileSync(file, JSON.stringify({ details: { plan, units: [{ peer: 'zerohop' }] } }))
+    expect(readState(file, plan).units).toEqual([{ peer: 'zerohop' }])
+    expect(() => readState(file, { ...plan, seconds: 9 })).toThrow('holds results of another plan')
+  })
+})
+
+describe('the table', () => {
+  const level = (callers: number, requestsPerSecond: number): LevelFigures => ({
+    callers, ratePerSecond: null, requestsPerSecond, p50Ms: 1, p90Ms: 1, p99Ms: 2, maxMs: 3, failed: 0, unfinished: 0, cpuUsPerRequest: 4, pssBytes: 5e6, checked: 1, difference: 0,
+  })
+  const unit = (peer: string, round: number, ...rates: number[]): Unit => ({ workload: 'mlp', peer, round, levels: rates.map((rate, index) => level([1, 64][index]!, rate)), error: null })
+  const units: Unit[] = [
+    unit('zerohop', 0, 100, 900), unit('zerohop', 1, 100, 1100), unit('zerohop', 2, 100, 5000),
+    unit('fastapi', 0, 200, 90), unit('fastapi', 1, 50, 110), unit('fastapi', 2, 100, 100),
+    { workload: 'mlp', peer: 'litserve', round: 0, levels: null, error: 'it broke' },
+  ]
+  const plan = planOf({ quick: true, smoke: false })
+  const asked = { workload: 'mlp', title: 'MLP', rates: [], peers: ['zerohop', 'fastapi', 'litserve', 'triton'].map(peerNamed) } as const
+
+  it('has medians over the rounds, and ratios within them', () => {
+    expect(new Found(units).at('mlp', 'zerohop', { callers: 64 }, 'requestsPerSecond')).toBe(1100)
+    expect(new Found(units).ratio('mlp', 'zerohop', 'fastapi', 64)).toBe(10)
+    expect(new Found(units).ratio('mlp', 'zerohop', 'fastapi', 1)).toBe(1)
+  })
+
+  it('has a row for each peer, which says why it has no figures', () => {
+    const { rows } = tableOfWorkload(asked, units, { triton: 'not here' }, plan)
+    expect(rows.map(({ peer, note }) => [peer, note])).toEqual([['zerohop', ''], ['fastapi', ''], ['litserve', 'it broke'], ['triton', 'not here']])
+    expect(rows[1]).toMatchObject({ '1 /s': 100, '64 /s': 100, 'PSS MB': 5, 'zerohop to it': 1 })
+    expect(new Set(rows.map((row) => Object.keys(row).join())).size).toBe(1)
+    const other = joined([{ title: 'MLP', rows }, { title: 'other', rows: [{ peer: 'zerohop', more: 1 }] }])
+    expect(new Set(other.map((row) => Object.keys(row).join())).size).toBe(1)
+    expect(other.at(-1)).toMatchObject({ model: 'other', 'PSS MB': '-', more: 1 })
+    expect(markdownOf({ title: 'MLP', rows })).toContain('| litserve | - | - |')
+  })
+
+  it('asks ours to be ahead wherever it is the least', () => {
+    expect(targetsOf([asked], units, plan)).toMatchObject([{ what: expect.stringContaining('fastapi at 1') as string, found: 1, met: true }])
+  })
+})
