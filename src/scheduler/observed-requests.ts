@@ -85,8 +85,8 @@ export class ObservedRequests {
 
 /** What a request is, for those who look on. */
 export function factsOf({ rows, data, dims }: Pick<ParsedFeeds, 'rows' | 'data' | 'dims'>, options: CheckedOptions, atMs: number): RequestFacts {
-  const { requestId, priority, timeoutMs, deadlineMs, sequence } = options
-  return { atMs, rows, requestId, priority, timeoutMs, deadlineMs, sequenceId: sequence?.id, data, dims }
+  const { requestId, priority, timeoutMs, deadlineMs, sequence, report } = options
+  return { atMs, rows, requestId, priority, timeoutMs, deadlineMs, sequenceId: sequence?.id, reported: report, data, dims }
 }
 
 function rowsOf({ requests }: BatchFacts): number {
