@@ -4,10 +4,14 @@ import { asItIs } from './compiled-models/prepared-model.ts'
 import { ModelPreparation } from './compiled-models/model-preparation.ts'
 import { EngineRepositories } from './engine-repositories.ts'
 import type { EngineServices } from './engine-services.ts'
+import type { EngineStatistics } from './engine-statistics.ts'
 import { StagingPool } from './memory/staging-pool.ts'
 import { ModelRegistry } from './model-registry.ts'
 import { ModelUses } from './model-uses.ts'
 import { EventHub } from './observability/engine-events.ts'
+import { EventLoopDelay } from './observability/event-loop-delay.ts'
+import { Traces } from './tracing/traces.ts'
+import { workerStatistics } from './observability/worker-statistics.ts'
 import { Observers } from './observability/observers.ts'
 import { Devices } from './workers/devices.ts'
 import { FunctionPools } from './workers/function-pools.ts'
@@ -26,6 +30,7 @@ export class EngineResources {
   readonly events = new EventHub()
   readonly uses = new ModelUses()
   readonly observers = new Observers()
+  readonly traces: Traces
   readonly devices: Devices
   readonly services: EngineServices
   readonly pluginNames: readonly string[]
@@ -37,11 +42,13 @@ export class EngineResources {
   staging: StagingPool | null = null
   /** Of functions, which see shared memory alone; `null` until one has been placed. */
   functionStaging: StagingPool | null = null
-  readonly #keepAlive = new KeepAlive()
+  readonly loopDelay: EventLoopDelay = new EventLoopDelay(systemClock, () => this.#keepAlive.held)
+  readonly #keepAlive = new KeepAlive(() => this.loopDelay.begin())
   #nextId = 1
   #closing: Promise<void> | null = null
 
   constructor(options: ResolvedEngineOptions) {
+    this.traces = new Traces(options.trace, this.observers, systemClock, (event) => this.events.emit('trace', event))
     this.workers = options.workers
     this.pluginNames = options.providers.map(({ name }) => name)
     this.devices = new Devices(options, systemClock, (event) => this.events.emit('worker', event))
@@ -84,6 +91,17 @@ export class EngineResources {
     this.repositories = new EngineRepositories({ models, uses, events, pluginNames, keepAlive, trim: () => this.staging?.trim() })
   }
 
+  /** Those that are of no model. */
+  statistics(): Omit<EngineStatistics, 'models'> {
+    return {
+      staging: this.staging?.stats() ?? null,
+      functionStaging: this.functionStaging?.stats() ?? null,
+      workers: workerStatistics([...this.devices.allWorkers, ...this.functions.allWorkers]),
+      eventLoopDelay: this.loopDelay.distribution,
+      traces: this.traces.statistics(),
+    }
+  }
+
   /** Tries all execution providers, until the engine is closed. The process lives on meanwhile: other engines may let go of what tries them. */
   probeProviders(): Promise<void> {
     return this.#keepAlive.during(this.devices.probeProviders())
@@ -95,7 +113,7 @@ export class EngineResources {
     this.repositories.close()
     const models = this.models.close(destroy)
     this.#closing ??= this.#keepAlive
-      .during(models.then(() => Promise.all([this.devices.close(workerExitLimitMs), this.functions.close(workerExitLimitMs)])).then(() => this.staging?.close()))
+      .during(models.then(() => Promise.all([this.devices.close(workerExitLimitMs), this.functions.close(workerExitLimitMs)])).then(() => this.staging?.close()).finally(() => this.traces.close()))
       .finally(() => this.#keepAlive.close())
     return this.#closing
   }

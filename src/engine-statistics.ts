@@ -1,7 +1,10 @@
 import type { StagingStats } from './memory/staging-pool.ts'
 import type { ModelVersion } from './model-version.ts'
 import type { NamedModel } from './named-model.ts'
-import type { ModelStatistics } from './observability/model-stats.ts'
+import type { LatencyDistribution } from './observability/latency-histogram.ts'
+import type { WorkerStatistics } from './observability/worker-statistics.ts'
+import type { TraceStatistics } from './tracing/trace-account.ts'
+import type { ModelStatistics } from './observability/model-statistics.ts'
 
 /** What {@link InferenceEngine.stats} returns. */
 export interface EngineStatistics {
@@ -11,6 +14,15 @@ export interface EngineStatistics {
   readonly staging: StagingStats | null
   /** Of functions, whose slots are shared memory; `null` until one has been loaded. */
   readonly functionStaging: StagingStats | null
+  /** Threads for sessions and functions, and what became of them. */
+  readonly workers: readonly WorkerStatistics[]
+  /**
+   * By how much timers of the application's thread were late, to the millisecond, asked for every 20 ms while requests were in flight; for as long
+   * as the thread stood still, as often as it would have been. All 0 before the first request.
+   */
+  readonly eventLoopDelay: LatencyDistribution
+  /** What became of its traces. */
+  readonly traces: TraceStatistics
 }
 
 /** Statistics of the version of a name that serves it, and of each that has been opened. */

@@ -1,6 +1,7 @@
 import { closeWhenDropped, notDropped } from './dropped-engines.ts'
 import { EngineLoads } from './engine-loads.ts'
 import { EngineResources } from './engine-resources.ts'
+import { EngineTrace } from './engine-trace.ts'
 import { statisticsByName, type EngineStatistics } from './engine-statistics.ts'
 import { resolveEngineOptions, type EngineOptions } from './config/engine-options.ts'
 import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
@@ -28,6 +29,8 @@ import type { RepositoryOptions, RepositoryReport } from './triton-repository/re
  * collector finds that neither it nor any of its models can be reached.
  */
 export class InferenceEngine {
+  /** What it traces, which can be changed at any time. */
+  readonly trace: EngineTrace
   readonly #resources: EngineResources
   readonly #models: ModelRegistry
   readonly #facades: ModelFacades
@@ -38,6 +41,7 @@ export class InferenceEngine {
   constructor(options?: EngineOptions) {
     this.#resources = new EngineResources(resolveEngineOptions(options))
     this.#models = this.#resources.models
+    this.trace = new EngineTrace(this.#resources.traces, this.#models)
     this.#facades = new ModelFacades(this, this.#resources)
     this.#loads = new EngineLoads(this.#resources, this.#facades)
     closeWhenDropped(this, this.#resources)
@@ -186,11 +190,10 @@ export class InferenceEngine {
     return this
   }
 
-  /** Statistics of all models that have been opened, and of staging memory. */
+  /** Statistics of all models that have been opened, of staging memory, of workers and of the application's thread. */
   stats(): EngineStatistics {
     const models = statisticsByName(this.#models.all(), (version) => this.#facades.of(version).stats())
-    const { staging, functionStaging } = this.#resources
-    return { models, staging: staging?.stats() ?? null, functionStaging: functionStaging?.stats() ?? null }
+    return { models, ...this.#resources.statistics() }
   }
 
   /** What is in use and why: cores and workers, the native addon, staging memory, the cache of compiled models, GPUs. */

@@ -63,6 +63,12 @@ export interface SequenceTurn extends RequestFollower {
   keep(output: number, data: TensorData | readonly string[], dims: readonly number[]): void
 }
 
+/** Who keeps account of a request that is not a caller's own: it is counted there, and not by itself. */
+export interface RunAccount {
+  /** It is about to be answered by a run, which it has waited for until `begunAtMs`. */
+  ran(begunAtMs: number, times: { readonly inputMs: number; readonly inferMs: number; readonly outputMs: number }): void
+}
+
 /** One `infer()` on its way through the engine. It settles exactly once. */
 export class InferRequest extends WaitingRequest {
   readonly data: ParsedFeeds['data']
@@ -83,6 +89,8 @@ export class InferRequest extends WaitingRequest {
   follower: RequestFollower | null = null
   /** Told of its runs; `null` for nobody, mostly. */
   observation: RequestObservation | null = null
+  /** `null` for a request that is counted by itself. */
+  account: RunAccount | null = null
   settled = false
   /** Whether its answer goes to another model: tensors are given as type, dims and data, and no `Tensor` is made of them. */
   isStep = false

@@ -46,9 +46,7 @@ export class ObservedRequests {
   }
 
   /** A batch has run, and its requests are about to be answered. */
-  batchRan(batch: FinishedBatch, times: BatchTimes, begunAtMs: number, scatterAtMs: number, doneAtMs: number): void {
-    const { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs } = batch.timeline
-    const moments = { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs, scatterAtMs, doneAtMs }
+  batchRan(batch: FinishedBatch, moments: BatchMoments, begunAtMs: number, times: BatchTimes): void {
     this.#tell(batch.requests, this.#batch(batch, batch.rows, moments, null), begunAtMs, times)
   }
 

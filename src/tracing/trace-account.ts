@@ -1,3 +1,5 @@
+import type { TraceEvent } from '../observability/engine-events.ts'
+
 /** What became of the traces of an engine. */
 export interface TraceStatistics {
   /** Traces that were begun. */
@@ -12,14 +14,6 @@ export interface TraceStatistics {
   readonly bufferedBytes: number
   /** The last failure of a file; `null` for none. */
   readonly failure: { readonly file: string; readonly reason: string } | null
-}
-
-/** A file of traces could not be written. */
-export interface TraceEvent {
-  /** Its traces are lost until it can be written again, and counted; requests go on as ever. Told once of each file. */
-  readonly type: 'failed'
-  readonly file: string
-  readonly reason: string
 }
 
 /** Keeps count of an engine's traces, and of the memory that they take. */

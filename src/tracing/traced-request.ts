@@ -95,7 +95,7 @@ export class TracedRequest implements RequestObservation {
     if (this.#shared !== null) moments.push(['COMPUTE_START', this.#shared.begunAtMs])
     else if (runs.length > 0) moments.push(...momentsOf(runs))
     moments.push(...this.#passed)
-    const endMs = this.#shared?.doneAtMs ?? this.#passed.at(-1)?.[1] ?? (succeeded && isWhole ? last.batch.moments!.doneAtMs : this.#source.nowMs())
+    const endMs = this.#passed.at(-1)?.[1] ?? (succeeded && isWhole ? last.batch.moments!.doneAtMs : this.#source.nowMs())
     return [...moments, ['REQUEST_END', endMs]]
   }
 
