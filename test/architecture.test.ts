@@ -226,8 +226,8 @@ describe('packages', () => {
     expect(naming('piscina')).toEqual(['workers/thread-pool.ts'])
   })
 
-  it('protobufjs is known to one file', () => {
-    expect(naming('protobufjs')).toEqual(['onnx-file/onnx-schema.ts'])
+  it('protobufjs is known to those who have a schema, one for each format', () => {
+    expect(naming('protobufjs').sort()).toEqual(['onnx-file/onnx-schema.ts', 'trace-files/perfetto-schema.ts'])
   })
 
   it('sharp and what reports to others may be left out, and what only a build of the addon needs is left to those who build it', () => {

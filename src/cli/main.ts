@@ -7,6 +7,8 @@ import { failureOf, tell } from './failure.ts'
 import { inspect } from './inspect.ts'
 import { printJson } from './print-json.ts'
 import { providers } from './providers.ts'
+import { traceExport } from './trace-export.ts'
+import { traceSummary } from './trace-summary.ts'
 import { types } from './types.ts'
 
 const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
@@ -17,10 +19,10 @@ const program = new Command('zerohop')
   .exitOverride()
   .configureOutput({ outputError: () => {} }) // told below, in one line
   .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not.')
-for (const command of [inspect, types, devices, providers]) program.addCommand(command.copyInheritedSettings(program))
+for (const command of [inspect, types, devices, providers, traceSummary, traceExport]) program.addCommand(command.copyInheritedSettings(program))
 
-/** Also where the command line cannot be read otherwise; among `-r` and `-f`, too, which take no value. */
-const wantsJson = process.argv.some((word) => word === '--json' || /^-[rf]*j/.test(word))
+/** Also where the command line cannot be read otherwise; among `-r`, `-f`, `-t` and `-v`, too, which take no value. */
+const wantsJson = process.argv.some((word) => word === '--json' || /^-[rftv]*j/.test(word))
 
 outliveClosedPipes()
 try {
