@@ -36,13 +36,13 @@ interface Sums {
 
 /** Sums up the traces of a file by model and version, as Triton's tool does: those of a frontend apart, and after their parent's. */
 export function summarize(traces: readonly Trace[]): ModelSummary[] {
-  const byId = new Map(traces.map((trace) => [trace.id, trace]))
+  const frontends = frontendsOf(traces)
   const all = new Map<string, Sums>()
   for (const trace of traces) {
     const startNs = timestampOf(trace, 'REQUEST_START')
     const endNs = timestampOf(trace, 'REQUEST_END')
     if (startNs === undefined || endNs === undefined) continue
-    const sums = sumsOf(all, { model: trace.model, version: trace.version, frontend: frontendOf(trace, byId) })
+    const sums = sumsOf(all, { model: trace.model, version: trace.version, frontend: frontends.get(trace.id)! })
     if (trace.error !== undefined) {
       sums.failures[trace.error] = (sums.failures[trace.error] ?? 0) + 1
       continue
@@ -96,15 +96,14 @@ function computeOf({ batches, shared }: Trace): Map<string, number> | null {
   return new Map([['COMPUTE', inputNs + inferNs + outputNs], ['COMPUTE_INPUT', inputNs], ['COMPUTE_INFER', inferNs], ['COMPUTE_OUTPUT', outputNs]]) // prettier-ignore
 }
 
-/** A trace without a frontend of its own came in with its parent. */
-function frontendOf(trace: Trace, byId: ReadonlyMap<number, Trace>): Frontend {
-  const seen = new Set<number>()
-  for (let each: Trace | undefined = trace; each !== undefined && !seen.has(each.id); each = each.parentId === undefined ? undefined : byId.get(each.parentId)) {
-    seen.add(each.id)
-    if (timestampOf(each, 'HTTP_RECV_START') !== undefined) return 'HTTP'
-    if (timestampOf(each, 'GRPC_WAITREAD_START') !== undefined) return 'GRPC'
+/** By trace, where it came in: one without a frontend of its own with its parent, whose number is lower. */
+function frontendsOf(traces: readonly Trace[]): Map<number, Frontend> {
+  const frontends = new Map<number, Frontend>()
+  for (const trace of traces.toSorted((a, b) => a.id - b.id)) {
+    const own = timestampOf(trace, 'HTTP_RECV_START') !== undefined ? 'HTTP' : timestampOf(trace, 'GRPC_WAITREAD_START') !== undefined ? 'GRPC' : null
+    frontends.set(trace.id, own ?? (trace.parentId === undefined ? null : (frontends.get(trace.parentId) ?? null)))
   }
-  return null
+  return frontends
 }
 
 function sumsOf(all: Map<string, Sums>, key: Sums['key']): Sums {
