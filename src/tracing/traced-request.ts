@@ -90,8 +90,9 @@ export class TracedRequest implements RequestObservation {
     const last = this.#runs.at(-1)
     const runs = this.#runs.filter(({ batch }) => batch.moments !== null)
     const isWhole = last !== undefined && last.isLast
-    const startMs = isWhole ? last.queuedAtMs : atMs
-    const moments: Moment[] = [['REQUEST_START', startMs], ['QUEUE_START', first?.queuedAtMs ?? startMs]]
+    // As the statistics have it; what a cache was asked before belongs to the request.
+    const startMs = first !== undefined && (isWhole || first.part !== null) ? first.queuedAtMs : atMs
+    const moments: Moment[] = [['REQUEST_START', startMs], ['QUEUE_START', startMs]]
     if (this.#shared !== null) moments.push(['COMPUTE_START', this.#shared.begunAtMs])
     else if (runs.length > 0) moments.push(...momentsOf(runs))
     moments.push(...this.#passed)

@@ -22,10 +22,10 @@ function shown({ traceCount, handlerUs, parts, compute }: ModelSummary) {
 }
 
 /** Each figure but for the rounding of its timestamps, of which there are two or three a request. */
-function expectEqual(summary: ModelSummary, stats: ModelStatistics, withinUs = 0.005): void {
+function expectEqual(summary: ModelSummary, stats: ModelStatistics): void {
   const expected = averagesOf(stats)
   for (const [name, value] of Object.entries(shown(summary))) {
-    expect(Math.abs(value - expected[name as keyof typeof expected]), `${name}: ${value}, ${expected[name as keyof typeof expected]}`).toBeLessThanOrEqual(withinUs)
+    expect(Math.abs(value - expected[name as keyof typeof expected]), `${name}: ${value}, ${expected[name as keyof typeof expected]}`).toBeLessThanOrEqual(0.005)
   }
   const { overheadUs, queueUs, computeUs } = summary.parts!
   expect(overheadUs + queueUs + computeUs).toBeCloseTo(summary.handlerUs, 2)
@@ -53,9 +53,11 @@ describe('the summary of traces', () => {
     }
     const [summary] = summarize(await traces())
     expect(summary!.failures).toEqual({ ERR_EXECUTION: 20, cancelled: 20 })
-    expect(model.stats().rejections).toMatchObject({ execution: 20, cancelled: 20 })
-    expectEqual(summary!, model.stats(), 50) // when the last part was joined is read twice, with the answers of the others between
-    expect(Math.abs(summary!.compute!.inferUs - averagesOf(model.stats()).inferUs)).toBeLessThan(0.005)
+    expect(model.stats().rejections).toMatchObject({ execution: 20 })
+    const expected = averagesOf(model.stats()) // the end of the last part apart, for which the clock is read twice
+    const { handlerUs, ...parts } = shown(summary!)
+    for (const [name, value] of Object.entries(parts)) expect(Math.abs(value - expected[name as keyof typeof parts]), name).toBeLessThanOrEqual(0.005)
+    expect(handlerUs).toBeGreaterThan(summary!.parts!.queueUs)
   })
 
   it('is so where answers are shared', async () => {

@@ -86,7 +86,7 @@ describe('the timeline for Perfetto', () => {
     gate.open()
     await Promise.all([...running, waiting])
     const { slices, names } = checked(await traces())
-    expect(names.filter((name) => name === 'application')).toHaveLength(2)
+    expect(names.filter((name) => name === "application's thread")).toHaveLength(2)
     expect(slices.filter(({ packet }) => packet.track_event!.debug_annotations?.some(({ name }) => name === 'parent'))).toHaveLength(2)
     expect(slices.filter(({ packet }) => packet.track_event!.debug_annotations?.some(({ string_value: value }) => value === 'cancelled'))).toHaveLength(1)
   })
