@@ -47,7 +47,7 @@ describe('a trace', () => {
     expect(first!.tensors).toEqual([{ activity: 'TENSOR_QUEUE_INPUT', ...tensor }, { activity: 'TENSOR_BACKEND_OUTPUT', ...tensor, name: 'y' }])
     for (const [index, [, , data, dtype]] of kinds.entries()) {
       expect(others[index]!.dims).toBeUndefined()
-      expect(others[index]!.tensors.map(({ activity: _, ...rest }) => rest)).toEqual(['x', 'y'].map((name) => ({ name, data, shape: '1,4', dtype })))
+      expect(others[index]!.tensors).toEqual([['TENSOR_QUEUE_INPUT', 'x'], ['TENSOR_BACKEND_OUTPUT', 'y']].map(([activity, name]) => ({ activity, name, data, shape: '1,4', dtype })))
     }
   })
 
