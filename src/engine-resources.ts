@@ -11,8 +11,8 @@ import { ModelUses } from './model-uses.ts'
 import { EventHub } from './observability/engine-events.ts'
 import { EventLoopDelay } from './observability/event-loop-delay.ts'
 import { Traces } from './tracing/traces.ts'
-import { workerStatistics } from './observability/worker-statistics.ts'
 import { Observers } from './observability/observers.ts'
+import { workerStatistics } from './observability/worker-statistics.ts'
 import { Devices } from './workers/devices.ts'
 import { FunctionPools } from './workers/function-pools.ts'
 import { KeepAlive } from './workers/keep-alive.ts'
@@ -42,14 +42,15 @@ export class EngineResources {
   staging: StagingPool | null = null
   /** Of functions, which see shared memory alone; `null` until one has been placed. */
   functionStaging: StagingPool | null = null
-  readonly loopDelay: EventLoopDelay = new EventLoopDelay(systemClock, () => this.#keepAlive.held)
-  readonly #keepAlive = new KeepAlive(() => this.loopDelay.begin())
+  readonly #keepAlive = new KeepAlive()
+  readonly loopDelay = new EventLoopDelay(systemClock, this.#keepAlive)
   #nextId = 1
   #closing: Promise<void> | null = null
 
   constructor(options: ResolvedEngineOptions) {
     this.traces = new Traces(options.trace, this.observers, systemClock, (event) => this.events.emit('trace', event))
     this.workers = options.workers
+    this.#keepAlive.onHeld = this.loopDelay.begin
     this.pluginNames = options.providers.map(({ name }) => name)
     this.devices = new Devices(options, systemClock, (event) => this.events.emit('worker', event))
     this.preparation = new ModelPreparation(options)
@@ -81,8 +82,8 @@ export class EngineResources {
         await this.devices.place(model, config, place, leaving)
         this.staging ??= new StagingPool(this.devices.stagingMemory())
       },
-      placeMore: (beside, count, apartFrom, place) =>
-        this.functions.made(beside) ? this.functions.placeMore(beside, count, place) : this.devices.placeMore(beside, count, apartFrom, place),
+      placeMore: (beside, count, apartFrom, place, leaving) =>
+        this.functions.made(beside) ? this.functions.placeMore(beside, count, place) : this.devices.placeMore(beside, count, apartFrom, place, leaving),
       released: (worker) => this.functions.released(worker),
     }
     this.models = new ModelRegistry(this.services)
@@ -97,7 +98,7 @@ export class EngineResources {
       staging: this.staging?.stats() ?? null,
       functionStaging: this.functionStaging?.stats() ?? null,
       workers: workerStatistics([...this.devices.allWorkers, ...this.functions.allWorkers]),
-      eventLoopDelay: this.loopDelay.distribution,
+      eventLoopDelay: this.loopDelay.statistics,
       traces: this.traces.statistics(),
     }
   }

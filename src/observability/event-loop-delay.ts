@@ -1,6 +1,11 @@
 import type { Clock } from '../clock.ts'
 import { LatencyHistogram, type LatencyDistribution } from './latency-histogram.ts'
 
+/** Delays of the application's thread, in milliseconds. */
+export interface EventLoopDelayStatistics extends LatencyDistribution {
+  readonly sumMs: number
+}
+
 /** How often it is looked, in milliseconds. */
 const intervalMs = 20
 
@@ -11,25 +16,26 @@ const intervalMs = 20
  */
 export class EventLoopDelay {
   readonly #clock: Clock
-  readonly #isBusy: () => boolean
+  readonly #busy: { readonly held: boolean }
   #delays: LatencyHistogram | null = null
+  #sumMs = 0
   #set = false
   #dueMs = 0
 
-  /** @param isBusy whether anything is in flight. */
-  constructor(clock: Clock, isBusy: () => boolean) {
+  /** @param busy whether anything is in flight. */
+  constructor(clock: Clock, busy: { readonly held: boolean }) {
     this.#clock = clock
-    this.#isBusy = isBusy
+    this.#busy = busy
   }
 
   /** Something is in flight from now on. */
-  begin(): void {
+  readonly begin = (): void => {
     if (!this.#set) this.#ask()
   }
 
   /** All 0 before anything was in flight for long enough. */
-  get distribution(): LatencyDistribution {
-    return (this.#delays ?? new LatencyHistogram()).distribution()
+  get statistics(): EventLoopDelayStatistics {
+    return { ...(this.#delays ?? new LatencyHistogram()).distribution(), sumMs: this.#sumMs }
   }
 
   #ask(): void {
@@ -40,10 +46,15 @@ export class EventLoopDelay {
 
   readonly #answered = (): void => {
     const lateMs = Math.max(0, this.#clock.nowMs() - this.#dueMs)
+    this.#note(lateMs)
+    for (let leftMs = lateMs - intervalMs; leftMs > 0; leftMs -= intervalMs) this.#note(leftMs)
+    this.#set = false
+    if (this.#busy.held) this.#ask()
+  }
+
+  #note(lateMs: number): void {
     this.#delays ??= new LatencyHistogram()
     this.#delays.record(lateMs)
-    for (let leftMs = lateMs - intervalMs; leftMs > 0; leftMs -= intervalMs) this.#delays.record(leftMs)
-    this.#set = false
-    if (this.#isBusy()) this.#ask()
+    this.#sumMs += lateMs
   }
 }

@@ -1,4 +1,5 @@
 import type { BatchReason } from '../config/batching.ts'
+import type { AutoTuneStatistics } from './auto-tune-stats.ts'
 import type { InstanceStatistics } from './instance-statistics.ts'
 import type { LatencyDistribution } from './latency-histogram.ts'
 import type { LeaseStatistics } from './lease-stats.ts'
@@ -98,6 +99,8 @@ export interface ModelStatistics {
   /** `null` without `responseCache` and `coalesce`. */
   readonly responseCache: ResponseCacheStatistics | null
   readonly leases: LeaseStatistics
+  /** `null` without `autoTune`. */
+  readonly autoTune: AutoTuneStatistics | null
   /** What became of each step; of a pipeline only. */
   readonly steps?: readonly StepStatistics[]
 }

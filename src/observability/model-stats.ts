@@ -132,11 +132,16 @@ export class ModelStats {
     this.#refusals[why]++
   }
 
+  /** Rows and runs so far. */
+  get done() {
+    return { rows: this.#rows, runs: this.#executions }
+  }
+
   snapshot(
     pendingRequestCount: number,
     arena: ModelStatistics['arena'] = null,
     responses: ResponseTotals | null = null,
-    { instances, leases }: ServingStatistics = servesNothing,
+    { instances, leases, autoTune }: ServingStatistics = servesNothing,
   ): ModelStatistics {
     const count = this.#successes
     const computed = count - this.#withoutRun
@@ -181,6 +186,7 @@ export class ModelStats {
       arena,
       responseCache: responses?.counts ?? null,
       leases,
+      autoTune,
     }
   }
 
@@ -195,9 +201,9 @@ export class ModelStats {
 }
 
 /** What a snapshot has of what serves. */
-type ServingStatistics = Pick<ModelStatistics, 'instances' | 'leases'>
+type ServingStatistics = Pick<ModelStatistics, 'instances' | 'leases' | 'autoTune'>
 
-const servesNothing: ServingStatistics = { instances: [], leases: noLeases }
+const servesNothing: ServingStatistics = { instances: [], leases: noLeases, autoTune: null }
 
 /** Batches of so many rows are counted each by itself. */
 const exactUpTo = 4096

@@ -90,6 +90,7 @@ export interface SharedAnswer {
   readonly batchId: number
   /** When by the statistics the request had waited for it. */
   readonly begunAtMs: number
+  readonly doneAtMs: number
 }
 
 /** Told what becomes of one request. What it throws is the engine's own failure: it has to catch what it does not control. */

@@ -85,12 +85,12 @@ export class InferRequest extends WaitingRequest {
   readonly wantsReport: boolean
   /** `null` for a request that belongs to no sequence. */
   turn: SequenceTurn | null = null
+  /** `null` for a request that is counted by itself. */
+  account: RunAccount | null = null
   /** Told of its end: its turn, its observation, or both; `null` for nobody. */
   follower: RequestFollower | null = null
   /** Told of its runs; `null` for nobody, mostly. */
   observation: RequestObservation | null = null
-  /** `null` for a request that is counted by itself. */
-  account: RunAccount | null = null
   settled = false
   /** Whether its answer goes to another model: tensors are given as type, dims and data, and no `Tensor` is made of them. */
   isStep = false

@@ -126,7 +126,7 @@ export class ResponseSharing {
     const nowMs = this.#clock.nowMs()
     this.#hits++
     this.#hitMs += nowMs - enqueuedAtMs
-    caller.observation?.shared({ how: 'cached', batchId: report.batchId, begunAtMs: enqueuedAtMs })
+    caller.observation?.shared({ how: 'cached', batchId: report.batchId, begunAtMs: enqueuedAtMs, doneAtMs: nowMs })
     this.#turns.take(() => this.#settling.end(caller, { answer: own, count: () => this.#counts.hit(caller) }))
   }
 
@@ -183,7 +183,7 @@ export class ResponseSharing {
         // Copies are made before what they are copies of is given away.
         const own = --left > 0 ? copyOutputs(outputs) : outputs
         const answer = answerOf(caller, own, () => (caller === run.first ? report : coalescedReport(report, queuedMs)))
-        if (caller !== run.first) caller.observation?.shared({ how: 'coalesced', batchId: report.batchId, begunAtMs: caller.enqueuedAtMs + queuedMs })
+        if (caller !== run.first) caller.observation?.shared({ how: 'coalesced', batchId: report.batchId, begunAtMs: caller.enqueuedAtMs + queuedMs, doneAtMs: this.#clock.nowMs() })
         this.#settling.end(caller, { answer, count: () => this.#counts.answered(caller, run) })
       } catch (error) {
         const reason = this.#errors.failedRun(caller, (error as Error).message) // there is no memory for the copy

@@ -6,12 +6,11 @@ import { MessageChannel } from 'node:worker_threads'
  */
 export class KeepAlive {
   readonly #port = new MessageChannel().port1
-  readonly #onHeld: () => void
   #holds = 0
+  /** Told when there comes to be something to wait for. */
+  onHeld: () => void = () => {}
 
-  /** @param onHeld told when there comes to be something to wait for. */
-  constructor(onHeld: () => void = () => {}) {
-    this.#onHeld = onHeld
+  constructor() {
     this.#port.unref()
   }
 
@@ -23,7 +22,7 @@ export class KeepAlive {
   enter(): void {
     if (this.#holds++ > 0) return
     this.#port.ref()
-    this.#onHeld()
+    this.onHeld()
   }
 
   leave(): void {

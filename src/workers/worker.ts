@@ -29,6 +29,7 @@ export class Worker<E extends Executor = Executor> {
   #diedStarting: E | null = null
   #closing = false
 
+  /** @param name its device, or its function, and a number. */
   constructor(threads: ThreadSource<E>, clock: Clock, changed: (type: WorkerEvent['type'], reason?: string) => void, name = '') {
     this.name = name
     this.#threads = threads
