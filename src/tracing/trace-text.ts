@@ -1,4 +1,4 @@
-import type { ObservedModel, ObservedRun, RequestFacts, SharedAnswer } from '../observability/request-observer.ts'
+import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, SharedAnswer } from '../observability/request-observer.ts'
 
 /** From the engine's clock to that of `CLOCK_MONOTONIC`, by which other tools of the machine go, in nanoseconds. */
 const originNs = Number(process.hrtime.bigint()) - Math.round(performance.now() * 1e6)
@@ -47,9 +47,17 @@ export function timestampsRecord(id: number, moments: readonly (readonly [name: 
 }
 
 function batchText({ batch, position, rows, part }: ObservedRun): string {
-  const { id, instance, worker, reason, inline, isRerun, requestCount, moments, error } = batch
-  let text = `{"id":${id},"instance":${JSON.stringify(instance)},"worker":${JSON.stringify(worker)},"reason":"${reason}","rows":${batch.rows},"requests":${requestCount},"position":${position}`
-  if (part !== null) text += `,"part":${part},"part_rows":${rows}`
+  return `{${sharedText(batch)},"position":${position}${part === null ? '' : `,"part":${part},"part_rows":${rows}`}}`
+}
+
+let lastBatch: ObservedBatch | null = null
+let lastText = ''
+
+/** What all requests of a batch say of it, and mostly one after the other. */
+function sharedText(batch: ObservedBatch): string {
+  if (batch === lastBatch) return lastText
+  const { id, instance, worker, reason, rows, inline, isRerun, requestCount, moments, error } = batch
+  let text = `"id":${id},"instance":${JSON.stringify(instance)},"worker":${JSON.stringify(worker)},"reason":"${reason}","rows":${rows},"requests":${requestCount}`
   if (inline) text += ',"inline":true'
   if (isRerun) text += ',"rerun":true'
   if (error !== null) text += `,"error":${JSON.stringify(error)}`
@@ -58,7 +66,8 @@ function batchText({ batch, position, rows, part }: ObservedRun): string {
     text += `,"taken_ns":${nanoseconds(takenAtMs)},"gathered_ns":${nanoseconds(gatheredAtMs)},"start_ns":${nanoseconds(startMs)},"infer_start_ns":${nanoseconds(inferStartMs)}`
     text += `,"infer_end_ns":${nanoseconds(inferEndMs)},"output_start_ns":${nanoseconds(scatterAtMs)},"output_end_ns":${nanoseconds(doneAtMs)}`
   }
-  return `${text}}`
+  lastBatch = batch
+  return (lastText = text)
 }
 
 /** Dims of the inputs that the model leaves open beyond the rows, by name; `null` for none. */
