@@ -28,6 +28,7 @@ import { soak } from './trials/soak.ts'
 import { swaps } from './trials/swaps.ts'
 import { throughput } from './trials/throughput.ts'
 import { timeouts } from './trials/timeouts.ts'
+import { tracing } from './trials/tracing.ts'
 import { twoSoaks } from './trials/two-soaks.ts'
 import { warmLoad } from './trials/warm-load.ts'
 
@@ -50,6 +51,7 @@ const trials: Readonly<Record<string, Trial>> = {
   sequences,
   leases,
   timeouts,
+  tracing,
   fairness,
   'latency-target': latencyTarget,
   scheduler,

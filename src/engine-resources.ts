@@ -4,13 +4,15 @@ import { asItIs } from './compiled-models/prepared-model.ts'
 import { ModelPreparation } from './compiled-models/model-preparation.ts'
 import { EngineRepositories } from './engine-repositories.ts'
 import type { EngineServices } from './engine-services.ts'
+import type { EngineStatistics } from './engine-statistics.ts'
 import { StagingPool } from './memory/staging-pool.ts'
 import { ModelRegistry } from './model-registry.ts'
 import { ModelUses } from './model-uses.ts'
 import { EventHub } from './observability/engine-events.ts'
 import { EventLoopDelay } from './observability/event-loop-delay.ts'
+import { Traces } from './tracing/traces.ts'
 import { Observers } from './observability/observers.ts'
-import { workerStatistics, type WorkerStatistics } from './observability/worker-statistics.ts'
+import { workerStatistics } from './observability/worker-statistics.ts'
 import { Devices } from './workers/devices.ts'
 import { FunctionPools } from './workers/function-pools.ts'
 import { KeepAlive } from './workers/keep-alive.ts'
@@ -28,6 +30,7 @@ export class EngineResources {
   readonly events = new EventHub()
   readonly uses = new ModelUses()
   readonly observers = new Observers()
+  readonly traces: Traces
   readonly devices: Devices
   readonly services: EngineServices
   readonly pluginNames: readonly string[]
@@ -45,6 +48,7 @@ export class EngineResources {
   #closing: Promise<void> | null = null
 
   constructor(options: ResolvedEngineOptions) {
+    this.traces = new Traces(options.trace, this.observers, systemClock, (event) => this.events.emit('trace', event))
     this.workers = options.workers
     this.#keepAlive.onHeld = this.loopDelay.begin
     this.pluginNames = options.providers.map(({ name }) => name)
@@ -88,9 +92,15 @@ export class EngineResources {
     this.repositories = new EngineRepositories({ models, uses, events, pluginNames, keepAlive, trim: () => this.staging?.trim() })
   }
 
-  /** Those of devices, then those of functions. */
-  get workerStatistics(): WorkerStatistics[] {
-    return workerStatistics([...this.devices.allWorkers, ...this.functions.allWorkers])
+  /** Those that are of no model. */
+  statistics(): Omit<EngineStatistics, 'models'> {
+    return {
+      staging: this.staging?.stats() ?? null,
+      functionStaging: this.functionStaging?.stats() ?? null,
+      workers: workerStatistics([...this.devices.allWorkers, ...this.functions.allWorkers]),
+      eventLoopDelay: this.loopDelay.statistics,
+      traces: this.traces.statistics(),
+    }
   }
 
   /** Tries all execution providers, until the engine is closed. The process lives on meanwhile: other engines may let go of what tries them. */
@@ -104,7 +114,7 @@ export class EngineResources {
     this.repositories.close()
     const models = this.models.close(destroy)
     this.#closing ??= this.#keepAlive
-      .during(models.then(() => Promise.all([this.devices.close(workerExitLimitMs), this.functions.close(workerExitLimitMs)])).then(() => this.staging?.close()))
+      .during(models.then(() => Promise.all([this.devices.close(workerExitLimitMs), this.functions.close(workerExitLimitMs)])).then(() => this.staging?.close()).finally(() => this.traces.close()))
       .finally(() => this.#keepAlive.close())
     return this.#closing
   }

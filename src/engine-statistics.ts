@@ -4,6 +4,7 @@ import type { ModelVersion } from './model-version.ts'
 import type { NamedModel } from './named-model.ts'
 import type { EventLoopDelayStatistics } from './observability/event-loop-delay.ts'
 import type { WorkerStatistics } from './observability/worker-statistics.ts'
+import type { TraceStatistics } from './tracing/trace-account.ts'
 import type { ModelStatistics } from './observability/model-statistics.ts'
 
 /** What {@link InferenceEngine.stats} returns. */
@@ -21,6 +22,8 @@ export interface EngineStatistics {
    * as the thread stood still, as often as it would have been. All 0 before the first request.
    */
   readonly eventLoopDelay: EventLoopDelayStatistics
+  /** What became of its traces. */
+  readonly traces: TraceStatistics
 }
 
 /** Statistics of one version of a name. */

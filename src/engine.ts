@@ -2,6 +2,7 @@ import { closeWhenDropped, notDropped } from './dropped-engines.ts'
 import { noteObservers } from './engine-observers.ts'
 import { EngineLoads } from './engine-loads.ts'
 import { EngineResources } from './engine-resources.ts'
+import { EngineTrace } from './engine-trace.ts'
 import { statisticsByName, type EngineStatistics } from './engine-statistics.ts'
 import { resolveEngineOptions, type EngineOptions } from './config/engine-options.ts'
 import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
@@ -29,6 +30,8 @@ import type { RepositoryOptions, RepositoryReport } from './triton-repository/re
  * collector finds that neither it nor any of its models can be reached.
  */
 export class InferenceEngine {
+  /** What it traces, which can be changed at any time. */
+  readonly trace: EngineTrace
   readonly #resources: EngineResources
   readonly #models: ModelRegistry
   readonly #facades: ModelFacades
@@ -39,6 +42,7 @@ export class InferenceEngine {
   constructor(options?: EngineOptions) {
     this.#resources = new EngineResources(resolveEngineOptions(options))
     this.#models = this.#resources.models
+    this.trace = new EngineTrace(this.#resources.traces, this.#models)
     this.#facades = new ModelFacades(this, this.#resources)
     this.#loads = new EngineLoads(this.#resources, this.#facades)
     noteObservers(this, this.#resources.observers)
@@ -190,9 +194,7 @@ export class InferenceEngine {
 
   /** Statistics of all models that have been opened, of staging memory, of workers and of the application's thread. */
   stats(): EngineStatistics {
-    const models = statisticsByName(this.#models.all(), (version) => this.#facades.of(version).stats())
-    const { staging, functionStaging, workerStatistics, loopDelay } = this.#resources
-    return { models, staging: staging?.stats() ?? null, functionStaging: functionStaging?.stats() ?? null, workers: workerStatistics, eventLoopDelay: loopDelay.statistics }
+    return { models: statisticsByName(this.#models.all(), (version) => this.#facades.of(version).stats()), ...this.#resources.statistics() }
   }
 
   /** What is in use and why: cores and workers, the native addon, staging memory, the cache of compiled models, GPUs. */
@@ -219,7 +221,6 @@ export class InferenceEngine {
   /** Refuses new work, finishes what was accepted, releases everything. May be called more than once. */
   async close(options: CloseOptions = {}): Promise<void> {
     const { timeoutMs } = checkCloseOptions(options)
-    this.#closed = true
     const drained = this.#end(false)
     const timer = timeoutMs === undefined ? undefined : setTimeout(() => void this.#end(true), timeoutMs)
     return drained.finally(() => clearTimeout(timer))
@@ -230,7 +231,6 @@ export class InferenceEngine {
    * run that does not stop within a second is left to itself: its thread ends when it does.
    */
   async destroy(): Promise<void> {
-    this.#closed = true
     return this.#end(true)
   }
 
@@ -239,6 +239,7 @@ export class InferenceEngine {
   }
 
   #end(destroy: boolean): Promise<void> {
+    this.#closed = true
     notDropped(this)
     return this.#resources.close(destroy)
   }

@@ -12,7 +12,8 @@ const floors: [floor: string, on: string[]][] = [
   ['foundations', ['describe.ts', 'message-of.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'own-program.ts', 'regular-file.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
   ['staging memory, and loops over it', ['memory/']],
-  ['what stands by itself', ['functions/', 'observability/', 'image/', 'triton-repository/', 'onnx-file/', 'latency/', 'compiled-models/', 'tracing/', 'arrivals/']],
+  ['what stands by itself', ['functions/', 'observability/', 'image/', 'triton-repository/', 'onnx-file/', 'latency/', 'compiled-models/', 'arrivals/']],
+  ['traces: made, and read', ['tracing/', 'trace-files/']],
   ['the queue, and the way to run something', ['queue/', 'executor/executor.ts', 'executor/thread-start.ts']],
   ['requests; the executors; how a function is run', ['request/', 'executor/binding/', 'executor/native/', 'function-run/']],
   ['functions on threads of their own', ['executor/function/']],
@@ -26,7 +27,7 @@ const floors: [floor: string, on: string[]][] = [
   ['rows that are written in place', ['lease/']],
   ['models joined to pipelines', ['pipelines/']],
   ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'serving-statistics.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'engine-services.ts']],
-  ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'engine-observers.ts', 'model-facades.ts', 'dropped-engines.ts']],
+  ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-trace.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'engine-observers.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['reports to others', ['opentelemetry/', 'prometheus/']],
   ['one engine for many processes', ['processes/']],
   ['the public face', ['index.ts']],
@@ -240,8 +241,8 @@ describe('packages', () => {
     expect(imports.filter(({ from, to }) => to.startsWith('prometheus/') && !from.startsWith('prometheus/'))).toEqual([])
   })
 
-  it('protobufjs is known to one file', () => {
-    expect(naming('protobufjs')).toEqual(['onnx-file/onnx-schema.ts'])
+  it('protobufjs is known to those who have a schema, one for each format', () => {
+    expect(naming('protobufjs').sort()).toEqual(['onnx-file/onnx-schema.ts', 'trace-files/perfetto-schema.ts'])
   })
 
   it('sharp and what reports to others may be left out, and what only a build of the addon needs is left to those who build it', () => {
@@ -304,7 +305,7 @@ describe('index.ts', () => {
     expect(types.filter((name) => name !== '').sort()).toEqual([
       'AnySignature', 'AutoTuneOptions', 'AutoTuneStatistics', 'BatchInput', 'BatchMessage', 'BatchMoments', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification',
       'CloseOptions', 'ComputePrecision', 'DirectSequences', 'DynamicBatchingConfig', 'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions',
-      'EngineStatistics', 'EventLoopDelayStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed',
+      'EngineStatistics', 'EngineTrace', 'EventLoopDelayStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed',
       'FunctionHere', 'FunctionInput', 'FunctionInstance', 'FunctionInstanceGroup', 'FunctionOfGraph', 'FunctionOfModule', 'FunctionOptions',
       'FunctionOutput', 'FunctionOutputs', 'FunctionResult', 'FunctionSignature', 'FunctionWorkerOptions', 'ImageInput', 'InferManyOptions',
       'InferManyResult', 'InferOptions', 'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InputConfig', 'InstanceGroup', 'InstanceKind', 'InstanceStatistics',
@@ -313,10 +314,10 @@ describe('index.ts', () => {
       'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OldestSequences', 'OutputConfig', 'OutputValue', 'Outputs', 'PaddingConfig',
       'PipelineConfig', 'PipelineInput', 'PipelineInputs', 'PipelineOutput', 'PipelineOutputs', 'PipelineSignature', 'PipelineStep', 'PipelineTensors', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions',
       'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RefusalReason', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryModelConfig',
-      'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'RequestMessage', 'ResponseCacheOptions', 'ResponseCacheStatistics',
+      'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'RequestMessage', 'ResolvedTraceSettings', 'ResponseCacheOptions', 'ResponseCacheStatistics',
       'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceId', 'SequenceInferOptions', 'SequenceState', 'SessionOptions',
       'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration', 'StepReport', 'StepStatistics', 'StreamInferOptions', 'StreamOptions',
-      'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'UnloadOptions',
+      'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'TraceEvent', 'TraceLevel', 'TraceOptions', 'TraceSettings', 'TraceStatistics', 'UnloadOptions',
       'ValueMetadata', 'VerifyChoice', 'VersionStatistics', 'WarmupOptions', 'WarmupSample', 'WorkerEvent', 'WorkerOptions', 'WorkerStatistics',
     ])
   })

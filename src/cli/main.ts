@@ -10,6 +10,8 @@ import { perfReport } from './perf-report.ts'
 import { perfExitCodes } from './perf-exit-codes.ts'
 import { providers } from './providers.ts'
 import { ownVersion } from './own-version.ts'
+import { traceExport } from './trace-export.ts'
+import { traceSummary } from './trace-summary.ts'
 import { types } from './types.ts'
 
 const program = new Command('zerohop')
@@ -18,10 +20,10 @@ const program = new Command('zerohop')
   .exitOverride()
   .configureOutput({ outputError: () => {} }) // told below, in one line
   .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not. Those of perf are its own.')
-for (const command of [inspect, types, devices, providers, perf, perfReport]) program.addCommand(command.copyInheritedSettings(program))
+for (const command of [inspect, types, devices, providers, perf, perfReport, traceSummary, traceExport]) program.addCommand(command.copyInheritedSettings(program))
 
-/** Also where the command line cannot be read otherwise; among `-r` and `-f`, too, which take no value. */
-const wantsJson = process.argv.some((word) => word === '--json' || /^-[rf]*j/.test(word))
+/** Also where the command line cannot be read otherwise; among `-r`, `-f`, `-t` and `-v`, too, which take no value. */
+const wantsJson = process.argv.some((word) => word === '--json' || /^-[rftv]*j/.test(word))
 
 outliveClosedPipes()
 try {

@@ -6,6 +6,7 @@ import { cacheSchema, resolveCache, resolveVerify, type CacheOptions, type Resol
 import { deepest, optionsOf, properties } from './options-schema.ts'
 import { typed } from './plain-options.ts'
 import { providersSchema, type ProviderPlugin, type ResolvedPlugin } from './provider-options.ts'
+import { resolveTraceOptions, traceSchema, type ResolvedTraceOptions, type TraceOptions } from './trace-options.ts'
 import { wholeNumber } from './whole-number.ts'
 
 /** Settings of worker threads, all but the last two passed on to `node:worker_threads`. */
@@ -107,6 +108,8 @@ export interface EngineOptions {
   verify?: VerifyChoice
   /** How long that process may take, in milliseconds. Default: 60 000, and 100 for each MiB of the model. */
   verifyTimeoutMs?: number
+  /** Writes down when requests came how far, and their tensors if wanted, as Triton does; see {@link EngineTrace}. Default: nothing. */
+  trace?: TraceOptions
 }
 
 /** Engine options with defaults in place. */
@@ -124,6 +127,7 @@ export interface ResolvedEngineOptions {
   readonly verify: VerifyChoice
   /** `undefined`: by the size of the model. */
   readonly verifyTimeoutMs: number | undefined
+  readonly trace: ResolvedTraceOptions
 }
 
 const positiveInteger = wholeNumber(1)
@@ -177,6 +181,7 @@ const schema = optionsOf({
   cache: cacheSchema,
   verify: v.optional(v.picklist(['child', 'none'])),
   verifyTimeoutMs: v.optional(positiveInteger),
+  trace: traceSchema,
 })
 
 /**
@@ -193,7 +198,7 @@ export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptio
     const unknownKey = issue.type === 'strict_object' && issue.expected === 'never'
     throw invalidArgument(name, unknownKey ? issue.message : issue.expected === 'unknown' ? issue.message : (issue.expected ?? issue.message), unknownKey ? issue.path?.at(-1)?.key : issue.input)
   }
-  const { cpuWorkers, executor, inline, staging, providers, workers, cache, verify, verifyTimeoutMs } = result.output
+  const { cpuWorkers, executor, inline, staging, providers, workers, cache, verify, verifyTimeoutMs, trace } = result.output
   if (executor === 'binding' && providers.length > 0) {
     throw invalidArgument('options.providers', "to be left out with executor: 'binding', which cannot use plugins", providers[0]!.name, { hint: "Take executor: 'native'" })
   }
@@ -209,6 +214,7 @@ export function resolveEngineOptions(options: unknown = {}): ResolvedEngineOptio
     cache: resolveCache(cache as false | CacheOptions | undefined),
     verify: resolveVerify(verify),
     verifyTimeoutMs,
+    trace: resolveTraceOptions(trace as TraceOptions | undefined),
   }
 }
 

@@ -52,11 +52,20 @@ export interface WorkerEvent {
   readonly reason?: string
 }
 
+/** A file of traces could not be written: told once of each. Its traces are lost until it can be written again; requests go on as ever. */
+export interface TraceEvent {
+  readonly type: 'failed'
+  /** Its path. */
+  readonly file: string
+  readonly reason: string
+}
+
 /** What `engine.on()` listens to, by name. */
 export interface EngineEvents {
   model: ModelEvent
   worker: WorkerEvent
   repository: RepositoryEvent
+  trace: TraceEvent
 }
 
 type Name = keyof EngineEvents
@@ -66,6 +75,7 @@ const channels: Record<Name, Channel> = {
   model: channel('zerohop:model'),
   worker: channel('zerohop:worker'),
   repository: channel('zerohop:repository'),
+  trace: channel('zerohop:trace'),
 }
 
 /**

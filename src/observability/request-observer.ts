@@ -20,6 +20,8 @@ export interface RequestFacts {
   readonly timeoutMs: number | undefined
   readonly deadlineMs: number | undefined
   readonly sequenceId: number | bigint | string | undefined
+  /** Whether its answer is `{ outputs, report }`, and not the outputs alone. */
+  readonly reported: boolean
   /** By input of the model; `null` for one that was left out. The caller's own memory: to be read at once, and kept as a copy only. */
   readonly data: readonly unknown[]
   /** Dims by input; `null` where the model fixes all but the rows. */

@@ -95,7 +95,7 @@ export class Answers {
     this.#stats.waited(enqueuedAtMs, begunAtMs, doneAtMs)
     this.#stats.computed(enqueuedAtMs.length, times)
     if (this.#padding !== null) this.#countPadding(batch)
-    if (this.#observed.by.observer !== null) this.#observed.batchRan(batch, times, begunAtMs, scatterAtMs, doneAtMs)
+    if (this.#observed.by.observer !== null) this.#observed.batchRan(batch, { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs, scatterAtMs, doneAtMs }, begunAtMs, times)
     let position = 0
     for (let member = 0; member < requests.length; member++) {
       const request = requests[member]!

@@ -46,9 +46,7 @@ export class ObservedRequests {
   }
 
   /** A batch has run, and its requests are about to be answered. */
-  batchRan(batch: FinishedBatch, times: BatchTimes, begunAtMs: number, scatterAtMs: number, doneAtMs: number): void {
-    const { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs } = batch.timeline
-    const moments = { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs, scatterAtMs, doneAtMs }
+  batchRan(batch: FinishedBatch, moments: BatchMoments, begunAtMs: number, times: BatchTimes): void {
     this.#tell(batch.requests, this.#batch(batch, batch.rows, moments, null), begunAtMs, times)
   }
 
@@ -85,8 +83,8 @@ export class ObservedRequests {
 
 /** What a request is, for those who look on. */
 export function factsOf({ rows, data, dims }: Pick<ParsedFeeds, 'rows' | 'data' | 'dims'>, options: CheckedOptions, atMs: number): RequestFacts {
-  const { requestId, priority, timeoutMs, deadlineMs, sequence } = options
-  return { atMs, rows, requestId, priority, timeoutMs, deadlineMs, sequenceId: sequence?.id, data, dims }
+  const { requestId, priority, timeoutMs, deadlineMs, sequence, report } = options
+  return { atMs, rows, requestId, priority, timeoutMs, deadlineMs, sequenceId: sequence?.id, reported: report, data, dims }
 }
 
 function rowsOf({ requests }: BatchFacts): number {

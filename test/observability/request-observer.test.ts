@@ -52,7 +52,7 @@ describe('who looks on at a model', () => {
     expect(await fates(sent)).toEqual([2, 4])
     expect(recorder.told).toEqual([
       'request 1: 1 rows', 'request 2: 2 rows, priority 1', 'batch 1 began: 3 rows, idle',
-      'request 1 ran in 1 at 0 after 3 ms', 'request 2 ran in 1 at 1 after 3 ms', 'batch 1 of a ended on a_0 of cpu_0: 0-1',
+      'request 1 ran in 1 at 0 after 3 ms', 'request 2 ran in 1 at 1 after 3 ms', 'batch 1 of a ended on a_0 of cpu_0: 1003-1003',
       'request 1 succeeded', 'request 2 succeeded',
     ]) // prettier-ignore
   })
@@ -70,7 +70,7 @@ describe('who looks on at a model', () => {
     expect(recorder.told.slice(2)).toEqual([
       'batch 1 began: 2 rows, idle', 'request 1 ran in 1 at 0 after 0 ms: no', 'request 2 ran in 1 at 1 after 0 ms: no', 'batch 1 of a ended on a_0 of cpu_0: no',
       'batch 2 began: 1 rows, idle, again', 'batch 3 began: 1 rows, idle, again', 'request 1 ran in 2 at 0 after 0 ms: no',
-      'batch 2 of a ended on a_0 of cpu_0: no', 'request 1 failed: ERR_EXECUTION', 'request 2 ran in 3 at 0 after 0 ms', 'batch 3 of a ended on a_0 of cpu_0: 0-1', 'request 2 succeeded',
+      'batch 2 of a ended on a_0 of cpu_0: no', 'request 1 failed: ERR_EXECUTION', 'request 2 ran in 3 at 0 after 0 ms', 'batch 3 of a ended on a_0 of cpu_0: 1000-1000', 'request 2 succeeded',
     ]) // prettier-ignore
   })
 
@@ -84,7 +84,7 @@ describe('who looks on at a model', () => {
     await settled()
     expect(await fate(sent[0]!)).toBe(2)
     expect(recorder.told).toEqual([
-      'request 1: 1 rows', 'batch 1 began: 1 rows, full', 'request 2: 1 rows', 'request 2 failed: undefined', 'request 1 ran in 1 at 0 after 0 ms', 'batch 1 of a ended on a_0 of cpu_0: 0-1', 'request 1 succeeded',
+      'request 1: 1 rows', 'batch 1 began: 1 rows, full', 'request 2: 1 rows', 'request 2 failed: undefined', 'request 1 ran in 1 at 0 after 0 ms', 'batch 1 of a ended on a_0 of cpu_0: 1000-1000', 'request 1 succeeded',
     ]) // prettier-ignore
   })
 

@@ -1,0 +1,133 @@
+import { timestampOf, type Trace } from './trace.ts'
+
+/** Where traces of Triton's come in; `null` for those of this library, which come in process. */
+export type Frontend = 'HTTP' | 'GRPC' | null
+
+/** What the requests of one model took, in microseconds on average. */
+export interface ModelSummary {
+  readonly model: string
+  readonly version: number
+  readonly frontend: Frontend
+  /** Traces of requests that were answered. */
+  readonly traceCount: number
+  /** Of these, the ones that another's run has answered. */
+  readonly cachedCount: number
+  readonly coalescedCount: number
+  /** Those that were not answered, by why; they are in no average. */
+  readonly failures: Readonly<Record<string, number>>
+  /** Of the frontend; `null` without one. */
+  readonly request: { readonly averageUs: number; readonly receiveUs: number; readonly sendUs: number; readonly overheadUs: number } | null
+  readonly handlerUs: number
+  /** `null` where no request was queued or run, as in ensembles of Triton. */
+  readonly parts: { readonly overheadUs: number; readonly queueUs: number; readonly computeUs: number } | null
+  /** `null` where that is not known. */
+  readonly compute: { readonly inputUs: number; readonly inferUs: number; readonly outputUs: number } | null
+}
+
+interface Sums {
+  readonly key: Pick<ModelSummary, 'model' | 'version' | 'frontend'>
+  count: number
+  cached: number
+  coalesced: number
+  readonly failures: Record<string, number>
+  /** In nanoseconds, by the names of Triton's tool. */
+  readonly spans: Map<string, number>
+}
+
+/** Sums up the traces of a file by model and version, as Triton's tool does: those of a frontend apart, and after their parent's. */
+export function summarize(traces: readonly Trace[]): ModelSummary[] {
+  const frontends = frontendsOf(traces)
+  const all = new Map<string, Sums>()
+  for (const trace of traces) {
+    const startNs = timestampOf(trace, 'REQUEST_START')
+    const endNs = timestampOf(trace, 'REQUEST_END')
+    if (startNs === undefined || endNs === undefined) continue
+    const sums = sumsOf(all, { model: trace.model, version: trace.version, frontend: frontends.get(trace.id)! })
+    if (trace.error !== undefined) {
+      sums.failures[trace.error] = (sums.failures[trace.error] ?? 0) + 1
+      continue
+    }
+    sums.count++
+    if (trace.shared === 'cached') sums.cached++
+    if (trace.shared === 'coalesced') sums.coalesced++
+    for (const [name, ns] of spansOf(trace)) sums.spans.set(name, (sums.spans.get(name) ?? 0) + ns)
+  }
+  const order: Frontend[] = ['HTTP', 'GRPC', null]
+  return [...all.values()].map(summaryOf).toSorted((a, b) => order.indexOf(a.frontend) - order.indexOf(b.frontend))
+}
+
+/** Of a request, what it took by part, in nanoseconds. */
+export function spansOf(trace: Trace): Map<string, number> {
+  const spans = new Map<string, number>()
+  const add = (name: string, from: string, to: string) => {
+    const [fromNs, toNs] = [timestampOf(trace, from), timestampOf(trace, to)]
+    if (fromNs !== undefined && toNs !== undefined) spans.set(name, Math.max(0, toNs - fromNs))
+  }
+  add('HTTP_INFER', 'HTTP_RECV_START', 'HTTP_SEND_END')
+  add('HTTP_RECV', 'HTTP_RECV_START', 'HTTP_RECV_END')
+  add('HTTP_SEND', 'HTTP_SEND_START', 'HTTP_SEND_END')
+  add('GRPC_INFER', 'GRPC_WAITREAD_START', 'GRPC_SEND_END')
+  add('GRPC_RECV', 'GRPC_WAITREAD_START', 'GRPC_WAITREAD_END')
+  add('GRPC_SEND', 'GRPC_SEND_START', 'GRPC_SEND_END')
+  add('REQUEST', 'REQUEST_START', 'REQUEST_END')
+  add('QUEUE', 'QUEUE_START', 'COMPUTE_START')
+  const own = computeOf(trace)
+  if (own !== null) return new Map([...spans, ...own])
+  add('COMPUTE', 'COMPUTE_START', 'COMPUTE_END')
+  if (timestampOf(trace, 'COMPUTE_INPUT_END') === undefined || timestampOf(trace, 'COMPUTE_OUTPUT_START') === undefined) return spans
+  add('COMPUTE_INPUT', 'COMPUTE_START', 'COMPUTE_INPUT_END')
+  add('COMPUTE_INFER', 'COMPUTE_INPUT_END', 'COMPUTE_OUTPUT_START')
+  add('COMPUTE_OUTPUT', 'COMPUTE_OUTPUT_START', 'COMPUTE_END')
+  return spans
+}
+
+/** As the statistics count it: what the batches took that have answered the request; without what lies between the run and its outputs. */
+function computeOf({ batches, shared }: Trace): Map<string, number> | null {
+  const ran = batches.flatMap((batch) => (batch.moments === null ? [] : [batch]))
+  const answering = ran.some(({ part }) => part !== undefined) ? ran : ran.slice(-1)
+  if (answering.length === 0) return shared === undefined ? null : new Map([['COMPUTE', 0], ['COMPUTE_INPUT', 0], ['COMPUTE_INFER', 0], ['COMPUTE_OUTPUT', 0]]) // prettier-ignore
+  let [inputNs, inferNs, outputNs] = [0, 0, 0]
+  for (const { moments } of answering) {
+    const { takenNs, gatheredNs, startNs, inferStartNs, inferEndNs, outputStartNs, outputEndNs } = moments!
+    inputNs += gatheredNs - takenNs + (inferStartNs - startNs)
+    inferNs += inferEndNs - inferStartNs
+    outputNs += outputEndNs - outputStartNs
+  }
+  return new Map([['COMPUTE', inputNs + inferNs + outputNs], ['COMPUTE_INPUT', inputNs], ['COMPUTE_INFER', inferNs], ['COMPUTE_OUTPUT', outputNs]]) // prettier-ignore
+}
+
+/** By trace, where it came in: one without a frontend of its own with its parent, whose number is lower. */
+function frontendsOf(traces: readonly Trace[]): Map<number, Frontend> {
+  const frontends = new Map<number, Frontend>()
+  for (const trace of traces.toSorted((a, b) => a.id - b.id)) {
+    const own = timestampOf(trace, 'HTTP_RECV_START') !== undefined ? 'HTTP' : timestampOf(trace, 'GRPC_WAITREAD_START') !== undefined ? 'GRPC' : null
+    frontends.set(trace.id, own ?? (trace.parentId === undefined ? null : (frontends.get(trace.parentId) ?? null)))
+  }
+  return frontends
+}
+
+function sumsOf(all: Map<string, Sums>, key: Sums['key']): Sums {
+  const name = JSON.stringify(key)
+  let sums = all.get(name)
+  if (sums === undefined) all.set(name, (sums = { key, count: 0, cached: 0, coalesced: 0, failures: Object.create(null) as Record<string, number>, spans: new Map() }))
+  return sums
+}
+
+function summaryOf({ key, count, cached, coalesced, failures, spans }: Sums): ModelSummary {
+  const averageUs = (...names: readonly [plus: string, ...minus: string[]]) => {
+    const [first, ...others] = names.map((name) => spans.get(name) ?? 0)
+    return count === 0 ? 0 : Math.round((first! - others.reduce((sum, ns) => sum + ns, 0)) / count) / 1000
+  }
+  const { frontend } = key
+  const isQueued = spans.has('QUEUE') && spans.has('COMPUTE')
+  return {
+    ...key, traceCount: count, cachedCount: cached, coalescedCount: coalesced, failures: { ...failures },
+    request: frontend === null || !spans.has(`${frontend}_INFER`) ? null : {
+      averageUs: averageUs(`${frontend}_INFER`), receiveUs: averageUs(`${frontend}_RECV`), sendUs: averageUs(`${frontend}_SEND`),
+      overheadUs: averageUs(`${frontend}_INFER`, 'REQUEST', `${frontend}_RECV`, `${frontend}_SEND`),
+    },
+    handlerUs: averageUs('REQUEST'),
+    parts: isQueued ? { overheadUs: averageUs('REQUEST', 'QUEUE', 'COMPUTE'), queueUs: averageUs('QUEUE'), computeUs: averageUs('COMPUTE') } : null,
+    compute: spans.has('COMPUTE_INPUT') ? { inputUs: averageUs('COMPUTE_INPUT'), inferUs: averageUs('COMPUTE_INFER'), outputUs: averageUs('COMPUTE_OUTPUT') } : null,
+  } // prettier-ignore
+}

@@ -1,0 +1,98 @@
+import { timestampOf, type BatchTimes, type Trace, type TraceBatch } from './trace.ts'
+import type { Stretch } from './lanes.ts'
+
+/** A batch on the thread that ran it, with the requests that took part. */
+export interface TimelineBatch extends Stretch {
+  readonly model: string
+  readonly batch: TraceBatch & { readonly moments: BatchTimes }
+  /** Where it ran: a worker, or the application's thread. */
+  readonly thread: string
+  /** The requests, by their numbers in the timeline. */
+  readonly requests: number[]
+}
+
+/** A request, with the parts of its way one behind the other. */
+export interface TimelineRequest extends Stretch {
+  readonly trace: Trace
+  /** Its number in the timeline. */
+  readonly number: number
+  readonly parts: readonly (Stretch & { readonly name: string })[]
+  /** How many batches of the timeline it took part in. */
+  readonly batches: number
+}
+
+/** What is drawn of traces. */
+export interface Timeline {
+  readonly batches: readonly TimelineBatch[]
+  readonly requests: readonly TimelineRequest[]
+}
+
+const applicationThread = "application's thread"
+const way = ['QUEUE_START', 'COMPUTE_START', 'COMPUTE_INPUT_END', 'COMPUTE_OUTPUT_START', 'COMPUTE_END'] as const
+const partNames = ['queue', 'input', 'infer', 'output'] as const
+
+/** Puts traces on a timeline: their requests, and the batches that these share, each once. */
+export function timelineOf(traces: readonly Trace[]): Timeline {
+  const batches = new Map<string, TimelineBatch>()
+  const requests: TimelineRequest[] = []
+  for (const trace of traces) {
+    const startNs = timestampOf(trace, 'REQUEST_START')
+    const endNs = timestampOf(trace, 'REQUEST_END')
+    if (startNs === undefined || endNs === undefined || endNs < startNs) continue
+    const number = requests.length + 1
+    let count = 0
+    for (const batch of trace.batches) if (batch.moments !== null && addTo(batches, trace, batch as TimelineBatch['batch'], number)) count++
+    requests.push({ trace, number, startNs, endNs, parts: partsOf(trace, startNs, endNs), batches: count })
+  }
+  return { batches: [...batches.values()], requests }
+}
+
+/** @returns whether the request was not part of it already. */
+function addTo(batches: Map<string, TimelineBatch>, { model, version }: Trace, batch: TimelineBatch['batch'], request: number): boolean {
+  const { startNs, inferEndNs } = batch.moments
+  const key = JSON.stringify([model, version, batch.id, startNs])
+  const known = batches.get(key)
+  if (known?.requests.includes(request)) return false
+  if (known !== undefined) known.requests.push(request)
+  else batches.set(key, { model, batch, thread: batch.inline ? applicationThread : batch.worker, startNs, endNs: Math.max(startNs, inferEndNs), requests: [request] })
+  return true
+}
+
+/** What lies between its timestamps, as far as there are any; within the request, and in order. */
+function partsOf(trace: Trace, startNs: number, endNs: number): TimelineRequest['parts'] {
+  const parts: { name: string; startNs: number; endNs: number }[] = []
+  let fromNs = startNs
+  for (let index = 0; index < partNames.length; index++) {
+    const [from, to] = [timestampOf(trace, way[index]!), timestampOf(trace, way[index + 1]!)]
+    if (from === undefined || to === undefined) continue
+    const partStartNs = Math.min(endNs, Math.max(fromNs, from))
+    fromNs = Math.min(endNs, Math.max(partStartNs, to))
+    parts.push({ name: partNames[index]!, startNs: partStartNs, endNs: fromNs })
+  }
+  return parts
+}
+
+/** How many requests of each model wait, by when that changes. */
+export function queueLengths(requests: readonly TimelineRequest[]): Map<string, { atNs: number; length: number }[]> {
+  const changes = new Map<string, { atNs: number; by: number }[]>()
+  for (const { trace, startNs, endNs } of requests) {
+    const from = timestampOf(trace, 'QUEUE_START') ?? startNs
+    const to = timestampOf(trace, 'COMPUTE_START') ?? endNs
+    const ofModel = changes.get(trace.model) ?? []
+    changes.set(trace.model, ofModel)
+    ofModel.push({ atNs: from, by: 1 }, { atNs: Math.max(from, to), by: -1 })
+  }
+  return new Map([...changes].map(([model, all]) => [model, summed(all)]))
+}
+
+function summed(changes: readonly { readonly atNs: number; readonly by: number }[]): { atNs: number; length: number }[] {
+  const lengths: { atNs: number; length: number }[] = []
+  let length = 0
+  for (const { atNs, by } of changes.toSorted((a, b) => a.atNs - b.atNs)) {
+    length += by
+    const last = lengths.at(-1)
+    if (last?.atNs === atNs) last.length = length
+    else lengths.push({ atNs, length })
+  }
+  return lengths
+}

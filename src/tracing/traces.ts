@@ -1,0 +1,105 @@
+import { checkFile, readTraceSettings, type ResolvedTraceOptions, type ResolvedTraceSettings } from '../config/trace-options.ts'
+import type { Clock } from '../clock.ts'
+import type { TraceEvent } from '../observability/engine-events.ts'
+import type { Observers } from '../observability/observers.ts'
+import type { ObservedModel, RequestFacts, RequestObservation, RequestObserver } from '../observability/request-observer.ts'
+import { TraceAccount, type TraceStatistics } from './trace-account.ts'
+import { TraceFiles } from './trace-files.ts'
+import { TraceSamplings } from './trace-sampling.ts'
+import { TracedRequest, type TraceSource } from './traced-request.ts'
+
+/** Of all traces of this process. */
+let lastId = 0
+
+/** The traces of an engine: looks on while there is anything to be traced, and takes each how-manieth request. */
+export class Traces implements RequestObserver, TraceSource {
+  readonly account: TraceAccount
+  readonly #observers: Observers
+  readonly #clock: Clock
+  readonly #samplings: TraceSamplings
+  readonly #files: TraceFiles
+  #closed = false
+
+  /** @throws InferenceError `ERR_INVALID_ARG` for a file that another engine writes. */
+  constructor({ settings, models, maxBufferedBytes }: ResolvedTraceOptions, observers: Observers, clock: Clock, tell: (event: TraceEvent) => void) {
+    this.account = new TraceAccount(maxBufferedBytes, tell)
+    this.#observers = observers
+    this.#clock = clock
+    this.#samplings = new TraceSamplings(settings, models)
+    this.#files = new TraceFiles(this.account)
+    for (const sampling of this.#samplings.all) if (sampling.isActive) this.#files.check('options.trace', sampling.settings.file)
+    this.#apply()
+  }
+
+  /** The settings that hold for a model, or for all others with `null`. */
+  settings(model: string | null): ResolvedTraceSettings {
+    const { settings, left } = this.#samplings.of(model)
+    return { ...settings, count: left }
+  }
+
+  /** Whether a model has settings of its own. */
+  has(model: string): boolean {
+    return this.#samplings.has(model)
+  }
+
+  /** @throws InferenceError `ERR_INVALID_ARG`; nothing has changed then. */
+  update(given: unknown, model: string | null): void {
+    const read = readTraceSettings(given)
+    const preview = this.#samplings.preview(read, model)
+    checkFile('settings', preview)
+    if (preview.level.length > 0) this.#files.check('settings', preview.file)
+    this.#samplings.update(read, model)
+    this.#apply()
+  }
+
+  statistics(): TraceStatistics {
+    return this.account.statistics()
+  }
+
+  /** Resolves when what has been traced is in its file, or lost. */
+  flush(): Promise<void> {
+    return this.#files.flush()
+  }
+
+  /** Traces nothing more, and closes the files. */
+  close(): Promise<void> {
+    this.#closed = true
+    this.#observers.remove(this)
+    return this.#files.close()
+  }
+
+  // ── for the engine's requests ──
+  begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
+    const sampling = this.#samplings.of(model.name)
+    if (!sampling.takes()) return null
+    const { level, file } = sampling.settings
+    const trace = TracedRequest.begin(this, model, facts, level, this.#files.of(file!))
+    if (!sampling.isActive) this.#watch()
+    return trace
+  }
+
+  batchBegan(): void {}
+
+  batchEnded(): void {}
+
+  nextId(): number {
+    return ++lastId
+  }
+
+  nowMs(): number {
+    return this.#clock.nowMs()
+  }
+
+  #apply(): void {
+    if (this.#closed) return
+    const files = this.#samplings.all.flatMap(({ settings: { level, file, logFrequency } }) => (level.length > 0 ? [[file!, logFrequency] as const] : []))
+    this.#files.use(new Map(files))
+    this.#watch()
+  }
+
+  /** Looks on only while something may be traced. */
+  #watch(): void {
+    if (this.#samplings.all.some(({ isActive }) => isActive)) this.#observers.add(this)
+    else this.#observers.remove(this)
+  }
+}
