@@ -2,7 +2,7 @@ import { mulberry32 } from '../seeded-random.ts'
 import type { LevelOptions } from '../config/batching.ts'
 import type { Arrival } from '../arrivals/arrival.ts'
 import { schedule, type OpenArrivals } from './arrival-schedule.ts'
-import { ClosedLoop } from './closed-loop.ts'
+import { ClosedTraffic } from './closed-traffic.ts'
 import { EngineQueue } from './engine-queue.ts'
 import { OpenTraffic } from './open-traffic.ts'
 import { noOverheads, type Overheads } from './overheads.ts'
@@ -91,7 +91,7 @@ function durationsOf({ serviceTimes, jitter = 0, arrivals, instances }: Simulati
 function trafficOf({ arrivals, requests = 10_000, rows = [{ rows: 1, share: 1 }] }: SimulationOptions, seed: number): Traffic {
   switch (arrivals.kind) {
     case 'closed':
-      return new ClosedLoop(arrivals.callers, requests, arrivals.thinkMs ?? 0, rows, mulberry32(seed))
+      return new ClosedTraffic(arrivals.callers, requests, arrivals.thinkMs ?? 0, rows, mulberry32(seed))
     case 'recorded':
       return new RecordedTraffic(arrivals.arrivals, arrivals.speed ?? 1)
     default:
