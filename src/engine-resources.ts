@@ -2,6 +2,7 @@ import { systemClock } from './clock.ts'
 import type { ResolvedEngineOptions, WorkerOptions } from './config/engine-options.ts'
 import { asItIs } from './compiled-models/prepared-model.ts'
 import { ModelPreparation } from './compiled-models/model-preparation.ts'
+import { EngineRecordings } from './engine-recordings.ts'
 import { EngineRepositories } from './engine-repositories.ts'
 import type { EngineServices } from './engine-services.ts'
 import { StagingPool } from './memory/staging-pool.ts'
@@ -9,7 +10,7 @@ import { ModelRegistry } from './model-registry.ts'
 import { ModelUses } from './model-uses.ts'
 import { EventHub } from './observability/engine-events.ts'
 import { Observers } from './observability/observers.ts'
-import { Devices } from './workers/devices.ts'
+import { Devices, type Capabilities } from './workers/devices.ts'
 import { FunctionPools } from './workers/function-pools.ts'
 import { KeepAlive } from './workers/keep-alive.ts'
 
@@ -26,6 +27,7 @@ export class EngineResources {
   readonly events = new EventHub()
   readonly uses = new ModelUses()
   readonly observers = new Observers()
+  readonly recordings = new EngineRecordings(this.observers)
   readonly devices: Devices
   readonly services: EngineServices
   readonly pluginNames: readonly string[]
@@ -89,13 +91,20 @@ export class EngineResources {
     return this.#keepAlive.during(this.devices.probeProviders())
   }
 
+  /** See `InferenceEngine.capabilities`. */
+  capabilities(): Capabilities {
+    const { devices, staging, preparation } = this
+    const models = this.models.all().flatMap(({ name, serving: { origin } }) => (origin === null ? [] : [[name, origin] as const]))
+    return devices.capabilities(staging?.stats() ?? null, { ...preparation.capability(), models: Object.fromEntries(models) })
+  }
+
   /** Finishes what was accepted, or rejects what waits of it, and gives everything back. May be called more than once. */
   close(destroy: boolean): Promise<void> {
     this.devices.providers.end()
     this.repositories.close()
     const models = this.models.close(destroy)
     this.#closing ??= this.#keepAlive
-      .during(models.then(() => Promise.all([this.devices.close(workerExitLimitMs), this.functions.close(workerExitLimitMs)])).then(() => this.staging?.close()))
+      .during(models.then(() => Promise.all([this.devices.close(workerExitLimitMs), this.functions.close(workerExitLimitMs)])).then(() => this.staging?.close()).then(() => this.recordings.stop()))
       .finally(() => this.#keepAlive.close())
     return this.#closing
   }

@@ -1,3 +1,4 @@
+import type { ArrivalRecording, RecordingOptions } from './arrivals/arrival-recording.ts'
 import { closeWhenDropped, notDropped } from './dropped-engines.ts'
 import { EngineLoads } from './engine-loads.ts'
 import { EngineResources } from './engine-resources.ts'
@@ -118,7 +119,6 @@ export class InferenceEngine {
   /**
    * As {@link Model.infer} of the model of that name, or of the version that is given; the signature `M` is taken on trust,
    * as by {@link model}.
-   *
    * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, or it has no such version, and what {@link Model.infer} rejects with.
    */
   infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(name: string, feeds: M['inputs'], options: EngineInferOptions<Name, boolean> & { report: true }): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
@@ -186,6 +186,12 @@ export class InferenceEngine {
     return this
   }
 
+  /** Records in a new file what requests come, until it is stopped or the engine closed; see {@link ArrivalRecording}. */
+  async recordArrivals(path: string, options: RecordingOptions = {}): Promise<ArrivalRecording> {
+    this.#checkOpen()
+    return this.#resources.recordings.start(path, options)
+  }
+
   /** Statistics of all models that have been opened, and of staging memory. */
   stats(): EngineStatistics {
     const models = statisticsByName(this.#models.all(), (version) => this.#facades.of(version).stats())
@@ -195,9 +201,7 @@ export class InferenceEngine {
 
   /** What is in use and why: cores and workers, the native addon, staging memory, the cache of compiled models, GPUs. */
   capabilities(): Capabilities {
-    const { devices, staging, preparation } = this.#resources
-    const models = this.#models.all().flatMap(({ name, serving: { origin } }) => (origin === null ? [] : [[name, origin] as const]))
-    return devices.capabilities(staging?.stats() ?? null, { ...preparation.capability(), models: Object.fromEntries(models) })
+    return this.#resources.capabilities()
   }
 
   /**
@@ -217,7 +221,6 @@ export class InferenceEngine {
   /** Refuses new work, finishes what was accepted, releases everything. May be called more than once. */
   async close(options: CloseOptions = {}): Promise<void> {
     const { timeoutMs } = checkCloseOptions(options)
-    this.#closed = true
     const drained = this.#end(false)
     const timer = timeoutMs === undefined ? undefined : setTimeout(() => void this.#end(true), timeoutMs)
     return drained.finally(() => clearTimeout(timer))
@@ -228,7 +231,6 @@ export class InferenceEngine {
    * run that does not stop within a second is left to itself: its thread ends when it does.
    */
   async destroy(): Promise<void> {
-    this.#closed = true
     return this.#end(true)
   }
 
@@ -237,6 +239,7 @@ export class InferenceEngine {
   }
 
   #end(destroy: boolean): Promise<void> {
+    this.#closed = true
     notDropped(this)
     return this.#resources.close(destroy)
   }

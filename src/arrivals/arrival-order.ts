@@ -1,11 +1,13 @@
-import type { Arrival } from './arrival.ts'
+import type { Arrival, ArrivalRun } from './arrival.ts'
 
 /** A request that has come, and may be on its way still. */
 export interface OpenArrival {
   readonly arrival: Arrival
+  settled: boolean
   /** Since it came; `null` while it is on its way, and of one that was not answered. */
   latencyUs: number | null
-  settled: boolean
+  /** `null` while none is known that it was the first of. */
+  run: ArrivalRun | null
 }
 
 /** So many requests may be on their way until the oldest is written without its latency. */
@@ -23,7 +25,7 @@ export class ArrivalOrder {
   }
 
   came(arrival: Arrival): OpenArrival {
-    const open = { arrival, latencyUs: null, settled: false }
+    const open = { arrival, settled: false, latencyUs: null, run: null }
     this.#open.push(open)
     if (this.#open.length - this.#head > mostOpen) this.#writeOldest()
     return open
@@ -42,8 +44,8 @@ export class ArrivalOrder {
   }
 
   #writeOldest(): void {
-    const { arrival, latencyUs } = this.#open[this.#head++]!
-    this.#write(latencyUs === null ? arrival : { ...arrival, latencyUs })
+    const { arrival, latencyUs, run } = this.#open[this.#head++]!
+    this.#write({ ...arrival, ...(latencyUs === null ? {} : { latencyUs }), ...(run === null ? {} : { run }) })
     if (this.#head < 1024 || this.#head * 2 < this.#open.length) return
     this.#open = this.#open.slice(this.#head)
     this.#head = 0

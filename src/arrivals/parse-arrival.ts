@@ -1,7 +1,9 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import type { Arrival } from './arrival.ts'
+import type { Arrival, ArrivalRun } from './arrival.ts'
 
 type Fields = Readonly<Record<string, unknown>>
+
+const runAmounts = ['takenAtUs', 'rows', 'requests', 'gatherUs', 'handOverUs', 'runUs', 'wakeUs', 'scatterUs'] as const satisfies (keyof ArrivalRun)[]
 
 /** What a field may be; those of an {@link Arrival} that are not here are of no use to anybody, and left out. */
 const optional: readonly [field: keyof Arrival, expected: string, is: (value: unknown) => boolean][] = [
@@ -12,6 +14,7 @@ const optional: readonly [field: keyof Arrival, expected: string, is: (value: un
   ['deadlineMs', 'a number of at least 0', isAmount],
   ['sequenceId', 'a number or a string', (value) => typeof value === 'string' || isCount(value)],
   ['latencyUs', 'a number of at least 0', isAmount],
+  ['run', `a run with ${runAmounts.join(', ')} and instance`, isRun],
 ]
 
 /**
@@ -63,4 +66,10 @@ function isCount(value: unknown): value is number {
 function isDims(value: unknown): boolean {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
   return Object.values(value).every((dims) => Array.isArray(dims) && dims.every(isCount))
+}
+
+function isRun(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false
+  const run = value as Fields
+  return typeof run['instance'] === 'string' && runAmounts.every((field) => isAmount(run[field]))
 }
