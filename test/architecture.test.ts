@@ -34,6 +34,7 @@ const floors: [floor: string, on: string[]][] = [
   ['how often they ask', ['perf/load/']],
   ['measuring a model', ['perf/']],
   ['what is told of measurements', ['perf/report/']],
+  ['recordings sent once more', ['perf/replay/']],
   ['finding its best configuration', ['tune/']],
   ['programs', ['cli/', 'trial-process/']],
 ]
