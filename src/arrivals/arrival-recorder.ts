@@ -54,7 +54,7 @@ class RecordedRequest implements RequestObservation {
     this.#open.run = {
       takenAtUs: us(takenAtMs - this.#firstAtMs), rows: batch.rows, requests: batch.requestCount, instance: batch.instance,
       gatherUs: us(gatheredAtMs - takenAtMs), handOverUs: us(startMs - gatheredAtMs), runUs: us(inferEndMs - startMs),
-      wakeUs: us(scatterAtMs - inferEndMs), scatterUs: us(doneAtMs - scatterAtMs),
+      wakeUs: us(scatterAtMs - inferEndMs), scatterUs: us(doneAtMs - scatterAtMs), ...(batch.inline ? { inline: true } : {}),
     } satisfies ArrivalRun // prettier-ignore
   }
 

@@ -38,4 +38,6 @@ export interface ArrivalRun {
   readonly wakeUs: number
   /** Handing its outputs out. */
   readonly scatterUs: number
+  /** Whether the application's thread ran it, there and then. */
+  readonly inline?: boolean
 }

@@ -71,5 +71,6 @@ function isDims(value: unknown): boolean {
 function isRun(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
   const run = value as Fields
+  if (run['inline'] !== undefined && typeof run['inline'] !== 'boolean') return false
   return typeof run['instance'] === 'string' && runAmounts.every((field) => isAmount(run[field]))
 }

@@ -1,3 +1,5 @@
+import type { InlineOptions } from '../config/engine-options.ts'
+
 /** What requests and batches cost besides their runs, in milliseconds; measured, as a rule. Each is 0 where it is not given. */
 export interface Overheads {
   /** Taking a request in, on the application's thread. */
@@ -12,7 +14,9 @@ export interface Overheads {
   /** Giving the answers of a batch, on the application's thread: for the batch, and for each of its rows. */
   readonly scatterMs?: number
   readonly scatterRowMs?: number
+  /** Which batches the application's thread runs itself, as in `EngineOptions.inline`. Default: none. */
+  readonly inline?: Required<InlineOptions> | null
 }
 
 /** None. */
-export const noOverheads: Required<Overheads> = { requestMs: 0, gatherMs: 0, gatherRowMs: 0, handOverMs: 0, wakeMs: 0, scatterMs: 0, scatterRowMs: 0 }
+export const noOverheads: Required<Overheads> = { requestMs: 0, gatherMs: 0, gatherRowMs: 0, handOverMs: 0, wakeMs: 0, scatterMs: 0, scatterRowMs: 0, inline: null }

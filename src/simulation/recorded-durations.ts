@@ -47,7 +47,7 @@ export class RecordedDurations implements RunDurations {
     const count = this.#runs.length
     const from = firstNeighbour(this.#indexAt(atMs * this.#speed), count)
     const near = from + Math.floor(this.#random() * Math.min(neighbours, count))
-    return this.#mean(bucketKey, rows) * this.#ratios[near]!
+    return this.expectedMs(bucketKey, rows) * this.#ratios[near]!
   }
 
   #refine(): void {
@@ -58,7 +58,7 @@ export class RecordedDurations implements RunDurations {
       if (means === undefined) this.#means.set(bucketKey, (means = new SizeMeans()))
       means.add(rows, alone[index]! / this.#local[index]!)
     }
-    this.#ratios = Float64Array.from(this.#runs, ({ bucketKey, rows }, index) => alone[index]! / this.#mean(bucketKey, rows))
+    this.#ratios = Float64Array.from(this.#runs, ({ bucketKey, rows }, index) => alone[index]! / this.expectedMs(bucketKey, rows))
     this.#local = localMeans(this.#ratios)
     this.slowing = this.#reckonSlowing()
   }
@@ -80,7 +80,7 @@ export class RecordedDurations implements RunDurations {
     return own === 0 ? 0 : Math.min(1, Math.max(0, both / own))
   }
 
-  #mean(bucketKey: string, rows: number): number {
+  expectedMs(bucketKey: string, rows: number): number {
     return (this.#means.get(bucketKey) ?? this.#means.values().next().value!).of(rows)
   }
 

@@ -45,6 +45,8 @@ interface SizeTimes {
 export interface RunDurations {
   /** In milliseconds, alone on the machine, for one that starts at a moment of the simulation. */
   draw(bucketKey: string, rows: number, atMs: number): number
+  /** What one takes on average. */
+  expectedMs(bucketKey: string, rows: number): number
 }
 
 /** By a table. */
@@ -69,6 +71,10 @@ export class ServiceTimes implements RunDurations {
     if (factors.length > 0) return ms * factors[Math.floor(this.#random() * factors.length)]!
     const jitter = this.#jitter
     return jitter === 0 ? ms : ms * Math.exp(jitter * this.#gaussian() - (jitter * jitter) / 2)
+  }
+
+  expectedMs(bucketKey: string, rows: number): number {
+    return this.#of(bucketKey, rows).ms
   }
 
   #of(bucketKey: string, rows: number): SizeTimes {

@@ -13,6 +13,8 @@ export interface Run {
   readonly expectedMs: number
   /** When it is gathered and handed over. */
   readonly readyAtMs: number
+  /** What it takes on the application's thread; `null` for one that was handed over. */
+  readonly inlineMs: number | null
   startMs: number
 }
 

@@ -1,3 +1,4 @@
+import { InlineBudget } from '../workers/inline-budget.ts'
 import type { ApplicationThread } from './application-thread.ts'
 import type { Overheads } from './overheads.ts'
 import type { RunDurations } from './service-times.ts'
@@ -30,12 +31,15 @@ export class SimulatedInstances implements InstanceOwner {
   /** Queues at which no idle instance has looked since something came there or fell due. */
   readonly #pending = new Set<SimulatedQueue>()
   readonly #context: InstancesContext
+  readonly #inline: InlineBudget<SimulatedInstance> | null
   #running = 0
 
   constructor(count: number, models: number, context: InstancesContext) {
     this.#all = Array.from({ length: count }, () => new SimulatedInstance(models, context.clock, this))
     this.#idle = [...this.#all]
     this.#context = context
+    const { clock, overheads } = context
+    this.#inline = overheads.inline === null ? null : new InlineBudget(clock, overheads.inline)
   }
 
   /** How long until the first one could start something more, in milliseconds. */
@@ -66,7 +70,7 @@ export class SimulatedInstances implements InstanceOwner {
     const { service, record } = this.#context
     record.started(run.requests.length, run.rows, run.startMs)
     this.#nowRunning(this.#running + 1)
-    return service.draw(run.requests[0]!.bucketKey, run.rows, run.startMs)
+    return run.inlineMs ?? service.draw(run.requests[0]!.bucketKey, run.rows, run.startMs)
   }
 
   ended(instance: SimulatedInstance, run: Run): void {
@@ -75,7 +79,8 @@ export class SimulatedInstances implements InstanceOwner {
     this.busyMs += tookMs
     this.#nowRunning(this.#running - 1)
     const told = () => thread.whenFree(() => this.#told(instance, run, tookMs))
-    if (overheads.wakeMs > 0) clock.setTimer(told, overheads.wakeMs)
+    if (run.inlineMs !== null) this.#inline!.spent(run.inlineMs, instance)
+    if (overheads.wakeMs > 0 && run.inlineMs === null) clock.setTimer(told, overheads.wakeMs)
     else told()
   }
 
@@ -144,8 +149,18 @@ export class SimulatedInstances implements InstanceOwner {
     const rows = rowsOf(requests)
     const expectedMs = queue.expectedMs(rows, requests[0]!.bucketKey)
     const gatheredMs = thread.spend(overheads.gatherMs + rows * overheads.gatherRowMs)
-    const readyAtMs = idle ? gatheredMs + overheads.handOverMs : gatheredMs
+    const inlineMs = idle ? this.#inlineMs(instance, requests[0]!.bucketKey, rows, gatheredMs) : null
+    const readyAtMs = idle && inlineMs === null ? gatheredMs + overheads.handOverMs : gatheredMs
     const charge = instance.turns.charge(queue.model, expectedMs)
-    instance.submit({ model: queue.model, requests, rows, charge, expectedMs, readyAtMs, startMs: 0 })
+    instance.submit({ model: queue.model, requests, rows, charge, expectedMs, readyAtMs, inlineMs, startMs: 0 })
+  }
+
+  /** What a batch takes that the application's thread runs itself; `null` for one that is handed over. */
+  #inlineMs(instance: SimulatedInstance, bucketKey: string, rows: number, atMs: number): number | null {
+    const { thread, service } = this.#context
+    if (this.#inline === null || !this.#inline.allows(service.expectedMs(bucketKey, rows), instance)) return null
+    const ms = service.draw(bucketKey, rows, atMs)
+    thread.spend(ms)
+    return ms
   }
 }
