@@ -1,15 +1,15 @@
 import { mulberry32, type Random } from '../seeded-random.ts'
-import { firstNeighbour, localMeans, neighbours, runningAtOnce, type RecordedRun } from './recorded-run.ts'
+import { firstNeighbour, localMeans, localMedians, neighbours, runningAtOnce, type RecordedRun } from './recorded-run.ts'
 import type { RunDurations } from './service-times.ts'
-import { SizeMeans } from './size-means.ts'
+import { SizeMedians } from './size-medians.ts'
 
 /** As often are sizes, times and slowing reckoned by each other; they settle within fewer. */
 const refinements = 12
 
 /**
  * Run times of a recording: by size, by how fast the machine was at the time, and by how many ran at once. What one takes is
- * drawn from those that were recorded about the same time: a machine that is shared has its slow seconds, and their
- * queues, which runs drawn from all of the recording would not have.
+ * taken from those that were recorded about the same time: a machine that is shared has its slow seconds, and their
+ * queues, and stalls that come once, which runs drawn from all of the recording would not have.
  */
 export class RecordedDurations implements RunDurations {
   /** By what share each further run that goes on at the same time slows the others. */
@@ -18,10 +18,11 @@ export class RecordedDurations implements RunDurations {
   readonly #atOnce: Float64Array
   readonly #random: Random
   readonly #speed: number
-  #means = new Map<string, SizeMeans>()
-  /** Of each run, alone on the machine: what it took, to the mean of its size. */
-  #ratios: Float64Array
-  /** The mean of those about its time. */
+  readonly #taken: Uint8Array
+  /** What each took, were it alone on the machine. */
+  #aloneMs: Float64Array
+  #usual = new Map<string, SizeMedians>()
+  /** How many times as long as usual runs took about the time of each. */
   #local: Float64Array
 
   /**
@@ -33,8 +34,9 @@ export class RecordedDurations implements RunDurations {
     this.#atOnce = runningAtOnce(this.#runs)
     this.#random = mulberry32(seed)
     this.#speed = speed
+    this.#taken = new Uint8Array(runs.length)
     this.#local = new Float64Array(runs.length).fill(1)
-    this.#ratios = this.#local
+    this.#aloneMs = this.#local
     for (let round = 0; round < refinements; round++) this.#refine()
   }
 
@@ -43,45 +45,68 @@ export class RecordedDurations implements RunDurations {
     return Array.from({ length: instances }, (_, others) => 1 + this.slowing * others)
   }
 
+  expectedMs(bucketKey: string, rows: number): number {
+    return (this.#usual.get(bucketKey) ?? this.#usual.values().next().value!).of(rows)
+  }
+
   draw(bucketKey: string, rows: number, atMs: number): number {
-    const count = this.#runs.length
-    const from = firstNeighbour(this.#indexAt(atMs * this.#speed), count)
-    const near = from + Math.floor(this.#random() * Math.min(neighbours, count))
-    return this.expectedMs(bucketKey, rows) * this.#ratios[near]!
+    const near = this.#take(atMs * this.#speed)
+    const { bucketKey: itsKey, rows: itsRows } = this.#runs[near]!
+    const local = this.#local[near]!
+    const itsMs = this.expectedMs(itsKey, itsRows) * local
+    const ms = this.expectedMs(bucketKey, rows) * local
+    const moreMs = this.#aloneMs[near]! - itsMs
+    // A thread that was held up is so for as long, whatever it runs; one that was fast is so in proportion.
+    return moreMs > 0 ? ms + moreMs : (ms * this.#aloneMs[near]!) / itsMs
   }
 
   #refine(): void {
-    const alone = Float64Array.from(this.#runs, ({ ms }, index) => ms / (1 + this.slowing * (this.#atOnce[index]! - 1)))
-    this.#means = new Map()
+    const { slowing } = this
+    this.#aloneMs = Float64Array.from(this.#runs, ({ ms }, index) => ms / (1 + slowing * (this.#atOnce[index]! - 1)))
+    const byBucket = new Map<string, Map<number, number[]>>()
     for (const [index, { bucketKey, rows }] of this.#runs.entries()) {
-      let means = this.#means.get(bucketKey)
-      if (means === undefined) this.#means.set(bucketKey, (means = new SizeMeans()))
-      means.add(rows, alone[index]! / this.#local[index]!)
+      let sizes = byBucket.get(bucketKey)
+      if (sizes === undefined) byBucket.set(bucketKey, (sizes = new Map()))
+      const ms = this.#aloneMs[index]! / this.#local[index]!
+      const seen = sizes.get(rows)
+      if (seen === undefined) sizes.set(rows, [ms])
+      else seen.push(ms)
     }
-    this.#ratios = Float64Array.from(this.#runs, ({ bucketKey, rows }, index) => alone[index]! / this.expectedMs(bucketKey, rows))
-    this.#local = localMeans(this.#ratios)
-    this.slowing = this.#reckonSlowing()
+    this.#usual = new Map([...byBucket].map(([bucketKey, sizes]) => [bucketKey, new SizeMedians(sizes)]))
+    const ratios = Float64Array.from(this.#runs, ({ bucketKey, rows }, index) => this.#aloneMs[index]! / this.expectedMs(bucketKey, rows))
+    this.#local = localMedians(ratios)
+    this.slowing = this.#reckonSlowing(ratios)
   }
 
   /**
    * By what share a run took longer than its neighbours while more ran at once than beside them. Only neighbours are
    * compared: when the machine is slow, runs take long and more of them go on at once, and neither is for the other.
    */
-  #reckonSlowing(): number {
+  #reckonSlowing(ratios: Float64Array): number {
     const usual = localMeans(this.#atOnce)
     let [both, own] = [0, 0]
     for (const [index, atOnce] of this.#atOnce.entries()) {
       const more = atOnce - usual[index]!
-      const ratio = (this.#ratios[index]! / this.#local[index]!) * (1 + this.slowing * (atOnce - 1))
-      both += more * ratio
+      both += more * (ratios[index]! / this.#local[index]!) * (1 + this.slowing * (atOnce - 1))
       own += more * more
     }
     // Nothing runs faster for not being alone, and two never take more than one after the other.
     return own === 0 ? 0 : Math.min(1, Math.max(0, both / own))
   }
 
-  expectedMs(bucketKey: string, rows: number): number {
-    return (this.#means.get(bucketKey) ?? this.#means.values().next().value!).of(rows)
+  /** The nearest run about a moment that was not taken, so that a stall which came once comes once; any of them when all were. */
+  #take(atMs: number): number {
+    const count = this.#runs.length
+    const from = firstNeighbour(this.#indexAt(atMs), count)
+    const until = Math.min(count, from + neighbours)
+    let nearest = -1
+    for (let index = from; index < until; index++) {
+      if (this.#taken[index] === 1) continue
+      if (nearest === -1 || Math.abs(this.#runs[index]!.atMs - atMs) < Math.abs(this.#runs[nearest]!.atMs - atMs)) nearest = index
+    }
+    if (nearest === -1) return from + Math.floor(this.#random() * (until - from))
+    this.#taken[nearest] = 1
+    return nearest
   }
 
   /** The first run that started at or after a moment. */

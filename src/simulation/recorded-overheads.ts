@@ -1,4 +1,5 @@
 import type { Arrival, ArrivalRun } from '../arrivals/arrival.ts'
+import { medianOf } from './median.ts'
 import type { Overheads } from './overheads.ts'
 import type { RecordedRun } from './recorded-run.ts'
 import { bucketOf } from './recorded-traffic.ts'
@@ -27,8 +28,8 @@ export function overheadsOf(arrivals: readonly Arrival[]): Overheads {
   return {
     gatherMs: gather.base / 1000,
     gatherRowMs: gather.perRow / 1000,
-    handOverMs: median(onIdle(handed).map(({ handOverUs }) => handOverUs)) / 1000,
-    wakeMs: median(wakesUs(handed)) / 1000,
+    handOverMs: medianOf(onIdle(handed).map(({ handOverUs }) => handOverUs)) / 1000,
+    wakeMs: medianOf(wakesUs(handed)) / 1000,
     scatterMs: scatter.base / 1000,
     scatterRowMs: scatter.perRow / 1000,
   }
@@ -71,9 +72,4 @@ function line(points: readonly (readonly [rows: number, us: number])[]): { base:
   const together = points.reduce((sum, [value, took]) => sum + (value - rows) * (took - us), 0)
   const perRow = spread === 0 ? 0 : Math.min(us / rows, Math.max(0, together / spread))
   return { base: us - perRow * rows, perRow }
-}
-
-function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  return sorted[sorted.length >> 1] ?? 0
 }

@@ -28,6 +28,16 @@ export function localMeans(values: ArrayLike<number>): Float64Array {
   })
 }
 
+/** For each of `values`, the value in the middle of its neighbours. */
+export function localMedians(values: Float64Array): Float64Array {
+  const { length: count } = values
+  return values.map((_, index) => {
+    const from = firstNeighbour(index, count)
+    const sorted = values.slice(from, from + neighbours).sort()
+    return sorted[sorted.length >> 1]!
+  })
+}
+
 /** How many ran at once during each run, itself included, on average. Runs are in the order of their starts. */
 export function runningAtOnce(runs: readonly RecordedRun[]): Float64Array {
   const sharedMs = Float64Array.from(runs, ({ ms }) => ms)
