@@ -17,6 +17,7 @@ import { mixedLengths } from './trials/mixed-lengths.ts'
 import { openVino } from './trials/openvino.ts'
 import { optimisationWalk } from './trials/optimisation-walk.ts'
 import { pipelines } from './trials/pipelines.ts'
+import { prediction } from './trials/prediction.ts'
 import { processes } from './trials/processes.ts'
 import { responses } from './trials/responses.ts'
 import { saturation } from './trials/saturation.ts'
@@ -45,6 +46,7 @@ const trials: Readonly<Record<string, Trial>> = {
   responses,
   processes,
   pipelines,
+  prediction,
   sequences,
   leases,
   timeouts,

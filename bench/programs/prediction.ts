@@ -6,7 +6,7 @@ import type { Arrival } from '../../src/arrivals/arrival.ts'
 import { loadArrivals } from '../../src/arrivals/read-arrivals.ts'
 import { calibrateService } from '../../src/perf/service-calibration.ts'
 import { schedule, type OpenArrivals } from '../../src/simulation/arrival-schedule.ts'
-import { overheadsOf, runsOf } from '../../src/simulation/recorded-overheads.ts'
+import { inlineIn, runsOf } from '../../src/simulation/recorded-service.ts'
 import type { RowShare } from '../../src/simulation/row-mix.ts'
 import { simulate, type SimulationOptions } from '../../src/simulation/simulate.ts'
 import type { SimulationResult } from '../../src/simulation/simulation-result.ts'
@@ -65,7 +65,7 @@ try {
   const first = await recorded(timesMs)
   const second = await recorded(timesMs)
   const configuration = { arrivals: { kind: 'recorded', arrivals: first }, instances, maxBatchSize } as const
-  const recordedService: Pick<SimulationOptions, 'serviceTimes' | 'overheads'> = { serviceTimes: { recorded: runsOf(first) }, overheads: overheadsOf(first) }
+  const recordedService: Pick<SimulationOptions, 'serviceTimes' | 'overheads'> = { serviceTimes: { recorded: runsOf(first) }, overheads: { inline: inlineIn(first) } }
   answer({
     requests: first.length,
     ratePerSecond: (first.length * 1e6) / first.at(-1)!.atUs,

@@ -1,5 +1,6 @@
 import { schedule } from '../../src/simulation/arrival-schedule.ts'
 import { OpenTraffic } from '../../src/simulation/open-traffic.ts'
+import { constantDelays } from '../../src/simulation/delays.ts'
 import { noOverheads } from '../../src/simulation/overheads.ts'
 import { runSimulation } from '../../src/simulation/run-simulation.ts'
 import { ServiceTimes } from '../../src/simulation/service-times.ts'
@@ -32,6 +33,7 @@ export function simulate(given: Partial<Scenario>): PolicyResult {
     calibration: new ServiceTimes(service, jitter, [], seed + 2),
     slowdown: [],
     overheads: noOverheads,
+    delays: constantDelays(noOverheads),
     timelineMs,
     makeQueue,
   })

@@ -5,7 +5,7 @@ import { hasRows, inputShapes } from '../perf/input/input-shapes.ts'
 import { randomNumbers } from '../perf/input/random-numbers.ts'
 import { openTarget } from '../perf/open-target.ts'
 import { calibrateService } from '../perf/service-calibration.ts'
-import { instancesIn, overheadsOf, runsOf } from '../simulation/recorded-overheads.ts'
+import { inlineIn, instancesIn, runsOf } from '../simulation/recorded-service.ts'
 import { bucketOf } from '../simulation/recorded-traffic.ts'
 import type { ServiceTime } from '../simulation/service-times.ts'
 import type { SimulationOptions } from '../simulation/simulate.ts'
@@ -26,7 +26,7 @@ export async function knownService(options: SimulateOptions, recording: readonly
   const runs = runsOf(recording ?? [])
   if (runs.length === 0) throw invalidArgument('what runs take', '--service or --model, where no runs were recorded', undefined)
   const largest = runs.reduce((most, { rows }) => Math.max(most, rows), 1)
-  return { serviceTimes: { recorded: runs }, overheads: overheadsOf(recording!), instances, maxBatchSize: options.maxBatchSize ?? largest, ...more }
+  return { serviceTimes: { recorded: runs }, overheads: { inline: inlineIn(recording!) }, instances, maxBatchSize: options.maxBatchSize ?? largest, ...more }
 }
 
 /** Of each shape that was recorded, those of most requests first; others take as long as these. */

@@ -7,6 +7,8 @@ export interface Overheads {
   /** Gathering a batch and handing it over, on the application's thread: for the batch, and for each of its rows. */
   readonly gatherMs?: number
   readonly gatherRowMs?: number
+  /** From a request until a batch is formed of it, when an instance is idle: the event loop comes round first. */
+  readonly turnMs?: number
   /** From handing a batch to an idle instance until it starts. */
   readonly handOverMs?: number
   /** From the end of a run until the application's thread is told. */
@@ -19,4 +21,4 @@ export interface Overheads {
 }
 
 /** None. */
-export const noOverheads: Required<Overheads> = { requestMs: 0, gatherMs: 0, gatherRowMs: 0, handOverMs: 0, wakeMs: 0, scatterMs: 0, scatterRowMs: 0, inline: null }
+export const noOverheads: Required<Overheads> = { requestMs: 0, turnMs: 0, gatherMs: 0, gatherRowMs: 0, handOverMs: 0, wakeMs: 0, scatterMs: 0, scatterRowMs: 0, inline: null }

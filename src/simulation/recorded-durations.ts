@@ -1,5 +1,6 @@
-import { mulberry32, type Random } from '../seeded-random.ts'
-import { firstNeighbour, localMeans, localMedians, neighbours, runningAtOnce, type RecordedRun } from './recorded-run.ts'
+import { mulberry32 } from '../seeded-random.ts'
+import { RecordedMoments } from './recorded-moments.ts'
+import { localMeans, localMedians, runningAtOnce, type RecordedRun } from './recorded-run.ts'
 import type { RunDurations } from './service-times.ts'
 import { SizeMedians } from './size-medians.ts'
 
@@ -16,9 +17,8 @@ export class RecordedDurations implements RunDurations {
   slowing = 0
   readonly #runs: readonly RecordedRun[]
   readonly #atOnce: Float64Array
-  readonly #random: Random
   readonly #speed: number
-  readonly #taken: Uint8Array
+  readonly #moments: RecordedMoments
   /** What each took, were it alone on the machine. */
   #aloneMs: Float64Array
   #usual = new Map<string, SizeMedians>()
@@ -32,9 +32,8 @@ export class RecordedDurations implements RunDurations {
   constructor(runs: readonly RecordedRun[], seed: number, speed = 1) {
     this.#runs = [...runs].sort((a, b) => a.atMs - b.atMs)
     this.#atOnce = runningAtOnce(this.#runs)
-    this.#random = mulberry32(seed)
     this.#speed = speed
-    this.#taken = new Uint8Array(runs.length)
+    this.#moments = new RecordedMoments(this.#runs.map(({ atMs }) => atMs), mulberry32(seed))
     this.#local = new Float64Array(runs.length).fill(1)
     this.#aloneMs = this.#local
     for (let round = 0; round < refinements; round++) this.#refine()
@@ -50,7 +49,7 @@ export class RecordedDurations implements RunDurations {
   }
 
   draw(bucketKey: string, rows: number, atMs: number): number {
-    const near = this.#take(atMs * this.#speed)
+    const near = this.#moments.take(atMs * this.#speed)
     const { bucketKey: itsKey, rows: itsRows } = this.#runs[near]!
     const local = this.#local[near]!
     const itsMs = this.expectedMs(itsKey, itsRows) * local
@@ -92,31 +91,5 @@ export class RecordedDurations implements RunDurations {
     }
     // Nothing runs faster for not being alone, and two never take more than one after the other.
     return own === 0 ? 0 : Math.min(1, Math.max(0, both / own))
-  }
-
-  /** The nearest run about a moment that was not taken, so that a stall which came once comes once; any of them when all were. */
-  #take(atMs: number): number {
-    const count = this.#runs.length
-    const from = firstNeighbour(this.#indexAt(atMs), count)
-    const until = Math.min(count, from + neighbours)
-    let nearest = -1
-    for (let index = from; index < until; index++) {
-      if (this.#taken[index] === 1) continue
-      if (nearest === -1 || Math.abs(this.#runs[index]!.atMs - atMs) < Math.abs(this.#runs[nearest]!.atMs - atMs)) nearest = index
-    }
-    if (nearest === -1) return from + Math.floor(this.#random() * (until - from))
-    this.#taken[nearest] = 1
-    return nearest
-  }
-
-  /** The first run that started at or after a moment. */
-  #indexAt(atMs: number): number {
-    let [low, high] = [0, this.#runs.length]
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (this.#runs[middle]!.atMs < atMs) low = middle + 1
-      else high = middle
-    }
-    return low
   }
 }

@@ -6,6 +6,15 @@ export interface RecordedRun {
   /** How long it took. */
   readonly ms: number
   readonly bucketKey: string
+  /** From its first request until its batch was formed; `null` or left out where that had to wait for an instance. */
+  readonly turnMs?: number | null
+  /** From handing it over until it started; `null` or left out where another ran before it. */
+  readonly handOverMs?: number | null
+  /** From its end until the application's thread did something about it. */
+  readonly wakeMs?: number | null
+  /** Gathering its rows, and handing its outputs out. */
+  readonly gatherMs?: number
+  readonly scatterMs?: number
 }
 
 /** So many runs that started about the same time say how fast the machine was then. */

@@ -1,6 +1,7 @@
 import { PriorityLevels } from '../queue/priority-levels.ts'
 import type { LevelOptions } from '../config/batching.ts'
 import { ApplicationThread } from './application-thread.ts'
+import type { Delays } from './delays.ts'
 import type { Overheads } from './overheads.ts'
 import type { RunDurations } from './service-times.ts'
 import { SimulatedInstances } from './simulated-instances.ts'
@@ -22,6 +23,7 @@ export interface SimulationInputs {
   readonly calibration: RunDurations
   readonly slowdown: readonly number[]
   readonly overheads: Required<Overheads>
+  readonly delays: Delays
   /** Length of the intervals for which the result has separate figures; 0 for none. */
   readonly timelineMs: number
   makeQueue(context: QueueContext): SimulatedQueue
@@ -37,12 +39,13 @@ class Simulation {
   readonly #levels: readonly PriorityLevels[]
   readonly #reached = new Set<SimulatedQueue>()
   #came = 0
+  #offerScheduled = false
 
   constructor(inputs: SimulationInputs) {
-    const { traffic, models, settings, durations: service, calibration, slowdown, overheads } = inputs
+    const { traffic, models, settings, durations: service, calibration, slowdown, overheads, delays } = inputs
     this.#inputs = inputs
     this.#record = new SimulationRecord(traffic.count, settings.maxBatchSize, settings.targetMs, inputs.timelineMs)
-    const context = { clock: this.#clock, thread: this.#thread, service, overheads, slowdown, record: this.#record, traffic }
+    const context = { clock: this.#clock, thread: this.#thread, service, overheads, delays, slowdown, record: this.#record, traffic }
     this.#instances = new SimulatedInstances(settings.instances, models, context)
     this.#levels = Array.from({ length: models }, () => new PriorityLevels(inputs.levels))
     for (let model = 0; model < models; model++) this.#instances.queues.push(this.#queueOf(model, calibration))
@@ -100,7 +103,7 @@ class Simulation {
     this.#thread.whenFree(() => {
       for (const [at, coming] of group.entries()) this.#takeIn(first + at, coming)
       this.#thread.spend(group.length * overheads.requestMs)
-      this.#thread.whenFree(() => this.#offerReached())
+      this.#offerSoon()
     })
   }
 
@@ -115,6 +118,20 @@ class Simulation {
     }
     this.#record.refused(request)
     this.#inputs.traffic.ended(this.#clock.nowMs())
+  }
+
+  /** Whoever comes before the event loop has come round may join, unless a batch is full. */
+  #offerSoon(): void {
+    const offer = () => this.#thread.whenFree(() => this.#offerReached())
+    if ([...this.#reached].some(({ hasFull }) => hasFull)) return offer()
+    if (this.#offerScheduled) return
+    const turnMs = this.#instances.anyIdle ? this.#inputs.delays.turnMs(this.#clock.nowMs()) : 0
+    if (turnMs === 0) return offer()
+    this.#offerScheduled = true
+    this.#clock.setTimer(() => {
+      this.#offerScheduled = false
+      offer()
+    }, turnMs)
   }
 
   #offerReached(): void {

@@ -3,6 +3,7 @@ import type { LevelOptions } from '../config/batching.ts'
 import type { Arrival } from '../arrivals/arrival.ts'
 import { schedule, type OpenArrivals } from './arrival-schedule.ts'
 import { ClosedTraffic } from './closed-traffic.ts'
+import { constantDelays, RecordedDelays } from './delays.ts'
 import { EngineQueue } from './engine-queue.ts'
 import { OpenTraffic } from './open-traffic.ts'
 import { noOverheads, type Overheads } from './overheads.ts'
@@ -10,8 +11,8 @@ import { RecordedDurations } from './recorded-durations.ts'
 import type { RecordedRun } from './recorded-run.ts'
 import { RecordedTraffic } from './recorded-traffic.ts'
 import type { RowShare } from './row-mix.ts'
-import { runSimulation } from './run-simulation.ts'
-import { ServiceTimes, type RunDurations, type ServiceTime } from './service-times.ts'
+import { runSimulation, type SimulationInputs } from './run-simulation.ts'
+import { ServiceTimes, type ServiceTime } from './service-times.ts'
 import { oneLevel } from './simulated-request.ts'
 import type { SimulationResult } from './simulation-result.ts'
 import { TargetQueue } from './target-queue.ts'
@@ -66,26 +67,29 @@ export interface SimulationOptions {
  */
 export function simulate(options: SimulationOptions): SimulationResult {
   const { preferredBatchSizes = [], maxQueueDelayMs = 0, latencyTargetMs = 0, seed = 1, instances, maxBatchSize } = options
-  const { durations, slowdown } = durationsOf(options, seed + 1)
+  const overheads = { ...noOverheads, ...options.overheads }
+  const { durations, slowdown, delays } = measuredOf(options, overheads, seed + 1)
   return runSimulation({
     traffic: trafficOf(options, seed),
     models: 1,
     settings: { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, instances, targetMs: latencyTargetMs > 0 ? latencyTargetMs : Infinity },
     levels: options.levels ?? oneLevel,
     durations,
-    calibration: durationsOf(options, seed + 2).durations,
+    calibration: measuredOf(options, overheads, seed + 2).durations,
     slowdown: options.slowdown ?? slowdown,
-    overheads: { ...noOverheads, ...options.overheads },
+    overheads,
+    delays,
     timelineMs: 0,
     makeQueue: (context) => (latencyTargetMs > 0 || hasDeadlines(options.arrivals) ? new TargetQueue(context) : new EngineQueue(context)),
   })
 }
 
-function durationsOf({ serviceTimes, jitter = 0, arrivals, instances }: SimulationOptions, seed: number): { durations: RunDurations; slowdown: readonly number[] } {
-  if (!('recorded' in serviceTimes)) return { durations: new ServiceTimes(serviceTimes, jitter, [], seed), slowdown: [] }
+function measuredOf({ serviceTimes, jitter = 0, arrivals, instances }: SimulationOptions, overheads: Required<Overheads>, seed: number): Pick<SimulationInputs, 'durations' | 'slowdown' | 'delays'> {
+  if (!('recorded' in serviceTimes)) return { durations: new ServiceTimes(serviceTimes, jitter, [], seed), slowdown: [], delays: constantDelays(overheads) }
   const speed = arrivals.kind === 'recorded' ? (arrivals.speed ?? 1) : 1
-  const durations = new RecordedDurations(serviceTimes.recorded, seed, speed)
-  return { durations, slowdown: durations.slowdown(instances) }
+  const { recorded } = serviceTimes
+  const durations = new RecordedDurations(recorded, seed, speed)
+  return { durations, slowdown: durations.slowdown(instances), delays: new RecordedDelays(recorded, seed, speed) }
 }
 
 function trafficOf({ arrivals, requests = 10_000, rows = [{ rows: 1, share: 1 }] }: SimulationOptions, seed: number): Traffic {

@@ -1,5 +1,6 @@
 import { InlineBudget } from '../workers/inline-budget.ts'
 import type { ApplicationThread } from './application-thread.ts'
+import type { Delays } from './delays.ts'
 import type { Overheads } from './overheads.ts'
 import type { RunDurations } from './service-times.ts'
 import { SimulatedInstance, type InstanceOwner, type Run } from './simulated-instance.ts'
@@ -15,6 +16,7 @@ export interface InstancesContext {
   readonly thread: ApplicationThread
   readonly service: RunDurations
   readonly overheads: Required<Overheads>
+  readonly delays: Delays
   /** What runs take when 1, 2, ... of them run at once, in times of what they take alone; the last counts for more. */
   readonly slowdown: readonly number[]
   readonly record: SimulationRecord
@@ -40,6 +42,10 @@ export class SimulatedInstances implements InstanceOwner {
     this.#context = context
     const { clock, overheads } = context
     this.#inline = overheads.inline === null ? null : new InlineBudget(clock, overheads.inline)
+  }
+
+  get anyIdle(): boolean {
+    return this.#idle.length > 0
   }
 
   /** How long until the first one could start something more, in milliseconds. */
@@ -74,26 +80,27 @@ export class SimulatedInstances implements InstanceOwner {
   }
 
   ended(instance: SimulatedInstance, run: Run): void {
-    const { clock, thread, overheads } = this.#context
+    const { clock, thread, delays } = this.#context
     const tookMs = clock.nowMs() - run.startMs
     this.busyMs += tookMs
     this.#nowRunning(this.#running - 1)
     const told = () => thread.whenFree(() => this.#told(instance, run, tookMs))
     if (run.inlineMs !== null) this.#inline!.spent(run.inlineMs, instance)
-    if (overheads.wakeMs > 0 && run.inlineMs === null) clock.setTimer(told, overheads.wakeMs)
+    const wakeMs = run.inlineMs === null ? delays.wakeMs(clock.nowMs()) : 0
+    if (wakeMs > 0) clock.setTimer(told, wakeMs)
     else told()
   }
 
   /** The application's thread hears of the end of a run: it sees to the instance first, and then to the answers. */
   #told(instance: SimulatedInstance, run: Run, tookMs: number): void {
-    const { thread, overheads, record, traffic } = this.#context
+    const { clock, thread, delays, record, traffic } = this.#context
     this.queues[run.model]!.ran(run.requests, run.rows, tookMs)
     if (instance.running === null && !this.#idle.includes(instance)) {
       this.#idle.push(instance)
       while (this.#idle.length > 0 && this.#pending.size > 0) if (!this.#offerIdle()) break
     }
     if (instance.running !== null && instance.behind === null) this.#offerTo(instance, false)
-    const answeredMs = thread.spend(overheads.scatterMs + run.rows * overheads.scatterRowMs)
+    const answeredMs = thread.spend(delays.scatterMs(run.rows, clock.nowMs()))
     for (const request of run.requests) {
       record.answered(request, answeredMs)
       traffic.ended(answeredMs)
@@ -145,12 +152,12 @@ export class SimulatedInstances implements InstanceOwner {
   }
 
   #handOver(instance: SimulatedInstance, queue: SimulatedQueue, requests: SimulatedRequest[], idle: boolean): void {
-    const { thread, overheads } = this.#context
+    const { clock, thread, delays } = this.#context
     const rows = rowsOf(requests)
     const expectedMs = queue.expectedMs(rows, requests[0]!.bucketKey)
-    const gatheredMs = thread.spend(overheads.gatherMs + rows * overheads.gatherRowMs)
+    const gatheredMs = thread.spend(delays.gatherMs(rows, clock.nowMs()))
     const inlineMs = idle ? this.#inlineMs(instance, requests[0]!.bucketKey, rows, gatheredMs) : null
-    const readyAtMs = idle && inlineMs === null ? gatheredMs + overheads.handOverMs : gatheredMs
+    const readyAtMs = idle && inlineMs === null ? gatheredMs + delays.handOverMs(gatheredMs) : gatheredMs
     const charge = instance.turns.charge(queue.model, expectedMs)
     instance.submit({ model: queue.model, requests, rows, charge, expectedMs, readyAtMs, inlineMs, startMs: 0 })
   }
