@@ -33,7 +33,7 @@ function casesOf(models: readonly (readonly [string, BenchModel | 'sleeper'])[])
 /** How well the simulator tells what an engine does: by its recorded runs, and by a calibration. */
 export const prediction: Trial = {
   describe: "a real load, recorded, against the simulator's prediction of it: by the recorded runs, and by a calibration of the model before",
-  seconds: 30,
+  seconds: 12,
   async run({ seconds, rounds, smoke }) {
     const models = smoke ? ([['sleeper', 'sleeper']] as const) : ([['sleeper', 'sleeper'], ['mlp', benchModel('mlp')], ['resnet50', benchModel('resnet50')]] as const)
     const rows = []

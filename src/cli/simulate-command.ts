@@ -1,4 +1,5 @@
 import { Command } from 'commander'
+import { invalidArgument } from '../errors.ts'
 import { recordedFigures } from '../simulation/recorded-figures.ts'
 import { simulate as simulateLoad } from '../simulation/simulate.ts'
 import { oneLevel } from '../simulation/simulated-request.ts'
@@ -16,6 +17,8 @@ export const simulate = addSimulateOptions(new Command('simulate'))
     const service = await knownService(options, recording)
     const { requests, batchSize, preferredBatchSize, maxQueueDelay, latencyTarget, priorityLevels, seed, speed } = options
     const configuration = { instances: service.instances, maxBatchSize: service.maxBatchSize, preferredBatchSizes: preferredBatchSize, maxQueueDelayMs: maxQueueDelay }
+    const largest = recording?.reduce((most, { rows }) => Math.max(most, rows), 1) ?? batchSize
+    if (largest > service.maxBatchSize) throw invalidArgument('--max-batch-size', `at least ${largest}, the rows of the largest request`, service.maxBatchSize)
     const predicted = simulateLoad({
       ...service, ...configuration, arrivals, requests, seed,
       rows: [{ rows: batchSize, share: 1 }],

@@ -54,7 +54,8 @@ async function measuredService(path: string, instances: number, options: Simulat
       serviceTimes.push(...found.serviceTimes)
     }
     // What is of none of these shapes takes as long as the most frequent one.
-    const rest = serviceTimes.filter(({ bucketKey }) => bucketKey === [...shapes.keys()][0]).map(({ bucketKey: _, ...time }) => time)
+    const [mostFrequent] = shapes.keys()
+    const rest = serviceTimes.filter(({ bucketKey }) => bucketKey === mostFrequent).map(({ rows, ms, samplesMs }) => ({ rows, ms, ...(samplesMs && { samplesMs }) }))
     return { serviceTimes: [...serviceTimes, ...rest], slowdown: found!.slowdown, overheads: found!.overheads, instances, maxBatchSize: largest }
   } finally {
     await opened.engine.close()

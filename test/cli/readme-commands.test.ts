@@ -11,7 +11,7 @@ const lines = [...readme.matchAll(/^npx zerohop (.+)$/gm)].map(([, line]) => lin
 
 describe('README', () => {
   it('shows every command', () => {
-    expect([...new Set(lines.map((line) => line.split(' ', 1)[0]))].sort()).toEqual(['devices', 'inspect', 'providers', 'types'])
+    expect([...new Set(lines.map((line) => line.split(' ', 1)[0]))].sort()).toEqual(['devices', 'inspect', 'providers', 'simulate', 'types'])
   })
 
   it.each(lines)('is right that one can call zerohop %s', async (line) => {
