@@ -1,8 +1,9 @@
 import type { ArrivalRecording, RecordingOptions } from './arrivals/arrival-recording.ts'
 import { closeWhenDropped, notDropped } from './dropped-engines.ts'
+import { noteObservers } from './engine-observers.ts'
 import { EngineLoads } from './engine-loads.ts'
 import { EngineResources } from './engine-resources.ts'
-import { statisticsByName, type EngineStatistics } from './engine-statistics.ts'
+import { engineStatistics, type EngineStatistics } from './engine-statistics.ts'
 import { resolveEngineOptions, type EngineOptions } from './config/engine-options.ts'
 import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
 import type { LoadOptions } from './config/load-options.ts'
@@ -41,6 +42,7 @@ export class InferenceEngine {
     this.#models = this.#resources.models
     this.#facades = new ModelFacades(this, this.#resources)
     this.#loads = new EngineLoads(this.#resources, this.#facades)
+    noteObservers(this, this.#resources.observers)
     closeWhenDropped(this, this.#resources)
   }
 
@@ -192,11 +194,9 @@ export class InferenceEngine {
     return this.#resources.recordings.start(path, options)
   }
 
-  /** Statistics of all models that have been opened, and of staging memory. */
+  /** Statistics of all models that have been opened, of staging memory, of workers and of the application's thread. */
   stats(): EngineStatistics {
-    const models = statisticsByName(this.#models.all(), (version) => this.#facades.of(version).stats())
-    const { staging, functionStaging } = this.#resources
-    return { models, staging: staging?.stats() ?? null, functionStaging: functionStaging?.stats() ?? null }
+    return engineStatistics(this.#resources, (version) => this.#facades.of(version).stats())
   }
 
   /** What is in use and why: cores and workers, the native addon, staging memory, the cache of compiled models, GPUs. */

@@ -26,8 +26,9 @@ const floors: [floor: string, on: string[]][] = [
   ['the queue on simulated time', ['simulation/']],
   ['rows that are written in place', ['lease/']],
   ['models joined to pipelines', ['pipelines/']],
-  ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'engine-services.ts']],
-  ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-resources.ts', 'engine-recordings.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'model-facades.ts', 'dropped-engines.ts']],
+  ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'serving-statistics.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'engine-services.ts']],
+  ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-resources.ts', 'engine-recordings.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'engine-observers.ts', 'model-facades.ts', 'dropped-engines.ts']],
+  ['reports to others', ['opentelemetry/', 'prometheus/']],
   ['one engine for many processes', ['processes/']],
   ['the public face', ['index.ts']],
   ['what measurements ask', ['perf/input/']],
@@ -226,8 +227,17 @@ describe('packages', () => {
     ])
   })
 
+  it('OpenTelemetry is known to one room', () => {
+    expect(naming('@opentelemetry/api').filter((file) => !file.startsWith('opentelemetry/'))).toEqual([])
+  })
+
   it('Piscina is known to one file', () => {
     expect(naming('piscina')).toEqual(['workers/thread-pool.ts'])
+  })
+
+  it('prom-client is known to one file, which neither the engine nor anything that it needs imports', () => {
+    expect(naming('prom-client')).toEqual(['prometheus/prom-client.ts'])
+    expect(imports.filter(({ from, to }) => to.startsWith('prometheus/') && !from.startsWith('prometheus/'))).toEqual([])
   })
 
   it('protobufjs is known to one file', () => {
@@ -292,22 +302,22 @@ describe('index.ts', () => {
     const lists = [...text.matchAll(/^export type \{([^}]*)\}/gm)].map(([, names]) => names!)
     const types = lists.flatMap((names) => names.split(',').map((name) => name.trim()))
     expect(types.filter((name) => name !== '').sort()).toEqual([
-      'AnySignature', 'ArrivalRecording', 'BatchInput', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification',
+      'AnySignature', 'ArrivalRecording', 'AutoTuneOptions', 'AutoTuneStatistics', 'BatchInput', 'BatchMessage', 'BatchMoments', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification',
       'CloseOptions', 'ComputePrecision', 'DirectSequences', 'DynamicBatchingConfig', 'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions',
-      'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed',
+      'EngineStatistics', 'EventLoopDelayStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed',
       'FunctionHere', 'FunctionInput', 'FunctionInstance', 'FunctionInstanceGroup', 'FunctionOfGraph', 'FunctionOfModule', 'FunctionOptions',
       'FunctionOutput', 'FunctionOutputs', 'FunctionResult', 'FunctionSignature', 'FunctionWorkerOptions', 'ImageInput', 'InferManyOptions',
-      'InferManyResult', 'InferOptions', 'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InputConfig', 'InstanceGroup', 'InstanceKind',
-      'ItemSource', 'LatencyPercentiles', 'Lease', 'LeaseOptions', 'LeaseStatistics', 'LeasedInputs', 'LoadOptions', 'MapEntry', 'MapValue', 'MemoryOptions',
+      'InferManyResult', 'InferOptions', 'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InputConfig', 'InstanceGroup', 'InstanceKind', 'InstanceStatistics',
+      'ItemSource', 'LatencyBucket', 'LatencyDistribution', 'LatencyPercentiles', 'Lease', 'LeaseOptions', 'LeaseStatistics', 'LeasedInputs', 'LoadOptions', 'MapEntry', 'MapValue', 'MemoryOptions',
       'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelFunction', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProvider', 'ModelSignature',
       'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OldestSequences', 'OutputConfig', 'OutputValue', 'Outputs', 'PaddingConfig',
       'PipelineConfig', 'PipelineInput', 'PipelineInputs', 'PipelineOutput', 'PipelineOutputs', 'PipelineSignature', 'PipelineStep', 'PipelineTensors', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions',
-      'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RecordingOptions', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryModelConfig',
-      'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'ResponseCacheOptions', 'ResponseCacheStatistics',
+      'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RecordingOptions', 'RefusalReason', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryModelConfig',
+      'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'RequestMessage', 'ResponseCacheOptions', 'ResponseCacheStatistics',
       'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceId', 'SequenceInferOptions', 'SequenceState', 'SessionOptions',
       'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration', 'StepReport', 'StepStatistics', 'StreamInferOptions', 'StreamOptions',
       'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'UnloadOptions',
-      'ValueMetadata', 'VerifyChoice', 'WarmupOptions', 'WarmupSample', 'WorkerEvent', 'WorkerOptions',
+      'ValueMetadata', 'VerifyChoice', 'VersionStatistics', 'WarmupOptions', 'WarmupSample', 'WorkerEvent', 'WorkerOptions', 'WorkerStatistics',
     ])
   })
 })
