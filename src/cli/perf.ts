@@ -3,7 +3,8 @@ import { sampleSource } from '../perf/input/sample-source.ts'
 import { openTarget } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
 import { probe } from '../perf/probe.ts'
-import { interruptSignal } from './interrupt.ts'
+import { tellLine } from './failure.ts'
+import { interruptedExitCode, interruptSignal } from './interrupt.ts'
 import { ownVersion } from './own-version.ts'
 import { addEngineOptions, engineOptionsOf, modelOptionsOf, type EngineCommandOptions } from './perf-engine-options.ts'
 import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
@@ -55,6 +56,10 @@ async function run(options: CommandLine, command: Command): Promise<void> {
   const { signal, release } = interruptSignal()
   try {
     await measureModel(options, settings, signal)
+  } catch (error) {
+    if (error !== signal.reason || !signal.aborted) throw error
+    tellLine('interrupted before anything was measured')
+    process.exitCode = interruptedExitCode
   } finally {
     release()
   }
@@ -65,12 +70,12 @@ async function measureModel(options: CommandLine, measured: PerfSettings, signal
     model: options.modelName, repository: options.modelRepository, version: options.modelVersion,
     engine: engineOptionsOf(options), config: (before) => modelOptionsOf(options, before), signal,
   })
-  const { model, machine } = opened
+  const { model, machine, composingModels } = opened
   try {
     const settings = { ...measured, sequences: sequencesOf(options, opened) }
     const measuring = extensions.find((extension) => extension.measures?.(options) === true)
     const source = (await measuring?.source?.(options, opened, settings)) ?? (await sampleSource(model.metadata, inputSettings(options, opened, settings.seed)))
-    const target = { model, source, machine }
+    const target = { model, source, machine, composingModels }
     const context: PerfContext = { options, opened, target, settings, shown: settingsShown(options), signal, print: (text) => void process.stdout.write(text) }
     if (measuring === undefined) await probe(target)
     const { result, exitCode = 0 } = measuring === undefined ? await measureLevels(context, options) : await measuring.measure!(context)

@@ -26,6 +26,7 @@ describe('windows', () => {
     const { result, windows } = await measured({ serviceMs: () => 10 })
     expect(windows.map(({ load: { startMs, endMs } }) => [startMs, endMs])).toEqual([[0, 1200], [1200, 2400], [2400, 3600]])
     expect(result).toMatchObject({ stable: true, windowSeconds: 3.6, inferencesPerSecond: 100, sendLag: null, failures: {} })
+    expect(result).not.toHaveProperty('unansweredCount')
     expect(result.requestCount).toBe(360)
   })
 
@@ -124,6 +125,9 @@ describe('requests at a rate that a model cannot keep up with', () => {
     const { result } = await measured({ serviceMs: () => 20, servers: 'one' }, { maxTrials: 4 }, 100)
     expect(result.stable).toBe(false)
     expect(result.inferencesPerSecond).toBeCloseTo(50, 0)
+    // Half of all that was sent in the four windows.
+    expect(result.unansweredCount).toBeGreaterThan(230)
+    expect(result.unansweredCount).toBeLessThan(250)
     expect(result.sentPerSecond).toBeCloseTo(100, 0)
   })
 
