@@ -1,5 +1,5 @@
 import type { ModelStatistics } from '../index.ts'
-import { EventLoopDelay } from './event-loop-delay.ts'
+import { EventLoopDelay } from './measured-loop-delay.ts'
 import type { Recorder } from './load/recorder.ts'
 import type { MeasuredWindow } from './measured-window.ts'
 import type { PerfTarget } from './perf-target.ts'
