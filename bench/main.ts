@@ -18,6 +18,7 @@ import { openVino } from './trials/openvino.ts'
 import { optimisationWalk } from './trials/optimisation-walk.ts'
 import { perf } from './trials/perf.ts'
 import { pipelines } from './trials/pipelines.ts'
+import { prediction } from './trials/prediction.ts'
 import { processes } from './trials/processes.ts'
 import { responses } from './trials/responses.ts'
 import { saturation } from './trials/saturation.ts'
@@ -48,6 +49,7 @@ const trials: Readonly<Record<string, Trial>> = {
   processes,
   pipelines,
   perf,
+  prediction,
   sequences,
   leases,
   timeouts,

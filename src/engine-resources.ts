@@ -2,9 +2,9 @@ import { systemClock } from './clock.ts'
 import type { ResolvedEngineOptions, WorkerOptions } from './config/engine-options.ts'
 import { asItIs } from './compiled-models/prepared-model.ts'
 import { ModelPreparation } from './compiled-models/model-preparation.ts'
+import { EngineRecordings } from './engine-recordings.ts'
 import { EngineRepositories } from './engine-repositories.ts'
 import type { EngineServices } from './engine-services.ts'
-import type { EngineStatistics } from './engine-statistics.ts'
 import { StagingPool } from './memory/staging-pool.ts'
 import { ModelRegistry } from './model-registry.ts'
 import { ModelUses } from './model-uses.ts'
@@ -12,8 +12,8 @@ import { EventHub } from './observability/engine-events.ts'
 import { EventLoopDelay } from './observability/event-loop-delay.ts'
 import { Traces } from './tracing/traces.ts'
 import { Observers } from './observability/observers.ts'
-import { workerStatistics } from './observability/worker-statistics.ts'
-import { Devices } from './workers/devices.ts'
+import { workerStatistics, type WorkerStatistics } from './observability/worker-statistics.ts'
+import { Devices, type Capabilities } from './workers/devices.ts'
 import { FunctionPools } from './workers/function-pools.ts'
 import { KeepAlive } from './workers/keep-alive.ts'
 
@@ -31,6 +31,7 @@ export class EngineResources {
   readonly uses = new ModelUses()
   readonly observers = new Observers()
   readonly traces: Traces
+  readonly recordings = new EngineRecordings(this.observers)
   readonly devices: Devices
   readonly services: EngineServices
   readonly pluginNames: readonly string[]
@@ -92,20 +93,20 @@ export class EngineResources {
     this.repositories = new EngineRepositories({ models, uses, events, pluginNames, keepAlive, trim: () => this.staging?.trim() })
   }
 
-  /** Those that are of no model. */
-  statistics(): Omit<EngineStatistics, 'models'> {
-    return {
-      staging: this.staging?.stats() ?? null,
-      functionStaging: this.functionStaging?.stats() ?? null,
-      workers: workerStatistics([...this.devices.allWorkers, ...this.functions.allWorkers]),
-      eventLoopDelay: this.loopDelay.statistics,
-      traces: this.traces.statistics(),
-    }
+  get workerStatistics(): readonly WorkerStatistics[] {
+    return workerStatistics([...this.devices.allWorkers, ...this.functions.allWorkers])
   }
 
   /** Tries all execution providers, until the engine is closed. The process lives on meanwhile: other engines may let go of what tries them. */
   probeProviders(): Promise<void> {
     return this.#keepAlive.during(this.devices.probeProviders())
+  }
+
+  /** See `InferenceEngine.capabilities`. */
+  capabilities(): Capabilities {
+    const { devices, staging, preparation } = this
+    const models = this.models.all().flatMap(({ name, serving: { origin } }) => (origin === null ? [] : [[name, origin] as const]))
+    return devices.capabilities(staging?.stats() ?? null, { ...preparation.capability(), models: Object.fromEntries(models) })
   }
 
   /** Finishes what was accepted, or rejects what waits of it, and gives everything back. May be called more than once. */
@@ -114,7 +115,7 @@ export class EngineResources {
     this.repositories.close()
     const models = this.models.close(destroy)
     this.#closing ??= this.#keepAlive
-      .during(models.then(() => Promise.all([this.devices.close(workerExitLimitMs), this.functions.close(workerExitLimitMs)])).then(() => this.staging?.close()).finally(() => this.traces.close()))
+      .during(models.then(() => Promise.all([this.devices.close(workerExitLimitMs), this.functions.close(workerExitLimitMs)])).then(() => this.staging?.close()).finally(() => Promise.all([this.traces.close(), this.recordings.stop()])))
       .finally(() => this.#keepAlive.close())
     return this.#closing
   }

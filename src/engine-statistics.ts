@@ -1,3 +1,4 @@
+import type { EngineResources } from './engine-resources.ts'
 import type { StagingStats } from './memory/staging-pool.ts'
 import type { ModelState } from './model-state.ts'
 import type { ModelVersion } from './model-version.ts'
@@ -38,8 +39,20 @@ export interface NamedStatistics extends VersionStatistics {
   readonly versions: Readonly<Record<number, VersionStatistics>>
 }
 
+/** Of all that an engine has. */
+export function engineStatistics({ models, staging, functionStaging, workerStatistics, loopDelay, traces }: EngineResources, statsOf: Parameters<typeof statisticsByName>[1]): EngineStatistics {
+  return {
+    models: statisticsByName(models.all(), statsOf),
+    staging: staging?.stats() ?? null,
+    functionStaging: functionStaging?.stats() ?? null,
+    workers: workerStatistics,
+    eventLoopDelay: loopDelay.statistics,
+    traces: traces.statistics(),
+  }
+}
+
 /** Of the names that have a version which has been opened. */
-export function statisticsByName(models: readonly NamedModel[], statsOf: (version: ModelVersion) => ModelStatistics): EngineStatistics['models'] {
+function statisticsByName(models: readonly NamedModel[], statsOf: (version: ModelVersion) => ModelStatistics): EngineStatistics['models'] {
   const entries = models.flatMap((named) => {
     const opened = named.all().filter(({ serving }) => serving.scheduler !== null || serving.pipeline !== null)
     const versions = Object.fromEntries(opened.map((version) => [version.version, { ...statsOf(version), state: version.serving.state }]))

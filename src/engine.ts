@@ -1,9 +1,10 @@
+import type { ArrivalRecording, RecordingOptions } from './arrivals/arrival-recording.ts'
 import { closeWhenDropped, notDropped } from './dropped-engines.ts'
 import { noteObservers } from './engine-observers.ts'
 import { EngineLoads } from './engine-loads.ts'
 import { EngineResources } from './engine-resources.ts'
 import { EngineTrace } from './engine-trace.ts'
-import { statisticsByName, type EngineStatistics } from './engine-statistics.ts'
+import { engineStatistics, type EngineStatistics } from './engine-statistics.ts'
 import { resolveEngineOptions, type EngineOptions } from './config/engine-options.ts'
 import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
 import type { LoadOptions } from './config/load-options.ts'
@@ -54,8 +55,7 @@ export class InferenceEngine {
    *
    * Where that version of the name is loaded already it is replaced while it serves: the new model is loaded beside it (so
    * both are held), takes the requests from when it is ready on, and the old one answers what it had accepted. Several such
-   * loads are done one after the other. A load that rejects leaves nothing: what it opened is released, what served before
-   * serves on, and where nothing did the name is free.
+   * loads are done one after the other. A load that rejects leaves nothing: what it opened is released, and what served before serves on.
    *
    * @param name under which the model is known to this engine. What failed after it was ready is released before it is replaced.
    * @param config of the model. Left out: all versions, as the repositories given to {@link loadRepository} have them now; those that
@@ -63,8 +63,7 @@ export class InferenceEngine {
    * @returns the model of that name, which serves its newest version; where `config` names one, that version.
    * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such file), `ERR_MODEL_LOAD`,
    * `ERR_NATIVE_LOAD` (onnxruntime-node cannot be loaded, or native memory that was asked for), `ERR_INVALID_ARG` or
-   * `ERR_CLOSED`; when `options.signal` fires, its reason. What failed for want of a worker thread can be loaded again once
-   * the cause is gone.
+   * `ERR_CLOSED`; when `options.signal` fires, its reason. What failed for want of a worker thread can be loaded again once the cause is gone.
    */
   async load<M extends ModelSignature = AnySignature>(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<Model<M>> {
     this.#checkOpen()
@@ -122,9 +121,7 @@ export class InferenceEngine {
   }
 
   /**
-   * As {@link Model.infer} of the model of that name, or of the version that is given; the signature `M` is taken on trust,
-   * as by {@link model}.
-   *
+   * As {@link Model.infer} of the model of that name, or of the version that is given; the signature `M` is taken on trust, as by {@link model}.
    * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, or it has no such version, and what {@link Model.infer} rejects with.
    */
   infer<M extends ModelSignature = AnySignature, Name extends OutputName<M> = OutputName<M>>(name: string, feeds: M['inputs'], options: EngineInferOptions<Name, boolean> & { report: true }): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
@@ -192,16 +189,20 @@ export class InferenceEngine {
     return this
   }
 
+  /** Records in a new file what requests come, until it is stopped or the engine closed; see {@link ArrivalRecording}. */
+  async recordArrivals(path: string, options: RecordingOptions = {}): Promise<ArrivalRecording> {
+    this.#checkOpen()
+    return this.#resources.recordings.start(path, options)
+  }
+
   /** Statistics of all models that have been opened, of staging memory, of workers and of the application's thread. */
   stats(): EngineStatistics {
-    return { models: statisticsByName(this.#models.all(), (version) => this.#facades.of(version).stats()), ...this.#resources.statistics() }
+    return engineStatistics(this.#resources, (version) => this.#facades.of(version).stats())
   }
 
   /** What is in use and why: cores and workers, the native addon, staging memory, the cache of compiled models, GPUs. */
   capabilities(): Capabilities {
-    const { devices, staging, preparation } = this.#resources
-    const models = this.#models.all().flatMap(({ name, serving: { origin } }) => (origin === null ? [] : [[name, origin] as const]))
-    return devices.capabilities(staging?.stats() ?? null, { ...preparation.capability(), models: Object.fromEntries(models) })
+    return this.#resources.capabilities()
   }
 
   /**
@@ -227,8 +228,7 @@ export class InferenceEngine {
   }
 
   /**
-   * Rejects all that was accepted with `ERR_CLOSED`, stops what runs, releases everything. May be called more than once. A
-   * run that does not stop within a second is left to itself: its thread ends when it does.
+   * Rejects all that was accepted with `ERR_CLOSED`, stops what runs, releases everything. May be called more than once. A run that does not stop within a second is left to itself.
    */
   async destroy(): Promise<void> {
     return this.#end(true)

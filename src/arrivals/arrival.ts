@@ -7,7 +7,7 @@ export interface Arrival {
   readonly atUs: number
   readonly rows: number
   readonly model?: string
-  /** Dims of inputs that are not fixed by the model, by name. */
+  /** Dims of inputs that are not fixed by the model, by name, as they were given: with the rows, where the model has a batch dimension. */
   readonly dims?: Readonly<Record<string, readonly number[]>>
   /** As in `infer()`. */
   readonly priority?: number
@@ -17,4 +17,27 @@ export interface Arrival {
   readonly sequenceId?: number | string
   /** How long it took from `infer()` to its answer, in microseconds; left out of one that was not answered. */
   readonly latencyUs?: number
+  /** The run of the batch that it was the first of. */
+  readonly run?: ArrivalRun
+}
+
+/** A run, with what was to be done for it before and after, in microseconds. */
+export interface ArrivalRun {
+  /** When its batch was closed, since the first request of the recording. */
+  readonly takenAtUs: number
+  readonly rows: number
+  readonly requests: number
+  readonly instance: string
+  /** Gathering its rows, on the application's thread. */
+  readonly gatherUs: number
+  /** From there until its worker began with it: also while another ran before it. */
+  readonly handOverUs: number
+  /** What its worker was busy with it. */
+  readonly runUs: number
+  /** From there until the application's thread came to its outputs. */
+  readonly wakeUs: number
+  /** Handing its outputs out. */
+  readonly scatterUs: number
+  /** Whether the application's thread ran it, there and then. */
+  readonly inline?: boolean
 }

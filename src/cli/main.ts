@@ -12,6 +12,7 @@ import { providers } from './providers.ts'
 import { ownVersion } from './own-version.ts'
 import { traceExport } from './trace-export.ts'
 import { traceSummary } from './trace-summary.ts'
+import { simulate } from './simulate-command.ts'
 import { types } from './types.ts'
 
 const program = new Command('zerohop')
@@ -20,7 +21,7 @@ const program = new Command('zerohop')
   .exitOverride()
   .configureOutput({ outputError: () => {} }) // told below, in one line
   .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not. Those of perf are its own.')
-for (const command of [inspect, types, devices, providers, perf, perfReport, traceSummary, traceExport]) program.addCommand(command.copyInheritedSettings(program))
+for (const command of [inspect, types, devices, providers, perf, perfReport, simulate, traceSummary, traceExport]) program.addCommand(command.copyInheritedSettings(program))
 
 /** Also where the command line cannot be read otherwise; among `-r`, `-f`, `-t` and `-v`, too, which take no value. */
 const wantsJson = process.argv.some((word) => word === '--json' || /^-[rftv]*j/.test(word))

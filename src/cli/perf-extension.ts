@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import type { SampleSource } from '../perf/input/sample.ts'
 import type { OpenedModel } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
 import type { PerfTarget } from '../perf/perf-target.ts'
@@ -28,6 +29,8 @@ export interface PerfExtension {
   addOptions(command: Command): void
   /** Whether they are asked to measure, in the place of the usual levels. */
   measures?(options: PerfOptions): boolean
+  /** What the model is asked then, in the place of what the options of inputs say. Default: as they say. */
+  source?(options: PerfOptions, opened: OpenedModel, settings: PerfSettings): Promise<SampleSource>
   /** Measures; prints what it found. The exit code is that of the worst it has seen, `undefined` for 0. */
   measure?(context: PerfContext): Promise<{ readonly result: PerfResult; readonly exitCode?: number }>
   /** Does something with a result, whoever measured it. */

@@ -15,11 +15,12 @@ import { addInputOptions, inputSettings, sequencesOf, type InputOptions } from '
 import { leftOutText } from './perf-left-out.ts'
 import { measureLevels, type ReportOptions } from './perf-levels.ts'
 import { addMeasureOptions, measureSettings, type MeasureOptions } from './perf-measure-options.ts'
+import { perfReplay } from './perf-replay.ts'
 import { reportPage } from './perf-report-page.ts'
 import { settingsShown } from './perf-settings-shown.ts'
 
 /** What is added from files of their own. */
-const extensions: readonly PerfExtension[] = [scenarios, rowChecks, inputComparisons, reportPage]
+const extensions: readonly PerfExtension[] = [scenarios, perfReplay, rowChecks, inputComparisons, reportPage]
 
 interface ModelCommandOptions {
   readonly modelName: string
@@ -76,10 +77,10 @@ async function measureModel(options: CommandLine, measured: PerfSettings, signal
   const { model, machine, composingModels } = opened
   try {
     const settings = { ...measured, sequences: sequencesOf(options, opened) }
-    const source = await sampleSource(model.metadata, inputSettings(options, opened, settings.seed))
+    const measuring = extensions.find((extension) => extension.measures?.(options) === true)
+    const source = (await measuring?.source?.(options, opened, settings)) ?? (await sampleSource(model.metadata, inputSettings(options, opened, settings.seed)))
     const target = { model, source, machine, composingModels }
     const context: PerfContext = { options, opened, target, settings, shown: settingsShown(options), signal, print: options['json'] === true ? () => {} : (text) => void process.stdout.write(text) }
-    const measuring = extensions.find((extension) => extension.measures?.(options) === true)
     if (measuring === undefined) await probe(target)
     const { result, exitCode = 0 } = measuring === undefined ? await measureLevels(context, options) : await measuring.measure!(context)
     for (const extension of extensions) await extension.report?.(result, context)

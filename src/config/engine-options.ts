@@ -65,6 +65,9 @@ export interface InlineOptions {
   loopShare?: number
 }
 
+/** What is run inline where nothing else is said. */
+export const defaultInline: Required<InlineOptions> = { maxUs: 50, loopShare: 0.5 }
+
 /** Options of an {@link InferenceEngine}. */
 export interface EngineOptions {
   /**
@@ -157,8 +160,8 @@ const schema = optionsOf({
     v.union([
       v.literal(false),
       optionsOf({
-        maxUs: v.optional(v.pipe(v.number(), v.finite(), v.minValue(0)), 50),
-        loopShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), 0.5),
+        maxUs: v.optional(v.pipe(v.number(), v.finite(), v.minValue(0)), defaultInline.maxUs),
+        loopShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), defaultInline.loopShare),
       }),
     ]),
     {},

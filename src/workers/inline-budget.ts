@@ -19,14 +19,14 @@ const heldTimes = 1000
  * Decides which batches the application's thread runs itself, because a run there takes less than to hand it over. An account
  * that fills with time, by the share of it that is allowed, and that runs are charged to.
  */
-export class InlineBudget {
+export class InlineBudget<Source extends object = BatchSource> {
   readonly #clock: Clock
   readonly #maxMs: number
   readonly #loopShare: number
   #creditMs = stretchMs
   #atMs: number
   /** Until when nothing of a source is run here: one of its runs took surprisingly long. */
-  readonly #heldUntilMs = new WeakMap<BatchSource, number>()
+  readonly #heldUntilMs = new WeakMap<Source, number>()
 
   constructor(clock: Clock, { maxUs, loopShare }: Required<InlineOptions>) {
     this.#clock = clock
@@ -36,7 +36,7 @@ export class InlineBudget {
   }
 
   /** @param runMs what the run is reckoned to take; 0 when nobody knows. */
-  allows(runMs: number, source: BatchSource): boolean {
+  allows(runMs: number, source: Source): boolean {
     if (runMs === 0 || runMs > this.#maxMs) return false
     const nowMs = this.#clock.nowMs()
     if (nowMs < (this.#heldUntilMs.get(source) ?? 0)) return false
@@ -46,7 +46,7 @@ export class InlineBudget {
   }
 
   /** Charges a run that was allowed. */
-  spent(tookMs: number, source: BatchSource): void {
+  spent(tookMs: number, source: Source): void {
     this.#creditMs -= tookMs
     if (tookMs <= surprisingMs) return
     const heldMs = this.#heldUntilMs.has(source) ? Math.max(leastHeldMs, heldTimes * tookMs) : firstHeldTimes * tookMs

@@ -1,4 +1,4 @@
-import { VirtualClock } from '../../../bench/simulate/virtual-clock.ts'
+import { VirtualClock } from '../../../src/simulation/virtual-clock.ts'
 import type { LoadClock } from '../../../src/perf/load/load-clock.ts'
 import type { Pacer } from '../../../src/perf/load/pacer.ts'
 

@@ -1,0 +1,33 @@
+import Table from 'cli-table3'
+import type { RecordedFigures } from '../simulation/recorded-figures.ts'
+import type { SimulationResult } from '../simulation/simulation-result.ts'
+
+/** A prediction, beside what was recorded where the same was. */
+export function simulationText(predicted: SimulationResult, recorded: RecordedFigures | null): string {
+  const ms = (value: number | null) => (value === null ? '-' : value.toFixed(3))
+  const number = (value: number | null) => (value === null ? '-' : value.toFixed(2))
+  const lines: [string, (of: RecordedFigures | SimulationResult) => string][] = [
+    ['requests', ({ requests }) => String(requests)],
+    ['answered', ({ answered }) => String(answered)],
+    ['p50 ms', ({ p50Ms }) => ms(p50Ms)],
+    ['p90 ms', ({ p90Ms }) => ms(p90Ms)],
+    ['p95 ms', ({ p95Ms }) => ms(p95Ms)],
+    ['p99 ms', ({ p99Ms }) => ms(p99Ms)],
+    ['max ms', ({ maxMs }) => ms(maxMs)],
+    ['answers/s', ({ throughputPerSecond }) => number(throughputPerSecond)],
+    ['rows/s', ({ rowsPerSecond }) => number(rowsPerSecond)],
+    ['mean rows of a batch', ({ meanBatchRows }) => number(meanBatchRows)],
+  ]
+  const columns = recorded === null ? ['predicted'] : ['recorded', 'predicted']
+  const colAligns = ['left', ...columns.map(() => 'right')] as ('left' | 'right')[]
+  const table = new Table({ head: ['', ...columns], style: { head: [], border: [], compact: true }, colAligns })
+  for (const [name, cell] of lines) table.push([name, ...(recorded === null ? [] : [cell(recorded)]), cell(predicted)])
+  const { batches, utilisation, maxQueued, refused, dropped } = predicted
+  const sizes = Object.entries(batches).map(([rows, count]) => `${rows}: ${count}`).join(', ')
+  const rest = [
+    `batches by rows: ${sizes}`,
+    `instances busy ${(utilisation * 100).toFixed(1)} % of the time; at most ${maxQueued} requests waiting`,
+    ...(refused + dropped === 0 ? [] : [`refused: ${refused}; dropped from the queue: ${dropped}`]),
+  ]
+  return `${table.toString()}\n${rest.join('\n')}\n`
+}

@@ -1,0 +1,85 @@
+import type { Arrival } from '../../arrivals/arrival.ts'
+import { invalidArgument } from '../../errors.ts'
+import type { Feeds, InferOptions, ModelMetadata } from '../../index.ts'
+import { generatedFeed, type GeneratedData } from '../input/generated-data.ts'
+import { hasRows, inputShapes, type GivenShapes } from '../input/input-shapes.ts'
+import type { Sample, SampleSource } from '../input/sample.ts'
+
+/** Different requests that are kept; one of another shape is made anew. */
+const mostKept = 256
+
+/** Requests as they were recorded: with their rows, dims, options and sequences, and made-up data. */
+export class ReplaySource implements SampleSource {
+  readonly size = null
+  readonly arrivals: readonly Arrival[]
+  readonly #metadata: ModelMetadata
+  readonly #data: GeneratedData
+  readonly #shapes: GivenShapes
+  readonly #random: () => number
+  readonly #kept = new Map<string, Feeds>()
+  /** By the id of a sequence, where its first and last requests are. */
+  readonly #sequences: ReadonlyMap<number | string, readonly [first: number, last: number]>
+  #next = 0
+
+  /** @param shapes dims of inputs that are not in the recording. */
+  constructor(arrivals: readonly Arrival[], metadata: ModelMetadata, data: GeneratedData, shapes: GivenShapes, random: () => number) {
+    this.arrivals = arrivals
+    this.#metadata = metadata
+    this.#data = data
+    this.#shapes = shapes
+    this.#random = random
+    this.#sequences = sequencesOf(arrivals)
+  }
+
+  next(): Sample {
+    const index = this.#next++
+    const arrival = this.arrivals[index]!
+    const options = this.#optionsOf(arrival, index)
+    const sample = { feeds: this.#feedsOf(arrival), rows: arrival.rows }
+    return options === undefined ? sample : { ...sample, options }
+  }
+
+  /** As often as it is asked for: without an effect on what comes next. */
+  first(): Sample {
+    return { feeds: this.#feedsOf(this.arrivals[0]!), rows: this.arrivals[0]!.rows }
+  }
+
+  #feedsOf({ rows, dims }: Arrival): Feeds {
+    const key = dims === undefined ? String(rows) : `${rows} ${JSON.stringify(dims)}`
+    let feeds = this.#kept.get(key)
+    if (feeds !== undefined) return feeds
+    if (rows > 1 && !hasRows(this.#metadata)) throw invalidArgument('rows', `1, as requests to '${this.#metadata.name}' have none`, rows)
+    const own = [...this.#shapes, ...this.#rowDims(rows, dims)]
+    feeds = Object.fromEntries(inputShapes(this.#metadata, new Map(own)).map((input) => [input.name, generatedFeed(input, rows, this.#data, this.#random)]))
+    if (this.#kept.size < mostKept) this.#kept.set(key, feeds)
+    return feeds
+  }
+
+  /** What was recorded of the inputs that there are, without the dimension that counts rows. */
+  #rowDims(rows: number, dims: Arrival['dims'] = {}): [string, readonly number[]][] {
+    return this.#metadata.inputs.flatMap(({ name, shape }) => {
+      const recorded = dims[name]
+      if (recorded === undefined) return []
+      return [[name, hasRows(this.#metadata) && recorded.length === shape.length && recorded[0] === rows ? recorded.slice(1) : recorded]]
+    })
+  }
+
+  #optionsOf({ priority, timeoutMs, deadlineMs, sequenceId }: Arrival, index: number): InferOptions | undefined {
+    if (priority === undefined && timeoutMs === undefined && deadlineMs === undefined && sequenceId === undefined) return undefined
+    const sequence = sequenceId === undefined ? undefined : this.#sequences.get(sequenceId)!
+    return {
+      ...(priority === undefined ? {} : { priority }),
+      ...(timeoutMs === undefined ? {} : { timeoutMs }),
+      ...(deadlineMs === undefined ? {} : { deadlineMs }),
+      ...(sequence === undefined ? {} : { sequenceId: sequenceId!, sequenceStart: sequence[0] === index, sequenceEnd: sequence[1] === index }),
+    }
+  }
+}
+
+function sequencesOf(arrivals: readonly Arrival[]): Map<number | string, readonly [number, number]> {
+  const found = new Map<number | string, readonly [number, number]>()
+  for (const [index, { sequenceId }] of arrivals.entries()) {
+    if (sequenceId !== undefined) found.set(sequenceId, [found.get(sequenceId)?.[0] ?? index, index])
+  }
+  return found
+}

@@ -1,0 +1,95 @@
+import { mulberry32 } from '../seeded-random.ts'
+import { RecordedMoments } from './recorded-moments.ts'
+import { localMeans, localMedians, runningAtOnce, type RecordedRun } from './recorded-run.ts'
+import type { RunDurations } from './service-times.ts'
+import { SizeMedians } from './size-medians.ts'
+
+/** As often are sizes, times and slowing reckoned by each other; they settle within fewer. */
+const refinements = 12
+
+/**
+ * Run times of a recording: by size, by how fast the machine was at the time, and by how many ran at once. What one takes is
+ * taken from those that were recorded about the same time: a machine that is shared has its slow seconds, and their
+ * queues, and stalls that come once, which runs drawn from all of the recording would not have.
+ */
+export class RecordedDurations implements RunDurations {
+  /** By what share each further run that goes on at the same time slows the others. */
+  slowing = 0
+  readonly #runs: readonly RecordedRun[]
+  readonly #atOnce: Float64Array
+  readonly #speed: number
+  readonly #moments: RecordedMoments
+  /** What each took, were it alone on the machine. */
+  #aloneMs: Float64Array
+  #usual = new Map<string, SizeMedians>()
+  /** How many times as long as usual runs took about the time of each. */
+  #local: Float64Array
+
+  /**
+   * @param runs at least one.
+   * @param speed of the replay: a moment of the simulation is so many times as late in the recording.
+   */
+  constructor(runs: readonly RecordedRun[], seed: number, speed = 1) {
+    this.#runs = [...runs].sort((a, b) => a.atMs - b.atMs)
+    this.#atOnce = runningAtOnce(this.#runs)
+    this.#speed = speed
+    this.#moments = new RecordedMoments(this.#runs.map(({ atMs }) => atMs), mulberry32(seed))
+    this.#local = new Float64Array(runs.length).fill(1)
+    this.#aloneMs = this.#local
+    for (let round = 0; round < refinements; round++) this.#refine()
+  }
+
+  /** What runs take when 1, 2, ... of them run at once, in times of what they take alone. */
+  slowdown(instances: number): number[] {
+    return Array.from({ length: instances }, (_, others) => 1 + this.slowing * others)
+  }
+
+  expectedMs(bucketKey: string, rows: number): number {
+    return (this.#usual.get(bucketKey) ?? this.#usual.values().next().value!).of(rows)
+  }
+
+  draw(bucketKey: string, rows: number, atMs: number): number {
+    const near = this.#moments.take(atMs * this.#speed)
+    const { bucketKey: itsKey, rows: itsRows } = this.#runs[near]!
+    const local = this.#local[near]!
+    const itsMs = this.expectedMs(itsKey, itsRows) * local
+    const ms = this.expectedMs(bucketKey, rows) * local
+    const moreMs = this.#aloneMs[near]! - itsMs
+    // A thread that was held up is so for as long, whatever it runs; one that was fast is so in proportion.
+    return moreMs > 0 ? ms + moreMs : (ms * this.#aloneMs[near]!) / itsMs
+  }
+
+  #refine(): void {
+    const { slowing } = this
+    this.#aloneMs = Float64Array.from(this.#runs, ({ ms }, index) => ms / (1 + slowing * (this.#atOnce[index]! - 1)))
+    const byBucket = new Map<string, Map<number, number[]>>()
+    for (const [index, { bucketKey, rows }] of this.#runs.entries()) {
+      let sizes = byBucket.get(bucketKey)
+      if (sizes === undefined) byBucket.set(bucketKey, (sizes = new Map()))
+      const ms = this.#aloneMs[index]! / this.#local[index]!
+      const seen = sizes.get(rows)
+      if (seen === undefined) sizes.set(rows, [ms])
+      else seen.push(ms)
+    }
+    this.#usual = new Map([...byBucket].map(([bucketKey, sizes]) => [bucketKey, new SizeMedians(sizes)]))
+    const ratios = Float64Array.from(this.#runs, ({ bucketKey, rows }, index) => this.#aloneMs[index]! / this.expectedMs(bucketKey, rows))
+    this.#local = localMedians(ratios)
+    this.slowing = this.#reckonSlowing(ratios)
+  }
+
+  /**
+   * By what share a run took longer than its neighbours while more ran at once than beside them. Only neighbours are
+   * compared: when the machine is slow, runs take long and more of them go on at once, and neither is for the other.
+   */
+  #reckonSlowing(ratios: Float64Array): number {
+    const usual = localMeans(this.#atOnce)
+    let [both, own] = [0, 0]
+    for (const [index, atOnce] of this.#atOnce.entries()) {
+      const more = atOnce - usual[index]!
+      both += more * (ratios[index]! / this.#local[index]!) * (1 + this.slowing * (atOnce - 1))
+      own += more * more
+    }
+    // Nothing runs faster for not being alone, and two never take more than one after the other.
+    return own === 0 ? 0 : Math.min(1, Math.max(0, both / own))
+  }
+}

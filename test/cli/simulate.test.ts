@@ -1,0 +1,96 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import type { Arrival } from '../../src/arrivals/arrival.ts'
+import type { SimulationResult } from '../../src/simulation/simulation-result.ts'
+import { identity } from '../models/small.ts'
+import { zerohop } from './run.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'zerohop-simulate-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+function recordingOf(arrivals: readonly Arrival[]): string {
+  const path = join(folder, 'requests.jsonl')
+  writeFileSync(path, arrivals.map((arrival) => `${JSON.stringify(arrival)}\n`).join(''))
+  return path
+}
+
+async function predicted(...line: string[]): Promise<{ recorded: SimulationResult | null; predicted: SimulationResult; configuration: object }> {
+  const { code, stdout, stderr } = await zerohop('simulate', '--json', ...line)
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+  return JSON.parse(stdout) as Awaited<ReturnType<typeof predicted>>
+}
+
+/** 50 requests of 20 ms each, one after the other. */
+const alone = Array.from({ length: 50 }, (_, index): Arrival => {
+  const atUs = index * 50_000
+  const run = { takenAtUs: atUs, rows: 2, requests: 1, instance: 'm_0', gatherUs: 0, handOverUs: 0, runUs: 20_000, wakeUs: 0, scatterUs: 0 }
+  return { atUs, rows: 2, model: 'm', latencyUs: 20_000, run }
+})
+
+describe('zerohop simulate', () => {
+  it('tells what was recorded beside what it makes of that', async () => {
+    const { recorded, predicted: same, configuration } = await predicted('--replay', recordingOf(alone))
+    expect(configuration).toMatchObject({ instances: 1, maxBatchSize: 2 })
+    expect(recorded).toMatchObject({ requests: 50, answered: 50, p50Ms: 20, p99Ms: 20, meanBatchRows: 2 })
+    expect(same).toMatchObject({ requests: 50, answered: 50, batches: { 2: 50 } })
+    expect(same.p99Ms).toBeCloseTo(20, 6)
+    expect(same.throughputPerSecond).toBeCloseTo(recorded!.throughputPerSecond, 6)
+  })
+
+  it('answers what another speed, batch size or number of instances would do', async () => {
+    const path = recordingOf(alone)
+    // Twice as many as one instance can serve, of which each then waits longer than the one before.
+    const tooFast = await predicted('--replay', path, '--speed', '5')
+    expect(tooFast.recorded).toBeNull()
+    expect(tooFast.predicted.p99Ms).toBeGreaterThan(400)
+    const two = await predicted('--replay', path, '--speed', '5', '--instances', '2')
+    expect(two.predicted.p99Ms).toBeCloseTo(20, 6)
+    const batched = await predicted('--replay', path, '--speed', '5', '--max-batch-size', '4', '--service', '2:20,4:21')
+    expect(batched.predicted.p99Ms).toBeLessThan(100)
+  })
+
+  it('makes up requests that were not recorded', async () => {
+    const { predicted: closed } = await predicted('--concurrency', '16', '--service', '1:10,8:20', '--requests', '800')
+    expect(closed).toMatchObject({ answered: 800, batches: { 8: 100 } })
+    expect(closed.p50Ms).toBeCloseTo(40, 6)
+    const { predicted: open } = await predicted('--request-rate', '10', '--service', '3:10', '-b', '3', '--requests', '100')
+    expect(open).toMatchObject({ answered: 100, batches: { 3: 100 } })
+  })
+
+  it('measures what runs of a model take', async () => {
+    const { predicted: found } = await predicted('--concurrency', '4', '--requests', '100', '-m', identity('float32'), '--max-batch-size', '4', '--calibration-seconds', '0.5')
+    expect(found.answered).toBe(100)
+    expect(found.p50Ms).toBeGreaterThan(0)
+  })
+
+  it('prints a table', async () => {
+    const { code, stdout } = await zerohop('simulate', '--replay', recordingOf(alone))
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/recorded .* predicted/)
+    expect(stdout).toMatch(/p99 ms .* 20\.000 .* 20\.000/)
+    expect(stdout).toContain('batches by rows: 2: 50\n')
+  })
+
+  it('serves priorities in their order where there are levels', async () => {
+    const arrivals = Array.from({ length: 20 }, (_, index): Arrival => ({ atUs: 0, rows: 1, priority: index < 10 ? 2 : 1, timeoutMs: index < 10 ? 105 : 10_000 }))
+    const path = recordingOf(arrivals)
+    const line = ['--replay', path, '--service', '1:10', '--max-batch-size', '1']
+    // The ten of the higher level take 100 ms; the others then have time for one, or at most two.
+    expect((await predicted(...line, '--priority-levels', '2')).predicted.dropped).toBeGreaterThanOrEqual(8)
+    expect((await predicted(...line)).predicted.dropped).toBe(0)
+  })
+
+  it.each([
+    [[], 'requests: expected one of --replay, --request-rate, --concurrency'],
+    [['--request-rate', '5'], '--service or --model, where no runs were recorded'],
+    [['--request-rate', '5', '--service', '1:2:3'], 'It has to be rows:ms,... as 1:5,8:21.'],
+    [['--request-rate', '5', '--service', '1:2', '-b', '2'], '--max-batch-size: expected at least 2, the rows of the largest request, received 1'],
+  ])('refuses %j in one line', async (line, text) => {
+    const { code, stderr } = await zerohop('simulate', ...line)
+    expect(code).not.toBe(0)
+    expect(stderr).toContain(text)
+    expect(stderr.trim().split('\n')).toHaveLength(1)
+  })
+})

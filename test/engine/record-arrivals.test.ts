@@ -1,0 +1,136 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, it } from 'vitest'
+import { loadArrivals } from '../../src/arrivals/read-arrivals.ts'
+import { InferenceEngine, Tensor } from '../../src/index.ts'
+import { identity } from '../models/small.ts'
+import { positionMlp } from '../../bench/models.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'zerohop-recording-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+const path = join(folder, 'requests.jsonl')
+
+const rowsOf = (rows: number) => ({ x: new Tensor('float32', new Float32Array(rows * 4), [rows, 4]) })
+
+async function withEngine(use: (engine: InferenceEngine) => Promise<void>): Promise<void> {
+  const engine = new InferenceEngine({ cpuWorkers: 1 })
+  try {
+    await use(engine)
+  } finally {
+    await engine.destroy()
+  }
+}
+
+describe('a recording of an engine', () => {
+  it('has every request, with its rows, its options and its latency, in the order in which they came', async () => {
+    await withEngine(async (engine) => {
+      const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 8, dynamicBatching: { priorityLevels: 3, defaultPriorityLevel: 2 } })
+      await model.infer(rowsOf(1)) // before it
+      const recording = await engine.recordArrivals(path)
+      await Promise.all([model.infer(rowsOf(1)), model.infer(rowsOf(3), { priority: 1, timeoutMs: 5000, deadlineMs: 6000 }), model.infer(rowsOf(2))])
+      await model.infer(rowsOf(8))
+      await recording.stop()
+      await model.infer(rowsOf(1)) // after it
+      expect(recording).toMatchObject({ recorded: 4, lost: 0, failure: null })
+    })
+    const arrivals = await loadArrivals(path)
+    expect(arrivals.map(({ rows }) => rows)).toEqual([1, 3, 2, 8])
+    expect(arrivals[0]).toMatchObject({ atUs: 0, model: 'identity' })
+    expect(arrivals[1]).toMatchObject({ priority: 1, timeoutMs: 5000, deadlineMs: 6000 })
+    expect(arrivals.every(({ latencyUs = 0, dims }) => latencyUs > 0 && dims === undefined)).toBe(true)
+  })
+
+  it('has the runs: each with the first of its requests', async () => {
+    await withEngine(async (engine) => {
+      const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4 })
+      await using recording = await engine.recordArrivals(path)
+      for (let round = 0; round < 5; round++) await Promise.all([1, 1, 2, 4].map((rows) => model.infer(rowsOf(rows))))
+      expect(recording.failure).toBeNull()
+    })
+    const arrivals = await loadArrivals(path)
+    const runs = arrivals.flatMap(({ run }) => run ?? [])
+    expect(runs.reduce((sum, { rows }) => sum + rows, 0)).toBe(5 * 8)
+    expect(runs.reduce((sum, { requests }) => sum + requests, 0)).toBe(20)
+    expect(runs.every(({ runUs, instance }) => runUs > 0 && instance !== '')).toBe(true)
+    for (const { atUs, latencyUs, run } of arrivals) {
+      if (run === undefined) continue
+      expect(run.takenAtUs).toBeGreaterThanOrEqual(atUs)
+      const { takenAtUs, gatherUs, handOverUs, runUs, wakeUs, scatterUs } = run
+      expect(takenAtUs - atUs + gatherUs + handOverUs + runUs + wakeUs + scatterUs).toBeLessThanOrEqual(latencyUs! + 1)
+    }
+  })
+
+  it('has the dims that the model leaves open, and those of other models only where they are asked for', async () => {
+    const { path: positions, input, width } = positionMlp(4, 4)
+    await withEngine(async (engine) => {
+      const model = await engine.load('positions', { path: positions, maxBatchSize: 4 })
+      const other = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4 })
+      await using _ = await engine.recordArrivals(path, { models: ['positions'] })
+      await other.infer(rowsOf(1))
+      await model.infer({ [input]: new Tensor('float32', new Float32Array(2 * 5 * width), [2, 5, width]) })
+    })
+    expect(await loadArrivals(path)).toMatchObject([{ model: 'positions', rows: 2, dims: { [input]: [2, 5, width] } }])
+  })
+
+  it('has requests that are refused or fail, without a latency', async () => {
+    await withEngine(async (engine) => {
+      const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4 })
+      await using _ = await engine.recordArrivals(path)
+      const controller = new AbortController()
+      const withdrawn = model.infer(rowsOf(1), { signal: controller.signal })
+      controller.abort()
+      await expect(withdrawn).rejects.toMatchObject({ name: 'AbortError' })
+      await model.infer(rowsOf(1))
+    })
+    const [first, second] = await loadArrivals(path)
+    expect(first!.latencyUs).toBeUndefined()
+    expect(second!.latencyUs).toBeGreaterThan(0)
+  })
+
+  it('ends with the engine', async () => {
+    await withEngine(async (engine) => {
+      const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4 })
+      await engine.recordArrivals(path)
+      await model.infer(rowsOf(2))
+      await engine.close()
+    })
+    expect(await loadArrivals(path)).toMatchObject([{ rows: 2 }])
+  })
+
+  it.skipIf(!existsSync('/dev/full'))('fails no request when the disk is full, and says what it has lost', async () => {
+    await withEngine(async (engine) => {
+      const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4 })
+      const recording = await engine.recordArrivals('/dev/full')
+      await Promise.all([1, 2, 3].map((rows) => model.infer(rowsOf(rows))))
+      await recording.stop()
+      expect(recording).toMatchObject({ recorded: 0, lost: 3, failure: { code: 'ENOSPC' } })
+    })
+  })
+
+  it('can be made of two at once', async () => {
+    const second = join(folder, 'second.jsonl')
+    await withEngine(async (engine) => {
+      const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4 })
+      const recordings = [await engine.recordArrivals(path), await engine.recordArrivals(second)]
+      await model.infer(rowsOf(2))
+      await recordings[0]!.stop()
+      await model.infer(rowsOf(3))
+      await recordings[1]!.stop()
+    })
+    expect((await loadArrivals(path)).map(({ rows }) => rows)).toEqual([2])
+    expect((await loadArrivals(second)).map(({ rows }) => rows)).toEqual([2, 3])
+  })
+})
+
+describe('misuse', () => {
+  it('of the file, the options or a closed engine is a typed error', async () => {
+    await withEngine(async (engine) => {
+      await expect(engine.recordArrivals('')).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'path' })
+      await expect(engine.recordArrivals(path, { models: 'all' as never })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options.models' })
+      await expect(engine.recordArrivals(join(folder, 'none', 'file'))).rejects.toMatchObject({ code: 'ENOENT' })
+      await engine.close()
+      await expect(engine.recordArrivals(path)).rejects.toMatchObject({ code: 'ERR_CLOSED' })
+    })
+  })
+})

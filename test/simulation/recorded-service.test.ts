@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest'
+import type { Arrival, ArrivalRun } from '../../src/arrivals/arrival.ts'
+import { RecordedDelays } from '../../src/simulation/delays.ts'
+import { recordedFigures } from '../../src/simulation/recorded-figures.ts'
+import { inlineIn, instancesIn, runsOf } from '../../src/simulation/recorded-service.ts'
+
+const run = (more: Partial<ArrivalRun>): ArrivalRun => ({
+  takenAtUs: 0, rows: 1, requests: 1, instance: 'm_0', gatherUs: 10, handOverUs: 20, runUs: 1000, wakeUs: 30, scatterUs: 40, ...more,
+}) // prettier-ignore
+
+const at = (atUs: number, more: Partial<ArrivalRun>): Arrival => ({ atUs, rows: 1, latencyUs: 2000, run: run(more) })
+
+describe('the runs of a recording', () => {
+  it('have their starts and lengths, in milliseconds', () => {
+    expect(runsOf([at(5, { takenAtUs: 100, rows: 3 }), { atUs: 7, rows: 1 }])).toMatchObject([{ atMs: 0.13, rows: 3, ms: 1, gatherMs: 0.01, scatterMs: 0.04 }])
+  })
+
+  it('tell how long the event loop and a worker took to notice, where nothing else was in the way', () => {
+    const [alone, behind] = runsOf([at(0, { takenAtUs: 50 }), at(200, { takenAtUs: 300, handOverUs: 900 })])
+    expect(alone).toMatchObject({ turnMs: 0.05, handOverMs: 0.02, wakeMs: 0.03 })
+    // It came while the other ran, and was handed over before that had ended.
+    expect(behind).toMatchObject({ turnMs: null, handOverMs: null })
+  })
+
+  it('have the application thread awake as soon as it takes the next batch', () => {
+    const [first] = runsOf([at(0, { takenAtUs: 0, wakeUs: 500 }), at(100, { takenAtUs: 1100 })])
+    expect(first!.wakeMs).toBeCloseTo(0.07, 6)
+  })
+
+  it('of the application thread itself need no waking', () => {
+    const arrivals = [at(0, { inline: true })]
+    expect(runsOf(arrivals)[0]).toMatchObject({ handOverMs: null, wakeMs: null })
+    expect(inlineIn(arrivals)).toEqual({ maxUs: 50, loopShare: 0.5 })
+    expect(inlineIn([at(0, {})])).toBeNull()
+  })
+
+  it('are of so many instances', () => {
+    expect(instancesIn([at(0, {}), at(1, { instance: 'm_1' }), at(2, {})])).toBe(2)
+  })
+})
+
+describe('what surrounds recorded runs', () => {
+  it('is as it was about the time, and by rows', () => {
+    const runs = runsOf(Array.from({ length: 40 }, (_, index) => at(index * 10_000, { takenAtUs: index * 10_000 + (index === 20 ? 9000 : 100), rows: 1 + (index % 2), gatherUs: index % 2 === 0 ? 10 : 30 })))
+    const delays = new RecordedDelays(runs, 1, 1)
+    expect(delays.turnMs(100)).toBeCloseTo(0.1, 6)
+    expect([delays.gatherMs(1, 50), delays.gatherMs(2, 60), delays.gatherMs(3, 70)].map((ms) => Math.round(ms * 1000))).toEqual([10, 30, 45])
+    expect(delays.turnMs(209)).toBeCloseTo(9, 6)
+    expect(delays.turnMs(209)).toBeCloseTo(0.1, 6) // a stall comes once
+  })
+})
+
+describe('the figures of a recording', () => {
+  it('are of those that were answered', () => {
+    const arrivals: Arrival[] = [{ atUs: 0, rows: 2, latencyUs: 1000 }, { atUs: 500, rows: 1 }, { atUs: 1000, rows: 4, latencyUs: 3000, run: run({ rows: 6 }) }]
+    expect(recordedFigures(arrivals)).toEqual({
+      requests: 3, answered: 2, p50Ms: 1, p90Ms: 3, p95Ms: 3, p99Ms: 3, maxMs: 3, throughputPerSecond: 500, rowsPerSecond: 1500, meanBatchRows: 6,
+    }) // prettier-ignore
+    expect(recordedFigures([{ atUs: 0, rows: 1 }])).toMatchObject({ answered: 0, p99Ms: null, throughputPerSecond: 0, meanBatchRows: null })
+  })
+})
