@@ -21,11 +21,15 @@ function shown({ traceCount, handlerUs, parts, compute }: ModelSummary) {
   return { traceCount, handlerUs, queueUs: parts!.queueUs, ...compute! }
 }
 
-/** Each figure but for the rounding of its timestamps, of which there are two or three a request. */
+/**
+ * Each figure but for the rounding of its timestamps, of which there are two or three a request. The whole of a request may differ by more: the statistics
+ * have it no shorter than its parts, one of which is of a worker's clock.
+ */
 function expectEqual(summary: ModelSummary, stats: ModelStatistics): void {
   const expected = averagesOf(stats)
   for (const [name, value] of Object.entries(shown(summary))) {
-    expect(Math.abs(value - expected[name as keyof typeof expected]), `${name}: ${value}, ${expected[name as keyof typeof expected]}`).toBeLessThanOrEqual(0.005)
+    const other = expected[name as keyof typeof expected]
+    expect(Math.abs(value - other), `${name}: ${value}, ${other}`).toBeLessThanOrEqual(name === 'handlerUs' ? 0.05 * other : 0.005)
   }
   const { overheadUs, queueUs, computeUs } = summary.parts!
   expect(overheadUs + queueUs + computeUs).toBeCloseTo(summary.handlerUs, 2)

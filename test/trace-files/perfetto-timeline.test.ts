@@ -71,7 +71,7 @@ describe('the timeline for Perfetto', () => {
     expect(flows.size).toBe(all.length)
     expect(slices.filter(({ track, name }) => track === 'requests' && name.startsWith('large'))).toHaveLength(5)
     expect(counters.get('waiting requests')!.at(-1)).toBe(0)
-    expect(Math.max(...counters.get('waiting requests')!)).toBeGreaterThan(4)
+    expect(Math.max(...counters.get('waiting requests')!)).toBeGreaterThan(0)
   })
 
   it('has batches that run at once on one worker on tracks of their own, requests inside of others, and those that failed', async () => {
