@@ -1,12 +1,11 @@
-import type { Result } from './result.ts'
 import type { Scenario } from './scenario.ts'
-import { simulate } from './simulate.ts'
+import { simulate, type PolicyResult } from './simulate.ts'
 
 /** A fixed configuration and what came of it. */
 export interface FixedResult {
   readonly maxBatchSize: number
   readonly maxQueueDelayMs: number
-  readonly result: Result
+  readonly result: PolicyResult
 }
 
 /** The best that fixed configurations can do. */

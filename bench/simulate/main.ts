@@ -1,9 +1,10 @@
 import { writeFileSync } from 'node:fs'
 import { Command, Option } from 'commander'
+import type { OpenArrivals } from '../../src/simulation/arrival-schedule.ts'
 import { bestFixed } from './best-fixed.ts'
 import { parse } from './parse.ts'
 import { bestFixedTable, resultTable, timelineTable } from './report.ts'
-import { capacityPerSecond, defaultScenario, policyNames, type Arrivals, type PolicyName, type Scenario } from './scenario.ts'
+import { capacityPerSecond, defaultScenario, policyNames, type PolicyName, type Scenario } from './scenario.ts'
 import { simulate } from './simulate.ts'
 
 interface CommandLine
@@ -11,7 +12,7 @@ interface CommandLine
   readonly policies: readonly PolicyName[]
   readonly requests?: number
   readonly arrivals: 'poisson' | 'constant' | 'on-off'
-  readonly trace?: Arrivals
+  readonly trace?: OpenArrivals
   readonly rate?: number
   readonly load: number
   readonly on: number
@@ -107,7 +108,7 @@ const result = { scenario: { ...settings, arrivals: arrivals.kind === 'trace' ? 
 if (options.json !== undefined) writeFileSync(options.json, `${JSON.stringify(result, null, 2)}\n`)
 console.log(`RESULT ${JSON.stringify(result)}`)
 
-function arrivalsOf(scenario: Scenario): Arrivals {
+function arrivalsOf(scenario: Scenario): OpenArrivals {
   const { arrivals: kind, on: onMs, off: offMs } = options
   const busyShare = kind === 'on-off' ? onMs / (onMs + offMs) : 1
   const ratePerSecond = options.rate ?? (options.load * capacityPerSecond(scenario)) / busyShare

@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { InvalidArgumentError } from 'commander'
-import { policyNames, type Arrivals, type PolicyName, type Scenario } from './scenario.ts'
-import type { ServiceTable } from './service-times.ts'
-import type { Step } from './steps.ts'
+import type { OpenArrivals } from '../../src/simulation/arrival-schedule.ts'
+import type { Step } from '../../src/simulation/factor-steps.ts'
+import type { ServiceTable } from '../../src/simulation/service-times.ts'
+import { policyNames, type PolicyName, type Scenario } from './scenario.ts'
 
 /** Values of the command line; each throws what commander reports. */
 export const parse = { above0, atLeast0, count, countOr0, numbers, sizes, service, rows, steps, policies, trace }
@@ -59,7 +60,7 @@ function policies(value: string): PolicyName[] {
 }
 
 /** A file of one request a line: its time in milliseconds and, if it has more than one, its rows. */
-function trace(file: string): Arrivals {
+function trace(file: string): OpenArrivals {
   const lines = readFileSync(file, 'utf8').split('\n').map((line) => line.trim())
   const requests = lines
     .filter((line) => line !== '' && !line.startsWith('#'))

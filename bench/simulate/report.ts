@@ -1,12 +1,12 @@
 import Table from 'cli-table3'
 import { round } from '../statistics.ts'
 import type { BestFixed, FixedResult } from './best-fixed.ts'
-import type { Result } from './result.ts'
+import type { PolicyResult } from './simulate.ts'
 
 type Row = Readonly<Record<string, string | number>>
 
 /** What several policies made of the same requests. */
-export function resultTable(results: readonly Result[]): string {
+export function resultTable(results: readonly PolicyResult[]): string {
   return draw(results.map((result) => row(result.policy, result)))
 }
 
@@ -19,7 +19,7 @@ export function bestFixedTable({ withinTarget, highest }: BestFixed): string {
 }
 
 /** What became of the requests of each interval. */
-export function timelineTable({ timeline }: Result): string {
+export function timelineTable({ timeline }: PolicyResult): string {
   return draw(
     timeline.map(({ fromMs, offered, answered, late, refused, dropped, runs, rows }) => ({
       'from s': round(fromMs / 1000),
@@ -33,7 +33,7 @@ export function timelineTable({ timeline }: Result): string {
   )
 }
 
-function row(name: string, result: Result): Row {
+function row(name: string, result: PolicyResult): Row {
   const ms = (value: number | null) => (value === null ? '-' : round(value, 1))
   return {
     policy: name,

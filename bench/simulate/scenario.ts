@@ -1,13 +1,7 @@
-import { capacityRowsPerSecond, type ServiceTable } from './service-times.ts'
-import type { Step } from './steps.ts'
-
-/** How requests come. Rates are requests a second of all models together; each model has an equal part of them. */
-export type Arrivals =
-  | { readonly kind: 'poisson' | 'constant'; readonly ratePerSecond: number }
-  /** Poisson for `onMs`, nothing for `offMs`, and again; the models' turns are spread over the cycle. */
-  | { readonly kind: 'on-off'; readonly ratePerSecond: number; readonly onMs: number; readonly offMs: number }
-  /** Ascending; dealt out to the models in turns. Without `rows` they are drawn. */
-  | { readonly kind: 'trace'; readonly trace: readonly { readonly atMs: number; readonly rows?: number }[] }
+import type { OpenArrivals } from '../../src/simulation/arrival-schedule.ts'
+import type { Step } from '../../src/simulation/factor-steps.ts'
+import type { RowShare } from '../../src/simulation/row-mix.ts'
+import { capacityRowsPerSecond, type ServiceTable } from '../../src/simulation/service-times.ts'
 
 export const policyNames = ['none', 'window', 'triton', 'zerohop', 'zerohop-target'] as const
 /** How batches are formed. */
@@ -20,11 +14,11 @@ export interface Scenario {
   readonly requests: number
   /** Requests at time 0 on top of them, spread over the models. */
   readonly burst: number
-  readonly arrivals: Arrivals
+  readonly arrivals: OpenArrivals
   /** Changes of the rate. */
   readonly loadSteps: readonly Step[]
   /** Rows of a request, and what part of the requests has them. */
-  readonly rows: readonly { readonly rows: number; readonly share: number }[]
+  readonly rows: readonly RowShare[]
   readonly service: ServiceTable
   /** By how much runs of one size differ; 0.1 for about 10 %. */
   readonly jitter: number

@@ -7,7 +7,7 @@ export interface Arrival {
   readonly atUs: number
   readonly rows: number
   readonly model?: string
-  /** Dims of inputs that are not fixed by the model, by name. */
+  /** Dims of inputs that are not fixed by the model, by name, as they were given: with the rows, where the model has a batch dimension. */
   readonly dims?: Readonly<Record<string, readonly number[]>>
   /** As in `infer()`. */
   readonly priority?: number

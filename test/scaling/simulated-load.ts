@@ -1,4 +1,4 @@
-import { VirtualClock } from '../../bench/simulate/virtual-clock.ts'
+import { VirtualClock } from '../../src/simulation/virtual-clock.ts'
 import type { AutoscaleLimits } from '../../src/scaling/autoscale-policy.ts'
 import { Autoscaler, type Autoscaled } from '../../src/scaling/autoscaler.ts'
 

@@ -1,16 +1,16 @@
-import type { ModelQueue, QueueContext } from '../model-queue.ts'
+import { EngineQueue } from '../../../src/simulation/engine-queue.ts'
+import type { QueueContext, SimulatedQueue } from '../../../src/simulation/simulated-queue.ts'
+import { TargetQueue } from '../../../src/simulation/target-queue.ts'
 import type { PolicyName } from '../scenario.ts'
 import { UnbatchedQueue } from './none.ts'
 import { TritonQueue } from './triton.ts'
 import { WindowQueue } from './window.ts'
-import { ZerohopTargetQueue } from './zerohop-target.ts'
-import { ZerohopQueue } from './zerohop.ts'
 
 /** Makes the queue of one model. */
-export const policies: Readonly<Record<PolicyName, (context: QueueContext) => ModelQueue>> = {
+export const policies: Readonly<Record<PolicyName, (context: QueueContext) => SimulatedQueue>> = {
   none: (context) => new UnbatchedQueue(context),
   window: (context) => new WindowQueue(context),
   triton: (context) => new TritonQueue(context),
-  zerohop: (context) => new ZerohopQueue(context),
-  'zerohop-target': (context) => new ZerohopTargetQueue(context),
+  zerohop: (context) => new EngineQueue(context),
+  'zerohop-target': (context) => new TargetQueue(context),
 }

@@ -1,9 +1,9 @@
-import { Fifo } from '../fifo.ts'
-import { ModelQueue } from '../model-queue.ts'
-import type { SimulatedRequest } from '../request.ts'
+import { Fifo } from '../../../src/simulation/fifo.ts'
+import { SimulatedQueue } from '../../../src/simulation/simulated-queue.ts'
+import type { SimulatedRequest } from '../../../src/simulation/simulated-request.ts'
 
 /** Every request is a run of its own. */
-export class UnbatchedQueue extends ModelQueue {
+export class UnbatchedQueue extends SimulatedQueue {
   readonly #queue = new Fifo<SimulatedRequest>()
 
   get waiting(): number {

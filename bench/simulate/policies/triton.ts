@@ -1,6 +1,6 @@
-import { Fifo } from '../fifo.ts'
-import { ModelQueue, type QueueContext } from '../model-queue.ts'
-import { rowsOf, type SimulatedRequest } from '../request.ts'
+import { Fifo } from '../../../src/simulation/fifo.ts'
+import { SimulatedQueue, type QueueContext } from '../../../src/simulation/simulated-queue.ts'
+import { rowsOf, type SimulatedRequest } from '../../../src/simulation/simulated-request.ts'
 
 /** A batch on its way to an instance; until one takes it, more may be added. */
 class Payload {
@@ -28,7 +28,7 @@ interface Pass {
  * instances, and the last one grows meanwhile, by which it can end up with one more request than the largest preferred
  * size has. An instance merges payloads that are older than the delay.
  */
-export class TritonQueue extends ModelQueue {
+export class TritonQueue extends SimulatedQueue {
   readonly #context: QueueContext
   readonly #preferred: ReadonlySet<number>
   readonly #maxPreferred: number
@@ -45,7 +45,7 @@ export class TritonQueue extends ModelQueue {
 
   constructor(context: QueueContext) {
     super(context)
-    const { preferredBatchSizes, maxBatchSize, instances } = context.scenario
+    const { preferredBatchSizes, maxBatchSize, instances } = context.settings
     this.#context = context
     this.#preferred = new Set(preferredBatchSizes.length > 0 ? preferredBatchSizes : [maxBatchSize])
     this.#maxPreferred = Math.max(...this.#preferred)
@@ -106,7 +106,7 @@ export class TritonQueue extends ModelQueue {
 
   /** `GetDynamicBatch`, branch by branch. */
   #look(): Pass {
-    const { maxBatchSize, maxQueueDelayMs: delayMs } = this.#context.scenario
+    const { maxBatchSize, maxQueueDelayMs: delayMs } = this.#context.settings
     const inPayload = this.#payload.rows
     let rows = 0 // pending
     let requests = 0
@@ -173,7 +173,7 @@ export class TritonQueue extends ModelQueue {
 
   /** What an instance that takes a payload does with those behind it. */
   #merge(payload: Payload): void {
-    const { maxBatchSize, maxQueueDelayMs } = this.#context.scenario
+    const { maxBatchSize, maxQueueDelayMs } = this.#context.settings
     if (maxQueueDelayMs === 0 || maxBatchSize === 1) return
     for (let next = this.#payloads.at(0); next !== undefined; next = this.#payloads.at(0)) {
       if (this.#context.clock.nowMs() - next.requests[0]!.enqueuedAtMs <= maxQueueDelayMs) return

@@ -1,12 +1,12 @@
-import { Fifo } from '../fifo.ts'
-import { ModelQueue, type QueueContext } from '../model-queue.ts'
-import type { SimulatedRequest } from '../request.ts'
+import { Fifo } from '../../../src/simulation/fifo.ts'
+import { SimulatedQueue, type QueueContext } from '../../../src/simulation/simulated-queue.ts'
+import type { SimulatedRequest } from '../../../src/simulation/simulated-request.ts'
 
 /**
  * A fixed window, as in Ray Serve and LitServe: a batch is sealed when it is full or a delay after its first request,
  * whether or not an instance is idle, and sealed batches wait in line without growing.
  */
-export class WindowQueue extends ModelQueue {
+export class WindowQueue extends SimulatedQueue {
   waiting = 0
   readonly #context: QueueContext
   readonly #sealed = new Fifo<SimulatedRequest[]>()
@@ -20,7 +20,7 @@ export class WindowQueue extends ModelQueue {
   }
 
   arrive(request: SimulatedRequest): boolean {
-    const { maxBatchSize, maxQueueDelayMs } = this.#context.scenario
+    const { maxBatchSize, maxQueueDelayMs } = this.#context.settings
     this.waiting++
     if (this.#openRows + request.rows > maxBatchSize) this.#seal()
     this.#open.push(request)

@@ -1,7 +1,29 @@
-import { IndexedHeap, type HeapItem } from '../../src/indexed-heap.ts'
-import { mulberry32, type Random } from '../../test/models/random.ts'
-import type { Scenario } from './scenario.ts'
-import { timeOfWork, type Step } from './steps.ts'
+import { IndexedHeap, type HeapItem } from '../indexed-heap.ts'
+import { mulberry32 } from '../seeded-random.ts'
+import { timeOfWork, type Step } from './factor-steps.ts'
+import { rowsDrawer, type RowShare } from './row-mix.ts'
+
+/** Requests that come whatever becomes of those before. Rates are requests a second of all models together; each model has an equal part of them. */
+export type OpenArrivals =
+  | { readonly kind: 'poisson' | 'constant'; readonly ratePerSecond: number }
+  /** Poisson for `onMs`, nothing for `offMs`, and again; the models' turns are spread over the cycle. */
+  | { readonly kind: 'on-off'; readonly ratePerSecond: number; readonly onMs: number; readonly offMs: number }
+  /** Ascending; dealt out to the models in turns. Without `rows` they are drawn. */
+  | { readonly kind: 'trace'; readonly trace: readonly { readonly atMs: number; readonly rows?: number }[] }
+
+/** What requests are drawn by. */
+export interface ScheduleOptions {
+  readonly arrivals: OpenArrivals
+  /** Requests that come by `arrivals`; a trace has as many as it has. */
+  readonly requests: number
+  /** Requests at time 0 on top of them, spread over the models. */
+  readonly burst: number
+  /** Changes of the rate. */
+  readonly loadSteps: readonly Step[]
+  readonly rows: readonly RowShare[]
+  readonly models: number
+  readonly seed: number
+}
 
 /** Every request that will come, in order of time. */
 export interface Schedule {
@@ -34,14 +56,14 @@ class Source implements HeapItem {
   }
 }
 
-/** Draws all requests of a scenario. */
-export function schedule(scenario: Scenario): Schedule {
-  const { arrivals, burst, models } = scenario
-  const coming = arrivals.kind === 'trace' ? arrivals.trace.length : scenario.requests
+/** Draws all requests. */
+export function schedule(options: ScheduleOptions): Schedule {
+  const { arrivals, burst, models } = options
+  const coming = arrivals.kind === 'trace' ? arrivals.trace.length : options.requests
   const count = burst + coming
   const drawn = { count, timesMs: new Float64Array(count), models: new Uint32Array(count), rows: new Uint32Array(count) }
-  const random = mulberry32(scenario.seed)
-  const drawRows = rowsDrawer(scenario.rows, random)
+  const random = mulberry32(options.seed)
+  const drawRows = rowsDrawer(options.rows, random)
   for (let index = 0; index < count; index++) {
     drawn.models[index] = index % models
     drawn.rows[index] = drawRows()
@@ -54,7 +76,7 @@ export function schedule(scenario: Scenario): Schedule {
     return drawn
   }
   const sources = new IndexedHeap<Source>((a, b) => a.nextMs < b.nextMs)
-  for (let model = 0; model < models; model++) sources.push(sourceOf(scenario, model))
+  for (let model = 0; model < models; model++) sources.push(sourceOf(options, model))
   for (let index = burst; index < count; index++) {
     const source = sources.peek()!
     if (source.nextMs === Infinity) return upTo(index, drawn) // the load has gone to 0 for good
@@ -70,7 +92,7 @@ function upTo(count: number, { timesMs, models, rows }: Schedule): Schedule {
   return { count, timesMs: timesMs.subarray(0, count), models: models.subarray(0, count), rows: rows.subarray(0, count) }
 }
 
-function sourceOf({ arrivals, loadSteps, models, seed }: Scenario, model: number): Source {
+function sourceOf({ arrivals, loadSteps, models, seed }: ScheduleOptions, model: number): Source {
   if (arrivals.kind === 'trace') throw new TypeError('a trace has no source')
   const meanGapMs = (1000 * models) / arrivals.ratePerSecond
   const random = mulberry32(seed * 0x9e3779b1 + model + 1)
@@ -96,17 +118,4 @@ function sourceOf({ arrivals, loadSteps, models, seed }: Scenario, model: number
 
 function stepTime(steps: readonly Step[], workMs: number): number {
   return steps.length === 0 ? workMs : timeOfWork(steps, workMs)
-}
-
-function rowsDrawer(mix: Scenario['rows'], random: Random): () => number {
-  if (mix.length === 1) return () => mix[0]!.rows
-  const total = mix.reduce((sum, { share }) => sum + share, 0)
-  return () => {
-    let left = random() * total
-    for (const { rows, share } of mix) {
-      left -= share
-      if (left < 0) return rows
-    }
-    return mix.at(-1)!.rows
-  }
 }

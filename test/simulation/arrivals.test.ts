@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
-import { schedule } from '../../bench/simulate/arrivals.ts'
+import { schedule } from '../../src/simulation/arrival-schedule.ts'
 import { defaultScenario, type Scenario } from '../../bench/simulate/scenario.ts'
-import { factorAt, timeOfWork } from '../../bench/simulate/steps.ts'
+import { factorAt, timeOfWork } from '../../src/simulation/factor-steps.ts'
 
 const draw = (scenario: Partial<Scenario>) => schedule({ ...defaultScenario, requests: 10_000, ...scenario })
 

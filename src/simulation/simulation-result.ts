@@ -1,9 +1,7 @@
-import type { Interval, Recorder } from './recorder.ts'
-import type { PolicyName, Scenario } from './scenario.ts'
+import type { Interval, SimulationRecord } from './simulation-record.ts'
 
 /** What a simulation found. Latencies are `null` when nothing was answered. */
-export interface Result {
-  readonly policy: PolicyName
+export interface SimulationResult {
   readonly targetMs: number
   /** Every one of them was answered, refused when it came, or dropped from the queue. */
   readonly requests: number
@@ -14,10 +12,14 @@ export interface Result {
   readonly late: number
   readonly meanMs: number | null
   readonly p50Ms: number | null
+  readonly p90Ms: number | null
+  readonly p95Ms: number | null
   readonly p99Ms: number | null
   readonly maxMs: number | null
   /** Answers. */
   readonly throughputPerSecond: number
+  /** Rows of these. */
+  readonly rowsPerSecond: number
   /** Answers within the target. */
   readonly goodputPerSecond: number
   /** Answers within the target, of all requests. */
@@ -32,13 +34,14 @@ export interface Result {
   /** From the start to the last answer. */
   readonly simulatedSeconds: number
   readonly wallSeconds: number
+  /** Empty unless it was asked for. */
   readonly timeline: readonly Interval[]
 }
 
 /** Sums up what was recorded. */
-export function summarise({ policy, targetMs, instances }: Scenario, recorder: Recorder, requests: number, busyMs: number, wallMs: number): Result {
-  const { answeredCount: answered, lateCount: late, runs, lastAnswerMs, runsByRows } = recorder
-  const sortedMs = recorder.latenciesMs.subarray(0, answered).sort()
+export function summarise(targetMs: number, instances: number, record: SimulationRecord, busyMs: number, wallMs: number): SimulationResult {
+  const { answeredCount: answered, lateCount: late, runs, lastAnswerMs, runsByRows } = record
+  const sortedMs = record.latenciesMs.subarray(0, answered).sort()
   const quantile = (q: number) => sortedMs[Math.max(0, Math.ceil(q * answered) - 1)] ?? null
   const seconds = lastAnswerMs / 1000
   const perSecond = (count: number) => (seconds === 0 ? 0 : count / seconds)
@@ -49,26 +52,28 @@ export function summarise({ policy, targetMs, instances }: Scenario, recorder: R
     rows += size * count
   }
   return {
-    policy,
     targetMs,
-    requests,
+    requests: record.requests,
     answered,
-    refused: recorder.refusedCount,
-    dropped: recorder.droppedCount,
+    refused: record.refusedCount,
+    dropped: record.droppedCount,
     late,
     meanMs: answered === 0 ? null : sortedMs.reduce((sum, ms) => sum + ms, 0) / answered,
     p50Ms: quantile(0.5),
+    p90Ms: quantile(0.9),
+    p95Ms: quantile(0.95),
     p99Ms: quantile(0.99),
     maxMs: quantile(1),
     throughputPerSecond: perSecond(answered),
+    rowsPerSecond: perSecond(record.answeredRows),
     goodputPerSecond: perSecond(answered - late),
-    goodputShare: requests === 0 ? 0 : (answered - late) / requests,
+    goodputShare: record.requests === 0 ? 0 : (answered - late) / record.requests,
     meanBatchRows: runs === 0 ? 0 : rows / runs,
     batches,
     utilisation: lastAnswerMs === 0 ? 0 : busyMs / (instances * lastAnswerMs),
-    maxQueued: recorder.maxQueued,
+    maxQueued: record.maxQueued,
     simulatedSeconds: seconds,
     wallSeconds: wallMs / 1000,
-    timeline: recorder.timeline,
+    timeline: record.timeline,
   }
 }

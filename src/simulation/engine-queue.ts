@@ -1,22 +1,22 @@
-import type { LatencyTarget } from '../../../src/latency/batch-size-for-target.ts'
-import { RequestQueue } from '../../../src/queue/request-queue.ts'
-import type { QueueOwner } from '../../../src/queue/queue-owner.ts'
-import type { RunTimes } from '../../../src/latency/run-times.ts'
-import { ModelQueue, type QueueContext } from '../model-queue.ts'
-import type { SimulatedRequest } from '../request.ts'
+import type { LatencyTarget } from '../latency/batch-size-for-target.ts'
+import { RequestQueue } from '../queue/request-queue.ts'
+import type { QueueOwner } from '../queue/queue-owner.ts'
+import type { RunTimes } from '../latency/run-times.ts'
+import { SimulatedQueue, type QueueContext } from './simulated-queue.ts'
+import type { SimulatedRequest } from './simulated-request.ts'
 
 /**
  * The library's own queue with fixed sizes: a batch is closed when an instance is idle, and a full one may wait
  * behind one that runs.
  */
-export class ZerohopQueue extends ModelQueue implements QueueOwner<SimulatedRequest> {
+export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedRequest> {
   protected readonly context: QueueContext
   protected readonly queue: RequestQueue<SimulatedRequest>
 
   constructor(context: QueueContext, runTimes: RunTimes | null = null, sizer: LatencyTarget | null = null) {
     super(context)
     this.context = context
-    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = context.scenario
+    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = context.settings
     const options = { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests: true, holdUntilQueued: 0 }
     this.queue = new RequestQueue(options, context.clock, this, runTimes, sizer)
   }

@@ -1,11 +1,11 @@
-import { estimatedAnswerMs } from '../../../src/latency/answer-estimate.ts'
-import { ArrivalRate } from '../../../src/latency/arrival-rate.ts'
-import { fullBatchRows } from '../../../src/config/batching.ts'
-import { LatencyTarget } from '../../../src/latency/batch-size-for-target.ts'
-import { RunTimes } from '../../../src/latency/run-times.ts'
-import type { QueueContext } from '../model-queue.ts'
-import type { SimulatedRequest } from '../request.ts'
-import { ZerohopQueue } from './zerohop.ts'
+import { estimatedAnswerMs } from '../latency/answer-estimate.ts'
+import { ArrivalRate } from '../latency/arrival-rate.ts'
+import { fullBatchRows } from '../config/batching.ts'
+import { LatencyTarget } from '../latency/batch-size-for-target.ts'
+import { RunTimes } from '../latency/run-times.ts'
+import type { QueueContext } from './simulated-queue.ts'
+import type { SimulatedRequest } from './simulated-request.ts'
+import { EngineQueue } from './engine-queue.ts'
 
 const bucketKey = ''
 /** As many as the library counts for each size when a model is loaded. */
@@ -17,35 +17,35 @@ const reviewEveryRuns = 8
  * The library's own queue with a latency target: it learns what runs take, chooses the batch size by that, and
  * refuses at once what it could not answer in time.
  */
-export class ZerohopTargetQueue extends ZerohopQueue {
+export class TargetQueue extends EngineQueue {
   readonly #runTimes: RunTimes
   readonly #target: LatencyTarget
   readonly #arrivals = new ArrivalRate()
   #runs = 0
 
   constructor(context: QueueContext) {
-    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, targetMs } = context.scenario
+    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, targetMs } = context.settings
     const runTimes = calibrated(context)
-    const target = new LatencyTarget({ maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests: true }, targetMs, runTimes, context.scenario.instances)
+    const target = new LatencyTarget({ maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests: true }, targetMs, runTimes, context.settings.instances)
     super(context, runTimes, target)
     this.#runTimes = runTimes
     this.#target = target
   }
 
   override arrive(request: SimulatedRequest): boolean {
-    const { scenario } = this.context
+    const { settings } = this.context
     const nowMs = this.context.clock.nowMs()
     this.#arrivals.arrived(request.rows, nowMs)
     const answerMs = estimatedAnswerMs(this.#runTimes, bucketKey, request.rows, {
       rowsAhead: this.queue.rows,
       batchRows: fullBatchRows(this.#target.limits(bucketKey)),
-      instances: scenario.instances,
+      instances: settings.instances,
       joiningRowsPerMs: this.#arrivals.rowsPerMs(nowMs),
       freeInMs: this.context.freeInMs(),
       sharing: this.context.sharing(),
     })
-    if (answerMs > scenario.targetMs) return false
-    request.deadlineAtMs = nowMs + scenario.targetMs
+    if (answerMs > settings.targetMs) return false
+    request.deadlineAtMs = nowMs + settings.targetMs
     return super.arrive(request)
   }
 
@@ -63,9 +63,9 @@ export class ZerohopTargetQueue extends ZerohopQueue {
 }
 
 /** A few runs of each size, as before the first request, up to one that exceeds the target by itself. */
-function calibrated({ scenario, calibrationMs }: QueueContext): RunTimes {
+function calibrated({ settings, calibrationMs }: QueueContext): RunTimes {
   const runTimes = new RunTimes()
-  const { maxBatchSize, targetMs } = scenario
+  const { maxBatchSize, targetMs } = settings
   for (let rows = 1; ; rows = Math.min(rows * 2, maxBatchSize)) {
     for (let run = 0; run < calibrationRuns; run++) runTimes.observe(bucketKey, rows, calibrationMs(rows))
     if (rows === maxBatchSize || runTimes.medianMs(bucketKey, rows) > targetMs) return runTimes

@@ -1,12 +1,24 @@
-import type { Clock } from '../../src/clock.ts'
-import type { SimulatedRequest } from './request.ts'
-import type { Scenario } from './scenario.ts'
+import type { Clock } from '../clock.ts'
+import type { SimulatedRequest } from './simulated-request.ts'
 
-/** What a {@link ModelQueue} knows of the world. */
+/** What a simulated model is configured with. */
+export interface QueueSettings {
+  /** In rows. */
+  readonly maxBatchSize: number
+  /** Empty for `[maxBatchSize]`. */
+  readonly preferredBatchSizes: readonly number[]
+  readonly maxQueueDelayMs: number
+  /** Instances; every model can run on each of them, one run at a time. */
+  readonly instances: number
+  /** An answer is good within so many milliseconds of the request; a queue with a latency target refuses what it cannot answer by then. */
+  readonly targetMs: number
+}
+
+/** What a {@link SimulatedQueue} knows of the world. */
 export interface QueueContext {
   /** The model's number. */
   readonly model: number
-  readonly scenario: Scenario
+  readonly settings: QueueSettings
   readonly clock: Clock
   /** What the model calibrates itself with: a run of so many rows on an unloaded instance. */
   calibrationMs(rows: number): number
@@ -21,7 +33,7 @@ export interface QueueContext {
 }
 
 /** The requests of one model and the policy by which they become batches. */
-export abstract class ModelQueue {
+export abstract class SimulatedQueue {
   readonly model: number
 
   constructor({ model }: QueueContext) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { capacityRowsPerSecond, Estimator, tableMs } from '../../bench/simulate/service-times.ts'
+import { capacityRowsPerSecond, ServiceTimes, tableMs } from '../../src/simulation/service-times.ts'
 
 const table = [{ rows: 2, ms: 20 }, { rows: 4, ms: 30 }, { rows: 8, ms: 70 }]
 
@@ -14,8 +14,8 @@ describe('service times', () => {
   })
 
   it('differ by the jitter around the same mean', () => {
-    const times = new Estimator(table, 8, 0.2, [], 1)
-    const drawn = Array.from({ length: 20_000 }, () => times.draw(4, 0))
+    const times = new ServiceTimes(table, 0.2, [], 1)
+    const drawn = Array.from({ length: 20_000 }, () => times.draw('', 4, 0))
     const mean = drawn.reduce((sum, ms) => sum + ms, 0) / drawn.length
     const deviation = Math.sqrt(drawn.reduce((sum, ms) => sum + (ms - mean) ** 2, 0) / drawn.length)
     expect(mean / 30).toBeCloseTo(1, 2)
@@ -23,7 +23,7 @@ describe('service times', () => {
   })
 
   it('follow their steps', () => {
-    const times = new Estimator(table, 8, 0, [{ fromMs: 100, factor: 3 }], 1)
-    expect([0, 99, 100, 200].map((atMs) => times.draw(2, atMs))).toEqual([20, 20, 60, 60])
+    const times = new ServiceTimes(table, 0, [{ fromMs: 100, factor: 3 }], 1)
+    expect([0, 99, 100, 200].map((atMs) => times.draw('', 2, atMs))).toEqual([20, 20, 60, 60])
   })
 })

@@ -1,5 +1,4 @@
-import type { Schedule } from './arrivals.ts'
-import type { SimulatedRequest } from './request.ts'
+import type { SimulatedRequest } from './simulated-request.ts'
 
 /** Figures of one interval of time: requests by when they came, runs by when they started. */
 export interface Interval {
@@ -15,8 +14,10 @@ export interface Interval {
 }
 
 /** Notes what becomes of every request. */
-export class Recorder {
+export class SimulationRecord {
+  requests = 0
   answeredCount = 0
+  answeredRows = 0
   lateCount = 0
   refusedCount = 0
   droppedCount = 0
@@ -34,14 +35,21 @@ export class Recorder {
   readonly #timelineMs: number
   #queued = 0
 
-  constructor({ count, timesMs }: Schedule, maxRows: number, targetMs: number, timelineMs: number) {
+  /** @param count requests that will come at most. */
+  constructor(count: number, maxRows: number, targetMs: number, timelineMs: number) {
     this.latenciesMs = new Float64Array(count)
     this.runsByRows = new Uint32Array(maxRows + 1)
-    this.#arrivalsMs = timesMs
+    this.#arrivalsMs = new Float64Array(count)
     this.#ended = new Uint8Array(count)
     this.#targetMs = targetMs
     this.#timelineMs = timelineMs
-    if (timelineMs > 0) for (const atMs of timesMs) this.#interval(atMs)!.offered++
+  }
+
+  arrived(index: number, atMs: number): void {
+    this.requests++
+    this.#arrivalsMs[index] = atMs
+    const interval = this.#interval(atMs)
+    if (interval !== null) interval.offered++
   }
 
   accepted(): void {
@@ -79,8 +87,9 @@ export class Recorder {
     const latencyMs = atMs - arrivedMs
     const late = latencyMs > this.#targetMs
     this.latenciesMs[this.answeredCount++] = latencyMs
+    this.answeredRows += request.rows
     if (late) this.lateCount++
-    this.lastAnswerMs = atMs
+    this.lastAnswerMs = Math.max(this.lastAnswerMs, atMs)
     const interval = this.#interval(arrivedMs)
     if (interval === null) return
     interval.answered++

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { VirtualClock } from '../../bench/simulate/virtual-clock.ts'
+import { VirtualClock } from '../../src/simulation/virtual-clock.ts'
 
 describe('a virtual clock', () => {
   it('fires timers by time, those of one moment in the order in which they were set', () => {

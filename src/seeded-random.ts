@@ -1,0 +1,13 @@
+/** A source of numbers in [0, 1). */
+export type Random = () => number
+
+/** The mulberry32 generator: small, fast, and the same on every machine for the same seed. */
+export function mulberry32(seed: number): Random {
+  let state = seed | 0
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4294967296
+  }
+}

@@ -1,0 +1,18 @@
+/** What requests and batches cost besides their runs, in milliseconds; measured, as a rule. Each is 0 where it is not given. */
+export interface Overheads {
+  /** Taking a request in, on the application's thread. */
+  readonly requestMs?: number
+  /** Gathering a batch and handing it over, on the application's thread: for the batch, and for each of its rows. */
+  readonly gatherMs?: number
+  readonly gatherRowMs?: number
+  /** From handing a batch to an idle instance until it starts. */
+  readonly handOverMs?: number
+  /** From the end of a run until the application's thread is told. */
+  readonly wakeMs?: number
+  /** Giving the answers of a batch, on the application's thread: for the batch, and for each of its rows. */
+  readonly scatterMs?: number
+  readonly scatterRowMs?: number
+}
+
+/** None. */
+export const noOverheads: Required<Overheads> = { requestMs: 0, gatherMs: 0, gatherRowMs: 0, handOverMs: 0, wakeMs: 0, scatterMs: 0, scatterRowMs: 0 }

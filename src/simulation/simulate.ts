@@ -1,0 +1,86 @@
+import { mulberry32 } from '../seeded-random.ts'
+import type { Arrival } from '../arrivals/arrival.ts'
+import { schedule, type OpenArrivals } from './arrival-schedule.ts'
+import { ClosedLoop } from './closed-loop.ts'
+import { EngineQueue } from './engine-queue.ts'
+import { OpenTraffic } from './open-traffic.ts'
+import { noOverheads, type Overheads } from './overheads.ts'
+import { RecordedTraffic } from './recorded-traffic.ts'
+import type { RowShare } from './row-mix.ts'
+import { runSimulation } from './run-simulation.ts'
+import type { ServiceTime } from './service-times.ts'
+import { oneLevel } from './simulated-request.ts'
+import type { SimulationResult } from './simulation-result.ts'
+import { TargetQueue } from './target-queue.ts'
+import type { Traffic } from './traffic.ts'
+
+/** How requests come. */
+export type SimulatedArrivals =
+  | OpenArrivals
+  /** So many callers, each of whom sends again `thinkMs` (default 0) after it was answered. */
+  | { readonly kind: 'closed'; readonly callers: number; readonly thinkMs?: number }
+  /** As they were recorded, in the order of `atUs`, so many times as fast (default 1). */
+  | { readonly kind: 'recorded'; readonly arrivals: readonly Arrival[]; readonly speed?: number }
+
+/** What is simulated: one model's requests, in a configuration, with the measured times of its runs. */
+export interface SimulationOptions {
+  readonly arrivals: SimulatedArrivals
+  /** Requests that come; a recording has as many as it has. Default: 10 000. */
+  readonly requests?: number
+  /** Rows of a request, where they are not recorded. Default: 1. */
+  readonly rows?: readonly RowShare[]
+  /** What runs take alone on the machine, ascending by rows; sizes between lie between. */
+  readonly serviceTimes: readonly ServiceTime[]
+  /** By how much runs of one size differ where no `samplesMs` say so: 0.1 for about 10 %. Default: 0. */
+  readonly jitter?: number
+  /** What runs take when 1, 2, ... instances run at once, in times of what they take alone; the last holds for more. Default: no difference. */
+  readonly slowdown?: readonly number[]
+  /** What requests and batches cost besides their runs. Default: nothing. */
+  readonly overheads?: Overheads
+  readonly instances: number
+  /** In rows. */
+  readonly maxBatchSize: number
+  /** Default: `[maxBatchSize]`. */
+  readonly preferredBatchSizes?: readonly number[]
+  /** Default: 0. */
+  readonly maxQueueDelayMs?: number
+  /** As in a model's configuration: it chooses the batch size by it, and refuses what would be late. Default: none. */
+  readonly latencyTargetMs?: number
+  /** Other requests, and other runs drawn for them: the same one gives the same result. Default: 1. */
+  readonly seed?: number
+}
+
+/**
+ * Predicts what a configuration makes of a load: the library's own queue on a virtual clock. Takes about a second for a
+ * million requests.
+ *
+ * @throws {RangeError} when a request has more rows than a batch may have.
+ */
+export function simulate(options: SimulationOptions): SimulationResult {
+  const { preferredBatchSizes = [], maxQueueDelayMs = 0, latencyTargetMs = 0, seed = 1, instances, maxBatchSize } = options
+  return runSimulation({
+    traffic: trafficOf(options, seed),
+    models: 1,
+    settings: { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, instances, targetMs: latencyTargetMs > 0 ? latencyTargetMs : Infinity },
+    levels: oneLevel,
+    service: options.serviceTimes,
+    jitter: options.jitter ?? 0,
+    serviceSteps: [],
+    slowdown: options.slowdown ?? [],
+    overheads: { ...noOverheads, ...options.overheads },
+    seed,
+    timelineMs: 0,
+    makeQueue: (context) => (latencyTargetMs > 0 ? new TargetQueue(context) : new EngineQueue(context)),
+  })
+}
+
+function trafficOf({ arrivals, requests = 10_000, rows = [{ rows: 1, share: 1 }] }: SimulationOptions, seed: number): Traffic {
+  switch (arrivals.kind) {
+    case 'closed':
+      return new ClosedLoop(arrivals.callers, requests, arrivals.thinkMs ?? 0, rows, mulberry32(seed))
+    case 'recorded':
+      return new RecordedTraffic(arrivals.arrivals, arrivals.speed ?? 1)
+    default:
+      return new OpenTraffic(schedule({ arrivals, requests, rows, burst: 0, loadSteps: [], models: 1, seed }))
+  }
+}

@@ -1,0 +1,93 @@
+import { leftOfRunMs } from '../workers/worker-time.ts'
+import { FairTurns, type TurnCharge } from './fair-turns.ts'
+import type { SimulatedRequest } from './simulated-request.ts'
+import type { VirtualClock } from './virtual-clock.ts'
+
+/** A batch on an instance. */
+export interface Run {
+  readonly model: number
+  readonly requests: readonly SimulatedRequest[]
+  readonly rows: number
+  readonly charge: TurnCharge
+  /** What it is expected to take; 0 when nobody knows. */
+  readonly expectedMs: number
+  /** When it is gathered and handed over. */
+  readonly readyAtMs: number
+  startMs: number
+}
+
+/** What a {@link SimulatedInstance} tells its owner. */
+export interface InstanceOwner {
+  /** How long a run that starts now takes when nothing else runs, in milliseconds. */
+  started(run: Run): number
+  ended(instance: SimulatedInstance, run: Run): void
+}
+
+/** One batch at a time, and at most one that waits behind it. */
+export class SimulatedInstance {
+  readonly turns: FairTurns
+  running: Run | null = null
+  behind: Run | null = null
+  readonly #clock: VirtualClock
+  readonly #owner: InstanceOwner
+  #timer: unknown = null
+  /** How many times as long as alone the run takes at present. */
+  #factor = 1
+  #leftMs = 0 // of the run, were it alone
+  #asOfMs = 0
+
+  constructor(models: number, clock: VirtualClock, owner: InstanceOwner) {
+    this.turns = new FairTurns(models)
+    this.#clock = clock
+    this.#owner = owner
+  }
+
+  submit(run: Run): void {
+    if (this.running === null) this.#next(run)
+    else this.behind = run
+  }
+
+  /** How long until it could start something more, in milliseconds, as far as can be known. */
+  freeInMs(): number {
+    const { running, behind } = this
+    if (running === null) return 0
+    const leftMs = running.startMs + running.expectedMs - this.#clock.nowMs()
+    return leftOfRunMs(leftMs) + (behind?.expectedMs ?? 0)
+  }
+
+  /** From now on a run takes so many times as long as alone: also what is left of the one that runs. */
+  slowBy(factor: number): void {
+    if (factor === this.#factor) return
+    const nowMs = this.#clock.nowMs()
+    this.#leftMs = Math.max(0, this.#leftMs - (nowMs - this.#asOfMs) / this.#factor)
+    this.#asOfMs = nowMs
+    this.#factor = factor
+    if (this.#timer === null) return
+    this.#clock.clearTimer(this.#timer)
+    this.#timer = this.#clock.setTimer(this.#onEnd, this.#leftMs * factor)
+  }
+
+  #next(run: Run): void {
+    this.running = run
+    run.startMs = Math.max(this.#clock.nowMs(), run.readyAtMs)
+    if (run.readyAtMs > this.#clock.nowMs()) this.#clock.setTimer(this.#start, run.readyAtMs - this.#clock.nowMs())
+    else this.#start()
+  }
+
+  readonly #start = (): void => {
+    const run = this.running!
+    run.startMs = this.#asOfMs = this.#clock.nowMs()
+    this.#leftMs = this.#owner.started(run)
+    this.#timer = this.#clock.setTimer(this.#onEnd, this.#leftMs * this.#factor)
+  }
+
+  readonly #onEnd = (): void => {
+    const { running, behind } = this
+    const run = running!
+    this.#timer = null
+    this.running = this.behind = null
+    this.turns.settle(run.charge, this.#clock.nowMs() - run.startMs)
+    if (behind !== null) this.#next(behind)
+    this.#owner.ended(this, run)
+  }
+}

@@ -1,0 +1,151 @@
+import type { ApplicationThread } from './application-thread.ts'
+import type { Overheads } from './overheads.ts'
+import type { ServiceTimes } from './service-times.ts'
+import { SimulatedInstance, type InstanceOwner, type Run } from './simulated-instance.ts'
+import type { SimulatedQueue } from './simulated-queue.ts'
+import { rowsOf, type SimulatedRequest } from './simulated-request.ts'
+import type { SimulationRecord } from './simulation-record.ts'
+import type { Traffic } from './traffic.ts'
+import type { VirtualClock } from './virtual-clock.ts'
+
+/** What {@link SimulatedInstances} work with. */
+export interface InstancesContext {
+  readonly clock: VirtualClock
+  readonly thread: ApplicationThread
+  readonly service: ServiceTimes
+  readonly overheads: Required<Overheads>
+  /** What runs take when 1, 2, ... of them run at once, in times of what they take alone; the last counts for more. */
+  readonly slowdown: readonly number[]
+  readonly record: SimulationRecord
+  readonly traffic: Traffic
+}
+
+/** All instances, and who gets them: a queue is offered the idle ones first, then the one that is free soonest. */
+export class SimulatedInstances implements InstanceOwner {
+  /** Time that instances spent on runs, in milliseconds. */
+  busyMs = 0
+  readonly queues: SimulatedQueue[] = []
+  readonly #all: readonly SimulatedInstance[]
+  readonly #idle: SimulatedInstance[]
+  /** Queues at which no idle instance has looked since something came there or fell due. */
+  readonly #pending = new Set<SimulatedQueue>()
+  readonly #context: InstancesContext
+  #running = 0
+
+  constructor(count: number, models: number, context: InstancesContext) {
+    this.#all = Array.from({ length: count }, () => new SimulatedInstance(models, context.clock, this))
+    this.#idle = [...this.#all]
+    this.#context = context
+  }
+
+  /** How long until the first one could start something more, in milliseconds. */
+  freeInMs(): number {
+    if (this.#idle.length > 0) return 0
+    let soonestMs = Infinity
+    for (const instance of this.#all) soonestMs = Math.min(soonestMs, instance.freeInMs())
+    return soonestMs
+  }
+
+  /** Models whose requests wait for an instance, at least 1. */
+  contenders(): number {
+    return Math.max(1, this.#pending.size)
+  }
+
+  /** Something came to `queue` or fell due there; it is offered to instances with {@link offer}. */
+  note(queue: SimulatedQueue): void {
+    this.#pending.add(queue)
+  }
+
+  /** Offers what is noted to the idle instances, and a full batch of `queue` to the one that is free soonest. */
+  offer(queue: SimulatedQueue): void {
+    while (this.#idle.length > 0 && this.#pending.size > 0) if (!this.#offerIdle()) break
+    while (queue.hasFull) if (!this.#offerAhead()) return
+  }
+
+  started(run: Run): number {
+    const { service, record } = this.#context
+    record.started(run.requests.length, run.rows, run.startMs)
+    this.#nowRunning(this.#running + 1)
+    return service.draw(run.requests[0]!.bucketKey, run.rows, run.startMs)
+  }
+
+  ended(instance: SimulatedInstance, run: Run): void {
+    const { clock, thread, overheads } = this.#context
+    const tookMs = clock.nowMs() - run.startMs
+    this.busyMs += tookMs
+    this.#nowRunning(this.#running - 1)
+    const told = () => thread.whenFree(() => this.#told(instance, run, tookMs))
+    if (overheads.wakeMs > 0) clock.setTimer(told, overheads.wakeMs)
+    else told()
+  }
+
+  /** The application's thread hears of the end of a run: it sees to the instance first, and then to the answers. */
+  #told(instance: SimulatedInstance, run: Run, tookMs: number): void {
+    const { thread, overheads, record, traffic } = this.#context
+    this.queues[run.model]!.ran(run.requests, run.rows, tookMs)
+    if (instance.running === null && !this.#idle.includes(instance)) {
+      this.#idle.push(instance)
+      while (this.#idle.length > 0 && this.#pending.size > 0) if (!this.#offerIdle()) break
+    }
+    if (instance.running !== null && instance.behind === null) this.#offerTo(instance, false)
+    const answeredMs = thread.spend(overheads.scatterMs + run.rows * overheads.scatterRowMs)
+    for (const request of run.requests) {
+      record.answered(request, answeredMs)
+      traffic.ended(answeredMs)
+    }
+  }
+
+  #nowRunning(count: number): void {
+    this.#running = count
+    const { slowdown } = this.#context
+    if (slowdown.length === 0 || count === 0) return
+    const factor = slowdown[Math.min(count, slowdown.length) - 1]!
+    for (const instance of this.#all) instance.slowBy(factor)
+  }
+
+  #offerIdle(): boolean {
+    const instance = this.#idle.at(-1)!
+    if (!this.#offerTo(instance, true)) return false
+    this.#idle.pop()
+    return true
+  }
+
+  #offerAhead(): boolean {
+    let soonest: SimulatedInstance | null = null
+    for (const instance of this.#all) {
+      if (instance.running === null || instance.behind !== null) continue
+      if (soonest === null || instance.freeInMs() < soonest.freeInMs()) soonest = instance
+    }
+    return soonest !== null && this.#offerTo(soonest, false)
+  }
+
+  #offerTo(instance: SimulatedInstance, idle: boolean): boolean {
+    const { turns } = instance
+    for (const queue of this.#pending) turns.activate(queue.model)
+    for (let model = turns.next(); model !== null; model = turns.next()) {
+      if (!idle && !turns.mayHandAhead) return false
+      const queue = this.queues[model]!
+      const requests = queue.waiting > 0 ? queue.take(idle, idle ? 0 : instance.freeInMs()) : null
+      if (queue.waiting === 0) this.#pending.delete(queue)
+      if (requests !== null) {
+        this.#handOver(instance, queue, requests, idle)
+        return true
+      }
+      // It is this model's turn as soon as the instance is free; nobody may be handed ahead of it.
+      if (!idle && queue.waiting > 0) return false
+      turns.deactivate(model)
+      this.#pending.delete(queue) // what waits for a delay is noted again when that ends
+    }
+    return false
+  }
+
+  #handOver(instance: SimulatedInstance, queue: SimulatedQueue, requests: SimulatedRequest[], idle: boolean): void {
+    const { thread, overheads } = this.#context
+    const rows = rowsOf(requests)
+    const expectedMs = queue.expectedMs(rows)
+    const gatheredMs = thread.spend(overheads.gatherMs + rows * overheads.gatherRowMs)
+    const readyAtMs = idle ? gatheredMs + overheads.handOverMs : gatheredMs
+    const charge = instance.turns.charge(queue.model, expectedMs)
+    instance.submit({ model: queue.model, requests, rows, charge, expectedMs, readyAtMs, startMs: 0 })
+  }
+}

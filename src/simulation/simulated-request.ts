@@ -1,0 +1,34 @@
+import { PriorityLevels } from '../queue/priority-levels.ts'
+import { WaitingRequest } from '../queue/waiting-request.ts'
+import type { LevelOptions } from '../config/batching.ts'
+import type { Coming } from './traffic.ts'
+
+/** No priorities, no timeouts but a request's own, and no limit on how many may wait. */
+export const oneLevel: LevelOptions = {
+  priorityLevels: 0,
+  defaultPriorityLevel: 0,
+  defaultPolicy: { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 0 },
+  policies: new Map(),
+}
+
+/** A request: what the queue needs of one, and which it is. */
+export class SimulatedRequest extends WaitingRequest {
+  readonly index: number
+  /** Within how long its answer is wanted, in milliseconds; `undefined` for what the model says. */
+  readonly deadlineMs: number | undefined
+
+  constructor(index: number, { rows, bucketKey = '', priority, timeoutMs, deadlineMs }: Coming, levels: PriorityLevels, nowMs: number) {
+    super(rows, bucketKey, levels.of(priority))
+    this.index = index
+    this.deadlineMs = deadlineMs
+    const waitMs = this.level.timeoutFor(timeoutMs)
+    if (waitMs > 0) this.timeoutAtMs = nowMs + waitMs
+  }
+}
+
+/** Rows of several requests. */
+export function rowsOf(requests: readonly SimulatedRequest[]): number {
+  let rows = 0
+  for (const request of requests) rows += request.rows
+  return rows
+}
