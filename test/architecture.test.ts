@@ -29,7 +29,10 @@ const floors: [floor: string, on: string[]][] = [
   ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['one engine for many processes', ['processes/']],
   ['the public face', ['index.ts']],
+  ['what measurements ask', ['perf/input/']],
+  ['how often they ask', ['perf/load/']],
   ['measuring a model', ['perf/']],
+  ['what is told of measurements', ['perf/report/']],
   ['finding its best configuration', ['tune/']],
   ['programs', ['cli/', 'trial-process/']],
 ]

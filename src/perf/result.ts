@@ -50,6 +50,10 @@ export interface LevelResult {
   readonly cpuCores: number
   /** Answers within a bound, when one was given. */
   readonly goodput: { readonly withinMs: number; readonly perSecond: number; readonly share: number } | null
+  /** Requests a second that were sent. */
+  readonly sentPerSecond: number
+  /** The user's own percentile of the latencies (`--percentile`); `null` without one. */
+  readonly percentile: { readonly percentile: number; readonly us: number } | null
 }
 
 /** Figures of many durations, in microseconds; zeros where there were none. */

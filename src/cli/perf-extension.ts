@@ -1,0 +1,37 @@
+import type { Command } from 'commander'
+import type { MeasureHooks } from '../perf/measure.ts'
+import type { OpenedModel } from '../perf/open-target.ts'
+import type { PerfSettings } from '../perf/perf-settings.ts'
+import type { PerfTarget } from '../perf/perf-target.ts'
+import type { PerfResult } from '../perf/result.ts'
+
+/** The values of all options of `zerohop perf`, under the names that commander gives them. */
+export type PerfOptions = Readonly<Record<string, unknown>>
+
+/** What an extension has to work with. */
+export interface PerfContext {
+  readonly options: PerfOptions
+  readonly opened: OpenedModel
+  /** The model with what it is asked, as the options of inputs say. */
+  readonly target: PerfTarget
+  readonly settings: PerfSettings
+  /** The settings as they are told in a result. */
+  readonly shown: PerfResult['settings']
+  readonly signal: AbortSignal
+  /** Shows what goes on, and tells of results as they come. */
+  readonly hooks: MeasureHooks
+  /** Writes to standard output. */
+  readonly print: (text: string) => void
+}
+
+/** Options of `zerohop perf` that live in a file of their own. */
+export interface PerfExtension {
+  /** Adds them. */
+  addOptions(command: Command): void
+  /** Whether they are asked to measure, in the place of the usual levels. */
+  measures?(options: PerfOptions): boolean
+  /** Measures; prints what it found. The exit code is that of the worst it has seen, `undefined` for 0. */
+  measure?(context: PerfContext): Promise<{ readonly result: PerfResult; readonly exitCode?: number }>
+  /** Does something with a result, whoever measured it. */
+  report?(result: PerfResult, context: PerfContext): Promise<void>
+}

@@ -1,0 +1,56 @@
+import { figuresOf } from './latency-figures.ts'
+import { DurationHistogram } from './load/duration-histogram.ts'
+import { LoadWindow } from './load/load-window.ts'
+import type { MeasuredWindow } from './measured-window.ts'
+import type { LevelResult } from './result.ts'
+import { batchReasonsOf, batchSizesOf, serverFigures } from './statistics-difference.ts'
+
+/** Bars of the histogram between a latency and twice as much. */
+const barsPerOctave = 8
+
+/** What is said of a level beside its windows. */
+export interface LevelOutcome {
+  readonly level: number
+  readonly stable: boolean
+  /** Whether requests were meant to be sent at certain moments. */
+  readonly isScheduled: boolean
+  /** The user's own percentile; `null` for none. */
+  readonly percentile: number | null
+  /** Answers within so long count as good; `null` for no such bound. */
+  readonly goodputMs: number | null
+}
+
+/** Joins windows that follow each other to the result of their level. */
+export function levelResult(windows: readonly MeasuredWindow[], { level, stable, isScheduled, percentile, goodputMs }: LevelOutcome): LevelResult {
+  const load = new LoadWindow(0)
+  const eventLoopDelay = new DurationHistogram()
+  for (const window of windows) {
+    load.add(window.load)
+    eventLoopDelay.add(window.eventLoopDelay)
+  }
+  const { seconds, latency } = load
+  const span = { before: windows[0]!.before, after: windows.at(-1)!.after }
+  const perSecond = (count: number) => (seconds > 0 ? count / seconds : 0)
+  const good = goodputMs === null ? 0 : latency.countUpTo(goodputMs * 1000)
+  return {
+    level,
+    stable,
+    windowSeconds: seconds,
+    requestCount: load.requestCount,
+    inferenceCount: load.inferenceCount,
+    inferencesPerSecond: perSecond(load.inferenceCount),
+    latency: figuresOf(latency),
+    latencyHistogram: latency.bars(barsPerOctave),
+    server: serverFigures(span),
+    batchSizes: batchSizesOf(span),
+    batchReasons: batchReasonsOf(span),
+    failures: load.failures,
+    sendLag: isScheduled ? figuresOf(load.sendLag) : null,
+    delayedCount: load.delayedCount,
+    eventLoopDelay: figuresOf(eventLoopDelay),
+    cpuCores: perSecond(windows.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0)),
+    goodput: goodputMs === null ? null : { withinMs: goodputMs, perSecond: perSecond(good), share: load.requestCount === 0 ? 0 : good / (load.requestCount + load.failureCount) },
+    sentPerSecond: perSecond(load.sentCount),
+    percentile: percentile === null ? null : { percentile, us: latency.quantileUs(percentile / 100) },
+  }
+}

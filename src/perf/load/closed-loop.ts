@@ -1,0 +1,63 @@
+import type { SampleSource } from '../input/sample.ts'
+import { Ending } from './ending.ts'
+import type { Load, Send } from './load.ts'
+import type { Recorder } from './recorder.ts'
+
+/** Callers that each wait for their answer before they ask again: always so many requests at once. */
+export class ClosedLoop implements Load {
+  readonly isOpen = false
+  readonly #source: SampleSource
+  readonly #callers: Promise<void>[] = []
+  readonly #finished = new Ending()
+  readonly #concurrency: number
+  #send: Send | null = null
+  #recorder: Recorder | null = null
+  #left: number
+  #stopped = false
+
+  /** @param requestCount after which it is finished. Default: it has no end. */
+  constructor(source: SampleSource, concurrency: number, requestCount = Infinity) {
+    this.#source = source
+    this.#concurrency = concurrency
+    this.#left = requestCount
+  }
+
+  get finished(): Promise<void> {
+    return this.#finished.promise
+  }
+
+  start(send: Send, recorder: Recorder): void {
+    this.#send = send
+    this.#recorder = recorder
+    this.raiseTo(this.#concurrency)
+  }
+
+  /** Adds callers, until there are so many. */
+  raiseTo(concurrency: number): void {
+    while (this.#callers.length < concurrency) this.#callers.push(this.#call(this.#callers.length))
+  }
+
+  async stop(): Promise<void> {
+    this.#stopped = true
+    await Promise.all(this.#callers)
+  }
+
+  async #call(caller: number): Promise<void> {
+    const send = this.#send!
+    const recorder = this.#recorder!
+    while (!this.#stopped && this.#left > 0) {
+      this.#left--
+      const sample = this.#source.next(caller)
+      const sentMs = recorder.sent()
+      try {
+        await send(sample)
+        recorder.answered(sentMs, sentMs, sample.rows)
+      } catch (error) {
+        recorder.failed(sentMs, sentMs, sample.rows, error)
+        // What is refused at once would be asked again at once, and nothing else would ever be done.
+        await new Promise<void>((resolve) => recorder.clock.nextTurn(resolve))
+      }
+    }
+    if (this.#left === 0 && recorder.pending === 0) this.#finished.resolve()
+  }
+}

@@ -1,0 +1,19 @@
+import { readFileSync } from 'node:fs'
+import { availableParallelism, cpus, totalmem } from 'node:os'
+import type { Capabilities } from '../index.ts'
+import type { PerfResult } from './result.ts'
+
+/** What figures depend on beside the settings. */
+export function machineFacts({ cpu, node, onnxruntime, executor }: Capabilities): PerfResult['machine'] {
+  return {
+    cores: availableParallelism(),
+    coresInUse: cpu.cores,
+    processor: cpus()[0]?.model.trim() ?? 'unknown',
+    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    system: `${process.platform}-${process.arch}`,
+    node,
+    zerohop: (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version,
+    onnxruntime: onnxruntime ?? executor.ortVersion ?? 'unknown',
+    executor: executor.kind ?? 'none',
+  }
+}

@@ -1,0 +1,63 @@
+import { levelResult } from './level-result.ts'
+import { loadClock, type LoadClock } from './load/load-clock.ts'
+import type { Load } from './load/load.ts'
+import { Recorder } from './load/recorder.ts'
+import type { RequestLog } from './load/request-log.ts'
+import type { MeasureSettings } from './measure-settings.ts'
+import type { MeasuredWindow } from './measured-window.ts'
+import type { PerfTarget } from './perf-target.ts'
+import type { LevelResult } from './result.ts'
+import { sender } from './send.ts'
+import { stableWindows } from './stability.ts'
+import { countedWindow, windowsUntilStable, untilEnded } from './windows.ts'
+import { WindowWatch } from './window-watch.ts'
+
+/** One level of load: what it is told as, and what makes it. A load serves once. */
+export interface LoadLevel {
+  readonly level: number
+  readonly load: Load
+}
+
+/** What a measurement may be given beside its settings. */
+export interface MeasureHooks {
+  readonly clock?: LoadClock
+  /** Ends the measurement early: its result is of what was measured until then, and not stable. */
+  readonly signal?: AbortSignal
+  /** Told of each window. */
+  readonly onWindow?: (window: MeasuredWindow, trial: number) => void
+  /** Told of the recorder before anything is sent, to show what goes on. */
+  readonly onStart?: (recorder: Recorder) => void
+  /** Takes each request. */
+  readonly log?: RequestLog
+}
+
+/**
+ * Measures a model at one level of load, as perf_analyzer does: windows follow each other until three agree, or there have been
+ * too many; the result is of the last three.
+ *
+ * @throws what the model's statistics throw; failures of requests are counted.
+ */
+export async function measure({ model, source: _source }: PerfTarget, { level, load }: LoadLevel, settings: MeasureSettings, hooks: MeasureHooks = {}): Promise<LevelResult> {
+  const { clock = loadClock, signal, log } = hooks
+  const recorder = new Recorder(clock, log ?? null)
+  const ending = new AbortController()
+  hooks.onStart?.(recorder)
+  load.start(sender(model, load.isOpen ? ending.signal : null), recorder)
+  let windows: readonly MeasuredWindow[]
+  let stable: boolean
+  const watch = new WindowWatch(recorder, () => model.stats())
+  try {
+    await untilEnded(recorder, settings.warmupRequestCount, load, signal)
+    if (settings.warmupRequestCount > 0) watch.cut()
+    const run = settings.requestCount > 0 ? countedWindow : windowsUntilStable
+    ;({ windows, stable } = await run({ recorder, watch, load, settings, signal, onWindow: hooks.onWindow }))
+  } finally {
+    watch.stop()
+    const stopped = load.stop()
+    // What was sent by a schedule that the model cannot keep up with would take long to be answered, and is of no more use.
+    ending.abort()
+    await stopped
+  }
+  const { percentile, goodputMs } = settings
+  return levelResult(windows.slice(-stableWindows), { level, stable, isScheduled: load.isOpen, percentile, goodputMs })
+}

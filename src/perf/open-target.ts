@@ -1,0 +1,80 @@
+import { stat } from 'node:fs/promises'
+import { basename, dirname, resolve } from 'node:path'
+import { invalidArgument } from '../errors.ts'
+import { InferenceEngine, type EngineOptions, type Model, type ModelOptions, type PipelineConfig } from '../index.ts'
+import type { ModelConfig } from '../config/model-config.ts'
+import { isFolder, readModelFolder, type VersionConfig } from '../triton-repository/model-folder.ts'
+import { machineFacts } from './machine-facts.ts'
+import type { PerfResult } from './result.ts'
+
+/** Which model is measured, and what it is served with. */
+export interface TargetSettings {
+  /** A model file, the folder of a repository's model, or with `repository` its name. */
+  readonly model: string
+  readonly repository?: string | undefined
+  /** Of a repository's model. Default: the newest that it serves. */
+  readonly version?: string | undefined
+  readonly engine?: EngineOptions
+  /** Goes before what the model's folder says. */
+  readonly config?: ModelOptions
+}
+
+/** A loaded model in an engine of its own. */
+export interface OpenedModel {
+  readonly engine: InferenceEngine
+  readonly model: Model
+  /** Whether its requests belong to sequences. */
+  readonly hasSequences: boolean
+  /** What the model is served with. */
+  readonly config: VersionConfig
+  readonly machine: PerfResult['machine']
+}
+
+/**
+ * Loads a model in an engine of its own, which is to be closed by the caller.
+ *
+ * @throws InferenceError as `engine.load()`; `ERR_MODEL_NOT_FOUND` where there is neither a file nor a model of a repository.
+ */
+export async function openTarget({ model: given, repository, version, engine: options, config: overrides = {} }: TargetSettings): Promise<OpenedModel> {
+  const engine = new InferenceEngine(options)
+  try {
+    const { name, config } = await findModel(given, repository, version, overrides)
+    const model = 'steps' in config ? await loadPipeline(engine, name, config, repository ?? dirname(resolve(given)), overrides) : await engine.load(name, config)
+    return { engine, model, hasSequences: 'sequence' in config && config.sequence !== undefined, config, machine: machineFacts(engine.capabilities()) }
+  } catch (error) {
+    await engine.destroy()
+    throw error
+  }
+}
+
+async function findModel(given: string, repository: string | undefined, version: string | undefined, overrides: ModelOptions): Promise<{ name: string; config: VersionConfig }> {
+  if (repository === undefined && !(await isFolder(given))) {
+    if (version !== undefined) throw invalidArgument('model version', 'a version only of a repository', version)
+    await checkFile(given)
+    return { name: basename(given), config: { ...overrides, path: given } as ModelConfig }
+  }
+  const folder = repository === undefined ? resolve(given) : resolve(repository, given)
+  if (!(await isFolder(folder))) throw notFound(folder, `a model of the repository ${repository}`)
+  const { name, configs } = await readModelFolder(dirname(folder), basename(folder))
+  const config = version === undefined ? configs[0] : configs.find((each) => String(each.version) === version)
+  if (config === undefined) throw notFound(version, `one of the versions of '${name}' that are served (${configs.map((each) => each.version).join(', ')})`)
+  return { name, config: 'steps' in config ? config : { ...config, ...overrides } }
+}
+
+async function checkFile(path: string): Promise<void> {
+  const found = await stat(path).catch(() => null)
+  if (found?.isFile() !== true) throw notFound(path, "a model file, the folder of a repository's model, or its name beside --model-repository")
+}
+
+/** The models of its steps are of the same repository. */
+async function loadPipeline(engine: InferenceEngine, name: string, { steps }: PipelineConfig, repository: string, overrides: ModelOptions): Promise<Model> {
+  const [setting] = Object.keys(overrides)
+  if (setting !== undefined) throw invalidArgument(setting, 'to be left out for an ensemble, whose steps have settings of their own', setting)
+  const names = Object.values(steps).map(({ model }) => model)
+  await engine.loadRepository(repository, { models: [name, ...new Set(names)] })
+  return engine.model(name)
+}
+
+function notFound(received: unknown, expected: string) {
+  return invalidArgument('model', expected, received, { code: 'ERR_MODEL_NOT_FOUND' })
+}

@@ -1,0 +1,14 @@
+import type { Model } from '../index.ts'
+import type { SampleSource } from './input/sample.ts'
+import type { PerfResult } from './result.ts'
+
+/** What is measured of a model; `Model` has all of it. */
+export type PerfModel = Pick<Model, 'name' | 'version' | 'metadata' | 'infer' | 'stats'>
+
+/** A model that is loaded, and what it is asked. */
+export interface PerfTarget {
+  readonly model: PerfModel
+  readonly source: SampleSource
+  /** Default: nothing is told of it. */
+  readonly machine?: PerfResult['machine']
+}

@@ -1,0 +1,49 @@
+import type { ModelStatistics, StatisticDuration } from '../index.ts'
+import type { LevelResult, ServerFigures } from './result.ts'
+
+/** The same statistics at two moments. */
+export interface StatisticsSpan {
+  readonly before: ModelStatistics
+  readonly after: ModelStatistics
+}
+
+/** What the engine says of the time between two looks at its statistics. */
+export function serverFigures({ before, after }: StatisticsSpan): ServerFigures {
+  const [first, last] = [before.inferenceStats, after.inferenceStats]
+  const spent = (name: keyof typeof first) => difference(first[name], last[name])
+  const successCount = spent('success').count
+  const mean = (name: keyof typeof first) => (successCount === 0 ? 0 : spent(name).ns / 1000 / successCount)
+  const requestUs = mean('success')
+  const [queueUs, computeInputUs, computeInferUs, computeOutputUs] = [mean('queue'), mean('computeInput'), mean('computeInfer'), mean('computeOutput')]
+  return {
+    inferenceCount: after.inferenceCount - before.inferenceCount,
+    executionCount: after.executionCount - before.executionCount,
+    successCount,
+    cacheHitCount: spent('cacheHit').count,
+    cacheMissCount: spent('cacheMiss').count,
+    requestUs,
+    // What is left, as in Triton's client. Rounding of the sums may make it a little less than nothing.
+    overheadUs: Math.max(0, requestUs - queueUs - computeInputUs - computeInferUs - computeOutputUs),
+    queueUs,
+    computeInputUs,
+    computeInferUs,
+    computeOutputUs,
+  }
+}
+
+/** How many batches of which size there were. */
+export function batchSizesOf({ before, after }: StatisticsSpan): LevelResult['batchSizes'] {
+  const earlier = new Map(before.batchStats.map(({ batchSize, computeInfer }) => [batchSize, computeInfer.count]))
+  const sizes = after.batchStats.map(({ batchSize, computeInfer }) => ({ batchSize, count: computeInfer.count - (earlier.get(batchSize) ?? 0) }))
+  return sizes.filter(({ count }) => count > 0)
+}
+
+/** Why batches were closed, and how often. */
+export function batchReasonsOf({ before, after }: StatisticsSpan): Record<string, number> {
+  const reasons = Object.entries(after.batchReasons).map(([reason, count]) => [reason, count - before.batchReasons[reason as keyof typeof before.batchReasons]] as const)
+  return Object.fromEntries(reasons.filter(([, count]) => count > 0))
+}
+
+function difference(before: StatisticDuration, after: StatisticDuration): StatisticDuration {
+  return { count: after.count - before.count, ns: after.ns - before.ns }
+}
