@@ -8,6 +8,7 @@ import { inspect } from './inspect.ts'
 import { printJson } from './print-json.ts'
 import { perf } from './perf.ts'
 import { providers } from './providers.ts'
+import { tune } from './tune.ts'
 import { types } from './types.ts'
 
 const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
@@ -18,7 +19,7 @@ const program = new Command('zerohop')
   .exitOverride()
   .configureOutput({ outputError: () => {} }) // told below, in one line
   .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not.')
-for (const command of [inspect, types, devices, providers, perf]) program.addCommand(command.copyInheritedSettings(program))
+for (const command of [inspect, types, devices, providers, perf, tune]) program.addCommand(command.copyInheritedSettings(program))
 
 /** Also where the command line cannot be read otherwise; among `-r` and `-f`, too, which take no value. */
 const wantsJson = process.argv.some((word) => word === '--json' || /^-[rf]*j/.test(word))

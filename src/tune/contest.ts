@@ -80,8 +80,9 @@ export class Contest {
 
   /** All candidates by where they stand, first those that are left. */
   standings(): Standing[] {
-    const out = this.#candidates.filter((key) => !this.#left.includes(key))
-    return [...rank(this.#left, this.#showings, this.#goal), ...rank(out, this.#showings, this.#goal)]
+    const all = rank(this.#candidates, this.#showings, this.#goal)
+    const isLeft = ({ key }: Standing) => this.#left.includes(key)
+    return [...all.filter(isLeft), ...all.filter((standing) => !isLeft(standing))]
   }
 
   /** What two medians differ by, by chance, as a share of them. */

@@ -10,9 +10,9 @@ export type Showings = ReadonlyMap<string, readonly (Measurement | null)[]>
 /** Where a candidate stands among others. */
 export interface Standing {
   readonly key: string
-  /** Whether it keeps what has to be kept, by the median of its rounds. */
+  /** Whether it keeps what has to be kept, in three of four of its rounds. */
   readonly isKept: boolean
-  /** See {@link excessOf}: its median, and the least of its rounds. */
+  /** See {@link excessOf}: what three of four rounds keep to, and the least of them. */
   readonly excess: number
   readonly leastExcess: number
   /** Its value, as in rounds that were as good as most: the median, and the best of its rounds. */
@@ -33,7 +33,7 @@ export function rank(keys: readonly string[], showings: Showings, goal: Goal): S
     const scores = rounds.flatMap((measurement, round) => (measurement === null ? [] : [valueOf(goal, measurement) / norms[round]!]))
     const failed = measured.length < rounds.length || measured.length === 0
     const excesses = failed ? [Infinity] : measured.map((measurement) => excessOf(goal, measurement))
-    const excess = median(excesses)
+    const excess = quantile(excesses, 0.75)
     return { key, isKept: excess <= 1, excess, leastExcess: Math.min(...excesses), score: failed ? 0 : median(scores), best: failed ? 0 : Math.max(...scores), rounds: measured.length }
   })
   return standings.sort(compare)
@@ -69,7 +69,7 @@ function normsOf(keys: readonly string[], showings: Showings, goal: Goal): numbe
   const rounds = Math.max(0, ...valuesOf.map(({ length }) => length))
   return Array.from({ length: rounds }, (_, round) => {
     const shares = valuesOf.flatMap((values, index) => (values[round] == null ? [] : [values[round] / usual[index]!]))
-    return shares.length === 0 ? 1 : shares.sort((a, b) => a - b)[Math.floor(shares.length * 0.75)]!
+    return shares.length === 0 ? 1 : quantile(shares, 0.75)
   })
 }
 
@@ -78,4 +78,9 @@ export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length >> 1
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
+}
+
+/** The value up to which a share of them lies; NaN of none. */
+function quantile(values: readonly number[], share: number): number {
+  return values.toSorted((a, b) => a - b)[Math.floor(values.length * share)] ?? NaN
 }

@@ -1,0 +1,60 @@
+import type { CandidateProcesses } from './candidate-processes.ts'
+import { keyOf, type Candidate } from './configuration.ts'
+import { Contest } from './contest.ts'
+import type { Goal } from './goal.ts'
+import type { RecordedContest } from './state-file.ts'
+import type { TimeBudget } from './time-budget.ts'
+
+/** How long one candidate is measured. */
+export interface MeasuringTimes {
+  readonly warmupMs: number
+  readonly windowMs: number
+  /** From the beginning to the end, in a process that is living. */
+  readonly costMs: number
+}
+
+/** What confirming works with. */
+export interface ConfirmTask {
+  readonly contest: RecordedContest
+  readonly goal: Goal
+  readonly processes: CandidateProcesses
+  readonly budget: TimeBudget
+  readonly signal: AbortSignal
+  /** What a process takes from its start until its model is loaded. */
+  readonly startMs: number
+  timesOf(candidate: Candidate): MeasuringTimes
+  onShowing(candidate: Candidate): void
+}
+
+const leastPatienceMs = 10_000
+const patience = 10
+
+/**
+ * Measures candidates in rounds until it is known who is ahead, or there is no time for another measurement. What was recorded of an
+ * earlier call counts.
+ */
+export async function confirm(task: ConfirmTask): Promise<Contest> {
+  const { contest: recorded, goal, processes, budget, signal } = task
+  const candidates = new Map(recorded.candidates.map((candidate) => [keyOf(candidate), candidate]))
+  const contest = new Contest([...candidates.keys()], goal, recorded.reference)
+  for (const { key, measurement, affordable } of recorded.showings) contest.record(key, measurement, affordable)
+  for (let key = contest.next(); key !== null && !signal.aborted; key = contest.next()) {
+    const candidate = candidates.get(key)!
+    const { warmupMs, windowMs, costMs } = task.timesOf(candidate)
+    const wholeMs = costMs + (processes.isLiving(candidate.configuration) ? 0 : task.startMs)
+    if (wholeMs > budget.leftMs) break
+    const limitMs = Math.min(budget.leftMs, Math.max(leastPatienceMs, patience * wholeMs))
+    const word = await processes.measure(candidate, { warmupMs, windowMs, limitMs })
+    // What had no time left, or was ended by the user, has not failed.
+    if (signal.aborted || (word.type === 'failed' && budget.leftMs === 0)) break
+    const measurement = word.type === 'measured' ? word.measurement : null
+    const failure = word.type === 'failed' ? word.message : null
+    const meanMs = contest.left.reduce((sum, each) => sum + task.timesOf(candidates.get(each)!).costMs, 0) / contest.left.length
+    const affordable = Math.floor(budget.leftMs / meanMs)
+    recorded.showings.push({ key, measurement, failure, affordable })
+    contest.record(key, measurement, affordable)
+    task.onShowing(candidate)
+    await processes.keepOnly(contest.left.map((each) => candidates.get(each)!.configuration))
+  }
+  return contest
+}
