@@ -77,7 +77,7 @@ export class CandidateProcesses {
 
   async #makeRoom(key: string): Promise<void> {
     const bytes = () => [...this.#living.values()].reduce((sum, { memoryBytes }) => sum + memoryBytes, 0)
-    for (const other of [...this.#living.keys()]) {
+    for (const other of this.#living.keys()) {
       if (this.#living.size <= mostLiving && bytes() <= this.#mostBytes) return
       if (other !== key) await this.#end(other)
     }
