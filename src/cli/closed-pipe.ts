@@ -1,4 +1,4 @@
-import { exitCodes, failureOf, tell } from './failure.ts'
+import { usualExitCodes, failureOf, tell } from './failure.ts'
 
 /**
  * Lets a program come to its end when its output cannot be written: as usual, with exit code 0, when whoever reads it has had enough,
@@ -9,6 +9,6 @@ export function outliveClosedPipes(): void {
   process.stdout.on('error', (error: NodeJS.ErrnoException) => {
     if (error.code === 'EPIPE') return
     tell(failureOf(error))
-    process.exitCode = exitCodes.wrong
+    process.exitCode = usualExitCodes.wrong
   })
 }

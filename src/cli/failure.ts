@@ -3,7 +3,7 @@ import { InferenceError } from '../index.ts'
 import { oneLine } from './one-line.ts'
 
 /** What `zerohop` exits with. */
-export const exitCodes = {
+export const usualExitCodes = {
   /** A model, a file or the machine is not as it would have to be. */
   wrong: 1,
   /** The command line is. */
@@ -18,8 +18,8 @@ export interface Failure {
   readonly exitCode: number
 }
 
-/** What an error comes to; throws one that is none of a user's. */
-export function failureOf(error: unknown): Failure {
+/** What an error comes to; throws one that is none of a user's. Commands may have exit codes of their own. */
+export function failureOf(error: unknown, exitCodes: Readonly<Record<'wrong' | 'usage', number>> = usualExitCodes): Failure {
   if (error instanceof InferenceError) return { code: error.code, message: error.message, exitCode: exitCodes.wrong }
   if (error instanceof CommanderError) return { code: 'ERR_USAGE', message: error.message.replace(/^error: /, ''), exitCode: exitCodes.usage }
   if (error instanceof Error && 'syscall' in error) return { code: String((error as NodeJS.ErrnoException).code), message: error.message, exitCode: exitCodes.wrong }

@@ -1,24 +1,23 @@
 #!/usr/bin/env node
-import { readFileSync } from 'node:fs'
 import { Command, CommanderError } from 'commander'
 import { outliveClosedPipes } from './closed-pipe.ts'
 import { devices } from './list-devices.ts'
-import { failureOf, tell } from './failure.ts'
+import { failureOf, tell, usualExitCodes } from './failure.ts'
 import { inspect } from './inspect.ts'
 import { printJson } from './print-json.ts'
 import { perf } from './perf.ts'
+import { perfExitCodes } from './perf-exit-codes.ts'
 import { providers } from './providers.ts'
+import { ownVersion } from './own-version.ts'
 import { tune } from './tune.ts'
 import { types } from './types.ts'
 
-const manifest = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }
-
 const program = new Command('zerohop')
   .description('ONNX inference inside a Node.js process')
-  .version(manifest.version)
+  .version(ownVersion)
   .exitOverride()
   .configureOutput({ outputError: () => {} }) // told below, in one line
-  .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not.')
+  .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not. Those of perf are its own.')
 for (const command of [inspect, types, devices, providers, perf, tune]) program.addCommand(command.copyInheritedSettings(program))
 
 /** Also where the command line cannot be read otherwise; among `-r` and `-f`, too, which take no value. */
@@ -34,7 +33,7 @@ try {
 /** Tells of an error; the exit code that it makes. */
 function failed(error: unknown): number {
   if (error instanceof CommanderError && error.exitCode === 0) return 0 // help or version was asked for
-  const { exitCode, ...failure } = failureOf(error)
+  const { exitCode, ...failure } = failureOf(error, process.argv[2] === 'perf' ? perfExitCodes : usualExitCodes)
   if (error instanceof CommanderError && error.code === 'commander.help') return exitCode // help was shown for want of a command
   if (wantsJson) printJson({ error: failure })
   tell({ ...failure, exitCode })

@@ -1,5 +1,4 @@
 import type { Command } from 'commander'
-import type { MeasureHooks } from '../perf/measure.ts'
 import type { OpenedModel } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
 import type { PerfTarget } from '../perf/perf-target.ts'
@@ -17,9 +16,8 @@ export interface PerfContext {
   readonly settings: PerfSettings
   /** The settings as they are told in a result. */
   readonly shown: PerfResult['settings']
+  /** Aborted by the first Ctrl-C, after which it tells what was measured until then. */
   readonly signal: AbortSignal
-  /** Shows what goes on, and tells of results as they come. */
-  readonly hooks: MeasureHooks
   /** Writes to standard output. */
   readonly print: (text: string) => void
 }

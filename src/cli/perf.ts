@@ -1,19 +1,28 @@
 import { Command } from 'commander'
-import { inputShapes } from '../perf/input/input-shapes.ts'
-import { generatedFeed } from '../perf/input/generated-data.ts'
-import { SampleCycle } from '../perf/input/sample-cycle.ts'
-import { randomNumbers } from '../perf/load/random-numbers.ts'
+import { sampleSource } from '../perf/input/sample-source.ts'
 import { openTarget } from '../perf/open-target.ts'
-import { runLevels } from '../perf/perf-run.ts'
+import type { PerfSettings } from '../perf/perf-settings.ts'
+import { probe } from '../perf/probe.ts'
+import { interruptSignal } from './interrupt.ts'
+import { ownVersion } from './own-version.ts'
+import { addEngineOptions, engineOptionsOf, modelOptionsOf, type EngineCommandOptions } from './perf-engine-options.ts'
 import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
+import { addInputOptions, inputSettings, sequencesOf, type InputOptions } from './perf-input-options.ts'
+import { leftOutText } from './perf-left-out.ts'
+import { measureLevels, type ReportOptions } from './perf-levels.ts'
 import { addMeasureOptions, measureSettings, type MeasureOptions } from './perf-measure-options.ts'
+import { settingsShown } from './perf-settings-shown.ts'
 
 /** What is added from files of their own. */
 const extensions: readonly PerfExtension[] = []
 
-interface CommandLine extends MeasureOptions {
+interface ModelCommandOptions {
   readonly modelName: string
+  readonly modelVersion?: string
+  readonly modelRepository?: string
 }
+
+type CommandLine = ModelCommandOptions & MeasureOptions & InputOptions & EngineCommandOptions & ReportOptions & PerfOptions
 
 /** `zerohop perf -m model.onnx`: what a model gives under load. */
 export const perf = build()
@@ -21,26 +30,51 @@ export const perf = build()
 function build(): Command {
   const command = new Command('perf')
     .description('measure throughput and latency of a model, in this process, with the options and the output of perf_analyzer')
+    .optionsGroup('Model:')
     .requiredOption('-m, --model-name <path>', "a model file, the folder of a repository's model, or its name beside --model-repository")
+    .option('-x, --model-version <version>', "a version of a repository's model (default: the newest that it serves)")
+    .option('--model-repository <folder>', 'the repository that the model is of')
+  addInputOptions(command)
   addMeasureOptions(command)
+  addEngineOptions(command)
+  command
+    .optionsGroup('Output:')
+    .option('-f, --latency-report-file <file>', 'write a table of all levels there, as CSV')
+    .option('--verbose-csv', 'with further columns', false)
+    .option('--profile-export-file <file>', 'write each request there, as JSON')
+    .option('-v, --verbose', 'tell of each window', false)
   for (const extension of extensions) extension.addOptions(command)
-  return command.action((options: CommandLine & PerfOptions) => measureModel(options, command))
+  command.optionsGroup('Others:').version(ownVersion, '--version')
+  command.addHelpText('after', `\nExit codes: 0 done; 2 windows did not agree; 3 the command line is not as it has to be; 99 anything else.\n\n${leftOutText()}`)
+  return command.action((options: CommandLine) => run(options, command))
 }
 
-async function measureModel(options: CommandLine & PerfOptions, command: Command): Promise<void> {
+async function run(options: CommandLine, command: Command): Promise<void> {
   const settings = measureSettings(options, null, command)
-  const opened = await openTarget({ model: options.modelName })
+  const { signal, release } = interruptSignal()
   try {
-    const random = randomNumbers(settings.seed)
-    const data = { kind: 'random', stringLength: 128, stringData: null } as const
-    const feeds = Object.fromEntries(inputShapes(opened.model.metadata).map((input) => [input.name, generatedFeed(input, 1, data, random)]))
-    const target = { model: opened.model, source: new SampleCycle([{ feeds, rows: 1 }]), machine: opened.machine }
-    const context: PerfContext = { options, opened, target, settings, shown: options, signal: new AbortController().signal, hooks: {}, print: (text) => void process.stdout.write(text) }
+    await measureModel(options, settings, signal)
+  } finally {
+    release()
+  }
+}
+
+async function measureModel(options: CommandLine, measured: PerfSettings, signal: AbortSignal): Promise<void> {
+  const opened = await openTarget({
+    model: options.modelName, repository: options.modelRepository, version: options.modelVersion,
+    engine: engineOptionsOf(options), config: (before) => modelOptionsOf(options, before), signal,
+  })
+  const { model, machine } = opened
+  try {
+    const settings = { ...measured, sequences: sequencesOf(options, opened) }
+    const source = await sampleSource(model.metadata, inputSettings(options, opened, settings.seed))
+    const target = { model, source, machine }
+    const context: PerfContext = { options, opened, target, settings, shown: settingsShown(options), signal, print: (text) => void process.stdout.write(text) }
     const measuring = extensions.find((extension) => extension.measures?.(options) === true)
-    const { result, exitCode } = measuring === undefined ? { result: await runLevels(target, settings, options), exitCode: undefined } : await measuring.measure!(context)
-    if (measuring === undefined) context.print(`${JSON.stringify(result.levels, null, 2)}\n`)
+    if (measuring === undefined) await probe(target)
+    const { result, exitCode = 0 } = measuring === undefined ? await measureLevels(context, options) : await measuring.measure!(context)
     for (const extension of extensions) await extension.report?.(result, context)
-    if (exitCode !== undefined) process.exitCode = exitCode
+    process.exitCode = exitCode
   } finally {
     await opened.engine.destroy()
   }

@@ -1,5 +1,4 @@
-import { resolve } from 'node:path'
-import { Command, InvalidArgumentError } from 'commander'
+import { Command } from 'commander'
 import { openNativeOrt, type NativeOrt } from '../executor/native/native-ort.ts'
 import { openPlugin } from '../executor/native/plugin-registry.ts'
 import { InferenceError, type ProviderCapability } from '../index.ts'
@@ -7,6 +6,7 @@ import { BuiltInProviders } from '../workers/built-in-providers.ts'
 import { builtInCapability, describeDevice } from '../workers/provider-capabilities.ts'
 import { switchOffTelemetry } from '../workers/telemetry.ts'
 import { findPlugins, type FoundPlugin } from './find-plugins.ts'
+import { addPlugin } from './plugin-option.ts'
 
 /** `zerohop providers`: what models can run on here. */
 export const providers = new Command('providers')
@@ -53,10 +53,4 @@ function usage(plugins: readonly ProviderCapability[]): string {
   if (usable.length === 0) return '\nNone of the plugins that are installed can be used here.\n'
   const entries = usable.map(({ name, library }) => `${name}: { library: ${JSON.stringify(library)} }`)
   return `\nTo use them: new InferenceEngine({ providers: { ${entries.join(', ')} } })\n`
-}
-
-function addPlugin(value: string, before: FoundPlugin[]): FoundPlugin[] {
-  const [, name, library] = /^([a-z][a-z0-9_-]*)=(.+)$/.exec(value) ?? []
-  if (name === undefined || library === undefined) throw new InvalidArgumentError('It has to be a name and a path, such as openvino=plugins/openvino.so.')
-  return [...before, { name, library: resolve(library) }]
 }

@@ -50,6 +50,7 @@ export function levelResult(windows: readonly MeasuredWindow[], { level, stable,
     eventLoopDelay: figuresOf(eventLoopDelay),
     cpuCores: perSecond(windows.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0)),
     goodput: goodputMs === null ? null : { withinMs: goodputMs, perSecond: perSecond(good), share: load.requestCount === 0 ? 0 : good / (load.requestCount + load.failureCount) },
+    sequences: windows[0]!.sequences === null ? null : windows.reduce((sum, { sequences }) => sum + (sequences ?? 0), 0),
     sentPerSecond: perSecond(load.sentCount),
     percentile: percentile === null ? null : { percentile, us: latency.quantileUs(percentile / 100) },
   }

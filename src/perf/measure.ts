@@ -37,15 +37,15 @@ export interface MeasureHooks {
  *
  * @throws what the model's statistics throw; failures of requests are counted.
  */
-export async function measure({ model, source: _source }: PerfTarget, { level, load }: LoadLevel, settings: MeasureSettings, hooks: MeasureHooks = {}): Promise<LevelResult> {
+export async function measure({ model, source }: PerfTarget, { level, load }: LoadLevel, settings: MeasureSettings, hooks: MeasureHooks = {}): Promise<LevelResult> {
   const { clock = loadClock, signal, log } = hooks
   const recorder = new Recorder(clock, log ?? null)
   const ending = new AbortController()
-  hooks.onStart?.(recorder)
-  load.start(sender(model, load.isOpen ? ending.signal : null), recorder)
   let windows: readonly MeasuredWindow[]
   let stable: boolean
-  const watch = new WindowWatch(recorder, () => model.stats())
+  const watch = new WindowWatch(recorder, () => model.stats(), () => source.sequenceCount)
+  hooks.onStart?.(recorder)
+  load.start(sender(model, load.isOpen ? ending.signal : null), recorder)
   try {
     await untilEnded(recorder, settings.warmupRequestCount, load, signal)
     if (settings.warmupRequestCount > 0) watch.cut()
@@ -57,7 +57,14 @@ export async function measure({ model, source: _source }: PerfTarget, { level, l
     // What was sent by a schedule that the model cannot keep up with would take long to be answered, and is of no more use.
     ending.abort()
     await stopped
+    await endSequences(model, source)
   }
   const { percentile, goodputMs } = settings
   return levelResult(windows.slice(-stableWindows), { level, stable, isScheduled: load.isOpen, percentile, goodputMs })
+}
+
+/** What is left of sequences would be in the way of the next level's. */
+async function endSequences(model: PerfTarget['model'], source: PerfTarget['source']): Promise<void> {
+  const endings = source.endings?.() ?? []
+  await Promise.allSettled(endings.map(({ feeds, options }) => model.infer(feeds, options)))
 }

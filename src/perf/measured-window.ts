@@ -9,6 +9,8 @@ export interface MeasuredWindow {
   readonly before: ModelStatistics
   readonly after: ModelStatistics
   readonly eventLoopDelay: DurationHistogram
+  /** Sequences that were begun; `null` where there are none. */
+  readonly sequences: number | null
   /** Processor time of the process. */
   readonly cpuSeconds: number
 }

@@ -2,7 +2,6 @@ import { stat } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import { invalidArgument } from '../errors.ts'
 import { InferenceEngine, type EngineOptions, type Model, type ModelOptions, type PipelineConfig } from '../index.ts'
-import type { ModelConfig } from '../config/model-config.ts'
 import { isFolder, readModelFolder, type VersionConfig } from '../triton-repository/model-folder.ts'
 import { machineFacts } from './machine-facts.ts'
 import type { PerfResult } from './result.ts'
@@ -15,8 +14,10 @@ export interface TargetSettings {
   /** Of a repository's model. Default: the newest that it serves. */
   readonly version?: string | undefined
   readonly engine?: EngineOptions
-  /** Goes before what the model's folder says. */
-  readonly config?: ModelOptions
+  /** Goes before what the model's folder says, which it may be made from. */
+  readonly config?: ModelOptions | ((before: ModelOptions) => ModelOptions)
+  /** Ends the load. */
+  readonly signal?: AbortSignal
 }
 
 /** A loaded model in an engine of its own. */
@@ -35,11 +36,12 @@ export interface OpenedModel {
  *
  * @throws InferenceError as `engine.load()`; `ERR_MODEL_NOT_FOUND` where there is neither a file nor a model of a repository.
  */
-export async function openTarget({ model: given, repository, version, engine: options, config: overrides = {} }: TargetSettings): Promise<OpenedModel> {
+export async function openTarget({ model: path, repository, version, engine: options, config: given = {}, signal }: TargetSettings): Promise<OpenedModel> {
   const engine = new InferenceEngine(options)
   try {
-    const { name, config } = await findModel(given, repository, version, overrides)
-    const model = 'steps' in config ? await loadPipeline(engine, name, config, repository ?? dirname(resolve(given)), overrides) : await engine.load(name, config)
+    const overrides = typeof given === 'function' ? given : () => given
+    const { name, config } = await findModel(path, repository, version, overrides)
+    const model = 'steps' in config ? await loadPipeline(engine, name, config, repository ?? dirname(resolve(path)), overrides({})) : await engine.load(name, config, signal === undefined ? {} : { signal })
     return { engine, model, hasSequences: 'sequence' in config && config.sequence !== undefined, config, machine: machineFacts(engine.capabilities()) }
   } catch (error) {
     await engine.destroy()
@@ -47,18 +49,18 @@ export async function openTarget({ model: given, repository, version, engine: op
   }
 }
 
-async function findModel(given: string, repository: string | undefined, version: string | undefined, overrides: ModelOptions): Promise<{ name: string; config: VersionConfig }> {
+async function findModel(given: string, repository: string | undefined, version: string | undefined, overrides: (before: ModelOptions) => ModelOptions): Promise<{ name: string; config: VersionConfig }> {
   if (repository === undefined && !(await isFolder(given))) {
     if (version !== undefined) throw invalidArgument('model version', 'a version only of a repository', version)
     await checkFile(given)
-    return { name: basename(given), config: { ...overrides, path: given } as ModelConfig }
+    return { name: basename(given), config: { ...overrides({}), path: given } }
   }
   const folder = repository === undefined ? resolve(given) : resolve(repository, given)
   if (!(await isFolder(folder))) throw notFound(folder, `a model of the repository ${repository}`)
   const { name, configs } = await readModelFolder(dirname(folder), basename(folder))
   const config = version === undefined ? configs[0] : configs.find((each) => String(each.version) === version)
   if (config === undefined) throw notFound(version, `one of the versions of '${name}' that are served (${configs.map((each) => each.version).join(', ')})`)
-  return { name, config: 'steps' in config ? config : { ...config, ...overrides } }
+  return { name, config: 'steps' in config ? config : { ...config, ...overrides(config) } }
 }
 
 async function checkFile(path: string): Promise<void> {

@@ -50,6 +50,8 @@ export interface LevelResult {
   readonly cpuCores: number
   /** Answers within a bound, when one was given. */
   readonly goodput: { readonly withinMs: number; readonly perSecond: number; readonly share: number } | null
+  /** Sequences that were begun; `null` for a model without them. */
+  readonly sequences: number | null
   /** Requests a second that were sent. */
   readonly sentPerSecond: number
   /** The user's own percentile of the latencies (`--percentile`); `null` without one. */

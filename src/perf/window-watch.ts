@@ -7,12 +7,17 @@ import type { MeasuredWindow } from './measured-window.ts'
 export class WindowWatch {
   readonly #recorder: Recorder
   readonly #stats: () => ModelStatistics
+  readonly #sequencesBegun: () => number | undefined
   readonly #delay: EventLoopDelay
   #before: ModelStatistics
+  #sequences: number | undefined
   #cpu = process.cpuUsage()
 
-  constructor(recorder: Recorder, stats: () => ModelStatistics) {
+  /** @param sequencesBegun how many sequences were, since whenever; `undefined` where there are none. */
+  constructor(recorder: Recorder, stats: () => ModelStatistics, sequencesBegun: () => number | undefined) {
     this.#recorder = recorder
+    this.#sequencesBegun = sequencesBegun
+    this.#sequences = sequencesBegun()
     this.#stats = stats
     this.#delay = new EventLoopDelay(recorder.clock)
     this.#before = stats()
@@ -26,7 +31,10 @@ export class WindowWatch {
     const after = (this.#before = this.#stats())
     const spent = process.cpuUsage(this.#cpu)
     this.#cpu = process.cpuUsage()
-    return { load, before, after, eventLoopDelay: this.#delay.take(), cpuSeconds: (spent.user + spent.system) / 1e6 }
+    const begunBefore = this.#sequences
+    this.#sequences = this.#sequencesBegun()
+    const sequences = this.#sequences === undefined ? null : this.#sequences - (begunBefore ?? 0)
+    return { load, before, after, sequences, eventLoopDelay: this.#delay.take(), cpuSeconds: (spent.user + spent.system) / 1e6 }
   }
 
   stop(): void {

@@ -39,6 +39,16 @@ export function inputShapes(metadata: ModelMetadata, given: GivenShapes = new Ma
   })
 }
 
+/** What its outputs are like: those that are tensors. */
+export function outputShapes(metadata: ModelMetadata): InputShape[] {
+  const rows = hasRows(metadata)
+  return metadata.outputs.flatMap(({ name, type, shape, ...value }) => {
+    if (!isElementType(type)) return []
+    const batchAxis = rows ? batchAxisOf(value) : -1
+    return [{ name, type, rowDims: fixed(name, shape.filter((_, axis) => axis !== batchAxis), undefined), batchAxis }]
+  })
+}
+
 function fixed(name: string, shape: readonly (number | string)[], given: readonly number[] | undefined): number[] {
   if (given === undefined) return shape.map((dim) => (typeof dim === 'number' ? dim : -1))
   const fits = given.length === shape.length && shape.every((dim, axis) => typeof dim === 'string' || dim === given[axis])

@@ -51,9 +51,10 @@ export class ClosedLoop implements Load {
       const sentMs = recorder.sent()
       try {
         await send(sample)
-        recorder.answered(sentMs, sentMs, sample.rows)
+        recorder.answered(sentMs, sentMs, sample)
       } catch (error) {
-        recorder.failed(sentMs, sentMs, sample.rows, error)
+        recorder.failed(sentMs, sentMs, sample, error)
+        this.#source.failed?.(caller)
         // What is refused at once would be asked again at once, and nothing else would ever be done.
         await new Promise<void>((resolve) => recorder.clock.nextTurn(resolve))
       }

@@ -102,9 +102,10 @@ export class OpenLoop implements Load {
     try {
       if (tooMany) throw notSent
       await this.#send!(sample)
-      recorder.answered(intendedMs, sentMs, sample.rows)
+      recorder.answered(intendedMs, sentMs, sample)
     } catch (error) {
-      recorder.failed(intendedMs, sentMs, sample.rows, error)
+      recorder.failed(intendedMs, sentMs, sample, error)
+      this.#source.failed?.(caller)
     }
     if (this.#options.serial === true) this.#free.push(caller)
     if (this.#waitsForCaller) {

@@ -1,3 +1,4 @@
+import type { Sample } from '../input/sample.ts'
 import type { LoadClock } from './load-clock.ts'
 import { delayedAfterUs, LoadWindow } from './load-window.ts'
 import type { RequestLog } from './request-log.ts'
@@ -65,22 +66,22 @@ export class Recorder {
   }
 
   /** A request was answered, which was meant to be sent, and was sent, when it is said. */
-  answered(intendedMs: number, sentMs: number, rows: number): void {
+  answered(intendedMs: number, sentMs: number, sample: Sample): void {
     const nowMs = this.#end()
     const window = this.#window
     window.requestCount++
-    window.inferenceCount += rows
+    window.inferenceCount += sample.rows
     window.latency.record((nowMs - intendedMs) * 1000)
-    this.#log?.push(intendedMs, sentMs, nowMs, rows, null)
+    this.#log?.push(intendedMs, sentMs, nowMs, sample, null)
   }
 
   /** A request was not answered. */
-  failed(intendedMs: number, sentMs: number, rows: number, error: unknown): void {
+  failed(intendedMs: number, sentMs: number, sample: Sample, error: unknown): void {
     const nowMs = this.#end()
     const code = codeOf(error)
     const { failures } = this.#window
     failures[code] = (failures[code] ?? 0) + 1
-    this.#log?.push(intendedMs, sentMs, nowMs, rows, code)
+    this.#log?.push(intendedMs, sentMs, nowMs, sample, code)
   }
 
   #end(): number {

@@ -1,3 +1,5 @@
+import type { Sample } from '../input/sample.ts'
+
 /** Requests in one piece of memory. */
 const blockLength = 1 << 16
 
@@ -8,23 +10,27 @@ export interface LoggedRequest {
   readonly sentMs: number
   readonly endedMs: number
   readonly rows: number
-  /** `null` for one that was answered. */
+  /** `null` for none, or one that is no number. */
+  readonly sequenceId: number | null
+  /** The code of its error; `null` for one that was answered. */
   readonly failure: string | null
 }
 
 interface Block {
-  readonly times: Float64Array
+  /** Four numbers for each request. */
+  readonly numbers: Float64Array
   readonly rows: Uint32Array
   readonly failures: Uint8Array
 }
 
-/** Each request of a measurement, in the order in which they ended: 29 bytes each, for what has to list them. Others need none. */
+/** Each request of a measurement, in the order in which they ended: 37 bytes each, for what has to list them. Others need none. */
 export class RequestLog {
   readonly #blocks: Block[] = []
   /** What numbers stand for, 0 for an answer. */
   readonly #codes: string[] = ['']
   readonly #limit: number
   #length = 0
+  #dropped = 0
 
   /** @param limit of requests, after which no more are noted. */
   constructor(limit = Infinity) {
@@ -35,24 +41,34 @@ export class RequestLog {
     return this.#length
   }
 
-  push(intendedMs: number, sentMs: number, endedMs: number, rows: number, failure: string | null): void {
-    if (this.#length >= this.#limit) return
+  /** Requests that came after the limit was reached. */
+  get dropped(): number {
+    return this.#dropped
+  }
+
+  push(intendedMs: number, sentMs: number, endedMs: number, { rows, options }: Sample, failure: string | null): void {
+    if (this.#length >= this.#limit) {
+      this.#dropped++
+      return
+    }
     const at = this.#length++ % blockLength
-    if (at === 0) this.#blocks.push({ times: new Float64Array(3 * blockLength), rows: new Uint32Array(blockLength), failures: new Uint8Array(blockLength) })
+    if (at === 0) this.#blocks.push({ numbers: new Float64Array(4 * blockLength), rows: new Uint32Array(blockLength), failures: new Uint8Array(blockLength) })
     const block = this.#blocks.at(-1)!
-    block.times[3 * at] = intendedMs
-    block.times[3 * at + 1] = sentMs
-    block.times[3 * at + 2] = endedMs
+    block.numbers[4 * at] = intendedMs
+    block.numbers[4 * at + 1] = sentMs
+    block.numbers[4 * at + 2] = endedMs
+    block.numbers[4 * at + 3] = typeof options?.sequenceId === 'number' ? options.sequenceId : NaN
     block.rows[at] = rows
     if (failure !== null) block.failures[at] = this.#numberOf(failure)
   }
 
   *[Symbol.iterator](): Generator<LoggedRequest> {
     for (let index = 0; index < this.#length; index++) {
-      const { times, rows, failures } = this.#blocks[Math.floor(index / blockLength)]!
+      const { numbers, rows, failures } = this.#blocks[Math.floor(index / blockLength)]!
       const at = index % blockLength
+      const [intendedMs, sentMs, endedMs, sequenceId] = numbers.subarray(4 * at, 4 * at + 4) as unknown as [number, number, number, number]
       const code = failures[at]!
-      yield { intendedMs: times[3 * at]!, sentMs: times[3 * at + 1]!, endedMs: times[3 * at + 2]!, rows: rows[at]!, failure: code === 0 ? null : this.#codes[code]! }
+      yield { intendedMs, sentMs, endedMs, rows: rows[at]!, sequenceId: Number.isNaN(sequenceId) ? null : sequenceId, failure: code === 0 ? null : this.#codes[code]! }
     }
   }
 

@@ -1,4 +1,4 @@
-import { randomNumbers } from './random-numbers.ts'
+import { randomNumbers } from '../input/random-numbers.ts'
 
 /** When requests are meant to be sent: milliseconds since the start, ascending; it may end. */
 export type Schedule = Iterator<number, void>

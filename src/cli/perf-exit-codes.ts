@@ -1,0 +1,8 @@
+/** What `zerohop perf` exits with, as perf_analyzer does. */
+export const perfExitCodes = {
+  /** Windows did not agree. */
+  unstable: 2,
+  usage: 3,
+  /** Anything else. */
+  wrong: 99,
+} as const

@@ -1,0 +1,48 @@
+import { createWriteStream } from 'node:fs'
+import { writeFile } from 'node:fs/promises'
+import { Readable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { RequestLog } from '../perf/load/request-log.ts'
+import type { MeasuredWindow } from '../perf/measured-window.ts'
+import { csvReport } from '../perf/report/csv-report.ts'
+import { profileText, type Experiment } from '../perf/report/profile-export.ts'
+import type { LoadMode, PerfResult } from '../perf/result.ts'
+import { tellLine } from './failure.ts'
+
+/** Requests of a level that are exported at most: they are held in memory until then, 37 bytes each. */
+const mostExported = 10_000_000
+
+/** The requests of all levels, for --profile-export-file. */
+export class ProfileExport {
+  readonly #mode: LoadMode
+  readonly #experiments: (Experiment & { readonly boundariesMs: number[] })[] = []
+
+  constructor(mode: LoadMode) {
+    this.#mode = mode
+  }
+
+  /** What takes the requests of the next level. */
+  begin(level: number): RequestLog {
+    const requests = new RequestLog(mostExported)
+    this.#experiments.push({ mode: this.#mode, level, requests, boundariesMs: [] })
+    return requests
+  }
+
+  window({ load }: MeasuredWindow): void {
+    const { boundariesMs } = this.#experiments.at(-1)!
+    if (boundariesMs.length === 0) boundariesMs.push(load.startMs)
+    boundariesMs.push(load.endMs)
+  }
+
+  async write(path: string, { model, machine }: PerfResult): Promise<void> {
+    const text = profileText(this.#experiments, model, String(machine['zerohop'] ?? ''), performance.timeOrigin)
+    await pipeline(Readable.from(text), createWriteStream(path))
+    const dropped = this.#experiments.reduce((sum, { requests }) => sum + requests.dropped, 0)
+    if (dropped > 0) tellLine(`${path}: ${dropped} requests are left out, as no more than ${mostExported} of a level are kept`)
+  }
+}
+
+/** Writes the table of -f. */
+export async function writeCsv(path: string, result: PerfResult, verbose: boolean): Promise<void> {
+  await writeFile(path, csvReport(result, verbose))
+}

@@ -1,0 +1,83 @@
+import { InvalidArgumentError, type Command } from 'commander'
+import type { InferOptions } from '../index.ts'
+import { inputDefaults, type InputSettings } from '../perf/input/sample-source.ts'
+import type { OpenedModel } from '../perf/open-target.ts'
+import type { PerfSettings } from '../perf/perf-settings.ts'
+import { above, collect, range, whole } from './perf-values.ts'
+
+/** Options of what is asked, as commander has them. */
+export interface InputOptions {
+  readonly batchSize: number
+  readonly shape: readonly [name: string, dims: number[]][]
+  readonly inputData: readonly string[]
+  readonly stringLength: number
+  readonly stringData?: string
+  readonly uniqueInputs: number
+  readonly requestParameter: readonly InferOptions[]
+  readonly numOfSequences: number
+  readonly sequenceLength: number
+  readonly sequenceLengthVariation: number
+  readonly sequenceIdRange: { readonly start: number; readonly end: number }
+  readonly serialSequences: boolean
+}
+
+/** Adds them. */
+export function addInputOptions(command: Command): Command {
+  return command
+    .optionsGroup('Requests:')
+    .option('-b, --batch-size <rows>', 'rows of each request', whole(1), inputDefaults.batchSize)
+    .option('--shape <name:dims>', 'dims of an input that has variable ones, as IDS:1,128, without the batch dimension; may be given several times', collect(shape), [])
+    .option('--input-data <random|zero|path>', 'what requests hold: made up, a folder with a file for each input, or a file of JSON; may be given several times', collect(String), [])
+    .option('--string-length <characters>', 'of made-up strings', whole(1), inputDefaults.stringLength)
+    .option('--string-data <text>', 'what each made-up string is instead')
+    .option('--unique-inputs <count>', 'different requests that are made up, before they come again', whole(1), inputDefaults.uniqueInputs)
+    .option('--request-parameter <name:value:type>', `an option of each request: ${Object.keys(parameters).join(', ')}; may be given several times`, collect(parameter), [])
+    .optionsGroup('Sequences, of a model that has them:')
+    .option('--num-of-sequences <count>', 'sequences at once, where requests are sent by a rate or by intervals', whole(1), 4)
+    .option('--sequence-length <count>', 'requests of a sequence, where no file of JSON has sequences', whole(1), 20)
+    .option('--sequence-length-variation <percent>', 'by how much that varies', above(0, true), 20)
+    .option('--sequence-id-range <start:end>', 'ids of sequences, begun again at the end (default: from 1)', range(whole(1), false), { start: 1, end: 2 ** 32, step: 1 })
+    .option('--serial-sequences', 'send the next request of a sequence only after the answer to the one before', false)
+}
+
+/** What the options say of sequences, for the load; `null` for a model without. */
+export function sequencesOf({ numOfSequences, serialSequences }: InputOptions, { hasSequences }: OpenedModel): PerfSettings['sequences'] {
+  return hasSequences ? { count: numOfSequences, serial: serialSequences } : null
+}
+
+/** What the options say of the requests to a model. */
+export function inputSettings(options: InputOptions, { hasSequences, config }: OpenedModel, seed: number): InputSettings {
+  const { batchSize, shape: shapes, inputData, stringLength, stringData = null, uniqueInputs, requestParameter, sequenceLength, sequenceLengthVariation, sequenceIdRange } = options
+  return {
+    batchSize, stringLength, stringData, uniqueInputs, seed,
+    shapes: new Map(shapes),
+    inputData: inputData.length === 0 ? inputDefaults.inputData : inputData,
+    options: requestParameter.length === 0 ? undefined : Object.assign({}, ...requestParameter) as InferOptions,
+    sequences: hasSequences ? { length: sequenceLength, variation: sequenceLengthVariation / 100, firstId: sequenceIdRange.start, lastId: sequenceIdRange.end } : null,
+    optionalInputs: 'optionalInputs' in config ? config.optionalInputs : [],
+  }
+}
+
+function shape(text: string): [string, number[]] {
+  const at = text.lastIndexOf(':')
+  if (at <= 0) throw new InvalidArgumentError('It has to be the name of an input and its dims, as IDS:1,128.')
+  const dims = text.slice(at + 1)
+  return [text.slice(0, at), dims === '' ? [] : dims.split(',').map(whole(1))]
+}
+
+/** Parameters that mean something here: Triton's two, with its unit, and options of `infer()`. */
+const parameters: Readonly<Record<string, (value: number) => InferOptions>> = {
+  priority: (priority) => ({ priority }),
+  timeout: (us) => ({ timeoutMs: us / 1000 }),
+  timeoutMs: (timeoutMs) => ({ timeoutMs }),
+  deadlineMs: (deadlineMs) => ({ deadlineMs }),
+  maxRunMs: (maxRunMs) => ({ maxRunMs }),
+}
+
+function parameter(text: string): InferOptions {
+  const [name = '', value = '', ...type] = text.split(':')
+  if (type.length > 1) throw new InvalidArgumentError('It has to be a name and a value, and perhaps a type, as priority:1:int.')
+  const read = Object.hasOwn(parameters, name) ? parameters[name] : undefined
+  if (read === undefined) throw new InvalidArgumentError(`It has to be one of ${Object.keys(parameters).join(', ')}: models here get nothing but their inputs.`)
+  return read(above(0, true)(value))
+}

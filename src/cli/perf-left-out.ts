@@ -1,0 +1,19 @@
+/** Options of perf_analyzer that `zerohop perf` has not, and why. */
+export const leftOut: readonly { readonly options: readonly string[]; readonly reason: string }[] = [
+  { options: ['--service-kind', '--endpoint', '--model-signature-name', '-i', '-u', '--streaming', '-H', '--grpc-compression-algorithm', '--grpc-method', '--proto', '--input-tensor-format', '--output-tensor-format'], reason: 'there is no server, and no protocol to it' },
+  { options: ['--ssl-grpc-use-ssl', '--ssl-grpc-root-certifications-file', '--ssl-grpc-private-key-file', '--ssl-grpc-certificate-chain-file', '--ssl-https-verify-peer', '--ssl-https-verify-host', '--ssl-https-ca-certificates-file', '--ssl-https-client-certificate-file', '--ssl-https-client-certificate-type', '--ssl-https-private-key-file', '--ssl-https-private-key-type'], reason: 'there is no connection to be encrypted' },
+  { options: ['--shared-memory', '--output-shared-memory-size'], reason: 'callers and engine share the memory of the process anyway' },
+  { options: ['--triton-server-directory', '--bls-composing-models', '--enable-mpi'], reason: 'they are of Triton alone' },
+  { options: ['-a, --async', '--sync'], reason: 'every call is answered by a promise: callers wait for it under --concurrency-range, and do not under a rate' },
+  { options: ['--max-threads'], reason: 'load is made on the thread of the application, where its users call from; a thread of its own would add the hop that the engine saves' },
+  { options: ['--session-concurrency'], reason: 'there are no sessions of chats' },
+  { options: ['--fixed-schedule'], reason: 'recorded arrivals are replayed by --replay' },
+  { options: ['--collect-metrics', '--metrics-url', '--metrics-interval'], reason: 'processor time and the delay of the event loop are always measured, in the process itself' },
+  { options: ['--trace-level', '--trace-rate', '--trace-count', '--log-frequency'], reason: 'traces are an option of the engine and of the model (--engine-options, --model-config)' },
+  { options: ['--data-directory', '-c', '-d', '-t', '-z'], reason: 'perf_analyzer has them for its past only: --input-data, --latency-threshold, --concurrency-range and --input-data zero stand for them' },
+]
+
+/** The same as text for --help. */
+export function leftOutText(): string {
+  return `Options of perf_analyzer that are not here:\n${leftOut.map(({ options, reason }) => `  ${options.join(' ')}\n      ${reason}`).join('\n')}\n`
+}

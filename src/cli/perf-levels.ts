@@ -1,0 +1,61 @@
+import { runLevels } from '../perf/perf-run.ts'
+import { levelText, settingsText, summaryText, windowText } from '../perf/report/console-report.ts'
+import { throughputOf } from '../perf/stability.ts'
+import { levelNames, shownLevel } from '../perf/report/level-names.ts'
+import type { LevelResult, PerfResult } from '../perf/result.ts'
+import { tellLine } from './failure.ts'
+import type { PerfContext } from './perf-extension.ts'
+import { perfExitCodes } from './perf-exit-codes.ts'
+import { ProfileExport, writeCsv } from './perf-files.ts'
+import { PerfProgress } from './perf-progress.ts'
+
+/** Options of what is told, as commander has them. */
+export interface ReportOptions {
+  readonly batchSize: number
+  readonly latencyReportFile?: string
+  readonly verboseCsv: boolean
+  readonly profileExportFile?: string
+  readonly verbose: boolean
+}
+
+/** Measures the levels that the settings say, tells of them as they come, and writes the files that were asked for. */
+export async function measureLevels({ target, settings, shown, signal, print }: PerfContext, options: ReportOptions): Promise<{ result: PerfResult; exitCode: number }> {
+  const { load } = settings
+  const progress = new PerfProgress()
+  const profile = options.profileExportFile === undefined ? null : new ProfileExport(load.mode)
+  const distribution = load.mode === 'request-rate' ? load.distribution : null
+  print(settingsText({ ...settings, batchSize: options.batchSize, mode: load.mode, distribution }))
+  const tellLevel = (level: LevelResult, meetsThreshold: boolean) => {
+    progress.end()
+    print(levelText(load.mode, level))
+    if (!meetsThreshold) print(`Measured latency went over the set limit of ${settings.latencyThresholdMs} msec. \n`)
+    else if (signal.aborted) tellLine('interrupted: this is what was measured until then')
+    else if (!level.stable) tellLine(unstable(settings.maxTrials, load.mode, level.level))
+  }
+  try {
+    const result = await runLevels(target, settings, shown, {
+      signal,
+      onLevel: (level) => ({ ...(profile === null ? {} : { log: profile.begin(level) }), onStart: (recorder) => progress.begin(load.mode, level, settings.maxTrials, recorder) }),
+      onWindow: (window, trial) => {
+        profile?.window(window)
+        if (options.verbose) {
+          progress.end()
+          print(windowText(trial, throughputOf(window), window.load.latency))
+        } else progress.window(trial)
+      },
+      onResult: tellLevel,
+    })
+    print(summaryText(load.mode, result.levels))
+    if (options.latencyReportFile !== undefined) await writeCsv(options.latencyReportFile, result, options.verboseCsv)
+    await profile?.write(options.profileExportFile!, result)
+    // As perf_analyzer: one that was reached by way of others ends the search, and those before are worth something.
+    const failed = result.levels.length === 1 && !result.levels[0]!.stable && !signal.aborted
+    return { result, exitCode: failed ? perfExitCodes.unstable : 0 }
+  } finally {
+    progress.end()
+  }
+}
+
+function unstable(maxTrials: number, mode: PerfResult['mode'], level: number): string {
+  return `Failed to obtain stable measurement within ${maxTrials} measurement windows for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}. Please try to increase the --measurement-interval.`
+}

@@ -1,0 +1,31 @@
+import { readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { invalidArgument } from '../../errors.ts'
+import { elementCount, storageLength } from '../../tensor.ts'
+import { knownDims, type InputShape } from './input-shapes.ts'
+import { fromBytes } from './json-tensor.ts'
+import type { RowTensor } from './row-tensors.ts'
+import type { Stream } from './step.ts'
+
+/**
+ * Reads a folder with a file for each input, under its name: the bytes of one row, or of strings the lines of a text.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG`, and what reading the files throws.
+ */
+export async function readFolderInput(folder: string, inputs: readonly InputShape[]): Promise<Stream> {
+  const tensors = new Map<string, RowTensor>()
+  for (const input of inputs) tensors.set(input.name, await readInput(join(folder, input.name), input))
+  return [{ inputs: tensors, outputs: new Map() }]
+}
+
+async function readInput(path: string, input: InputShape): Promise<RowTensor> {
+  const dims = knownDims(input)
+  const data = input.type === 'string' ? lines(await readFile(path, 'utf8')) : fromBytes(input.type, await readFile(path), path)
+  const expected = storageLength(input.type, elementCount(dims))
+  if (data.length !== expected) throw invalidArgument(path, `${expected} ${input.type === 'string' ? 'lines' : `elements of ${input.type}`}, as the shape is [${dims.join(', ')}]`, String(data.length))
+  return { dims, data }
+}
+
+function lines(text: string): string[] {
+  return text.replace(/\r?\n$/, '').split(/\r?\n/)
+}

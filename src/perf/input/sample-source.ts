@@ -1,0 +1,78 @@
+import { stat } from 'node:fs/promises'
+import { invalidArgument } from '../../errors.ts'
+import type { InferOptions, ModelMetadata } from '../../index.ts'
+import { randomNumbers } from './random-numbers.ts'
+import { readFolderInput } from './folder-input.ts'
+import { generatedFeed, type GeneratedData } from './generated-data.ts'
+import { hasRows, inputShapes, outputShapes, type GivenShapes, type InputShape } from './input-shapes.ts'
+import { readJsonInput, type ModelShapes } from './json-input.ts'
+import { SampleCycle } from './sample-cycle.ts'
+import type { Sample, SampleSource } from './sample.ts'
+import { SequenceSource, type SequenceSettings } from './sequence-source.ts'
+import { sampleOf, samplesOf } from './step-samples.ts'
+import type { Stream } from './step.ts'
+
+/** What a model is asked, under the names of the command line. */
+export interface InputSettings {
+  /** `random`, `zero`, or folders and files of JSON. */
+  readonly inputData: readonly string[]
+  /** Rows of each request. */
+  readonly batchSize: number
+  readonly shapes: GivenShapes
+  readonly stringLength: number
+  /** `null`: strings are made up. */
+  readonly stringData: string | null
+  /** Different requests that are made up, before they come again. */
+  readonly uniqueInputs: number
+  /** Of what is random. */
+  readonly seed: number
+  /** Options of each request. */
+  readonly options?: InferOptions | undefined
+  /** `null` for a model without sequences. */
+  readonly sequences: SequenceSettings | null
+  /** Inputs that an entry of a file may leave out. Default: none. */
+  readonly optionalInputs?: readonly string[] | undefined
+}
+
+/** As perf_analyzer has them. */
+export const inputDefaults: InputSettings = {
+  inputData: ['random'], batchSize: 1, shapes: new Map(), stringLength: 128, stringData: null, uniqueInputs: 1, seed: 1, sequences: null,
+}
+
+/**
+ * Makes, or reads, what a model is asked.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for what does not fit the model, and what reading throws.
+ */
+export async function sampleSource(metadata: ModelMetadata, settings: InputSettings): Promise<SampleSource> {
+  const { inputData, batchSize, shapes: given, seed, sequences, options } = settings
+  if (batchSize > 1 && !hasRows(metadata)) throw invalidArgument('batch size', `1, as requests to '${metadata.name}' have no rows`, batchSize)
+  const inputs = inputShapes(metadata, given)
+  const random = randomNumbers(seed)
+  const [kind] = inputData
+  if (kind === 'random' || kind === 'zero') {
+    if (inputData.length > 1) throw invalidArgument('input data', `${kind} alone, or folders and files`, [...inputData])
+    const samples = generatedSamples(inputs, { ...settings, kind }, random)
+    return sequences === null ? new SampleCycle(samples) : new SequenceSource([samples], false, sequences, random)
+  }
+  const shapes: ModelShapes = { inputs, outputs: outputShapes(metadata), optionalInputs: new Set(settings.optionalInputs) }
+  const streams: Stream[] = []
+  let hasLengths = false
+  for (const path of inputData) {
+    if ((await stat(path)).isDirectory()) streams.push(await readFolderInput(path, inputs))
+    else {
+      streams.push(...(await readJsonInput(path, shapes)))
+      hasLengths = true
+    }
+  }
+  if (sequences === null) return new SampleCycle(samplesOf(streams, batchSize, shapes, options))
+  const requests = streams.map((stream) => stream.map((step) => sampleOf(Array.from({ length: batchSize }, () => step), shapes, options)))
+  return new SequenceSource(requests, hasLengths, sequences, random)
+}
+
+function generatedSamples(inputs: readonly InputShape[], { batchSize, uniqueInputs, options, ...data }: InputSettings & GeneratedData, random: () => number): Sample[] {
+  return Array.from({ length: uniqueInputs }, () => {
+    const feeds = Object.fromEntries(inputs.map((input) => [input.name, generatedFeed(input, batchSize, data, random)]))
+    return options === undefined ? { feeds, rows: batchSize } : { feeds, rows: batchSize, options }
+  })
+}

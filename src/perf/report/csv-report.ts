@@ -1,0 +1,59 @@
+import type { LevelResult, PerfResult } from '../result.ts'
+import { levelNames, shownLevel } from './level-names.ts'
+
+interface Column {
+  readonly name: string
+  readonly value: (result: LevelResult) => number | string
+}
+
+const us = (value: number) => Math.round(value)
+
+/**
+ * What was measured as a table, a line for each level, by falling throughput; times in microseconds. Columns and their order are
+ * perf_analyzer's: `Client Send` is how late requests were sent, and what lies between caller and engine is the network.
+ *
+ * @param verbose whether further columns follow.
+ */
+export function csvReport({ mode, levels }: Pick<PerfResult, 'mode' | 'levels'>, verbose: boolean): string {
+  const columns = columnsOf(levelNames(mode).column, levels, verbose)
+  const rows = levels.toSorted((a, b) => b.inferencesPerSecond - a.inferencesPerSecond)
+  const lines = [columns.map(({ name }) => name), ...rows.map((result) => columns.map(({ value }) => value(result)))]
+  return `${lines.map((line) => line.join(',')).join('\n')}\n`
+}
+
+function columnsOf(level: string, levels: readonly LevelResult[], verbose: boolean): Column[] {
+  const usesCache = levels.some(({ server }) => server.cacheHitCount + server.cacheMissCount > 0)
+  const own = levels[0]?.percentile?.percentile
+  return [
+    { name: level, value: ({ level }) => shownLevel(level) },
+    { name: 'Inferences/Second', value: ({ inferencesPerSecond }) => Number(inferencesPerSecond.toFixed(2)) },
+    { name: 'Client Send', value: (result) => us(clientSendUs(result)) },
+    { name: 'Network+Server Send/Recv', value: (result) => us(Math.max(0, result.latency.averageUs - clientSendUs(result) - result.server.queueUs - computeUs(result))) },
+    { name: 'Server Queue', value: ({ server }) => us(server.queueUs) },
+    { name: 'Server Compute Input', value: ({ server }) => us(server.computeInputUs) },
+    { name: 'Server Compute Infer', value: ({ server }) => us(server.computeInferUs) },
+    { name: 'Server Compute Output', value: ({ server }) => us(server.computeOutputUs) },
+    ...(usesCache ? [{ name: 'Server Cache Hit', value: ({ server }: LevelResult) => server.cacheHitCount }, { name: 'Server Cache Miss', value: ({ server }: LevelResult) => server.cacheMissCount }] : []),
+    { name: 'Client Recv', value: () => 0 },
+    { name: 'p50 latency', value: ({ latency }) => us(latency.p50Us) },
+    { name: 'p90 latency', value: ({ latency }) => us(latency.p90Us) },
+    { name: 'p95 latency', value: ({ latency }) => us(latency.p95Us) },
+    { name: 'p99 latency', value: ({ latency }) => us(latency.p99Us) },
+    ...(own === undefined || [50, 90, 95, 99].includes(own) ? [] : [{ name: `p${own} latency`, value: ({ percentile }: LevelResult) => us(percentile!.us) }]),
+    ...(verbose ? verboseColumns : []),
+  ]
+}
+
+const verboseColumns: readonly Column[] = [
+  { name: 'Avg latency', value: ({ latency }) => us(latency.averageUs) },
+  { name: 'request/response', value: (result) => us(clientSendUs(result)) },
+  { name: 'response wait', value: (result) => us(Math.max(0, result.latency.averageUs - clientSendUs(result))) },
+]
+
+function clientSendUs({ sendLag }: LevelResult): number {
+  return sendLag?.averageUs ?? 0
+}
+
+function computeUs({ server }: LevelResult): number {
+  return server.computeInputUs + server.computeInferUs + server.computeOutputUs
+}
