@@ -1,10 +1,11 @@
-import { writeFileSync } from 'node:fs'
-import { availableParallelism, cpus } from 'node:os'
-import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import { Command, InvalidArgumentError } from 'commander'
-import { tableOf } from './table.ts'
-import { TrialSkipped, type Trial, type TrialOptions } from './trial.ts'
+import { runTrial } from './run-trial.ts'
+import type { Trial, TrialOptions } from './trial.ts'
 import { batchers } from './trials/batchers.ts'
+import { bursts } from './trials/bursts.ts'
+import { centralised } from './trials/centralised.ts'
 import { eventLoop } from './trials/event-loop.ts'
 import { fairness } from './trials/fairness.ts'
 import { idle } from './trials/idle.ts'
@@ -14,6 +15,7 @@ import { latencyTarget } from './trials/latency-target.ts'
 import { leases } from './trials/leases.ts'
 import { mixedLengths } from './trials/mixed-lengths.ts'
 import { openVino } from './trials/openvino.ts'
+import { optimisationWalk } from './trials/optimisation-walk.ts'
 import { pipelines } from './trials/pipelines.ts'
 import { processes } from './trials/processes.ts'
 import { responses } from './trials/responses.ts'
@@ -25,6 +27,7 @@ import { soak } from './trials/soak.ts'
 import { swaps } from './trials/swaps.ts'
 import { throughput } from './trials/throughput.ts'
 import { timeouts } from './trials/timeouts.ts'
+import { twoSoaks } from './trials/two-soaks.ts'
 import { warmLoad } from './trials/warm-load.ts'
 
 const trials: Readonly<Record<string, Trial>> = {
@@ -50,7 +53,14 @@ const trials: Readonly<Record<string, Trial>> = {
   scheduler,
   swaps,
   soak,
+  centralised,
+  'optimisation-walk': optimisationWalk,
+  bursts,
+  'two-soaks': twoSoaks,
 }
+
+/** The experiments that serving systems are shown with. */
+const ofTheField = ['centralised', 'optimisation-walk', 'bursts', 'two-soaks']
 
 const above0 = (value: string): number => {
   if (!(Number(value) > 0)) throw new InvalidArgumentError('A number above 0 is expected.')
@@ -64,54 +74,40 @@ const count = (value: string): number => {
 
 const help = `
 Trials, each in processes of its own, the baseline and ours in turns:
-${Object.entries(trials).map(([name, { describe }]) => `  ${name.padEnd(16)}${describe}`).join('\n')}
+${Object.entries(trials).map(([name, { describe }]) => `  ${name.padEnd(18)}${describe}`).join('\n')}
+
+Without a name: ${ofTheField.join(', ')}, the experiments that serving systems are shown with; with --quick they take
+less than a quarter of an hour.
 
 It measures what is in dist/: run \`npm run build:ts\` first, and leave the machine alone meanwhile. Figures are medians
-over the rounds. The last line is RESULT and the result as JSON; --json writes it with the single measurements. Models
-are generated on first use.`
+over the rounds. The last line of a trial is RESULT and the result as JSON; --json writes it with the single measurements,
+and --results all of them, a file each. Models are generated on first use.`
 
 interface CommandLine extends Omit<TrialOptions, 'seconds'> {
   readonly json?: string
+  readonly results?: string | true
   readonly seconds?: number
 }
 
 const command = new Command('npm run bench --')
-  .argument('<trial>', Object.keys(trials).join(', '))
-  .option('--json <file>', 'write the result there as well')
+  .argument('[trials...]', Object.keys(trials).join(', '))
+  .option('--json <file>', 'write the result there as well; of one trial')
+  .option('--results [folder]', 'write each result there, as TRIAL.json (default: bench/results)')
   .option('--seconds <seconds>', 'length of one measurement', above0)
   .option('--rounds <rounds>', 'how often ours and the baseline take turns', count, 3)
   .option('--images <count>', 'images of the trial jobs', count, 100)
   .option('--requests <count>', 'requests of the trial soak', count, 1_000_000)
   .option('--target-ms <milliseconds>', 'latency target of the trial latency-target (default: 6 runs of one row)', above0)
+  .option('--quick', 'less of what takes long, for the trials that take minutes', false)
   .option('--smoke', 'only a look at whether the trial runs: a few seconds, little models', false)
   .addHelpText('after', help)
   .parse()
 
-const name = command.args[0]!
-const trial = trials[name]
-if (trial === undefined) command.error(`Unknown trial '${name}'. There are: ${Object.keys(trials).join(', ')}`)
-const { json, seconds, ...options } = command.opts<CommandLine>()
+const { json, results, ...options } = command.opts<CommandLine>()
+const names = command.args.length > 0 ? command.args : ofTheField
+const unknown = names.find((name) => !Object.hasOwn(trials, name))
+if (unknown !== undefined) command.error(`Unknown trial '${unknown}'. There are: ${Object.keys(trials).join(', ')}`)
+if (json !== undefined && names.length > 1) command.error('--json takes the result of one trial; --results writes those of several.')
 
-const { version } = createRequire(import.meta.url)('onnxruntime-node/package.json') as { version: string }
-const machine = { cores: availableParallelism(), cpu: cpus()[0]?.model.trim(), node: process.versions.node, onnxruntime: version }
-console.log(`${name}: ${trial.describe}`)
-console.log(`${machine.cores} cores (${machine.cpu}), Node ${machine.node}, ONNX Runtime ${machine.onnxruntime}`)
-
-const measured = await trial
-  .run({ ...options, seconds: seconds ?? (options.smoke ? 0.3 : (trial.seconds ?? 0)), rounds: options.smoke ? 1 : options.rounds })
-  .catch((error: unknown) => {
-    if (!(error instanceof TrialSkipped)) throw error
-    console.log(`${name}${error.message}`)
-    process.exit()
-  })
-const { details, rows, targets, ...figures } = measured
-
-console.log(tableOf(rows))
-console.log(`settings: ${JSON.stringify(figures.settings)}`)
-for (const { what, found, target, met } of targets) console.log(`${what}: ${found}, target ${target}: ${met ? 'met' : 'NOT met'}`)
-
-const met = targets.every((target) => target.met)
-const result = { trial: name, ...figures, targets, met, rows, smoke: options.smoke, machine, date: new Date().toISOString() }
-if (json !== undefined) writeFileSync(json, `${JSON.stringify({ ...result, details }, null, 2)}\n`)
-if (options.smoke) console.log('a smoke run: the figures mean nothing')
-console.log(`RESULT ${JSON.stringify(result)}`)
+const folder = results === true ? fileURLToPath(new URL('results/', import.meta.url)) : results
+for (const name of names) await runTrial(name, trials[name]!, options, json ?? (folder === undefined ? undefined : join(folder, `${name}.json`)))

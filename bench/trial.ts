@@ -8,6 +8,8 @@ export interface TrialOptions {
   readonly rounds: number
   /** A look at whether the trial runs, with little models: its figures mean nothing. */
   readonly smoke: boolean
+  /** Fewer jobs, shorter loads and one round, for the trials that take long: figures that mean something, within minutes. */
+  readonly quick: boolean
   /** Of the trial `jobs`. */
   readonly images: number
   /** Of the trial `soak`. */

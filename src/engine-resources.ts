@@ -8,6 +8,7 @@ import { StagingPool } from './memory/staging-pool.ts'
 import { ModelRegistry } from './model-registry.ts'
 import { ModelUses } from './model-uses.ts'
 import { EventHub } from './observability/engine-events.ts'
+import { Observers } from './observability/observers.ts'
 import { Devices } from './workers/devices.ts'
 import { FunctionPools } from './workers/function-pools.ts'
 import { KeepAlive } from './workers/keep-alive.ts'
@@ -24,6 +25,7 @@ export class EngineResources {
   readonly repositories: EngineRepositories
   readonly events = new EventHub()
   readonly uses = new ModelUses()
+  readonly observers = new Observers()
   readonly devices: Devices
   readonly services: EngineServices
   readonly pluginNames: readonly string[]
@@ -48,6 +50,7 @@ export class EngineResources {
     this.services = {
       clock: systemClock,
       keepAlive: this.#keepAlive,
+      observers: this.observers,
       staging: (config) => (config.function === null ? this.staging! : this.functionStaging!),
       trim: () => this.staging?.trim(),
       nextId: () => this.#nextId++,

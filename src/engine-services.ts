@@ -4,6 +4,7 @@ import type { Placement } from './config/session-options.ts'
 import type { StagingPool } from './memory/staging-pool.ts'
 import type { ModelUses } from './model-uses.ts'
 import type { ModelEvent } from './observability/engine-events.ts'
+import type { Observers } from './observability/observers.ts'
 import type { ModelTarget } from './model-target.ts'
 import type { Preparing } from './scaling/session-sources.ts'
 import type { EngineProviders } from './workers/engine-providers.ts'
@@ -14,6 +15,8 @@ import type { Worker } from './workers/worker.ts'
 export interface EngineServices extends Preparing {
   readonly clock: Clock
   readonly keepAlive: KeepAlive
+  /** Who looks on at the requests and batches of all its models. */
+  readonly observers: Observers
   /** Where the slots of a model lie. */
   staging(config: ResolvedConfig): StagingPool
   /** Gives staging memory that nothing holds back to the system. */

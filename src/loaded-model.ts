@@ -21,6 +21,7 @@ import { ResponseSharing } from './response-cache/response-sharing.ts'
 import { Joining } from './scheduler/joining.ts'
 import { calibrateAtLoad } from './scheduler/load-calibration.ts'
 import { checkAtLoad } from './scheduler/load-check.ts'
+import { ObservedRequests } from './scheduler/observed-requests.ts'
 import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import { SequenceInputs } from './sequences/sequence-inputs.ts'
@@ -149,19 +150,18 @@ export class LoadedModel implements Loadable {
   }
 
   #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, warmUp: WarmUp): void {
-    const { clock, keepAlive } = this.#services
+    const { clock, keepAlive, observers } = this.#services
+    const observed = new ObservedRequests({ name: this.name, version: this.version, metadata: joining.stacked }, observers, this.#config.preserveOrdering)
     joining.onChange = () => void (this.parser!.byRow = joining.byRow)
     joining.onChange()
-    const instances = this.#instances
     const realRows = joining.undecided && warmUp.form.isPlain ? new RealRowCheck(joining, async (feeds) => this.session.runSample(feeds, true)) : null
-    const scheduler = new Scheduler({
-      joining, realRows, padding, runTimes, clock, keepAlive, config: this.#config, instances: instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
-    }) // prettier-ignore
-    this.scheduler = scheduler
+    const scheduler = (this.scheduler = new Scheduler({
+      joining, observed, realRows, padding, runTimes, clock, keepAlive, config: this.#config, instances: this.#instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
+    })) // prettier-ignore
     this.responses = ResponseSharing.of(scheduler, this.#config)
     this.sequences = sequencesOf(this.#config.sequence, this.#sequenceInputs, { metadata: joining.stacked, parser: this.parser!, scheduler, clock, staging: () => this.#services.staging(this.#config) })
-    instances.serve(scheduler)
-    this.#scaling = new Scaling(this.#config, instances, scheduler, warmUp)
+    this.#instances.serve(scheduler)
+    this.#scaling = new Scaling(this.#config, this.#instances, scheduler, warmUp)
     this.#become('ready')
     this.#watchScale(this.#scaling, scheduler)
   }

@@ -1,9 +1,9 @@
 // All jobs in one process, against one engine.
 import { InferenceEngine, Tensor } from 'zerohop'
 
-const { engine: engineOptions, model, images, jobs, maxBatchSize } = JSON.parse(process.argv[2])
+const { engine: engineOptions, model, images, jobs, config } = JSON.parse(process.argv[2])
 const engine = new InferenceEngine(engineOptions)
-const loaded = await engine.load('model', { path: model.path, maxBatchSize })
+const loaded = await engine.load('model', { ...config, path: model.path })
 const dims = [1, ...model.rowDims]
 const elements = dims.reduce((count, dim) => count * dim, 1)
 let next = 0

@@ -2,6 +2,7 @@ import { schedule } from '../../src/simulation/arrival-schedule.ts'
 import { OpenTraffic } from '../../src/simulation/open-traffic.ts'
 import { noOverheads } from '../../src/simulation/overheads.ts'
 import { runSimulation } from '../../src/simulation/run-simulation.ts'
+import { ServiceTimes } from '../../src/simulation/service-times.ts'
 import { oneLevel } from '../../src/simulation/simulated-request.ts'
 import type { SimulationResult } from '../../src/simulation/simulation-result.ts'
 import { policies } from './policies/by-name.ts'
@@ -21,6 +22,18 @@ export function simulate(given: Partial<Scenario>): PolicyResult {
   const scenario: Scenario = { ...defaultScenario, ...given }
   const { policy } = scenario
   const makeQueue = policies[policy]
-  const traffic = new OpenTraffic(schedule(scenario))
-  return { policy, ...runSimulation({ ...scenario, traffic, settings: scenario, levels: oneLevel, slowdown: [], overheads: noOverheads, makeQueue }) }
+  const { service, jitter, serviceSteps, models, seed, timelineMs } = scenario
+  const result = runSimulation({
+    traffic: new OpenTraffic(schedule(scenario)),
+    models,
+    settings: scenario,
+    levels: oneLevel,
+    durations: new ServiceTimes(service, jitter, serviceSteps, seed + 1),
+    calibration: new ServiceTimes(service, jitter, [], seed + 2),
+    slowdown: [],
+    overheads: noOverheads,
+    timelineMs,
+    makeQueue,
+  })
+  return { policy, ...result }
 }

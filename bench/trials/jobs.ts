@@ -33,7 +33,7 @@ function processPerImage(model: BenchModel, images: number): Work {
 }
 
 function oneEngine(side: OurSide, model: BenchModel, images: number): Work {
-  return (watch) => runWatched(watch, 'programs/jobs-ours.mjs', { engine: ourSides[side], model, images, jobs, maxBatchSize })
+  return (watch) => runWatched(watch, 'programs/jobs-ours.mjs', { engine: ourSides[side], model, images, jobs, config: { maxBatchSize } })
 }
 
 async function seconds(work: Work): Promise<number> {

@@ -1,6 +1,13 @@
 import type { BatchReason } from '../config/batching.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
+/** Where a batch is run. */
+export interface BatchPlace {
+  /** Of the instance. */
+  readonly name: string
+  readonly worker: { readonly name: string }
+}
+
 /** A batch on its way to an instance. */
 export interface Batch {
   /** Its number among those that left the queue. */
@@ -8,6 +15,8 @@ export interface Batch {
   /** Its number among those that were run; 0 while it is ahead. */
   id: number
   readonly requests: readonly InferRequest[]
+  /** `null` until an instance has taken it. */
+  place: BatchPlace | null
   readonly reason: BatchReason
   /** Whether nothing else may be on the worker meanwhile: a request of it may have killed one before. */
   readonly alone: boolean

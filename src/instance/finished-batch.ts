@@ -18,6 +18,7 @@ export interface FinishedBatch {
   readonly requests: Batch['requests']
   readonly reason: Batch['reason']
   readonly isRerun: boolean
+  readonly place: Batch['place']
   readonly rows: number
   readonly slot: StagingSlot
   readonly timeline: Readonly<BatchTimeline>

@@ -135,8 +135,8 @@ export class ModelInstance implements BatchSource {
     this.#ranMs += inferEndMs - startMs
     const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
     // Field by field: a spread costs more here than all the rest of the way back.
-    const { id, reason, isRerun } = slot.batch!
-    this.#owner.finished({ id, requests: slot.requests, reason, isRerun, rows: slot.rows, slot, timeline, inline, instance: this.name, mailed, failures })
+    const { id, reason, isRerun, place } = slot.batch!
+    this.#owner.finished({ id, requests: slot.requests, reason, isRerun, place, rows: slot.rows, slot, timeline, inline, instance: this.name, mailed, failures })
     this.#release(slotId)
     this.session.ran()
     this.#askForMore()
@@ -190,7 +190,7 @@ export class ModelInstance implements BatchSource {
     const layout = slot.layoutFor(requests, rows, outputMask, owner.unpredictable.of(requests[0]!.whole), owner.instances.rowBlocks)
     const mailed = slot.gather(requests, layout)
     slot.rows = rows
-    slot.batch = batch
+    ;(slot.batch = batch).place = this
     if (batch.ahead) this.#ahead = slot
     slot.announce(this.worker.executor, this.session.id, layout)
     slot.gatheredAtMs = owner.clock.nowMs()

@@ -25,6 +25,7 @@ export class PipelineRun implements StepCaller, RunningStep {
   place = -1
   /** Rings when it has waited for too long to begin; `null` for nothing. */
   timer: unknown = null
+  observation: StepCaller['observation'] = null
   readonly #owner: RunOwner<PipelineRun>
   readonly #plan: StepPlan
   readonly #reports: StepReports | null
@@ -118,10 +119,9 @@ export class PipelineRun implements StepCaller, RunningStep {
 
   failed(step: GraphStep, reason: unknown): void {
     if (this.settled) return
-    const { index } = step
-    const beganAtMs = this.#beganAtMs[index]!
-    this.#owner.stepStats[index]!.failed(this.#owner.nowMs() - beganAtMs)
-    this.#end(index)
+    const beganAtMs = this.#beganAtMs[step.index]!
+    this.#owner.stepStats[step.index]!.failed(this.#owner.nowMs() - beganAtMs)
+    this.#end(step.index)
     const error = this.#owner.errors.ofStep(step, reason, beganAtMs - this.madeAtMs)
     this.#settle()
     queueMicrotask(() => this.#endRunning(error)) // not at once: another step may be in the batch that is being answered

@@ -1,17 +1,19 @@
 import type { Clock } from '../clock.ts'
 import { checkInferOptions, noOptions, type CheckedOptions } from '../config/check-infer-options.ts'
 import type { ResolvedPipeline } from '../config/resolve-pipeline-config.ts'
-import { invalidArgument } from '../errors.ts'
+import { defaultVersion } from '../config/version-options.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { ModelCapacity } from '../observability/model-capacity.ts'
 import { ModelStats, type ModelStatistics } from '../observability/model-stats.ts'
+import type { RequestObservation } from '../observability/request-observer.ts'
 import { FeedParser } from '../request/feeds.ts'
 import type { Answer } from '../request/infer-request.ts'
 import { InFlight } from '../scheduler/in-flight.ts'
-import type { KeepAlive } from '../workers/keep-alive.ts'
 import { inputValues } from './input-values.ts'
+import { ObservedRuns, tellEnd } from './observed-runs.ts'
 import { capacityOfSteps, roomOf } from './pipeline-capacity.ts'
 import type { PipelineGraph, GraphStep } from './pipeline-graph.ts'
+import type { PipelineServices } from './pipeline-services.ts'
 import { PipelineRun } from './pipeline-run.ts'
 import type { RunOwner } from './run-owner.ts'
 import { CheckedTensors } from './checked-tensors.ts'
@@ -21,13 +23,6 @@ import { rejectionOf, StepErrors } from './step-errors.ts'
 import { StepReports } from './step-reports.ts'
 import { StepStats } from './step-stats.ts'
 import { foundAgain, isServed, metadataOf, type FindTarget, type InnerPipeline, type RunningStep, type StepServing, type StepTarget } from './step-target.ts'
-
-/** What a pipeline needs of its engine. */
-export interface PipelineServices {
-  readonly clock: Clock
-  readonly keepAlive: KeepAlive
-  readonly find: FindTarget
-}
 
 /** A pipeline that serves: takes requests through the steps of its graph, and keeps account of them. */
 export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
@@ -46,6 +41,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   readonly #stats = new ModelStats()
   readonly #inFlight: InFlight
   readonly #maxInFlight: number
+  readonly #observed: ObservedRuns
   /** Those that wait for one of the others to end. */
   readonly #line = new Set<PipelineRun>()
   /** Those that have begun, in no order: each knows its place. */
@@ -63,7 +59,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
    * @param targets the models of its steps, all of which serve.
    * @throws InferenceError `ERR_MODEL_CONFIG` where what a step takes or gives is not what it stands for in the graph.
    */
-  constructor(graph: PipelineGraph, config: ResolvedPipeline, targets: StepTarget[], { clock, keepAlive, find }: PipelineServices) {
+  constructor(graph: PipelineGraph, config: ResolvedPipeline, targets: StepTarget[], { clock, keepAlive, observers, find }: PipelineServices) {
     const { name } = graph
     this.graph = graph
     this.targets = targets
@@ -80,6 +76,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     const { maxBatchSize } = this.#tensors
     const joining = { rows: 'unknown', largestDifference: null, reason: 'each step joins requests for itself' } as const
     this.metadata = Object.freeze({ name, path: '', ...this.#tensors.metadata(), unservableOutputs: [], executionProviders: [], maxBatchSize, joining })
+    this.#observed = new ObservedRuns({ name, version: config.version ?? defaultVersion, metadata: this.metadata }, observers)
     const optionalInputs = config.inputs.flatMap((input) => (input.optional ? [input.name] : []))
     this.#parser = new FeedParser(this.metadata, { optionalInputs, limited: config.maxBatchSize !== undefined })
     this.labels = new Map(config.outputs.flatMap((output) => (output.labels === undefined ? [] : [[output.name, output.labels] as const])))
@@ -89,16 +86,14 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   infer(feeds: unknown, given: unknown): Promise<Answer> {
     try {
       const options = given === undefined ? noOptions : checkInferOptions(given, this.metadata)
-      if (options.sequence !== undefined) {
-        throw invalidArgument('options.sequenceId', 'to be left out, as a pipeline has no sequences', options.sequence.id, { model: this.graph.name })
-      }
+      if (options.sequence !== undefined) throw this.errors.noSequences(options.sequence.id)
       return new Promise((resolve, reject) => this.begin(feeds, options, resolve, reject)) // which rejects with what it throws
     } catch (error) {
       return Promise.reject(error)
     }
   }
 
-  begin(feeds: unknown, options: CheckedOptions, resolve: (answer: Answer) => void, reject: (reason: unknown) => void): RunningStep {
+  begin(feeds: unknown, options: CheckedOptions, resolve: (answer: Answer) => void, reject: (reason: unknown) => void, parent?: RequestObservation | null): RunningStep {
     const { signal, splitOversized } = options
     const parsed = this.#parser.parse(feeds, splitOversized === true && this.metadata.maxBatchSize > 0)
     const values = inputValues(this.metadata, parsed, this.#noValues)
@@ -110,6 +105,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
       reject(signal.reason)
       return run
     }
+    if (this.#observed.by.observer !== null) run.observation = this.#observed.begun(parsed, options, nowMs, parent)
     if (signal !== undefined) run.listen(signal)
     if (this.#begun.length < this.#maxInFlight) this.#start(run, nowMs)
     else this.#wait(run)
@@ -127,8 +123,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   }
 
   capacity(): ModelCapacity {
-    const { maxBatchSize } = this.metadata
-    return capacityOfSteps(this.targets, { maxBatchSize, waiting: this.#line.size, running: this.#begun.length })
+    return capacityOfSteps(this.targets, { maxBatchSize: this.metadata.maxBatchSize, waiting: this.#line.size, running: this.#begun.length })
   }
 
   room(priority: number | undefined): number {
@@ -180,6 +175,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
       this.#stats.waited([run.madeAtMs], run.begunAtMs, nowMs)
       this.#stats.computed(1, times)
     }
+    if (run.observation !== null) tellEnd(run, nowMs, answer, reason)
     if (this.#line.size > 0) this.#startWaiting(nowMs)
     this.#update()
   }

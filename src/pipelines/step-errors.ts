@@ -1,5 +1,5 @@
 import { isPromise } from 'node:util/types'
-import { InferenceError, type InferenceErrorCode, type InferenceErrorDetails } from '../errors.ts'
+import { InferenceError, invalidArgument, type InferenceErrorCode, type InferenceErrorDetails } from '../errors.ts'
 import type { RejectionReason } from '../observability/model-stats.ts'
 import type { GraphStep } from './pipeline-graph.ts'
 
@@ -47,6 +47,11 @@ export class StepErrors {
     const closed = state === 'draining' || state === 'closed'
     const message = `${this.#shown(step)}: model '${step.model}' is ${state}${failure === null ? '' : `: ${failure}`}.${closed ? '' : ' Load it again.'}`
     return this.#make(closed ? 'ERR_CLOSED' : 'ERR_MODEL_NOT_READY', message, { step: step.name, expected: 'ready', received: state, ...withId(requestId) })
+  }
+
+  /** A request of a sequence. */
+  noSequences(id: unknown): InferenceError {
+    return invalidArgument('options.sequenceId', 'to be left out, as a pipeline has no sequences', id, { model: this.#pipeline })
   }
 
   /** What was not answered when the pipeline was closed. */

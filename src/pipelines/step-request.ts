@@ -1,6 +1,8 @@
 import type { CheckedOptions } from '../config/check-infer-options.ts'
+import type { RequestObservation } from '../observability/request-observer.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
+import type { Scheduler } from '../scheduler/scheduler.ts'
 import { SplitRequest } from '../scheduler/split-request.ts'
 import type { TensorData } from '../tensor.ts'
 import type { GraphStep } from './pipeline-graph.ts'
@@ -9,6 +11,8 @@ import type { RunningStep } from './step-target.ts'
 
 /** Who is told how a step of a request has ended. */
 export interface StepCaller {
+  /** Told of what is run for its request; `null` for nobody, mostly. */
+  readonly observation: RequestObservation | null
   answered(step: GraphStep, answer: Answer): void
   failed(step: GraphStep, reason: unknown): void
   /** Where a tensor is to be written; `null` for memory of its own. */
@@ -60,7 +64,7 @@ class StepRequest extends InferRequest implements RunningStep {
  */
 export function startStep(binding: StepBinding, feeds: unknown, options: CheckedOptions, caller: StepCaller, step: GraphStep): RunningStep {
   const { serving } = binding
-  if (serving.pipeline !== null) return serving.pipeline.begin(feeds, options, ...told(caller, step))
+  if (serving.pipeline !== null) return serving.pipeline.begin(feeds, options, ...told(caller, step), caller.observation)
   const scheduler = serving.scheduler!
   const { maxBatchSize } = scheduler.joining.metadata
   const split = (options.splitOversized ?? serving.splitsOversized) && maxBatchSize > 0
@@ -70,10 +74,11 @@ export function startStep(binding: StepBinding, feeds: unknown, options: Checked
   const level = scheduler.levels.of(options.priority)
   if (serving.responses !== null) {
     const leave = new AbortController()
-    void serving.responses.infer({ feeds: parsed, maxRows, level, options: { ...options, signal: leave.signal } }).then(...told(caller, step))
+    void serving.responses.infer({ feeds: parsed, maxRows, level, options: { ...options, signal: leave.signal }, parent: caller.observation }).then(...told(caller, step))
     return { cancel: (reason) => leave.abort(reason) }
   }
   const request = new SplitRequest(scheduler.metadata, parsed, maxRows, level, options, ...told(caller, step))
+  observe(caller, scheduler, request, options)
   scheduler.submit(request, options)
   return { cancel: (reason) => scheduler.cancel(request, 'cancelled', reason) }
 }
@@ -82,8 +87,13 @@ export function startStep(binding: StepBinding, feeds: unknown, options: Checked
 export function submitStep(binding: StepBinding, parsed: ParsedFeeds, options: CheckedOptions, caller: StepCaller, step: GraphStep, nowMs?: number): RunningStep {
   const scheduler = binding.serving.scheduler!
   const request = new StepRequest(binding, parsed, scheduler.levels.of(options.priority), options, caller, step)
+  observe(caller, scheduler, request, options)
   scheduler.submit(request, options, nowMs)
   return request
+}
+
+function observe({ observation }: StepCaller, { observed, clock }: Scheduler, request: InferRequest, options: CheckedOptions): void {
+  if (observation !== null) observed.begun(request, options, clock.nowMs(), observation)
 }
 
 /** Calls instead of a promise's, where a request is not of the kind that knows its caller. */

@@ -1,6 +1,7 @@
 import type { CheckedOptions } from '../config/check-infer-options.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { ModelCapacity } from '../observability/model-capacity.ts'
+import type { RequestObservation } from '../observability/request-observer.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import type { Answer, ParsedFeeds } from '../request/infer-request.ts'
 import type { ResponseSharing } from '../response-cache/response-sharing.ts'
@@ -47,9 +48,11 @@ export interface InnerPipeline {
   /**
    * Begins a request, which settles once.
    *
+   * @param parent told of it, with the request that it is part of.
+   *
    * @throws InferenceError `ERR_INVALID_ARG` for feeds that do not fit.
    */
-  begin(feeds: unknown, options: CheckedOptions, resolve: (answer: Answer) => void, reject: (reason: unknown) => void): RunningStep
+  begin(feeds: unknown, options: CheckedOptions, resolve: (answer: Answer) => void, reject: (reason: unknown) => void, parent: RequestObservation | null): RunningStep
 }
 
 /** A step's part of a request, on its way. */

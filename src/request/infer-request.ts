@@ -1,5 +1,6 @@
 import type { AnswerOptions } from '../config/check-infer-options.ts'
 import type { LeasedRows } from '../memory/row-block.ts'
+import type { RequestObservation } from '../observability/request-observer.ts'
 import { WaitingRequest } from '../queue/waiting-request.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
 import type { TensorData, TensorLike } from '../tensor.ts'
@@ -38,8 +39,14 @@ function outputMask(outputs: readonly number[]): number {
 /** What `infer()` resolves with: the outputs, or with `report: true` both. */
 export type Answer = AnyOutputs | ReportedOutputs<AnyOutputs>
 
+/** Who is told that a request is settled; once. */
+export interface RequestFollower {
+  /** @param reason of a failure that is not its caller's withdrawal. */
+  ended(succeeded: boolean, reason: unknown, answer: Answer | null): void
+}
+
 /** What a request is to the sequence that it belongs to. */
-export interface SequenceTurn {
+export interface SequenceTurn extends RequestFollower {
   /** Its place in a batch; -1 for whichever is free. */
   readonly slot: number
   /** Rows of a batch in which each sequence has its place. */
@@ -54,8 +61,6 @@ export interface SequenceTurn {
   hides(output: number): boolean
   /** Takes a copy of such an output. */
   keep(output: number, data: TensorData | readonly string[], dims: readonly number[]): void
-  /** The request is settled: what was kept of one that failed is not handed on. Told once. */
-  ended(succeeded: boolean, reason?: unknown): void
 }
 
 /** One `infer()` on its way through the engine. It settles exactly once. */
@@ -74,6 +79,10 @@ export class InferRequest extends WaitingRequest {
   readonly wantsReport: boolean
   /** `null` for a request that belongs to no sequence. */
   turn: SequenceTurn | null = null
+  /** Told of its end: its turn, its observation, or both; `null` for nobody. */
+  follower: RequestFollower | null = null
+  /** Told of its runs; `null` for nobody, mostly. */
+  observation: RequestObservation | null = null
   settled = false
   /** Whether its answer goes to another model: tensors are given as type, dims and data, and no `Tensor` is made of them. */
   isStep = false
@@ -121,10 +130,17 @@ export class InferRequest extends WaitingRequest {
     watch(signal, onAbort)
   }
 
+  /** Has somebody who looks on told of its runs and its end. */
+  observe(observation: RequestObservation): void {
+    const { follower } = this
+    this.observation = observation
+    this.follower = follower === null ? observation : new BothFollowers(follower, observation)
+  }
+
   /** True when this call settled the request; false when it was settled before. */
   succeed(answer: Answer): boolean {
     if (!this.#settle()) return false
-    if (this.turn !== null) this.turn.ended(true)
+    if (this.follower !== null) this.follower.ended(true, undefined, answer)
     this.#resolve(answer)
     return true
   }
@@ -136,7 +152,7 @@ export class InferRequest extends WaitingRequest {
    */
   fail(reason: unknown, isWithdrawn = false): boolean {
     if (!this.#settle()) return false
-    if (this.turn !== null) this.turn.ended(false, isWithdrawn ? undefined : reason)
+    if (this.follower !== null) this.follower.ended(false, isWithdrawn ? undefined : reason, null)
     this.#reject(reason)
     return true
   }
@@ -147,5 +163,20 @@ export class InferRequest extends WaitingRequest {
     if (this.#signal !== null) unwatch(this.#signal, this.#onAbort!)
     if (this.leased !== null) this.leased.settled()
     return true
+  }
+}
+
+class BothFollowers implements RequestFollower {
+  readonly #first: RequestFollower
+  readonly #second: RequestFollower
+
+  constructor(first: RequestFollower, second: RequestFollower) {
+    this.#first = first
+    this.#second = second
+  }
+
+  ended(succeeded: boolean, reason: unknown, answer: Answer | null): void {
+    this.#first.ended(succeeded, reason, answer)
+    this.#second.ended(succeeded, reason, answer)
   }
 }

@@ -3,17 +3,20 @@ import type { CheckedOptions } from '../config/check-infer-options.ts'
 import type { BatchReport, ReportedOutputs } from '../config/infer-options.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
-import { InferenceError, type InferenceErrorCode } from '../errors.ts'
+import { InferenceError } from '../errors.ts'
 import type { RejectionReason } from '../observability/model-stats.ts'
+import type { RequestObservation } from '../observability/request-observer.ts'
 import type { ResponseTotals } from '../observability/response-stats.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
 import { RequestErrors } from '../scheduler/request-errors.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
 import { SplitRequest } from '../scheduler/split-request.ts'
+import { answerOf } from './answer-of.ts'
 import { CallerLimits } from './caller-limits.ts'
 import { KeptAnswers, type KeptAnswer } from './kept-answers.ts'
 import { copyOutputs, isShared, ownFeeds } from './own-copies.ts'
+import { rejectionCauses } from './rejection-causes.ts'
 import { cachedReport, coalescedReport } from './reports.ts'
 import { RequestKeys } from './request-keys.ts'
 import { Settling } from './settling.ts'
@@ -27,6 +30,8 @@ export interface Asked {
   readonly maxRows: number
   readonly level: PriorityLevel
   readonly options: CheckedOptions
+  /** Told of it with what it is part of, if anybody is; left out for a caller's. */
+  readonly parent?: RequestObservation | null
 }
 
 /**
@@ -77,6 +82,7 @@ export class ResponseSharing {
       const caller = new Caller(feeds, level, options, resolve, reject)
       if (signal?.aborted) return void caller.fail(signal.reason)
       caller.enqueuedAtMs = this.#clock.nowMs()
+      if (this.#scheduler.observed.by.observer !== null) this.#scheduler.observed.begun(caller, options, caller.enqueuedAtMs, asked.parent)
       this.#settling.accept(caller)
       if (signal !== undefined) caller.listen(signal, () => this.#leave(caller, 'cancelled', signal.reason))
       try {
@@ -116,6 +122,7 @@ export class ResponseSharing {
     this.#hits++
     this.#hitMs += nowMs - enqueuedAtMs
     this.#scheduler.stats.answeredWithoutRun(enqueuedAtMs, enqueuedAtMs, nowMs)
+    caller.observation?.shared({ how: 'cached', batchId: report.batchId, begunAtMs: enqueuedAtMs, doneAtMs: nowMs })
     this.#turns.take(() => this.#settling.end(caller, { answer: own }))
   }
 
@@ -144,6 +151,7 @@ export class ResponseSharing {
       feeds.rows > maxRows
         ? new SplitRequest(metadata, feeds, maxRows, level, reported, answered, failed)
         : new InferRequest(feeds, level, reported, answered, failed)
+    run.request.observation = caller.observation
     this.#inFlight?.set(key, run) // in place of one that waits for longer than this may
     this.#missMs += this.#clock.nowMs() - caller.enqueuedAtMs
     this.#scheduler.submit(run.request, { ...options, signal: undefined })
@@ -172,6 +180,7 @@ export class ResponseSharing {
         const own = --left > 0 ? copyOutputs(outputs) : outputs
         const answer = answerOf(caller, own, () => (caller === run.first ? report : coalescedReport(report, queuedMs)))
         if (!isCounted) this.#scheduler.stats.answeredWithoutRun(caller.enqueuedAtMs, caller.enqueuedAtMs + queuedMs, this.#clock.nowMs())
+        if (caller !== run.first) caller.observation?.shared({ how: 'coalesced', batchId: report.batchId, begunAtMs: caller.enqueuedAtMs + queuedMs, doneAtMs: this.#clock.nowMs() })
         this.#settling.end(caller, { answer })
       } catch (error) {
         if (!isCounted) this.#countFailed(caller, 'execution') // there is no memory for the copy
@@ -193,7 +202,7 @@ export class ResponseSharing {
 
   #failed(run: SharedRun, reason: unknown): void {
     this.#forget(run)
-    const why = reason instanceof InferenceError ? (causes[reason.code] ?? 'execution') : 'execution'
+    const why = reason instanceof InferenceError ? (rejectionCauses[reason.code] ?? 'execution') : 'execution'
     let left = run.callers.size
     for (const caller of run.callers) {
       this.#limits.unwatch(caller)
@@ -233,18 +242,4 @@ export class ResponseSharing {
   #countFailed({ enqueuedAtMs }: Caller, why: RejectionReason): void {
     this.#scheduler.stats.failed(why, this.#clock.nowMs() - enqueuedAtMs)
   }
-}
-
-/** What an error is counted as; each is the run's or the input's, as a run has no limits but those of all its callers. */
-const causes: Partial<Record<InferenceErrorCode, RejectionReason>> = {
-  ERR_QUEUE_FULL: 'queueFull',
-  ERR_TIMEOUT: 'timeout',
-  ERR_DEADLINE: 'deadline',
-  ERR_CLOSED: 'closed',
-  ERR_INSTANCE_CRASHED: 'crashed',
-  ERR_INVALID_ARG: 'changed',
-}
-
-function answerOf({ wantsReport }: Caller, outputs: AnyOutputs, report: () => BatchReport): Answer {
-  return wantsReport ? { outputs, report: report() } : outputs
 }

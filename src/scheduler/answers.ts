@@ -10,6 +10,7 @@ import type { ModelMetadata } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
 import type { ShapedTensors } from '../request/shaped-tensors.ts'
 import type { Joining } from './joining.ts'
+import type { ObservedRequests } from './observed-requests.ts'
 import type { RequestErrors } from './request-errors.ts'
 import type { Answer, InferRequest } from '../request/infer-request.ts'
 import { AnswerOrder, type Outcome } from './answer-order.ts'
@@ -25,6 +26,7 @@ export class Answers {
   readonly #stats: ModelStats
   readonly #errors: RequestErrors
   readonly #clock: Clock
+  readonly #observed: ObservedRequests
   readonly #finiteOnly: boolean
   readonly #order: AnswerOrder | null
 
@@ -34,6 +36,7 @@ export class Answers {
     stats: ModelStats,
     errors: RequestErrors,
     clock: Clock,
+    observed: ObservedRequests,
     { preserveOrdering, rejectNonFinite, responses }: Pick<ResolvedConfig, 'preserveOrdering' | 'rejectNonFinite' | 'responses'>,
   ) {
     this.#metadata = stacked
@@ -42,6 +45,7 @@ export class Answers {
     this.#stats = stats
     this.#errors = errors
     this.#clock = clock
+    this.#observed = observed
     this.#finiteOnly = rejectNonFinite === 'outputs'
     // Where requests share runs it is their callers that are answered in order.
     this.#order = preserveOrdering && responses === null ? new AnswerOrder((request, outcome) => this.#settle(request, outcome)) : null
@@ -87,6 +91,7 @@ export class Answers {
     this.#stats.waited(enqueuedAtMs, begunAtMs, doneAtMs)
     this.#stats.computed(enqueuedAtMs.length, times)
     if (this.#padding !== null) this.#countPadding(batch)
+    if (this.#observed.by.observer !== null) this.#observed.batchRan(batch, times, begunAtMs, scatterAtMs, doneAtMs)
     let position = 0
     for (let member = 0; member < requests.length; member++) {
       const request = requests[member]!

@@ -8,6 +8,7 @@ import type { InferRequest } from '../request/infer-request.ts'
 import { FollowUps } from './follow-ups.ts'
 import type { InFlight } from './in-flight.ts'
 import type { Retries } from './retries.ts'
+import type { BatchFacts, ObservedRequests } from './observed-requests.ts'
 import type { RunStops } from './run-stops.ts'
 
 /** What a {@link BatchSupply} takes batches from, and whom it tells. */
@@ -18,6 +19,7 @@ export interface SupplySources {
   readonly instances: InstanceSet
   readonly inFlight: InFlight
   readonly stops: RunStops
+  readonly observed: ObservedRequests
   readonly clock: Clock
   /** The data of a request was changed since they were checked; it is not run. */
   refuse(request: InferRequest, error: Error): void
@@ -31,6 +33,8 @@ export class BatchSupply {
   readonly #instances: InstanceSet
   readonly #inFlight: InFlight
   readonly #stops: RunStops
+  readonly #clock: Clock
+  readonly #observed: ObservedRequests
   readonly #followUps: FollowUps
   readonly #refuse: (request: InferRequest, error: Error) => void
   /** Told that requests or batches came or went; in the middle of things, so it may change nothing there and then. */
@@ -39,13 +43,15 @@ export class BatchSupply {
   #runs = 0
   #offerScheduled = false
 
-  constructor({ metadata, queue, retries, instances, inFlight, stops, clock, refuse }: SupplySources) {
+  constructor({ metadata, queue, retries, instances, inFlight, stops, observed, clock, refuse }: SupplySources) {
     this.#metadata = metadata
     this.#queue = queue
     this.#retries = retries
     this.#instances = instances
     this.#inFlight = inFlight
     this.#stops = stops
+    this.#clock = clock
+    this.#observed = observed
     this.#followUps = new FollowUps(clock)
     this.#refuse = refuse
   }
@@ -103,7 +109,7 @@ export class BatchSupply {
     if (idle) this.#inFlight.running++
     const batch = this.#retry() ?? this.#form(idle, startsInMs)
     if (batch !== null) {
-      if (idle) this.#stops.started(batch)
+      if (idle) this.#begins(batch)
       return batch
     }
     if (idle) this.#inFlight.running--
@@ -114,7 +120,7 @@ export class BatchSupply {
   #retry(): Batch | null {
     for (let retry = this.#retries.take(); retry !== null; retry = this.#retries.take()) {
       const requests = this.#unchanged(retry.requests)
-      if (requests.length > 0) return { ...retry, requests, formed: ++this.#formed, id: ++this.#runs, isRerun: true, ahead: false, limited: false, rerun: null }
+      if (requests.length > 0) return { ...retry, requests, formed: ++this.#formed, id: ++this.#runs, place: null, isRerun: true, ahead: false, limited: false, rerun: null }
     }
     return null
   }
@@ -126,7 +132,7 @@ export class BatchSupply {
       const requests = this.#unchanged(formed.entries)
       if (requests.length === 0) continue
       const id = idle ? ++this.#runs : 0
-      return { formed: ++this.#formed, id, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle, limited: false, rerun: null }
+      return { formed: ++this.#formed, id, place: null, requests, reason: formed.reason, alone: false, isRerun: false, ahead: !idle, limited: false, rerun: null }
     }
     return null
   }
@@ -137,13 +143,23 @@ export class BatchSupply {
     batch.id = ++this.#runs
     this.#inFlight.running++
     this.#queue.started(batch.requests)
-    this.#stops.started(batch)
+    this.#begins(batch)
   }
 
-  /** A batch that had started runs no more, however it ended. */
-  ended(batch: Pick<Batch, 'id'>): void {
+  #begins(batch: Batch): void {
+    this.#stops.started(batch)
+    if (this.#observed.by.observer !== null) this.#observed.batchBegan(batch)
+  }
+
+  /**
+   * A batch that had started runs no more, however it ended.
+   *
+   * @param error why it failed; `null` where it has run, or has not begun after all.
+   */
+  ended(batch: BatchFacts, error: string | null): void {
     this.#inFlight.running--
     this.#stops.ended(batch)
+    if (error !== null && this.#observed.by.observer !== null) this.#observed.batchFailed(batch, error, this.#clock.nowMs())
   }
 
   /** A batch comes back that has not started, from a thread that has ended or by being asked for. */
@@ -152,7 +168,7 @@ export class BatchSupply {
     for (const request of batch.requests) request.attempts--
     // One that was settled while it was ahead is still in the queue's account, and is taken out of it now.
     const waiting = batch.ahead ? batch.requests : batch.requests.filter(({ settled }) => !settled)
-    if (!batch.ahead) this.ended(batch)
+    if (!batch.ahead) this.ended(batch, null)
     batch.ahead = false
     if (batch.isRerun) this.#retries.putBack({ ...batch, requests: waiting })
     else this.#queue.putBack(waiting)

@@ -5,6 +5,7 @@ import type { RunTimes } from '../latency/run-times.ts'
 import type { Padding } from '../request/padding.ts'
 import type { KeepAlive } from '../workers/keep-alive.ts'
 import type { Joining } from './joining.ts'
+import type { ObservedRequests } from './observed-requests.ts'
 import type { RealRowCheck } from './real-row-check.ts'
 
 /** The options of a call that the scheduler acts on. */
@@ -17,6 +18,7 @@ export interface ScheduledModel {
   readonly realRows: RealRowCheck | null
   readonly padding: Padding | null
   readonly config: ResolvedConfig
+  readonly observed: ObservedRequests
   /** What runs took so far, from a calibration. */
   readonly runTimes: RunTimes
   /** How many instances there will be. */

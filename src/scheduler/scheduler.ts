@@ -42,6 +42,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly times: Estimator
   readonly unpredictable = new UnpredictableOutputs()
   readonly instances = new InstanceSet()
+  readonly observed: ScheduledModel['observed']
   /** What waits, for whoever is to see that there are instances enough. */
   readonly demand: Pick<BatchSupply, 'oldestAtMs' | 'onUpdate' | 'nextIsAlone' | 'answered'>
   readonly #queue: RequestQueue<InferRequest>
@@ -58,8 +59,9 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   #rejectWaiting: [why: RejectionReason, error: (request: InferRequest) => Error]
   #deaths = 0
 
-  constructor({ joining, realRows, padding, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
+  constructor({ joining, observed, realRows, padding, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
     this.joining = joining
+    this.observed = observed
     this.metadata = joining.stacked
     this.padding = padding
     this.clock = clock
@@ -75,11 +77,11 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.times = new Estimator(runTimes, limits, config.latencyTargetMs, instances, config.weight)
     this.#admission = new Admission(this.times, this.#errors, this.stats)
     this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued: config.holdUntilQueued }, clock, this, runTimes, this.times.target)
-    this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, config)
+    this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, observed, config)
     this.#stops = new RunStops(config.maxRunMs, { clock, instances: this.instances, answers: this.#answers, errors: this.#errors }, config.function === null ? 'halves' : 'singly')
     const refuse = (request: InferRequest, error: Error) => this.#answers.reject(request, 'changed', error)
     this.demand = this.#supply = new BatchSupply({
-      metadata: this.metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, stops: this.#stops, clock, refuse,
+      metadata: this.metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, stops: this.#stops, observed, clock, refuse,
     }) // prettier-ignore
   }
 
@@ -192,7 +194,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   failed(batch: Batch, message: string): void {
-    this.#ended(batch)
+    this.#ended(batch, message)
     this.#deaths = 0
     if (batch.rerun !== null) this.#retries.afterStop(batch)
     else if (batch.requests.length > 1) this.#retries.bisect(batch)
@@ -202,7 +204,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   lost(batch: Batch, reason: string, died: boolean): void {
-    this.#ended(batch)
+    this.#ended(batch, reason)
     if (!died) this.#retries.afterStop(batch)
     else for (const request of this.#retries.afterDeath(batch)) this.#answers.failed(request, this.#errors.crashed(request, reason), 'crashed')
     // A suspect that runs alone says nothing new of the model.
@@ -236,8 +238,8 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.instances.offer()
   }
 
-  #ended(batch: Pick<Batch, 'id' | 'reason' | 'isRerun'>): void {
-    this.#supply.ended(batch)
+  #ended(batch: Batch | FinishedBatch, error: string | null = null): void {
+    this.#supply.ended(batch, error)
     this.stats.closed(batch.reason, batch.isRerun)
   }
 

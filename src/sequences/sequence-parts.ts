@@ -6,6 +6,7 @@ import type { RejectionReason } from '../observability/model-stats.ts'
 import type { PriorityLevels } from '../queue/priority-levels.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import type { InferRequest } from '../request/infer-request.ts'
+import type { ObservedRequests } from '../scheduler/observed-requests.ts'
 import type { Places } from './places.ts'
 import type { SequenceInputs } from './sequence-inputs.ts'
 import type { StateMemory } from './state-memory.ts'
@@ -13,6 +14,7 @@ import type { StateMemory } from './state-memory.ts'
 /** What requests go to. */
 export interface SequenceScheduler {
   readonly levels: PriorityLevels
+  readonly observed: ObservedRequests
   submit(request: InferRequest, options: CheckedOptions): void
   /** Sends a request that was submitted while it was held. */
   release(request: InferRequest): void

@@ -66,9 +66,10 @@ export class Sequences implements TurnOwner {
       const outputs = checked.outputs === null ? null : [...new Set([...checked.outputs, ...inputs.stateOutputs])]
       const request = new InferRequest(parsed, scheduler.levels.of(checked.priority), { ...checked, outputs }, resolve, reject)
       const turn = new Turn(this, sequence, request, start, end, checked.outputs)
-      request.turn = turn
+      request.turn = request.follower = turn
       if (start) turn.onTurn = sequence.passTo(owner)
       this.#add(sequence, turn)
+      if (scheduler.observed.by.observer !== null) scheduler.observed.begun(request, checked, this.#parts.clock.nowMs())
       scheduler.submit(request, checked)
     })
   }

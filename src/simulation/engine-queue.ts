@@ -30,6 +30,8 @@ export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedR
   }
 
   arrive(request: SimulatedRequest): boolean {
+    if (request.level.full) return false
+    if (request.deadlineMs !== undefined && request.deadlineAtMs === null) request.deadlineAtMs = this.context.clock.nowMs() + request.deadlineMs
     this.queue.enqueue(request, this.context.clock.nowMs())
     return true
   }

@@ -1,9 +1,8 @@
 import { PriorityLevels } from '../queue/priority-levels.ts'
 import type { LevelOptions } from '../config/batching.ts'
 import { ApplicationThread } from './application-thread.ts'
-import type { Step } from './factor-steps.ts'
 import type { Overheads } from './overheads.ts'
-import { ServiceTimes, type ServiceTable } from './service-times.ts'
+import type { RunDurations } from './service-times.ts'
 import { SimulatedInstances } from './simulated-instances.ts'
 import type { QueueContext, QueueSettings, SimulatedQueue } from './simulated-queue.ts'
 import { SimulatedRequest } from './simulated-request.ts'
@@ -18,13 +17,11 @@ export interface SimulationInputs {
   readonly models: number
   readonly settings: QueueSettings
   readonly levels: LevelOptions
-  readonly service: ServiceTable
-  readonly jitter: number
-  /** Changes of what runs take. */
-  readonly serviceSteps: readonly Step[]
+  readonly durations: RunDurations
+  /** What a model calibrates itself with. */
+  readonly calibration: RunDurations
   readonly slowdown: readonly number[]
   readonly overheads: Required<Overheads>
-  readonly seed: number
   /** Length of the intervals for which the result has separate figures; 0 for none. */
   readonly timelineMs: number
   makeQueue(context: QueueContext): SimulatedQueue
@@ -42,15 +39,12 @@ class Simulation {
   #came = 0
 
   constructor(inputs: SimulationInputs) {
-    const { traffic, models, settings, service: table, jitter, seed } = inputs
+    const { traffic, models, settings, durations: service, calibration, slowdown, overheads } = inputs
     this.#inputs = inputs
     this.#record = new SimulationRecord(traffic.count, settings.maxBatchSize, settings.targetMs, inputs.timelineMs)
-    const service = new ServiceTimes(table, jitter, inputs.serviceSteps, seed + 1)
-    const { slowdown, overheads } = inputs
     const context = { clock: this.#clock, thread: this.#thread, service, overheads, slowdown, record: this.#record, traffic }
     this.#instances = new SimulatedInstances(settings.instances, models, context)
     this.#levels = Array.from({ length: models }, () => new PriorityLevels(inputs.levels))
-    const calibration = new ServiceTimes(table, jitter, [], seed + 2)
     for (let model = 0; model < models; model++) this.#instances.queues.push(this.#queueOf(model, calibration))
   }
 
@@ -70,7 +64,7 @@ class Simulation {
     return summarise(settings.targetMs, settings.instances, this.#record, this.#instances.busyMs, performance.now() - wallFromMs)
   }
 
-  #queueOf(model: number, calibration: ServiceTimes): SimulatedQueue {
+  #queueOf(model: number, calibration: RunDurations): SimulatedQueue {
     const instances = this.#instances
     const queue = this.#inputs.makeQueue({
       model,

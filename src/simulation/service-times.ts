@@ -42,7 +42,13 @@ interface SizeTimes {
 }
 
 /** Draws what single runs take. */
-export class ServiceTimes {
+export interface RunDurations {
+  /** In milliseconds, alone on the machine, for one that starts at a moment of the simulation. */
+  draw(bucketKey: string, rows: number, atMs: number): number
+}
+
+/** By a table. */
+export class ServiceTimes implements RunDurations {
   readonly #byBucket = new Map<string, (SizeTimes | undefined)[]>()
   readonly #table: ServiceTable
   readonly #jitter: number

@@ -1,14 +1,17 @@
 import { mulberry32 } from '../seeded-random.ts'
+import type { LevelOptions } from '../config/batching.ts'
 import type { Arrival } from '../arrivals/arrival.ts'
 import { schedule, type OpenArrivals } from './arrival-schedule.ts'
-import { ClosedLoop } from './closed-loop.ts'
+import { ClosedTraffic } from './closed-traffic.ts'
 import { EngineQueue } from './engine-queue.ts'
 import { OpenTraffic } from './open-traffic.ts'
 import { noOverheads, type Overheads } from './overheads.ts'
+import { RecordedDurations } from './recorded-durations.ts'
+import type { RecordedRun } from './recorded-run.ts'
 import { RecordedTraffic } from './recorded-traffic.ts'
 import type { RowShare } from './row-mix.ts'
 import { runSimulation } from './run-simulation.ts'
-import type { ServiceTime } from './service-times.ts'
+import { ServiceTimes, type RunDurations, type ServiceTime } from './service-times.ts'
 import { oneLevel } from './simulated-request.ts'
 import type { SimulationResult } from './simulation-result.ts'
 import { TargetQueue } from './target-queue.ts'
@@ -29,11 +32,14 @@ export interface SimulationOptions {
   readonly requests?: number
   /** Rows of a request, where they are not recorded. Default: 1. */
   readonly rows?: readonly RowShare[]
-  /** What runs take alone on the machine, ascending by rows; sizes between lie between. */
-  readonly serviceTimes: readonly ServiceTime[]
+  /**
+   * What runs take alone on the machine, ascending by rows; sizes between lie between. Or runs as they were recorded, at
+   * least one: of these it is found out as well how they slow each other.
+   */
+  readonly serviceTimes: readonly ServiceTime[] | { readonly recorded: readonly RecordedRun[] }
   /** By how much runs of one size differ where no `samplesMs` say so: 0.1 for about 10 %. Default: 0. */
   readonly jitter?: number
-  /** What runs take when 1, 2, ... instances run at once, in times of what they take alone; the last holds for more. Default: no difference. */
+  /** What runs take when 1, 2, ... instances run at once, in times of what they take alone; the last holds for more. Default: as recorded, or no difference. */
   readonly slowdown?: readonly number[]
   /** What requests and batches cost besides their runs. Default: nothing. */
   readonly overheads?: Overheads
@@ -46,6 +52,8 @@ export interface SimulationOptions {
   readonly maxQueueDelayMs?: number
   /** As in a model's configuration: it chooses the batch size by it, and refuses what would be late. Default: none. */
   readonly latencyTargetMs?: number
+  /** Priorities, timeouts and limits of the queue. Default: requests are equal, and wait as long as it takes. */
+  readonly levels?: LevelOptions
   /** Other requests, and other runs drawn for them: the same one gives the same result. Default: 1. */
   readonly seed?: number
 }
@@ -58,29 +66,39 @@ export interface SimulationOptions {
  */
 export function simulate(options: SimulationOptions): SimulationResult {
   const { preferredBatchSizes = [], maxQueueDelayMs = 0, latencyTargetMs = 0, seed = 1, instances, maxBatchSize } = options
+  const { durations, slowdown } = durationsOf(options, seed + 1)
   return runSimulation({
     traffic: trafficOf(options, seed),
     models: 1,
     settings: { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, instances, targetMs: latencyTargetMs > 0 ? latencyTargetMs : Infinity },
-    levels: oneLevel,
-    service: options.serviceTimes,
-    jitter: options.jitter ?? 0,
-    serviceSteps: [],
-    slowdown: options.slowdown ?? [],
+    levels: options.levels ?? oneLevel,
+    durations,
+    calibration: durationsOf(options, seed + 2).durations,
+    slowdown: options.slowdown ?? slowdown,
     overheads: { ...noOverheads, ...options.overheads },
-    seed,
     timelineMs: 0,
-    makeQueue: (context) => (latencyTargetMs > 0 ? new TargetQueue(context) : new EngineQueue(context)),
+    makeQueue: (context) => (latencyTargetMs > 0 || hasDeadlines(options.arrivals) ? new TargetQueue(context) : new EngineQueue(context)),
   })
+}
+
+function durationsOf({ serviceTimes, jitter = 0, arrivals, instances }: SimulationOptions, seed: number): { durations: RunDurations; slowdown: readonly number[] } {
+  if (!('recorded' in serviceTimes)) return { durations: new ServiceTimes(serviceTimes, jitter, [], seed), slowdown: [] }
+  const speed = arrivals.kind === 'recorded' ? (arrivals.speed ?? 1) : 1
+  const durations = new RecordedDurations(serviceTimes.recorded, seed, speed)
+  return { durations, slowdown: durations.slowdown(instances) }
 }
 
 function trafficOf({ arrivals, requests = 10_000, rows = [{ rows: 1, share: 1 }] }: SimulationOptions, seed: number): Traffic {
   switch (arrivals.kind) {
     case 'closed':
-      return new ClosedLoop(arrivals.callers, requests, arrivals.thinkMs ?? 0, rows, mulberry32(seed))
+      return new ClosedTraffic(arrivals.callers, requests, arrivals.thinkMs ?? 0, rows, mulberry32(seed))
     case 'recorded':
       return new RecordedTraffic(arrivals.arrivals, arrivals.speed ?? 1)
     default:
       return new OpenTraffic(schedule({ arrivals, requests, rows, burst: 0, loadSteps: [], models: 1, seed }))
   }
+}
+
+function hasDeadlines(arrivals: SimulatedArrivals): boolean {
+  return arrivals.kind === 'recorded' && arrivals.arrivals.some(({ deadlineMs }) => deadlineMs !== undefined)
 }

@@ -1,6 +1,6 @@
 import type { ApplicationThread } from './application-thread.ts'
 import type { Overheads } from './overheads.ts'
-import type { ServiceTimes } from './service-times.ts'
+import type { RunDurations } from './service-times.ts'
 import { SimulatedInstance, type InstanceOwner, type Run } from './simulated-instance.ts'
 import type { SimulatedQueue } from './simulated-queue.ts'
 import { rowsOf, type SimulatedRequest } from './simulated-request.ts'
@@ -12,7 +12,7 @@ import type { VirtualClock } from './virtual-clock.ts'
 export interface InstancesContext {
   readonly clock: VirtualClock
   readonly thread: ApplicationThread
-  readonly service: ServiceTimes
+  readonly service: RunDurations
   readonly overheads: Required<Overheads>
   /** What runs take when 1, 2, ... of them run at once, in times of what they take alone; the last counts for more. */
   readonly slowdown: readonly number[]
@@ -142,7 +142,7 @@ export class SimulatedInstances implements InstanceOwner {
   #handOver(instance: SimulatedInstance, queue: SimulatedQueue, requests: SimulatedRequest[], idle: boolean): void {
     const { thread, overheads } = this.#context
     const rows = rowsOf(requests)
-    const expectedMs = queue.expectedMs(rows)
+    const expectedMs = queue.expectedMs(rows, requests[0]!.bucketKey)
     const gatheredMs = thread.spend(overheads.gatherMs + rows * overheads.gatherRowMs)
     const readyAtMs = idle ? gatheredMs + overheads.handOverMs : gatheredMs
     const charge = instance.turns.charge(queue.model, expectedMs)

@@ -58,7 +58,7 @@ export abstract class SimulatedQueue {
   abstract take(idle: boolean, startsInMs: number): SimulatedRequest[] | null
 
   /** What a run is expected to take, in milliseconds; 0 when the policy does not look ahead. */
-  expectedMs(_rows: number): number {
+  expectedMs(_rows: number, _bucketKey: string): number {
     return 0
   }
 

@@ -1,64 +1,73 @@
 import { estimatedAnswerMs } from '../latency/answer-estimate.ts'
 import { ArrivalRate } from '../latency/arrival-rate.ts'
-import { fullBatchRows } from '../config/batching.ts'
+import { fullBatchRows, type BatchLimits } from '../config/batching.ts'
 import { LatencyTarget } from '../latency/batch-size-for-target.ts'
 import { RunTimes } from '../latency/run-times.ts'
 import type { QueueContext } from './simulated-queue.ts'
 import type { SimulatedRequest } from './simulated-request.ts'
 import { EngineQueue } from './engine-queue.ts'
 
-const bucketKey = ''
+/** What is calibrated: requests of the shape that the model fixes. */
+const calibratedKey = ''
 /** As many as the library counts for each size when a model is loaded. */
 const calibrationRuns = 3
 /** Runs after which the library looks at its choice of batch size again. */
 const reviewEveryRuns = 8
 
 /**
- * The library's own queue with a latency target: it learns what runs take, chooses the batch size by that, and
- * refuses at once what it could not answer in time.
+ * The library's own queue where answers are wanted by some time: it learns what runs take, refuses at once what it could
+ * not answer by then, and with a target chooses the batch size by it.
  */
 export class TargetQueue extends EngineQueue {
+  readonly #limits: BatchLimits
   readonly #runTimes: RunTimes
-  readonly #target: LatencyTarget
+  /** `null` where only requests say by when. */
+  readonly #target: LatencyTarget | null
   readonly #arrivals = new ArrivalRate()
   #runs = 0
 
   constructor(context: QueueContext) {
-    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, targetMs } = context.settings
-    const runTimes = calibrated(context)
-    const target = new LatencyTarget({ maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests: true }, targetMs, runTimes, context.settings.instances)
+    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, targetMs, instances } = context.settings
+    const limits = { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests: true }
+    const runTimes = targetMs === Infinity ? new RunTimes() : calibrated(context)
+    const target = targetMs === Infinity ? null : new LatencyTarget(limits, targetMs, runTimes, instances)
     super(context, runTimes, target)
+    this.#limits = limits
     this.#runTimes = runTimes
     this.#target = target
   }
 
   override arrive(request: SimulatedRequest): boolean {
     const { settings } = this.context
+    const { bucketKey } = request
     const nowMs = this.context.clock.nowMs()
     this.#arrivals.arrived(request.rows, nowMs)
+    const withinMs = request.deadlineMs ?? settings.targetMs
+    if (withinMs === Infinity) return super.arrive(request)
     const answerMs = estimatedAnswerMs(this.#runTimes, bucketKey, request.rows, {
       rowsAhead: this.queue.rows,
-      batchRows: fullBatchRows(this.#target.limits(bucketKey)),
+      batchRows: fullBatchRows(this.#target?.limits(bucketKey) ?? this.#limits),
       instances: settings.instances,
       joiningRowsPerMs: this.#arrivals.rowsPerMs(nowMs),
       freeInMs: this.context.freeInMs(),
       sharing: this.context.sharing(),
     })
-    if (answerMs > settings.targetMs) return false
-    request.deadlineAtMs = nowMs + settings.targetMs
+    if (answerMs > withinMs) return false
+    request.deadlineAtMs = nowMs + withinMs
     return super.arrive(request)
   }
 
-  override expectedMs(rows: number): number {
+  override expectedMs(rows: number, bucketKey: string): number {
     return this.#runTimes.presentMs(bucketKey, rows)
   }
 
   override ran(requests: readonly SimulatedRequest[], rows: number, tookMs: number): void {
     const nowMs = this.context.clock.nowMs()
+    const { bucketKey } = requests[0]!
     this.#runTimes.observe(bucketKey, rows, tookMs)
     this.#runTimes.safetyFactor.answered(requests, nowMs)
     const arriving = this.#arrivals.rowsPerMs(nowMs)
-    if (++this.#runs % reviewEveryRuns === 0 && this.#target.review(bucketKey, arriving)) this.queue.resize(bucketKey)
+    if (++this.#runs % reviewEveryRuns === 0 && this.#target?.review(bucketKey, arriving)) this.queue.resize(bucketKey)
   }
 }
 
@@ -67,7 +76,7 @@ function calibrated({ settings, calibrationMs }: QueueContext): RunTimes {
   const runTimes = new RunTimes()
   const { maxBatchSize, targetMs } = settings
   for (let rows = 1; ; rows = Math.min(rows * 2, maxBatchSize)) {
-    for (let run = 0; run < calibrationRuns; run++) runTimes.observe(bucketKey, rows, calibrationMs(rows))
-    if (rows === maxBatchSize || runTimes.medianMs(bucketKey, rows) > targetMs) return runTimes
+    for (let run = 0; run < calibrationRuns; run++) runTimes.observe(calibratedKey, rows, calibrationMs(rows))
+    if (rows === maxBatchSize || runTimes.medianMs(calibratedKey, rows) > targetMs) return runTimes
   }
 }

@@ -17,7 +17,7 @@ export class ApplicationPool implements ThreadSource<ApplicationExecutor> {
   }
 
   leastOccupied(): Worker {
-    const worker = new Worker(this, this.#clock, () => {}) as unknown as Worker
+    const worker = new Worker(this, this.#clock, () => {}, 'application') as unknown as Worker
     this.workers = [...this.workers, worker]
     this.#made.add(worker)
     return worker

@@ -82,7 +82,7 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
 
   #newWorker(): Worker<ThreadExecutor> {
     const worker = `${this.#device}_${this.#named++}`
-    return new Worker(this, this.#clock, (type, reason) => this.#changed({ type, worker, ...(reason === undefined ? {} : { reason }) }))
+    return new Worker(this, this.#clock, (type, reason) => this.#changed({ type, worker, ...(reason === undefined ? {} : { reason }) }), worker)
   }
 
   get inline(): InlineBudget | null {

@@ -23,6 +23,7 @@ export interface WorkerResident {
 export class Worker<E extends Executor = Executor> {
   /** True when no thread could be had any more: nobody should come to live here. */
   givenUp = false
+  readonly name: string
   readonly #threads: ThreadSource<E>
   readonly #clock: Clock
   readonly #changed: (type: WorkerEvent['type'], reason?: string) => void
@@ -36,7 +37,9 @@ export class Worker<E extends Executor = Executor> {
   #diedStarting: E | null = null
   #closing = false
 
-  constructor(threads: ThreadSource<E>, clock: Clock, changed: (type: WorkerEvent['type'], reason?: string) => void) {
+  /** @param name its device, or its function, and a number. */
+  constructor(threads: ThreadSource<E>, clock: Clock, changed: (type: WorkerEvent['type'], reason?: string) => void, name = '') {
+    this.name = name
     this.#threads = threads
     this.#clock = clock
     this.#changed = changed
@@ -168,9 +171,7 @@ export class Worker<E extends Executor = Executor> {
   }
 
   #awaitLoss(executor: E): void {
-    void this.#threads.failure(executor).then((reason) => {
-      if (executor === this.#executor) this.#threadLost(executor, reason)
-    })
+    void this.#threads.failure(executor).then((reason) => executor === this.#executor && this.#threadLost(executor, reason))
   }
 
   async #startThread(): Promise<void> {

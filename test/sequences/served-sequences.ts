@@ -7,6 +7,7 @@ import { FeedParser } from '../../src/request/feeds.ts'
 import { ModelInstances } from '../../src/scaling/model-instances.ts'
 import { SessionSources } from '../../src/scaling/session-sources.ts'
 import { Joining } from '../../src/scheduler/joining.ts'
+import { ObservedRequests } from '../../src/scheduler/observed-requests.ts'
 import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { SequenceInputs } from '../../src/sequences/sequence-inputs.ts'
 import { sequencesOf } from '../../src/sequences/sequences-of-model.ts'
@@ -33,6 +34,7 @@ export class ServedSequences {
     const parser = new FeedParser(joining.stacked)
     const { clock, keepAlive } = house
     this.scheduler = new Scheduler({
+      observed: new ObservedRequests({ name: 'model', version: 1, metadata: joining.stacked }),
       joining, realRows: null, padding: null, config, runTimes: new RunTimes(), instances: house.places.length, clock, keepAlive, gaveUp: (reason) => void (this.failure = reason),
     }) // prettier-ignore
     const inputs = new SequenceInputs(joining.stacked, config.sequence!, parser)

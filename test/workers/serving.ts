@@ -1,6 +1,6 @@
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
 import { asItIs } from '../../src/compiled-models/prepared-model.ts'
-import { noOptions } from '../../src/config/check-infer-options.ts'
+import { noOptions, type CheckedOptions } from '../../src/config/check-infer-options.ts'
 import type { InferOptions, ModelConfig, ReportedOutputs, Outputs } from '../../src/index.ts'
 import { ThreadEndedError } from '../../src/executor/executor.ts'
 import type { ModelInstance } from '../../src/instance/model-instance.ts'
@@ -13,6 +13,8 @@ import { Joining } from '../../src/scheduler/joining.ts'
 import { ModelInstances } from '../../src/scaling/model-instances.ts'
 import { Scaling } from '../../src/scaling/scaling.ts'
 import { SessionSources } from '../../src/scaling/session-sources.ts'
+import { Observers } from '../../src/observability/observers.ts'
+import { ObservedRequests } from '../../src/scheduler/observed-requests.ts'
 import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { SplitRequest } from '../../src/scheduler/split-request.ts'
 import { KeepAlive } from '../../src/workers/keep-alive.ts'
@@ -71,10 +73,10 @@ export class House {
   readonly places: Place[]
 
   private constructor(workers: number) {
-    this.places = Array.from({ length: workers }, () => {
+    this.places = Array.from({ length: workers }, (_, number) => {
       const threads = new FakeThreads()
       const events: string[] = []
-      const worker = new Worker(threads, this.clock, (type, reason) => events.push(reason === undefined ? type : `${type}: ${reason}`))
+      const worker = new Worker(threads, this.clock, (type, reason) => events.push(reason === undefined ? type : `${type}: ${reason}`), `cpu_${number}`)
       return { worker, threads, events }
     })
   }
@@ -102,6 +104,7 @@ export interface Sent {
 /** A model y = 2 x, float32 ['N', 'L'], served by real instances on fake threads. */
 export class Served {
   readonly scheduler: Scheduler
+  readonly observers = new Observers()
   failure: string | null = null
   /** Whether it is to serve. */
   wanted = true
@@ -120,7 +123,7 @@ export class Served {
     this.#house = house
     this.#parser = new FeedParser(joining.stacked)
     this.scheduler = new Scheduler({
-      joining, realRows: null, padding: null, config: resolved, runTimes: new RunTimes(), instances: count,
+      joining, observed: new ObservedRequests({ name, version: 1, metadata: joining.stacked }, this.observers, resolved.preserveOrdering), realRows: null, padding: null, config: resolved, runTimes: new RunTimes(), instances: count,
       clock: house.clock, keepAlive: house.keepAlive, gaveUp: (reason) => void (this.failure = reason),
     }) // prettier-ignore
     const opening = () => ({ model: name, options: {}, notes: {}, original: undefined })
@@ -218,6 +221,8 @@ export class Served {
         : new InferRequest(parsed, level, given, ...ends)
     const sent: Sent = { request, answer: promise, settlements: 0 }
     promise.catch(() => {})
+    const { observed, clock } = scheduler
+    if (observed.by.observer !== null) observed.begun(request, { ...given, ...rest, outputs: null, sequence: undefined } as CheckedOptions, clock.nowMs())
     scheduler.submit(request, { timeoutMs: rest.timeoutMs, deadlineMs: rest.deadlineMs, maxRunMs: rest.maxRunMs, signal: rest.signal })
     return sent
   }

@@ -3,6 +3,7 @@ import { resolveConfig } from '../../src/config/resolve-model-config.ts'
 import { asItIs } from '../../src/compiled-models/prepared-model.ts'
 import { LoadedModel } from '../../src/loaded-model.ts'
 import { ModelUses } from '../../src/model-uses.ts'
+import { Observers } from '../../src/observability/observers.ts'
 import { House, settled } from './serving.ts'
 import { libraryCarrier } from '../../src/carriers.ts'
 
@@ -24,6 +25,7 @@ describe('a model that is loaded', () => {
     const model = new LoadedModel('m', config, {
       clock: house.clock,
       keepAlive: house.keepAlive,
+      observers: new Observers(),
       staging: () => ({}) as never,
       trim: () => {},
       released: async () => {},

@@ -4,7 +4,7 @@ import type { Coming, Traffic } from './traffic.ts'
 import { Fifo } from './fifo.ts'
 
 /** Callers of whom each sends a request, waits for what becomes of it, and sends the next. */
-export class ClosedLoop implements Traffic {
+export class ClosedTraffic implements Traffic {
   readonly count: number
   readonly #thinkMs: number
   readonly #drawRows: () => number

@@ -1,0 +1,94 @@
+import type { CheckedOptions } from '../config/check-infer-options.ts'
+import type { Batch } from '../instance/batch.ts'
+import type { FinishedBatch } from '../instance/finished-batch.ts'
+import type { BatchTimes } from '../observability/model-stats.ts'
+import { Observers } from '../observability/observers.ts'
+import type { BatchMoments, ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation } from '../observability/request-observer.ts'
+import type { InferRequest, ParsedFeeds } from '../request/infer-request.ts'
+import { RequestPart, wholeOf } from './split-request.ts'
+
+/** What a batch is, whether it has run or not. */
+export type BatchFacts = Pick<Batch, 'id' | 'requests' | 'reason' | 'isRerun' | 'place'>
+
+/** Where nobody can look on. */
+const nobody = new Observers()
+const noTimes: BatchTimes = { inputMs: 0, inferMs: 0, outputMs: 0 }
+
+/** Tells those who look on at an engine of the requests and batches of one model. To be asked only while there are any. */
+export class ObservedRequests {
+  /** Asked for each request: nothing below is called while its `observer` is `null`. */
+  readonly by: Observers
+  readonly #model: ObservedModel
+  readonly #isOrdered: boolean
+
+  /** @param isOrdered whether answers wait for each other. */
+  constructor(model: ObservedModel, by: Observers = nobody, isOrdered = false) {
+    this.#model = model
+    this.by = by
+    this.#isOrdered = isOrdered
+  }
+
+  /**
+   * A request has been made, and is about to be submitted.
+   *
+   * @param parent told of what it is part of, `null` for nobody; left out for one of a caller.
+   */
+  begun(request: InferRequest, options: CheckedOptions, nowMs: number, parent?: RequestObservation | null): void {
+    if (parent === null) return
+    const facts = factsOf(request, options, nowMs)
+    const observation = parent === undefined ? this.by.observer!.begun(this.#model, facts) : parent.child(this.#model, facts)
+    if (observation !== null) request.observe(observation)
+  }
+
+  /** A batch is about to run. */
+  batchBegan(batch: Batch): void {
+    this.by.observer!.batchBegan(this.#batch(batch, rowsOf(batch), null, null))
+  }
+
+  /** A batch has run, and its requests are about to be answered. */
+  batchRan(batch: FinishedBatch, times: BatchTimes, begunAtMs: number, scatterAtMs: number, doneAtMs: number): void {
+    const { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs } = batch.timeline
+    const moments = { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs, scatterAtMs, doneAtMs }
+    this.#tell(batch.requests, this.#batch(batch, batch.rows, moments, null), begunAtMs, times)
+  }
+
+  /** A batch has failed; its requests are rejected, or run again. */
+  batchFailed(batch: BatchFacts, error: string, nowMs: number): void {
+    this.#tell(batch.requests, this.#batch(batch, rowsOf(batch), null, error), nowMs, noTimes)
+  }
+
+  #tell(requests: readonly InferRequest[], batch: ObservedBatch, begunAtMs: number, times: BatchTimes): void {
+    let position = 0
+    for (const request of requests) {
+      const whole = wholeOf(request)
+      const { observation } = whole
+      if (observation !== null && !request.settled) observation.ran(this.#run(request, whole, batch, position, begunAtMs, times))
+      position += request.rows
+    }
+    this.by.observer?.batchEnded(batch)
+  }
+
+  #run(request: InferRequest, whole: InferRequest, batch: ObservedBatch, position: number, begunAtMs: number, times: BatchTimes): ObservedRun {
+    const part = request instanceof RequestPart ? request.index : null
+    const isLast = part === null && !this.#isOrdered && whole.follower !== null
+    return { batch, position, rows: request.rows, queuedAtMs: request.enqueuedAtMs, begunAtMs, times, part, isLast }
+  }
+
+  #batch(batch: BatchFacts | FinishedBatch, rows: number, moments: BatchMoments | null, error: string | null): ObservedBatch {
+    const { id, requests, reason, isRerun, place } = batch
+    return {
+      model: this.#model, id, rows, requestCount: requests.length, reason, isRerun, instance: place?.name ?? '', worker: place?.worker.name ?? '',
+      inline: 'inline' in batch && batch.inline, moments, error,
+    } // prettier-ignore
+  }
+}
+
+/** What a request is, for those who look on. */
+export function factsOf({ rows, data, dims }: Pick<ParsedFeeds, 'rows' | 'data' | 'dims'>, options: CheckedOptions, atMs: number): RequestFacts {
+  const { requestId, priority, timeoutMs, deadlineMs, sequence } = options
+  return { atMs, rows, requestId, priority, timeoutMs, deadlineMs, sequenceId: sequence?.id, data, dims }
+}
+
+function rowsOf({ requests }: BatchFacts): number {
+  return requests.reduce((rows, request) => rows + request.rows, 0)
+}

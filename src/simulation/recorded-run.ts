@@ -1,0 +1,49 @@
+/** A run as it was recorded. */
+export interface RecordedRun {
+  /** When it started, in milliseconds since the first request. */
+  readonly atMs: number
+  readonly rows: number
+  /** How long it took. */
+  readonly ms: number
+  readonly bucketKey: string
+}
+
+/** So many runs that started about the same time say how fast the machine was then. */
+export const neighbours = 15
+
+/** For each run the first of its neighbours; there are {@link neighbours} of them, or as many as there are. */
+export function firstNeighbour(index: number, count: number): number {
+  return Math.max(0, Math.min(index - (neighbours >> 1), count - neighbours))
+}
+
+/** For each of `values`, the mean of its neighbours. */
+export function localMeans(values: ArrayLike<number>): Float64Array {
+  const { length: count } = values
+  const sums = new Float64Array(count + 1)
+  for (let index = 0; index < count; index++) sums[index + 1] = sums[index]! + values[index]!
+  return Float64Array.from({ length: count }, (_, index) => {
+    const from = firstNeighbour(index, count)
+    const until = Math.min(count, from + neighbours)
+    return (sums[until]! - sums[from]!) / (until - from)
+  })
+}
+
+/** How many ran at once during each run, itself included, on average. Runs are in the order of their starts. */
+export function runningAtOnce(runs: readonly RecordedRun[]): Float64Array {
+  const sharedMs = Float64Array.from(runs, ({ ms }) => ms)
+  const open: number[] = [] // of those that may still run
+  for (const [index, { atMs, ms }] of runs.entries()) {
+    let kept = 0
+    for (const other of open) {
+      const { atMs: otherMs, ms: otherTook } = runs[other]!
+      if (otherMs + otherTook <= atMs) continue
+      const overlapMs = Math.min(atMs + ms, otherMs + otherTook) - atMs
+      sharedMs[index]! += overlapMs
+      sharedMs[other]! += overlapMs
+      open[kept++] = other
+    }
+    open.length = kept
+    open.push(index)
+  }
+  return sharedMs.map((shared, index) => (runs[index]!.ms === 0 ? 1 : shared / runs[index]!.ms))
+}
