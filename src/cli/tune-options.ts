@@ -1,7 +1,10 @@
-import { readFileSync } from 'node:fs'
-import { InvalidArgumentError, Option, type Command } from 'commander'
-import type { ModelOptions } from '../index.ts'
-import { above, collect, whole } from './perf-values.ts'
+import { Option, type Command } from 'commander'
+import type { EngineOptions, ModelOptions } from '../index.ts'
+import type { FoundPlugin } from './find-plugins.ts'
+import { json } from './perf-engine-options.ts'
+import { shape } from './perf-input-options.ts'
+import { above, collect, list, whole } from './perf-values.ts'
+import { addPlugin } from './plugin-option.ts'
 
 /** Options of `zerohop tune`, as commander has them. */
 export interface TuneOptions {
@@ -12,13 +15,15 @@ export interface TuneOptions {
   readonly rate?: number
   readonly batchSize: number
   readonly shape: readonly (readonly [name: string, dims: readonly number[]])[]
-  readonly inputData: string
+  readonly inputData: readonly string[]
   readonly instances?: readonly number[]
   readonly threads?: readonly number[]
   readonly maxBatchSizes?: readonly number[]
   readonly delays?: readonly number[]
-  readonly kind: string
-  readonly config: ModelOptions
+  readonly provider: string
+  readonly plugin: readonly FoundPlugin[]
+  readonly modelConfig: ModelOptions
+  readonly engineOptions: EngineOptions
   readonly output?: string
   readonly format: 'json' | 'pbtxt'
   readonly state?: string
@@ -38,14 +43,17 @@ export function addTuneOptions(command: Command): Command {
     .optionsGroup('Requests:')
     .option('-b, --batch-size <rows>', 'rows of a request', whole(1), 1)
     .option('--shape <name:dims>', 'dims of an input that the model leaves open, without the batch dimension; may be given several times', collect(shape), [])
-    .option('--input-data <what>', 'random, zero, or a file or folder with requests, as of zerohop perf', 'random')
+    .option('--input-data <what>', 'random, zero, or a file of JSON or a folder with requests, as for zerohop perf; may be given several times', collect(String), [])
     .optionsGroup('What is searched:')
-    .option('--instances <counts>', 'numbers of instances (default: 1, 2, 4 ... as many as cores)', list(whole(1, 1024)))
-    .option('--threads <counts>', "intra-op threads of each (default: as many as the machine's cores allow for)", list(whole(1, 1024)))
-    .option('--max-batch-sizes <rows>', 'most rows in a run (default: 1, 2, 4 ... 128); given, rows are believed to be independent', list(whole(1)))
-    .option('--delays <ms>', 'longest waits for a batch to grow (default: 0, and parts of what a run takes)', list(above(0, true)))
-    .option('--kind <kind>', 'where instances run: auto, cpu, cuda, webgpu', 'auto')
-    .option('--config <file>', 'JSON of other options to load the model with, which stay as they are', config, {})
+    .option('--instances <counts>', 'numbers of instances (default: 1, 2, 4 ... as many as cores)', list(1))
+    .option('--threads <counts>', "intra-op threads of each (default: as many as the machine's cores allow for)", list(1))
+    .option('--max-batch-sizes <rows>', 'most rows in a run (default: 1, 2, 4 ... 128); given, rows are believed to be independent', list(1))
+    .option('--delays <ms>', 'longest waits for a batch to grow (default: 0, and parts of what a run takes)', delays)
+    .optionsGroup('What stays as it is:')
+    .option('--provider <kind>', 'where instances run: auto, cpu, cuda, webgpu, or the name of a --plugin', 'auto')
+    .option('--plugin <name=library>', 'a provider plugin; may be given several times', addPlugin, [])
+    .option('--model-config <json>', 'other options of engine.load(), as JSON or in a file of it', json, {})
+    .option('--engine-options <json>', 'options of the engine, likewise', json, {})
     .optionsGroup('Results:')
     .option('-o, --output <file>', 'the configuration that was found (default: zerohop-config.json, or config.pbtxt)')
     .addOption(new Option('--format <format>', 'for engine.load(), or for a model repository').choices(['json', 'pbtxt']).default('json'))
@@ -54,24 +62,4 @@ export function addTuneOptions(command: Command): Command {
     .option('-j, --json', 'print JSON', false)
 }
 
-const list = (value: (text: string) => number) => (text: string): number[] => [...new Set(text.split(',').map(value))]
-
-function shape(text: string): [string, number[]] {
-  const [, name, dims] = /^(.+):(\d+(?:,\d+)*)?$/.exec(text) ?? []
-  if (name === undefined) throw new InvalidArgumentError('It has to be the name of an input and its dims, such as tokens:128.')
-  return [name, dims === undefined ? [] : dims.split(',').map(whole(1))]
-}
-
-function config(path: string): ModelOptions {
-  const read = () => {
-    try {
-      return JSON.parse(readFileSync(path, 'utf8')) as unknown
-    } catch (error) {
-      throw new InvalidArgumentError(`It cannot be read: ${(error as Error).message}.`)
-    }
-  }
-  const found = read()
-  if (typeof found !== 'object' || found === null || Array.isArray(found)) throw new InvalidArgumentError('It has to be a JSON object.')
-  const { path: _, ...options } = found as Record<string, unknown>
-  return options as ModelOptions
-}
+const delays = (text: string): number[] => text.split(',').map(above(0, true))

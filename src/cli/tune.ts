@@ -1,11 +1,13 @@
 import { writeFileSync } from 'node:fs'
 import { basename, dirname, extname, join } from 'node:path'
 import { Command } from 'commander'
+import type { EngineOptions, ModelConfig } from '../index.ts'
 import { configJson, configText } from '../tune/config-file.ts'
 import type { TuneResult } from '../tune/tune-result.ts'
 import type { TuneSettings } from '../tune/tune-settings.ts'
 import { tune as findBest } from '../tune/tuning.ts'
-import { exitCodes, tellLine } from './failure.ts'
+import { tellLine, usualExitCodes } from './failure.ts'
+import { interruptSignal } from './interrupt.ts'
 import { readModelFile } from './model-file.ts'
 import { printJson } from './print-json.ts'
 import { addTuneOptions, type TuneOptions } from './tune-options.ts'
@@ -31,16 +33,14 @@ export const tune = addTuneOptions(new Command('tune'))
   .addHelpText('after', help)
   .action(async (path: string, options: TuneOptions, command: Command) => {
     const { format, output = format === 'json' ? 'zerohop-config.json' : 'config.pbtxt' } = options
-    if (format === 'pbtxt' && configText('', sample, options.kind) === null) command.error(`error: --format pbtxt has no word for --kind ${options.kind}; take json`)
+    if (format === 'pbtxt' && configText('', sample, options.provider) === null) command.error(`error: --format pbtxt has no word for --provider ${options.provider}; take json`)
     await readModelFile(path)
     const settings = settingsOf(path, options, output)
-    const interrupted = new AbortController()
-    const interrupt = () => interrupted.abort()
-    process.once('SIGINT', interrupt).once('SIGTERM', interrupt)
+    const { signal, release } = interruptSignal()
     const progress = new TuneProgress(options.budget, process.stderr)
-    const result = await findBest(settings, progress, interrupted.signal).finally(() => {
+    const result = await findBest(settings, progress, signal).finally(() => {
       progress.stop()
-      process.off('SIGINT', interrupt).off('SIGTERM', interrupt)
+      release()
     })
     if (options.json) printJson(result)
     else process.stdout.write(tuneText(result))
@@ -50,12 +50,14 @@ export const tune = addTuneOptions(new Command('tune'))
 const sample = { instances: 1, threads: 1, maxBatchSize: 0, maxQueueDelayMs: 0 }
 
 function settingsOf(path: string, options: TuneOptions, output: string): TuneSettings {
-  const { latencyP99, memory, budget, concurrency, rate, batchSize, shape, inputData, instances, threads, maxBatchSizes, delays, kind, config, state, fresh } = options
+  const { latencyP99, memory, budget, concurrency, rate, batchSize, shape, inputData, instances, threads, maxBatchSizes, delays, provider, plugin, modelConfig, engineOptions, state, fresh } = options
+  const { path: _, ...others } = modelConfig as ModelConfig // of the file of another call
+  const engine: EngineOptions = plugin.length === 0 ? engineOptions : { ...engineOptions, providers: Object.fromEntries(plugin.map(({ name, library }) => [name, { library }])) }
   return {
     path,
-    options: config,
-    kind,
-    requests: { rows: batchSize, shapes: Object.fromEntries(shape), inputData },
+    options: others,
+    kind: provider,
+    measuring: { requests: { rows: batchSize, shapes: shape, inputData: inputData.length === 0 ? ['random'] : inputData }, engine },
     space: { instances, threads, batchSizes: maxBatchSizes, delaysMs: delays },
     concurrency,
     rate,
@@ -77,7 +79,7 @@ function finish({ best, end, rows, kind }: TuneResult, settings: TuneSettings, o
   if (best === null) {
     const wasMeasured = rows.some(({ measured }) => measured !== null)
     tellLine(wasMeasured ? 'no configuration keeps the bounds: allow for more, or take less load' : `there was no time to measure anything: call again, which goes on, or take a longer --budget`)
-    process.exitCode = exitCodes.wrong
+    process.exitCode = usualExitCodes.wrong
     return
   }
   const { configuration } = best.candidate

@@ -1,7 +1,7 @@
 import type { ModelConfig } from '../index.ts'
 import type { CalibrationPoint } from './batch-times.ts'
 import type { Configuration } from './configuration.ts'
-import type { RequestSettings } from './measuring-messages.ts'
+import type { MeasuringSettings } from './measuring-messages.ts'
 import { MeasuringProcess } from './measuring-process.ts'
 import { saturating, type Layout } from './search-space.ts'
 import type { TimeBudget } from './time-budget.ts'
@@ -10,7 +10,7 @@ import type { TimeBudget } from './time-budget.ts'
 export interface CalibrationTask {
   readonly layouts: readonly Layout[]
   readonly batchSizes: readonly number[]
-  readonly requests: RequestSettings
+  readonly measuring: MeasuringSettings
   readonly configOf: (configuration: Configuration) => ModelConfig
   readonly budget: TimeBudget
   readonly signal: AbortSignal
@@ -46,7 +46,7 @@ export async function calibrate(task: CalibrationTask): Promise<void> {
 }
 
 async function calibrateLayout(layout: Layout, task: CalibrationTask): Promise<void> {
-  const { batchSizes, requests, configOf, budget, signal, known } = task
+  const { batchSizes, measuring, configOf, budget, signal, known } = task
   const own = known.filter(({ instances, threads }) => instances === layout.instances && threads === layout.threads)
   let process: MeasuringProcess | null = null
   let loaded: string | null = null
@@ -61,14 +61,14 @@ async function calibrateLayout(layout: Layout, task: CalibrationTask): Promise<v
       const windowMs = Math.max(leastWindowMs, runsInWindow * expectedMs)
       const costMs = (process === null ? task.startMs : 0) + warmupMs + windowMs + 3 * expectedMs
       if (signal.aborted || costMs > budget.leftMs) return
-      process ??= new MeasuringProcess(requests)
+      process ??= new MeasuringProcess(measuring)
       const limitMs = Math.max(leastPatienceMs, patience * costMs)
       const configuration = { ...layout, maxBatchSize, maxQueueDelayMs: 0 }
       const name = String(maxBatchSize)
       const word = await process.ask({ type: 'load', name, config: { ...configOf(configuration), checkRows: false } }, limitMs)
       if (loaded !== null && word.type !== 'failed') await process.ask({ type: 'unload', name: loaded }, limitMs)
       loaded = name
-      const load = { concurrency: saturating(configuration, requests.rows) }
+      const load = { concurrency: saturating(configuration, measuring.requests.rows) }
       const found = word.type === 'failed' ? word : await process.ask({ type: 'measure', name, load, warmupMs, windowMs }, limitMs)
       if (signal.aborted) return
       const isMeasured = found.type === 'measured' && found.runMs > 0 && found.measurement.failures === 0

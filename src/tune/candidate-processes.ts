@@ -1,7 +1,7 @@
 import { freemem } from 'node:os'
 import type { ModelConfig } from '../index.ts'
 import { configurationKey, type Candidate, type Configuration } from './configuration.ts'
-import type { FailedWord, MeasuredWord, RequestSettings } from './measuring-messages.ts'
+import type { FailedWord, MeasuredWord, MeasuringSettings } from './measuring-messages.ts'
 import { MeasuringProcess } from './measuring-process.ts'
 
 interface Living {
@@ -21,15 +21,15 @@ const firstWarmupMs = 500
  * configuration's memory is counted.
  */
 export class CandidateProcesses {
-  readonly #requests: RequestSettings
+  readonly #settings: MeasuringSettings
   readonly #configOf: (configuration: Configuration) => ModelConfig
   /** Those used longest ago first. */
   readonly #living = new Map<string, Living>()
   readonly #mostBytes = freemem() * memoryShare
   #ending = false
 
-  constructor(requests: RequestSettings, configOf: (configuration: Configuration) => ModelConfig) {
-    this.#requests = requests
+  constructor(settings: MeasuringSettings, configOf: (configuration: Configuration) => ModelConfig) {
+    this.#settings = settings
     this.#configOf = configOf
   }
 
@@ -43,7 +43,7 @@ export class CandidateProcesses {
     const endMs = performance.now() + times.limitMs
     const leftMs = () => Math.max(1, endMs - performance.now())
     const living = this.#living.get(key)
-    const { process, memoryBytes } = living ?? { process: new MeasuringProcess(this.#requests), memoryBytes: 0 }
+    const { process, memoryBytes } = living ?? { process: new MeasuringProcess(this.#settings), memoryBytes: 0 }
     this.#living.delete(key)
     this.#living.set(key, { process, memoryBytes })
     if (this.#ending) await process.end()

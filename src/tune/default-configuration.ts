@@ -1,14 +1,14 @@
 import { availableCores } from '../config/available-cores.ts'
 import type { ModelConfig, ModelOptions } from '../index.ts'
 import type { Configuration } from './configuration.ts'
-import type { FailedWord, RequestSettings } from './measuring-messages.ts'
+import type { FailedWord, MeasuringSettings } from './measuring-messages.ts'
 import { MeasuringProcess } from './measuring-process.ts'
 import type { DefaultFacts } from './state-file.ts'
 
 /** Loads a model as it is without the tuner, to see what that comes to. */
-export async function findDefaults(config: ModelConfig, requests: RequestSettings, limitMs: number, signal: AbortSignal): Promise<{ readonly facts: DefaultFacts; readonly startMs: number } | FailedWord> {
+export async function findDefaults(config: ModelConfig, settings: MeasuringSettings, limitMs: number, signal: AbortSignal): Promise<{ readonly facts: DefaultFacts; readonly startMs: number } | FailedWord> {
   const startMs = performance.now()
-  const process = new MeasuringProcess(requests)
+  const process = new MeasuringProcess(settings)
   const stop = () => void process.end()
   signal.addEventListener('abort', stop)
   try {

@@ -7,10 +7,10 @@ import { ExternalFiles } from '../compiled-models/external-files.ts'
 import { availableCores } from '../config/available-cores.ts'
 import type { ModelOptions } from '../config/model-config.ts'
 import { installedVersion } from '../executor/native/native-ort.ts'
-import type { RequestSettings } from './measuring-messages.ts'
+import type { MeasuringSettings } from './measuring-messages.ts'
 
 /** What figures depend on, in words that tell which of it is another one. */
-export async function fingerprintOf(path: string, given: ModelOptions, requests: RequestSettings, signal: AbortSignal): Promise<Record<string, string>> {
+export async function fingerprintOf(path: string, given: ModelOptions, { requests, engine }: MeasuringSettings, signal: AbortSignal): Promise<Record<string, string>> {
   const { usable, machine } = availableCores()
   return {
     model: await contentHash(path, signal),
@@ -20,6 +20,7 @@ export async function fingerprintOf(path: string, given: ModelOptions, requests:
     'version of Node.js': process.versions.node,
     environment: JSON.stringify(Object.entries(process.env).filter(([name]) => name.startsWith('ZEROHOP_') && name !== 'ZEROHOP_PROGRAMS').sort()),
     'set of model options': JSON.stringify(given),
+    'set of engine options': JSON.stringify(engine),
     'kind of request': JSON.stringify(requests),
   }
 }

@@ -2,7 +2,7 @@
 import { InferenceEngine, InferenceError, type Model } from '../index.ts'
 import type { SampleSource } from '../perf/input/sample.ts'
 import { measureLoad } from './measure-load.ts'
-import type { LoadedWord, LoadTask, MeasuringTask, MeasuringWord, RequestSettings } from './measuring-messages.ts'
+import type { LoadedWord, LoadTask, MeasuringSettings, MeasuringTask, MeasuringWord } from './measuring-messages.ts'
 import { requestSource } from './request-source.ts'
 
 interface Loaded {
@@ -10,18 +10,18 @@ interface Loaded {
   readonly source: SampleSource
 }
 
-const requests = JSON.parse(process.argv[2]!) as RequestSettings
+const { requests, engine: options } = JSON.parse(process.argv[2]!) as MeasuringSettings
 process.once('disconnect', () => process.kill(process.pid, 'SIGKILL')) // nobody waits any more
 process.on('SIGINT', () => {}) // comes to a whole group: what becomes of this one is for its parent to say
 
-const engine = new InferenceEngine()
+const engine = new InferenceEngine(options)
 const loaded = new Map<string, Loaded>()
 
 async function load({ name, config }: LoadTask): Promise<LoadedWord> {
   const startMs = performance.now()
   const model = await engine.load(name, config)
   const { metadata } = model
-  loaded.set(name, { model, source: await requestSource(metadata, requests) })
+  loaded.set(name, { model, source: await requestSource(metadata, config, requests) })
   const { maxBatchSize, joining, executionProviders } = metadata
   const isOnCpu = executionProviders.every(({ name: provider, used }) => !used || provider === 'cpu')
   return { type: 'loaded', instances: model.stats().instanceCount, maxBatchSize, joining: joining.reason, isOnCpu, loadMs: performance.now() - startMs }

@@ -1,4 +1,4 @@
-import type { InferenceErrorCode, ModelConfig } from '../index.ts'
+import type { EngineOptions, InferenceErrorCode, ModelConfig } from '../index.ts'
 import type { Load } from './configuration.ts'
 import type { Measurement } from './measurement.ts'
 
@@ -6,10 +6,16 @@ import type { Measurement } from './measurement.ts'
 export interface RequestSettings {
   /** Rows of a request. */
   readonly rows: number
-  /** Dims of inputs that the model leaves open, by name, without the batch dimension. */
-  readonly shapes: Readonly<Record<string, readonly number[]>>
-  /** `random`, `zero`, or the path of a file or folder with requests. */
-  readonly inputData: string
+  /** Dims of inputs that the model leaves open, without the batch dimension. */
+  readonly shapes: readonly (readonly [input: string, dims: readonly number[]])[]
+  /** `random`, `zero`, or folders and files of JSON. */
+  readonly inputData: readonly string[]
+}
+
+/** What a process that measures is started with. */
+export interface MeasuringSettings {
+  readonly requests: RequestSettings
+  readonly engine: EngineOptions
 }
 
 /** A model is loaded, beside those that are. */

@@ -1,5 +1,5 @@
 import { OwnProgram } from '../own-program.ts'
-import type { FailedWord, LoadedWord, LoadTask, MeasuredWord, MeasureTask, MeasuringTask, MeasuringWord, RequestSettings, UnloadTask } from './measuring-messages.ts'
+import type { FailedWord, LoadedWord, LoadTask, MeasuredWord, MeasureTask, MeasuringTask, MeasuringWord, MeasuringSettings, UnloadTask } from './measuring-messages.ts'
 
 /** A process that loads and measures models, one task after the other: what a configuration does to it, it does to no other. */
 export class MeasuringProcess {
@@ -7,9 +7,9 @@ export class MeasuringProcess {
   #settle: ((word: MeasuringWord) => void) | null = null
   #ended: FailedWord | null = null
 
-  constructor(requests: RequestSettings) {
+  constructor(settings: MeasuringSettings) {
     try {
-      this.#program = new OwnProgram<MeasuringWord>('tune/measuring-child.js', { args: [JSON.stringify(requests)] }, {
+      this.#program = new OwnProgram<MeasuringWord>('tune/measuring-child.js', { args: [JSON.stringify(settings)] }, {
         onWord: (word) => this.#settle?.(word),
         onFailure: (reason) => this.#end(`a process could not be started: ${reason}`),
         onEnd: ({ way, lastWords }) => this.#end(`its process ended with ${way}${lastWords === '' ? '' : ` (${lastWords})`}`),

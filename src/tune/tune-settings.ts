@@ -1,6 +1,6 @@
 import type { InstanceKind } from '../config/instance-group.ts'
 import type { ModelOptions } from '../config/model-config.ts'
-import type { RequestSettings } from './measuring-messages.ts'
+import type { MeasuringSettings } from './measuring-messages.ts'
 import type { SearchSpace } from './search-space.ts'
 
 /** What is tuned, and for what. */
@@ -10,7 +10,7 @@ export interface TuneSettings {
   /** What else the model is loaded with; of it the tuner changes what it searches. */
   readonly options: ModelOptions
   readonly kind: InstanceKind
-  readonly requests: RequestSettings
+  readonly measuring: MeasuringSettings
   readonly space: SearchSpace
   /** Callers that each wait for their answer. Default: as many as keep two full batches per instance. */
   readonly concurrency?: number | undefined

@@ -44,17 +44,17 @@ class Tuning {
   #startMs = 1000
 
   constructor(settings: TuneSettings, listener: TuneListener, signal: AbortSignal) {
-    const { p99Ms, memoryBytes, rate, requests, budgetMs } = settings
+    const { p99Ms, memoryBytes, rate, measuring, budgetMs } = settings
     this.#settings = settings
     this.#listener = listener
     this.#signal = signal
     this.#budget = new TimeBudget(systemClock, budgetMs)
-    this.#goal = { p99Ms, memoryBytes, rowsPerSecond: rate === undefined ? undefined : rate * requests.rows }
+    this.#goal = { p99Ms, memoryBytes, rowsPerSecond: rate === undefined ? undefined : rate * measuring.requests.rows }
   }
 
   async run(): Promise<TuneResult> {
-    const { path, options, requests } = this.#settings
-    await this.#open(await fingerprintOf(path, options, requests, this.#signal))
+    const { path, options, measuring } = this.#settings
+    await this.#open(await fingerprintOf(path, options, measuring, this.#signal))
     const defaults = await this.#defaults()
     if (defaults !== null) await this.#calibrate(defaults)
     const contests = defaults === null ? { places: [], isDecided: false } : await this.#confirm(defaults)
@@ -83,7 +83,7 @@ class Tuning {
   async #defaults(): Promise<DefaultFacts | null> {
     if (this.#state.defaults !== null) return this.#state.defaults
     this.#listener.onPhase?.('loading')
-    const found = await findDefaults(this.#config(null), this.#settings.requests, this.#budget.leftMs, this.#signal)
+    const found = await findDefaults(this.#config(null), this.#settings.measuring, this.#budget.leftMs, this.#signal)
     if (this.#signal.aborted) return null
     if ('type' in found) {
       if (found.code === 'ERR_TOO_LONG') return null
@@ -96,12 +96,12 @@ class Tuning {
   }
 
   async #calibrate({ isOnCpu, joining, configuration }: DefaultFacts): Promise<void> {
-    const { space: given, requests } = this.#settings
+    const { space: given, measuring } = this.#settings
     const isJoined = configuration.maxBatchSize > 0 || given.batchSizes !== undefined
     if (!isJoined) this.#note(`batches are not tried: ${joining}`)
     const space = isOnCpu ? given : { ...given, threads: given.threads ?? [configuration.threads] }
     const layouts = layoutsOf(space, availableCores().usable)
-    const batchSizes = batchSizesOf(space, isJoined, requests.rows)
+    const batchSizes = batchSizesOf(space, isJoined, measuring.requests.rows)
     const { calibration, calibratedInMs, contests } = this.#state
     const key = JSON.stringify(given)
     // What there was no time for in as much time is not begun again: the next call goes on from where the last was.
@@ -111,7 +111,7 @@ class Tuning {
     await calibrate({
       layouts,
       batchSizes,
-      requests,
+      measuring,
       configOf: (each) => this.#config(each),
       budget: this.#budget.part(calibrationShare),
       signal: this.#signal,
@@ -132,10 +132,9 @@ class Tuning {
   }
 
   async #confirm(defaults: DefaultFacts): Promise<{ places: readonly Placed[]; isDecided: boolean }> {
-    const { requests } = this.#settings
     const calibration = new Calibration(this.#state.calibration)
     const contests = await this.#contests(calibration, defaults.configuration)
-    const processes = new CandidateProcesses(requests, (each) => ({ ...this.#config(each), checkRows: false }) as ModelConfig)
+    const processes = new CandidateProcesses(this.#settings.measuring, (each) => ({ ...this.#config(each), checkRows: false }) as ModelConfig)
     const stop = () => void processes.end()
     this.#signal.addEventListener('abort', stop)
     let places: readonly Placed[] = []
@@ -177,10 +176,11 @@ class Tuning {
     const known = this.#state.contests[key]
     if (known !== undefined) return known
     this.#listener.onPhase?.('simulating')
-    const { space, requests, concurrency, rate } = this.#settings
+    const { space, concurrency, rate } = this.#settings
+    const rowsPerRequest = this.#rowsPerRequest
     const load = rate !== undefined ? { rate } : concurrency !== undefined ? { concurrency } : null
-    const prospects = await prospectsOf({ calibration, space, goal: this.#goal, rowsPerRequest: requests.rows, load, budget: this.#budget.part(simulationShare) })
-    const first = this.#firstContest(prospects, calibration, reference, load ?? { concurrency: saturating(reference, requests.rows) })
+    const prospects = await prospectsOf({ calibration, space, goal: this.#goal, rowsPerRequest, load, budget: this.#budget.part(simulationShare) })
+    const first = this.#firstContest(prospects, calibration, reference, load ?? { concurrency: saturating(reference, rowsPerRequest) })
     return (this.#state.contests[key] = [first])
   }
 
@@ -197,8 +197,12 @@ class Tuning {
   #addContest(contests: RecordedContest[], places: readonly Placed[]): void {
     if (!this.#isLoadFree) return
     const tried = new Set(contests.flatMap(({ candidates }) => candidates.map(keyOf)))
-    const candidates = furtherCandidates(places, this.#goal, this.#settings.requests.rows, tried)
+    const candidates = furtherCandidates(places, this.#goal, this.#rowsPerRequest, tried)
     if (candidates.length > 0) contests.push({ candidates, reference: null, showings: [] })
+  }
+
+  get #rowsPerRequest(): number {
+    return this.#settings.measuring.requests.rows
   }
 
   get #isLoadFree(): boolean {
