@@ -1,8 +1,8 @@
 import type { ModelConfig } from '../index.ts'
 import type { CalibrationPoint } from './batch-times.ts'
 import type { Configuration } from './configuration.ts'
-import type { MeasuringSettings } from './measuring-messages.ts'
-import { MeasuringProcess } from './measuring-process.ts'
+import { firstWarmupMs, type ModelProcesses } from './model-processes.ts'
+import { nextPoint, pointToRepeat, type PointToCome } from './next-point.ts'
 import { saturating, type Layout } from './search-space.ts'
 import type { TimeBudget } from './time-budget.ts'
 
@@ -10,89 +10,88 @@ import type { TimeBudget } from './time-budget.ts'
 export interface CalibrationTask {
   readonly layouts: readonly Layout[]
   readonly batchSizes: readonly number[]
-  readonly measuring: MeasuringSettings
+  readonly rowsPerRequest: number
+  readonly processes: ModelProcesses
   readonly configOf: (configuration: Configuration) => ModelConfig
   readonly budget: TimeBudget
   readonly signal: AbortSignal
-  /** What is known already. */
-  readonly known: readonly CalibrationPoint[]
-  /** What a process takes from its start until its model is loaded. */
-  readonly startMs: number
+  /** What is known already; what is measured is added. */
+  readonly points: CalibrationPoint[]
   onPoint(point: CalibrationPoint): void
 }
 
-const firstWarmupMs = 500
 const leastWarmupMs = 60
 const leastWindowMs = 200
-/** Runs that a window has time for, of each instance. */
+/** Runs that a window has time for, of each instance, and runs that it takes to come to an end. */
 const runsInWindow = 3
-/** Larger batches are not looked at when two sizes in a row were slower than the best so far by this. */
-const slower = 0.9
+const runsToEnd = 3
+/** Of the time that is left for all, what one batch size may take. */
+const mostOfTheTime = 0.3
 /** One that has not come to an end after so many times what was expected hangs. */
 const patience = 10
 const leastPatienceMs = 10_000
 
 /**
- * Measures what full batches of each size take in each layout, the promising layouts first; sizes go up as long as there is something
- * to gain, and time. One process for each layout: its models of different batch sizes share a session.
+ * Measures what full batches take, by layouts and batch sizes; see {@link nextPoint} and {@link pointToRepeat}. One process for each layout, whose models of different
+ * batch sizes share a session.
  */
 export async function calibrate(task: CalibrationTask): Promise<void> {
-  const { layouts, signal } = task
-  for (const [index, layout] of layouts.entries()) {
-    if (signal.aborted || task.budget.leftMs === 0) return
-    // Each has the same part of the time, and what those before it have left.
-    await calibrateLayout(layout, { ...task, budget: task.budget.part(1 / (layouts.length - index)) })
+  const { layouts, batchSizes, processes, budget, signal, points, rowsPerRequest } = task
+  const mayMeasure = (point: PointToCome) => {
+    const { costMs } = timesOf(point, points, processes)
+    return costMs <= budget.leftMs * (points.length === 0 ? 1 : mostOfTheTime)
+  }
+  const nextOne = () => nextPoint(points, layouts, batchSizes, mayMeasure) ?? pointToRepeat(points, layouts, mayMeasure)
+  for (let next = nextOne(); next !== null && !signal.aborted; next = nextOne()) {
+    const { warmupMs, windowMs, costMs } = timesOf(next, points, processes)
+    const { instances, threads, maxBatchSize } = next
+    const configuration = { instances, threads, maxBatchSize, maxQueueDelayMs: 0 }
+    const found = await processes.measure({
+      process: processOf(next),
+      model: String(next.maxBatchSize),
+      config: { ...task.configOf(configuration), checkRows: false },
+      load: { concurrency: saturating(configuration, rowsPerRequest) },
+      warmupMs,
+      windowMs,
+      limitMs: Math.min(budget.leftMs + leastPatienceMs, Math.max(leastPatienceMs, patience * costMs)),
+    })
+    if (signal.aborted) return
+    const isMeasured = found.type === 'measured' && found.runMs > 0 && found.measurement.failures === 0
+    const { runMs, measurement } = isMeasured ? found : { runMs: null, measurement: null }
+    const point = add(points, { instances, threads, maxBatchSize, runMs, measurement, times: 1 })
+    task.onPoint(point)
   }
 }
 
-async function calibrateLayout(layout: Layout, task: CalibrationTask): Promise<void> {
-  const { batchSizes, measuring, configOf, budget, signal, known } = task
-  const own = known.filter(({ instances, threads }) => instances === layout.instances && threads === layout.threads)
-  let process: MeasuringProcess | null = null
-  let loaded: string | null = null
-  const stop = () => void process?.end()
-  signal.addEventListener('abort', stop)
-  try {
-    for (const maxBatchSize of batchSizes) {
-      if (isPointless(own)) return
-      if (own.some((point) => point.maxBatchSize === maxBatchSize)) continue
-      const expectedMs = expectedRunMs(own, maxBatchSize)
-      const warmupMs = Math.max(process === null ? firstWarmupMs : leastWarmupMs, expectedMs)
-      const windowMs = Math.max(leastWindowMs, runsInWindow * expectedMs)
-      const costMs = (process === null ? task.startMs : 0) + warmupMs + windowMs + 3 * expectedMs
-      if (signal.aborted || costMs > budget.leftMs) return
-      process ??= new MeasuringProcess(measuring)
-      const limitMs = Math.max(leastPatienceMs, patience * costMs)
-      const configuration = { ...layout, maxBatchSize, maxQueueDelayMs: 0 }
-      const name = String(maxBatchSize)
-      const word = await process.ask({ type: 'load', name, config: { ...configOf(configuration), checkRows: false } }, limitMs)
-      if (loaded !== null && word.type !== 'failed') await process.ask({ type: 'unload', name: loaded }, limitMs)
-      loaded = name
-      const load = { concurrency: saturating(configuration, measuring.requests.rows) }
-      const found = word.type === 'failed' ? word : await process.ask({ type: 'measure', name, load, warmupMs, windowMs }, limitMs)
-      if (signal.aborted) return
-      const isMeasured = found.type === 'measured' && found.runMs > 0 && found.measurement.failures === 0
-      const point = isMeasured ? { ...layout, maxBatchSize, runMs: found.runMs, measurement: found.measurement } : { ...layout, maxBatchSize, runMs: null, measurement: null }
-      own.push(point)
-      task.onPoint(point)
-      if (process.hasEnded || found.type === 'failed') return
-    }
-  } finally {
-    signal.removeEventListener('abort', stop)
-    await process?.end()
+/** Of two measurements of one point the better counts: what the machine does beside makes none faster. One that failed has failed. */
+function add(points: CalibrationPoint[], found: CalibrationPoint): CalibrationPoint {
+  const { instances, threads, maxBatchSize, runMs } = found
+  const index = points.findIndex((point) => point.instances === instances && point.threads === threads && point.maxBatchSize === maxBatchSize)
+  const known = points[index]
+  if (known === undefined) {
+    points.push(found)
+    return found
   }
+  const better = runMs === null || (known.runMs !== null && known.runMs > runMs) ? found : known
+  return (points[index] = { ...better, times: known.times + 1 })
 }
 
-/** Of what was measured last, in proportion to its rows; nothing is known of a first one. */
-function expectedRunMs(points: readonly CalibrationPoint[], maxBatchSize: number): number {
-  const last = points.findLast(({ runMs }) => runMs !== null)
-  return last?.runMs == null ? 0 : (last.runMs * maxBatchSize) / Math.max(1, last.maxBatchSize)
+const processOf = ({ instances, threads }: Layout): string => `${instances} x ${threads}`
+
+function timesOf(point: PointToCome, points: readonly CalibrationPoint[], processes: ModelProcesses) {
+  const runMs = expectedRunMs(point, points)
+  const isLiving = processes.isLiving(processOf(point))
+  const warmupMs = Math.max(leastWarmupMs, runMs)
+  const windowMs = Math.max(leastWindowMs, runsInWindow * runMs)
+  const startMs = isLiving ? 0 : processes.startMs + firstWarmupMs
+  return { warmupMs, windowMs, costMs: startMs + warmupMs + windowMs + runsToEnd * runMs }
 }
 
-/** Whether larger batches have nothing to gain, or cannot be run. */
-function isPointless(points: readonly CalibrationPoint[]): boolean {
-  if (points.some(({ runMs }) => runMs === null)) return true
-  const rates = points.map(({ measurement }) => measurement!.rowsPerSecond)
-  const best = Math.max(...rates)
-  return rates.length > 2 && rates.slice(-2).every((rate) => rate < best * slower)
+/** In proportion to the rows of the size that is nearest, in its layout, or else in any; nothing is known of the first one. */
+function expectedRunMs({ instances, threads, maxBatchSize }: PointToCome, points: readonly CalibrationPoint[]): number {
+  const measured = points.filter((point) => point.runMs !== null)
+  const own = measured.filter((point) => point.instances === instances && point.threads === threads)
+  const distance = (point: CalibrationPoint) => Math.abs(Math.log2(Math.max(1, point.maxBatchSize) / Math.max(1, maxBatchSize)))
+  const [nearest] = (own.length > 0 ? own : measured).toSorted((a, b) => distance(a) - distance(b))
+  return nearest === undefined ? 0 : (nearest.runMs! * Math.max(1, maxBatchSize)) / Math.max(1, nearest.maxBatchSize)
 }

@@ -1,7 +1,8 @@
-import type { CandidateProcesses } from './candidate-processes.ts'
-import { keyOf, type Candidate } from './configuration.ts'
+import type { ModelConfig } from '../index.ts'
+import { configurationKey, keyOf, type Candidate, type Configuration } from './configuration.ts'
 import { Contest } from './contest.ts'
 import type { Goal } from './goal.ts'
+import { firstWarmupMs, type ModelProcesses } from './model-processes.ts'
 import type { RecordedContest } from './state-file.ts'
 import type { TimeBudget } from './time-budget.ts'
 
@@ -17,11 +18,10 @@ export interface MeasuringTimes {
 export interface ConfirmTask {
   readonly contest: RecordedContest
   readonly goal: Goal
-  readonly processes: CandidateProcesses
+  readonly processes: ModelProcesses
+  readonly configOf: (configuration: Configuration) => ModelConfig
   readonly budget: TimeBudget
   readonly signal: AbortSignal
-  /** What a process takes from its start until its model is loaded. */
-  readonly startMs: number
   timesOf(candidate: Candidate): MeasuringTimes
   onShowing(candidate: Candidate): void
 }
@@ -41,10 +41,13 @@ export async function confirm(task: ConfirmTask): Promise<Contest> {
   for (let key = contest.next(); key !== null && !signal.aborted; key = contest.next()) {
     const candidate = candidates.get(key)!
     const { warmupMs, windowMs, costMs } = task.timesOf(candidate)
-    const wholeMs = costMs + (processes.isLiving(candidate.configuration) ? 0 : task.startMs)
+    const process = configurationKey(candidate.configuration)
+    const wholeMs = costMs + (processes.isLiving(process) ? 0 : processes.startMs + firstWarmupMs)
     if (wholeMs > budget.leftMs) break
     const limitMs = Math.min(budget.leftMs, Math.max(leastPatienceMs, patience * wholeMs))
-    const word = await processes.measure(candidate, { warmupMs, windowMs, limitMs })
+    // A process of its own, whose memory is that of this configuration alone.
+    const config = { ...task.configOf(candidate.configuration), checkRows: false }
+    const word = await processes.measure({ process, model: 'model', config, load: candidate.load, warmupMs, windowMs, limitMs })
     // What had no time left, or was ended by the user, has not failed.
     if (signal.aborted || (word.type === 'failed' && budget.leftMs === 0)) break
     const measurement = word.type === 'measured' ? word.measurement : null
@@ -54,7 +57,7 @@ export async function confirm(task: ConfirmTask): Promise<Contest> {
     recorded.showings.push({ key, measurement, failure, affordable })
     contest.record(key, measurement, affordable)
     task.onShowing(candidate)
-    await processes.keepOnly(contest.left.map((each) => candidates.get(each)!.configuration))
+    await processes.keepOnly(contest.left.map((each) => configurationKey(candidates.get(each)!.configuration)))
   }
   return contest
 }

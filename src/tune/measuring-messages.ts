@@ -69,4 +69,8 @@ export interface FailedWord {
   readonly message: string
 }
 
-export type MeasuringWord = LoadedWord | MeasuredWord | { readonly type: 'unloaded' } | FailedWord
+export interface UnloadedWord {
+  readonly type: 'unloaded'
+}
+
+export type MeasuringWord = LoadedWord | MeasuredWord | UnloadedWord | FailedWord

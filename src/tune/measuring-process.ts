@@ -1,8 +1,30 @@
+import { systemClock, type Clock } from '../clock.ts'
 import { OwnProgram } from '../own-program.ts'
-import type { FailedWord, LoadedWord, LoadTask, MeasuredWord, MeasureTask, MeasuringTask, MeasuringWord, MeasuringSettings, UnloadTask } from './measuring-messages.ts'
+import type { FailedWord, LoadedWord, LoadTask, MeasuredWord, MeasureTask, MeasuringTask, MeasuringSettings, MeasuringWord, UnloadedWord, UnloadTask } from './measuring-messages.ts'
+
+/** What is asked to load and measure models; one task at a time. */
+export interface Measuring {
+  /** Whether it cannot be asked any more. */
+  readonly hasEnded: boolean
+  /** Asks it something; one that has not answered within the limit is ended, and has failed. */
+  ask(task: LoadTask, limitMs: number): Promise<LoadedWord | FailedWord>
+  ask(task: MeasureTask, limitMs: number): Promise<MeasuredWord | FailedWord>
+  ask(task: UnloadTask, limitMs: number): Promise<UnloadedWord | FailedWord>
+  /** Ends it at once; what it was asked fails. Resolves when nothing of it is left. */
+  end(): Promise<void>
+}
+
+/** Where models are measured; tests have one that does not take its time. */
+export interface MeasuringGround {
+  readonly clock: Clock
+  start(settings: MeasuringSettings): Measuring
+}
+
+/** Processes of this machine. */
+export const processGround: MeasuringGround = { clock: systemClock, start: (settings) => new MeasuringProcess(settings) }
 
 /** A process that loads and measures models, one task after the other: what a configuration does to it, it does to no other. */
-export class MeasuringProcess {
+export class MeasuringProcess implements Measuring {
   #program: OwnProgram<MeasuringWord> | null = null
   #settle: ((word: MeasuringWord) => void) | null = null
   #ended: FailedWord | null = null
@@ -19,7 +41,6 @@ export class MeasuringProcess {
     }
   }
 
-  /** Whether it cannot be asked any more. */
   get hasEnded(): boolean {
     return this.#ended !== null
   }
@@ -27,7 +48,7 @@ export class MeasuringProcess {
   /** Asks it something; one that has not answered within the limit is ended. */
   ask(task: LoadTask, limitMs: number): Promise<LoadedWord | FailedWord>
   ask(task: MeasureTask, limitMs: number): Promise<MeasuredWord | FailedWord>
-  ask(task: UnloadTask, limitMs: number): Promise<{ readonly type: 'unloaded' } | FailedWord>
+  ask(task: UnloadTask, limitMs: number): Promise<UnloadedWord | FailedWord>
   ask(task: MeasuringTask, limitMs: number): Promise<MeasuringWord> {
     if (this.#ended !== null) return Promise.resolve(this.#ended)
     return new Promise((resolve) => {
@@ -41,7 +62,6 @@ export class MeasuringProcess {
     })
   }
 
-  /** Ends it at once; what it was asked fails. Resolves when nothing of it is left. */
   async end(): Promise<void> {
     this.#end('it was ended')
     await this.#program?.killed()

@@ -2,6 +2,7 @@ import { simulate, type SimulatedArrivals } from '../simulation/simulate.ts'
 import type { Calibration } from './batch-times.ts'
 import type { Candidate } from './configuration.ts'
 import type { Measurement } from './measurement.ts'
+import { saturating } from './search-space.ts'
 
 /** Batches of each instance that a simulation goes through; fewer have no percentile to speak of. */
 const batches = 40
@@ -21,6 +22,7 @@ export function predict(calibration: Calibration, { configuration, load }: Candi
   const crowded = calibration.of(configuration)
   const exact = crowded.find((point) => point.maxBatchSize === maxBatchSize)
   if (exact === undefined) return null
+  if (maxQueueDelayMs === 0 && load.concurrency === saturating(configuration, rowsPerRequest)) return exact.measurement // as it was calibrated
   const alone = calibration.of({ ...configuration, instances: 1 })
   const single = alone.find((point) => point.maxBatchSize === maxBatchSize)
   const table = single === undefined ? crowded : alone

@@ -1,8 +1,6 @@
 import { configurationKey, keyOf, optionsFor, type Candidate, type Configuration } from './configuration.ts'
 import { calibrate } from './calibrate.ts'
 import { Calibration } from './batch-times.ts'
-import { CandidateProcesses } from './candidate-processes.ts'
-import { systemClock } from '../clock.ts'
 import { availableCores } from '../config/available-cores.ts'
 import { InferenceError, type InstanceKind, type ModelConfig } from '../index.ts'
 import { confirm } from './confirm.ts'
@@ -10,6 +8,8 @@ import { findDefaults } from './default-configuration.ts'
 import { fingerprintOf } from './fingerprint.ts'
 import { furtherCandidates, type Placed } from './further-contest.ts'
 import type { Goal } from './goal.ts'
+import { processGround, type MeasuringGround } from './measuring-process.ts'
+import { ModelProcesses } from './model-processes.ts'
 import { MeasuringPlan } from './measuring-plan.ts'
 import { placesOf, rowsOf } from './contest-places.ts'
 import { finalistsOf, prospectsOf, type Prospect } from './prune.ts'
@@ -28,14 +28,15 @@ const nearlyAsLong = 0.9
 const mostContests = 6
 
 /** Finds the best configuration of a model: calibrates, prunes with the simulator, and confirms the best by measurement. */
-export async function tune(settings: TuneSettings, listener: TuneListener, signal: AbortSignal): Promise<TuneResult> {
-  return new Tuning(settings, listener, signal).run()
+export async function tune(settings: TuneSettings, listener: TuneListener, signal: AbortSignal, ground = processGround): Promise<TuneResult> {
+  return new Tuning(settings, listener, signal, ground).run()
 }
 
 class Tuning {
   readonly #settings: TuneSettings
   readonly #listener: TuneListener
   readonly #signal: AbortSignal
+  readonly #ground: MeasuringGround
   readonly #budget: TimeBudget
   readonly #goal: Goal
   readonly #notes: string[] = []
@@ -43,12 +44,13 @@ class Tuning {
   /** What a process takes from its start until its model is loaded. */
   #startMs = 1000
 
-  constructor(settings: TuneSettings, listener: TuneListener, signal: AbortSignal) {
+  constructor(settings: TuneSettings, listener: TuneListener, signal: AbortSignal, ground: MeasuringGround) {
     const { p99Ms, memoryBytes, rate, measuring, budgetMs } = settings
     this.#settings = settings
     this.#listener = listener
     this.#signal = signal
-    this.#budget = new TimeBudget(systemClock, budgetMs)
+    this.#ground = ground
+    this.#budget = new TimeBudget(ground.clock, budgetMs)
     this.#goal = { p99Ms, memoryBytes, rowsPerSecond: rate === undefined ? undefined : rate * measuring.requests.rows }
   }
 
@@ -83,7 +85,7 @@ class Tuning {
   async #defaults(): Promise<DefaultFacts | null> {
     if (this.#state.defaults !== null) return this.#state.defaults
     this.#listener.onPhase?.('loading')
-    const found = await findDefaults(this.#config(null), this.#settings.measuring, this.#budget.leftMs, this.#signal)
+    const found = await findDefaults(this.#ground, this.#config(null), this.#settings.measuring, this.#budget.leftMs, this.#signal)
     if (this.#signal.aborted) return null
     if ('type' in found) {
       if (found.code === 'ERR_TOO_LONG') return null
@@ -108,21 +110,22 @@ class Tuning {
     if ((calibratedInMs[key] ?? 0) >= this.#settings.budgetMs * nearlyAsLong) return
     const knownPoints = calibration.length
     this.#listener.onPhase?.('calibrating')
-    await calibrate({
-      layouts,
-      batchSizes,
-      measuring,
-      configOf: (each) => this.#config(each),
-      budget: this.#budget.part(calibrationShare),
-      signal: this.#signal,
-      known: calibration,
-      startMs: this.#startMs,
-      onPoint: (point) => {
-        calibration.push(point)
-        this.#save()
-        this.#listener.onMeasured?.(`${point.instances} x ${point.threads} threads, batch ${point.maxBatchSize}`)
-      },
-    })
+    await this.#withProcesses((processes) =>
+      calibrate({
+        layouts,
+        batchSizes,
+        rowsPerRequest: measuring.requests.rows,
+        processes,
+        configOf: (each) => this.#config(each),
+        budget: this.#budget.part(calibrationShare),
+        signal: this.#signal,
+        points: calibration,
+        onPoint: (point) => {
+          this.#save()
+          this.#listener.onMeasured?.(`${point.instances} x ${point.threads} threads, batch ${point.maxBatchSize}`)
+        },
+      }),
+    )
     if (this.#signal.aborted) return
     calibratedInMs[key] = this.#settings.budgetMs
     if (calibration.length > knownPoints) delete contests[this.#goalKey()]
@@ -134,12 +137,9 @@ class Tuning {
   async #confirm(defaults: DefaultFacts): Promise<{ places: readonly Placed[]; isDecided: boolean }> {
     const calibration = new Calibration(this.#state.calibration)
     const contests = await this.#contests(calibration, defaults.configuration)
-    const processes = new CandidateProcesses(this.#settings.measuring, (each) => ({ ...this.#config(each), checkRows: false }) as ModelConfig)
-    const stop = () => void processes.end()
-    this.#signal.addEventListener('abort', stop)
     let places: readonly Placed[] = []
     let isDecided = false
-    try {
+    await this.#withProcesses(async (processes) => {
       for (let index = 0; index < contests.length && !this.#signal.aborted; index++) {
         const recorded = contests[index]!
         this.#listener.onPhase?.(index === 0 ? 'confirming' : 'confirming with other loads')
@@ -150,9 +150,9 @@ class Tuning {
           contest: recorded,
           goal: this.#goal,
           processes,
+          configOf: (each) => this.#config(each),
           budget,
           signal: this.#signal,
-          startMs: this.#startMs,
           timesOf: (candidate) => plan.timesOf(candidate),
           onShowing: (candidate) => {
             this.#save()
@@ -163,11 +163,22 @@ class Tuning {
         places = placesOf(contest, recorded, this.#goal, places)
         if (isDecided && index === contests.length - 1 && contests.length < mostContests) this.#addContest(contests, places)
       }
+    })
+    return { places, isDecided }
+  }
+
+  /** Processes that are ended when all is done, or as soon as the user wants no more. */
+  async #withProcesses(use: (processes: ModelProcesses) => Promise<void>): Promise<void> {
+    const processes = new ModelProcesses(this.#ground, this.#settings.measuring, this.#startMs)
+    const stop = () => void processes.end()
+    this.#signal.addEventListener('abort', stop)
+    try {
+      await use(processes)
     } finally {
       this.#signal.removeEventListener('abort', stop)
       await processes.end()
+      this.#startMs = processes.startMs
     }
-    return { places, isDecided }
   }
 
   /** Those that were begun for the same goal, or a first one. */
