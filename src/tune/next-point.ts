@@ -49,15 +49,23 @@ export function nextPoint(points: readonly CalibrationPoint[], layouts: readonly
 /** What may be as good as the best, had it met something else that took half of the machine. */
 const perhapsDisturbed = 0.45
 
-/** What is measured once more: the best of a layout that is behind, as a single measurement may have met anything. `null` for nothing. */
+/** With more rows a run takes longer, and mostly less for each: what gave so much less than with fewer rows is doubtful. */
+const doubtful = 0.85
+
+/**
+ * What is measured once more, as a single measurement may have met anything: the best of a layout that is behind, and what gave less than
+ * with fewer rows. `null` for nothing.
+ */
 export function pointToRepeat(points: readonly CalibrationPoint[], layouts: readonly Layout[], mayMeasure: (point: PointToCome) => boolean): PointToCome | null {
   const rateOf = ({ measurement }: CalibrationPoint) => measurement?.rowsPerSecond ?? 0
   const best = Math.max(0, ...points.map(rateOf))
-  const heads = layouts.flatMap((layout) => {
-    const own = points.filter(({ instances, threads, measurement }) => instances === layout.instances && threads === layout.threads && measurement !== null)
-    return own.length === 0 ? [] : [own.reduce((a, b) => (rateOf(b) > rateOf(a) ? b : a))]
+  const doubted = layouts.flatMap((layout) => {
+    const measured = points.filter(({ instances, threads, measurement }) => instances === layout.instances && threads === layout.threads && measurement !== null)
+    const own = measured.sort((a, b) => a.maxBatchSize - b.maxBatchSize)
+    const top = Math.max(0, ...own.map(rateOf))
+    return own.filter((point, index) => (rateOf(point) === top ? top < best * behind : rateOf(point) < doubtful * Math.max(0, ...own.slice(0, index).map(rateOf))))
   })
-  const once = heads.filter((point) => point.times === 1 && rateOf(point) >= best * perhapsDisturbed && rateOf(point) < best * behind)
+  const once = doubted.filter((point) => point.times === 1 && rateOf(point) >= best * perhapsDisturbed)
   return once.sort((a, b) => rateOf(b) - rateOf(a)).find(mayMeasure) ?? null
 }
 
