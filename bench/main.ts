@@ -28,6 +28,7 @@ import { swaps } from './trials/swaps.ts'
 import { throughput } from './trials/throughput.ts'
 import { timeouts } from './trials/timeouts.ts'
 import { twoSoaks } from './trials/two-soaks.ts'
+import { tuneTrial } from './trials/tune.ts'
 import { warmLoad } from './trials/warm-load.ts'
 
 const trials: Readonly<Record<string, Trial>> = {
@@ -52,6 +53,7 @@ const trials: Readonly<Record<string, Trial>> = {
   'latency-target': latencyTarget,
   scheduler,
   swaps,
+  tune: tuneTrial,
   soak,
   centralised,
   'optimisation-walk': optimisationWalk,

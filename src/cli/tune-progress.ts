@@ -1,10 +1,9 @@
 import { SingleBar } from 'cli-progress'
 import type { TuneListener } from '../tune/tune-settings.ts'
-import { tellLine } from './failure.ts'
 
 const redrawMs = 500
 
-/** Shows on a terminal how much of the time is over and what is measured; elsewhere tells of the phases, a line each. */
+/** Shows on a terminal how much of the time is over and what is measured; nothing elsewhere. */
 export class TuneProgress implements TuneListener {
   readonly #bar: SingleBar | null
   #timer: NodeJS.Timeout | null = null
@@ -17,8 +16,7 @@ export class TuneProgress implements TuneListener {
   }
 
   onPhase(phase: string): void {
-    if (this.#bar === null) tellLine(phase)
-    else this.#bar.update({ phase })
+    this.#bar?.update({ phase })
   }
 
   onMeasured(last: string): void {

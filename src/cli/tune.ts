@@ -70,7 +70,7 @@ function settingsOf(path: string, options: TuneOptions, output: string): TuneSet
 }
 
 /** Writes what was found, or says why there is nothing. */
-function finish({ best, end, rows, kind }: TuneResult, settings: TuneSettings, output: string, { format }: TuneOptions): void {
+function finish({ best, end, rows, kind }: TuneResult, settings: TuneSettings, output: string, { format, json }: TuneOptions): void {
   if (end === 'interrupted') {
     tellLine(`interrupted; what was measured is in ${settings.statePath}, and the same command goes on from there`)
     process.exitCode = interruptedCode
@@ -85,5 +85,5 @@ function finish({ best, end, rows, kind }: TuneResult, settings: TuneSettings, o
   const { configuration } = best.candidate
   const name = basename(settings.path, extname(settings.path))
   writeFileSync(output, format === 'json' ? configJson(configuration, settings, kind) : configText(name, configuration, kind)!)
-  tellLine(`written to ${output}`)
+  if (!json) process.stdout.write(`Written to ${output}.\n`)
 }
