@@ -16,6 +16,7 @@ import { leases } from './trials/leases.ts'
 import { mixedLengths } from './trials/mixed-lengths.ts'
 import { openVino } from './trials/openvino.ts'
 import { optimisationWalk } from './trials/optimisation-walk.ts'
+import { perf } from './trials/perf.ts'
 import { pipelines } from './trials/pipelines.ts'
 import { processes } from './trials/processes.ts'
 import { responses } from './trials/responses.ts'
@@ -46,6 +47,7 @@ const trials: Readonly<Record<string, Trial>> = {
   responses,
   processes,
   pipelines,
+  perf,
   sequences,
   leases,
   timeouts,

@@ -74,8 +74,8 @@ export class EngineResources {
         await this.devices.place(model, config, place, leaving)
         this.staging ??= new StagingPool(this.devices.stagingMemory())
       },
-      placeMore: (beside, count, apartFrom, place) =>
-        this.functions.made(beside) ? this.functions.placeMore(beside, count, place) : this.devices.placeMore(beside, count, apartFrom, place),
+      placeMore: (beside, count, apartFrom, place, leaving) =>
+        this.functions.made(beside) ? this.functions.placeMore(beside, count, place) : this.devices.placeMore(beside, count, apartFrom, place, leaving),
       released: (worker) => this.functions.released(worker),
     }
     this.models = new ModelRegistry(this.services)

@@ -42,7 +42,7 @@ export interface EngineServices extends Preparing {
    */
   place(model: string, config: ResolvedConfig, place: (worker: Worker, placement: Placement, group: number) => void, leaving?: readonly Worker[]): Promise<void>
   /** As `place`, for further instances beside one that was placed; workers in `apartFrom` are taken only when there is no other. */
-  placeMore(beside: Worker, count: number, apartFrom: ReadonlySet<Worker>, place: (worker: Worker) => void): Promise<void>
+  placeMore(beside: Worker, count: number, apartFrom: ReadonlySet<Worker>, place: (worker: Worker) => void, leaving?: readonly Worker[]): Promise<void>
   /** A session on a worker has been closed. */
   released(worker: Worker): Promise<void>
 }

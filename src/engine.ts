@@ -1,4 +1,5 @@
 import { closeWhenDropped, notDropped } from './dropped-engines.ts'
+import { noteObservers } from './engine-observers.ts'
 import { EngineLoads } from './engine-loads.ts'
 import { EngineResources } from './engine-resources.ts'
 import { statisticsByName, type EngineStatistics } from './engine-statistics.ts'
@@ -40,6 +41,7 @@ export class InferenceEngine {
     this.#models = this.#resources.models
     this.#facades = new ModelFacades(this, this.#resources)
     this.#loads = new EngineLoads(this.#resources, this.#facades)
+    noteObservers(this, this.#resources.observers)
     closeWhenDropped(this, this.#resources)
   }
 

@@ -15,6 +15,7 @@ import { checkModelFile, closedWhileLoading, loadFailure, lostWhileLoading, unfi
 import { servable } from './metadata.ts'
 import type { Loadable } from './model-target.ts'
 import type { ModelState } from './model-state.ts'
+import type { AutoTuneStatistics } from './observability/auto-tune-stats.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
 import { ResponseSharing } from './response-cache/response-sharing.ts'
@@ -27,8 +28,8 @@ import { Scheduler } from './scheduler/scheduler.ts'
 import { SequenceInputs } from './sequences/sequence-inputs.ts'
 import { sequencesOf } from './sequences/sequences-of-model.ts'
 import type { Sequences } from './sequences/sequences.ts'
-import { Autoscaler } from './scaling/autoscaler.ts'
 import { ModelInstances, OpenFailed } from './scaling/model-instances.ts'
+import { ScaleWatch } from './scaling/scale-watch.ts'
 import { Scaling } from './scaling/scaling.ts'
 import { SessionSources } from './scaling/session-sources.ts'
 import type { WorkerSession } from './workers/worker-session.ts'
@@ -54,7 +55,7 @@ export class LoadedModel implements Loadable {
   readonly #instances: ModelInstances
   #sequenceInputs: SequenceInputs | null = null
   #scaling: Scaling | null = null
-  #autoscaler: Autoscaler | null = null
+  #scaleWatch: ScaleWatch | null = null
   #loading: Promise<void> = Promise.resolve()
   #closing: Promise<void> | null = null
 
@@ -73,6 +74,10 @@ export class LoadedModel implements Loadable {
 
   get origin(): ModelOrigin | null {
     return this.#sources.origin
+  }
+
+  get autoTune(): AutoTuneStatistics | null {
+    return this.#scaleWatch?.autoTune ?? null
   }
 
   get workers(): Worker[] {
@@ -168,17 +173,10 @@ export class LoadedModel implements Loadable {
 
   /** Tells of changes in the number of instances, and has it follow the load where it is to. */
   #watchScale(scaling: Scaling, scheduler: Scheduler): void {
-    const groups = this.#config.instanceGroup.flatMap((limits, number) => (limits.minInstances < limits.maxInstances ? [{ number, limits }] : []))
-    const autoscaler = groups.length === 0 ? null : new Autoscaler(groups, scaling, this.#services.clock, (error) => this.#warnOfScaling(error))
-    this.#autoscaler = autoscaler
-    if (autoscaler !== null) scheduler.demand.onUpdate = autoscaler.look
-    const counted = () => {
-      if (scheduler.times.target !== null) scheduler.times.target.instances = Math.max(1, scheduler.instances.size)
-      autoscaler?.changed()
-    }
-    this.#instances.onGone = counted
+    const watch = (this.#scaleWatch = new ScaleWatch(this.#config, scaling, scheduler, this.#services.clock, (error) => this.#warnOfScaling(error)))
+    this.#instances.onGone = () => watch.changed()
     scaling.onChange = (changed) => {
-      counted()
+      watch.changed()
       if (changed && this.state === 'ready') this.#services.changed({ type: 'scaled', model: this.name, version: this.version, instances: scheduler.instances.size })
     }
   }
@@ -202,7 +200,7 @@ export class LoadedModel implements Loadable {
   gaveUp(reason: string): void {
     if (this.state === 'closed') return
     this.failure = reason
-    this.#autoscaler?.close()
+    this.#scaleWatch?.close()
     this.#become('failed')
   }
 
@@ -229,7 +227,7 @@ export class LoadedModel implements Loadable {
   async #close(): Promise<void> {
     if (this.state !== 'failed') this.#become('draining')
     this.#endLoad()
-    this.#autoscaler?.close()
+    this.#scaleWatch?.close()
     const scaled = this.#scaling?.stop()
     await this.#loading
     this.sequences?.drain()

@@ -23,6 +23,7 @@ export class LoadedPipeline implements Loadable {
   readonly parser = null
   readonly responses = null
   readonly sequences = null
+  readonly autoTune = null
   readonly leases: ModelLeases
   readonly splitsOversized = false
   readonly optionalInputs: readonly string[]

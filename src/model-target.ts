@@ -2,6 +2,7 @@ import type { ScaleOptions } from './config/scale-options.ts'
 import type { ModelLeases } from './lease/model-leases.ts'
 import type { ModelState, ModelVersionStatus } from './model-state.ts'
 import type { ModelOrigin } from './config/cache-options.ts'
+import type { AutoTuneStatistics } from './observability/auto-tune-stats.ts'
 import type { Pipeline } from './pipelines/pipeline.ts'
 import type { FeedParser } from './request/feeds.ts'
 import type { ResponseSharing } from './response-cache/response-sharing.ts'
@@ -34,6 +35,8 @@ export interface ModelLifecycle {
   readonly optionalInputs: readonly string[]
   /** `null` until it serves, and for what is none: then there is a `scheduler`. */
   readonly pipeline: Pipeline | null
+  /** `null` where nothing is tuned. */
+  readonly autoTune: AutoTuneStatistics | null
   scale(options: ScaleOptions): Promise<void>
 }
 

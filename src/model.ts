@@ -171,10 +171,10 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
   stats(): ModelStatistics {
-    const { scheduler, responses, pipeline, leases } = this.#target.serving
+    const { scheduler, responses, pipeline, leases, autoTune } = this.#target.serving
     if (pipeline !== null) return pipeline.stats()
     if (scheduler === null) throw this.#notReady()
-    return scheduler.stats.snapshot(scheduler.waiting, scheduler.instances.arena, responses?.totals, scheduler.instances.size, leases.stats)
+    return { ...scheduler.stats.snapshot(scheduler.waiting, scheduler.instances.arena, responses?.totals, scheduler.instances.size, leases.stats), autoTune }
   }
 
   /**

@@ -26,7 +26,8 @@ const floors: [floor: string, on: string[]][] = [
   ['rows that are written in place', ['lease/']],
   ['models joined to pipelines', ['pipelines/']],
   ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'engine-services.ts']],
-  ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'model-facades.ts', 'dropped-engines.ts']],
+  ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'engine-observers.ts', 'model-facades.ts', 'dropped-engines.ts']],
+  ['reports to others', ['opentelemetry/', 'prometheus/']],
   ['one engine for many processes', ['processes/']],
   ['the public face', ['index.ts']],
   ['what measurements ask', ['perf/input/']],
@@ -224,6 +225,10 @@ describe('packages', () => {
     ])
   })
 
+  it('OpenTelemetry is known to one room', () => {
+    expect(naming('@opentelemetry/api').filter((file) => !file.startsWith('opentelemetry/'))).toEqual([])
+  })
+
   it('Piscina is known to one file', () => {
     expect(naming('piscina')).toEqual(['workers/thread-pool.ts'])
   })
@@ -290,7 +295,7 @@ describe('index.ts', () => {
     const lists = [...text.matchAll(/^export type \{([^}]*)\}/gm)].map(([, names]) => names!)
     const types = lists.flatMap((names) => names.split(',').map((name) => name.trim()))
     expect(types.filter((name) => name !== '').sort()).toEqual([
-      'AnySignature', 'BatchInput', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification',
+      'AnySignature', 'AutoTuneOptions', 'AutoTuneStatistics', 'BatchInput', 'BatchMessage', 'BatchMoments', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification',
       'CloseOptions', 'ComputePrecision', 'DirectSequences', 'DynamicBatchingConfig', 'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions',
       'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed',
       'FunctionHere', 'FunctionInput', 'FunctionInstance', 'FunctionInstanceGroup', 'FunctionOfGraph', 'FunctionOfModule', 'FunctionOptions',
@@ -301,7 +306,7 @@ describe('index.ts', () => {
       'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OldestSequences', 'OutputConfig', 'OutputValue', 'Outputs', 'PaddingConfig',
       'PipelineConfig', 'PipelineInput', 'PipelineInputs', 'PipelineOutput', 'PipelineOutputs', 'PipelineSignature', 'PipelineStep', 'PipelineTensors', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions',
       'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryModelConfig',
-      'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'ResponseCacheOptions', 'ResponseCacheStatistics',
+      'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'RequestMessage', 'ResponseCacheOptions', 'ResponseCacheStatistics',
       'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceId', 'SequenceInferOptions', 'SequenceState', 'SessionOptions',
       'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration', 'StepReport', 'StepStatistics', 'StreamInferOptions', 'StreamOptions',
       'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'UnloadOptions',

@@ -1,5 +1,5 @@
 /** What a shell says of a program that Ctrl-C has ended. */
-const interruptedExitCode = 130
+export const interruptedExitCode = 130
 
 /**
  * A signal that the first Ctrl-C (or `kill`) aborts, after which a program is to come to its end by itself; the second ends it at once.

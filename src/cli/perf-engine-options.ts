@@ -47,7 +47,7 @@ export function addEngineOptions(command: Command): Command {
     .option('--intra-op-threads <count>', 'threads of one run', whole(0))
     .addOption(new Option('--executor <kind>', 'how ONNX Runtime is called').choices(['auto', 'native', 'binding']))
     .option('--no-inline', 'run nothing on the thread of the application')
-    .option('--plugin <name=library>', 'a provider plugin; may be given several times', addPlugin, [])
+    .addOption(new Option('--plugin <name=library>', 'a provider plugin; may be given several times').argParser(addPlugin).default([], 'none'))
     .option('--model-config <json>', 'any options of engine.load(), as JSON or in a file of it; those above go before them', json)
     .option('--engine-options <json>', 'any options of an engine, likewise', json)
 }
@@ -93,7 +93,7 @@ function batchingOf({ preferredBatchSizes, maxQueueDelayUs, maxQueueSize, preser
 /** An object, in the text itself or in the file that it names. */
 export function json(text: string): Record<string, unknown> {
   try {
-    const value: unknown = JSON.parse(text.trimStart().startsWith('{') ? text : readFileSync(resolve(text), 'utf8'))
+    const value: unknown = JSON.parse(/^\s*[{[]/.test(text) ? text : readFileSync(resolve(text), 'utf8'))
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
   } catch (error) {
     throw new InvalidArgumentError((error as Error).message)

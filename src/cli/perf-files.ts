@@ -1,10 +1,11 @@
 import { createWriteStream } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
+import { basename, dirname, join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { RequestLog } from '../perf/load/request-log.ts'
 import type { MeasuredWindow } from '../perf/measured-window.ts'
-import { csvReport } from '../perf/report/csv-report.ts'
+import { composingCsvReport, csvReport } from '../perf/report/csv-report.ts'
 import { profileText, type Experiment } from '../perf/report/profile-export.ts'
 import type { LoadMode, PerfResult } from '../perf/result.ts'
 import { tellLine } from './failure.ts'
@@ -42,7 +43,10 @@ export class ProfileExport {
   }
 }
 
-/** Writes the table of -f. */
+/** Writes the table of -f, and beside it one for each model of an ensemble, named after that as well. */
 export async function writeCsv(path: string, result: PerfResult, verbose: boolean): Promise<void> {
   await writeFile(path, csvReport(result, verbose))
+  for (const [index, { model }] of (result.levels[0]?.composingModels ?? []).entries()) {
+    await writeFile(join(dirname(path), `${model}.${basename(path)}`), composingCsvReport(result, index))
+  }
 }

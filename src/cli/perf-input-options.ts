@@ -1,4 +1,4 @@
-import { InvalidArgumentError, type Command } from 'commander'
+import { InvalidArgumentError, Option, type Command } from 'commander'
 import type { InferOptions } from '../index.ts'
 import { inputDefaults, type InputSettings } from '../perf/input/sample-source.ts'
 import type { OpenedModel } from '../perf/open-target.ts'
@@ -26,18 +26,23 @@ export function addInputOptions(command: Command): Command {
   return command
     .optionsGroup('Requests:')
     .option('-b, --batch-size <rows>', 'rows of each request', whole(1), inputDefaults.batchSize)
-    .option('--shape <name:dims>', 'dims of an input that has variable ones, as IDS:1,128, without the batch dimension; may be given several times', collect(shape), [])
-    .option('--input-data <random|zero|path>', 'what requests hold: made up, a folder with a file for each input, or a file of JSON; may be given several times', collect(String), [])
+    .addOption(several('--shape <name:dims>', 'dims of an input that has variable ones, as IDS:1,128, without the batch dimension', shape))
+    .addOption(several('--input-data <random|zero|path>', 'what requests hold: made up, a folder with a file for each input, or a file of JSON', String, 'random'))
     .option('--string-length <characters>', 'of made-up strings', whole(1), inputDefaults.stringLength)
     .option('--string-data <text>', 'what each made-up string is instead')
     .option('--unique-inputs <count>', 'different requests that are made up, before they come again', whole(1), inputDefaults.uniqueInputs)
-    .option('--request-parameter <name:value:type>', `an option of each request: ${Object.keys(parameters).join(', ')}; may be given several times`, collect(parameter), [])
+    .addOption(several('--request-parameter <name:value:type>', `an option of each request: ${Object.keys(parameters).join(', ')}`, parameter))
     .optionsGroup('Sequences, of a model that has them:')
     .option('--num-of-sequences <count>', 'sequences at once, where requests are sent by a rate or by intervals', whole(1), 4)
     .option('--sequence-length <count>', 'requests of a sequence, where no file of JSON has sequences', whole(1), 20)
     .option('--sequence-length-variation <percent>', 'by how much that varies', above(0, true), 20)
-    .option('--sequence-id-range <start:end>', 'ids of sequences, begun again at the end (default: from 1)', range(whole(1), false), { start: 1, end: 2 ** 32, step: 1 })
+    .addOption(new Option('--sequence-id-range <start:end>', 'ids of sequences, begun again at the end').argParser(range(whole(1), false)).default({ start: 1, end: 2 ** 32, step: 1 }, 'from 1 on'))
     .option('--serial-sequences', 'send the next request of a sequence only after the answer to the one before', false)
+}
+
+/** An option that may be given several times. */
+function several(flags: string, description: string, read: (text: string) => unknown, shownDefault = 'none'): Option {
+  return new Option(flags, `${description}; may be given several times`).argParser(collect(read)).default([], shownDefault)
 }
 
 /** What the options say of sequences, for the load; `null` for a model without. */
@@ -48,12 +53,14 @@ export function sequencesOf({ numOfSequences, serialSequences }: InputOptions, {
 /** What the options say of the requests to a model. */
 export function inputSettings(options: InputOptions, { hasSequences, config }: OpenedModel, seed: number): InputSettings {
   const { batchSize, shape: shapes, inputData, stringLength, stringData = null, uniqueInputs, requestParameter, sequenceLength, sequenceLengthVariation, sequenceIdRange } = options
+  const { controls = [], state = [] } = ('sequence' in config ? config.sequence : undefined) ?? {}
   return {
     batchSize, stringLength, stringData, uniqueInputs, seed,
     shapes: new Map(shapes),
     inputData: inputData.length === 0 ? inputDefaults.inputData : inputData,
     options: requestParameter.length === 0 ? undefined : Object.assign({}, ...requestParameter) as InferOptions,
     sequences: hasSequences ? { length: sequenceLength, variation: sequenceLengthVariation / 100, firstId: sequenceIdRange.start, lastId: sequenceIdRange.end } : null,
+    filledInputs: [...controls, ...state].map(({ input }) => input),
     optionalInputs: 'optionalInputs' in config ? config.optionalInputs : [],
   }
 }

@@ -9,11 +9,19 @@ export const leftOut: readonly { readonly options: readonly string[]; readonly r
   { options: ['--session-concurrency'], reason: 'there are no sessions of chats' },
   { options: ['--fixed-schedule'], reason: 'recorded arrivals are replayed by --replay' },
   { options: ['--collect-metrics', '--metrics-url', '--metrics-interval'], reason: 'processor time and the delay of the event loop are always measured, in the process itself' },
-  { options: ['--trace-level', '--trace-rate', '--trace-count', '--log-frequency'], reason: 'traces are an option of the engine and of the model (--engine-options, --model-config)' },
+  { options: ['--trace-level', '--trace-rate', '--trace-count', '--log-frequency'], reason: 'traces are an option of the engine (--engine-options)' },
   { options: ['--data-directory', '-c', '-d', '-t', '-z'], reason: 'perf_analyzer has them for its past only: --input-data, --latency-threshold, --concurrency-range and --input-data zero stand for them' },
 ]
 
-/** The same as text for --help. */
+/** Columns of its CSV that `-f` has not, and why. */
+export const leftOutColumns: readonly { readonly columns: readonly string[]; readonly reason: string }[] = [
+  { columns: ['Response Throughput'], reason: 'it is of models that answer a request several times: here each has one answer' },
+  { columns: ['Avg GPU Utilization', 'Avg GPU Power Usage', 'Max GPU Memory Usage', 'Total GPU Memory'], reason: 'ONNX Runtime does not tell of GPUs' },
+]
+
+/** All of it as text for --help. */
 export function leftOutText(): string {
-  return `Options of perf_analyzer that are not here:\n${leftOut.map(({ options, reason }) => `  ${options.join(' ')}\n      ${reason}`).join('\n')}\n`
+  const options = leftOut.map(({ options, reason }) => `  ${options.join(' ')}\n      ${reason}\n`)
+  const columns = leftOutColumns.map(({ columns, reason }) => `  ${columns.join(', ')}\n      ${reason}\n`)
+  return `Options of perf_analyzer that are not here:\n${options.join('')}\nColumns of its CSV that are not here:\n${columns.join('')}`
 }

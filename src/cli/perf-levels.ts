@@ -35,7 +35,7 @@ export async function measureLevels({ target, settings, shown, signal, print }: 
   try {
     const result = await runLevels(target, settings, shown, {
       signal,
-      onLevel: (level) => ({ ...(profile === null ? {} : { log: profile.begin(level) }), onStart: (recorder) => progress.begin(load.mode, level, settings.maxTrials, recorder) }),
+      onLevel: (level) => ({ ...(profile === null ? {} : { log: profile.begin(level) }), onStart: (recorder) => progress.begin(load.mode, level, settings.requestCount > 0 ? 1 : settings.maxTrials, recorder) }),
       onWindow: (window, trial) => {
         profile?.window(window)
         if (options.verbose) {

@@ -9,6 +9,7 @@ const intervalMs = 200
 export class PerfProgress {
   readonly #bar: SingleBar | null
   #timer: NodeJS.Timeout | undefined
+  #maxTrials = 1
 
   constructor(stream: NodeJS.WriteStream = process.stderr) {
     const format = '{level} [{bar}] window {value} of at most {total} | {requests} requests | {throughput} infer/sec | {latency} usec'
@@ -19,6 +20,7 @@ export class PerfProgress {
   begin(mode: LoadMode, level: number, maxTrials: number, recorder: Recorder): void {
     const bar = this.#bar
     if (bar === null) return
+    this.#maxTrials = maxTrials
     const shown = `${levelNames(mode).summary} ${shownLevel(level)}`
     bar.start(maxTrials, 1, { level: shown, requests: 0, throughput: 0, latency: 0 })
     this.#timer = setInterval(() => {
@@ -30,7 +32,7 @@ export class PerfProgress {
 
   /** A window has ended; the next begins. */
   window(trial: number): void {
-    this.#bar?.update(trial + 1)
+    this.#bar?.update(Math.min(trial + 1, this.#maxTrials))
   }
 
   /** Takes the line away. */

@@ -3,7 +3,8 @@ import { sampleSource } from '../perf/input/sample-source.ts'
 import { openTarget } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
 import { probe } from '../perf/probe.ts'
-import { interruptSignal } from './interrupt.ts'
+import { tellLine } from './failure.ts'
+import { interruptedExitCode, interruptSignal } from './interrupt.ts'
 import { ownVersion } from './own-version.ts'
 import { addEngineOptions, engineOptionsOf, modelOptionsOf, type EngineCommandOptions } from './perf-engine-options.ts'
 import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
@@ -54,6 +55,10 @@ async function run(options: CommandLine, command: Command): Promise<void> {
   const { signal, release } = interruptSignal()
   try {
     await measureModel(options, settings, signal)
+  } catch (error) {
+    if (error !== signal.reason || !signal.aborted) throw error
+    tellLine('interrupted before anything was measured')
+    process.exitCode = interruptedExitCode
   } finally {
     release()
   }
@@ -64,11 +69,11 @@ async function measureModel(options: CommandLine, measured: PerfSettings, signal
     model: options.modelName, repository: options.modelRepository, version: options.modelVersion,
     engine: engineOptionsOf(options), config: (before) => modelOptionsOf(options, before), signal,
   })
-  const { model, machine } = opened
+  const { model, machine, composingModels } = opened
   try {
     const settings = { ...measured, sequences: sequencesOf(options, opened) }
     const source = await sampleSource(model.metadata, inputSettings(options, opened, settings.seed))
-    const target = { model, source, machine }
+    const target = { model, source, machine, composingModels }
     const context: PerfContext = { options, opened, target, settings, shown: settingsShown(options), signal, print: (text) => void process.stdout.write(text) }
     const measuring = extensions.find((extension) => extension.measures?.(options) === true)
     if (measuring === undefined) await probe(target)

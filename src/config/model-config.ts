@@ -1,3 +1,4 @@
+import type { AutoTuneOptions } from './auto-tune-options.ts'
 import type { InferenceSession } from 'onnxruntime-common'
 import type { DynamicBatchingConfig } from './batching-config.ts'
 import type { InstanceGroup } from './instance-group.ts'
@@ -235,6 +236,13 @@ export interface ModelOptions {
    * copy of its own, and an abort, a timeout or a deadline is its caller's alone. Default: `true` with a `responseCache`, else `false`.
    */
   coalesce?: boolean
+  /**
+   * Whether the model finds out while it serves what gives most rows a second: larger batches, or more instances with fewer threads each.
+   * Whenever there is as much to do as it can do, it tries some settings for half a second each, and keeps the best if that is better
+   * by 3 %; it looks again when the load has become another one, after a minute at the earliest and ever more rarely. What came of
+   * that is in `stats().autoTune`. Not beside `latencyTargetMs`, `sequence`, several groups of instances or groups that scale. Default `false`.
+   */
+  autoTune?: boolean | AutoTuneOptions
 }
 
 /** Configuration of one model. Exactly one of `path` and `bytes` says where it comes from. */

@@ -8,6 +8,7 @@ import { checkOptionsForBytes, checkSessionOptions, type CheckedSessionOptions }
 import { checkMemory, memorySchema, type ResolvedMemory } from './memory-options.ts'
 import { optionsOf, properties } from './options-schema.ts'
 import { ownProperties, typed } from './plain-options.ts'
+import { autoTuneSchema, resolveAutoTune, type ResolvedAutoTune } from './auto-tune-options.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
 import type { InstanceGroup } from './instance-group.ts'
@@ -61,6 +62,7 @@ export interface ResolvedConfig extends ModelSource {
   readonly splitOversized: boolean
   /** `null`: each request is answered by a run of its own. */
   readonly responses: ResolvedResponses | null
+  readonly autoTune: ResolvedAutoTune | null
 }
 
 const durationMs = v.pipe(v.number(), v.check((ms) => ms > 0 && ms < 2 ** 31, 'milliseconds, more than 0 and less than 2^31'))
@@ -118,6 +120,7 @@ const schema = optionsOf({
   splitOversized: v.optional(v.boolean(), false),
   responseCache: responseCacheSchema,
   coalesce: v.optional(v.boolean()),
+  autoTune: autoTuneSchema,
 })
 
 /**
@@ -130,7 +133,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
   const raw = checkConfig(schema, model, config)
   const sequence = raw.sequence as ResolvedSequence | undefined
   const batching = raw.dynamicBatching === false ? null : batchingOfSequences(raw.dynamicBatching, sequence)
-  const resolved: ResolvedConfig = {
+  const settled: Omit<ResolvedConfig, 'autoTune'> = {
     ...resolveSource(model, raw),
     version: raw.version === undefined ? undefined : readVersion(raw.version, 'version', { code: 'ERR_MODEL_CONFIG', model }),
     maxBatchSize: raw.maxBatchSize,
@@ -165,6 +168,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     splitOversized: raw.splitOversized,
     responses: resolveResponses(model, raw.responseCache, raw.coalesce),
   }
+  const resolved: ResolvedConfig = { ...settled, autoTune: resolveAutoTune(model, raw.autoTune, settled) }
   checkScheduling(model, batching)
   checkMemory(model, resolved.memory, resolved.sessionOptions.enableCpuMemArena)
   checkCounts(model, raw.instanceGroup)

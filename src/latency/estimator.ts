@@ -1,6 +1,7 @@
 import { estimatedAnswerMs } from './answer-estimate.ts'
 import { ArrivalRate } from './arrival-rate.ts'
 import { aloneKey, fullBatchRows, type BatchLimits } from '../config/batching.ts'
+import { BatchCap, type BatchSizer } from './batch-cap.ts'
 import { LatencyTarget } from './batch-size-for-target.ts'
 import type { RunTimes } from './run-times.ts'
 import { Throughput } from './throughput.ts'
@@ -28,18 +29,29 @@ export class Estimator {
   readonly throughput = new Throughput()
   /** Chooses batch sizes; `null` without a target, or where requests are not joined. */
   readonly target: LatencyTarget | null
+  /** Has batches be as large as they are to be at present; `null` where nobody says so. */
+  readonly cap: BatchCap | null
   readonly runTimes: RunTimes
   readonly #limits: BatchLimits
   readonly #weight: number
   readonly #arrivals = new ArrivalRate()
   #runs = 0
 
-  /** @param latencyTargetMs 0 for none. */
-  constructor(runTimes: RunTimes, limits: BatchLimits, latencyTargetMs: number, instances: number, weight: number) {
+  /**
+   * @param latencyTargetMs 0 for none.
+   * @param isCapped whether the size of batches is found out while they run.
+   */
+  constructor(runTimes: RunTimes, limits: BatchLimits, latencyTargetMs: number, instances: number, weight: number, isCapped = false) {
     this.runTimes = runTimes
     this.#limits = limits
     this.#weight = weight
     this.target = latencyTargetMs > 0 && limits.joinRequests ? new LatencyTarget(limits, latencyTargetMs, runTimes, instances) : null
+    this.cap = isCapped && limits.joinRequests ? new BatchCap(limits) : null
+  }
+
+  /** `null` where batches have the limits of the model. */
+  get sizer(): BatchSizer | null {
+    return this.target ?? this.cap
   }
 
   /** Notes a request, accepted or not. */
@@ -67,7 +79,7 @@ export class Estimator {
       sharing = Math.min(sharing, worker.sharing(this.#weight))
     }
     const alone = bucketKey.startsWith(aloneKey)
-    const batchRows = alone ? 1 : fullBatchRows(this.target?.limits(bucketKey) ?? this.#limits)
+    const batchRows = alone ? 1 : fullBatchRows(this.sizer?.limits(bucketKey) ?? this.#limits)
     const joiningRowsPerMs = this.target === null ? 0 : this.#arrivals.rowsPerMs(nowMs)
     const backlog = { rowsAhead, batchRows, joiningRowsPerMs, instances: instances.length, freeInMs, sharing }
     return estimatedAnswerMs(this.runTimes, bucketKey, rows, backlog)

@@ -1,4 +1,5 @@
 import { batchReasons, type BatchReason } from '../config/batching.ts'
+import type { AutoTuneStatistics } from './auto-tune-stats.ts'
 import { durationOf, type StatisticDuration } from './statistic-duration.ts'
 import type { StepStatistics } from './step-statistics.ts'
 import { LatencyHistogram, type LatencyPercentiles } from './latency-histogram.ts'
@@ -83,6 +84,8 @@ export interface ModelStatistics {
   /** `null` without `responseCache` and `coalesce`. */
   readonly responseCache: ResponseCacheStatistics | null
   readonly leases: LeaseStatistics
+  /** `null` without `autoTune`. */
+  readonly autoTune: AutoTuneStatistics | null
   /** What became of each step; of a pipeline only. */
   readonly steps?: readonly StepStatistics[]
 }
@@ -94,11 +97,8 @@ export interface BatchTimes {
   outputMs: number
 }
 
-interface BatchTotals {
+interface BatchTotals extends BatchTimes {
   count: number
-  inputMs: number
-  inferMs: number
-  outputMs: number
 }
 
 /** Keeps a model's statistics: a few additions per batch and per request, cheap enough to be always on. */
@@ -200,6 +200,11 @@ export class ModelStats {
     this.#failMs += ms
   }
 
+  /** Rows and runs so far. */
+  get done() {
+    return { rows: this.#rows, runs: this.#executions }
+  }
+
   snapshot(pendingRequestCount: number, arena: ModelStatistics['arena'] = null, responses: ResponseTotals | null = null, instanceCount = 0, leases = noLeases): ModelStatistics {
     const count = this.#successes
     const computed = count - this.#withoutRun
@@ -238,6 +243,7 @@ export class ModelStats {
       arena,
       responseCache: responses?.counts ?? null,
       leases,
+      autoTune: null,
     }
   }
 }

@@ -1,10 +1,17 @@
+import { channelObserver, channelsAreHeard } from './channel-observer.ts'
 import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation, RequestObserver, SharedAnswer } from './request-observer.ts'
 
 /** Who looks on at one engine. */
 export class Observers {
-  /** All of them as one; `null` while there is none: that is all that a request asks. */
-  observer: RequestObserver | null = null
   #all: readonly RequestObserver[] = []
+  #observer: RequestObserver | null = null
+  /** The same, and who listens to the process's channels. */
+  #withChannels: RequestObserver = channelObserver
+
+  /** All of them as one; `null` while there is none: that is all that a request asks. */
+  get observer(): RequestObserver | null {
+    return channelsAreHeard() ? this.#withChannels : this.#observer
+  }
 
   add(observer: RequestObserver): void {
     if (!this.#all.includes(observer)) this.#become([...this.#all, observer])
@@ -17,8 +24,13 @@ export class Observers {
 
   #become(all: readonly RequestObserver[]): void {
     this.#all = all
-    this.observer = all.length > 1 ? new SeveralObservers(all) : (all[0] ?? null)
+    this.#observer = asOne(all)
+    this.#withChannels = asOne([...all, channelObserver])!
   }
+}
+
+function asOne(all: readonly RequestObserver[]): RequestObserver | null {
+  return all.length > 1 ? new SeveralObservers(all) : (all[0] ?? null)
 }
 
 class SeveralObservers implements RequestObserver {

@@ -1,17 +1,21 @@
 import type { SampleSource } from './input/sample.ts'
 import { ClosedLoop } from './load/closed-loop.ts'
+import type { LoadClock } from './load/load-clock.ts'
 import type { Load } from './load/load.ts'
+import { Metronome } from './load/metronome.ts'
 import { OpenLoop } from './load/open-loop.ts'
 import { PeriodicConcurrency } from './load/periodic-concurrency.ts'
 import { constantSchedule, firstOf, intervalSchedule, poissonSchedule, type Schedule } from './load/schedule.ts'
 import type { PerfSettings } from './perf-settings.ts'
+
+const metronome = (clock: LoadClock) => new Metronome(clock)
 
 /** What makes the load of a level. */
 export function loadOf(source: SampleSource, settings: Pick<PerfSettings, 'load' | 'seed' | 'sequences' | 'requestCount' | 'warmupRequestCount'>, level: number): Load {
   const { load, seed, sequences, requestCount, warmupRequestCount } = settings
   const count = requestCount > 0 ? warmupRequestCount + requestCount : Infinity
   const open = (schedule: Schedule) =>
-    new OpenLoop(source, count === Infinity ? schedule : firstOf(schedule, count), sequences === null ? {} : { callers: sequences.count, serial: sequences.serial })
+    new OpenLoop(source, count === Infinity ? schedule : firstOf(schedule, count), { pacer: metronome, ...(sequences === null ? {} : { callers: sequences.count, serial: sequences.serial }) })
   switch (load.mode) {
     case 'concurrency':
       return new ClosedLoop(source, level, count)

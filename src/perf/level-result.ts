@@ -2,8 +2,9 @@ import { figuresOf } from './latency-figures.ts'
 import { DurationHistogram } from './load/duration-histogram.ts'
 import { LoadWindow } from './load/load-window.ts'
 import type { MeasuredWindow } from './measured-window.ts'
-import type { LevelResult } from './result.ts'
-import { batchReasonsOf, batchSizesOf, serverFigures } from './statistics-difference.ts'
+import type { ComposedModel, PerfTarget } from './perf-target.ts'
+import type { ComposingModel, LevelResult } from './result.ts'
+import { batchReasonsOf, batchSizesOf, serverFigures, spanOf, type StatisticsSpan } from './statistics-difference.ts'
 
 /** Bars of the histogram between a latency and twice as much. */
 const barsPerOctave = 8
@@ -14,6 +15,8 @@ export interface LevelOutcome {
   readonly stable: boolean
   /** Whether requests were meant to be sent at certain moments. */
   readonly isScheduled: boolean
+  /** Requests under way at the end. */
+  readonly pendingCount: number
   /** The user's own percentile; `null` for none. */
   readonly percentile: number | null
   /** Answers within so long count as good; `null` for no such bound. */
@@ -21,7 +24,7 @@ export interface LevelOutcome {
 }
 
 /** Joins windows that follow each other to the result of their level. */
-export function levelResult(windows: readonly MeasuredWindow[], { level, stable, isScheduled, percentile, goodputMs }: LevelOutcome): LevelResult {
+export function levelResult(windows: readonly MeasuredWindow[], { composingModels = [] }: Pick<PerfTarget, 'composingModels'>, { level, stable, isScheduled, pendingCount, percentile, goodputMs }: LevelOutcome): LevelResult {
   const load = new LoadWindow(0)
   const eventLoopDelay = new DurationHistogram()
   for (const window of windows) {
@@ -29,7 +32,7 @@ export function levelResult(windows: readonly MeasuredWindow[], { level, stable,
     eventLoopDelay.add(window.eventLoopDelay)
   }
   const { seconds, latency } = load
-  const span = { before: windows[0]!.before, after: windows.at(-1)!.after }
+  const span = spanOf(windows.map(({ server }) => server))
   const perSecond = (count: number) => (seconds > 0 ? count / seconds : 0)
   const good = goodputMs === null ? 0 : latency.countUpTo(goodputMs * 1000)
   return {
@@ -50,8 +53,14 @@ export function levelResult(windows: readonly MeasuredWindow[], { level, stable,
     eventLoopDelay: figuresOf(eventLoopDelay),
     cpuCores: perSecond(windows.reduce((sum, { cpuSeconds }) => sum + cpuSeconds, 0)),
     goodput: goodputMs === null ? null : { withinMs: goodputMs, perSecond: perSecond(good), share: load.requestCount === 0 ? 0 : good / (load.requestCount + load.failureCount) },
+    ...(composingModels.length === 0 ? {} : { composingModels: composingModels.map((model, index) => composingModel(model, spanOf(windows.map(({ composing }) => composing[index]!)))) }),
     sequences: windows[0]!.sequences === null ? null : windows.reduce((sum, { sequences }) => sum + (sequences ?? 0), 0),
+    ...(isScheduled ? { unansweredCount: pendingCount } : {}),
     sentPerSecond: perSecond(load.sentCount),
     percentile: percentile === null ? null : { percentile, us: latency.quantileUs(percentile / 100) },
   }
+}
+
+function composingModel({ name, version }: ComposedModel, span: StatisticsSpan): ComposingModel {
+  return { model: name, version, server: serverFigures(span), batchSizes: batchSizesOf(span) }
 }

@@ -8,7 +8,6 @@ import type { MeasuredWindow } from './measured-window.ts'
 import type { PerfTarget } from './perf-target.ts'
 import type { LevelResult } from './result.ts'
 import { sender } from './send.ts'
-import { stableWindows } from './stability.ts'
 import { countedWindow, windowsUntilStable, untilEnded } from './windows.ts'
 import { WindowWatch } from './window-watch.ts'
 
@@ -37,22 +36,25 @@ export interface MeasureHooks {
  *
  * @throws what the model's statistics throw; failures of requests are counted.
  */
-export async function measure({ model, source }: PerfTarget, { level, load }: LoadLevel, settings: MeasureSettings, hooks: MeasureHooks = {}): Promise<LevelResult> {
+export async function measure(target: PerfTarget, { level, load }: LoadLevel, settings: MeasureSettings, hooks: MeasureHooks = {}): Promise<LevelResult> {
   const { clock = loadClock, signal, log } = hooks
+  const { model, source } = target
   const recorder = new Recorder(clock, log ?? null)
   const ending = new AbortController()
   let windows: readonly MeasuredWindow[]
   let stable: boolean
-  const watch = new WindowWatch(recorder, () => model.stats(), () => source.sequenceCount)
-  hooks.onStart?.(recorder)
-  load.start(sender(model, load.isOpen ? ending.signal : null), recorder)
+  let pendingCount = 0
+  const watch = new WindowWatch(recorder, target)
   try {
+    hooks.onStart?.(recorder)
+    load.start(sender(model, load.isOpen ? ending.signal : null), recorder)
     await untilEnded(recorder, settings.warmupRequestCount, load, signal)
     if (settings.warmupRequestCount > 0) watch.cut()
     const run = settings.requestCount > 0 ? countedWindow : windowsUntilStable
     ;({ windows, stable } = await run({ recorder, watch, load, settings, signal, onWindow: hooks.onWindow }))
   } finally {
     watch.stop()
+    pendingCount = recorder.pending
     const stopped = load.stop()
     // What was sent by a schedule that the model cannot keep up with would take long to be answered, and is of no more use.
     ending.abort()
@@ -60,7 +62,7 @@ export async function measure({ model, source }: PerfTarget, { level, load }: Lo
     await endSequences(model, source)
   }
   const { percentile, goodputMs } = settings
-  return levelResult(windows.slice(-stableWindows), { level, stable, isScheduled: load.isOpen, percentile, goodputMs })
+  return levelResult(windows, target, { level, stable, isScheduled: load.isOpen, pendingCount, percentile, goodputMs })
 }
 
 /** What is left of sequences would be in the way of the next level's. */

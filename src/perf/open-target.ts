@@ -24,6 +24,8 @@ export interface TargetSettings {
 export interface OpenedModel {
   readonly engine: InferenceEngine
   readonly model: Model
+  /** The models of an ensemble's steps, each once; empty for any other. */
+  readonly composingModels: readonly Model[]
   /** Whether its requests belong to sequences. */
   readonly hasSequences: boolean
   /** What the model is served with. */
@@ -41,8 +43,8 @@ export async function openTarget({ model: path, repository, version, engine: opt
   try {
     const overrides = typeof given === 'function' ? given : () => given
     const { name, config } = await findModel(path, repository, version, overrides)
-    const model = 'steps' in config ? await loadPipeline(engine, name, config, repository ?? dirname(resolve(path)), overrides({})) : await engine.load(name, config, signal === undefined ? {} : { signal })
-    return { engine, model, hasSequences: 'sequence' in config && config.sequence !== undefined, config, machine: machineFacts(engine.capabilities()) }
+    const [model, ...composingModels] = 'steps' in config ? await loadPipeline(engine, name, config, repository ?? dirname(resolve(path)), overrides({})) : [await engine.load(name, config, signal === undefined ? {} : { signal })]
+    return { engine, model: model!, composingModels, hasSequences: 'sequence' in config && config.sequence !== undefined, config, machine: machineFacts(engine.capabilities()) }
   } catch (error) {
     await engine.destroy()
     throw error
@@ -68,13 +70,13 @@ async function checkFile(path: string): Promise<void> {
   if (found?.isFile() !== true) throw notFound(path, "a model file, the folder of a repository's model, or its name beside --model-repository")
 }
 
-/** The models of its steps are of the same repository. */
-async function loadPipeline(engine: InferenceEngine, name: string, { steps }: PipelineConfig, repository: string, overrides: ModelOptions): Promise<Model> {
+/** The ensemble, and the models of its steps, which are of the same repository. */
+async function loadPipeline(engine: InferenceEngine, name: string, { steps }: PipelineConfig, repository: string, overrides: ModelOptions): Promise<Model[]> {
   const [setting] = Object.keys(overrides)
   if (setting !== undefined) throw invalidArgument(setting, 'to be left out for an ensemble, whose steps have settings of their own', setting)
-  const names = Object.values(steps).map(({ model }) => model)
-  await engine.loadRepository(repository, { models: [name, ...new Set(names)] })
-  return engine.model(name)
+  const names = [name, ...new Set(Object.values(steps).map(({ model }) => model))]
+  await engine.loadRepository(repository, { models: names })
+  return names.map((each) => engine.model(each))
 }
 
 function notFound(received: unknown, expected: string) {

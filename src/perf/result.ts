@@ -50,12 +50,24 @@ export interface LevelResult {
   readonly cpuCores: number
   /** Answers within a bound, when one was given. */
   readonly goodput: { readonly withinMs: number; readonly perSecond: number; readonly share: number } | null
+  /** The models of an ensemble's steps; left out of any other. */
+  readonly composingModels?: readonly ComposingModel[]
   /** Sequences that were begun; `null` for a model without them. */
   readonly sequences: number | null
+  /** Requests sent by a schedule that were not answered when the measurement ended, and are in no other count; left out of other loads. */
+  readonly unansweredCount?: number
   /** Requests a second that were sent. */
   readonly sentPerSecond: number
   /** The user's own percentile of the latencies (`--percentile`); `null` without one. */
   readonly percentile: { readonly percentile: number; readonly us: number } | null
+}
+
+/** What the engine says of one model of an ensemble, in the same windows. */
+export interface ComposingModel {
+  readonly model: string
+  readonly version: number
+  readonly server: ServerFigures
+  readonly batchSizes: LevelResult['batchSizes']
 }
 
 /** Figures of many durations, in microseconds; zeros where there were none. */

@@ -7,6 +7,11 @@ export interface StatisticsSpan {
   readonly after: ModelStatistics
 }
 
+/** From the beginning of the first to the end of the last; they follow each other. */
+export function spanOf(spans: readonly StatisticsSpan[]): StatisticsSpan {
+  return { before: spans[0]!.before, after: spans.at(-1)!.after }
+}
+
 /** What the engine says of the time between two looks at its statistics. */
 export function serverFigures({ before, after }: StatisticsSpan): ServerFigures {
   const [first, last] = [before.inferenceStats, after.inferenceStats]

@@ -2,42 +2,52 @@ import type { ModelStatistics } from '../index.ts'
 import { EventLoopDelay } from './event-loop-delay.ts'
 import type { Recorder } from './load/recorder.ts'
 import type { MeasuredWindow } from './measured-window.ts'
+import type { PerfTarget } from './perf-target.ts'
 
 /** Cuts time into windows, each of which begins where the one before ends. */
 export class WindowWatch {
   readonly #recorder: Recorder
-  readonly #stats: () => ModelStatistics
-  readonly #sequencesBegun: () => number | undefined
+  readonly #target: PerfTarget
   readonly #delay: EventLoopDelay
-  #before: ModelStatistics
-  #sequences: number | undefined
+  /** Of the model, and of those that it is made up of. */
+  #before: readonly ModelStatistics[]
+  #sequencesBefore: number
   #cpu = process.cpuUsage()
 
-  /** @param sequencesBegun how many sequences were, since whenever; `undefined` where there are none. */
-  constructor(recorder: Recorder, stats: () => ModelStatistics, sequencesBegun: () => number | undefined) {
+  constructor(recorder: Recorder, target: PerfTarget) {
     this.#recorder = recorder
-    this.#sequencesBegun = sequencesBegun
-    this.#sequences = sequencesBegun()
-    this.#stats = stats
+    this.#target = target
     this.#delay = new EventLoopDelay(recorder.clock)
-    this.#before = stats()
+    this.#before = this.#statistics()
+    this.#sequencesBefore = target.source.sequenceCount ?? 0
     this.#delay.start()
   }
 
   /** Ends a window and begins the next. */
   cut(): MeasuredWindow {
     const load = this.#recorder.cut()
-    const before = this.#before
-    const after = (this.#before = this.#stats())
+    const after = this.#statistics()
+    const [server, ...composing] = this.#before.map((before, index) => ({ before, after: after[index]! }))
+    this.#before = after
     const spent = process.cpuUsage(this.#cpu)
     this.#cpu = process.cpuUsage()
-    const begunBefore = this.#sequences
-    this.#sequences = this.#sequencesBegun()
-    const sequences = this.#sequences === undefined ? null : this.#sequences - (begunBefore ?? 0)
-    return { load, before, after, sequences, eventLoopDelay: this.#delay.take(), cpuSeconds: (spent.user + spent.system) / 1e6 }
+    return { load, server: server!, composing, sequences: this.#sequences(), eventLoopDelay: this.#delay.take(), cpuSeconds: (spent.user + spent.system) / 1e6 }
   }
 
   stop(): void {
     this.#delay.stop()
+  }
+
+  #statistics(): ModelStatistics[] {
+    const { model, composingModels = [] } = this.#target
+    return [model, ...composingModels].map((each) => each.stats())
+  }
+
+  #sequences(): number | null {
+    const { sequenceCount } = this.#target.source
+    if (sequenceCount === undefined) return null
+    const begun = sequenceCount - this.#sequencesBefore
+    this.#sequencesBefore = sequenceCount
+    return begun
   }
 }

@@ -3,7 +3,7 @@ import type { Load } from './load/load.ts'
 import type { Recorder } from './load/recorder.ts'
 import type { MeasureSettings } from './measure-settings.ts'
 import type { MeasuredWindow } from './measured-window.ts'
-import { isStable } from './stability.ts'
+import { isStable, stableWindows } from './stability.ts'
 import type { WindowWatch } from './window-watch.ts'
 
 /** A window lasts a little longer than was asked for, as perf_analyzer's. */
@@ -23,7 +23,7 @@ export interface WindowRun {
   readonly onWindow: ((window: MeasuredWindow, trial: number) => void) | undefined
 }
 
-/** Windows, and whether the last of them agree. */
+/** The last windows, at most three, and whether they agree. */
 export interface Windows {
   readonly windows: readonly MeasuredWindow[]
   readonly stable: boolean
@@ -38,6 +38,8 @@ export async function windowsUntilStable({ recorder, watch, load, settings, sign
     const window = watch.cut()
     // What an end has cut short is worth something only where something was answered in it.
     if (!ended.aborted || window.load.requestCount > 0 || windows.length === 0) windows.push(window)
+    // Those before count no more, and hold some hundred kilobytes each.
+    if (windows.length > stableWindows) windows.shift()
     onWindow?.(window, trial)
     if (ended.aborted) break
     if (isStable(windows, settings)) return { windows, stable: true }

@@ -1,5 +1,5 @@
 import { aloneKey, type BatchLimits } from '../config/batching.ts'
-import type { LatencyTarget } from '../latency/batch-size-for-target.ts'
+import type { BatchSizer } from '../latency/batch-cap.ts'
 import { Bucket, isMoreUrgent } from './bucket.ts'
 import type { WaitingRequest } from './waiting-request.ts'
 import { IndexedHeap } from '../indexed-heap.ts'
@@ -17,7 +17,7 @@ const patienceRuns = 4
 export class Buckets<E extends WaitingRequest> {
   #patienceMs = longestPatienceMs
   readonly #limits: BatchLimits
-  readonly #sizer: LatencyTarget | null
+  readonly #sizer: BatchSizer | null
   readonly #byKey = new Map<string, Bucket<E>>()
   readonly #full = new IndexedHeap<Bucket<E>>(isMoreUrgent)
   readonly #open = new IndexedHeap<Bucket<E>>(isMoreUrgent)
@@ -25,7 +25,7 @@ export class Buckets<E extends WaitingRequest> {
   #last: Bucket<E> // of the last request: with fixed shapes, the only one
   #joinRequests: boolean
 
-  constructor(limits: BatchLimits, sizer: LatencyTarget | null) {
+  constructor(limits: BatchLimits, sizer: BatchSizer | null) {
     this.#limits = limits
     this.#sizer = sizer
     this.#joinRequests = limits.joinRequests
@@ -103,12 +103,12 @@ export class Buckets<E extends WaitingRequest> {
     }
   }
 
-  /** The limits of a bucket are no longer what they were. */
-  resize(key: string): void {
-    const bucket = this.#byKey.get(key)
-    if (bucket === undefined) return
-    bucket.limits = this.#limitsOf(key)
-    this.place(bucket)
+  /** The limits of a bucket, or of all, are no longer what they were. */
+  resize(key?: string): void {
+    for (const bucket of key === undefined ? this.all() : [this.#byKey.get(key) ?? []].flat()) {
+      bucket.limits = this.#limitsOf(bucket.key)
+      this.place(bucket)
+    }
   }
 
   /** The bucket to serve first: a full one, or one that an idle instance should look at. */

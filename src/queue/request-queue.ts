@@ -6,7 +6,7 @@ import { ExpiryWatch } from './expiry-watch.ts'
 import type { QueueOptions, QueueOwner } from './queue-owner.ts'
 import { WaitingCounts } from './waiting-counts.ts'
 import type { QueueExit, WaitingRequest } from './waiting-request.ts'
-import type { LatencyTarget } from '../latency/batch-size-for-target.ts'
+import type { BatchSizer } from '../latency/batch-cap.ts'
 import type { RunTimes } from '../latency/run-times.ts'
 
 /**
@@ -28,7 +28,7 @@ export class RequestQueue<E extends WaitingRequest> {
    * @param runTimes tells what a run will take, for requests with deadlines.
    * @param sizer chooses the limits of each bucket; without it they are those of `options`.
    */
-  constructor(options: QueueOptions, clock: Clock, owner: QueueOwner<E>, runTimes: RunTimes | null = null, sizer: LatencyTarget | null = null) {
+  constructor(options: QueueOptions, clock: Clock, owner: QueueOwner<E>, runTimes: RunTimes | null = null, sizer: BatchSizer | null = null) {
     this.#holdUntilQueued = options.holdUntilQueued
     this.#clock = clock
     this.#owner = owner
@@ -174,8 +174,8 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#expiries.clear()
   }
 
-  /** The limits of a bucket are no longer what they were. */
-  resize(bucketKey: string): void {
+  /** The limits of a bucket, or of all, are no longer what they were. */
+  resize(bucketKey?: string): void {
     this.#buckets.resize(bucketKey)
   }
 

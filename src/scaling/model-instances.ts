@@ -13,13 +13,15 @@ export interface Places {
   /** Chooses a worker for every instance and calls `place` for each; resolves when their threads have started. */
   place(place: (worker: Worker, placement: Placement, group: number) => void): Promise<void>
   /** The same for further instances beside one that was placed. */
-  placeMore(beside: Worker, count: number, apartFrom: ReadonlySet<Worker>, place: (worker: Worker) => void): Promise<void>
+  placeMore(beside: Worker, count: number, apartFrom: ReadonlySet<Worker>, place: (worker: Worker) => void, leaving?: readonly Worker[]): Promise<void>
 }
 
 /** Further instances on the device of one that was placed. */
 export interface More {
   readonly beside: Seat
   readonly count: number
+  /** Those whose places they take; left out where they come to those that are there. */
+  readonly insteadOf?: readonly InstanceLife[]
 }
 
 /** A session could not be opened; `cause` has ONNX Runtime's words. */
@@ -190,22 +192,28 @@ export class ModelInstances {
     if (sources.origin!.compiled && threadsStart()) this.#opening[0]?.session.openAhead()
   }
 
-  async #placeMore({ beside, count }: More): Promise<void> {
-    const present = [...this.#serving, ...this.#opening].map(({ seat }) => seat.worker)
-    await this.#places.placeMore(beside.worker, count, new Set(present), (worker) => this.#add({ ...beside, worker }))
+  async #placeMore({ beside, count, insteadOf = [] }: More): Promise<void> {
+    const present = [...this.#serving, ...this.#opening].filter((life) => !insteadOf.includes(life)).map(({ seat }) => seat.worker)
+    const leaving = insteadOf.map(({ seat }) => seat.worker)
+    await this.#places.placeMore(beside.worker, count, new Set(present), (worker) => this.#add({ ...beside, worker }), leaving)
   }
 
   #add(seat: Seat): void {
-    const isNew = !this.seats.some(({ group, placement }) => group === seat.group && placement.gpu === seat.placement.gpu)
-    if (isNew) this.seats.push(seat)
+    const at = this.seats.findIndex((other) => isOn(other, seat))
+    this.seats.splice(at === -1 ? this.seats.length : at, 1, seat) // further ones are put beside the last
     const like = this.#serving.find((life) => isBeside(life.seat, seat) && life.session.isOpen) ?? this.#serving[0]
     this.#opening.push(new InstanceLife(seat, this.#parts, like === undefined ? null : stateFor(seat, like)))
   }
 }
 
+/** Whether both are of one group and device. */
+function isOn(one: Seat, other: Seat): boolean {
+  return one.group === other.group && one.placement.gpu === other.placement.gpu
+}
+
 /** Whether instances there have sessions with the same settings. */
 function isBeside(one: Seat, other: Seat): boolean {
-  return one.group === other.group && one.placement.gpu === other.placement.gpu
+  return isOn(one, other) && one.placement.intraOpNumThreads === other.placement.intraOpNumThreads
 }
 
 /** What a session has to have to be of one model with an instance. */

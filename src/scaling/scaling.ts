@@ -6,7 +6,7 @@ import type { WarmUp } from '../instance/warm-up.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
 import type { Autoscaled, InstanceUse } from './autoscaler.ts'
 import { divide } from './divide.ts'
-import type { InstanceLife } from './instance-life.ts'
+import type { InstanceLife, Seat } from './instance-life.ts'
 import type { ModelInstances, More } from './model-instances.ts'
 
 /** Changes how many instances a model has while it serves: one change at a time, each in whole or not at all. */
@@ -43,6 +43,17 @@ export class Scaling implements Autoscaled {
     return this.#inTurn(() => {
       const counts = divide(groups.map((group) => ({ ...this.#config.instanceGroup[group]!, count: this.#countOf(group) })), count)
       return this.#set(groups.map((group, index) => [group, counts[index]!]))
+    })
+  }
+
+  /** Has a group of the CPU be so many instances that divide the cores among them: others than before where each gets another number of threads. */
+  divide(group: number, count: number, cores: number): Promise<void> {
+    const given = this.#config.sessionOptions.intraOpNumThreads !== undefined
+    const intraOpNumThreads = Math.max(1, Math.floor(cores / count))
+    return this.#inTurn(() => {
+      const [seat] = this.#seatsOf(group)
+      const isSame = given || seat!.placement.kind !== 'cpu' || seat!.placement.intraOpNumThreads === intraOpNumThreads
+      return isSame ? this.#set([[group, count]]) : this.#replace({ ...seat!, placement: { ...seat!.placement, intraOpNumThreads } }, count)
     })
   }
 
@@ -89,8 +100,7 @@ export class Scaling implements Autoscaled {
 
   /** Gives groups so many instances on each of their devices; false when they have them already. */
   async #set(wanted: readonly (readonly [group: number, count: number])[]): Promise<boolean> {
-    if (this.#stopped) throw new ThreadEndedError()
-    this.#instances.checkWanted()
+    this.#checkServes()
     const more: More[] = []
     const leaving: InstanceLife[] = []
     for (const [group, count] of wanted) {
@@ -103,6 +113,20 @@ export class Scaling implements Autoscaled {
     if (more.length > 0) await this.#grow(more)
     await Promise.all(leaving.map((life) => this.#instances.takeOut(life, this.#scheduler)))
     return more.length + leaving.length > 0
+  }
+
+  /** Others take the places of those that serve there. */
+  async #replace(beside: Seat, count: number): Promise<boolean> {
+    this.#checkServes()
+    const insteadOf = this.#on(beside.group, beside.placement.gpu)
+    await this.#grow([{ beside, count, insteadOf }])
+    await Promise.all(insteadOf.map((life) => this.#instances.takeOut(life, this.#scheduler)))
+    return true
+  }
+
+  #checkServes(): void {
+    if (this.#stopped) throw new ThreadEndedError()
+    this.#instances.checkWanted()
   }
 
   async #grow(more: readonly More[]): Promise<void> {

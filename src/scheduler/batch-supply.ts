@@ -188,6 +188,12 @@ export class BatchSupply {
     this.update()
   }
 
+  /** Batches are to have another size than before. */
+  resized(): void {
+    this.#queue.resize()
+    this.offerSoon()
+  }
+
   /** Offers what waits to the instances. */
   readonly offer = (): void => {
     this.#offerScheduled = false

@@ -44,7 +44,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly instances = new InstanceSet()
   readonly observed: ScheduledModel['observed']
   /** What waits, for whoever is to see that there are instances enough. */
-  readonly demand: Pick<BatchSupply, 'oldestAtMs' | 'onUpdate' | 'nextIsAlone' | 'answered'>
+  readonly demand: Pick<BatchSupply, 'oldestAtMs' | 'onUpdate' | 'nextIsAlone' | 'answered' | 'resized'>
   readonly #queue: RequestQueue<InferRequest>
   readonly #config: ResolvedConfig
   readonly #errors: RequestErrors
@@ -74,9 +74,9 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#errors = new RequestErrors(this.metadata.name, config.rerunAfterCrash)
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
     const limits = batchLimits(config, joining.largestBatch)
-    this.times = new Estimator(runTimes, limits, config.latencyTargetMs, instances, config.weight)
+    this.times = new Estimator(runTimes, limits, config.latencyTargetMs, instances, config.weight, config.autoTune !== null)
     this.#admission = new Admission(this.times, this.#errors, this.stats)
-    this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued: config.holdUntilQueued }, clock, this, runTimes, this.times.target)
+    this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued: config.holdUntilQueued }, clock, this, runTimes, this.times.sizer)
     this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, observed, config)
     this.#stops = new RunStops(config.maxRunMs, { clock, instances: this.instances, answers: this.#answers, errors: this.#errors }, config.function === null ? 'halves' : 'singly')
     const refuse = (request: InferRequest, error: Error) => this.#answers.reject(request, 'changed', error)

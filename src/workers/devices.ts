@@ -132,13 +132,14 @@ export class Devices {
    * As {@link place}, for further instances beside one that has been placed, on the same device.
    *
    * @param apartFrom workers that are taken only when there is no other.
+   * @param leaving the workers of sessions that are released once these serve.
    */
-  async placeMore(beside: Worker, count: number, apartFrom: ReadonlySet<Worker>, place: (worker: Worker) => void): Promise<void> {
+  async placeMore(beside: Worker, count: number, apartFrom: ReadonlySet<Worker>, place: (worker: Worker) => void, leaving: readonly Worker[] = []): Promise<void> {
     const pool = [...this.#pools.values()].find((each) => each.made(beside))
     if (pool === undefined) throw new ThreadEndedError() // the engine is closed
     const taken = new Set<Worker>()
     for (let more = 0; more < count; more++) {
-      const worker = pool.leastOccupied(new Set([...apartFrom, ...taken]))
+      const worker = pool.leastOccupied(new Set([...apartFrom, ...taken]), leaving)
       taken.add(worker)
       place(worker)
     }

@@ -6,15 +6,17 @@ import { describe, expect, it } from 'vitest'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { root } from './run.ts'
 
-const readme = readFileSync(join(root, 'README.md'), 'utf8')
-const lines = [...readme.matchAll(/^npx zerohop (.+)$/gm)].map(([, line]) => line!)
+const [readme, ...pages] = ['README.md', 'docs/perf.md'].map((file) => readFileSync(join(root, file), 'utf8'))
+const linesOf = (text: string) => [...text.matchAll(/^npx zerohop (.+)$/gm)].map(([, line]) => line!)
+const lines = linesOf(readme!)
+const others = pages.flatMap(linesOf).filter((line) => !lines.includes(line))
 
-describe('README', () => {
+describe('README and what it links to', () => {
   it('shows every command', () => {
-    expect([...new Set(lines.map((line) => line.split(' ', 1)[0]))].sort()).toEqual(['devices', 'inspect', 'providers', 'types'])
+    expect([...new Set(lines.map((line) => line.split(' ', 1)[0]))].sort()).toEqual(['devices', 'inspect', 'perf', 'providers', 'tune', 'types'])
   })
 
-  it.each(lines)('is right that one can call zerohop %s', async (line) => {
+  it.each([...lines, ...others])('is right that one can call zerohop %s', async (line) => {
     const cwd = temporaryFolder({})
     symlinkSync(join(root, 'examples'), join(cwd, 'examples'))
     const { stdout, stderr } = await promisify(execFile)(process.execPath, [join(root, 'dist/cli/main.js'), ...line.split(' ')], { cwd })

@@ -32,6 +32,8 @@ export interface InputSettings {
   readonly sequences: SequenceSettings | null
   /** Inputs that an entry of a file may leave out. Default: none. */
   readonly optionalInputs?: readonly string[] | undefined
+  /** Inputs that no request gives: those that sequences fill. Default: none. */
+  readonly filledInputs?: readonly string[] | undefined
 }
 
 /** As perf_analyzer has them. */
@@ -44,8 +46,9 @@ export const inputDefaults: InputSettings = {
  *
  * @throws InferenceError `ERR_INVALID_ARG` for what does not fit the model, and what reading throws.
  */
-export async function sampleSource(metadata: ModelMetadata, settings: InputSettings): Promise<SampleSource> {
-  const { inputData, batchSize, shapes: given, seed, sequences, options } = settings
+export async function sampleSource({ inputs: all, ...others }: ModelMetadata, settings: InputSettings): Promise<SampleSource> {
+  const { inputData, batchSize, shapes: given, seed, sequences, options, filledInputs = [] } = settings
+  const metadata = { ...others, inputs: all.filter(({ name }) => !filledInputs.includes(name)) }
   if (batchSize > 1 && !hasRows(metadata)) throw invalidArgument('batch size', `1, as requests to '${metadata.name}' have no rows`, batchSize)
   const inputs = inputShapes(metadata, given)
   const random = randomNumbers(seed)

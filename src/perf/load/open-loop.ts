@@ -1,5 +1,6 @@
 import type { SampleSource } from '../input/sample.ts'
 import { Ending } from './ending.ts'
+import type { LoadClock } from './load-clock.ts'
 import type { Load, Send } from './load.ts'
 import { TurnPacer, type Pacer } from './pacer.ts'
 import type { Recorder } from './recorder.ts'
@@ -23,8 +24,8 @@ export interface OpenLoopOptions {
   readonly callers?: number
   /** Whether a caller waits for its answer before it sends again: its next request is late then. Default `false`. */
   readonly serial?: boolean
-  /** Default: by timers, and turns of the event loop. */
-  readonly pacer?: Pacer
+  /** Makes what wakes it when a request is due. Default: timers, and turns of the event loop. */
+  readonly pacer?: (clock: LoadClock) => Pacer
 }
 
 /** Sends by a schedule, whatever becomes of the requests before; they are counted from when they were meant to be sent. */
@@ -59,7 +60,7 @@ export class OpenLoop implements Load {
   start(send: Send, recorder: Recorder): void {
     this.#send = send
     this.#recorder = recorder
-    this.#pacer = this.#options.pacer ?? new TurnPacer(recorder.clock)
+    this.#pacer = (this.#options.pacer ?? ((clock) => new TurnPacer(clock)))(recorder.clock)
     this.#startMs = recorder.clock.nowMs()
     this.#advance()
     this.#pace()

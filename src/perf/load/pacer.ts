@@ -8,8 +8,8 @@ export interface Pacer {
   stop(): void
 }
 
-/** A timer of Node.js counts whole milliseconds of a clock that is read once a turn: it can be this late without a fault. */
-const timerSlackMs = 1.5
+/** A timer of Node.js counts whole milliseconds of a clock that is read once a turn: it may be up to one late, and is set for one earlier. */
+const shortestTimerMs = 2
 
 /** Sleeps while there is time, and looks again each turn of the event loop when there is little, so that answers go on coming. */
 export class TurnPacer implements Pacer {
@@ -26,7 +26,7 @@ export class TurnPacer implements Pacer {
     const clock = this.#clock
     const leftMs = atMs - clock.nowMs()
     if (leftMs <= 0) callback()
-    else if (leftMs > timerSlackMs) this.#timer = clock.setTimer(() => this.wakeAt(atMs, callback), Math.floor(leftMs - timerSlackMs))
+    else if (leftMs >= shortestTimerMs) this.#timer = clock.setTimer(() => this.wakeAt(atMs, callback), Math.floor(leftMs) - 1)
     else clock.nextTurn(() => this.wakeAt(atMs, callback))
   }
 

@@ -1,7 +1,10 @@
 import { delayedAfterUs } from '../load/load-window.ts'
 import type { MeasureSettings } from '../measure-settings.ts'
-import type { LevelResult, LoadMode } from '../result.ts'
+import type { LevelResult, LoadMode, ServerFigures } from '../result.ts'
 import { levelNames, shownLevel } from './level-names.ts'
+
+/** Share of delayed requests above which there is a warning, as in perf_analyzer. */
+const warnedDelays = 0.01
 
 /** What is said before the first level. */
 export interface ShownSettings extends MeasureSettings {
@@ -29,7 +32,7 @@ export function settingsText(settings: ShownSettings): string {
 
 /** What was measured at one level. */
 export function levelText(mode: LoadMode, result: LevelResult): string {
-  return `${levelNames(mode).heading}: ${shownLevel(result.level)}\n${clientText(result)}${processText(result)}${serverText(result)}\n`
+  return `${levelNames(mode).heading}: ${shownLevel(result.level)}\n${clientText(mode, result)}${processText(result)}${serverText(result)}${composingText(result)}\n`
 }
 
 /** The last lines: every level in one. */
@@ -47,16 +50,20 @@ export function windowText(trial: number, throughput: number, latency: { average
   return `  Pass [${trial}] throughput: ${decimals(throughput)} infer/sec. Avg latency: ${Math.round(latency.averageUs)} usec (std ${Math.round(latency.standardDeviationUs)} usec). \n`
 }
 
-function clientText({ requestCount, windowSeconds, sentPerSecond, inferencesPerSecond, latency, percentile, sendLag, delayedCount, failures, sequences, goodput }: LevelResult): string {
+function clientText(mode: LoadMode, result: LevelResult): string {
+  const { requestCount, windowSeconds, sentPerSecond, inferencesPerSecond, latency, percentile, sendLag, delayedCount, failures, unansweredCount = 0, sequences, goodput } = result
   const failed = Object.entries(failures)
+  const delayedShare = delayedCount / Math.max(1, sentPerSecond * windowSeconds)
   const own = percentile !== null && ![50, 90, 95, 99].includes(percentile.percentile) ? [`p${percentile.percentile} latency: ${Math.round(percentile.us)} usec`] : []
   const lines = [
     `Request count: ${requestCount}`,
     ...(sendLag === null ? [] : [`Avg send request rate: ${decimals(sentPerSecond)} infer/sec`]),
     ...(sequences === null ? [] : [`Sequence count: ${sequences} (${decimals(windowSeconds > 0 ? sequences / windowSeconds : 0)} seq/sec)`]),
     ...(failed.length === 0 ? [] : [`Failed Request Count: ${failed.reduce((sum, [, count]) => sum + count, 0)} (${failed.map(([code, count]) => `${code} ${count}`).join(', ')})`]),
+    ...(unansweredCount > 0 ? [`Unanswered request count: ${unansweredCount}, at the end of the measurement`] : []),
     `Throughput: ${decimals(inferencesPerSecond)} infer/sec`,
     ...(goodput === null ? [] : [`Goodput within ${goodput.withinMs} msec: ${decimals(goodput.perSecond)} requests/sec (${decimals(goodput.share * 100)} %)`]),
+    ...(mode === 'concurrency' && failed.length === 0 ? [`Avg client overhead: ${decimals(clientOverhead(result) * 100)}%`] : []),
     `Avg latency: ${Math.round(latency.averageUs)} usec (standard deviation ${Math.round(latency.standardDeviationUs)} usec)`,
     ...own,
     `p50 latency: ${Math.round(latency.p50Us)} usec`,
@@ -64,8 +71,15 @@ function clientText({ requestCount, windowSeconds, sentPerSecond, inferencesPerS
     `p95 latency: ${Math.round(latency.p95Us)} usec`,
     `p99 latency: ${Math.round(latency.p99Us)} usec`,
     ...(sendLag === null ? [] : [`Avg send lag: ${Math.round(sendLag.averageUs)} usec (p99 ${Math.round(sendLag.p99Us)} usec), ${delayedCount} delayed by more than ${delayedAfterUs / 1000} msec`]),
+    ...(sendLag !== null && delayedShare > warnedDelays ? [`[WARNING] ${decimals(delayedShare * 100)} % of the requests were delayed: the sender could not keep up with the rate`] : []),
   ]
   return `  Client: \n${indented(lines)}`
+}
+
+/** The share of the callers' time in which they did not wait for an answer. */
+function clientOverhead({ level, windowSeconds, requestCount, latency }: LevelResult): number {
+  const waitedSeconds = (latency.averageUs * requestCount) / 1e6
+  return windowSeconds > 0 ? Math.max(0, 1 - waitedSeconds / (windowSeconds * level)) : 0
 }
 
 function processText({ cpuCores, eventLoopDelay }: LevelResult): string {
@@ -73,17 +87,25 @@ function processText({ cpuCores, eventLoopDelay }: LevelResult): string {
 }
 
 function serverText({ server }: LevelResult): string {
+  return `  Server: \n${indented(serverLines(server))}`
+}
+
+function composingText({ composingModels = [] }: LevelResult): string {
+  if (composingModels.length === 0) return ''
+  return `\n  Composing models: \n${composingModels.map(({ model, version, server }) => `  ${model}, version: ${version}\n${indented(serverLines(server))}`).join('')}`
+}
+
+function serverLines(server: ServerFigures): string[] {
   const us = (value: number) => `${Math.round(value)} usec`
   const compute = `compute input ${us(server.computeInputUs)} + compute infer ${us(server.computeInferUs)} + compute output ${us(server.computeOutputUs)}`
   const usesCache = server.cacheHitCount + server.cacheMissCount > 0
-  const lines = [
+  return [
     `Inference count: ${server.inferenceCount}`,
     `Execution count: ${server.executionCount}`,
     ...(usesCache ? [`Cache hit count: ${server.cacheHitCount}`, `Cache miss count: ${server.cacheMissCount}`] : []),
     `Successful request count: ${server.successCount}`,
     `Avg request latency: ${us(server.requestUs)} (overhead ${us(server.overheadUs)} + queue ${us(server.queueUs)} + ${compute})`,
   ]
-  return `  Server: \n${indented(lines)}`
 }
 
 function indented(lines: readonly string[]): string {

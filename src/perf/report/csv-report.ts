@@ -15,15 +15,27 @@ const us = (value: number) => Math.round(value)
  * @param verbose whether further columns follow.
  */
 export function csvReport({ mode, levels }: Pick<PerfResult, 'mode' | 'levels'>, verbose: boolean): string {
-  const columns = columnsOf(levelNames(mode).column, levels, verbose)
+  return table(columnsOf(levelNames(mode).column, levels, verbose), levels)
+}
+
+/** The same of one model of an ensemble, without what callers see; `index` is its place among the composing models. */
+export function composingCsvReport({ mode, levels }: Pick<PerfResult, 'mode' | 'levels'>, index: number): string {
+  const asLevels = levels.map((level): LevelResult => {
+    const { server } = level.composingModels![index]!
+    return { ...level, server, sendLag: null, latency: { ...level.latency, averageUs: server.queueUs + computeUs({ server }) }, inferencesPerSecond: server.inferenceCount / Math.max(level.windowSeconds, Number.EPSILON) }
+  })
+  const columns = serverColumns(levelNames(mode).column, asLevels)
+  return table(columns, asLevels)
+}
+
+function table(columns: readonly Column[], levels: readonly LevelResult[]): string {
   const rows = levels.toSorted((a, b) => b.inferencesPerSecond - a.inferencesPerSecond)
   const lines = [columns.map(({ name }) => name), ...rows.map((result) => columns.map(({ value }) => value(result)))]
   return `${lines.map((line) => line.join(',')).join('\n')}\n`
 }
 
-function columnsOf(level: string, levels: readonly LevelResult[], verbose: boolean): Column[] {
+function serverColumns(level: string, levels: readonly LevelResult[]): Column[] {
   const usesCache = levels.some(({ server }) => server.cacheHitCount + server.cacheMissCount > 0)
-  const own = levels[0]?.percentile?.percentile
   return [
     { name: level, value: ({ level }) => shownLevel(level) },
     { name: 'Inferences/Second', value: ({ inferencesPerSecond }) => Number(inferencesPerSecond.toFixed(2)) },
@@ -35,6 +47,13 @@ function columnsOf(level: string, levels: readonly LevelResult[], verbose: boole
     { name: 'Server Compute Output', value: ({ server }) => us(server.computeOutputUs) },
     ...(usesCache ? [{ name: 'Server Cache Hit', value: ({ server }: LevelResult) => server.cacheHitCount }, { name: 'Server Cache Miss', value: ({ server }: LevelResult) => server.cacheMissCount }] : []),
     { name: 'Client Recv', value: () => 0 },
+  ]
+}
+
+function columnsOf(level: string, levels: readonly LevelResult[], verbose: boolean): Column[] {
+  const own = levels[0]?.percentile?.percentile
+  return [
+    ...serverColumns(level, levels),
     { name: 'p50 latency', value: ({ latency }) => us(latency.p50Us) },
     { name: 'p90 latency', value: ({ latency }) => us(latency.p90Us) },
     { name: 'p95 latency', value: ({ latency }) => us(latency.p95Us) },
@@ -54,6 +73,6 @@ function clientSendUs({ sendLag }: LevelResult): number {
   return sendLag?.averageUs ?? 0
 }
 
-function computeUs({ server }: LevelResult): number {
+function computeUs({ server }: Pick<LevelResult, 'server'>): number {
   return server.computeInputUs + server.computeInferUs + server.computeOutputUs
 }

@@ -1,0 +1,78 @@
+import { channel } from 'node:diagnostics_channel'
+import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation, RequestObserver, SharedAnswer } from './request-observer.ts'
+
+/** A request, as the channel `zerohop:request` tells of it: when it is made, and when it is settled. Times are of `performance.now()`. */
+export interface RequestMessage {
+  readonly type: 'begun' | 'ended'
+  /** The same for all that is told of one request. */
+  readonly id: number
+  /** Of what it is run for, a request to a pipeline, say; `null` for one of a caller. */
+  readonly parentId: number | null
+  readonly model: string
+  readonly version: number
+  readonly rows: number
+  /** What its caller has named it. */
+  readonly requestId?: string | undefined
+  readonly atMs: number
+  /** Of `ended`: whether it was answered ... */
+  readonly succeeded?: boolean
+  /** ... and why not. */
+  readonly error?: unknown
+  /** Of `ended`: what it was run in, in that order; by number, as `id` of a {@link BatchMessage}. */
+  readonly batchIds?: readonly number[]
+}
+
+/** A batch, as the channel `zerohop:batch` tells of it: when it begins, and when it has run or failed. */
+export interface BatchMessage extends Omit<ObservedBatch, 'model'> {
+  readonly type: 'began' | 'ended'
+  readonly model: string
+  readonly version: number
+}
+
+const requests = channel('zerohop:request')
+const batches = channel('zerohop:batch')
+let lastId = 0
+
+/** Whether anybody listens to what is told of requests and batches. */
+export const channelsAreHeard = (): boolean => requests.hasSubscribers || batches.hasSubscribers
+
+/** Tells the subscribers of Node's diagnostics channels; what one throws is an uncaught exception, and nobody else's. */
+export const channelObserver: RequestObserver = {
+  begun: (model, facts) => new ChannelObservation(model, facts, null),
+  batchBegan: (batch) => publishBatch('began', batch),
+  batchEnded: (batch) => publishBatch('ended', batch),
+}
+
+function publishBatch(type: BatchMessage['type'], { model: { name, version }, ...batch }: ObservedBatch): void {
+  if (batches.hasSubscribers) batches.publish({ type, model: name, version, ...batch } satisfies BatchMessage)
+}
+
+class ChannelObservation implements RequestObservation {
+  readonly #message: Omit<RequestMessage, 'type' | 'atMs'>
+  readonly #batchIds: number[] = []
+
+  constructor({ name, version }: ObservedModel, { rows, requestId, atMs }: RequestFacts, parentId: number | null) {
+    this.#message = { id: ++lastId, parentId, model: name, version, rows, requestId }
+    if (requests.hasSubscribers) requests.publish({ ...this.#message, type: 'begun', atMs } satisfies RequestMessage)
+  }
+
+  child(model: ObservedModel, facts: RequestFacts): RequestObservation {
+    return new ChannelObservation(model, facts, this.#message.id)
+  }
+
+  ran({ batch: { id } }: ObservedRun): void {
+    this.#batchIds.push(id)
+  }
+
+  shared({ batchId }: SharedAnswer): void {
+    this.#batchIds.push(batchId)
+  }
+
+  passed(): void {}
+
+  ended(succeeded: boolean, error: unknown): void {
+    if (!requests.hasSubscribers) return
+    const message: RequestMessage = { ...this.#message, type: 'ended', atMs: performance.now(), succeeded, batchIds: this.#batchIds }
+    requests.publish(succeeded ? message : { ...message, error })
+  }
+}

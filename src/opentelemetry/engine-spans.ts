@@ -1,0 +1,112 @@
+import { context, SpanKind, SpanStatusCode, trace, type Attributes, type Context, type Span, type Tracer } from '@opentelemetry/api'
+import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation, RequestObserver, SharedAnswer } from '../observability/request-observer.ts'
+
+/** OpenTelemetry's times are of the epoch. */
+const epochMs = (ms: number): number => performance.timeOrigin + ms
+const nowMs = (): number => epochMs(performance.now())
+
+/**
+ * Spans of requests and of the batches that they run in. A request's is a child of the span in which its caller asks. A batch has
+ * many callers: it is a trace of its own, linked with each of its requests, and they with it; one of a single request is that one's child.
+ */
+export class EngineSpans implements RequestObserver {
+  readonly #tracer: Tracer
+  /** Of the batch whose requests are being told. */
+  #batch: { readonly of: ObservedBatch; readonly span: Span } | null = null
+
+  constructor(tracer: Tracer) {
+    this.#tracer = tracer
+  }
+
+  begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
+    return this.request(model, facts, context.active())
+  }
+
+  /** A request's observation; `null` where its span is not recorded. */
+  request(model: ObservedModel, { atMs, rows, requestId, priority, sequenceId }: RequestFacts, parent: Context): RequestObservation | null {
+    const attributes = {
+      ...modelAttributes(model), 'zerohop.rows': rows,
+      ...(requestId !== undefined && { 'zerohop.request.id': requestId }),
+      ...(priority !== undefined && { 'zerohop.request.priority': priority }),
+      ...(sequenceId !== undefined && { 'zerohop.sequence.id': String(sequenceId) }),
+    } // prettier-ignore
+    const span = this.#tracer.startSpan(`infer ${model.name}`, { kind: SpanKind.INTERNAL, attributes, startTime: epochMs(atMs) }, parent)
+    return span.isRecording() ? new RequestSpan(this, span, trace.setSpan(parent, span)) : null
+  }
+
+  /** The span of a batch, begun with the first of its requests that has one. */
+  batchSpan(of: ObservedBatch, first: Context): Span {
+    if (this.#batch?.of === of) return this.#batch.span
+    const { model, rows, requestCount, reason, isRerun, instance, worker, inline, moments } = of
+    const attributes = {
+      ...modelAttributes(model), 'zerohop.rows': rows, 'zerohop.batch.requests': requestCount, 'zerohop.batch.reason': reason,
+      'zerohop.instance': instance, 'zerohop.worker': worker, ...(inline && { 'zerohop.inline': true }), ...(isRerun && { 'zerohop.rerun': true }),
+    } // prettier-ignore
+    const startTime = moments === null ? nowMs() : epochMs(moments.takenAtMs)
+    const span = this.#tracer.startSpan(`batch ${model.name}`, { kind: SpanKind.INTERNAL, attributes, startTime, root: requestCount > 1 }, first)
+    this.#batch = { of, span }
+    return span
+  }
+
+  batchBegan(): void {}
+
+  batchEnded(batch: ObservedBatch): void {
+    if (this.#batch?.of !== batch) return
+    const { span } = this.#batch
+    this.#batch = null
+    const { moments, error } = batch
+    if (moments !== null) {
+      span.addEvent('gathered', epochMs(moments.gatheredAtMs))
+      span.addEvent('run began', epochMs(moments.inferStartMs))
+      span.addEvent('run ended', epochMs(moments.inferEndMs))
+    }
+    if (error !== null) span.setStatus({ code: SpanStatusCode.ERROR, message: error })
+    span.end(moments === null ? nowMs() : epochMs(moments.doneAtMs))
+  }
+}
+
+class RequestSpan implements RequestObservation {
+  readonly #spans: EngineSpans
+  readonly #span: Span
+  readonly #context: Context
+
+  constructor(spans: EngineSpans, span: Span, own: Context) {
+    this.#spans = spans
+    this.#span = span
+    this.#context = own
+  }
+
+  child(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
+    return this.#spans.request(model, facts, this.#context)
+  }
+
+  ran({ batch, position, queuedAtMs, begunAtMs, times }: ObservedRun): void {
+    const batchSpan = this.#spans.batchSpan(batch, this.#context)
+    const attributes = { 'zerohop.batch.position': position }
+    if (batch.requestCount > 1) {
+      this.#span.addLink({ context: batchSpan.spanContext(), attributes })
+      batchSpan.addLink({ context: this.#span.spanContext(), attributes })
+    }
+    this.#span.setAttributes({ 'zerohop.queue.ms': begunAtMs - queuedAtMs, 'zerohop.compute.ms': times.inputMs + times.inferMs + times.outputMs })
+  }
+
+  shared({ how }: SharedAnswer): void {
+    this.#span.setAttribute('zerohop.answer', how)
+  }
+
+  passed(): void {}
+
+  ended(succeeded: boolean, reason: unknown): void {
+    if (!succeeded) {
+      const { code, message } = (reason ?? {}) as { code?: unknown; message?: unknown }
+      this.#span.setAttribute('error.type', typeof code === 'string' ? code : 'cancelled')
+      this.#span.setStatus({ code: SpanStatusCode.ERROR, ...(typeof message === 'string' && { message }) })
+    }
+    this.#span.end(nowMs())
+  }
+}
+
+/** What names a model. */
+export function modelAttributes({ name, version }: Pick<ObservedModel, 'name' | 'version'>): Attributes {
+  return { 'zerohop.model.name': name, 'zerohop.model.version': version }
+}

@@ -1,0 +1,45 @@
+import { metrics, trace, type MeterProvider, type TracerProvider } from '@opentelemetry/api'
+import type { InferenceEngine } from '../engine.ts'
+import { observersOf } from '../engine-observers.ts'
+import { EngineMetrics } from './engine-metrics.ts'
+import { EngineSpans } from './engine-spans.ts'
+
+const name = 'zerohop'
+
+/** What an engine is told to report, and to whom. */
+export interface InstrumentOptions {
+  /** Default: the one that is registered with `@opentelemetry/api`; `false`: no spans. */
+  tracerProvider?: TracerProvider | false
+  /** Default: the one that is registered; `false`: no metrics. */
+  meterProvider?: MeterProvider | false
+}
+
+/** An engine that reports to OpenTelemetry. */
+export interface Instrumentation {
+  /** Has it report no more. May be called twice. */
+  disable(): void
+}
+
+/**
+ * Has an engine report to OpenTelemetry, from now on and until it is closed or {@link Instrumentation.disable} is called. Needs the package
+ * `@opentelemetry/api`, of which it takes nothing but the registered providers, or those that it is given.
+ *
+ * Spans: `infer MODEL` for each request, a child of its caller's span, also for the models that a pipeline runs for it; `batch MODEL`
+ * for each run, linked with the spans of its requests. What a tracer does not sample is not built. Metrics: the
+ * histograms `zerohop.request.duration`, `zerohop.queue.duration`, `zerohop.batch.duration` (seconds) and `zerohop.batch.size` (rows), the gauges
+ * `zerohop.requests.pending`, `zerohop.instances` and `zerohop.staging.used` (bytes).
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` where `engine` is none; TypeError where a provider is none.
+ */
+export function instrument(engine: InferenceEngine, { tracerProvider, meterProvider }: InstrumentOptions = {}): Instrumentation {
+  const observers = observersOf(engine)
+  const spans = tracerProvider === false ? null : new EngineSpans((tracerProvider ?? trace.getTracerProvider()).getTracer(name))
+  const measured = meterProvider === false ? null : new EngineMetrics((meterProvider ?? metrics.getMeterProvider()).getMeter(name), engine)
+  for (const observer of [spans, measured]) if (observer !== null) observers.add(observer)
+  return {
+    disable() {
+      for (const observer of [spans, measured]) if (observer !== null) observers.remove(observer)
+      measured?.end()
+    },
+  }
+}

@@ -1,0 +1,45 @@
+import { PassThrough } from 'node:stream'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { PerfProgress } from '../../src/cli/perf-progress.ts'
+import { Recorder } from '../../src/perf/load/recorder.ts'
+import { FakeLoadClock } from '../perf/fake-load.ts'
+
+/** What is written to a terminal, or to something else, while a level is measured for a second. */
+function shown(isTTY: boolean): string {
+  const stream = Object.assign(new PassThrough({ encoding: 'utf8' }), { isTTY, columns: 200, rows: 50 })
+  const progress = new PerfProgress(stream as never)
+  const clock = new FakeLoadClock()
+  const recorder = new Recorder(clock)
+  progress.begin('request-rate', 0.1 + 0.2, 3, recorder)
+  const sentMs = recorder.sent()
+  clock.advanceBy(500)
+  recorder.answered(sentMs, sentMs, { feeds: {}, rows: 8 })
+  vi.advanceTimersByTime(1000)
+  progress.window(1)
+  vi.advanceTimersByTime(1000)
+  progress.window(3)
+  vi.advanceTimersByTime(1000)
+  progress.end()
+  const written = String(stream.read() ?? '')
+  vi.advanceTimersByTime(1000)
+  expect(stream.read()).toBeNull()
+  return written
+}
+
+describe('the line that shows what goes on', () => {
+  afterEach(() => vi.useRealTimers())
+
+  it('is on a terminal, with level, window, requests, throughput and latency, and is gone at the end', () => {
+    vi.useFakeTimers()
+    const written = shown(true)
+    expect(written).toContain('Request Rate 0.3 [')
+    expect(written).toContain('window 1 of at most 3 | 1 requests | 16 infer/sec | 500000 usec')
+    expect(written).toContain('window 2 of at most 3')
+    expect(written).not.toContain('window 4')
+  })
+
+  it('is nowhere else', () => {
+    vi.useFakeTimers()
+    expect(shown(false)).toBe('')
+  })
+})

@@ -1,0 +1,70 @@
+import { AggregationTemporality, InMemoryMetricExporter, MeterProvider, PeriodicExportingMetricReader } from '@opentelemetry/sdk-metrics'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import type { InferenceEngine } from '../../src/index.ts'
+import { instrument } from '../../src/opentelemetry/instrument.ts'
+import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
+import * as small from '../models/small.ts'
+import { load, ownEngine } from '../support/open.ts'
+
+const row = () => ({ x: new Float32Array(4) })
+
+function measured(engine: InferenceEngine) {
+  const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE)
+  const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 1e6 })
+  const meterProvider = new MeterProvider({ readers: [reader] })
+  onTestFinished(() => meterProvider.shutdown())
+  const instrumentation = instrument(engine, { meterProvider, tracerProvider: false })
+  const collect = async () => {
+    exporter.reset()
+    await reader.forceFlush()
+    const metrics = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics).flatMap((scope) => scope.metrics)
+    return new Map(metrics.map(({ descriptor, dataPoints }) => [descriptor.name, dataPoints]))
+  }
+  return { collect, instrumentation }
+}
+
+describe('metrics of an engine', () => {
+  it('count requests by how they ended, and runs by their rows', async () => {
+    const engine = ownEngine()
+    const { collect } = measured(engine)
+    const model = await load(engine, small.identity('float32'), { maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 4 } })
+    const withdrawn = AbortSignal.abort(new Error('no more'))
+    await rejectionOf(() => model.infer(row(), { signal: withdrawn }))
+    await Promise.all(Array.from({ length: 4 }, () => model.infer(row())))
+    const metrics = await collect()
+    const own = { 'zerohop.model.name': model.name, 'zerohop.model.version': 1 }
+    const durations = metrics.get('zerohop.request.duration')!
+    expect(durations.map(({ attributes, value }) => [attributes, (value as { count: number }).count])).toContainEqual([own, 4])
+    const [size] = metrics.get('zerohop.batch.size')!
+    expect(size).toMatchObject({ attributes: { ...own, 'zerohop.batch.reason': 'full' }, value: { count: 1, sum: 4 } })
+    expect(metrics.get('zerohop.queue.duration')).toMatchObject([{ attributes: own, value: { count: 4 } }])
+    expect(metrics.get('zerohop.batch.duration')).toMatchObject([{ value: { count: 1 } }])
+    expect(metrics.get('zerohop.instances')).toMatchObject([{ attributes: own, value: 1 }])
+    expect(metrics.get('zerohop.requests.pending')).toMatchObject([{ attributes: own, value: 0 }])
+    expect(metrics.get('zerohop.staging.used')!.length).toBe(1)
+  })
+
+  it('are read of a closed engine without harm, and are none once it is disabled', async () => {
+    const engine = ownEngine()
+    const { collect, instrumentation } = measured(engine)
+    const model = await load(engine, small.identity('float32'))
+    await model.infer(row())
+    await engine.close()
+    const metrics = await collect()
+    expect(metrics.get('zerohop.request.duration')).toMatchObject([{ value: { count: 1 } }])
+    expect(metrics.get('zerohop.instances') ?? []).toEqual([])
+    instrumentation.disable()
+    const asked = vi.spyOn(engine, 'stats')
+    await collect()
+    expect(asked).not.toHaveBeenCalled()
+  })
+
+  it('are refused for what is no engine', () => {
+    try {
+      instrument({} as InferenceEngine)
+      expect.fail('was not refused')
+    } catch (error) {
+      expectRefusal(error, { argument: 'engine', expected: /an InferenceEngine/ })
+    }
+  })
+})

@@ -1,0 +1,161 @@
+import { describe, expect, it } from 'vitest'
+import { ClosedLoop } from '../../src/perf/load/closed-loop.ts'
+import { OpenLoop } from '../../src/perf/load/open-loop.ts'
+import { constantSchedule, firstOf } from '../../src/perf/load/schedule.ts'
+import { measure, type MeasureHooks } from '../../src/perf/measure.ts'
+import { measureDefaults, type MeasureSettings } from '../../src/perf/measure-settings.ts'
+import type { MeasuredWindow } from '../../src/perf/measured-window.ts'
+import { FakeLoadClock, fakeModel, oneSample, queueFull, type FakeService } from './fake-load.ts'
+
+/** Measures a model that takes its time on a clock that stands still. */
+async function measured(service: FakeService, settings: Partial<MeasureSettings> = {}, ratePerSecond?: number, hooks: MeasureHooks = {}) {
+  const clock = new FakeLoadClock()
+  const model = fakeModel(clock, service)
+  const source = oneSample()
+  const all = { ...measureDefaults, measurementIntervalMs: 1000, ...settings }
+  const count = all.requestCount > 0 ? all.warmupRequestCount + all.requestCount : Infinity
+  const load = ratePerSecond === undefined ? new ClosedLoop(source, 1, count) : new OpenLoop(source, firstOf(constantSchedule(ratePerSecond), count))
+  const windows: MeasuredWindow[] = []
+  const onWindow = (window: MeasuredWindow) => windows.push(window)
+  const result = await clock.run(measure({ model, source }, { level: ratePerSecond ?? 1, load }, all, { clock, onWindow, ...hooks }))
+  return { result, windows, model, clock }
+}
+
+describe('windows', () => {
+  it('by time follow each other, last 1.2 times as long as was asked for, and are three where all is steady', async () => {
+    const { result, windows } = await measured({ serviceMs: () => 10 })
+    expect(windows.map(({ load: { startMs, endMs } }) => [startMs, endMs])).toEqual([[0, 1200], [1200, 2400], [2400, 3600]])
+    expect(result).toMatchObject({ stable: true, windowSeconds: 3.6, inferencesPerSecond: 100, sendLag: null, failures: {} })
+    expect(result).not.toHaveProperty('unansweredCount')
+    expect(result.requestCount).toBe(360)
+  })
+
+  it('count a request where it ends', async () => {
+    const { windows } = await measured({ serviceMs: () => 800 }, { maxTrials: 3 })
+    expect(windows.map(({ load }) => load.requestCount)).toEqual([1, 2, 1])
+  })
+
+  it('by count end at the first whole second by which there are so many', async () => {
+    const { windows, result } = await measured({ serviceMs: () => 25 }, { measurementMode: 'count_windows', measurementRequestCount: 50 })
+    expect(windows.map(({ load }) => [load.endMs, load.requestCount])).toEqual([[2000, 80], [4000, 80], [6000, 80]])
+    expect(result.stable).toBe(true)
+  })
+
+  it('are merged, the last three of them, when they agree', async () => {
+    // Slow at first: the first window differs from the others.
+    const { result, windows } = await measured({ serviceMs: (call) => (call < 10 ? 60 : 10) })
+    expect(windows.length).toBe(4)
+    expect(result).toMatchObject({ stable: true, windowSeconds: 3.6, requestCount: 360 })
+    expect(result.latency).toMatchObject({ averageUs: 10_000, maxUs: 10_000 })
+  })
+
+  it('that never agree make a result that is not stable, after as many as may be tried', async () => {
+    let now = 1
+    const { result, windows } = await measured({ serviceMs: () => (now *= 1.05) }, { maxTrials: 5, measurementIntervalMs: 100 })
+    expect([result.stable, windows.length]).toEqual([false, 5])
+  })
+
+  it('are not stable while nothing is answered in one of them', async () => {
+    const { result, windows } = await measured({ serviceMs: (call) => (call === 100 ? 20_000 : 10) }, { maxTrials: 4, stability: 1e9 })
+    expect(windows.map(({ load }) => load.requestCount)).toEqual([100, 0, 0, 0].map((count, index) => (index === 0 ? expect.any(Number) : count)))
+    expect(result.stable).toBe(false)
+  })
+
+  it('begin after the requests of warming up, which are counted nowhere', async () => {
+    const { result, model } = await measured({ serviceMs: (call) => (call < 20 ? 100 : 10) }, { warmupRequestCount: 20 })
+    expect(result.latency.maxUs).toBe(10_000)
+    expect(result.stable).toBe(true)
+    expect(model.calls).toBeGreaterThan(20 + result.requestCount - 1)
+  })
+
+  it('are one where a number of requests is asked for, from the first to the last answer', async () => {
+    const { result, windows, model } = await measured({ serviceMs: (call) => 1 + call }, { requestCount: 10 })
+    expect([windows.length, model.calls]).toEqual([1, 10])
+    expect(result).toMatchObject({ stable: true, requestCount: 10, windowSeconds: 0.055 })
+  })
+
+  it('are one after warming up, too', async () => {
+    const { result, model } = await measured({ serviceMs: () => 4 }, { requestCount: 10, warmupRequestCount: 5 })
+    expect(model.calls).toBe(15)
+    expect(result.requestCount).toBeGreaterThanOrEqual(9) // one that had begun before may end in it
+    expect(result.requestCount).toBeLessThanOrEqual(10)
+  })
+
+  it('end at once when the user has had enough, and tell of what was measured', async () => {
+    const controller = new AbortController()
+    const onWindow = (_window: MeasuredWindow, trial: number) => trial === 1 && controller.abort()
+    const { result } = await measured({ serviceMs: () => 10 }, {}, undefined, { signal: controller.signal, onWindow })
+    expect(result.stable).toBe(false)
+    expect(result.requestCount).toBeGreaterThan(110)
+  })
+})
+
+describe('a model that stalls', () => {
+  const stalling: FakeService = { serviceMs: () => 1, servers: 'one', stall: [600, 1100] }
+
+  it('shows that to requests at a rate: 500 ms at 100 requests a second are a p99 of 400 ms and more', async () => {
+    const { result } = await measured(stalling, { maxTrials: 1 }, 100)
+    expect(result.latency.p99Us).toBeGreaterThanOrEqual(400_000)
+    expect(result.latency.maxUs).toBeGreaterThanOrEqual(490_000)
+  })
+
+  it('hides it from a caller who waits', async () => {
+    const { result } = await measured(stalling, { maxTrials: 1 })
+    expect(result.latency.p99Us).toBeLessThan(10_000)
+  })
+
+  it('shows it also where it is the event loop that stands still, with how late requests were sent', async () => {
+    const clock = new FakeLoadClock()
+    const model = fakeModel(clock, { serviceMs: () => 1 })
+    const infer = model.infer as () => Promise<never>
+    let calls = 0
+    const stalled = { ...model, infer: (() => (++calls === 50 && clock.hold(500), infer())) as never }
+    const source = oneSample()
+    const load = new OpenLoop(source, constantSchedule(100))
+    const result = await clock.run(measure({ model: stalled, source }, { level: 100, load }, { ...measureDefaults, measurementIntervalMs: 1000, maxTrials: 1 }, { clock }))
+    expect(result.latency.p99Us).toBeGreaterThanOrEqual(400_000)
+    expect(result.sendLag!.maxUs).toBeGreaterThanOrEqual(480_000)
+    expect(result.delayedCount).toBeGreaterThanOrEqual(48)
+    expect(result.eventLoopDelay.maxUs).toBeGreaterThanOrEqual(480_000)
+  })
+})
+
+describe('requests at a rate that a model cannot keep up with', () => {
+  it('are not stable, as they take ever longer', async () => {
+    const { result } = await measured({ serviceMs: () => 20, servers: 'one' }, { maxTrials: 4 }, 100)
+    expect(result.stable).toBe(false)
+    expect(result.inferencesPerSecond).toBeCloseTo(50, 0)
+    // Half of all that was sent in the four windows.
+    expect(result.unansweredCount).toBeGreaterThan(230)
+    expect(result.unansweredCount).toBeLessThan(250)
+    expect(result.sentPerSecond).toBeCloseTo(100, 0)
+  })
+
+  it('are withdrawn at the end, rather than waited for', async () => {
+    const { clock, result } = await measured({ serviceMs: () => 1000, servers: 'one' }, { maxTrials: 1 }, 100)
+    expect(clock.nowMs()).toBeLessThan(1300)
+    expect(result.failures).toEqual({})
+  })
+})
+
+describe('failures', () => {
+  it('are counted by their codes, beside what is answered', async () => {
+    const serviceMs = (call: number) => {
+      if (call % 4 === 0) throw queueFull
+      return 10
+    }
+    const { result } = await measured({ serviceMs })
+    expect(result.failures['ERR_QUEUE_FULL']).toBeGreaterThan(100)
+    expect(result.requestCount / result.failures['ERR_QUEUE_FULL']!).toBeCloseTo(3, 1)
+  })
+
+  it('leave answers within the bound the share that they are of all that ended', async () => {
+    const serviceMs = (call: number) => {
+      if (call % 4 === 0) throw queueFull
+      return call % 4 === 1 ? 100 : 10
+    }
+    const { result } = await measured({ serviceMs }, { goodputMs: 50 })
+    expect(result.goodput!.share).toBeCloseTo(0.5, 1)
+    expect(result.goodput!.withinMs).toBe(50)
+  })
+})

@@ -1,0 +1,62 @@
+import { describe, expect, it, onTestFinished } from 'vitest'
+import * as small from '../models/small.ts'
+import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
+import { load, ownEngine, sharedEngine } from '../support/open.ts'
+
+const shared = sharedEngine()
+const size = 256
+
+describe('a model with autoTune', () => {
+  it('tries settings while it is busy, and answers every request with its own rows meanwhile', async () => {
+    const engine = ownEngine({ cpuWorkers: 2, inline: false })
+    const model = await load(engine, small.matmulSlow(size, 100), { maxBatchSize: 4, autoTune: { maxInstances: 2 } })
+    const alone = await Promise.all(Array.from({ length: 8 }, (_, caller) => model.infer({ x: new Float32Array(size).fill(caller / 100) })))
+    const seen = new Set<number>()
+    let answered = 0
+    let searched = false
+    const looks = setInterval(() => {
+      const { autoTune, instanceCount } = model.stats()
+      seen.add(instanceCount)
+      searched = autoTune!.searchCount > 0
+    }, 20)
+    onTestFinished(() => clearInterval(looks))
+    const caller = async (outputs: (typeof alone)[number], number: number): Promise<void> => {
+      while (!searched) {
+        const own = await model.infer({ x: new Float32Array(size).fill(number / 100) })
+        answered++
+        const [expected, found] = [outputs, own].map((each) => Object.values(each)[0]!.data as Float32Array)
+        for (const [index, value] of expected!.entries()) if (Math.abs(found![index]! - value) > 1e-5 * Math.max(1, Math.abs(value))) throw new Error(`row ${number} has another's value`)
+      }
+    }
+    await Promise.all(alone.map(caller))
+    const { autoTune, rejections, inferenceStats } = model.stats()
+    expect([...seen].sort()).toEqual([1, 2])
+    expect(autoTune!.tried.length).toBeGreaterThanOrEqual(4)
+    expect(Object.values(rejections).every((count) => count === 0)).toBe(true)
+    expect(inferenceStats.success.count).toBe(answered + alone.length)
+  }, 60_000)
+
+  it('shows nothing of it where it is not asked for', async () => {
+    expect((await load(shared, small.identity('float32'))).stats().autoTune).toBeNull()
+  })
+
+  it.each([
+    { latencyTargetMs: 50 },
+    { instanceGroup: [{ kind: 'cpu', minInstances: 1, maxInstances: 2 }] },
+    { instanceGroup: [{ kind: 'cpu' }, { kind: 'cpu' }] },
+  ] as const)('is refused beside what decides about the same: %j', async (options) => {
+    const error = await rejectionOf(() => load(shared, small.identity('float32'), { ...options, autoTune: true }))
+    expectRefusal(error, { code: 'ERR_MODEL_CONFIG', argument: 'autoTune' })
+    expect((error as Error).message).toMatch(/beside .*decides about the same.* Remove one of them/)
+  })
+
+  it.each([
+    ['autoTune.maxInstances', { maxInstances: 0 }],
+    ['autoTune.maxMemoryBytes', { maxMemoryBytes: -1 }],
+    ['autoTune.instances', { instances: 2 }],
+    ['autoTune', 'yes'],
+  ])('is refused where %s is wrong: %j', async (argument, autoTune) => {
+    const error = await rejectionOf(() => load(shared, small.identity('float32'), { autoTune: autoTune as never }))
+    expectRefusal(error, { code: 'ERR_MODEL_CONFIG', argument })
+  })
+})

@@ -1,0 +1,87 @@
+import fc from 'fast-check'
+import { describe, expect, it } from 'vitest'
+import { isSame, settingsToTry, ThroughputSearch, type ThroughputSetting } from '../../src/scaling/throughput-search.ts'
+import { mulberry32 } from '../models/random.ts'
+
+const present = { instances: 1, batchRows: 32 }
+const rateKey = ({ instances, batchRows }: ThroughputSetting) => `${instances} x ${batchRows}`
+
+/** Runs a search to its end; how many measurements it took. */
+function run(search: ThroughputSearch, rateOf: (setting: ThroughputSetting) => number | null): number {
+  let measurements = 0
+  for (let { next } = search; next !== null; { next } = search) {
+    const rate = rateOf(next)
+    if (rate === null) search.unavailable()
+    else {
+      search.measured(rate)
+      measurements++
+    }
+  }
+  return measurements
+}
+
+describe('the settings to try', () => {
+  it('begin with the one in use, and have single rows and all rows on every number of instances', () => {
+    const settings = settingsToTry(4, 32, present)
+    expect(settings[0]).toEqual(present)
+    expect(settings.map(rateKey).sort()).toEqual([1, 2, 4].flatMap((instances) => [1, 2, 8, 32].map((rows) => `${instances} x ${rows}`)).sort())
+  })
+
+  it('are only instances where batches have one row', () => {
+    expect(settingsToTry(3, 1, { instances: 1, batchRows: 1 }).map(rateKey)).toEqual(['1 x 1', '2 x 1', '3 x 1'])
+  })
+
+  it('change the number of instances as seldom as can be', () => {
+    const instances = settingsToTry(8, 32, present).slice(1).map((setting) => setting.instances)
+    expect(instances).toEqual(instances.toSorted((a, b) => a - b))
+  })
+})
+
+describe('a search', () => {
+  it('keeps what is in use when nothing is better by 3 %', () => {
+    const search = new ThroughputSearch(settingsToTry(2, 32, present))
+    run(search, (setting) => (isSame(setting, present) ? 100 : 102))
+    expect(search.best).toEqual(present)
+  })
+
+  it('finds what is better', () => {
+    const search = new ThroughputSearch(settingsToTry(2, 32, present))
+    run(search, ({ instances, batchRows }) => (instances === 2 && batchRows === 1 ? 106 : 100 - batchRows / 10))
+    expect(search.best).toEqual({ instances: 2, batchRows: 1 })
+    expect(search.tried[0]).toMatchObject({ instances: 2, batchRows: 1, rowsPerSecond: 106 })
+  })
+
+  it('leaves out what cannot be had, and all with as many instances', () => {
+    const search = new ThroughputSearch(settingsToTry(4, 8, present))
+    run(search, ({ instances }) => (instances > 1 ? null : 100))
+    expect(search.best).toEqual(present)
+    expect(search.tried.every(({ instances }) => instances === 1)).toBe(true)
+  })
+
+  it('ends when nothing can be had', () => {
+    const search = new ThroughputSearch(settingsToTry(4, 8, present))
+    run(search, () => null)
+    expect(search.best).toEqual(present)
+    expect(search.tried).toEqual([])
+  })
+
+  it('ends after few measurements, and under noise of 5 % keeps nothing that is worse than what was in use by more than that', () => {
+    const noise = 0.05
+    const seeds = fc.record({ seed: fc.integer(), most: fc.integer({ min: 1, max: 16 }), rows: fc.constantFrom(1, 2, 8, 32) })
+    fc.assert(
+      fc.property(seeds, ({ seed, most, rows }) => {
+        const random = mulberry32(seed)
+        const rates = new Map<string, number>()
+        const own = { instances: 1, batchRows: rows }
+        const settings = settingsToTry(most, rows, own)
+        for (const setting of settings) rates.set(rateKey(setting), 50 + 100 * random())
+        const search = new ThroughputSearch(settings)
+        const measurements = run(search, (setting) => rates.get(rateKey(setting))! * (1 + noise * (2 * random() - 1)))
+        expect(measurements).toBeLessThanOrEqual(1.5 * settings.length + 9)
+        expect(rates.get(rateKey(search.best))!).toBeGreaterThan(rates.get(rateKey(own))! * (1 - 2 * noise))
+        const best = Math.max(...rates.values())
+        expect(rates.get(rateKey(search.best))!).toBeGreaterThan(best * (1 - 3 * noise))
+      }),
+    )
+  })
+})
