@@ -8,7 +8,9 @@ import { StagingPool } from './memory/staging-pool.ts'
 import { ModelRegistry } from './model-registry.ts'
 import { ModelUses } from './model-uses.ts'
 import { EventHub } from './observability/engine-events.ts'
+import { EventLoopDelay } from './observability/event-loop-delay.ts'
 import { Observers } from './observability/observers.ts'
+import { workerStatistics, type WorkerStatistics } from './observability/worker-statistics.ts'
 import { Devices } from './workers/devices.ts'
 import { FunctionPools } from './workers/function-pools.ts'
 import { KeepAlive } from './workers/keep-alive.ts'
@@ -38,11 +40,13 @@ export class EngineResources {
   /** Of functions, which see shared memory alone; `null` until one has been placed. */
   functionStaging: StagingPool | null = null
   readonly #keepAlive = new KeepAlive()
+  readonly loopDelay = new EventLoopDelay(systemClock, this.#keepAlive)
   #nextId = 1
   #closing: Promise<void> | null = null
 
   constructor(options: ResolvedEngineOptions) {
     this.workers = options.workers
+    this.#keepAlive.onHeld = this.loopDelay.begin
     this.pluginNames = options.providers.map(({ name }) => name)
     this.devices = new Devices(options, systemClock, (event) => this.events.emit('worker', event))
     this.preparation = new ModelPreparation(options)
@@ -82,6 +86,11 @@ export class EngineResources {
     const { models, uses, events, pluginNames } = this
     const keepAlive = this.#keepAlive
     this.repositories = new EngineRepositories({ models, uses, events, pluginNames, keepAlive, trim: () => this.staging?.trim() })
+  }
+
+  /** Those of devices, then those of functions. */
+  get workerStatistics(): WorkerStatistics[] {
+    return workerStatistics([...this.devices.allWorkers, ...this.functions.allWorkers])
   }
 
   /** Tries all execution providers, until the engine is closed. The process lives on meanwhile: other engines may let go of what tries them. */

@@ -1,7 +1,10 @@
 import type { StagingStats } from './memory/staging-pool.ts'
+import type { ModelState } from './model-state.ts'
 import type { ModelVersion } from './model-version.ts'
 import type { NamedModel } from './named-model.ts'
-import type { ModelStatistics } from './observability/model-stats.ts'
+import type { EventLoopDelayStatistics } from './observability/event-loop-delay.ts'
+import type { WorkerStatistics } from './observability/worker-statistics.ts'
+import type { ModelStatistics } from './observability/model-statistics.ts'
 
 /** What {@link InferenceEngine.stats} returns. */
 export interface EngineStatistics {
@@ -11,19 +14,32 @@ export interface EngineStatistics {
   readonly staging: StagingStats | null
   /** Of functions, whose slots are shared memory; `null` until one has been loaded. */
   readonly functionStaging: StagingStats | null
+  /** Threads for sessions and functions, and what became of them. */
+  readonly workers: readonly WorkerStatistics[]
+  /**
+   * By how much timers of the application's thread were late, to the millisecond, asked for every 20 ms while requests were in flight; for as long
+   * as the thread stood still, as often as it would have been. All 0 before the first request.
+   */
+  readonly eventLoopDelay: EventLoopDelayStatistics
+}
+
+/** Statistics of one version of a name. */
+export interface VersionStatistics extends ModelStatistics {
+  /** Of one that is `closed` everything is released; it is to be seen until the engine is closed, too. */
+  readonly state: ModelState
 }
 
 /** Statistics of the version of a name that serves it, and of each that has been opened. */
-export interface NamedStatistics extends ModelStatistics {
+export interface NamedStatistics extends VersionStatistics {
   readonly version: number
-  readonly versions: Readonly<Record<number, ModelStatistics>>
+  readonly versions: Readonly<Record<number, VersionStatistics>>
 }
 
 /** Of the names that have a version which has been opened. */
 export function statisticsByName(models: readonly NamedModel[], statsOf: (version: ModelVersion) => ModelStatistics): EngineStatistics['models'] {
   const entries = models.flatMap((named) => {
     const opened = named.all().filter(({ serving }) => serving.scheduler !== null || serving.pipeline !== null)
-    const versions = Object.fromEntries(opened.map((version) => [version.version, statsOf(version)]))
+    const versions = Object.fromEntries(opened.map((version) => [version.version, { ...statsOf(version), state: version.serving.state }]))
     const serving = opened.find(({ version }) => version === named.serving.version) ?? opened[0]
     if (serving === undefined) return []
     return [[named.name, { ...versions[serving.version]!, version: serving.version, versions }] as const]

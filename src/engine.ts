@@ -188,11 +188,11 @@ export class InferenceEngine {
     return this
   }
 
-  /** Statistics of all models that have been opened, and of staging memory. */
+  /** Statistics of all models that have been opened, of staging memory, of workers and of the application's thread. */
   stats(): EngineStatistics {
     const models = statisticsByName(this.#models.all(), (version) => this.#facades.of(version).stats())
-    const { staging, functionStaging } = this.#resources
-    return { models, staging: staging?.stats() ?? null, functionStaging: functionStaging?.stats() ?? null }
+    const { staging, functionStaging, workerStatistics, loopDelay } = this.#resources
+    return { models, staging: staging?.stats() ?? null, functionStaging: functionStaging?.stats() ?? null, workers: workerStatistics, eventLoopDelay: loopDelay.statistics }
   }
 
   /** What is in use and why: cores and workers, the native addon, staging memory, the cache of compiled models, GPUs. */

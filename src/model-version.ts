@@ -8,6 +8,7 @@ import { LoadedPipeline } from './loaded-pipeline.ts'
 import type { Loadable, ModelTarget } from './model-target.ts'
 import type { ModelVersionStatus } from './model-state.ts'
 import type { ModelEvent } from './observability/engine-events.ts'
+import { noteLoad } from './serving-statistics.ts'
 import { untilAborted } from './request/abort-watch.ts'
 
 /** What may keep a load from being served. */
@@ -145,9 +146,11 @@ export class ModelVersion implements ModelTarget {
   }
 
   async #begin(model: Loadable): Promise<void> {
+    const startMs = this.#services.clock.nowMs()
     if (this.#after !== null) await this.#after
     if (model.state !== 'loading') throw closedWhileLoading(this.name)
     await model.load()
+    noteLoad(model, this.#services.clock.nowMs() - startMs)
   }
 
   /** What was replaced before is released first, and so is what has failed. */

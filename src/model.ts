@@ -1,7 +1,7 @@
 import { classify, type Classification } from './classification.ts'
 import type { InferenceError } from './errors.ts'
 import type { ModelCapacity } from './observability/model-capacity.ts'
-import type { ModelStatistics } from './observability/model-stats.ts'
+import type { ModelStatistics } from './observability/model-statistics.ts'
 import type { InferOptions, ReportedOutputs } from './config/infer-options.ts'
 import type { AnyOutputs, AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
 import type { ScaleOptions } from './config/scale-options.ts'
@@ -16,6 +16,7 @@ import type { ModelTarget } from './model-target.ts'
 import { capacityOfServing, roomOf } from './pipelines/pipeline-capacity.ts'
 import { metadataOf } from './pipelines/step-target.ts'
 import type { Answer } from './request/infer-request.ts'
+import { statisticsOf } from './serving-statistics.ts'
 import { SequenceStream, type StreamOptions } from './sequence-stream.ts'
 import { Submission } from './submission.ts'
 
@@ -171,10 +172,9 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_MODEL_NOT_READY` until the model has been opened once.
    */
   stats(): ModelStatistics {
-    const { scheduler, responses, pipeline, leases, autoTune } = this.#target.serving
-    if (pipeline !== null) return pipeline.stats()
-    if (scheduler === null) throw this.#notReady()
-    return { ...scheduler.stats.snapshot(scheduler.waiting, scheduler.instances.arena, responses?.totals, scheduler.instances.size, leases.stats), autoTune }
+    const found = statisticsOf(this.#target.serving)
+    if (found === null) throw this.#notReady()
+    return found
   }
 
   /**

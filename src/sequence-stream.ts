@@ -5,6 +5,7 @@ import { readOptions } from './config/plain-options.ts'
 import { isSequenceId, sequenceIdShown, type SequenceId } from './config/sequence-options.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
 import type { ModelLifecycle, ModelTarget } from './model-target.ts'
+import { refused } from './serving-statistics.ts'
 import type { Answer } from './request/infer-request.ts'
 import type { Sequences } from './sequences/sequences.ts'
 
@@ -69,7 +70,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
   ): Promise<ReportedOutputs<WantedOutputs<M, Name>>>
   infer<Name extends OutputName<M> = never>(feeds: M['inputs'], options?: StreamInferOptions<Name>): Promise<WantedOutputs<M, Name>>
   infer(feeds: M['inputs'], options?: StreamInferOptions<string, boolean>): Promise<Answer> {
-    return this.#end === null ? this.#infer(feeds, options, false) : Promise.reject(this.#ended('has ended'))
+    return this.#end === null ? this.#infer(feeds, options, false) : refused(this.#served, this.#ended('has ended'))
   }
 
   /**
@@ -83,7 +84,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
   end(): Promise<void>
   end(feeds?: M['inputs'], options?: StreamInferOptions): Promise<unknown> {
     if (feeds !== undefined) {
-      return this.#end === null ? this.#infer(feeds, options, true) : Promise.reject(this.#ended('has ended'))
+      return this.#end === null ? this.#infer(feeds, options, true) : refused(this.#served, this.#ended('has ended'))
     }
     this.#end ??= (this.#started ? this.#served.sequences?.end(this.id, this) : undefined) ?? Promise.resolve()
     return this.#end.then(() => {})
@@ -108,7 +109,7 @@ export class SequenceStream<M extends ModelSignature = AnySignature> {
       if (end) this.#end = answer.catch(() => {}) // its caller is told
       return answer
     } catch (error) {
-      return Promise.reject(error)
+      return refused(this.#served, error)
     }
   }
 

@@ -1,10 +1,12 @@
 import { checkInferOptions, type CheckedOptions } from './config/check-infer-options.ts'
 import type { InferOptions } from './config/infer-options.ts'
-import { decodeAll, encodedImages, leftOf, tensorsOf, type ImageFeeds } from './lease/encoded-images.ts'
+import type { Feeds } from './config/model-signature.ts'
+import { decodeAll, encodedImages, leftOf, tensorsOf, type DecodedImage, type ImageFeeds } from './lease/encoded-images.ts'
 import type { HeldRows } from './lease/held-rows.ts'
 import { notForLeases, type Leases } from './lease/leases.ts'
 import { notReady } from './model-state.ts'
 import type { ModelLifecycle, ModelTarget } from './model-target.ts'
+import { refused } from './serving-statistics.ts'
 import type { FeedParser } from './request/feeds.ts'
 import { IgnoredOptions } from './request/ignored-options.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from './request/infer-request.ts'
@@ -34,7 +36,7 @@ export class Submission {
     const { serving } = this.#target // the same for all of this request, whatever is loaded meanwhile
     const { state, scheduler, parser, pipeline } = serving
     if (state === 'ready' && pipeline !== null) return pipeline.infer(feeds, options)
-    if (state !== 'ready' || scheduler === null || parser === null) return Promise.reject(notReady(this.#target.name, serving))
+    if (state !== 'ready' || scheduler === null || parser === null) return refused(serving, notReady(this.#target.name, serving))
     try {
       const { plainOptions, shaped, images } = scheduler.joining
       const checked = options === undefined ? plainOptions : checkInferOptions(options, scheduler.metadata, shaped.offered)
@@ -42,7 +44,7 @@ export class Submission {
       if (given !== null) return this.#inferImages(serving, given, { ...options }, checked)
       return checked.sequence === undefined ? this.#parse(serving, parser, feeds, checked) : this.#inSequence(serving, feeds, checked)
     } catch (error) {
-      return Promise.reject(error)
+      return refused(serving, error)
     }
   }
 
@@ -50,19 +52,42 @@ export class Submission {
   async #inferImages(of: ModelLifecycle, { feeds, encoded }: ImageFeeds, options: InferOptions<string, boolean>, checked: CheckedOptions): Promise<Answer> {
     const { clock, joining, levels } = of.scheduler!
     const startMs = clock.nowMs()
-    const decoded = await decodeAll(encoded, this.#target.name, levels.of(checked.priority), checked, clock)
+    let leased: LeasedFrom | null = null
+    let decoded: readonly DecodedImage[]
+    try {
+      decoded = await decodeAll(encoded, this.#target.name, levels.of(checked.priority), checked, clock)
+      leased = this.#target.serving === of ? this.#leasedWith(of, feeds, decoded, checked) : null
+    } catch (error) {
+      return refused(of, error, checked.signal)
+    }
     const left = leftOf(options, clock.nowMs() - startMs)
-    if (this.#target.serving !== of) return this.infer(feeds, left) // which may have other images
-    const isWhole = joining.shaped.shown.inputs.every(({ name }) => encoded.some((image) => image.name === name) || of.optionalInputs.includes(name))
-    const leasable = of.state === 'ready' && checked.sequence === undefined && isWhole && Object.keys(feeds).length === encoded.length
+    if (leased !== null) return this.inferLeased(leased, left)
+    // What has replaced the model may have other images.
+    return this.infer(this.#target.serving === of ? { ...feeds, ...tensorsOf(decoded, joining.metadata) } : feeds, left)
+  }
+
+  /** Rows with the images of a request, if these are all that it has; `null` where there can be no lease. */
+  #leasedWith(of: ModelLifecycle, feeds: Feeds, decoded: readonly DecodedImage[], { sequence }: CheckedOptions): LeasedFrom | null {
+    const { shown } = of.scheduler!.joining.shaped
+    const isWhole = shown.inputs.every(({ name }) => decoded.some((image) => image.name === name) || of.optionalInputs.includes(name))
+    const leasable = of.state === 'ready' && sequence === undefined && isWhole && Object.keys(feeds).length === decoded.length
     const leases = leasable ? of.leases.lendIfAny() : null
-    if (leases === null) return this.infer({ ...feeds, ...tensorsOf(decoded, joining.metadata) }, left)
-    return this.inferLeased({ of, leases, rows: leases.takeWith(decoded) }, left)
+    return leases === null ? null : { of, leases, rows: leases.takeWith(decoded) }
   }
 
   /** Runs the rows of a lease: where they lie, or by what has replaced the model that they are of, in a copy. */
-  async inferLeased({ of, leases, rows }: LeasedFrom, options: InferOptions<string, boolean> = {}): Promise<Answer> {
+  async inferLeased(leased: LeasedFrom, options: InferOptions<string, boolean> = {}): Promise<Answer> {
     const { serving } = this.#target
+    let answer: Promise<Answer>
+    try {
+      answer = this.#inferHeld(serving, leased, options)
+    } catch (error) {
+      return refused(serving, error)
+    }
+    return answer
+  }
+
+  #inferHeld(serving: ModelLifecycle, { of, leases, rows }: LeasedFrom, options: InferOptions<string, boolean>): Promise<Answer> {
     leases.check(rows)
     if (serving.state !== 'ready') {
       leases.end(rows, 'closed')
@@ -77,7 +102,15 @@ export class Submission {
     if (checked.sequence !== undefined) throw notForLeases(metadata.name, 'sequenceId', checked.sequence.id)
     leases.end(rows, 'inferred')
     try {
-      const parsed = serving.parser!.parse(rows.take())
+      return this.#submitHeld(serving, serving.parser!.parse(rows.take()), checked, rows)
+    } catch (error) {
+      rows.settled() // it has come to no request
+      throw error
+    }
+  }
+
+  async #submitHeld(serving: ModelLifecycle, parsed: ParsedFeeds, checked: CheckedOptions, rows: HeldRows): Promise<Answer> {
+    try {
       if (serving.responses === null) return await this.#submit(serving, { ...parsed, leased: rows }, checked, Infinity)
       const answer = this.#submit(serving, parsed, checked, Infinity) // which has made its own copy
       rows.settled()

@@ -25,7 +25,7 @@ const floors: [floor: string, on: string[]][] = [
   ['the queue on simulated time', ['simulation/']],
   ['rows that are written in place', ['lease/']],
   ['models joined to pipelines', ['pipelines/']],
-  ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'engine-services.ts']],
+  ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'serving-statistics.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'engine-services.ts']],
   ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-resources.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'engine-observers.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['reports to others', ['opentelemetry/', 'prometheus/']],
   ['one engine for many processes', ['processes/']],
@@ -233,6 +233,11 @@ describe('packages', () => {
     expect(naming('piscina')).toEqual(['workers/thread-pool.ts'])
   })
 
+  it('prom-client is known to one file, which neither the engine nor anything that it needs imports', () => {
+    expect(naming('prom-client')).toEqual(['prometheus/prom-client.ts'])
+    expect(imports.filter(({ from, to }) => to.startsWith('prometheus/') && !from.startsWith('prometheus/'))).toEqual([])
+  })
+
   it('protobufjs is known to one file', () => {
     expect(naming('protobufjs')).toEqual(['onnx-file/onnx-schema.ts'])
   })
@@ -297,20 +302,20 @@ describe('index.ts', () => {
     expect(types.filter((name) => name !== '').sort()).toEqual([
       'AnySignature', 'AutoTuneOptions', 'AutoTuneStatistics', 'BatchInput', 'BatchMessage', 'BatchMoments', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification',
       'CloseOptions', 'ComputePrecision', 'DirectSequences', 'DynamicBatchingConfig', 'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions',
-      'EngineStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed',
+      'EngineStatistics', 'EventLoopDelayStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed',
       'FunctionHere', 'FunctionInput', 'FunctionInstance', 'FunctionInstanceGroup', 'FunctionOfGraph', 'FunctionOfModule', 'FunctionOptions',
       'FunctionOutput', 'FunctionOutputs', 'FunctionResult', 'FunctionSignature', 'FunctionWorkerOptions', 'ImageInput', 'InferManyOptions',
-      'InferManyResult', 'InferOptions', 'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InputConfig', 'InstanceGroup', 'InstanceKind',
-      'ItemSource', 'LatencyPercentiles', 'Lease', 'LeaseOptions', 'LeaseStatistics', 'LeasedInputs', 'LoadOptions', 'MapEntry', 'MapValue', 'MemoryOptions',
+      'InferManyResult', 'InferOptions', 'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InputConfig', 'InstanceGroup', 'InstanceKind', 'InstanceStatistics',
+      'ItemSource', 'LatencyBucket', 'LatencyDistribution', 'LatencyPercentiles', 'Lease', 'LeaseOptions', 'LeaseStatistics', 'LeasedInputs', 'LoadOptions', 'MapEntry', 'MapValue', 'MemoryOptions',
       'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelFunction', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProvider', 'ModelSignature',
       'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OldestSequences', 'OutputConfig', 'OutputValue', 'Outputs', 'PaddingConfig',
       'PipelineConfig', 'PipelineInput', 'PipelineInputs', 'PipelineOutput', 'PipelineOutputs', 'PipelineSignature', 'PipelineStep', 'PipelineTensors', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions',
-      'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryModelConfig',
+      'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RefusalReason', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryModelConfig',
       'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'RequestMessage', 'ResponseCacheOptions', 'ResponseCacheStatistics',
       'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceId', 'SequenceInferOptions', 'SequenceState', 'SessionOptions',
       'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration', 'StepReport', 'StepStatistics', 'StreamInferOptions', 'StreamOptions',
       'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'UnloadOptions',
-      'ValueMetadata', 'VerifyChoice', 'WarmupOptions', 'WarmupSample', 'WorkerEvent', 'WorkerOptions',
+      'ValueMetadata', 'VerifyChoice', 'VersionStatistics', 'WarmupOptions', 'WarmupSample', 'WorkerEvent', 'WorkerOptions', 'WorkerStatistics',
     ])
   })
 })

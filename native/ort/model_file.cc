@@ -35,7 +35,8 @@ std::string stampOf(const fs::path& path) {
   std::error_code error;
   const auto size = fs::file_size(path, error);
   if (error) return "none";
-  const auto changed = fs::last_write_time(path, error).time_since_epoch().count();
+  // Some libraries count in more bits than can be written.
+  const auto changed = static_cast<long long>(fs::last_write_time(path, error).time_since_epoch().count());
   std::string stamp = std::to_string(size) + ' ' + std::to_string(changed);
 #ifndef _WIN32
   struct stat status {};

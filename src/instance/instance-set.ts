@@ -1,6 +1,7 @@
 import type { Arena } from '../executor/executor.ts'
 import type { RowBlocks } from '../memory/row-blocks.ts'
 import type { SlotMemory } from '../memory/staging-pool.ts'
+import type { InstanceStatistics } from '../observability/instance-statistics.ts'
 import { expiresAtMs } from '../queue/waiting-request.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { Batch } from './batch.ts'
@@ -90,6 +91,10 @@ export class InstanceSet implements Iterable<ModelInstance> {
   takeBackBatchOf(request: InferRequest): boolean {
     const instance = this.#instances.find(({ batchAhead }) => batchAhead?.requests.includes(request))
     return instance?.takeBackAhead() ?? false
+  }
+
+  get statistics(): InstanceStatistics[] {
+    return this.#instances.map(({ use, name, worker }) => use.statistics(name, worker.name))
   }
 
   /** What the arenas of their sessions hold together; `null` when nobody can tell. */

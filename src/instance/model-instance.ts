@@ -4,6 +4,7 @@ import type { BatchSource, PreparedBatch } from '../workers/batch-source.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
 import type { Batch } from './batch.ts'
 import type { BatchOwner } from './batch-owner.ts'
+import { InstanceUse } from './instance-use.ts'
 import { LargeSlots } from './large-slots.ts'
 import { inSlots } from './sequence-slots.ts'
 import { slotsFor } from './slots-ahead.ts'
@@ -22,9 +23,7 @@ export class ModelInstance implements BatchSource {
   readonly #large: LargeSlots
   /** The slot of the batch that was handed ahead. */
   #ahead: StagingSlot | null = null
-  /** When it was last given something, or was done with it. */
-  #usedAtMs: number
-  #ranMs = 0
+  readonly use: InstanceUse
   #onDrained: (() => void) | null = null
 
   /** @param concurrency batches that run at the same time. */
@@ -35,7 +34,7 @@ export class ModelInstance implements BatchSource {
     this.session = session
     this.source = source
     this.#large = new LargeSlots(owner.clock, (slot) => this.#giveBack(slot))
-    this.#usedAtMs = owner.clock.nowMs()
+    this.use = new InstanceUse(owner.clock)
     for (let count = 0; count < slotsFor(concurrency); count++) this.#addSlot()
   }
 
@@ -100,12 +99,12 @@ export class ModelInstance implements BatchSource {
 
   /** Since when it has had nothing to do; `null` while it has. */
   get idleSinceMs(): number | null {
-    return this.batches.length === 0 ? this.#usedAtMs : null
+    return this.batches.length === 0 ? this.use.usedAtMs : null
   }
 
   /** For how long it has been busy so far, in milliseconds. */
   get busyMs(): number {
-    return this.#ranMs + (this.idleSinceMs === null ? this.#owner.clock.nowMs() - this.#usedAtMs : 0)
+    return this.use.busyMs(this.idleSinceMs === null)
   }
 
   /** Resolves when it has no batch. */
@@ -131,8 +130,7 @@ export class ModelInstance implements BatchSource {
 
   finished(slotId: number, { startMs, inferStartMs, inferEndMs, inline = false }: RunTimestamps, mailed: MailedOutputs | null, failures: RowFailures | null): void {
     const slot = this.#slots.get(slotId)!
-    this.#usedAtMs = inferEndMs
-    this.#ranMs += inferEndMs - startMs
+    this.use.ran(startMs, inferEndMs, slot.rows - slot.emptyRows)
     const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
     // Field by field: a spread costs more here than all the rest of the way back.
     const { id, reason, isRerun, place } = slot.batch!
@@ -142,7 +140,8 @@ export class ModelInstance implements BatchSource {
     this.#askForMore()
   }
 
-  failed(slotId: number, message: string, stillRuns: Promise<void> | null): void {
+  failed(slotId: number, message: string, stillRuns: Promise<void> | null, tookMs: number): void {
+    this.use.failed(tookMs)
     // It may have failed for want of memory that the worker could not get for the slot: told anew, it tries again.
     this.#slots.get(slotId)!.forgetLayouts()
     this.#owner.failed(stillRuns === null ? this.#release(slotId) : this.#replace(slotId, stillRuns), message)
@@ -151,6 +150,7 @@ export class ModelInstance implements BatchSource {
 
   lost(slotId: number, reason: string, stillRuns: Promise<void> | null): void {
     this.started(slotId)
+    this.use.failed(0)
     this.#owner.lost(stillRuns === null ? this.#release(slotId) : this.#replace(slotId, stillRuns), reason, stillRuns === null)
   }
 
@@ -179,7 +179,7 @@ export class ModelInstance implements BatchSource {
   #prepare(slot: StagingSlot, batch: Batch): PreparedBatch {
     const owner = this.#owner
     const requests = batch.requests[0]!.turn === null ? batch.requests : inSlots(batch.requests)
-    slot.takenAtMs = this.#usedAtMs = owner.clock.nowMs()
+    slot.takenAtMs = this.use.usedAtMs = owner.clock.nowMs()
     let rows = 0
     let outputMask = 0
     for (const request of requests) {

@@ -77,6 +77,8 @@ export interface StagingStats {
   readonly limitBytes: number
   /** Slots that got a lesser kind than the pool's own, or memory past the limit. */
   readonly fallbacks: number
+  /** Why the last of them did; `null` without any. */
+  readonly lastFallback: string | null
 }
 
 export const defaultLimitBytes = 256 * 2 ** 20
@@ -95,6 +97,7 @@ export class StagingPool {
   #usedBytes = 0
   #highWaterBytes = 0
   #fallbacks = 0
+  #lastFallback: string | null = null
   #warned = false
 
   constructor(memory: StagingMemory) {
@@ -124,7 +127,7 @@ export class StagingPool {
 
   stats(): StagingStats {
     const { kind, reason, reservedBytes, limitBytes } = this.#memory
-    return { kind, reason, usedBytes: this.#usedBytes, highWaterBytes: this.#highWaterBytes, reservedBytes, limitBytes, fallbacks: this.#fallbacks }
+    return { kind, reason, usedBytes: this.#usedBytes, highWaterBytes: this.#highWaterBytes, reservedBytes, limitBytes, fallbacks: this.#fallbacks, lastFallback: this.#lastFallback }
   }
 
   /** Gives unused memory back to the system. */
@@ -154,6 +157,7 @@ export class StagingPool {
   /** Said once: a fallback costs speed, never correctness. */
   readonly #fellBack = (reason: string): void => {
     this.#fallbacks++
+    this.#lastFallback = reason
     if (this.#warned) return
     this.#warned = true
     process.emitWarning(`Slower staging memory: ${reason}`, { type: 'ZerohopWarning', code: 'ZEROHOP_STAGING_FALLBACK' })

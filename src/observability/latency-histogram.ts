@@ -7,6 +7,20 @@ export interface LatencyPercentiles {
   readonly maxMs: number
 }
 
+/** How often a latency was seen that is less than `upToMs`, and not less than the bound of the bucket before. */
+export interface LatencyBucket {
+  readonly upToMs: number
+  readonly count: number
+}
+
+/** The same with all that was counted: {@link LatencyBucket.count} of two snapshots differ by what came between them. */
+export interface LatencyDistribution extends LatencyPercentiles {
+  readonly p95Ms: number
+  readonly p999Ms: number
+  /** Ascending, without empty ones; each is as wide as 1.6 % of its bound, at most. */
+  readonly buckets: readonly LatencyBucket[]
+}
+
 /** Bits of a number's fraction that choose its bucket: 64 buckets between a power of two and the next. */
 const fractionBits = 6
 const shift = 23 - fractionBits
@@ -48,6 +62,15 @@ export class LatencyHistogram {
     return { count: this.#count, p50Ms: this.#quantile(0.5), p90Ms: this.#quantile(0.9), p99Ms: this.#quantile(0.99), maxMs: this.#maxMs }
   }
 
+  /** As {@link percentiles}, with all that was counted. */
+  distribution(): LatencyDistribution {
+    const found: LatencyBucket[] = []
+    for (let index = 0; index < buckets; index++) {
+      if (this.#counts[index]! > 0) found.push({ upToMs: boundMs(index + 1), count: this.#counts[index]! })
+    }
+    return { ...this.percentiles(), p95Ms: this.#quantile(0.95), p999Ms: this.#quantile(0.999), buckets: found }
+  }
+
   #quantile(share: number): number {
     let missing = Math.ceil(this.#count * share)
     if (missing === 0) return 0
@@ -60,5 +83,11 @@ export class LatencyHistogram {
 /** The middle of a bucket. */
 function middleMs(index: number): number {
   word[0] = ((firstWord + index) << shift) + (1 << (shift - 1))
+  return scratch[0]!
+}
+
+/** The least that belongs to a bucket: the first has whatever is shorter, too, and the last whatever is longer. */
+function boundMs(index: number): number {
+  word[0] = (firstWord + index) << shift
   return scratch[0]!
 }

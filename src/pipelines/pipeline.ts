@@ -4,14 +4,16 @@ import type { ResolvedPipeline } from '../config/resolve-pipeline-config.ts'
 import { defaultVersion } from '../config/version-options.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { ModelCapacity } from '../observability/model-capacity.ts'
-import { ModelStats, type ModelStatistics } from '../observability/model-stats.ts'
+import type { ModelStatistics } from '../observability/model-statistics.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import { FeedParser } from '../request/feeds.ts'
-import type { Answer } from '../request/infer-request.ts'
+import type { Answer, ParsedFeeds } from '../request/infer-request.ts'
 import { InFlight } from '../scheduler/in-flight.ts'
 import { inputValues } from './input-values.ts'
 import { ObservedRuns, tellEnd } from './observed-runs.ts'
 import { capacityOfSteps, roomOf } from './pipeline-capacity.ts'
+import { PipelineCounts } from './pipeline-counts.ts'
+import { PlacesOfRuns } from './places-of-runs.ts'
 import type { PipelineGraph, GraphStep } from './pipeline-graph.ts'
 import type { PipelineServices } from './pipeline-services.ts'
 import { PipelineRun } from './pipeline-run.ts'
@@ -19,7 +21,7 @@ import type { RunOwner } from './run-owner.ts'
 import { CheckedTensors } from './checked-tensors.ts'
 import { onlyTakers } from './staged-tensors.ts'
 import { bindStep, type StepBinding } from './step-binding.ts'
-import { rejectionOf, StepErrors } from './step-errors.ts'
+import { StepErrors } from './step-errors.ts'
 import { StepReports } from './step-reports.ts'
 import { StepStats } from './step-stats.ts'
 import { foundAgain, isServed, metadataOf, type FindTarget, type InnerPipeline, type RunningStep, type StepServing, type StepTarget } from './step-target.ts'
@@ -30,6 +32,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   readonly metadata: ModelMetadata
   readonly labels: ReadonlyMap<string, readonly string[]>
   readonly targets: StepTarget[]
+  readonly counts = new PipelineCounts()
   readonly errors: StepErrors
   readonly stepStats: readonly StepStats[]
   readonly onlyTakers: readonly (GraphStep | null)[]
@@ -38,14 +41,12 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   readonly #tensors: CheckedTensors
   readonly #parser: FeedParser
   readonly #bindings: StepBinding[]
-  readonly #stats = new ModelStats()
   readonly #inFlight: InFlight
   readonly #maxInFlight: number
   readonly #observed: ObservedRuns
   /** Those that wait for one of the others to end. */
   readonly #line = new Set<PipelineRun>()
-  /** Those that have begun, in no order: each knows its place. */
-  readonly #begun: PipelineRun[] = []
+  readonly #begun = new PlacesOfRuns<PipelineRun>()
   /** What can go on, each run with its step. */
   #readyRuns: PipelineRun[] = []
   #readySteps: GraphStep[] = []
@@ -89,27 +90,38 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
       if (options.sequence !== undefined) throw this.errors.noSequences(options.sequence.id)
       return new Promise((resolve, reject) => this.begin(feeds, options, resolve, reject)) // which rejects with what it throws
     } catch (error) {
+      this.counts.refused(error)
       return Promise.reject(error)
     }
   }
 
   begin(feeds: unknown, options: CheckedOptions, resolve: (answer: Answer) => void, reject: (reason: unknown) => void, parent?: RequestObservation | null): RunningStep {
     const { signal, splitOversized } = options
-    const parsed = this.#parser.parse(feeds, splitOversized === true && this.metadata.maxBatchSize > 0)
+    const parsed = this.#parse(feeds, splitOversized === true && this.metadata.maxBatchSize > 0)
     const values = inputValues(this.metadata, parsed, this.#noValues)
     const reports = options.report ? new StepReports(++this.#count) : null
     const nowMs = this.#clock.nowMs()
     const run = new PipelineRun(this, values, parsed.rows, options, nowMs, reports, resolve, reject)
     if (signal?.aborted) {
+      this.counts.aborted()
       run.settled = true
       reject(signal.reason)
       return run
     }
     if (this.#observed.by.observer !== null) run.observation = this.#observed.begun(parsed, options, nowMs, parent)
     if (signal !== undefined) run.listen(signal)
-    if (this.#begun.length < this.#maxInFlight) this.#start(run, nowMs)
+    if (this.#begun.size < this.#maxInFlight) this.#start(run, nowMs)
     else this.#wait(run)
     return run
+  }
+
+  #parse(feeds: unknown, split: boolean): ParsedFeeds {
+    try {
+      return this.#parser.parse(feeds, split)
+    } catch (error) {
+      this.counts.refused(error)
+      throw error
+    }
   }
 
   /** Resolves when nothing waits and nothing runs. */
@@ -119,11 +131,11 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
 
   /** Rejects all that was accepted. */
   destroy(): void {
-    for (const run of [...this.#line, ...this.#begun]) run.cancel(this.errors.closed(run.options.requestId))
+    for (const run of [...this.#line, ...this.#begun.all]) run.cancel(this.errors.closed(run.options.requestId))
   }
 
   capacity(): ModelCapacity {
-    return capacityOfSteps(this.targets, { maxBatchSize: this.metadata.maxBatchSize, waiting: this.#line.size, running: this.#begun.length })
+    return capacityOfSteps(this.targets, { maxBatchSize: this.metadata.maxBatchSize, waiting: this.#line.size, running: this.#begun.size })
   }
 
   room(priority: number | undefined): number {
@@ -131,7 +143,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   }
 
   stats(): ModelStatistics {
-    return { ...this.#stats.snapshot(this.#line.size), steps: this.stepStats.map((step) => step.snapshot()) }
+    return { ...this.counts.stats.snapshot(this.#line.size), steps: this.stepStats.map((step) => step.snapshot()) }
   }
 
   // ── for its requests ──
@@ -166,15 +178,10 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   }
 
   ended(run: PipelineRun, nowMs: number, answer: Answer | null, reason: unknown): void {
-    if (run.place !== -1) this.#leave(run)
+    if (run.place !== -1) this.#begun.remove(run)
     else if (this.#line.delete(run)) this.#stopTimer(run)
-    if (answer === null) this.#stats.failed(rejectionOf(reason), nowMs - run.madeAtMs)
-    else {
-      const times = { inputMs: 0, inferMs: nowMs - run.begunAtMs, outputMs: 0 }
-      this.#stats.ran(run.rows, times, false)
-      this.#stats.waited([run.madeAtMs], run.begunAtMs, nowMs)
-      this.#stats.computed(1, times)
-    }
+    if (answer === null) this.counts.failed(run, nowMs, reason)
+    else this.counts.answered(run, nowMs)
     if (run.observation !== null) tellEnd(run, nowMs, answer, reason)
     if (this.#line.size > 0) this.#startWaiting(nowMs)
     this.#update()
@@ -184,7 +191,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     if (this.#isStarting) return // by one that has ended as soon as it began
     this.#isStarting = true
     for (const run of this.#line) {
-      if (this.#begun.length >= this.#maxInFlight) break
+      if (this.#begun.size >= this.#maxInFlight) break
       this.#line.delete(run)
       this.#stopTimer(run)
       this.#start(run, nowMs)
@@ -193,18 +200,9 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   }
 
   #start(run: PipelineRun, nowMs: number): void {
-    run.place = this.#begun.push(run) - 1
+    this.#begun.add(run)
     this.#update()
     run.start(nowMs)
-  }
-
-  #leave(run: PipelineRun): void {
-    const last = this.#begun.pop()!
-    if (last !== run) {
-      this.#begun[run.place] = last
-      last.place = run.place
-    }
-    run.place = -1
   }
 
   #wait(run: PipelineRun): void {
@@ -223,7 +221,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   }
 
   #update(): void {
-    this.#inFlight.update(this.#line.size + this.#begun.length)
+    this.#inFlight.update(this.#line.size + this.#begun.size)
   }
 
   readonly #goOn = (): void => {

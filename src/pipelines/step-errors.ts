@@ -1,6 +1,5 @@
 import { isPromise } from 'node:util/types'
 import { InferenceError, invalidArgument, type InferenceErrorCode, type InferenceErrorDetails } from '../errors.ts'
-import type { RejectionReason } from '../observability/model-stats.ts'
 import type { GraphStep } from './pipeline-graph.ts'
 
 /** What an error of a step's model says of itself that holds for the pipeline as well. */
@@ -76,19 +75,6 @@ export class StepErrors {
     Error.stackTraceLimit = stackTraceLimit
     return error
   }
-}
-
-/** Under what a rejection is counted. */
-export function rejectionOf(reason: unknown): RejectionReason {
-  return reason instanceof InferenceError ? (reasons[reason.code] ?? 'execution') : 'cancelled'
-}
-
-const reasons: Partial<Record<InferenceErrorCode, RejectionReason>> = {
-  ERR_QUEUE_FULL: 'queueFull',
-  ERR_TIMEOUT: 'timeout',
-  ERR_DEADLINE: 'deadline',
-  ERR_CLOSED: 'closed',
-  ERR_INSTANCE_CRASHED: 'crashed',
 }
 
 /** What was thrown may throw again as soon as it is looked at. */

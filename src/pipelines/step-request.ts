@@ -1,4 +1,5 @@
 import type { CheckedOptions } from '../config/check-infer-options.ts'
+import { refusalOf } from '../observability/rejections.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from '../request/infer-request.ts'
@@ -68,7 +69,7 @@ export function startStep(binding: StepBinding, feeds: unknown, options: Checked
   const scheduler = serving.scheduler!
   const { maxBatchSize } = scheduler.joining.metadata
   const split = (options.splitOversized ?? serving.splitsOversized) && maxBatchSize > 0
-  const parsed = serving.parser!.parse(feeds, split)
+  const parsed = parse(binding, feeds, split)
   const maxRows = split && !parsed.whole ? maxBatchSize : Infinity
   if (serving.responses === null && parsed.rows <= maxRows) return submitStep(binding, parsed, options, caller, step)
   const level = scheduler.levels.of(options.priority)
@@ -81,6 +82,16 @@ export function startStep(binding: StepBinding, feeds: unknown, options: Checked
   observe(caller, scheduler, request, options)
   scheduler.submit(request, options)
   return { cancel: (reason) => scheduler.cancel(request, 'cancelled', reason) }
+}
+
+/** To the step's model its pipeline is a caller like any other. */
+function parse({ serving }: StepBinding, feeds: unknown, split: boolean): ParsedFeeds {
+  try {
+    return serving.parser!.parse(feeds, split)
+  } catch (error) {
+    serving.scheduler!.stats.refused(refusalOf(error, undefined))
+    throw error
+  }
 }
 
 /** As {@link startStep}, of a request that is one run of a model, and has been read. */

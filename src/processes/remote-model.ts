@@ -2,7 +2,7 @@ import type { InferOptions, ReportedOutputs } from '../config/infer-options.ts'
 import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from '../config/model-signature.ts'
 import type { UnloadOptions } from '../config/version-options.ts'
 import type { ModelMetadata } from '../metadata.ts'
-import type { ModelStatistics } from '../observability/model-stats.ts'
+import type { ModelStatistics } from '../observability/model-statistics.ts'
 import type { InferManyOptions, InferManyResult } from '../request/infer-many.ts'
 import type { ItemSource } from '../request/item-source.ts'
 

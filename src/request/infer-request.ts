@@ -63,6 +63,12 @@ export interface SequenceTurn extends RequestFollower {
   keep(output: number, data: TensorData | readonly string[], dims: readonly number[]): void
 }
 
+/** Who keeps account of a request that is not a caller's own: it is counted there, and not by itself. */
+export interface RunAccount {
+  /** It is about to be answered by a run, which it has waited for until `begunAtMs`. */
+  ran(begunAtMs: number, times: { readonly inputMs: number; readonly inferMs: number; readonly outputMs: number }): void
+}
+
 /** One `infer()` on its way through the engine. It settles exactly once. */
 export class InferRequest extends WaitingRequest {
   readonly data: ParsedFeeds['data']
@@ -79,6 +85,8 @@ export class InferRequest extends WaitingRequest {
   readonly wantsReport: boolean
   /** `null` for a request that belongs to no sequence. */
   turn: SequenceTurn | null = null
+  /** `null` for a request that is counted by itself. */
+  account: RunAccount | null = null
   /** Told of its end: its turn, its observation, or both; `null` for nobody. */
   follower: RequestFollower | null = null
   /** Told of its runs; `null` for nobody, mostly. */

@@ -4,7 +4,7 @@ import type { BatchReport, ReportedOutputs } from '../config/infer-options.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { InferenceError } from '../errors.ts'
-import type { RejectionReason } from '../observability/model-stats.ts'
+import type { RejectionReason } from '../observability/rejections.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import type { ResponseTotals } from '../observability/response-stats.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
@@ -13,10 +13,10 @@ import { RequestErrors } from '../scheduler/request-errors.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
 import { SplitRequest } from '../scheduler/split-request.ts'
 import { answerOf } from './answer-of.ts'
+import { CallerCounts, failureOf } from './caller-counts.ts'
 import { CallerLimits } from './caller-limits.ts'
 import { KeptAnswers, type KeptAnswer } from './kept-answers.ts'
 import { copyOutputs, isShared, ownFeeds } from './own-copies.ts'
-import { rejectionCauses } from './rejection-causes.ts'
 import { cachedReport, coalescedReport } from './reports.ts'
 import { RequestKeys } from './request-keys.ts'
 import { Settling } from './settling.ts'
@@ -49,6 +49,7 @@ export class ResponseSharing {
   /** By key; `null`: no run is shared. */
   readonly #inFlight: Map<string, SharedRun> | null
   readonly #limits: CallerLimits
+  readonly #counts: CallerCounts
   readonly #settling: Settling
   readonly #turns: TurnTaking
   #hits = 0
@@ -66,6 +67,7 @@ export class ResponseSharing {
     this.#kept = maxBytes > 0 ? new KeptAnswers(maxBytes) : null
     this.#inFlight = coalesce ? new Map() : null
     this.#limits = new CallerLimits(this.#clock, (caller, nowMs) => this.#expired(caller, nowMs))
+    this.#counts = new CallerCounts(scheduler.stats, this.#clock)
     this.#settling = new Settling(config.preserveOrdering)
     this.#turns = new TurnTaking(this.#clock)
   }
@@ -80,7 +82,10 @@ export class ResponseSharing {
       const { feeds, level, options } = asked
       const { signal } = options
       const caller = new Caller(feeds, level, options, resolve, reject)
-      if (signal?.aborted) return void caller.fail(signal.reason)
+      if (signal?.aborted) {
+        this.#counts.refused()
+        return void caller.fail(signal.reason)
+      }
       caller.enqueuedAtMs = this.#clock.nowMs()
       if (this.#scheduler.observed.by.observer !== null) this.#scheduler.observed.begun(caller, options, caller.enqueuedAtMs, asked.parent)
       this.#settling.accept(caller)
@@ -88,7 +93,7 @@ export class ResponseSharing {
       try {
         this.#answer(caller, asked)
       } catch (error) {
-        this.#countFailed(caller, 'execution') // there is no memory for a copy
+        this.#counts.failed(caller, 'execution') // there is no memory for a copy
         this.#settling.reject(caller, this.#errors.failedRun(caller, (error as Error).message))
       }
     })
@@ -121,9 +126,8 @@ export class ResponseSharing {
     const nowMs = this.#clock.nowMs()
     this.#hits++
     this.#hitMs += nowMs - enqueuedAtMs
-    this.#scheduler.stats.answeredWithoutRun(enqueuedAtMs, enqueuedAtMs, nowMs)
     caller.observation?.shared({ how: 'cached', batchId: report.batchId, begunAtMs: enqueuedAtMs, doneAtMs: nowMs })
-    this.#turns.take(() => this.#settling.end(caller, { answer: own }))
+    this.#turns.take(() => this.#settling.end(caller, { answer: own, count: () => this.#counts.hit(caller) }))
   }
 
   /** Has a caller wait for the run of an equal request; false when there is none that it may wait for. */
@@ -151,6 +155,7 @@ export class ResponseSharing {
       feeds.rows > maxRows
         ? new SplitRequest(metadata, feeds, maxRows, level, reported, answered, failed)
         : new InferRequest(feeds, level, reported, answered, failed)
+    run.request.account = run
     run.request.observation = caller.observation
     this.#inFlight?.set(key, run) // in place of one that waits for longer than this may
     this.#missMs += this.#clock.nowMs() - caller.enqueuedAtMs
@@ -171,7 +176,6 @@ export class ResponseSharing {
     const begunAtMs = run.request.enqueuedAtMs + report.queuedMs
     let left = run.callers.size
     for (const caller of run.callers) {
-      const isCounted = left === run.callers.size // the scheduler counts one request
       this.#limits.unwatch(caller)
       caller.run = null
       const queuedMs = Math.max(0, begunAtMs - caller.enqueuedAtMs)
@@ -179,12 +183,11 @@ export class ResponseSharing {
         // Copies are made before what they are copies of is given away.
         const own = --left > 0 ? copyOutputs(outputs) : outputs
         const answer = answerOf(caller, own, () => (caller === run.first ? report : coalescedReport(report, queuedMs)))
-        if (!isCounted) this.#scheduler.stats.answeredWithoutRun(caller.enqueuedAtMs, caller.enqueuedAtMs + queuedMs, this.#clock.nowMs())
         if (caller !== run.first) caller.observation?.shared({ how: 'coalesced', batchId: report.batchId, begunAtMs: caller.enqueuedAtMs + queuedMs, doneAtMs: this.#clock.nowMs() })
-        this.#settling.end(caller, { answer })
+        this.#settling.end(caller, { answer, count: () => this.#counts.answered(caller, run) })
       } catch (error) {
-        if (!isCounted) this.#countFailed(caller, 'execution') // there is no memory for the copy
-        this.#settling.end(caller, { reason: this.#errors.failedRun(caller, (error as Error).message) })
+        const reason = this.#errors.failedRun(caller, (error as Error).message) // there is no memory for the copy
+        this.#settling.end(caller, { reason, count: () => this.#counts.failed(caller, 'execution') })
       }
     }
   }
@@ -202,16 +205,18 @@ export class ResponseSharing {
 
   #failed(run: SharedRun, reason: unknown): void {
     this.#forget(run)
-    const why = reason instanceof InferenceError ? (rejectionCauses[reason.code] ?? 'execution') : 'execution'
-    let left = run.callers.size
+    const why = failureOf(reason)
     for (const caller of run.callers) {
       this.#limits.unwatch(caller)
       caller.run = null
-      if (--left > 0) this.#countFailed(caller, why) // the scheduler has counted one of them
       const isOther = caller !== run.first && reason instanceof InferenceError
       const own = isOther ? this.#errors.ofOther(reason, run.request, caller) : reason
-      if (why === 'execution' || why === 'crashed') this.#settling.end(caller, { reason: own }) // a response like any other
-      else this.#settling.reject(caller, own)
+      const count = () => this.#counts.failed(caller, why)
+      if (why === 'execution' || why === 'crashed') this.#settling.end(caller, { reason: own, count }) // a response like any other
+      else {
+        count()
+        this.#settling.reject(caller, own)
+      }
     }
   }
 
@@ -228,18 +233,14 @@ export class ResponseSharing {
   #leave(caller: Caller, why: RejectionReason, reason: unknown): void {
     const { run } = caller
     this.#limits.unwatch(caller)
+    this.#counts.failed(caller, why)
     this.#settling.reject(caller, reason)
-    if (run === null) return // it has been counted as what it came to, and waited for its turn
-    if (run.leave(caller)) return this.#countFailed(caller, why)
+    if (run === null || run.leave(caller)) return // it waited for its turn with what it had come to, or others wait on
     this.#forget(run)
     this.#scheduler.cancel(run.request, why, reason)
   }
 
   #forget(run: SharedRun): void {
     if (this.#inFlight?.get(run.key) === run) this.#inFlight.delete(run.key)
-  }
-
-  #countFailed({ enqueuedAtMs }: Caller, why: RejectionReason): void {
-    this.#scheduler.stats.failed(why, this.#clock.nowMs() - enqueuedAtMs)
   }
 }

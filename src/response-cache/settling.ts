@@ -1,12 +1,12 @@
 import type { InferRequest } from '../request/infer-request.ts'
-import { AnswerOrder, type Outcome } from '../scheduler/answer-order.ts'
+import { AnswerOrder, settle, type HeldOutcome } from '../scheduler/answer-order.ts'
 
 /** Settles requests, in the order in which they came where that is to be kept. */
 export class Settling {
   readonly #order: AnswerOrder | null
 
   constructor(preserveOrdering: boolean) {
-    this.#order = preserveOrdering ? new AnswerOrder(settle) : null
+    this.#order = preserveOrdering ? new AnswerOrder() : null
   }
 
   /** A request has come: its place among the responses is the next. */
@@ -15,7 +15,7 @@ export class Settling {
   }
 
   /** A request has come to its end: it is settled now, or when it is its turn. */
-  end(request: InferRequest, outcome: Outcome): void {
+  end(request: InferRequest, outcome: HeldOutcome): void {
     if (request.settled) return // withdrawn since
     if (this.#order === null) settle(request, outcome)
     else this.#order.ended(request, outcome)
@@ -26,9 +26,4 @@ export class Settling {
     request.fail(reason)
     this.#order?.release()
   }
-}
-
-function settle(request: InferRequest, outcome: Outcome): void {
-  if ('answer' in outcome) request.succeed(outcome.answer)
-  else request.fail(outcome.reason)
 }

@@ -1,4 +1,5 @@
-import { InferRequest } from '../request/infer-request.ts'
+import type { BatchTimes } from '../observability/model-stats.ts'
+import { InferRequest, type RunAccount } from '../request/infer-request.ts'
 import { SplitRequest } from '../scheduler/split-request.ts'
 
 /** One `infer()` of a model whose requests may share what they get: it waits for a run, and in no queue itself. */
@@ -8,11 +9,14 @@ export class Caller extends InferRequest {
 }
 
 /** A run that any number of equal requests wait for. */
-export class SharedRun {
+export class SharedRun implements RunAccount {
   readonly key: string
   /** For whom it was begun, who may have left. */
   readonly first: Caller
   readonly callers = new Set<Caller>()
+  /** What the run took that it has come to; charged to one caller, and `null` afterwards. */
+  times: BatchTimes | null = null
+  begunAtMs = 0
   /** What the scheduler knows of it: a request without a caller of its own, whose limits are those of whoever waits longest. */
   request!: InferRequest
 
@@ -20,6 +24,11 @@ export class SharedRun {
     this.key = key
     this.first = first
     this.#take(first)
+  }
+
+  ran(begunAtMs: number, times: BatchTimes): void {
+    this.begunAtMs = begunAtMs
+    this.times = times
   }
 
   /** Whether it has yet to begin, or some part of it has. */

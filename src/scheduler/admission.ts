@@ -1,5 +1,6 @@
 import type { InferenceError } from '../errors.ts'
 import type { ModelStats } from '../observability/model-stats.ts'
+import type { RejectionReason } from '../observability/rejections.ts'
 import type { RequestErrors } from './request-errors.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { BusyWorker, Estimator } from '../latency/estimator.ts'
@@ -15,6 +16,12 @@ export class Admission {
     this.#times = times
     this.#errors = errors
     this.#stats = stats
+  }
+
+  /** Rejects a request that was aborted before its call. */
+  refuseAborted(request: InferRequest, reason: unknown): void {
+    this.#stats.refused('cancelled')
+    request.fail(reason, true)
   }
 
   /**
@@ -33,7 +40,7 @@ export class Admission {
     const { level, bucketKey, rows } = request
     this.#times.arrived(rows, nowMs)
     if (level.full) {
-      this.#stats.failed('queueFull', 0)
+      this.#count(request, 'queueFull')
       const retryAfterMs = Math.max(1, Math.ceil(level.waiting * this.#times.throughput.msPerRequest))
       return this.#errors.queueFull(request, level.policy.maxQueueSize, retryAfterMs)
     }
@@ -42,8 +49,12 @@ export class Admission {
     const last = request instanceof SplitRequest ? request.parts.at(-1)! : request
     const estimatedMs = this.#times.estimatedAnswerMs(bucketKey, last.rows, rowsAhead + rows - last.rows, instances.serving, nowMs)
     if (estimatedMs <= deadlineMs) return null
-    this.#stats.failed('deadline', 0)
+    this.#count(request, 'deadline')
     return this.#errors.hopeless(request, deadlineMs, estimatedMs)
+  }
+
+  #count({ account }: InferRequest, why: RejectionReason): void {
+    if (account === null) this.#stats.failed(why, 0)
   }
 
   /** The error of a waiting request whose deadline cannot be met any more. */

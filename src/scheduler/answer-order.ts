@@ -1,7 +1,10 @@
 import type { Answer, InferRequest } from '../request/infer-request.ts'
 
-/** How a run ended for a request that waits for its turn to be answered. */
+/** How a request has ended. */
 export type Outcome = { readonly answer: Answer } | { readonly reason: unknown }
+
+/** The same of one that waits for its turn to be answered: `count` is called when it is, if nothing else has ended it. */
+export type HeldOutcome = Outcome & { readonly count: () => void }
 
 /** Settled places at the front of the line before it is shortened. */
 const compactFrom = 1024
@@ -13,25 +16,15 @@ const compactFrom = 1024
 export class AnswerOrder {
   #line: InferRequest[] = []
   #front = 0
-  readonly #outcomes = new Map<InferRequest, Outcome>()
-  readonly #settle: (request: InferRequest, outcome: Outcome) => void
-
-  constructor(settle: (request: InferRequest, outcome: Outcome) => void) {
-    this.#settle = settle
-  }
+  readonly #outcomes = new Map<InferRequest, HeldOutcome>()
 
   /** Gives a request its place. */
   accept(request: InferRequest): void {
     this.#line.push(request)
   }
 
-  /** Whether a request has ended and waits for its turn. */
-  holds(request: InferRequest): boolean {
-    return this.#outcomes.has(request)
-  }
-
   /** Notes how a request ended, and answers all whose turn it is. */
-  ended(request: InferRequest, outcome: Outcome): void {
+  ended(request: InferRequest, outcome: HeldOutcome): void {
     this.#outcomes.set(request, outcome)
     this.release()
   }
@@ -44,11 +37,19 @@ export class AnswerOrder {
       if (outcome === undefined && !request.settled) break
       this.#front++ // whoever is answered may settle others of the line there and then
       this.#outcomes.delete(request)
-      if (outcome !== undefined) this.#settle(request, outcome)
+      if (outcome !== undefined) settle(request, outcome)
     }
     if (this.#front === this.#line.length) this.#line = []
     else if (this.#front >= compactFrom && this.#front * 2 >= this.#line.length) this.#line = this.#line.slice(this.#front)
     else return
     this.#front = 0
   }
+}
+
+/** Settles a request as it has ended; counts it where nothing else has done so before. */
+export function settle(request: InferRequest, outcome: HeldOutcome): void {
+  if (request.settled) return
+  outcome.count()
+  if ('answer' in outcome) request.succeed(outcome.answer)
+  else request.fail(outcome.reason)
 }

@@ -1,5 +1,6 @@
 import type { Clock } from '../clock.ts'
-import type { BatchTimes, ModelStats, RejectionReason } from '../observability/model-stats.ts'
+import type { BatchTimes, ModelStats } from '../observability/model-stats.ts'
+import type { RejectionReason } from '../observability/rejections.ts'
 import { elementCount, firstNonFinite, type TensorData, type TensorLike } from '../tensor.ts'
 import type { MapEntry, OutputValue } from '../values.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
@@ -13,7 +14,7 @@ import type { Joining } from './joining.ts'
 import type { ObservedRequests } from './observed-requests.ts'
 import type { RequestErrors } from './request-errors.ts'
 import type { Answer, InferRequest } from '../request/infer-request.ts'
-import { AnswerOrder, type Outcome } from './answer-order.ts'
+import { AnswerOrder } from './answer-order.ts'
 import { failedRequests } from '../instance/failed-rows.ts'
 import { scatter } from '../instance/scatter.ts'
 import { RequestPart, SplitRequest, wholeOf } from './split-request.ts'
@@ -48,7 +49,7 @@ export class Answers {
     this.#observed = observed
     this.#finiteOnly = rejectNonFinite === 'outputs'
     // Where requests share runs it is their callers that are answered in order.
-    this.#order = preserveOrdering && responses === null ? new AnswerOrder((request, outcome) => this.#settle(request, outcome)) : null
+    this.#order = preserveOrdering && responses === null ? new AnswerOrder() : null
   }
 
   /** A request has been accepted: its place among the responses is the next. */
@@ -67,14 +68,17 @@ export class Answers {
 
   #answer(batch: FinishedBatch, scatterAtMs: number): void {
     const { requests, rows, timeline } = batch
-    const { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs } = timeline
+    const { takenAtMs, gatheredAtMs } = timeline
     const failures = batch.failures === null && batch.mailed === null ? null : failedRequests(this.#metadata, batch)
     const outputs = scatter(this.#metadata, this.#padding, this.#reshapes, batch, failures)
     const doneAtMs = this.#clock.nowMs()
 
     const strange = this.#finiteOnly ? outputs.map(nonFiniteOutput) : null
-    const behindMs = Math.max(0, startMs - gatheredAtMs) // handed over, but another batch still ran
-    const begunAtMs = takenAtMs + behindMs
+    // The worker's times are of a clock of its own, which is some microseconds off: put in order, no part of the whole is negative.
+    const startMs = Math.max(timeline.startMs, gatheredAtMs)
+    const inferStartMs = Math.max(timeline.inferStartMs, startMs)
+    const inferEndMs = Math.max(inferStartMs, Math.min(timeline.inferEndMs, scatterAtMs))
+    const begunAtMs = takenAtMs + (startMs - gatheredAtMs) // handed over, but another batch still ran
     const times: BatchTimes = {
       inputMs: gatheredAtMs - takenAtMs + (inferStartMs - startMs),
       inferMs: inferEndMs - inferStartMs,
@@ -85,8 +89,8 @@ export class Answers {
     for (let member = 0; member < requests.length; member++) {
       const request = requests[member]!
       if (request.settled || failures?.[member] || strange?.[member]) continue // aborted while it ran, or about to be rejected
-      if (request instanceof RequestPart) request.parent.ran(begunAtMs - request.enqueuedAtMs, times)
-      else enqueuedAtMs.push(request.enqueuedAtMs)
+      if (request.account !== null) request.account.ran(begunAtMs, times)
+      else if (this.#order === null) enqueuedAtMs.push(request.enqueuedAtMs)
     }
     this.#stats.waited(enqueuedAtMs, begunAtMs, doneAtMs)
     this.#stats.computed(enqueuedAtMs.length, times)
@@ -100,7 +104,7 @@ export class Answers {
       const failure = failures?.[member]
       if (failure) this.failed(request, this.#errors.failedRun(request, failure))
       else if (output) this.failed(request, this.#errors.nonFinite(request, output))
-      else this.#succeed(request, request.wantsReport ? { outputs: own, report: this.#report(batch, request, position) } : own)
+      else this.#succeed(request, request.wantsReport ? { outputs: own, report: this.#report(batch, request, position) } : own, begunAtMs, times)
       position += request.rows
     }
   }
@@ -109,46 +113,48 @@ export class Answers {
   failed(request: InferRequest, error: Error, why: RejectionReason = 'execution'): void {
     if (request.settled) return
     const whole = wholeOf(request)
-    this.#stats.failed(why, this.#clock.nowMs() - whole.enqueuedAtMs)
     if (whole instanceof SplitRequest) whole.withdraw()
-    this.#end(whole, { reason: error })
+    this.#fail(whole, why, error)
   }
 
   /** Rejects a request that did not come to a run, at once. */
   reject(request: InferRequest, why: RejectionReason, reason: unknown): void {
     const whole = wholeOf(request)
-    // One that waits for its turn has been counted as what it came to.
-    const counted = this.#order?.holds(whole) ?? false
-    if (whole.fail(reason, why === 'cancelled') && !counted) this.#stats.failed(why, this.#clock.nowMs() - whole.enqueuedAtMs)
+    if (whole.fail(reason, why === 'cancelled') && whole.account === null) this.#countFailed(whole, why)
     this.#order?.release()
   }
 
-  #succeed(request: InferRequest, answer: Answer): void {
+  #succeed(request: InferRequest, answer: Answer, begunAtMs: number, itsTimes: BatchTimes): void {
     if (request.settled) return
-    if (!(request instanceof RequestPart)) return this.#end(request, { answer })
+    if (!(request instanceof RequestPart)) {
+      if (this.#order === null) request.succeed(answer) // counted with all of its batch
+      else this.#order.ended(request, { answer, count: this.#toCount(request, begunAtMs, itsTimes) })
+      return
+    }
     request.succeed(answer)
     const whole = request.parent
     const outcome = whole.answered(request, answer)
     if (outcome === null) return
-    const { enqueuedAtMs } = whole
-    const nowMs = this.#clock.nowMs()
-    if ('reason' in outcome) this.#stats.failed('execution', nowMs - enqueuedAtMs)
-    else {
-      this.#stats.waited([enqueuedAtMs], enqueuedAtMs + whole.queueMs, nowMs)
-      this.#stats.computed(1, whole.times)
-    }
-    this.#end(whole, outcome)
+    if ('reason' in outcome) return this.#fail(whole, 'execution', outcome.reason)
+    if (whole.account !== null) whole.account.ran(whole.begunAtMs, whole.times)
+    else if (this.#order !== null) return this.#order.ended(whole, { ...outcome, count: this.#toCount(whole, whole.begunAtMs, whole.times) })
+    else this.#stats.answered(whole.enqueuedAtMs, whole.begunAtMs, whole.times, this.#clock.nowMs())
+    whole.succeed(outcome.answer)
   }
 
-  /** A request has come to its end: it is settled now, or when it is its turn. */
-  #end(request: InferRequest, outcome: Outcome): void {
-    if (this.#order === null) this.#settle(request, outcome)
-    else this.#order.ended(request, outcome)
+  #fail(request: InferRequest, why: RejectionReason, reason: unknown): void {
+    if (this.#order !== null) return this.#order.ended(request, { reason, count: () => this.#countFailed(request, why) })
+    if (request.account === null) this.#countFailed(request, why)
+    request.fail(reason)
   }
 
-  #settle(request: InferRequest, outcome: Outcome): void {
-    if ('answer' in outcome) request.succeed(outcome.answer)
-    else request.fail(outcome.reason)
+  /** Counts an answered request, when it is called. */
+  #toCount({ enqueuedAtMs }: InferRequest, begunAtMs: number, times: BatchTimes): () => void {
+    return () => this.#stats.answered(enqueuedAtMs, begunAtMs, times, this.#clock.nowMs())
+  }
+
+  #countFailed({ enqueuedAtMs }: InferRequest, why: RejectionReason): void {
+    this.#stats.failed(why, this.#clock.nowMs() - enqueuedAtMs)
   }
 
   #report({ id, rows, slot, timeline, reason, inline, instance }: FinishedBatch, request: InferRequest, position: number): BatchReport {

@@ -9,7 +9,8 @@ import { indivisibleOutput } from '../instance/scatter.ts'
 import { UnpredictableOutputs } from '../instance/unpredictable-outputs.ts'
 import { Estimator } from '../latency/estimator.ts'
 import type { ModelMetadata } from '../metadata.ts'
-import { ModelStats, type RejectionReason } from '../observability/model-stats.ts'
+import { ModelStats } from '../observability/model-stats.ts'
+import type { RejectionReason } from '../observability/rejections.ts'
 import { PriorityLevels } from '../queue/priority-levels.ts'
 import { RequestQueue } from '../queue/request-queue.ts'
 import type { QueueOwner } from '../queue/queue-owner.ts'
@@ -79,15 +80,14 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued: config.holdUntilQueued }, clock, this, runTimes, this.times.sizer)
     this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, observed, config)
     this.#stops = new RunStops(config.maxRunMs, { clock, instances: this.instances, answers: this.#answers, errors: this.#errors }, config.function === null ? 'halves' : 'singly')
-    const refuse = (request: InferRequest, error: Error) => this.#answers.reject(request, 'changed', error)
     this.demand = this.#supply = new BatchSupply({
-      metadata: this.metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, stops: this.#stops, observed, clock, refuse,
+      metadata: this.metadata, queue: this.#queue, retries: this.#retries, instances: this.instances, inFlight: this.#inFlight, stops: this.#stops, observed, clock, refuse: (request, error) => this.#answers.reject(request, 'changed', error),
     }) // prettier-ignore
   }
 
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
   submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, maxRunMs, signal }: SubmitOptions, nowMs = this.clock.nowMs()): void {
-    if (signal?.aborted) return void request.fail(signal.reason, true)
+    if (signal?.aborted) return this.#admission.refuseAborted(request, signal.reason)
     const refusal = this.#admission.refusal(request, deadlineMs, deadlineMs > 0 ? this.levels.rowsAhead(request.level) : 0, this.instances, nowMs)
     if (refusal !== null) return void request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs

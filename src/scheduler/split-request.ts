@@ -18,10 +18,10 @@ interface PartQueue {
  */
 export class SplitRequest extends InferRequest {
   readonly parts: readonly RequestPart[]
-  /** How long it waited until the first of its parts began, in milliseconds. */
-  queueMs = Infinity
+  /** When the first of its parts began, in milliseconds. */
+  begunAtMs = Infinity
   /** What the runs of its parts took, summed. */
-  readonly times: BatchTimes = { inputMs: 0, inferMs: 0, outputMs: 0 }
+  readonly times: { -readonly [Part in keyof BatchTimes]: number } = { inputMs: 0, inferMs: 0, outputMs: 0 }
   readonly #model: string
   readonly #answers: Answer[] = [] // by part
   #withdraw: (part: RequestPart) => void = nobody
@@ -62,8 +62,8 @@ export class SplitRequest extends InferRequest {
   }
 
   /** Notes a run that a part took part in. */
-  ran(waitedMs: number, { inputMs, inferMs, outputMs }: BatchTimes): void {
-    this.queueMs = Math.min(this.queueMs, waitedMs)
+  ran(begunAtMs: number, { inputMs, inferMs, outputMs }: BatchTimes): void {
+    this.begunAtMs = Math.min(this.begunAtMs, begunAtMs)
     this.times.inputMs += inputMs
     this.times.inferMs += inferMs
     this.times.outputMs += outputMs
@@ -101,6 +101,7 @@ export class RequestPart extends InferRequest {
     super(feeds, level, options, nobody, nobody)
     this.parent = parent
     this.index = index
+    this.account = parent
   }
 }
 

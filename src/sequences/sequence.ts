@@ -1,5 +1,5 @@
 import type { SequenceId } from '../config/sequence-options.ts'
-import type { RejectionReason } from '../observability/model-stats.ts'
+import type { RejectionReason } from '../observability/rejections.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { TensorData } from '../tensor.ts'
 import type { Place } from './places.ts'

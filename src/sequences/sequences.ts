@@ -149,7 +149,7 @@ export class Sequences implements TurnOwner {
     if (code === 'ERR_TIMEOUT' && sequence.place === null) sequence.ended = ['timeout', this.#errors.expired(sequence.id, reason)]
     // What the model kept of it, if anything, is gone; a state of ours is not.
     else if (code === 'ERR_INSTANCE_CRASHED' && this.#parts.inputs.stateInputs.length === 0) {
-      sequence.ended = ['crashed', this.#errors.ended(sequence.id, 'ended with the worker that ran one of its requests', reason)]
+      sequence.ended = ['sequenceEnded', this.#errors.ended(sequence.id, 'ended with the worker that ran one of its requests', reason)]
       this.#errors.remember(sequence.key, 'ended with the worker that ran one of its requests')
     } else return
     this.#open.delete(sequence.key) // whoever begins it anew has nothing to do with what is left

@@ -127,7 +127,7 @@ export class BatchHandOut {
     // Before the results are handed out: the worker should not wait for that.
     this.run()
     if (error === null) done.source.finished(slotId, times, mailed, failures)
-    else done.source.failed(slotId, error, times.stillRuns ?? null)
+    else done.source.failed(slotId, error, times.stillRuns ?? null, tookMs)
     this.run()
     return true
   }

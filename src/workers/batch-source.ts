@@ -35,8 +35,11 @@ export interface BatchSource {
   /** A batch that was handed ahead is reckoned to run from now on. */
   started(slotId: number): void
   finished(slotId: number, times: Readonly<RunTimestamps>, mailed: MailedOutputs | null, failures: RowFailures | null): void
-  /** @param stillRuns as of {@link lost}. */
-  failed(slotId: number, message: string, stillRuns: Promise<void> | null): void
+  /**
+   * @param stillRuns as of {@link lost}.
+   * @param tookMs for how long it ran.
+   */
+  failed(slotId: number, message: string, stillRuns: Promise<void> | null, tookMs: number): void
   /** A batch comes back that had not started, because the thread has ended or it was asked for. */
   takenBack(slotId: number, threadEnded: boolean): void
   /**

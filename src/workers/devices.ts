@@ -171,6 +171,10 @@ export class Devices {
     return (this.#executors ??= chooseExecutors(this.#options, this.#clock))
   }
 
+  get allWorkers(): Worker[] {
+    return [...this.#pools.values()].flatMap(({ workers }) => workers)
+  }
+
   /** Tries all execution providers, each in a process of its own. */
   async probeProviders(): Promise<void> {
     await this.providers.tryAll(this.#chosen())

@@ -83,6 +83,10 @@ export class FunctionPools {
     if (pool.workers.length === 0) this.#pools.delete(pool)
   }
 
+  get allWorkers(): Worker[] {
+    return [...this.#pools].flatMap(({ workers }) => workers)
+  }
+
   async close(timeoutMs: number): Promise<void> {
     await Promise.all([...this.#pools].map((pool) => pool.close(timeoutMs)))
     this.#pools.clear()

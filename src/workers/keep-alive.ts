@@ -7,13 +7,22 @@ import { MessageChannel } from 'node:worker_threads'
 export class KeepAlive {
   readonly #port = new MessageChannel().port1
   #holds = 0
+  /** Told when there comes to be something to wait for. */
+  onHeld: () => void = () => {}
 
   constructor() {
     this.#port.unref()
   }
 
+  /** Whether there is something to wait for. */
+  get held(): boolean {
+    return this.#holds > 0
+  }
+
   enter(): void {
-    if (this.#holds++ === 0) this.#port.ref()
+    if (this.#holds++ > 0) return
+    this.#port.ref()
+    this.onHeld()
   }
 
   leave(): void {

@@ -15,6 +15,8 @@ export class WorkerRestarts {
   #deaths = 0
   #failedStarts = 0
   #startMs = usualStartMs
+  /** Threads that came up. */
+  starts = 0
   #servesAtMs = 0
 
   constructor(clock: Clock, restart: () => void) {
@@ -34,6 +36,7 @@ export class WorkerRestarts {
 
   /** A thread came up, after so long. */
   took(startMs: number): void {
+    this.starts++
     this.#startMs = startMs
     this.#failedStarts = 0
   }

@@ -6,7 +6,8 @@ import type { BatchSource } from './batch-source.ts'
 import { within } from './sample-limit.ts'
 import { checkSame, openFrom, type SessionSource } from './session-source.ts'
 import type { SessionState } from './session-state.ts'
-import type { Worker, WorkerResident } from './worker.ts'
+import type { WorkerResident } from './worker-resident.ts'
+import type { Worker } from './worker.ts'
 
 /** What becomes of a session whose thread died; see {@link WorkerSession.serve}. */
 export interface SessionEvents {

@@ -4,26 +4,18 @@ import type { WorkerEvent } from '../observability/engine-events.ts'
 import { BatchHandOut } from './batch-hand-out.ts'
 import type { BatchSource } from './batch-source.ts'
 import type { ThreadSource } from './thread-source.ts'
+import type { WorkerResident } from './worker-resident.ts'
 import { WorkerRestarts } from './worker-restarts.ts'
-
-/** What lives on a worker and outlives its threads. */
-export interface WorkerResident {
-  /** Of its session. */
-  readonly id: number
-  /** The thread is gone; the next one is being started. */
-  lost(reason: string): void
-  /** No thread can be had. */
-  abandon(reason: string): void
-}
 
 /**
  * A place for a worker thread and the sessions that live there. It outlives its threads: a dead one is replaced with
  * back-off, and what was handed over and had not started goes back to its source.
  */
 export class Worker<E extends Executor = Executor> {
+  /** As in {@link WorkerEvent}. */
+  readonly name: string
   /** True when no thread could be had any more: nobody should come to live here. */
   givenUp = false
-  readonly name: string
   readonly #threads: ThreadSource<E>
   readonly #clock: Clock
   readonly #changed: (type: WorkerEvent['type'], reason?: string) => void
@@ -61,6 +53,11 @@ export class Worker<E extends Executor = Executor> {
   /** Sessions that live here, those included that are being opened. */
   get sessions(): number {
     return this.#residents.size
+  }
+
+  /** Threads that took the place of one that had died. */
+  get restarts(): number {
+    return Math.max(0, this.#restarts.starts - 1)
   }
 
   /** The part of the last seconds in which it ran something. */

@@ -71,5 +71,5 @@ it.each([
 
 it('padding of no input is no padding', async () => {
   const model = await load(engine, maskedSequence('int64'), { padding: [] })
-  expect(model.stats().padding).toEqual({ ownElements: 0, paddedElements: 0 })
+  expect(model.stats().padding).toEqual({ ownElements: 0, paddedElements: 0, wasteShare: 0 })
 })

@@ -49,7 +49,7 @@ describe('requests of different lengths', () => {
     const reports = await answersAlone(model, [3, 7, 1, 5].map((length) => request(length)))
     expect(reports).toMatchObject([0, 1, 2, 3].map((position) => ({ batchId: 1, batchSize: 4, paddedTo: 7, position, reason: 'idle' })))
     // 16 positions of their own and 28 that were run, of 4 elements in x and 1 in the mask.
-    expect(model.stats().padding).toEqual({ ownElements: 16 * 5, paddedElements: 28 * 5 })
+    expect(model.stats().padding).toEqual({ ownElements: 16 * 5, paddedElements: 28 * 5, wasteShare: 1 - 16 / 28 })
   })
 
   it('share a run with those of their size, the smallest that holds them', async () => {
@@ -72,7 +72,7 @@ describe('requests of different lengths', () => {
     const shapes = [[2, 3], [6, 1], [4, 5], [1, 2]] as const
     const reports = await answersAlone(model, shapes.map(([length, rows]) => request(length, rows)))
     expect(reports).toMatchObject([0, 3, 4, 9].map((position) => ({ position, batchSize: 11, paddedTo: 6 })))
-    expect(model.stats().padding).toEqual({ ownElements: 34 * 5, paddedElements: 66 * 5 })
+    expect(model.stats().padding).toEqual({ ownElements: 34 * 5, paddedElements: 66 * 5, wasteShare: 1 - 34 / 66 })
   })
 
   it('may have no position at all', async () => {
@@ -148,7 +148,7 @@ describe('a padded dimension', () => {
     const answers = await Promise.all(requests.map((samples) => reported(model, feedsOf(samples))))
     for (const [at, { outputs }] of answers.entries()) expectSame(outputs, await runPlain(model.metadata.path, requests[at]!))
     expect(answers.map(({ report }) => [report.batchSize, report.paddedTo])).toEqual([[3, 4], [3, 4], [3, 4]]) // of the first entry
-    expect(model.stats().padding).toEqual({ ownElements: 16 + 8, paddedElements: 27 + 12 })
+    expect(model.stats().padding).toEqual({ ownElements: 16 + 8, paddedElements: 27 + 12, wasteShare: 1 - 24 / 39 })
   })
 
   it('is chosen anew when a run is repeated after a failure', async () => {
