@@ -36,7 +36,7 @@ const patience = 10
 export async function confirm(task: ConfirmTask): Promise<Contest> {
   const { contest: recorded, goal, processes, budget, signal } = task
   const candidates = new Map(recorded.candidates.map((candidate) => [keyOf(candidate), candidate]))
-  const contest = new Contest([...candidates.keys()], goal, recorded.reference)
+  const contest = new Contest([...candidates.keys()], goal)
   for (const { key, measurement, affordable } of recorded.showings) contest.record(key, measurement, affordable)
   for (let key = contest.next(); key !== null && !signal.aborted; key = contest.next()) {
     const candidate = candidates.get(key)!

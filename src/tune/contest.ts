@@ -27,18 +27,13 @@ export class Contest {
   readonly #goal: Goal
   readonly #showings = new Map<string, (Measurement | null)[]>()
   readonly #candidates: readonly string[]
-  readonly #reference: string | null
   #left: readonly string[]
   #round = 0
 
-  /**
-   * @param candidates their keys.
-   * @param reference one of them that is kept to the end, to be shown beside the others.
-   */
-  constructor(candidates: readonly string[], goal: Goal, reference: string | null = null) {
+  /** @param candidates their keys. */
+  constructor(candidates: readonly string[], goal: Goal) {
     this.#candidates = candidates
     this.#goal = goal
-    this.#reference = reference
     this.#left = candidates
     for (const key of candidates) this.#showings.set(key, [])
   }
@@ -75,7 +70,7 @@ export class Contest {
   get isDecided(): boolean {
     if (this.#left.length === 0 || this.#round >= mostRounds) return true
     if (this.#round < enoughRounds) return false
-    return this.#left.every((key) => key === this.#reference) || this.#left.length === 1 || this.#error() < resolution
+    return this.#left.length === 1 || this.#error() < resolution
   }
 
   /** All candidates by where they stand, first those that are left. */
@@ -96,7 +91,7 @@ export class Contest {
     this.#round++
     const working = this.#left.filter((key) => this.#showings.get(key)!.at(-1) !== null)
     const stays = new Set(this.#staying(rank(working, this.#showings, this.#goal), affordable).map(({ key }) => key))
-    this.#left = working.filter((key) => stays.has(key) || key === this.#reference)
+    this.#left = working.filter((key) => stays.has(key))
   }
 
   #staying(ranked: readonly Standing[], affordable: number): readonly Standing[] {

@@ -23,7 +23,6 @@ export interface RecordedShowing {
 /** One contest: who takes part, and what they showed so far, in its order. */
 export interface RecordedContest {
   readonly candidates: readonly Candidate[]
-  readonly reference: string | null
   readonly showings: RecordedShowing[]
 }
 

@@ -1,4 +1,4 @@
-import { configurationKey, keyOf, optionsFor, type Candidate, type Configuration } from './configuration.ts'
+import { keyOf, optionsFor, type Configuration } from './configuration.ts'
 import { calibrate } from './calibrate.ts'
 import { Calibration } from './batch-times.ts'
 import { availableCores } from '../config/available-cores.ts'
@@ -6,14 +6,15 @@ import { InferenceError, type InstanceKind, type ModelConfig } from '../index.ts
 import { confirm } from './confirm.ts'
 import { findDefaults } from './default-configuration.ts'
 import { fingerprintOf } from './fingerprint.ts'
+import { firstContest } from './first-contest.ts'
 import { furtherCandidates, type Placed } from './further-contest.ts'
 import type { Goal } from './goal.ts'
 import { processGround, type MeasuringGround } from './measuring-process.ts'
 import { ModelProcesses } from './model-processes.ts'
 import { MeasuringPlan } from './measuring-plan.ts'
 import { placesOf, rowsOf } from './contest-places.ts'
-import { finalistsOf, prospectsOf, type Prospect } from './prune.ts'
-import { batchSizesOf, layoutsOf, saturating } from './search-space.ts'
+import { prospectsOf } from './prune.ts'
+import { batchSizesOf, layoutsOf } from './search-space.ts'
 import { newState, readState, writeState, type DefaultFacts, type RecordedContest, type TuneState } from './state-file.ts'
 import { TimeBudget } from './time-budget.ts'
 import type { TuneResult } from './tune-result.ts'
@@ -145,25 +146,31 @@ class Tuning {
       for (let index = 0; index < contests.length && !this.#signal.aborted; index++) {
         const recorded = contests[index]!
         this.#listener.onPhase?.(index === 0 ? 'confirming' : 'confirming with other loads')
+        const earlier = places
+        const go = async (budget: TimeBudget) => {
+          const plan = new MeasuringPlan(calibration, recorded.candidates, budget.leftMs, this.#startMs)
+          const contest = await confirm({
+            contest: recorded,
+            goal: this.#goal,
+            processes,
+            configOf: (each) => this.#config(each),
+            budget,
+            signal: this.#signal,
+            timesOf: (candidate) => plan.timesOf(candidate),
+            onShowing: (candidate) => {
+              this.#save()
+              this.#listener.onMeasured?.(keyOf(candidate))
+            },
+          })
+          isDecided = contest.isDecided
+          places = placesOf(contest, recorded, this.#goal, earlier)
+          return contest.round
+        }
         // Other loads, where there may be any, have their part.
-        const budget = this.#isLoadFree && this.#goal.p99Ms !== undefined ? this.#budget.part(0.6) : this.#budget
-        const plan = new MeasuringPlan(calibration, recorded.candidates, budget.leftMs, this.#startMs)
-        const contest = await confirm({
-          contest: recorded,
-          goal: this.#goal,
-          processes,
-          configOf: (each) => this.#config(each),
-          budget,
-          signal: this.#signal,
-          timesOf: (candidate) => plan.timesOf(candidate),
-          onShowing: (candidate) => {
-            this.#save()
-            this.#listener.onMeasured?.(keyOf(candidate))
-          },
-        })
-        isDecided = contest.isDecided
-        places = placesOf(contest, recorded, this.#goal, places)
-        if (isDecided && index === contests.length - 1 && contests.length < mostContests) this.#addContest(contests, places)
+        const round = await go(this.#isLoadFree && this.#goal.p99Ms !== undefined ? this.#budget.part(0.6) : this.#budget)
+        const isLast = index === contests.length - 1
+        if (isLast && round > 0 && contests.length < mostContests) this.#addContest(contests, places)
+        if (isLast && index === contests.length - 1 && !isDecided && !this.#signal.aborted) await go(this.#budget)
       }
     })
     return { places, isDecided }
@@ -193,25 +200,16 @@ class Tuning {
     const rowsPerRequest = this.#rowsPerRequest
     const load = rate !== undefined ? { rate } : concurrency !== undefined ? { concurrency } : null
     const prospects = await prospectsOf({ calibration, space, goal: this.#goal, rowsPerRequest, load, budget: this.#budget.part(simulationShare) })
-    const first = this.#firstContest(prospects, calibration, reference, load ?? { concurrency: saturating(reference, rowsPerRequest) })
-    return (this.#state.contests[key] = [first])
-  }
-
-  #firstContest(prospects: readonly Prospect[], calibration: Calibration, reference: Configuration, load: Candidate['load']): RecordedContest {
-    const its = configurationKey(reference)
-    const asProspect = prospects.find(({ candidate }) => configurationKey(candidate.configuration) === its)
-    const ofDefault = asProspect?.candidate ?? { configuration: reference, load }
     const plan = new MeasuringPlan(calibration, [], this.#budget.leftMs, this.#startMs)
-    const finalists = finalistsOf(prospects, this.#goal, plan.affordableMs, ({ candidate }) => plan.roundCostMs(candidate)).map(({ candidate }) => candidate)
-    const key = keyOf(ofDefault)
-    return { candidates: [...finalists.filter((candidate) => keyOf(candidate) !== key), ofDefault], reference: key, showings: [] }
+    const first = firstContest({ prospects, goal: this.#goal, plan, reference, load, rowsPerRequest })
+    return (this.#state.contests[key] = [first])
   }
 
   #addContest(contests: RecordedContest[], places: readonly Placed[]): void {
     if (!this.#isLoadFree) return
     const tried = new Set(contests.flatMap(({ candidates }) => candidates.map(keyOf)))
     const candidates = furtherCandidates(places, this.#goal, this.#rowsPerRequest, tried)
-    if (candidates.length > 0) contests.push({ candidates, reference: null, showings: [] })
+    if (candidates.length > 0) contests.push({ candidates, showings: [] })
   }
 
   get #rowsPerRequest(): number {
