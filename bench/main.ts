@@ -31,6 +31,7 @@ import { throughput } from './trials/throughput.ts'
 import { timeouts } from './trials/timeouts.ts'
 import { tracing } from './trials/tracing.ts'
 import { twoSoaks } from './trials/two-soaks.ts'
+import { tuneTrial } from './trials/tune.ts'
 import { warmLoad } from './trials/warm-load.ts'
 
 const trials: Readonly<Record<string, Trial>> = {
@@ -58,6 +59,7 @@ const trials: Readonly<Record<string, Trial>> = {
   'latency-target': latencyTarget,
   scheduler,
   swaps,
+  tune: tuneTrial,
   soak,
   centralised,
   'optimisation-walk': optimisationWalk,

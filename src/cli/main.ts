@@ -13,6 +13,7 @@ import { ownVersion } from './own-version.ts'
 import { traceExport } from './trace-export.ts'
 import { traceSummary } from './trace-summary.ts'
 import { simulate } from './simulate-command.ts'
+import { tune } from './tune.ts'
 import { types } from './types.ts'
 
 const program = new Command('zerohop')
@@ -21,7 +22,7 @@ const program = new Command('zerohop')
   .exitOverride()
   .configureOutput({ outputError: () => {} }) // told below, in one line
   .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not. Those of perf are its own.')
-for (const command of [inspect, types, devices, providers, perf, perfReport, simulate, traceSummary, traceExport]) program.addCommand(command.copyInheritedSettings(program))
+for (const command of [inspect, types, devices, providers, perf, perfReport, tune, simulate, traceSummary, traceExport]) program.addCommand(command.copyInheritedSettings(program))
 
 /** Also where the command line cannot be read otherwise; among `-r`, `-f`, `-t` and `-v`, too, which take no value. */
 const wantsJson = process.argv.some((word) => word === '--json' || /^-[rftv]*j/.test(word))

@@ -91,7 +91,7 @@ function batchingOf({ preferredBatchSizes, maxQueueDelayUs, maxQueueSize, preser
 }
 
 /** An object, in the text itself or in the file that it names. */
-function json(text: string): Record<string, unknown> {
+export function json(text: string): Record<string, unknown> {
   try {
     const value: unknown = JSON.parse(/^\s*[{[]/.test(text) ? text : readFileSync(resolve(text), 'utf8'))
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>

@@ -65,7 +65,8 @@ export function inputSettings(options: InputOptions, { hasSequences, config }: O
   }
 }
 
-function shape(text: string): [string, number[]] {
+/** The name of an input, and dims of it. */
+export function shape(text: string): [string, number[]] {
   const at = text.lastIndexOf(':')
   if (at <= 0) throw new InvalidArgumentError('It has to be the name of an input and its dims, as IDS:1,128.')
   const dims = text.slice(at + 1)

@@ -13,7 +13,7 @@ const others = pages.flatMap(linesOf).filter((line) => !lines.includes(line))
 
 describe('README and what it links to', () => {
   it('shows every command', () => {
-    expect([...new Set(lines.map((line) => line.split(' ', 1)[0]))].sort()).toEqual(['devices', 'inspect', 'perf', 'providers', 'simulate', 'trace-export', 'trace-summary', 'types'])
+    expect([...new Set(lines.map((line) => line.split(' ', 1)[0]))].sort()).toEqual(['devices', 'inspect', 'perf', 'providers', 'simulate', 'trace-export', 'trace-summary', 'tune', 'types'])
   })
 
   it.each([...lines, ...others])('is right that one can call zerohop %s', async (line) => {

@@ -1,0 +1,32 @@
+import Table from 'cli-table3'
+import type { TunedRow, TuneResult } from '../tune/tune-result.ts'
+import { oneLine } from './one-line.ts'
+
+const mostRows = 10
+const head = ['instances', 'threads', 'batch', 'delay ms', 'load', 'rows/s', 'to default', 'p50 ms', 'p99 ms', 'memory MB', 'rounds', '']
+
+/** The best configurations beside the default, as a table. */
+export function tuneText({ best, rows, notes, end, seconds }: TuneResult): string {
+  const shown = rows.slice(0, mostRows)
+  const its = rows.find(({ isDefault, measured }) => isDefault && measured !== null)
+  if (its !== undefined && !shown.includes(its)) shown.push(its)
+  const table = new Table({ head, style: { head: [], border: [], compact: true }, colAligns: head.map((name) => (name === '' || name === 'load' ? 'left' : 'right')) })
+  for (const row of shown) table.push(cells(row, row === best))
+  const why = { decided: 'further rounds would change nothing', budget: 'the time was over', interrupted: 'interrupted' }[end]
+  return [table.toString(), ...notes.map(oneLine), `${seconds.toFixed(1)} s: ${why}.`, ''].join('\n')
+}
+
+function cells({ candidate: { configuration, load }, isDefault, measured, rounds, isKept, toDefault, failure }: TunedRow, isBest: boolean): string[] {
+  const { instances, threads, maxBatchSize, maxQueueDelayMs } = configuration
+  const remarks = [...(isBest ? ['best'] : []), ...(isDefault ? ['default'] : []), ...(failure !== null ? [oneLine(failure).slice(0, 60)] : !isKept && measured !== null ? ['over a bound'] : [])]
+  const its = [instances, threads, maxBatchSize, maxQueueDelayMs].map(String)
+  const of = load.rate === undefined ? `${load.concurrency} callers` : `${load.rate}/s`
+  if (measured === null) return [...its, of, '', '', '', '', '', String(rounds), remarks.join(', ')]
+  const { rowsPerSecond, p50Ms, p99Ms, memoryBytes } = measured
+  return [...its, of, figure(rowsPerSecond), toDefault === null ? '' : `${toDefault.toFixed(2)}x`, figure(p50Ms), figure(p99Ms), (memoryBytes / 1e6).toFixed(0), String(rounds), remarks.join(', ')]
+}
+
+/** Three digits that count. */
+function figure(value: number): string {
+  return value >= 100 ? value.toFixed(0) : value.toPrecision(3)
+}

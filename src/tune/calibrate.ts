@@ -1,0 +1,97 @@
+import type { ModelConfig } from '../index.ts'
+import type { CalibrationPoint } from './batch-times.ts'
+import type { Configuration } from './configuration.ts'
+import { firstWarmupMs, type ModelProcesses } from './model-processes.ts'
+import { nextPoint, pointToRepeat, type PointToCome } from './next-point.ts'
+import { saturating, type Layout } from './search-space.ts'
+import type { TimeBudget } from './time-budget.ts'
+
+/** What calibrating works with. */
+export interface CalibrationTask {
+  readonly layouts: readonly Layout[]
+  readonly batchSizes: readonly number[]
+  readonly rowsPerRequest: number
+  readonly processes: ModelProcesses
+  readonly configOf: (configuration: Configuration) => ModelConfig
+  readonly budget: TimeBudget
+  readonly signal: AbortSignal
+  /** What is known already; what is measured is added. */
+  readonly points: CalibrationPoint[]
+  onPoint(point: CalibrationPoint): void
+}
+
+const leastWarmupMs = 60
+const leastWindowMs = 200
+/** Runs that a window has time for, of each instance, and runs that it takes to come to an end. */
+const runsInWindow = 3
+const runsToEnd = 3
+/** Of the time that is left for all, what one batch size may take. */
+const mostOfTheTime = 0.3
+/** One that has not come to an end after so many times what was expected hangs. */
+const patience = 10
+const leastPatienceMs = 10_000
+
+/**
+ * Measures what full batches take, by layouts and batch sizes; see {@link nextPoint} and {@link pointToRepeat}. One process for each layout, whose models of different
+ * batch sizes share a session.
+ */
+export async function calibrate(task: CalibrationTask): Promise<void> {
+  const { layouts, batchSizes, processes, budget, signal, points, rowsPerRequest } = task
+  const mayMeasure = (point: PointToCome) => {
+    const { costMs } = timesOf(point, points, processes)
+    return costMs <= budget.leftMs * (points.length === 0 ? 1 : mostOfTheTime)
+  }
+  const nextOne = () => nextPoint(points, layouts, batchSizes, mayMeasure) ?? pointToRepeat(points, layouts, mayMeasure)
+  for (let next = nextOne(); next !== null && !signal.aborted; next = nextOne()) {
+    const { warmupMs, windowMs, costMs } = timesOf(next, points, processes)
+    const { instances, threads, maxBatchSize } = next
+    const configuration = { instances, threads, maxBatchSize, maxQueueDelayMs: 0 }
+    const found = await processes.measure({
+      process: processOf(next),
+      model: String(next.maxBatchSize),
+      config: { ...task.configOf(configuration), checkRows: false },
+      load: { concurrency: saturating(configuration, rowsPerRequest) },
+      warmupMs,
+      windowMs,
+      limitMs: Math.min(budget.leftMs + leastPatienceMs, Math.max(leastPatienceMs, patience * costMs)),
+    })
+    if (signal.aborted) return
+    const isMeasured = found.type === 'measured' && found.runMs > 0 && found.measurement.failures === 0
+    const { runMs, measurement } = isMeasured ? found : { runMs: null, measurement: null }
+    const point = add(points, { instances, threads, maxBatchSize, runMs, measurement, times: 1 })
+    task.onPoint(point)
+  }
+}
+
+/** Of two measurements of one point the better counts: what the machine does beside makes none faster. One that failed has failed. */
+function add(points: CalibrationPoint[], found: CalibrationPoint): CalibrationPoint {
+  const { instances, threads, maxBatchSize, runMs } = found
+  const index = points.findIndex((point) => point.instances === instances && point.threads === threads && point.maxBatchSize === maxBatchSize)
+  const known = points[index]
+  if (known === undefined) {
+    points.push(found)
+    return found
+  }
+  const better = runMs === null || (known.runMs !== null && known.runMs > runMs) ? found : known
+  return (points[index] = { ...better, times: known.times + 1 })
+}
+
+const processOf = ({ instances, threads }: Layout): string => `${instances} x ${threads}`
+
+function timesOf(point: PointToCome, points: readonly CalibrationPoint[], processes: ModelProcesses) {
+  const runMs = expectedRunMs(point, points)
+  const isLiving = processes.isLiving(processOf(point))
+  const warmupMs = Math.max(leastWarmupMs, runMs)
+  const windowMs = Math.max(leastWindowMs, runsInWindow * runMs)
+  const startMs = isLiving ? 0 : processes.startMs + firstWarmupMs
+  return { warmupMs, windowMs, costMs: startMs + warmupMs + windowMs + runsToEnd * runMs }
+}
+
+/** In proportion to the rows of the size that is nearest, in its layout, or else in any; nothing is known of the first one. */
+function expectedRunMs({ instances, threads, maxBatchSize }: PointToCome, points: readonly CalibrationPoint[]): number {
+  const measured = points.filter((point) => point.runMs !== null)
+  const own = measured.filter((point) => point.instances === instances && point.threads === threads)
+  const distance = (point: CalibrationPoint) => Math.abs(Math.log2(Math.max(1, point.maxBatchSize) / Math.max(1, maxBatchSize)))
+  const [nearest] = (own.length > 0 ? own : measured).toSorted((a, b) => distance(a) - distance(b))
+  return nearest === undefined ? 0 : (nearest.runMs! * Math.max(1, maxBatchSize)) / Math.max(1, nearest.maxBatchSize)
+}

@@ -1,0 +1,44 @@
+import type { InstanceKind } from '../config/instance-group.ts'
+import type { ModelOptions } from '../config/model-config.ts'
+
+/** What the tuner varies of a model's options; the others stay as they are. */
+export interface Configuration {
+  readonly instances: number
+  /** Intra-op threads of each session. */
+  readonly threads: number
+  /** Most rows in one run; 0 for a model whose requests are not joined. */
+  readonly maxBatchSize: number
+  readonly maxQueueDelayMs: number
+}
+
+/** How requests are sent: so many callers that each wait for their answer, or so many requests a second whatever becomes of them. */
+export type Load = { readonly concurrency: number; readonly rate?: undefined } | { readonly rate: number; readonly concurrency?: undefined }
+
+/** A configuration under a load. */
+export interface Candidate {
+  readonly configuration: Configuration
+  readonly load: Load
+}
+
+/** Equal for equal candidates. */
+export function keyOf({ configuration, load }: Candidate): string {
+  return `${configurationKey(configuration)} ${load.rate === undefined ? `c${load.concurrency}` : `r${load.rate}`}`
+}
+
+/** Equal for equal configurations. */
+export function configurationKey({ instances, threads, maxBatchSize, maxQueueDelayMs }: Configuration): string {
+  return `i${instances} t${threads} b${maxBatchSize} d${maxQueueDelayMs}`
+}
+
+/** The options that `engine.load()` takes for a configuration, on top of what was given. */
+export function optionsFor({ instances, threads, maxBatchSize, maxQueueDelayMs }: Configuration, given: ModelOptions, kind: InstanceKind): ModelOptions {
+  const { dynamicBatching, ...others } = given
+  const kept = dynamicBatching === undefined || dynamicBatching === false ? {} : dynamicBatching
+  return {
+    ...others,
+    maxBatchSize,
+    ...(maxBatchSize > 1 ? { dynamicBatching: { ...kept, maxQueueDelayMs } } : dynamicBatching === undefined ? {} : { dynamicBatching }),
+    instanceGroup: [{ kind, count: instances }],
+    sessionOptions: { ...given.sessionOptions, intraOpNumThreads: threads },
+  }
+}

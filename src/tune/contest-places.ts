@@ -1,0 +1,54 @@
+import { configurationKey, keyOf, type Configuration } from './configuration.ts'
+import type { Contest } from './contest.ts'
+import type { Placed } from './further-contest.ts'
+import type { Goal } from './goal.ts'
+import type { Measurement } from './measurement.ts'
+import { median, type Standing } from './ranking.ts'
+import type { RecordedContest } from './state-file.ts'
+import type { TunedRow } from './tune-result.ts'
+
+/** A candidate with why it failed. */
+export interface Place extends Placed {
+  readonly failure: string | null
+}
+
+/** Where all candidates stand after a contest: before those of earlier ones. */
+export function placesOf(contest: Contest, recorded: RecordedContest, goal: Goal, earlier: readonly Placed[]): Place[] {
+  const candidates = new Map(recorded.candidates.map((candidate) => [keyOf(candidate), candidate]))
+  const places = contest.standings().map((standing): Place => {
+    const own = recorded.showings.filter(({ key }) => key === standing.key)
+    const measurements = own.flatMap(({ measurement }) => (measurement === null ? [] : [measurement]))
+    const failure = own.find((showing) => showing.failure !== null)?.failure ?? null
+    return { candidate: candidates.get(standing.key)!, standing, measured: measurements.length === 0 ? null : summaryOf(measurements, goal, standing), failure }
+  })
+  return [...places, ...(earlier as readonly Place[]).filter(({ candidate }) => !candidates.has(keyOf(candidate)))]
+}
+
+/** Rows of a table. */
+export function rowsOf(places: readonly Placed[], reference: Configuration | null): TunedRow[] {
+  const isDefault = ({ candidate }: Placed) => reference !== null && configurationKey(candidate.configuration) === configurationKey(reference)
+  const its = places.find((place) => isDefault(place) && place.measured !== null)
+  const rows = (places as readonly Place[]).map((place): TunedRow => ({
+    candidate: place.candidate,
+    isDefault: isDefault(place),
+    measured: place.measured,
+    rounds: place.standing.rounds,
+    isKept: place.standing.isKept && place.failure === null,
+    toDefault: its?.measured == null || place.measured === null ? null : place.measured.rowsPerSecond / its.measured.rowsPerSecond,
+    failure: place.failure,
+  }))
+  return [...rows.filter(({ isKept }) => isKept), ...rows.filter(({ isKept }) => !isKept)]
+}
+
+/** Medians of several measurements of one candidate, of memory the most; rows a second as it is compared by them, whatever each round was like. */
+function summaryOf(measurements: readonly Measurement[], goal: Goal, { score }: Standing): Measurement {
+  const middle = (read: (measurement: Measurement) => number) => median(measurements.map(read))
+  return {
+    rowsPerSecond: goal.rowsPerSecond === undefined && score > 0 ? score : middle(({ rowsPerSecond }) => rowsPerSecond),
+    p50Ms: middle(({ p50Ms }) => p50Ms),
+    p99Ms: middle(({ p99Ms }) => p99Ms),
+    memoryBytes: Math.max(...measurements.map(({ memoryBytes }) => memoryBytes)),
+    meanBatchRows: middle(({ meanBatchRows }) => meanBatchRows),
+    failures: measurements.reduce((sum, { failures }) => sum + failures, 0),
+  }
+}

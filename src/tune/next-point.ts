@@ -1,0 +1,113 @@
+import type { CalibrationPoint } from './batch-times.ts'
+import type { Layout } from './search-space.ts'
+
+/** A batch size in a layout, to be calibrated. */
+export interface PointToCome extends Layout {
+  readonly maxBatchSize: number
+}
+
+/** Of the batch sizes, in their order, every third is looked at first. */
+const coarseStep = 3
+/** A layout that is so far behind the best is not looked into further: first of all, and once the coarse look is over. */
+const hopeless = 0.4
+const behind = 0.75
+/** What larger batches have to gain, for those three sizes up to be looked at. */
+const gain = 1.03
+
+/**
+ * What is calibrated next: every layout at few batch sizes, then those beside the best one of each layout that is not far behind. `null` when
+ * each of these has a best size, with both its neighbours measured.
+ *
+ * @param mayMeasure whether there is time for a point.
+ */
+export function nextPoint(points: readonly CalibrationPoint[], layouts: readonly Layout[], batchSizes: readonly number[], mayMeasure: (point: PointToCome) => boolean): PointToCome | null {
+  const looks = layouts.map((layout) => new LayoutLook(layout, points, batchSizes))
+  const best = Math.max(0, ...looks.map((look) => look.best))
+  const allowed = (look: LayoutLook, index: number): PointToCome | null => {
+    const maxBatchSize = batchSizes[index]
+    if (maxBatchSize === undefined || look.isKnown(index) || look.hasFailedBelow(index)) return null
+    const point = { instances: look.layout.instances, threads: look.layout.threads, maxBatchSize }
+    return mayMeasure(point) ? point : null
+  }
+  for (let index = 0; index < batchSizes.length; index += coarseStep) {
+    const before = index - coarseStep
+    const bestBefore = Math.max(0, ...looks.map((look) => look.rate(before) ?? 0))
+    for (const look of looks) {
+      const isHopeful = index === 0 || (look.rate(before) ?? 0) >= bestBefore * hopeless
+      const point = isHopeful && look.isWorthMore(index) ? allowed(look, index) : null
+      if (point !== null) return point
+    }
+  }
+  const promising = looks.filter((look) => look.best > 0 && look.best >= best * behind).sort((a, b) => b.best - a.best)
+  for (const look of promising) {
+    const point = allowed(look, look.bestIndex - 1) ?? allowed(look, look.bestIndex + 1)
+    if (point !== null) return point
+  }
+  return null
+}
+
+/** What may be as good as the best, had it met something else that took half of the machine. */
+const perhapsDisturbed = 0.45
+
+/** With more rows a run takes longer, and mostly less for each: what gave so much less than with fewer rows is doubtful. */
+const doubtful = 0.85
+
+/**
+ * What is measured once more, as a single measurement may have met anything: the best of a layout that is behind, and what gave less than
+ * with fewer rows. `null` for nothing.
+ */
+export function pointToRepeat(points: readonly CalibrationPoint[], layouts: readonly Layout[], mayMeasure: (point: PointToCome) => boolean): PointToCome | null {
+  const rateOf = ({ measurement }: CalibrationPoint) => measurement?.rowsPerSecond ?? 0
+  const best = Math.max(0, ...points.map(rateOf))
+  const doubted = layouts.flatMap((layout) => {
+    const measured = points.filter(({ instances, threads, measurement }) => instances === layout.instances && threads === layout.threads && measurement !== null)
+    const own = measured.sort((a, b) => a.maxBatchSize - b.maxBatchSize)
+    const top = Math.max(0, ...own.map(rateOf))
+    return own.filter((point, index) => (rateOf(point) === top ? top < best * behind : rateOf(point) < doubtful * Math.max(0, ...own.slice(0, index).map(rateOf))))
+  })
+  const once = doubted.filter((point) => point.times === 1 && rateOf(point) >= best * perhapsDisturbed)
+  return once.sort((a, b) => rateOf(b) - rateOf(a)).find(mayMeasure) ?? null
+}
+
+/** What is known of a layout. */
+class LayoutLook {
+  readonly layout: Layout
+  /** Rows a second by the index of the batch size; `null` for one that failed, a hole for one that was not measured. */
+  readonly #rates: (number | null | undefined)[]
+
+  constructor(layout: Layout, points: readonly CalibrationPoint[], batchSizes: readonly number[]) {
+    this.layout = layout
+    const own = points.filter(({ instances, threads }) => instances === layout.instances && threads === layout.threads)
+    this.#rates = batchSizes.map((size) => {
+      const point = own.find(({ maxBatchSize }) => maxBatchSize === size)
+      return point === undefined ? undefined : (point.measurement?.rowsPerSecond ?? null)
+    })
+  }
+
+  get best(): number {
+    return Math.max(0, ...this.#rates.map((rate) => rate ?? 0))
+  }
+
+  get bestIndex(): number {
+    return this.#rates.findIndex((rate) => rate != null && rate === this.best)
+  }
+
+  rate(index: number): number | null | undefined {
+    return this.#rates[index]
+  }
+
+  isKnown(index: number): boolean {
+    return this.#rates[index] !== undefined
+  }
+
+  /** What fails with few rows does so with more. */
+  hasFailedBelow(index: number): boolean {
+    return this.#rates.some((rate, at) => rate === null && at <= index)
+  }
+
+  /** Whether a larger size of the coarse look has something to gain, as far as the two before it tell. */
+  isWorthMore(index: number): boolean {
+    const [before, last] = [this.#rates[index - 2 * coarseStep], this.#rates[index - coarseStep]]
+    return before == null || last == null || last >= before * gain
+  }
+}

@@ -1,0 +1,119 @@
+import { configurationKey, type Candidate, type Configuration, type Load } from './configuration.ts'
+import type { Calibration } from './batch-times.ts'
+import { excessOf, valueOf, type Goal } from './goal.ts'
+import type { Measurement } from './measurement.ts'
+import { predict } from './predict.ts'
+import { delaysOf, saturating, type SearchSpace } from './search-space.ts'
+import type { TimeBudget } from './time-budget.ts'
+
+/** A candidate, and what it is expected to show. */
+export interface Prospect {
+  readonly candidate: Candidate
+  readonly expected: Measurement
+}
+
+/** What prospects are made of. */
+export interface PruneTask {
+  readonly calibration: Calibration
+  readonly space: SearchSpace
+  readonly goal: Goal
+  readonly rowsPerRequest: number
+  /** The load, where it was given. */
+  readonly load: Load | null
+  /** For the simulations; those that there is no time for are left out. */
+  readonly budget: TimeBudget
+}
+
+/** A delay has to be worth so much to be measured beside none. */
+const worthADelay = 0.01
+/** Of a bound on latency that is to be kept in the end, what is expected is to keep so much: it is not that exact. */
+const latencyShares = [0.9, 0.6]
+
+/**
+ * All configurations that were calibrated, with the delays that are worth something, by what the simulator expects of them under the load:
+ * the best first. Where the load is free and latency is bound, each has the loads at which it is expected to keep the bound.
+ */
+export async function prospectsOf(task: PruneTask): Promise<Prospect[]> {
+  const { calibration, space, goal, rowsPerRequest, budget } = task
+  const found: Prospect[] = []
+  // Promising ones first: where time is short the others are left out.
+  const points = calibration.layouts.flatMap((layout) => calibration.of(layout)).sort((a, b) => b.measurement.rowsPerSecond - a.measurement.rowsPerSecond)
+  for (const { instances, threads, maxBatchSize, runMs } of points) {
+    let without = 0
+    for (const maxQueueDelayMs of delaysOf(space, { maxBatchSize, runMs, rowsPerRequest })) {
+      if (budget.leftMs === 0) return byPromise(found, goal)
+      const prospects = underLoads({ instances, threads, maxBatchSize, maxQueueDelayMs }, task)
+      const best = Math.max(0, ...prospects.map(({ expected }) => promiseOf(goal, expected)))
+      if (maxQueueDelayMs === 0) without = best
+      if (maxQueueDelayMs === 0 || space.delaysMs !== undefined || best > without * (1 + worthADelay)) found.push(...prospects)
+      await new Promise((resolve) => setImmediate(resolve)) // others have something to do meanwhile
+    }
+  }
+  return byPromise(found, goal)
+}
+
+function underLoads(configuration: Configuration, { calibration, goal, rowsPerRequest, load }: PruneTask): Prospect[] {
+  const under = (its: Load): Prospect[] => {
+    const candidate = { configuration, load: its }
+    const expected = predict(calibration, candidate, rowsPerRequest)
+    return expected === null ? [] : [{ candidate, expected }]
+  }
+  if (load !== null) return under(load)
+  const most = saturating(configuration, rowsPerRequest)
+  const { p99Ms } = goal
+  if (p99Ms === undefined) return under({ concurrency: most })
+  const concurrencies = new Set(latencyShares.map((share) => mostCallers(most, (concurrency) => (under({ concurrency })[0]?.expected.p99Ms ?? Infinity) <= p99Ms * share)))
+  return [...concurrencies].flatMap((concurrency) => under({ concurrency }))
+}
+
+/** The most callers of whom something holds, as far as it holds for few and not for many; at least 1. */
+function mostCallers(most: number, holds: (concurrency: number) => boolean): number {
+  let [least, above] = [1, most + 1]
+  while (above - least > Math.max(1, least / 16)) {
+    const middle = (least + above) >> 1
+    if (holds(middle)) least = middle
+    else above = middle
+  }
+  return least
+}
+
+/** The value of what keeps the bounds; what does not has less the more it is over them. */
+function promiseOf(goal: Goal, expected: Measurement): number {
+  const excess = excessOf(goal, expected)
+  return valueOf(goal, expected) / Math.max(1, excess) ** 4
+}
+
+function byPromise(prospects: readonly Prospect[], goal: Goal): Prospect[] {
+  return prospects.toSorted((a, b) => promiseOf(goal, b.expected) - promiseOf(goal, a.expected))
+}
+
+/** A layout that is expected to come this close to the best has one configuration in the contest: the simulator may be wrong about a layout. */
+const closeEnough = 0.7
+
+/**
+ * Who is measured: the best prospects as far as they can be afforded, and the best of each layout.
+ *
+ * @param cost of one measurement.
+ */
+export function finalistsOf(prospects: readonly Prospect[], goal: Goal, affordableMs: number, cost: (prospect: Prospect) => number): Prospect[] {
+  const [first] = prospects
+  if (first === undefined) return []
+  const layoutOf = ({ candidate: { configuration } }: Prospect) => `${configuration.instances} ${configuration.threads}`
+  const close = promiseOf(goal, first.expected) * closeEnough
+  const heads = prospects.filter((prospect, index) => prospects.findIndex((other) => layoutOf(other) === layoutOf(prospect)) === index && promiseOf(goal, prospect.expected) >= close)
+  const chosen: Prospect[] = []
+  let leftMs = affordableMs
+  for (const prospect of new Set([first, ...heads, ...prospects])) {
+    const costMs = cost(prospect)
+    if (chosen.length >= 2 && costMs > leftMs) continue
+    if (chosen.length === mostFinalists) break
+    leftMs -= costMs
+    chosen.push(prospect)
+  }
+  return chosen
+}
+
+const mostFinalists = 24
+
+/** Whether two prospects are of one configuration. */
+export const isSameConfiguration = (a: Candidate, b: Candidate): boolean => configurationKey(a.configuration) === configurationKey(b.configuration)

@@ -1,0 +1,33 @@
+import type { InstanceKind } from '../index.ts'
+import type { Candidate } from './configuration.ts'
+import type { Measurement } from './measurement.ts'
+
+/** One configuration, and what was measured of it. */
+export interface TunedRow {
+  readonly candidate: Candidate
+  readonly isDefault: boolean
+  /** Medians over its rounds, and of memory the most. `null` when it failed, or there was no time for it. */
+  readonly measured: Measurement | null
+  readonly rounds: number
+  /** Whether it keeps what has to be kept. */
+  readonly isKept: boolean
+  /** How good it is, in times of the default; `null` where that was not measured. */
+  readonly toDefault: number | null
+  /** Why it failed. */
+  readonly failure: string | null
+}
+
+/** What tuning found. */
+export interface TuneResult {
+  /** The best that keeps what has to be kept; `null` for none. */
+  readonly best: TunedRow | null
+  /** The best first, by the last rounds in which each was measured. */
+  readonly rows: readonly TunedRow[]
+  /** Where instances run. */
+  readonly kind: InstanceKind
+  /** What the tuner had to leave out, and why requests share runs or do not. */
+  readonly notes: readonly string[]
+  /** `decided`: further rounds would change nothing; `budget`: the time was over; `interrupted`: by the user. */
+  readonly end: 'decided' | 'budget' | 'interrupted'
+  readonly seconds: number
+}

@@ -1,0 +1,247 @@
+import { keyOf, optionsFor, type Configuration } from './configuration.ts'
+import { calibrate } from './calibrate.ts'
+import { Calibration } from './batch-times.ts'
+import { availableCores } from '../config/available-cores.ts'
+import { InferenceError, type InstanceKind, type ModelConfig } from '../index.ts'
+import { confirm } from './confirm.ts'
+import { findDefaults } from './default-configuration.ts'
+import { fingerprintOf } from './fingerprint.ts'
+import { firstContest } from './first-contest.ts'
+import { furtherCandidates, type Placed } from './further-contest.ts'
+import type { Goal } from './goal.ts'
+import { processGround, type MeasuringGround } from './measuring-process.ts'
+import { ModelProcesses } from './model-processes.ts'
+import { MeasuringPlan } from './measuring-plan.ts'
+import { placesOf, rowsOf } from './contest-places.ts'
+import { prospectsOf } from './prune.ts'
+import { batchSizesOf, layoutsOf } from './search-space.ts'
+import { newState, readState, writeState, type DefaultFacts, type RecordedContest, type TuneState } from './state-file.ts'
+import { TimeBudget } from './time-budget.ts'
+import type { TuneResult } from './tune-result.ts'
+import type { TuneListener, TuneSettings } from './tune-settings.ts'
+
+/** Of what is left, calibrating and simulating may take so much. */
+const calibrationShare = 0.4
+const simulationShare = 0.15
+/** A call that has so much of the time of another has no more to find out. */
+const nearlyAsLong = 0.9
+/** Where the load is free it is so low that the bound on latency is kept by so much, as the next process is never quite like the last. */
+const latencyMargin = 0.95
+/** Contests that follow the first, with other loads. */
+const mostContests = 6
+
+/** Finds the best configuration of a model: calibrates, prunes with the simulator, and confirms the best by measurement. */
+export async function tune(settings: TuneSettings, listener: TuneListener, signal: AbortSignal, ground = processGround): Promise<TuneResult> {
+  return new Tuning(settings, listener, signal, ground).run()
+}
+
+class Tuning {
+  readonly #settings: TuneSettings
+  readonly #listener: TuneListener
+  readonly #signal: AbortSignal
+  readonly #ground: MeasuringGround
+  readonly #budget: TimeBudget
+  readonly #goal: Goal
+  readonly #notes: string[] = []
+  #state!: TuneState
+  /** What a process takes from its start until its model is loaded. */
+  #startMs = 1000
+
+  constructor(settings: TuneSettings, listener: TuneListener, signal: AbortSignal, ground: MeasuringGround) {
+    const { p99Ms, memoryBytes, rate, measuring, budgetMs } = settings
+    this.#settings = settings
+    this.#listener = listener
+    this.#signal = signal
+    this.#ground = ground
+    this.#budget = new TimeBudget(ground.clock, budgetMs)
+    this.#goal = { p99Ms: p99Ms === undefined || !this.#isLoadFree ? p99Ms : p99Ms * latencyMargin, memoryBytes, rowsPerSecond: rate === undefined ? undefined : rate * measuring.requests.rows }
+  }
+
+  async run(): Promise<TuneResult> {
+    const { path, options, measuring } = this.#settings
+    await this.#open(await fingerprintOf(path, options, measuring, this.#signal))
+    const defaults = await this.#defaults()
+    if (defaults !== null) await this.#calibrate(defaults)
+    const contests = defaults === null ? { places: [], isDecided: false } : await this.#confirm(defaults)
+    const { totalMs, leftMs } = this.#budget
+    const reference = defaults?.configuration ?? null
+    const rows = rowsOf(contests.places, reference)
+    return {
+      best: rows.find(({ isKept, measured }) => isKept && measured !== null) ?? null,
+      rows,
+      kind: this.#kind,
+      notes: this.#notes,
+      end: this.#signal.aborted ? 'interrupted' : contests.isDecided ? 'decided' : 'budget',
+      seconds: (totalMs - leftMs) / 1000,
+    }
+  }
+
+  async #open(fingerprint: TuneState['fingerprint']): Promise<void> {
+    const { statePath, fresh } = this.#settings
+    const { state, reason } = fresh ? { state: null, reason: null } : readState(statePath, fingerprint)
+    if (reason !== null) this.#note(`begins anew: ${reason}`)
+    if (state !== null) this.#note(`goes on with what ${statePath} has: ${state.calibration.length} batch sizes calibrated`)
+    this.#state = state ?? newState(fingerprint)
+  }
+
+  /** @throws InferenceError as `engine.load()`. */
+  async #defaults(): Promise<DefaultFacts | null> {
+    if (this.#state.defaults !== null) return this.#state.defaults
+    this.#listener.onPhase?.('loading')
+    const found = await findDefaults(this.#ground, this.#config(null), this.#settings.measuring, this.#budget.leftMs, this.#signal)
+    if (this.#signal.aborted) return null
+    if ('type' in found) {
+      if (found.code === 'ERR_TOO_LONG') return null
+      throw new InferenceError(found.code === 'ERR_CRASHED' ? 'ERR_MODEL_LOAD' : found.code, found.message)
+    }
+    this.#startMs = found.startMs
+    this.#state.defaults = found.facts
+    this.#save()
+    return found.facts
+  }
+
+  async #calibrate({ isOnCpu, joining, configuration }: DefaultFacts): Promise<void> {
+    const { space: given, measuring } = this.#settings
+    const isJoined = configuration.maxBatchSize > 0 || given.batchSizes !== undefined
+    if (!isJoined) this.#note(`batches are not tried: ${joining}`)
+    const space = isOnCpu ? given : { ...given, threads: given.threads ?? [configuration.threads] }
+    const layouts = layoutsOf(space, availableCores().usable)
+    const batchSizes = batchSizesOf(space, isJoined, measuring.requests.rows)
+    const { calibration, calibratedInMs, contests } = this.#state
+    const key = JSON.stringify(given)
+    // What there was no time for in as much time is not begun again: the next call goes on from where the last was.
+    if ((calibratedInMs[key] ?? 0) >= this.#settings.budgetMs * nearlyAsLong) return
+    const knownPoints = calibration.length
+    this.#listener.onPhase?.('calibrating')
+    await this.#withProcesses((processes) =>
+      calibrate({
+        layouts,
+        batchSizes,
+        rowsPerRequest: measuring.requests.rows,
+        processes,
+        configOf: (each) => this.#config(each),
+        budget: this.#budget.part(calibrationShare),
+        signal: this.#signal,
+        points: calibration,
+        onPoint: (point) => {
+          this.#save()
+          this.#listener.onMeasured?.(`${point.instances} x ${point.threads} threads, batch ${point.maxBatchSize}`)
+        },
+      }),
+    )
+    if (this.#signal.aborted) return
+    calibratedInMs[key] = this.#settings.budgetMs
+    if (calibration.length > knownPoints) delete contests[this.#goalKey()]
+    this.#save()
+    const missing = layouts.filter(({ instances, threads }) => !calibration.some((point) => point.instances === instances && point.threads === threads))
+    if (missing.length > 0) this.#note(`no time for ${missing.map(({ instances, threads }) => `${instances} x ${threads} threads`).join(', ')}`)
+  }
+
+  async #confirm(defaults: DefaultFacts): Promise<{ places: readonly Placed[]; isDecided: boolean }> {
+    const calibration = new Calibration(this.#state.calibration)
+    const contests = await this.#contests(calibration, defaults.configuration)
+    let places: readonly Placed[] = []
+    let isDecided = false
+    await this.#withProcesses(async (processes) => {
+      for (let index = 0; index < contests.length && !this.#signal.aborted; index++) {
+        const recorded = contests[index]!
+        this.#listener.onPhase?.(index === 0 ? 'confirming' : 'confirming with other loads')
+        const earlier = places
+        const go = async (budget: TimeBudget) => {
+          const plan = new MeasuringPlan(calibration, recorded.candidates, budget.leftMs, this.#startMs)
+          const contest = await confirm({
+            contest: recorded,
+            goal: this.#goal,
+            processes,
+            configOf: (each) => this.#config(each),
+            budget,
+            signal: this.#signal,
+            timesOf: (candidate) => plan.timesOf(candidate),
+            onShowing: (candidate) => {
+              this.#save()
+              this.#listener.onMeasured?.(keyOf(candidate))
+            },
+          })
+          isDecided = contest.isDecided
+          places = placesOf(contest, recorded, this.#goal, earlier)
+          return contest.round
+        }
+        // Other loads, where there may be any, have their part.
+        const round = await go(this.#isLoadFree && this.#goal.p99Ms !== undefined ? this.#budget.part(0.6) : this.#budget)
+        const isLast = index === contests.length - 1
+        if (isLast && round > 0 && contests.length < mostContests) this.#addContest(contests, places)
+        if (isLast && index === contests.length - 1 && !isDecided && !this.#signal.aborted) await go(this.#budget)
+      }
+    })
+    return { places, isDecided }
+  }
+
+  /** Processes that are ended when all is done, or as soon as the user wants no more. */
+  async #withProcesses(use: (processes: ModelProcesses) => Promise<void>): Promise<void> {
+    const processes = new ModelProcesses(this.#ground, this.#settings.measuring, this.#startMs)
+    const stop = () => void processes.end()
+    this.#signal.addEventListener('abort', stop)
+    try {
+      await use(processes)
+    } finally {
+      this.#signal.removeEventListener('abort', stop)
+      await processes.end()
+      this.#startMs = processes.startMs
+    }
+  }
+
+  /** Those that were begun for the same goal, or a first one. */
+  async #contests(calibration: Calibration, reference: Configuration): Promise<RecordedContest[]> {
+    const key = this.#goalKey()
+    const known = this.#state.contests[key]
+    if (known !== undefined) return known
+    this.#listener.onPhase?.('simulating')
+    const { space, concurrency, rate } = this.#settings
+    const rowsPerRequest = this.#rowsPerRequest
+    const load = rate !== undefined ? { rate } : concurrency !== undefined ? { concurrency } : null
+    const prospects = await prospectsOf({ calibration, space, goal: this.#goal, rowsPerRequest, load, budget: this.#budget.part(simulationShare) })
+    const plan = new MeasuringPlan(calibration, [], this.#budget.leftMs, this.#startMs)
+    const first = firstContest({ prospects, goal: this.#goal, plan, reference, load, rowsPerRequest })
+    return (this.#state.contests[key] = [first])
+  }
+
+  #addContest(contests: RecordedContest[], places: readonly Placed[]): void {
+    if (!this.#isLoadFree) return
+    const tried = new Set(contests.flatMap(({ candidates }) => candidates.map(keyOf)))
+    const candidates = furtherCandidates(places, this.#goal, this.#rowsPerRequest, tried)
+    if (candidates.length > 0) contests.push({ candidates, showings: [] })
+  }
+
+  get #rowsPerRequest(): number {
+    return this.#settings.measuring.requests.rows
+  }
+
+  get #isLoadFree(): boolean {
+    return this.#settings.rate === undefined && this.#settings.concurrency === undefined
+  }
+
+  /** What was found for the CPU is for no other machine's GPU. */
+  get #kind(): InstanceKind {
+    const { kind } = this.#settings
+    return kind === 'auto' && this.#state.defaults?.isOnCpu === true ? 'cpu' : kind
+  }
+
+  #goalKey(): string {
+    const { space, concurrency, rate } = this.#settings
+    return JSON.stringify({ ...this.#goal, concurrency, rate, space })
+  }
+
+  #config(configuration: Configuration | null): ModelConfig {
+    const { path, options } = this.#settings
+    return { ...(configuration === null ? options : optionsFor(configuration, options, this.#kind)), path }
+  }
+
+  #note(text: string): void {
+    this.#notes.push(text)
+    this.#listener.onNote?.(text)
+  }
+
+  #save(): void {
+    writeState(this.#settings.statePath, this.#state)
+  }
+}

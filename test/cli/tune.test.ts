@@ -1,0 +1,78 @@
+import { spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, describe, expect, it } from 'vitest'
+import { InferenceEngine, type ModelConfig } from '../../src/index.ts'
+import type { TuneResult } from '../../src/tune/tune-result.ts'
+import { identity } from '../models/small.ts'
+import { root, zerohop, type Ended } from './run.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'zerohop-tune-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const model = identity('float32')
+const output = (name: string) => join(folder, `${name}.json`)
+const statePath = (name: string) => join(folder, `${name}.tune-state.json`)
+/** A grid of few points: these tests are about what goes on around it. */
+const few = ['--instances', '1', '--threads', '1', '--max-batch-sizes', '1,8', '--delays', '0']
+
+/** On a busy machine the time may be over before anything was measured: then the next call goes on. */
+async function untilMeasured(...line: readonly string[]): Promise<Ended> {
+  const ended = await zerohop('tune', model, ...few, ...line)
+  return ended.stderr.startsWith('there was no time') ? untilMeasured(...line) : ended
+}
+
+describe('zerohop tune', () => {
+  it('writes a configuration that engine.load takes, within its budget, and goes on from what it has measured', async () => {
+    const line = ['-o', output('found'), '--json', '--budget']
+    const { code, stdout, stderr } = await untilMeasured(...line, '8')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    const { best, rows, seconds } = JSON.parse(stdout) as TuneResult
+    expect(seconds).toBeLessThan(12)
+    expect(best!.measured!.rowsPerSecond).toBeGreaterThan(0)
+    expect(rows.some(({ isDefault }) => isDefault)).toBe(true)
+    const config = JSON.parse(readFileSync(output('found'), 'utf8')) as ModelConfig
+    expect(config.maxBatchSize).toBe(best!.candidate.configuration.maxBatchSize)
+    const engine = new InferenceEngine()
+    await engine.load('found', config)
+    await engine.close()
+    const again = await untilMeasured(...line, '3')
+    expect(again.code).toBe(0)
+    expect(JSON.parse(again.stdout).notes).toContainEqual(expect.stringMatching(/^goes on with what .* has/))
+  })
+
+  it('keeps what was measured when it is interrupted, and leaves no process behind', async () => {
+    const child = spawn(process.execPath, [`${root}dist/cli/main.js`, 'tune', model, '--budget', '60', '-o', output('stopped'), ...few], { stdio: ['ignore', 'pipe', 'pipe'], detached: true })
+    let stderr = ''
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
+    const ended = new Promise<number | null>((resolve) => child.once('close', resolve)) // also of those that hold its pipes
+    while (!existsSync(statePath('stopped')) && child.exitCode === null) await sleep(20)
+    process.kill(-child.pid!, 'SIGINT') // as a terminal does, to the whole group
+    expect({ code: await ended, stderr }).toEqual({ code: 130, stderr: expect.stringContaining(`interrupted; what was measured is in ${statePath('stopped')}`) })
+    expect(existsSync(output('stopped'))).toBe(false)
+    expect(() => process.kill(-child.pid!, 0)).toThrow('ESRCH')
+  })
+
+  it('says that nothing keeps a bound, and writes nothing', async () => {
+    // Batches are calibrated already.
+    const { code, stdout, stderr } = await untilMeasured('--budget', '5', '--memory', '1', '-o', output('none'), '--state', statePath('found'))
+    expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('no configuration keeps the bounds') })
+    expect(stdout).toContain('over a bound')
+    expect(existsSync(output('none'))).toBe(false)
+  })
+
+  it.each([
+    ['a file that is not there', [join(folder, 'none.onnx')], 1, 'ERR_MODEL_NOT_FOUND'],
+    ['a shape of no input', [model, '--shape', 'y:3'], 1, 'ERR_INVALID_ARG: shape: expected the name of an input'],
+    ['options that the engine does not have', [model, '--model-config', '{"maxBatch":1}'], 1, 'ERR_MODEL_CONFIG'],
+    ['two loads', [model, '--rate', '1', '--concurrency', '2'], 2, "cannot be used with option '--rate"],
+    ['a budget of nothing', [model, '--budget', '0'], 2, 'a number above 0'],
+    ['a file of Triton for a provider that it does not have', [model, '--format', 'pbtxt', '--provider', 'openvino'], 2, 'has no word for --provider openvino'],
+  ])('refuses %s', async (_, line, code, message) => {
+    const ended = await zerohop('tune', ...line, '-o', output('refused'))
+    expect(ended).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(message) })
+    expect(existsSync(output('refused'))).toBe(false)
+  })
+})

@@ -1,0 +1,216 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, beforeEach, describe, expect, it } from 'vitest'
+import type { Configuration } from '../../src/tune/configuration.ts'
+import { batchSizesOf, layoutsOf, saturating } from '../../src/tune/search-space.ts'
+import { tune } from '../../src/tune/tuning.ts'
+import type { TuneSettings } from '../../src/tune/tune-settings.ts'
+import { mulberry32 } from '../models/random.ts'
+import { FakeGround, quiet, type FakeMachine, type Noise } from './fake-ground.ts'
+
+const folder = mkdtempSync(join(tmpdir(), 'zerohop-tune-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+const path = join(folder, 'model.onnx')
+const statePath = join(folder, 'state.json')
+
+beforeEach(() => {
+  writeFileSync(path, 'a model')
+  rmSync(statePath, { force: true })
+})
+
+const space = { instances: [1, 2, 4], threads: [1, 2, 4], delaysMs: [0] }
+const cores = 4
+const settings: TuneSettings = {
+  path, statePath, space, options: {}, kind: 'auto', fresh: false, budgetMs: 120_000,
+  measuring: { requests: { rows: 1, shapes: [], inputData: ['random'] }, engine: {} },
+}
+const untilEnd = () => new AbortController().signal
+const byDefault: Configuration = { instances: 1, threads: 4, maxBatchSize: 32, maxQueueDelayMs: 0 }
+
+/** A run has a fixed part, and one for each row; threads help with both, less and less, and instances are in each other's way. */
+function machine(seed: number): FakeMachine {
+  const random = mulberry32(seed)
+  const [fixedMs, rowMs] = [20 * random() ** 3, 0.2 + 10 * random() ** 2]
+  const [gain, contention, crowding] = [0.3 + 0.65 * random(), 0.6 * random(), 0.05 * random()]
+  const runMs = ({ instances, threads, maxBatchSize }: Configuration) => {
+    const rows = Math.max(1, maxBatchSize)
+    const oversubscribed = Math.max(1, (instances * threads) / cores)
+    return ((fixedMs + rowMs * rows * (1 + crowding * Math.log2(rows))) / threads ** gain) * oversubscribed * (1 + (contention * (instances - 1)) / 3)
+  }
+  return { runMs, byDefault, loadMs: 400 }
+}
+
+/** Throughput of the best configuration of the whole grid. */
+function bestOfAll(ground: FakeGround, batchSizes = batchSizesOf({}, true, 1)): number {
+  const all = layoutsOf(space, cores).flatMap((layout) => batchSizes.map((maxBatchSize) => ({ ...layout, maxBatchSize, maxQueueDelayMs: 0 })))
+  return Math.max(...all.map((each) => ground.truth(each, { concurrency: saturating(each, 1) }).rowsPerSecond))
+}
+
+async function shareOfBest(seed: number, noise: Noise): Promise<number> {
+  rmSync(statePath, { force: true })
+  const ground = new FakeGround(machine(seed), noise)
+  const { best } = await tune(settings, {}, untilEnd(), ground)
+  const { configuration, load } = best!.candidate
+  return ground.truth(configuration, load).rowsPerSecond / bestOfAll(ground)
+}
+
+const noisy = { scatter: 0.02, disturbed: 0.05, drift: 0.02 }
+const showsAll = (ground: FakeGround) => ground.tasks.filter(({ type }) => type === 'measure').length
+
+describe('tuning a model for throughput', () => {
+  it('finds the best configuration of the whole grid on a quiet machine', async () => {
+    const shares = []
+    for (let seed = 1; seed <= 10; seed++) shares.push(await shareOfBest(seed, quiet))
+    expect(Math.min(...shares)).toBeGreaterThan(0.985)
+  })
+
+  it('finds one with 97 % of its throughput on a noisy one, in 95 of 100', async () => {
+    const shares = []
+    for (let seed = 1; seed <= 40; seed++) shares.push(await shareOfBest(seed, { ...noisy, seed }))
+    expect(shares.filter((share) => share >= 0.97).length).toBeGreaterThanOrEqual(38)
+  })
+
+  it('shows the default beside it, which was measured as well', async () => {
+    const ground = new FakeGround(machine(1))
+    const { best, rows } = await tune(settings, {}, untilEnd(), ground)
+    const its = rows.find(({ isDefault }) => isDefault)!
+    expect(its.rounds).toBeGreaterThanOrEqual(2)
+    expect(best!.toDefault).toBeCloseTo(best!.measured!.rowsPerSecond / its.measured!.rowsPerSecond, 10)
+    expect(best!.toDefault).toBeGreaterThan(1)
+  })
+
+  it('tries no batches of a model whose requests are not joined, and says why', async () => {
+    const ground = new FakeGround({ ...machine(2), byDefault: { ...byDefault, maxBatchSize: 0 } })
+    const { rows, notes } = await tune(settings, {}, untilEnd(), ground)
+    expect(new Set(rows.map(({ candidate }) => candidate.configuration.maxBatchSize))).toEqual(new Set([0]))
+    expect(notes).toContainEqual(expect.stringMatching(/^batches are not tried: rows gave the same/))
+  })
+
+  it('goes on without a configuration that dies, and without one that hangs', async () => {
+    const fails: NonNullable<FakeMachine['fails']> = ({ threads, instances }) => (instances === 4 ? 'crash' : threads === 4 ? 'hang' : null)
+    const ground = new FakeGround({ ...machine(1), byDefault: { ...byDefault, threads: 2 }, fails })
+    const { best, end } = await tune({ ...settings, budgetMs: 400_000 }, {}, untilEnd(), ground)
+    expect(best!.candidate.configuration).toMatchObject({ instances: 2, threads: 2, maxBatchSize: 128 })
+    expect(end).toBe('decided')
+    expect(ground.living).toBe(0)
+  })
+
+  it('says why one failed that was measured beside others', async () => {
+    let measured = 0
+    const fails: NonNullable<FakeMachine['fails']> = ({ maxBatchSize }) => (maxBatchSize === 128 && ++measured > 20 ? 'crash' : null)
+    const { rows, best } = await tune(settings, {}, untilEnd(), new FakeGround({ ...machine(1), fails }))
+    expect(rows.some(({ failure, isKept }) => failure === 'its process ended with SIGABRT' && !isKept)).toBe(true)
+    expect(best!.failure).toBeNull()
+  })
+})
+
+describe('the bound of', () => {
+  const given = (more: Partial<TuneSettings>) => ({ ...settings, ...more })
+
+  it.each([1, 3, 6, 7])('latency is kept, and made use of (machine %i)', async (seed) => {
+    const ground = new FakeGround(machine(seed), { ...noisy, disturbed: 0, seed })
+    const p99Ms = 6 * machine(seed).runMs({ ...byDefault, maxBatchSize: 8 })
+    const { best } = await tune(given({ p99Ms, budgetMs: 240_000 }), {}, untilEnd(), ground)
+    const { configuration, load } = best!.candidate
+    const found = ground.truth(configuration, load)
+    expect(found.p99Ms).toBeLessThan(p99Ms * 1.05)
+    const layouts = layoutsOf(space, cores).flatMap((layout) => [1, 2, 4, 8, 16, 32, 64, 128].map((maxBatchSize) => ({ ...layout, maxBatchSize, maxQueueDelayMs: 0 })))
+    const all = layouts.flatMap((each) => [0.25, 0.5, 1].map((share) => ground.truth(each, { concurrency: Math.max(1, Math.round(share * saturating(each, 1))) })))
+    const best8 = Math.max(...all.filter((each) => each.p99Ms <= p99Ms).map(({ rowsPerSecond }) => rowsPerSecond))
+    expect(found.rowsPerSecond).toBeGreaterThan(0.93 * best8)
+  })
+
+  it('memory is kept', async () => {
+    const memoryBytes = ({ instances, maxBatchSize }: Configuration) => 1e8 * instances + 1e6 * instances * maxBatchSize
+    const ground = new FakeGround({ ...machine(1), memoryBytes })
+    const { best } = await tune(given({ memoryBytes: 2.5e8 }), {}, untilEnd(), ground)
+    expect(memoryBytes(best!.candidate.configuration)).toBeLessThanOrEqual(2.5e8)
+  })
+
+  it('either that nothing keeps is told', async () => {
+    const { best, rows } = await tune(given({ memoryBytes: 1e6 }), {}, untilEnd(), new FakeGround(machine(1)))
+    expect(best).toBeNull()
+    expect(rows.every(({ isKept }) => !isKept)).toBe(true)
+  })
+
+  it('a rate decides: of those that keep up the one with the lowest p99 is best', async () => {
+    const ground = new FakeGround(machine(3))
+    const rate = 0.5 * bestOfAll(ground)
+    const { best } = await tune(given({ rate }), {}, untilEnd(), ground)
+    const found = ground.truth(best!.candidate.configuration, { rate })
+    expect(found.rowsPerSecond).toBeGreaterThan(0.97 * rate)
+    const unkept = ground.truth(byDefault, { rate })
+    expect(found.p99Ms).toBeLessThan(unkept.p99Ms)
+  })
+})
+
+describe('the time', () => {
+  it.each([500, 2000, 10_000, 30_000, 60_000])('of a budget of %i ms is never gone over, whatever hangs', async (budgetMs) => {
+    for (const fails of [() => null, ({ instances }: Configuration) => (instances > 1 ? ('hang' as const) : null)]) {
+      rmSync(statePath, { force: true })
+      const ground = new FakeGround({ ...machine(5), fails }, { ...noisy, seed: 3 })
+      await tune({ ...settings, budgetMs }, {}, untilEnd(), ground)
+      expect(ground.clock.nowMs()).toBeLessThanOrEqual(budgetMs)
+      expect(ground.living).toBe(0)
+    }
+  })
+
+  it('that is over before anything was measured is told', async () => {
+    const { best, rows, end } = await tune({ ...settings, budgetMs: 300 }, {}, untilEnd(), new FakeGround(machine(1)))
+    expect({ best, rows, end }).toEqual({ best: null, rows: [], end: 'budget' })
+  })
+})
+
+describe('what was measured', () => {
+  async function interrupted(after: number): Promise<FakeGround> {
+    const ground = new FakeGround(machine(1), { ...noisy, seed: 1 })
+    const controller = new AbortController()
+    const { end } = await tune(settings, { onMeasured: () => { if (showsAll(ground) >= after) controller.abort() } }, controller.signal, ground) // prettier-ignore
+    expect(end).toBe('interrupted')
+    expect(ground.living).toBe(0)
+    return ground
+  }
+
+  it.each([5, 20, 60])('is kept when it is interrupted after %i measurements, and the next call goes on', async (after) => {
+    const first = showsAll(await interrupted(after))
+    const whole = new FakeGround(machine(1), { ...noisy, seed: 1 })
+    await tune({ ...settings, statePath: join(folder, 'other.json'), fresh: true }, {}, untilEnd(), whole)
+    const ground = new FakeGround(machine(1), { ...noisy, seed: 2 })
+    const { best, end } = await tune(settings, {}, untilEnd(), ground)
+    expect(end).toBe('decided')
+    expect(best).not.toBeNull()
+    expect(showsAll(ground) + first).toBeLessThan(1.3 * showsAll(whole))
+  })
+
+  it('is enough for a call that asks the same again', async () => {
+    const before = await tune(settings, {}, untilEnd(), new FakeGround(machine(1)))
+    const ground = new FakeGround(machine(1))
+    const again = await tune(settings, {}, untilEnd(), ground)
+    expect(ground.tasks).toEqual([])
+    expect(again.rows).toEqual(before.rows)
+  })
+
+  it('of batches serves another goal', async () => {
+    await tune(settings, {}, untilEnd(), new FakeGround(machine(1)))
+    const ground = new FakeGround(machine(1))
+    await tune({ ...settings, concurrency: 8 }, {}, untilEnd(), ground)
+    const [first] = ground.tasks
+    expect(first).toMatchObject({ type: 'load', name: 'model' }) // of a contest
+    expect(ground.tasks.filter((task) => task.type === 'measure').every((task) => task.load.concurrency === 8)).toBe(true)
+  })
+
+  it.each([
+    ['another model', (its: TuneSettings) => (writeFileSync(path, 'another model'), its), /begins anew: another model than/],
+    ['other options of the model', (its: TuneSettings) => ({ ...its, options: { priority: 1 } as never }), /another set of model options/],
+    ['other requests', (its: TuneSettings) => ({ ...its, measuring: { ...its.measuring, requests: { rows: 2, shapes: [], inputData: ['zero'] } } }), /another kind of request/],
+    ['what is no state', (its: TuneSettings) => (writeFileSync(statePath, '{'), its), /is no state of zerohop tune/],
+  ])('is forgotten for %s', async (_, change, note) => {
+    await tune(settings, {}, untilEnd(), new FakeGround(machine(1)))
+    const ground = new FakeGround(machine(1))
+    const { notes } = await tune(change(settings), {}, untilEnd(), ground)
+    expect(notes[0]).toMatch(note)
+    expect(showsAll(ground)).toBeGreaterThan(20)
+  })
+})
