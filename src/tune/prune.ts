@@ -114,6 +114,3 @@ export function finalistsOf(prospects: readonly Prospect[], goal: Goal, affordab
 }
 
 const mostFinalists = 24
-
-/** Whether two prospects are of one configuration. */
-export const isSameConfiguration = (a: Candidate, b: Candidate): boolean => configurationKey(a.configuration) === configurationKey(b.configuration)
