@@ -1,4 +1,4 @@
-import { configurationKey, type Candidate, type Configuration, type Load } from './configuration.ts'
+import { type Candidate, type Configuration, type Load } from './configuration.ts'
 import type { Calibration } from './batch-times.ts'
 import { excessOf, valueOf, type Goal } from './goal.ts'
 import type { Measurement } from './measurement.ts'
@@ -114,6 +114,3 @@ export function finalistsOf(prospects: readonly Prospect[], goal: Goal, affordab
 }
 
 const mostFinalists = 24
-
-/** Whether two prospects are of one configuration. */
-export const isSameConfiguration = (a: Candidate, b: Candidate): boolean => configurationKey(a.configuration) === configurationKey(b.configuration)
