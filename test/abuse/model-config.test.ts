@@ -130,7 +130,7 @@ describe.each(Object.entries(cases))('a configuration is refused before anything
 it('an option that there is not is told those that there are', async () => {
   const engine = new InferenceEngine()
   const expectedOf = async (config: object) => ((await rejectionOf(() => engine.load('bad', { path, ...config }))) as InferenceError).expected
-  expect(await expectedOf({ max_batch_size: 8 })).toMatch(/^one of path, bytes, version, maxBatchSize, .*, coalesce$/)
+  expect(await expectedOf({ max_batch_size: 8 })).toMatch(/^one of path, bytes, version, maxBatchSize, .*, coalesce, autoTune$/)
   expect(await expectedOf({ dynamicBatching: { maxQueueDelay: 8 } })).toMatch(/^one of .*maxQueueDelayMs/)
   expect(await rejectionOf(async () => new InferenceEngine({ threads: 4 } as EngineOptions))).toMatchObject({ expected: expect.stringMatching(/^one of .*cpuWorkers/) })
 })

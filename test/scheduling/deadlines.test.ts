@@ -143,7 +143,8 @@ it('retryAfterMs of a full queue grows with what waits in it', async () => {
   const occupying = outcomesOf([infer(model), infer(model)])
   await until(() => model.stats().pendingRequestCount === 0)
   const [few, many] = ([[1, 5], [2, 50]] as const).map(([priority, count]) => {
-    for (let waiting = 0; waiting < count; waiting++) void outcomeOf(infer(model, { priority }))
+    // Two more than can wait: what occupies the worker may be done by now, and the first of these run.
+    for (let sent = 0; sent < count + 2; sent++) void outcomeOf(infer(model, { priority }))
     return rejectionOf(() => infer(model, { priority })) as Promise<InferenceError>
   })
   const [short, long] = [await few!, await many!]
