@@ -1,5 +1,5 @@
 import { Option, type Command } from 'commander'
-import { randomNumbers } from '../perf/input/random-numbers.ts'
+import { mulberry32 } from '../seeded-random.ts'
 import { SampleCycle } from '../perf/input/sample-cycle.ts'
 import type { SampleSource } from '../perf/input/sample.ts'
 import { UniqueSamples } from '../perf/input/unique-samples.ts'
@@ -33,7 +33,7 @@ async function measure(context: PerfContext): Promise<{ result: PerfResult; exit
   const sources: Record<'same' | 'unique', () => SampleSource> = {
     same: () => new SampleCycle(samples.slice(0, 1)),
     // A cache may still have the answer to the first.
-    unique: () => new UniqueSamples(samples.length > 1 ? samples.slice(1) : samples, areRandom ? randomNumbers(settings.seed + 1) : null),
+    unique: () => new UniqueSamples(samples.length > 1 ? samples.slice(1) : samples, areRandom ? mulberry32(settings.seed + 1) : null),
   }
   const runs: InputLevels[] = []
   const measured: { result: PerfResult; exitCode: number }[] = []

@@ -1,7 +1,7 @@
 import type { Command } from 'commander'
 import { loadArrivals } from '../arrivals/read-arrivals.ts'
 import { invalidArgument } from '../errors.ts'
-import { randomNumbers } from '../perf/input/random-numbers.ts'
+import { mulberry32 } from '../seeded-random.ts'
 import type { OpenedModel } from '../perf/open-target.ts'
 import { probe } from '../perf/probe.ts'
 import { arrivalsOf, replay } from '../perf/replay/replay.ts'
@@ -45,7 +45,7 @@ async function replaySource(options: ReplayOptions & PerfOptions, opened: Opened
   const arrivals = arrivalsOf(await loadArrivals(options.replay), options.replayModel ?? null)
   const { inputData: [kind = 'random', ...more], ...input } = inputSettings(options, opened, seed)
   if (more.length > 0 || (kind !== 'random' && kind !== 'zero')) throw invalidArgument('--input-data', 'random or zero, beside --replay', [kind, ...more])
-  return new ReplaySource(arrivals, opened.model.metadata, { ...input, kind }, input.shapes, randomNumbers(seed))
+  return new ReplaySource(arrivals, opened.model.metadata, { ...input, kind }, input.shapes, mulberry32(seed))
 }
 
 async function measureReplay(context: PerfContext): Promise<{ result: PerfResult }> {

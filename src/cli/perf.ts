@@ -51,7 +51,7 @@ function build(): Command {
     .option('-v, --verbose', 'tell of each window', false)
   for (const extension of extensions) extension.addOptions(command)
   command.optionsGroup('Others:').version(ownVersion, '--version')
-  command.addHelpText('after', `\nExit codes: 0 done; 2 windows did not agree; 3 the command line is not as it has to be; 99 anything else.\n\n${leftOutText()}`)
+  command.addHelpText('after', `\nExit codes: 0 done; 1 answers differ, with --check-rows; 2 windows did not agree; 3 the command line is not as it has to be; 99 anything else.\n\n${leftOutText()}`)
   return command.action((options: CommandLine) => run(options, command))
 }
 

@@ -2,7 +2,7 @@ import type { Arrival } from '../arrivals/arrival.ts'
 import { invalidArgument } from '../errors.ts'
 import { generatedFeed } from '../perf/input/generated-data.ts'
 import { hasRows, inputShapes } from '../perf/input/input-shapes.ts'
-import { randomNumbers } from '../perf/input/random-numbers.ts'
+import { mulberry32 } from '../seeded-random.ts'
 import { openTarget } from '../perf/open-target.ts'
 import { calibrateService } from '../perf/service-calibration.ts'
 import { inlineIn, instancesIn, runsOf } from '../simulation/recorded-service.ts'
@@ -42,7 +42,7 @@ async function measuredService(path: string, instances: number, options: Simulat
     const { metadata } = opened.model
     const largest = Math.max(1, metadata.maxBatchSize)
     const shapes = shapesOf(recording ?? [])
-    const random = randomNumbers(options.seed)
+    const random = mulberry32(options.seed)
     const data = { kind: 'random', stringLength: 128, stringData: null } as const
     const serviceTimes: ServiceTime[] = []
     let found: Awaited<ReturnType<typeof calibrateService>> | null = null

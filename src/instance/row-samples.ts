@@ -1,4 +1,5 @@
 import { packed } from '../elements.ts'
+import { mulberry32 } from '../seeded-random.ts'
 import { isSmallFloat, toSmallFloat } from '../small-floats.ts'
 import { elementCount, isFloatType, isPacked, storageOf, type ElementType, type MailedTensor } from '../tensor.ts'
 import { batchAxisOf, type TensorMetadata } from '../metadata.ts'
@@ -70,7 +71,7 @@ export function sampleRow(
     if (draw === 'absent') return null
     const dims = [1, ...rowDims[index]!]
     const count = elementCount(dims)
-    const random = generator(row * 131 + index * 17 + draw.length)
+    const random = mulberry32((row * 131 + index * 17 + draw.length + 1) * 0x9e3779b9)
     const kind = draw === 'far' ? row % farKinds : 0
     if (type === 'string') return { type, dims, data: Array.from({ length: count }, () => text(kind, random)) }
     const packs = isPacked(type)
@@ -138,14 +139,3 @@ function bool(count: number, row: number, random: () => number): (at: number) =>
 const small = (random: () => number): number => 1 + Math.floor(random() * largestSmall)
 
 const text = (kind: number, random: () => number): string => (kind === 1 ? 'a text' : kind === 2 ? '' : String(small(random)))
-
-/** Numbers from 0 to 1 that follow from a seed. */
-function generator(seed: number): () => number {
-  let state = (seed + 1) * 0x9e3779b9
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1)
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61)
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
-  }
-}

@@ -38,11 +38,11 @@ export interface ModelStatistics {
     /** Requests that were accepted and rejected later, and those refused with `ERR_QUEUE_FULL` or `ERR_DEADLINE`. */
     readonly fail: StatisticDuration
     /**
-     * Of answered requests, what is in none of the sums below: the way back from the worker, runs that were made again, waiting for parts
-     * or for an earlier answer (`preserveOrdering`), finding an answer in the response cache.
+     * Of answered requests, what is in none of the sums below: the way back from the worker, waiting for parts or for an earlier
+     * answer (`preserveOrdering`), finding an answer in the response cache.
      */
     readonly overhead: StatisticDuration
-    /** Waiting: until the run began, handed ahead behind another or not. */
+    /** Waiting: until the run began, handed ahead behind another or not; the last run of a request that was run again. */
     readonly queue: StatisticDuration
     /** Gathering rows into staging memory. */
     readonly computeInput: StatisticDuration

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
 import type { Sample } from '../../src/perf/input/sample.ts'
-import { randomNumbers } from '../../src/perf/input/random-numbers.ts'
+import { mulberry32 } from '../../src/seeded-random.ts'
 import { UniqueSamples } from '../../src/perf/input/unique-samples.ts'
 import { inputsText } from '../../src/perf/report/inputs-text.ts'
 import { levelOf } from './level.ts'
@@ -11,7 +11,7 @@ const bytesOf = ({ feeds }: Sample) => Buffer.from(((feeds['x'] as Tensor).data 
 
 describe('unique requests', () => {
   it('are never the same twice, however often they come again', () => {
-    const source = new UniqueSamples(samples(5), randomNumbers(1))
+    const source = new UniqueSamples(samples(5), mulberry32(1))
     expect(new Set(Array.from({ length: 1000 }, () => bytesOf(source.next()))).size).toBe(1000)
     expect(source.size).toBeNull()
   })
@@ -24,7 +24,7 @@ describe('unique requests', () => {
 
   it('stay as they are without floats', () => {
     const words: Sample[] = [{ feeds: { x: new Tensor('string', ['a'], [1]) }, rows: 1 }, { feeds: { x: new Tensor('string', ['b'], [1]) }, rows: 1 }]
-    const source = new UniqueSamples(words, randomNumbers(1))
+    const source = new UniqueSamples(words, mulberry32(1))
     expect([source.next(), source.next(), source.next()]).toEqual([words[0], words[1], words[0]])
     expect(source.size).toBe(2)
   })

@@ -1,7 +1,7 @@
 import { stat } from 'node:fs/promises'
 import { invalidArgument } from '../../errors.ts'
 import type { InferOptions, ModelMetadata } from '../../index.ts'
-import { randomNumbers } from './random-numbers.ts'
+import { mulberry32 } from '../../seeded-random.ts'
 import { readFolderInput } from './folder-input.ts'
 import { generatedFeed, type GeneratedData } from './generated-data.ts'
 import { hasRows, inputShapes, outputShapes, type GivenShapes, type InputShape } from './input-shapes.ts'
@@ -51,7 +51,7 @@ export async function sampleSource({ inputs: all, ...others }: ModelMetadata, se
   const metadata = { ...others, inputs: all.filter(({ name }) => !filledInputs.includes(name)) }
   if (batchSize > 1 && !hasRows(metadata)) throw invalidArgument('batch size', `1, as requests to '${metadata.name}' have no rows`, batchSize)
   const inputs = inputShapes(metadata, given)
-  const random = randomNumbers(seed)
+  const random = mulberry32(seed)
   const [kind] = inputData
   if (kind === 'random' || kind === 'zero') {
     if (inputData.length > 1) throw invalidArgument('input data', `${kind} alone, or folders and files`, [...inputData])

@@ -1,4 +1,4 @@
-import { randomNumbers } from '../input/random-numbers.ts'
+import { mulberry32 } from '../../seeded-random.ts'
 
 /** When requests are meant to be sent: milliseconds since the start, ascending; it may end. */
 export type Schedule = Iterator<number, void>
@@ -10,7 +10,7 @@ export function* constantSchedule(ratePerSecond: number): Generator<number, void
 
 /** As a Poisson process has it: the intervals are distributed exponentially. The same for the same seed. */
 export function* poissonSchedule(ratePerSecond: number, seed: number): Generator<number, void> {
-  const random = randomNumbers(seed)
+  const random = mulberry32(seed)
   for (let atMs = 0; ; ) {
     atMs -= (Math.log(1 - random()) * 1000) / ratePerSecond
     yield atMs
