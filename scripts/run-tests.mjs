@@ -1,4 +1,5 @@
-// `npm test` in CI: what fails among thousands of tests on a busy machine is tried once more by itself, and named either way.
+// Tests in CI, all (`npm test`) or those of the named files: what fails among thousands of tests on a busy machine is tried once more
+// by itself, and named either way.
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -10,7 +11,9 @@ const folder = mkdtempSync(join(tmpdir(), 'zerohop-tests-'))
 const report = join(folder, 'report.json')
 const run = (command, ...args) => spawnSync(command, args, { stdio: 'inherit' }).status ?? 1
 
-let status = run('npm', 'test', '--', '--reporter=default', '--reporter=json', `--outputFile.json=${report}`)
+const [, , ...named] = process.argv
+const tests = named.length === 0 ? ['npm', 'test', '--'] : ['npx', 'vitest', 'run', ...named]
+let status = run(...tests, '--reporter=default', '--reporter=json', `--outputFile.json=${report}`)
 const failed = status === 0 ? [] : failedFiles()
 if (failed.length > 0 && failed.length <= mostFiles) {
   console.log(`\nFAILED, and tried once more by themselves: ${failed.join(', ')}`)

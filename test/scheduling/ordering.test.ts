@@ -102,7 +102,7 @@ describe('what does not come to a run', () => {
 
 it('an engine that is destroyed rejects all that it has, in the order in which it came', async () => {
   const engine = ownEngine({ cpuWorkers: 2 })
-  const model = await load(engine, small.matmulSlow(512, 100), {
+  const model = await load(engine, small.matmulSlow(512, 2000), {
     maxBatchSize: 8, instanceGroup: [{ kind: 'cpu', count: 2 }], dynamicBatching: { preserveOrdering: true, preferredBatchSize: 1 },
   })
   const ends: [at: number, outcome: unknown][] = []
