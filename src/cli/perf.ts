@@ -59,7 +59,7 @@ async function run(options: CommandLine, command: Command): Promise<void> {
   const settings = measureSettings(options, null, command)
   const { signal, release } = interruptSignal()
   try {
-    await measureModel(options, settings, signal)
+    await measureModel(options, settings, signal, command)
   } catch (error) {
     if (error !== signal.reason || !signal.aborted) throw error
     tellLine('interrupted before anything was measured')
@@ -69,7 +69,7 @@ async function run(options: CommandLine, command: Command): Promise<void> {
   }
 }
 
-async function measureModel(options: CommandLine, measured: PerfSettings, signal: AbortSignal): Promise<void> {
+async function measureModel(options: CommandLine, measured: PerfSettings, signal: AbortSignal, command: Command): Promise<void> {
   const opened = await openTarget({
     model: options.modelName, repository: options.modelRepository, version: options.modelVersion,
     engine: engineOptionsOf(options), config: (before) => modelOptionsOf(options, before), signal,
@@ -80,10 +80,11 @@ async function measureModel(options: CommandLine, measured: PerfSettings, signal
     const measuring = extensions.find((extension) => extension.measures?.(options) === true)
     const source = (await measuring?.source?.(options, opened, settings)) ?? (await sampleSource(model.metadata, inputSettings(options, opened, settings.seed)))
     const target = { model, source, machine, composingModels }
-    const context: PerfContext = { options, opened, target, settings, shown: settingsShown(options), signal, print: options['json'] === true ? () => {} : (text) => void process.stdout.write(text) }
+    const { settings: shown, given } = settingsShown(command)
+    const context: PerfContext = { options, opened, target, settings, shown, signal, print: options['json'] === true ? () => {} : (text) => void process.stdout.write(text) }
     if (measuring === undefined) await probe(target)
     const { result, exitCode = 0 } = measuring === undefined ? await measureLevels(context, options) : await measuring.measure!(context)
-    for (const extension of extensions) await extension.report?.(result, context)
+    for (const extension of extensions) await extension.report?.({ ...result, given }, context)
     process.exitCode = exitCode
   } finally {
     await opened.engine.destroy()
