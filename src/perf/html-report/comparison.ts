@@ -1,4 +1,5 @@
 import type { PerfResult } from '../result.ts'
+import { comparedDistributionsSection } from './compared-distributions.ts'
 import { comparedLevelsSection } from './compared-levels.ts'
 import { differencesSection } from './compared-settings.ts'
 import { headlineOf, type HeadlineFigure } from './headline.ts'
@@ -20,7 +21,7 @@ export function comparisonOf(compared: readonly NamedResult[]): string {
     about: compared.map(({ name, result }) => `${name}: ${result.model}, version ${result.version}, ${dateOf(result.date)}`).join(' · '),
     notices: unstable.length === 0 ? notices : [...notices, `Some levels did not become stable: of ${unstable.join(', ')}.`],
     headline: compared.flatMap(({ name, result }) => headlineOf(result).slice(0, 2).map((figure) => ({ ...figure, label: `${name}: ${figure.label}` }))),
-    sections: [curvesSection(compared), ...(modes.size > 1 ? [] : [comparedLevelsSection(compared)]), differencesSection(compared)],
+    sections: [curvesSection(compared), ...(modes.size > 1 ? [] : [comparedLevelsSection(compared)]), comparedDistributionsSection(compared, modes.size === 1), differencesSection(compared)],
   })
 }
 

@@ -46,10 +46,12 @@ const result = v.looseObject({
   model: v.string(),
   version: v.number(),
   settings: v.record(v.string(), v.unknown()),
+  given: v.exactOptional(v.array(v.string())),
   machine: v.record(v.string(), v.union([v.string(), v.number()])),
   date: v.string(),
   mode: v.picklist(['concurrency', 'request-rate', 'request-intervals', 'periodic-concurrency', 'replay', 'scenario']),
   levels: v.array(level),
+  inputs: v.exactOptional(v.pipe(v.array(v.object({ inputs: v.picklist(['same', 'unique']), distinct: v.nullable(v.number()), levels: v.array(level) })), v.minLength(1))),
 })
 
 /** A result as it is kept in a file. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { reportOf } from '../../../src/perf/html-report/report.ts'
 import type { PerfResult } from '../../../src/perf/result.ts'
-import { resultOf } from './made-results.ts'
+import { levelOf, resultOf } from './made-results.ts'
 import { readIn } from './read-in.ts'
 
 const latency = { minUs: 900, maxUs: 50_000, meanUs: 2000, p50Us: 1800, p90Us: 3000, p95Us: 4000, p97Us: 5000, p99Us: 9000, p999Us: 20_000 }
@@ -65,5 +65,35 @@ describe('the page of answers beside those alone', () => {
     expect(read).toContain('2 failed')
     expect(read).toContain('| &lt;logits&gt;| float32| 0.5| ∞| 1.2| 3| 7')
     expect(html).not.toContain('No level was measured')
+  })
+})
+
+describe('the page of the same inputs and unique ones', () => {
+  const [same, unique] = [[1, 2].map((level) => levelOf(level, { inferencesPerSecond: 9000, server: { ...levelOf(level).server, cacheHitCount: 3, cacheMissCount: 1 } })), [1, 2].map((level) => levelOf(level, { inferencesPerSecond: 3000 }))]
+  const inputs: NonNullable<PerfResult['inputs']> = [{ inputs: 'same', distinct: 1, levels: same }, { inputs: 'unique', distinct: null, levels: unique }]
+
+  it('has both, level by level, with ratios to unique ones, and says of which the rest is', () => {
+    const html = reportOf(resultOf({ levels: unique, inputs }))
+    const read = readIn(html, '<section id="inputs"')
+    expect(read).toContain('All below this is of unique inputs.')
+    expect(read).toContain('| 2| 3,000| 9,000 (3.00 x)')
+    expect(read).toContain('| 1| same| 1| 75 %|')
+    expect(read).toContain('| 1| unique| all| –|')
+    expect(readIn(html, '<header>', '</header>')).toContain('· unique inputs')
+  })
+
+  it('says only which they were where there is one kind', () => {
+    const html = reportOf(resultOf({ levels: same, inputs: inputs.slice(0, 1) }))
+    expect(html).not.toContain('id="inputs"')
+    expect(readIn(html, '<header>', '</header>')).toContain('· same inputs')
+  })
+})
+
+describe('the configuration on a page', () => {
+  it('has first what was given, and the rest behind a click', () => {
+    const read = reportOf(resultOf({ settings: { 'batch-size': 1, instances: 2 }, given: ['instances'] }))
+    expect(readIn(read, 'aria-label="Settings that were given"', '</table>')).toMatch(/\| instances\| 2/)
+    expect(readIn(read, 'aria-label="Settings that were given"', '</table>')).not.toContain('batch-size')
+    expect(readIn(read, '<summary>Settings that are as they are by default', '</details>')).toContain('| batch-size| 1')
   })
 })
