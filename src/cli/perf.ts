@@ -57,6 +57,7 @@ function build(): Command {
 
 async function run(options: CommandLine, command: Command): Promise<void> {
   const settings = measureSettings(options, null, command)
+  if (extensions.filter((extension) => extension.measures?.(options) === true).length > 1) command.error('error: one of --scenario, --replay, --check-rows and --inputs says what is measured; only --inputs may stand beside --scenario')
   const { signal, release } = interruptSignal()
   try {
     await measureModel(options, settings, signal)
