@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { Command, CommanderError } from 'commander'
+import { libraryVersion } from '../library-version.ts'
 import { outliveClosedPipes } from './closed-pipe.ts'
 import { devices } from './list-devices.ts'
 import { failureOf, tell, usualExitCodes } from './failure.ts'
@@ -9,7 +10,6 @@ import { perf } from './perf.ts'
 import { perfReport } from './perf-report.ts'
 import { perfExitCodes } from './perf-exit-codes.ts'
 import { providers } from './providers.ts'
-import { ownVersion } from './own-version.ts'
 import { traceExport } from './trace-export.ts'
 import { traceSummary } from './trace-summary.ts'
 import { simulate } from './simulate-command.ts'
@@ -18,7 +18,7 @@ import { types } from './types.ts'
 
 const program = new Command('zerohop')
   .description('ONNX inference inside a Node.js process')
-  .version(ownVersion)
+  .version(libraryVersion)
   .exitOverride()
   .configureOutput({ outputError: () => {} }) // told below, in one line
   .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not. Those of perf are its own.')

@@ -34,7 +34,7 @@ export const rowChecks: PerfExtension = {
 async function measure(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { opened, shown, signal, target, print } = context
   const { concurrencyRange, checkTolerance: tolerance, checkRounds: rounds } = context.options as unknown as CheckOptions
-  refuseUnheard(context.options, 'check-rows', levelsAnd('inputs', 'profileExportFile'))
+  refuseUnheard(context.options, 'check-rows', levelsAnd('profileExportFile'))
   const { samples } = await samplesInMemory(context, 'check-rows', { fewest: 8, most: 64, bytes: 64 * 2 ** 20 })
   const accuracy = await checkRows(opened.model, samples, { concurrency: concurrencyRange?.start ?? usualConcurrency, rounds, tolerance, signal })
   const { name, version } = target.model

@@ -27,7 +27,7 @@ export interface PerfContext {
 export interface PerfExtension {
   /** Adds them. */
   addOptions(command: Command): void
-  /** Whether they are asked to measure, in the place of the usual levels. */
+  /** Whether they are asked to measure, in the place of the usual levels: one of them at most may be. */
   measures?(options: PerfOptions): boolean
   /** What the model is asked then, in the place of what the options of inputs say. Default: as they say. */
   source?(options: PerfOptions, opened: OpenedModel, settings: PerfSettings): Promise<SampleSource>

@@ -71,7 +71,7 @@ function addScenarioOptions(command: Command): void {
 async function measureScenario(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { opened, shown, signal, target, print } = context
   const options = context.options as unknown as ScenarioCommandOptions
-  refuseUnheard(context.options, 'scenario', levelsAnd('concurrencyRange', 'checkRows'))
+  refuseUnheard(context.options, 'scenario', levelsAnd('concurrencyRange'))
   if (options.inputs === 'both') throw invalidArgument('inputs', `one of ${inputChoices.join(', ')} in a scenario`, options.inputs)
   if (options.findPeakPerformance && options.scenario !== 'server') throw invalidArgument('find-peak-performance', 'the scenario server', options.scenario)
   const { samples } = await samplesInMemory(context, 'scenario', madeUp, options.performanceSampleCount)

@@ -1,11 +1,11 @@
 import { Command } from 'commander'
+import { libraryVersion } from '../library-version.ts'
 import { sampleSource } from '../perf/input/sample-source.ts'
 import { openTarget } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
 import { probe } from '../perf/probe.ts'
 import { tellLine } from './failure.ts'
 import { interruptedExitCode, interruptSignal } from './interrupt.ts'
-import { ownVersion } from './own-version.ts'
 import { addEngineOptions, engineOptionsOf, modelOptionsOf, type EngineCommandOptions } from './perf-engine-options.ts'
 import { inputComparisons } from './perf-inputs.ts'
 import { rowChecks } from './perf-check-rows.ts'
@@ -50,13 +50,14 @@ function build(): Command {
     .option('--profile-export-file <file>', 'write each request there, as JSON')
     .option('-v, --verbose', 'tell of each window', false)
   for (const extension of extensions) extension.addOptions(command)
-  command.optionsGroup('Others:').version(ownVersion, '--version')
+  command.optionsGroup('Others:').version(libraryVersion, '--version')
   command.addHelpText('after', `\nExit codes: 0 done; 1 answers differ, with --check-rows; 2 windows did not agree; 3 the command line is not as it has to be; 99 anything else.\n\n${leftOutText()}`)
   return command.action((options: CommandLine) => run(options, command))
 }
 
 async function run(options: CommandLine, command: Command): Promise<void> {
   const settings = measureSettings(options, null, command)
+  if (extensions.filter((extension) => extension.measures?.(options) === true).length > 1) command.error('error: one of --scenario, --replay, --check-rows and --inputs says what is measured; only --inputs may stand beside --scenario')
   const { signal, release } = interruptSignal()
   try {
     await measureModel(options, settings, signal, command)

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import { cpus } from 'node:os'
 import { basename, dirname } from 'node:path'
 import { hashOfFile } from '../compiled-models/content-hash.ts'
@@ -7,6 +6,7 @@ import { ExternalFiles } from '../compiled-models/external-files.ts'
 import { availableCores } from '../config/available-cores.ts'
 import type { ModelOptions } from '../config/model-config.ts'
 import { installedVersion } from '../executor/native/native-ort.ts'
+import { libraryVersion } from '../library-version.ts'
 import type { MeasuringSettings } from './measuring-messages.ts'
 
 /** What figures depend on, in words that tell which of it is another one. */
@@ -15,7 +15,7 @@ export async function fingerprintOf(path: string, given: ModelOptions, { request
   return {
     model: await contentHash(path, signal),
     machine: [process.platform, process.arch, cpus()[0]?.model.trim() ?? '', `${usable} of ${machine} cores`].join(', '),
-    'version of zerohop': ownVersion(),
+    'version of zerohop': libraryVersion,
     'version of ONNX Runtime': installedVersion() ?? 'unknown',
     'version of Node.js': process.versions.node,
     environment: JSON.stringify(Object.entries(process.env).filter(([name]) => name.startsWith('ZEROHOP_') && name !== 'ZEROHOP_PROGRAMS').sort()),
@@ -31,8 +31,4 @@ async function contentHash(path: string, signal: AbortSignal): Promise<string> {
   const hash = createHash('sha256').update(await hashOfFile(path, signal, (piece) => external.look(piece)))
   for (const file of external.in(dirname(path))) hash.update(basename(file)).update(await hashOfFile(file, signal).catch(() => (signal.throwIfAborted(), 'unreadable')))
   return hash.digest('hex')
-}
-
-function ownVersion(): string {
-  return (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version
 }

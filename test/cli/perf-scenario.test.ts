@@ -52,7 +52,8 @@ describe('zerohop perf --scenario', () => {
     [['--scenario', 'server', '--target-latency-percentile', '100'], /between 0 and 100/, 3],
     [['--scenario', 'offline', '--find-peak-performance'], /find-peak-performance: expected the scenario server, received 'offline'/, 99],
     [['--scenario', 'server', '--request-rate-range', '100'], /request-rate-range: expected to be left out beside --scenario/, 99],
-    [['--check-rows', '--inputs', 'same'], /inputs: expected to be left out beside --check-rows/, 99],
+    [['--check-rows', '--inputs', 'same'], /one of --scenario, --replay, --check-rows and --inputs says what is measured/, 3],
+    [['--scenario', 'server', '--replay', 'requests.jsonl'], /one of --scenario, --replay, --check-rows and --inputs says what is measured/, 3],
     [['--inputs', 'both', '-f', 'levels.csv'], /latency-report-file: expected to be left out beside --inputs both/, 99],
     [['--scenario', 'server', '--inputs', 'both'], /inputs: expected one of random, same, unique in a scenario/, 99],
   ])('refuses %j', async (line, text, exitCode) => {
