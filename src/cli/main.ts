@@ -9,6 +9,7 @@ import { printJson } from './print-json.ts'
 import { perf } from './perf.ts'
 import { perfReport } from './perf-report.ts'
 import { perfExitCodes } from './perf-exit-codes.ts'
+import { withReason } from './perf-left-out.ts'
 import { providers } from './providers.ts'
 import { traceExport } from './trace-export.ts'
 import { traceSummary } from './trace-summary.ts'
@@ -37,7 +38,9 @@ try {
 /** Tells of an error; the exit code that it makes. */
 function failed(error: unknown): number {
   if (error instanceof CommanderError && error.exitCode === 0) return 0 // help or version was asked for
-  const { exitCode, ...failure } = failureOf(error, process.argv[2] === 'perf' ? perfExitCodes : usualExitCodes)
+  const isPerf = process.argv[2] === 'perf'
+  if (isPerf && error instanceof CommanderError) error.message = withReason(error.message)
+  const { exitCode, ...failure } = failureOf(error, isPerf ? perfExitCodes : usualExitCodes)
   if (error instanceof CommanderError && error.code === 'commander.help') return exitCode // help was shown for want of a command
   if (wantsJson) printJson({ error: failure })
   tell({ ...failure, exitCode })

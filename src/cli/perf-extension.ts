@@ -29,6 +29,10 @@ export interface PerfExtension {
   addOptions(command: Command): void
   /** Whether they are asked to measure, in the place of the usual levels: one of them at most may be. */
   measures?(options: PerfOptions): boolean
+  /** The option that asks them to: others of its own mean nothing without it, and are refused. */
+  readonly leader?: string
+  /** Options of others that mean nothing beside it, under the names that commander gives them: they are refused, too. */
+  unheard?(options: PerfOptions): readonly string[]
   /** What the model is asked then, in the place of what the options of inputs say. Default: as they say. */
   source?(options: PerfOptions, opened: OpenedModel, settings: PerfSettings): Promise<SampleSource>
   /** Measures; prints what it found. The exit code is that of the worst it has seen, `undefined` for 0. */

@@ -12,6 +12,7 @@ import { tellLine } from './failure.ts'
 import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
 import { ProfileExport, writeCsv } from './perf-files.ts'
 import { inputSettings, type InputOptions } from './perf-input-options.ts'
+import { levelOptionsBut } from './perf-instead.ts'
 import type { ReportOptions } from './perf-levels.ts'
 import { PerfProgress } from './perf-progress.ts'
 import { above } from './perf-values.ts'
@@ -22,8 +23,6 @@ interface ReplayOptions extends InputOptions, ReportOptions {
   readonly speed: number
 }
 
-const contradicting = ['concurrencyRange', 'requestRateRange', 'requestIntervals', 'periodicConcurrencyRange'] as const
-
 /** `zerohop perf --replay FILE --speed X`: the requests of a recording once more. */
 export const perfReplay: PerfExtension = {
   addOptions(command: Command): void {
@@ -33,15 +32,14 @@ export const perfReplay: PerfExtension = {
       .option('--replay-model <name>', 'whose requests of a recording of several models')
       .option('--speed <factor>', 'so many times as fast as they came', above(0), 1)
   },
+  leader: 'replay',
+  unheard: () => levelOptionsBut('percentile', 'goodput', 'latencyReportFile', 'verboseCsv'),
   measures: ({ replay: file }) => file !== undefined,
   source: (options, opened, { seed }) => replaySource(options as unknown as ReplayOptions & PerfOptions, opened, seed),
   measure: measureReplay,
 }
 
 async function replaySource(options: ReplayOptions & PerfOptions, opened: OpenedModel, seed: number): Promise<ReplaySource> {
-  for (const name of contradicting) {
-    if (options[name] !== undefined) throw invalidArgument(name, 'nothing, beside --replay, which says when requests are sent', options[name])
-  }
   const arrivals = arrivalsOf(await loadArrivals(options.replay), options.replayModel ?? null)
   const { inputData: [kind = 'random', ...more], ...input } = inputSettings(options, opened, seed)
   if (more.length > 0 || (kind !== 'random' && kind !== 'zero')) throw invalidArgument('--input-data', 'random or zero, beside --replay', [kind, ...more])

@@ -1,10 +1,12 @@
 import { Command } from 'commander'
 import { libraryVersion } from '../library-version.ts'
+import { InferenceError } from '../index.ts'
 import { sampleSource } from '../perf/input/sample-source.ts'
 import { openTarget } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
 import { probe } from '../perf/probe.ts'
 import { tellLine } from './failure.ts'
+import { writablePlace } from './file-place.ts'
 import { interruptedExitCode, interruptSignal } from './interrupt.ts'
 import { addEngineOptions, engineOptionsOf, modelOptionsOf, type EngineCommandOptions } from './perf-engine-options.ts'
 import { inputComparisons } from './perf-inputs.ts'
@@ -12,6 +14,7 @@ import { rowChecks } from './perf-check-rows.ts'
 import { scenarios } from './perf-scenario.ts'
 import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
 import { addInputOptions, inputSettings, sequencesOf, type InputOptions } from './perf-input-options.ts'
+import { refuseUnheard } from './perf-instead.ts'
 import { leftOutText } from './perf-left-out.ts'
 import { measureLevels, type ReportOptions } from './perf-levels.ts'
 import { addMeasureOptions, measureSettings, type MeasureOptions } from './perf-measure-options.ts'
@@ -30,6 +33,9 @@ interface ModelCommandOptions {
 
 type CommandLine = ModelCommandOptions & MeasureOptions & InputOptions & EngineCommandOptions & ReportOptions & PerfOptions
 
+/** The options of each of them. */
+const ownOptions = new Map<PerfExtension, readonly string[]>()
+
 /** `zerohop perf -m model.onnx`: what a model gives under load. */
 export const perf = build()
 
@@ -45,29 +51,41 @@ function build(): Command {
   addEngineOptions(command)
   command
     .optionsGroup('Output:')
-    .option('-f, --latency-report-file <file>', 'write a table of all levels there, as CSV')
+    .option('-f, --latency-report-file <file>', 'write a table of all levels there, as CSV', writablePlace)
     .option('--verbose-csv', 'with further columns', false)
-    .option('--profile-export-file <file>', 'write each request there, as JSON')
+    .option('--profile-export-file <file>', 'write each request there, as JSON', writablePlace)
     .option('-v, --verbose', 'tell of each window', false)
-  for (const extension of extensions) extension.addOptions(command)
+  for (const extension of extensions) {
+    const before = command.options.length
+    extension.addOptions(command)
+    ownOptions.set(extension, command.options.slice(before).map((option) => option.attributeName()))
+  }
   command.optionsGroup('Others:').version(libraryVersion, '--version')
-  command.addHelpText('after', `\nExit codes: 0 done; 1 answers differ, with --check-rows; 2 windows did not agree; 3 the command line is not as it has to be; 99 anything else.\n\n${leftOutText()}`)
+  command.addHelpText('after', `\nExit codes: 0 done; 1 answers differ, with --check-rows; 2 the windows of the first level did not agree, or a scenario is not valid; 3 the command line is not as it has to be; 99 anything else; 130 interrupted before anything was measured.\n\n${leftOutText()}`)
   return command.action((options: CommandLine) => run(options, command))
 }
 
 async function run(options: CommandLine, command: Command): Promise<void> {
   const settings = measureSettings(options, null, command)
   if (extensions.filter((extension) => extension.measures?.(options) === true).length > 1) command.error('error: one of --scenario, --replay, --check-rows and --inputs says what is measured; only --inputs may stand beside --scenario')
+  refuseUnheard(command, extensions, (extension) => ownOptions.get(extension)!)
   const { signal, release } = interruptSignal()
   try {
     await measureModel(options, settings, signal, command)
   } catch (error) {
-    if (error !== signal.reason || !signal.aborted) throw error
+    if (error !== signal.reason || !signal.aborted) throw withHint(error, options.inputData)
     tellLine('interrupted before anything was measured')
     process.exitCode = interruptedExitCode
   } finally {
     release()
   }
+}
+
+/** Not every model takes what is made up: indices may be too large, texts no numbers. */
+function withHint(error: unknown, inputData: readonly string[]): unknown {
+  const isMadeUp = inputData.every((kind) => kind === 'random' || kind === 'zero')
+  if (isMadeUp && error instanceof InferenceError && error.code === 'ERR_EXECUTION') error.message += ' What requests hold is made up: give what the model takes by --input-data, or --string-data.'
+  return error
 }
 
 async function measureModel(options: CommandLine, measured: PerfSettings, signal: AbortSignal, command: Command): Promise<void> {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { interruptSignal } from '../../src/cli/interrupt.ts'
 import { perf as command } from '../../src/cli/perf.ts'
-import { identity } from '../models/small.ts'
+import { gatherRow, identity } from '../models/small.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { root, zerohop } from './run.ts'
@@ -76,6 +76,7 @@ describe('zerohop perf', () => {
     [['--concurrency-range', '1', '--request-rate-range', '1'], 'cannot be given together'], [['--concurrency-range', '1:0'], 'needs --latency-threshold'], [['--binary-search'], '--latency-threshold'],
     [['--binary-search', '--concurrency-range', '1:0', '-l', '5'], 'start and an end'], [['--percentile', '100'], '--percentile'], [['--request-distribution', 'even'], 'Allowed choices are constant, poisson'], [['--measurement-mode', 'no'], 'Allowed choices'],
     [['-b', '0'], '-b'], [['--shape', 'x'], '--shape'], [['--request-parameter', 'color:red:string'], 'models here get nothing but their inputs'], [['--model-config', '[1]'], 'an object'], [['--model-config', '{'], '--model-config'], [['--no-such'], '--no-such'], [['--max-threads', '4'], '--max-threads'],
+    [['-f', '/no/such/folder/levels.csv'], 'a folder that is there'], [['-f', '/'], 'the path of a file'], [['--profile-export-file', '/no/such/folder/requests.json'], 'a folder that is there'],
   ])('refuses %j, before anything is loaded', async (line, message) => {
     await expect(called('-m', '/no/such/model.onnx', ...line)).rejects.toMatchObject({ name: 'CommanderError', message: expect.stringContaining(message) })
   })
@@ -89,6 +90,22 @@ describe('zerohop perf', () => {
     [['--model-config', '{"colour":1}'], 'ERR_MODEL_CONFIG'], [['--engine-options', '{"colour":1}'], 'ERR_INVALID_ARG'],
   ])('fails for %j', async (line, code) => {
     await expect(called(...(line.includes('-m') ? [] : ['-m', model()]), ...line, ...few)).rejects.toMatchObject({ code })
+  })
+
+  it('says why it leaves out an option of perf_analyzer', async () => {
+    const said = await Promise.all([['--async'], ['-i', 'grpc'], ['--no-such']].map((line) => perf('-m', '/no/such.onnx', ...line)))
+    expect(said.map(({ code, stderr }) => [code, stderr])).toEqual([
+      [3, expect.stringMatching(/^error: option '--async' of perf_analyzer is left out: every call is answered by a promise.*\n$/)],
+      [3, "error: option '-i' of perf_analyzer is left out: there is no server, and no protocol to it\n"],
+      [3, "error: unknown option '--no-such'\n"],
+    ])
+  })
+
+  it('says how to give what a model takes, where it does not take what is made up', async () => {
+    const line = ['perf', '-m', gatherRow(1), ...few]
+    expect((await zerohop(...line)).stderr).toMatch(/^ERR_EXECUTION: .*What requests hold is made up: give what the model takes by --input-data, or --string-data\.\n$/)
+    const given = join(temporaryFolder({ 'data.json': '{"data":[{"index":[99]}]}' }), 'data.json')
+    expect((await zerohop(...line, '--input-data', given)).stderr).not.toContain('made up')
   })
 
   it('ends with 99 where not even one request can be answered', async () => {

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import { statSync, type Stats } from 'node:fs'
+import { accessSync, constants, statSync, type Stats } from 'node:fs'
 import { realpath, rename, rm, writeFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { invalidArgument } from '../../errors.ts'
@@ -8,9 +8,10 @@ import { invalidArgument } from '../../errors.ts'
  * Looks, before anything is measured, whether a file could be written.
  *
  * @param option that names the file, for the message.
- * @throws InferenceError `ERR_INVALID_ARG` where there is no such folder, or something that is no file; what Node.js throws where it cannot be looked at.
+ * @param mayBeNoFile whether it may be something else that can be written to, but for a folder.
+ * @throws InferenceError `ERR_INVALID_ARG` where there is no such folder, or one that nobody may write to, or something that is no file; what Node.js throws where it cannot be looked at.
  */
-export function checkFilePlace(option: string, path: string): void {
+export function checkFilePlace(option: string, path: string, mayBeNoFile = false): void {
   const folder = dirname(resolve(path))
   const found = statOf(folder)
   if (found?.isDirectory() !== true) {
@@ -18,7 +19,9 @@ export function checkFilePlace(option: string, path: string): void {
     throw invalidArgument(option, 'the path of a file in a folder that is there', path, { hint: `${why} ${folder}. Make it, or name another` })
   }
   const before = statOf(path)
-  if (before !== null && !before.isFile()) throw invalidArgument(option, 'the path of a file', path, { hint: 'There is something that is no file. Name another' })
+  if (before !== null && (mayBeNoFile ? before.isDirectory() : !before.isFile())) throw invalidArgument(option, 'the path of a file', path, { hint: 'There is something that is no file. Name another' })
+  if (mayBeNoFile && before !== null ? isWritable(path) : isWritable(folder)) return
+  throw invalidArgument(option, 'the path of a file that may be written', path, { hint: 'Name another, or allow it' })
 }
 
 /**
@@ -37,6 +40,15 @@ export async function writeWholeFile(option: string, path: string, text: string)
   } catch (error) {
     await rm(unfinished, { force: true })
     throw error
+  }
+}
+
+function isWritable(path: string): boolean {
+  try {
+    accessSync(path, constants.W_OK)
+    return true
+  } catch {
+    return false
   }
 }
 
