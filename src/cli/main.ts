@@ -22,7 +22,7 @@ const program = new Command('zerohop')
   .version(libraryVersion)
   .exitOverride()
   .configureOutput({ outputError: () => {} }) // told below, in one line
-  .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not. Those of perf are its own.')
+  .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not. Those of perf are its own, and tune ends with 130 after Ctrl-C.')
 for (const command of [inspect, types, devices, providers, perf, perfReport, tune, simulate, traceSummary, traceExport]) program.addCommand(command.copyInheritedSettings(program))
 
 /** Also where the command line cannot be read otherwise; among `-r`, `-f`, `-t` and `-v`, too, which take no value. */
