@@ -7,7 +7,7 @@ import type { TuneResult } from '../tune/tune-result.ts'
 import type { TuneSettings } from '../tune/tune-settings.ts'
 import { tune as findBest } from '../tune/tuning.ts'
 import { tellLine, usualExitCodes } from './failure.ts'
-import { interruptedExitCode, interruptSignal } from './interrupt.ts'
+import { interruptSignal } from './interrupt.ts'
 import { readModelFile } from './model-file.ts'
 import { printJson } from './print-json.ts'
 import { addTuneOptions, type TuneOptions } from './tune-options.ts'
@@ -17,6 +17,8 @@ import { tuneText } from './tune-text.ts'
 const bytesPerMegabyte = 1e6
 /** What is left for the table, and for the end of this process. */
 const endingMs = 300
+/** As shells have it of a program that was interrupted. */
+const interruptedCode = 130
 
 const help = `
 It calibrates what batches take, prunes with a simulation of the queue, and confirms the best by measurement, each configuration in
@@ -71,7 +73,7 @@ function settingsOf(path: string, options: TuneOptions, output: string): TuneSet
 function finish({ best, end, rows, kind }: TuneResult, settings: TuneSettings, output: string, { format, json }: TuneOptions): void {
   if (end === 'interrupted') {
     tellLine(`interrupted; what was measured is in ${settings.statePath}, and the same command goes on from there`)
-    process.exitCode = interruptedExitCode
+    process.exitCode = interruptedCode
     return
   }
   if (best === null) {

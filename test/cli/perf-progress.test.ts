@@ -36,6 +36,7 @@ describe('the line that shows what goes on', () => {
     expect(written).toContain('window 1 of at most 3 | 1 requests | 16 infer/sec | 500000 usec')
     expect(written).toContain('window 2 of at most 3')
     expect(written).not.toContain('window 4')
+    expect(written).not.toContain('\u001b[?25l') // no cursor is lost where the program is ended at once
   })
 
   it('is nowhere else', () => {
