@@ -32,7 +32,7 @@ export const tune = addTuneOptions(new Command('tune'))
   .argument('<model>', 'path of an .onnx or .ort file')
   .addHelpText('after', help)
   .action(async (path: string, options: TuneOptions, command: Command) => {
-    const { format, output = format === 'json' ? 'zerohop-config.json' : 'config.pbtxt' } = options
+    const { format, out: output = format === 'json' ? 'zerohop-config.json' : 'config.pbtxt' } = options
     if (format === 'pbtxt' && configText('', sample, options.provider) === null) command.error(`error: --format pbtxt has no word for --provider ${options.provider}; take json`)
     await readModelFile(path)
     const settings = settingsOf(path, options, output)
@@ -50,7 +50,7 @@ export const tune = addTuneOptions(new Command('tune'))
 const sample = { instances: 1, threads: 1, maxBatchSize: 0, maxQueueDelayMs: 0 }
 
 function settingsOf(path: string, options: TuneOptions, output: string): TuneSettings {
-  const { latencyP99, memory, budget, concurrency, rate, batchSize, shape, inputData, instances, threads, maxBatchSizes, delays, provider, plugin, modelConfig, engineOptions, state, fresh } = options
+  const { latencyP99, memory, budget, concurrency, requestRate: rate, batchSize, shape, inputData, instances, intraOpThreads: threads, maxBatchSizes, maxQueueDelaysUs, provider, plugin, modelConfig, engineOptions, state, fresh } = options
   const { path: _, ...others } = modelConfig as ModelConfig // of the file of another call
   const engine: EngineOptions = plugin.length === 0 ? engineOptions : { ...engineOptions, providers: Object.fromEntries(plugin.map(({ name, library }) => [name, { library }])) }
   return {
@@ -58,7 +58,7 @@ function settingsOf(path: string, options: TuneOptions, output: string): TuneSet
     options: others,
     kind: provider,
     measuring: { requests: { rows: batchSize, shapes: shape, inputData: inputData.length === 0 ? ['random'] : inputData }, engine },
-    space: { instances, threads, batchSizes: maxBatchSizes, delaysMs: delays },
+    space: { instances, threads, batchSizes: maxBatchSizes, delaysMs: maxQueueDelaysUs?.map((us) => us / 1000) },
     concurrency,
     rate,
     p99Ms: latencyP99,
