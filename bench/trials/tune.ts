@@ -98,7 +98,7 @@ const loadOf = ({ result }: Tuned): number => result.best!.candidate.load.concur
 async function tune(path: string, batchSizes: readonly number[], budget: number, folder: string, more: readonly string[]): Promise<Tuned> {
   const output = join(folder, 'zerohop-config.json')
   const startMs = performance.now()
-  const line = ['tune', path, '--fresh', '--json', '--budget', String(budget), '--max-batch-sizes', batchSizes.join(), '--delays', '0', '-o', output, ...more]
+  const line = ['tune', path, '--fresh', '--json', '--budget', String(budget), '--max-batch-sizes', batchSizes.join(), '--max-queue-delays-us', '0', '-o', output, ...more]
   const { stdout } = await promisify(execFile)(process.execPath, [program, ...line], { env: { ...process.env, ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none' }, maxBuffer: 2 ** 26 })
   const seconds = (performance.now() - startMs) / 1000
   return { result: JSON.parse(stdout) as TuneResult, config: JSON.parse(readFileSync(output, 'utf8')) as ModelConfig, seconds }

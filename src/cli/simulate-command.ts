@@ -15,15 +15,15 @@ export const simulate = addSimulateOptions(new Command('simulate'))
   .action(async (options: SimulateOptions) => {
     const { arrivals, recording } = await simulatedRequests(options)
     const service = await knownService(options, recording)
-    const { requests, batchSize, preferredBatchSize, maxQueueDelay, latencyTarget, priorityLevels, seed, speed } = options
-    const configuration = { instances: service.instances, maxBatchSize: service.maxBatchSize, preferredBatchSizes: preferredBatchSize, maxQueueDelayMs: maxQueueDelay }
+    const { requestCount, batchSize, preferredBatchSizes, maxQueueDelayUs, latencyTargetMs, priorityLevels, seed, speed } = options
+    const configuration = { instances: service.instances, maxBatchSize: service.maxBatchSize, preferredBatchSizes, maxQueueDelayMs: maxQueueDelayUs / 1000 }
     const largest = recording?.reduce((most, { rows }) => Math.max(most, rows), 1) ?? batchSize
     if (largest > service.maxBatchSize) throw invalidArgument('--max-batch-size', `at least ${largest}, the rows of the largest request`, service.maxBatchSize)
     const predicted = simulateLoad({
-      ...service, ...configuration, arrivals, requests, seed,
+      ...service, ...configuration, arrivals, requests: requestCount, seed,
       rows: [{ rows: batchSize, share: 1 }],
       ...(priorityLevels === undefined ? {} : { levels: { ...oneLevel, priorityLevels, defaultPriorityLevel: priorityLevels } }),
-      ...(latencyTarget === undefined ? {} : { latencyTargetMs: latencyTarget }),
+      ...(latencyTargetMs === undefined ? {} : { latencyTargetMs }),
     })
     const recorded = recording === null || speed !== 1 ? null : recordedFigures(recording)
     if (options.json) printJson({ configuration, recorded, predicted })

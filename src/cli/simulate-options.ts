@@ -14,7 +14,7 @@ export interface SimulateOptions {
   readonly speed: number
   readonly requestRate?: number
   readonly concurrency?: number
-  readonly requests: number
+  readonly requestCount: number
   readonly batchSize: number
   readonly service?: readonly ServiceTime[]
   readonly model?: string
@@ -22,9 +22,9 @@ export interface SimulateOptions {
   readonly slowdown?: number
   readonly instances?: number
   readonly maxBatchSize?: number
-  readonly preferredBatchSize: readonly number[]
-  readonly maxQueueDelay: number
-  readonly latencyTarget?: number
+  readonly preferredBatchSizes: readonly number[]
+  readonly maxQueueDelayUs: number
+  readonly latencyTargetMs?: number
   readonly priorityLevels?: number
   readonly seed: number
   readonly json: boolean
@@ -39,7 +39,7 @@ export function addSimulateOptions(command: Command): Command {
     .option('--speed <factor>', 'so many times as fast as they came', above(0), 1)
     .option('--request-rate <count>', 'so many a second instead, at intervals as a Poisson process has them', above(0))
     .option('--concurrency <callers>', 'so many callers instead, each of whom waits for its answer', whole(1))
-    .option('--requests <count>', 'how many, where they are not recorded', whole(1), 10_000)
+    .option('--request-count <count>', 'how many, where they are not recorded', whole(1), 10_000)
     .option('-b, --batch-size <rows>', 'rows of each, where they are not recorded', whole(1), 1)
     .optionsGroup('What runs take:')
     .option('--service <rows:ms,...>', 'by size; sizes between lie between (default: as was recorded)', service)
@@ -49,9 +49,9 @@ export function addSimulateOptions(command: Command): Command {
     .optionsGroup('What if:')
     .option('--instances <count>', 'instances of the model (default: as many as were recorded, or 1)', whole(1))
     .option('--max-batch-size <rows>', 'rows of a batch (default: the largest that was recorded or is given)', whole(1))
-    .option('--preferred-batch-size <rows,...>', 'sizes at which a batch is sent', list(1), [])
-    .option('--max-queue-delay <ms>', 'how long the oldest request may wait for others while an instance is idle', above(0, true), 0)
-    .option('--latency-target <ms>', 'as the latencyTargetMs of a configuration', above(0))
+    .option('--preferred-batch-sizes <list>', 'sizes at which a batch is sent', list(1), [])
+    .option('--max-queue-delay-us <us>', 'how long the oldest request may wait for others while an instance is idle', above(0, true), 0)
+    .option('--latency-target-ms <ms>', 'as the latencyTargetMs of a configuration', above(0))
     .option('--priority-levels <count>', 'levels of priority, of which a request without one has the last', whole(1))
     .optionsGroup('Others:')
     .option('--seed <number>', 'of what is random', whole(0, 2 ** 32 - 1), 1)

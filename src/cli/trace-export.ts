@@ -10,7 +10,7 @@ import { tellLine } from './failure.ts'
 interface ExportOptions {
   readonly perfetto: boolean
   readonly arrivals: boolean
-  readonly output?: string
+  readonly out?: string
 }
 
 /** `zerohop trace-export FILE...`: files of traces in another form. */
@@ -19,17 +19,17 @@ export const traceExport = new Command('trace-export')
   .argument('<file...>', 'files of traces')
   .option('--perfetto', 'a timeline: workers with their batches, requests, how many wait', false)
   .option('--arrivals', 'a recording: a line of JSON for each request of a caller', false)
-  .option('-o, --output <file>', 'where to; a recording goes to standard output without')
-  .action(async function (this: Command, paths: string[], { perfetto, arrivals, output }: ExportOptions) {
+  .option('-o, --out <file>', 'where to; a recording goes to standard output without')
+  .action(async function (this: Command, paths: string[], { perfetto, arrivals, out }: ExportOptions) {
     if (perfetto === arrivals) this.error('one of --perfetto and --arrivals has to be given')
-    if (perfetto && output === undefined) this.error('--perfetto takes --output, as a timeline is no text')
+    if (perfetto && out === undefined) this.error('--perfetto takes --out, as a timeline is no text')
     const traces: Trace[] = []
     for (const path of paths) {
       const file = await readTraceFile(path)
       if (file.cut) tellLine(`${path} ends within a record, which is left out`)
       for (const trace of file.traces) traces.push(trace)
     }
-    await write(perfetto ? perfettoTimeline(traces) : lines(arrivalsOf(traces)), output)
+    await write(perfetto ? perfettoTimeline(traces) : lines(arrivalsOf(traces)), out)
   })
 
 function* lines(values: readonly object[]): Generator<string> {

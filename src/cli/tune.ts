@@ -7,7 +7,7 @@ import type { TuneResult } from '../tune/tune-result.ts'
 import type { TuneSettings } from '../tune/tune-settings.ts'
 import { tune as findBest } from '../tune/tuning.ts'
 import { tellLine, usualExitCodes } from './failure.ts'
-import { interruptedExitCode, interruptSignal } from './interrupt.ts'
+import { interruptSignal } from './interrupt.ts'
 import { readModelFile } from './model-file.ts'
 import { printJson } from './print-json.ts'
 import { addTuneOptions, type TuneOptions } from './tune-options.ts'
@@ -17,6 +17,8 @@ import { tuneText } from './tune-text.ts'
 const bytesPerMegabyte = 1e6
 /** What is left for the table, and for the end of this process. */
 const endingMs = 300
+/** As shells have it of a program that was interrupted. */
+const interruptedCode = 130
 
 const help = `
 It calibrates what batches take, prunes with a simulation of the queue, and confirms the best by measurement, each configuration in
@@ -30,7 +32,7 @@ export const tune = addTuneOptions(new Command('tune'))
   .argument('<model>', 'path of an .onnx or .ort file')
   .addHelpText('after', help)
   .action(async (path: string, options: TuneOptions, command: Command) => {
-    const { format, output = format === 'json' ? 'zerohop-config.json' : 'config.pbtxt' } = options
+    const { format, out: output = format === 'json' ? 'zerohop-config.json' : 'config.pbtxt' } = options
     if (format === 'pbtxt' && configText('', sample, options.provider) === null) command.error(`error: --format pbtxt has no word for --provider ${options.provider}; take json`)
     await readModelFile(path)
     const settings = settingsOf(path, options, output)
@@ -48,7 +50,7 @@ export const tune = addTuneOptions(new Command('tune'))
 const sample = { instances: 1, threads: 1, maxBatchSize: 0, maxQueueDelayMs: 0 }
 
 function settingsOf(path: string, options: TuneOptions, output: string): TuneSettings {
-  const { latencyP99, memory, budget, concurrency, rate, batchSize, shape, inputData, instances, threads, maxBatchSizes, delays, provider, plugin, modelConfig, engineOptions, state, fresh } = options
+  const { latencyP99, memory, budget, concurrency, requestRate: rate, batchSize, shape, inputData, instances, intraOpThreads: threads, maxBatchSizes, maxQueueDelaysUs, provider, plugin, modelConfig, engineOptions, state, fresh } = options
   const { path: _, ...others } = modelConfig as ModelConfig // of the file of another call
   const engine: EngineOptions = plugin.length === 0 ? engineOptions : { ...engineOptions, providers: Object.fromEntries(plugin.map(({ name, library }) => [name, { library }])) }
   return {
@@ -56,7 +58,7 @@ function settingsOf(path: string, options: TuneOptions, output: string): TuneSet
     options: others,
     kind: provider,
     measuring: { requests: { rows: batchSize, shapes: shape, inputData: inputData.length === 0 ? ['random'] : inputData }, engine },
-    space: { instances, threads, batchSizes: maxBatchSizes, delaysMs: delays },
+    space: { instances, threads, batchSizes: maxBatchSizes, delaysMs: maxQueueDelaysUs?.map((us) => us / 1000) },
     concurrency,
     rate,
     p99Ms: latencyP99,
@@ -71,7 +73,7 @@ function settingsOf(path: string, options: TuneOptions, output: string): TuneSet
 function finish({ best, end, rows, kind }: TuneResult, settings: TuneSettings, output: string, { format, json }: TuneOptions): void {
   if (end === 'interrupted') {
     tellLine(`interrupted; what was measured is in ${settings.statePath}, and the same command goes on from there`)
-    process.exitCode = interruptedExitCode
+    process.exitCode = interruptedCode
     return
   }
   if (best === null) {

@@ -52,15 +52,15 @@ describe('zerohop simulate', () => {
   })
 
   it('makes up requests that were not recorded', async () => {
-    const { predicted: closed } = await predicted('--concurrency', '16', '--service', '1:10,8:20', '--requests', '800')
+    const { predicted: closed } = await predicted('--concurrency', '16', '--service', '1:10,8:20', '--request-count', '800')
     expect(closed).toMatchObject({ answered: 800, batches: { 8: 100 } })
     expect(closed.p50Ms).toBeCloseTo(40, 6)
-    const { predicted: open } = await predicted('--request-rate', '10', '--service', '3:10', '-b', '3', '--requests', '100')
+    const { predicted: open } = await predicted('--request-rate', '10', '--service', '3:10', '-b', '3', '--request-count', '100')
     expect(open).toMatchObject({ answered: 100, batches: { 3: 100 } })
   })
 
   it('measures what runs of a model take', async () => {
-    const { predicted: found } = await predicted('--concurrency', '4', '--requests', '100', '-m', identity('float32'), '--max-batch-size', '4', '--calibration-seconds', '0.5')
+    const { predicted: found } = await predicted('--concurrency', '4', '--request-count', '100', '-m', identity('float32'), '--max-batch-size', '4', '--calibration-seconds', '0.5')
     expect(found.answered).toBe(100)
     expect(found.p50Ms).toBeGreaterThan(0)
   })

@@ -16,7 +16,7 @@ const model = identity('float32')
 const output = (name: string) => join(folder, `${name}.json`)
 const statePath = (name: string) => join(folder, `${name}.tune-state.json`)
 /** A grid of few points: these tests are about what goes on around it. */
-const few = ['--instances', '1', '--threads', '1', '--max-batch-sizes', '1,8', '--delays', '0']
+const few = ['--instances', '1', '--intra-op-threads', '1', '--max-batch-sizes', '1,8', '--max-queue-delays-us', '0']
 
 /** On a busy machine the time may be over before anything was measured: then the next call goes on. */
 async function untilMeasured(...line: readonly string[]): Promise<Ended> {
@@ -67,7 +67,7 @@ describe('zerohop tune', () => {
     ['a file that is not there', [join(folder, 'none.onnx')], 1, 'ERR_MODEL_NOT_FOUND'],
     ['a shape of no input', [model, '--shape', 'y:3'], 1, 'ERR_INVALID_ARG: shape: expected the name of an input'],
     ['options that the engine does not have', [model, '--model-config', '{"maxBatch":1}'], 1, 'ERR_MODEL_CONFIG'],
-    ['two loads', [model, '--rate', '1', '--concurrency', '2'], 2, "cannot be used with option '--rate"],
+    ['two loads', [model, '--request-rate', '1', '--concurrency', '2'], 2, "cannot be used with option '--request-rate"],
     ['a budget of nothing', [model, '--budget', '0'], 2, 'a number above 0'],
     ['a file of Triton for a provider that it does not have', [model, '--format', 'pbtxt', '--provider', 'openvino'], 2, 'has no word for --provider openvino'],
   ])('refuses %s', async (_, line, code, message) => {
