@@ -18,6 +18,7 @@ import { refuseUnheard } from './perf-instead.ts'
 import { leftOutText } from './perf-left-out.ts'
 import { measureLevels, type ReportOptions } from './perf-levels.ts'
 import { addMeasureOptions, measureSettings, type MeasureOptions } from './perf-measure-options.ts'
+import { refuseOverwriting } from './perf-outputs.ts'
 import { perfReplay } from './perf-replay.ts'
 import { reportPage } from './perf-report-page.ts'
 import { settingsShown } from './perf-settings-shown.ts'
@@ -69,6 +70,7 @@ async function run(options: CommandLine, command: Command): Promise<void> {
   const settings = measureSettings(options, null, command)
   if (extensions.filter((extension) => extension.measures?.(options) === true).length > 1) command.error('error: one of --scenario, --replay, --check-rows and --inputs says what is measured; only --inputs may stand beside --scenario')
   refuseUnheard(command, extensions, (extension) => ownOptions.get(extension)!)
+  refuseOverwriting(command)
   const { signal, release } = interruptSignal()
   try {
     await measureModel(options, settings, signal, command)

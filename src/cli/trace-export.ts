@@ -6,6 +6,7 @@ import { readTraceFile } from '../trace-files/read-trace-file.ts'
 import type { Trace } from '../trace-files/trace.ts'
 import { arrivalsOf } from '../trace-files/trace-arrivals.ts'
 import { tellLine } from './failure.ts'
+import { isSameFile } from './same-file.ts'
 
 interface ExportOptions {
   readonly perfetto: boolean
@@ -23,6 +24,7 @@ export const traceExport = new Command('trace-export')
   .action(async function (this: Command, paths: string[], { perfetto, arrivals, out }: ExportOptions) {
     if (perfetto === arrivals) this.error('one of --perfetto and --arrivals has to be given')
     if (perfetto && out === undefined) this.error('--perfetto takes --out, as a timeline is no text')
+    if (out !== undefined && paths.some((path) => isSameFile(path, out))) this.error(`error: --out ${out} is one of the files of traces`)
     const traces: Trace[] = []
     for (const path of paths) {
       const file = await readTraceFile(path)

@@ -54,6 +54,14 @@ describe('zerohop trace-summary', () => {
 })
 
 describe('zerohop trace-export', () => {
+  it('writes over no file of traces', async () => {
+    const path = tritonFile()
+    const before = readFileSync(path, 'utf8')
+    const { code, stderr } = await zerohop('trace-export', '--perfetto', path, '-o', path)
+    expect({ code, stderr }).toEqual({ code: 2, stderr: `error: --out ${path} is one of the files of traces\n` })
+    expect(readFileSync(path, 'utf8')).toBe(before)
+  })
+
   it("writes a timeline for Perfetto's viewer", async () => {
     const out = join(temporaryFolder({}), 'out.pftrace')
     expect(await zerohop('trace-export', '--perfetto', tritonFile(), '-o', out)).toMatchObject({ code: 0, stdout: '', stderr: '' })
