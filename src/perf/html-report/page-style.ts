@@ -111,6 +111,7 @@ footer{padding-bottom:36px;font-size:13px}
 header,main,footer{padding-left:12px;padding-right:12px}
 header{padding-top:20px}
 h1{font-size:22px}
+caption{max-width:calc(100vw - 56px)}
 section{padding:15px 14px}
 .headline{grid-template-columns:repeat(2,minmax(0,1fr));gap:8px}
 .headline div{padding:10px 12px}
