@@ -1,10 +1,10 @@
-import { InvalidArgumentError, type Command } from 'commander'
+import { CommanderError, InvalidArgumentError, type Command } from 'commander'
 import type { Arrival } from '../arrivals/arrival.ts'
 import { loadArrivals } from '../arrivals/read-arrivals.ts'
-import { invalidArgument } from '../errors.ts'
 import { arrivalsOf } from '../perf/replay/replay.ts'
 import type { ServiceTime } from '../simulation/service-times.ts'
 import type { SimulatedArrivals } from '../simulation/simulate.ts'
+import { usualExitCodes } from './failure.ts'
 import { above, list, whole } from './perf-values.ts'
 
 /** Options of `zerohop simulate`, as commander has them. */
@@ -63,11 +63,16 @@ export async function simulatedRequests(options: SimulateOptions): Promise<{ arr
   const { replay, replayModel = null, speed, requestRate, concurrency } = options
   const given = { '--replay': replay, '--request-rate': requestRate, '--concurrency': concurrency }
   const names = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]))
-  if (names.length !== 1) throw invalidArgument('requests', `one of ${Object.keys(given).join(', ')}`, names)
+  if (names.length !== 1) throw usage(`one of --replay, --request-rate and --concurrency has to be given${names.length === 0 ? '' : `, and not ${names.join(' and ')}`}`)
   if (requestRate !== undefined) return { arrivals: { kind: 'poisson', ratePerSecond: requestRate }, recording: null }
   if (concurrency !== undefined) return { arrivals: { kind: 'closed', callers: concurrency }, recording: null }
   const recording = arrivalsOf(await loadArrivals(replay!), replayModel)
   return { arrivals: { kind: 'recorded', arrivals: recording, speed }, recording }
+}
+
+/** What is wrong with the command line as a whole. */
+export function usage(text: string): CommanderError {
+  return new CommanderError(usualExitCodes.usage, 'zerohop.usage', `error: ${text}`)
 }
 
 function service(text: string): ServiceTime[] {

@@ -9,7 +9,7 @@ import { inlineIn, instancesIn, runsOf } from '../simulation/recorded-service.ts
 import { bucketOf } from '../simulation/recorded-traffic.ts'
 import type { ServiceTime } from '../simulation/service-times.ts'
 import type { SimulationOptions } from '../simulation/simulate.ts'
-import type { SimulateOptions } from './simulate-options.ts'
+import { usage, type SimulateOptions } from './simulate-options.ts'
 
 /** What is known of a model's runs, and how many rows and instances it has. */
 export type KnownService = Pick<SimulationOptions, 'serviceTimes' | 'slowdown' | 'overheads' | 'instances' | 'maxBatchSize'>
@@ -17,7 +17,8 @@ export type KnownService = Pick<SimulationOptions, 'serviceTimes' | 'slowdown' |
 /** What runs take: given, measured, or as they were recorded. */
 export async function knownService(options: SimulateOptions, recording: readonly Arrival[] | null): Promise<KnownService> {
   const { service, model, slowdown } = options
-  if (service !== undefined && model !== undefined) throw invalidArgument('what runs take', 'one of --service, --model', ['--service', '--model'])
+  if (service !== undefined && model !== undefined) throw usage('--service and --model cannot be given together')
+  if (service === undefined && model === undefined && recording === null) throw usage('what runs take is not recorded: give --service or --model')
   const instances = options.instances ?? Math.max(1, instancesIn(recording ?? []))
   const given = slowdown === undefined ? undefined : Array.from({ length: instances }, (_, others) => 1 + others * (slowdown - 1))
   if (model !== undefined) return { ...(await measuredService(model, instances, options, recording)), ...(given === undefined ? {} : { slowdown: given }) }

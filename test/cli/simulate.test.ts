@@ -83,13 +83,15 @@ describe('zerohop simulate', () => {
   })
 
   it.each([
-    [[], 'requests: expected one of --replay, --request-rate, --concurrency'],
-    [['--request-rate', '5'], '--service or --model, where no runs were recorded'],
-    [['--request-rate', '5', '--service', '1:2:3'], 'It has to be rows:ms,... as 1:5,8:21.'],
-    [['--request-rate', '5', '--service', '1:2', '-b', '2'], '--max-batch-size: expected at least 2, the rows of the largest request, received 1'],
-  ])('refuses %j in one line', async (line, text) => {
+    [[], 'error: one of --replay, --request-rate and --concurrency has to be given', 2],
+    [['--request-rate', '5', '--concurrency', '5'], 'has to be given, and not --request-rate and --concurrency', 2],
+    [['--request-rate', '5', '--service', '1:2', '--model', 'm.onnx'], '--service and --model cannot be given together', 2],
+    [['--request-rate', '5'], 'error: what runs take is not recorded: give --service or --model', 2],
+    [['--request-rate', '5', '--service', '1:2:3'], 'It has to be rows:ms,... as 1:5,8:21.', 2],
+    [['--request-rate', '5', '--service', '1:2', '-b', '2'], '--max-batch-size: expected at least 2, the rows of the largest request, received 1', 1],
+  ])('refuses %j in one line', async (line, text, exitCode) => {
     const { code, stderr } = await zerohop('simulate', ...line)
-    expect(code).not.toBe(0)
+    expect(code).toBe(exitCode)
     expect(stderr).toContain(text)
     expect(stderr.trim().split('\n')).toHaveLength(1)
   })
