@@ -2,7 +2,7 @@ import { InvalidArgumentError, type Command } from 'commander'
 import { InferenceError } from '../index.ts'
 import { reportOf } from '../perf/html-report/report.ts'
 import { savedText } from '../perf/html-report/saved-result.ts'
-import { checkFilePlace, checkFolder, writeWholeFile } from '../perf/html-report/whole-file.ts'
+import { checkFilePlace, writeWholeFile } from '../perf/html-report/whole-file.ts'
 import type { PerfExtension } from './perf-extension.ts'
 import { printJson } from './print-json.ts'
 
@@ -22,14 +22,9 @@ export const reportPage: PerfExtension = {
 }
 
 /** A path where a file could be written: nobody wants to hear otherwise when all is measured. */
-export const filePlace = (path: string): string => checked(path, checkFilePlace)
-
-/** The same, or a device. */
-export const writable = (path: string): string => checked(path, checkFolder)
-
-function checked(path: string, check: (option: string, path: string) => void): string {
+export function filePlace(path: string): string {
   try {
-    check('file', path)
+    checkFilePlace('file', path)
   } catch (error) {
     if (error instanceof InferenceError) throw new InvalidArgumentError(`It has to be ${String(error.expected)}.`)
     throw error

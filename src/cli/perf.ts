@@ -16,7 +16,7 @@ import { leftOutText } from './perf-left-out.ts'
 import { measureLevels, type ReportOptions } from './perf-levels.ts'
 import { addMeasureOptions, measureSettings, type MeasureOptions } from './perf-measure-options.ts'
 import { perfReplay } from './perf-replay.ts'
-import { reportPage, writable } from './perf-report-page.ts'
+import { reportPage } from './perf-report-page.ts'
 import { settingsShown } from './perf-settings-shown.ts'
 
 /** What is added from files of their own. */
@@ -45,9 +45,9 @@ function build(): Command {
   addEngineOptions(command)
   command
     .optionsGroup('Output:')
-    .option('-f, --latency-report-file <file>', 'write a table of all levels there, as CSV', writable)
+    .option('-f, --latency-report-file <file>', 'write a table of all levels there, as CSV')
     .option('--verbose-csv', 'with further columns', false)
-    .option('--profile-export-file <file>', 'write each request there, as JSON', writable)
+    .option('--profile-export-file <file>', 'write each request there, as JSON')
     .option('-v, --verbose', 'tell of each window', false)
   for (const extension of extensions) extension.addOptions(command)
   command.optionsGroup('Others:').version(libraryVersion, '--version')

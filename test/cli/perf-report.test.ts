@@ -28,9 +28,6 @@ describe('zerohop perf --report', () => {
 
   it.each([
     [3, ['perf', '-m', 'missing.onnx', '--report', inFolder('no/out.html')], /^error: option '--report <file>' argument '.*' is invalid\. It has to be the path of a file in a folder that is there\.\n$/],
-    [3, ['perf', '-m', 'missing.onnx', '-f', inFolder('no/levels.csv')], /^error: option '-f, --latency-report-file <file>' argument '.*' is invalid\. It has to be the path of a file in a folder that is there\.\n$/],
-    [3, ['perf', '-m', 'missing.onnx', '--profile-export-file', inFolder('no/requests.json')], /^error: option '--profile-export-file <file>' argument/],
-    [99, ['perf', '-m', 'missing.onnx', '-f', '/dev/null'], /^ERR_MODEL_NOT_FOUND/],
     [3, ['perf', '-m', 'missing.onnx', '--report', folder], /It has to be the path of a file\.\n$/],
     [2, ['perf-report', 'a.json', '-o', inFolder('no/out.html')], /^error: option '-o, --out <file>' argument '.*' is invalid/],
     [2, ['perf-report', 'a.json'], /^error: required option '-o, --out <file>' not specified/],

@@ -11,19 +11,14 @@ import { invalidArgument } from '../../errors.ts'
  * @throws InferenceError `ERR_INVALID_ARG` where there is no such folder, or something that is no file; what Node.js throws where it cannot be looked at.
  */
 export function checkFilePlace(option: string, path: string): void {
-  checkFolder(option, path)
-  const before = statOf(path)
-  if (before !== null && !before.isFile()) throw invalidArgument(option, 'the path of a file', path, { hint: 'There is something that is no file. Name another' })
-}
-
-/** The same for what may be a device, too: it is written to, and not replaced. */
-export function checkFolder(option: string, path: string): void {
   const folder = dirname(resolve(path))
   const found = statOf(folder)
   if (found?.isDirectory() !== true) {
     const why = found === null ? 'There is no folder' : 'It is no folder:'
     throw invalidArgument(option, 'the path of a file in a folder that is there', path, { hint: `${why} ${folder}. Make it, or name another` })
   }
+  const before = statOf(path)
+  if (before !== null && !before.isFile()) throw invalidArgument(option, 'the path of a file', path, { hint: 'There is something that is no file. Name another' })
 }
 
 /**
