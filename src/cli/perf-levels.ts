@@ -30,7 +30,7 @@ export async function measureLevels({ target, settings, shown, signal, print }: 
     print(levelText(load.mode, level))
     if (!meetsThreshold) print(`Measured latency went over the set limit of ${settings.latencyThresholdMs} msec. \n`)
     else if (signal.aborted) tellLine('interrupted: this is what was measured until then')
-    else if (!level.stable) tellLine(unstable(settings.maxTrials, load.mode, level.level))
+    else if (!level.stable) tellLine(level.requestCount === 0 ? nothingAnswered(load.mode, level.level) : unstable(settings.maxTrials, load.mode, level.level))
   }
   try {
     const result = await runLevels(target, settings, shown, {
@@ -54,6 +54,10 @@ export async function measureLevels({ target, settings, shown, signal, print }: 
   } finally {
     progress.end()
   }
+}
+
+function nothingAnswered(mode: PerfResult['mode'], level: number): string {
+  return `No request was answered as it has to be for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}: there is nothing to be told of.`
 }
 
 function unstable(maxTrials: number, mode: PerfResult['mode'], level: number): string {

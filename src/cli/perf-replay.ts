@@ -53,7 +53,7 @@ async function measureReplay(context: PerfContext): Promise<{ result: PerfResult
   const { settings, shown, signal, print } = context
   const target = { ...context.target, source: context.target.source as ReplaySource }
   const { arrivals } = target.source
-  await probe({ model: target.model, source: { size: 1, next: () => target.source.first() } })
+  await probe({ model: target.model, source: { size: 1, next: () => target.source.first() } }, signal)
   const progress = new PerfProgress()
   const profile = options.profileExportFile === undefined ? null : new ProfileExport('replay')
   print(settingsText({ ...settings, requestCount: arrivals.length, batchSize: arrivals[0]!.rows, mode: 'request-intervals', distribution: null }))

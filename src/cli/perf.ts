@@ -76,12 +76,13 @@ async function measureModel(options: CommandLine, measured: PerfSettings, signal
   })
   const { model, machine, composingModels } = opened
   try {
+    signal.throwIfAborted()
     const settings = { ...measured, sequences: sequencesOf(options, opened) }
     const measuring = extensions.find((extension) => extension.measures?.(options) === true)
     const source = (await measuring?.source?.(options, opened, settings)) ?? (await sampleSource(model.metadata, inputSettings(options, opened, settings.seed)))
     const target = { model, source, machine, composingModels }
     const context: PerfContext = { options, opened, target, settings, shown: settingsShown(options), signal, print: options['json'] === true ? () => {} : (text) => void process.stdout.write(text) }
-    if (measuring === undefined) await probe(target)
+    if (measuring === undefined) await probe(target, signal)
     const { result, exitCode = 0 } = measuring === undefined ? await measureLevels(context, options) : await measuring.measure!(context)
     for (const extension of extensions) await extension.report?.(result, context)
     process.exitCode = exitCode
