@@ -38,7 +38,7 @@ export class ProfileExport {
 /** Writes the table of -f, and beside it one for each model of an ensemble, named after that as well. */
 export async function writeCsv(path: string, result: PerfResult, verbose: boolean): Promise<void> {
   await writeWholeFile('--latency-report-file', path, csvReport(result, verbose))
-  for (const [index, { model }] of (result.levels[0]?.composingModels ?? []).entries()) {
-    await writeWholeFile('--latency-report-file', join(dirname(path), `${model}.${basename(path)}`), composingCsvReport(result, index))
+  for (const [index, { model, version }] of (result.levels[0]?.composingModels ?? []).entries()) {
+    await writeWholeFile('--latency-report-file', join(dirname(path), `${model}_v${version}.${basename(path)}`), composingCsvReport(result, index))
   }
 }
