@@ -1,8 +1,9 @@
 import { InvalidArgumentError, Option, type Command } from 'commander'
+import { invalidArgument } from '../errors.ts'
 import type { InferOptions } from '../index.ts'
 import { inputDefaults, type InputSettings } from '../perf/input/sample-source.ts'
 import type { OpenedModel } from '../perf/open-target.ts'
-import type { PerfSettings } from '../perf/perf-settings.ts'
+import type { LoadSettings, PerfSettings } from '../perf/perf-settings.ts'
 import { above, collect, mostCallers, whole } from './perf-values.ts'
 
 /** Options of what is asked, as commander has them. */
@@ -45,9 +46,16 @@ function several(flags: string, description: string, read: (text: string) => unk
   return new Option(flags, `${description}; may be given several times`).argParser(collect(read)).default([], shownDefault)
 }
 
-/** What the options say of sequences, for the load; `null` for a model without. */
-export function sequencesOf({ numOfSequences, serialSequences }: InputOptions, { hasSequences }: OpenedModel): PerfSettings['sequences'] {
-  return hasSequences ? { count: numOfSequences, serial: serialSequences } : null
+/**
+ * What the options say of sequences, for the load; `null` for a model without.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for fewer ids than there are sequences at once.
+ */
+export function sequencesOf({ numOfSequences, serialSequences, sequenceIdRange: { start, end } }: InputOptions, { hasSequences }: OpenedModel, load: LoadSettings): PerfSettings['sequences'] {
+  if (!hasSequences) return null
+  const callers = load.mode === 'concurrency' ? Math.max(load.range.start, load.range.end) : load.mode === 'periodic-concurrency' ? load.steps.end : numOfSequences
+  if (end - start + 1 < callers) throw invalidArgument('--sequence-id-range', `at least ${callers} ids, as so many sequences are under way at once`, `${start}:${end}`)
+  return { count: numOfSequences, serial: serialSequences }
 }
 
 /** What the options say of the requests to a model. */

@@ -87,7 +87,7 @@ async function measureModel(options: CommandLine, measured: PerfSettings, signal
   const { model, machine, composingModels } = opened
   try {
     signal.throwIfAborted()
-    const settings = { ...measured, sequences: sequencesOf(options, opened) }
+    const settings = { ...measured, sequences: sequencesOf(options, opened, measured.load) }
     const measuring = extensions.find((extension) => extension.measures?.(options) === true)
     const source = (await measuring?.source?.(options, opened, settings)) ?? (await sampleSource(model.metadata, inputSettings(options, opened, settings.seed)))
     const target = { model, source, machine, composingModels }

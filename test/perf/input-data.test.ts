@@ -215,6 +215,19 @@ describe('sequences', () => {
     expect([told(source.next(1)), told(source.next(0)), source.sequenceCount]).toEqual([[6, true, false], [5, true, false], 3])
   })
 
+  it('never have the id of another that is under way, however few ids there are', async () => {
+    const source = await sampleSource(fp32, { ...inputDefaults, sequences: { length: 5, variation: 1, firstId: 1, lastId: 4 } })
+    const underWay = new Map<number, number>()
+    for (let index = 0; index < 2000; index++) {
+      const caller = (index * 7) % 3
+      const [id, start, end] = told(source.next(caller)) as [number, boolean, boolean]
+      if (start) expect(underWay.has(id)).toBe(false)
+      else expect(underWay.get(id)).toBe(caller)
+      underWay.set(id, caller)
+      if (end) underWay.delete(id)
+    }
+  })
+
   it('have the lengths of those in a file, and their data in its order', async () => {
     const data = [[{ IN: [1, 1] }, { IN: [2, 2] }], [{ IN: [3, 3] }]]
     const source = await sampleSource(fp32, { ...inputDefaults, ...settingsOf({ data }), sequences })
