@@ -35,15 +35,15 @@ describe('a trace', () => {
   it('has the dims that the model leaves open, and the tensors, of any type', async () => {
     const { engine, traces } = tracedEngine({ level: ['TIMESTAMPS', 'TENSORS'] })
     const model = await load(engine, identityVariable('float32'))
-    await model.infer({ x: new Tensor('float32', [1, -0.5, Infinity, NaN, 0, 3], [2, 3]) })
+    await model.infer({ x: new Tensor('float32', [1, -0.5, Infinity, NaN, -0, 3], [2, 3]) })
     const kinds = [
-      ['float16', Uint16Array.of(0x3c00, 0xc000, 0x7c00, 0), '1,-2,Infinity,0', 'FP16'], ['int64', BigInt64Array.of(1n, -2n, 2n ** 62n, 0n), '1,-2,4611686018427387904,0', 'INT64'],
+      ['float16', Uint16Array.of(0x3c00, 0xc000, 0x7c00, 0x8000), '1,-2,Infinity,-0', 'FP16'], ['int64', BigInt64Array.of(1n, -2n, 2n ** 62n, 0n), '1,-2,4611686018427387904,0', 'INT64'],
       ['string', ['a,b', '"', 'é\n', ''], '"a,b","\\"","é\\n",""', 'BYTES'], ['bool', Uint8Array.of(1, 0, 1, 1), '1,0,1,1', 'BOOL'], ['uint8', Uint8Array.of(0, 1, 2, 255), '0,1,2,255', 'UINT8'],
     ] as const // prettier-ignore
     for (const [type, data] of kinds) await (await load(engine, identity(type))).infer({ x: new Tensor(type, data as never, [1, 4]) })
     const [first, ...others] = await traces()
     expect(first!.dims).toEqual({ x: [2, 3] })
-    const tensor = { name: 'x', data: '1,-0.5,Infinity,NaN,0,3', shape: '2,3', dtype: 'FP32' }
+    const tensor = { name: 'x', data: '1,-0.5,Infinity,NaN,-0,3', shape: '2,3', dtype: 'FP32' }
     expect(first!.tensors).toEqual([{ activity: 'TENSOR_QUEUE_INPUT', ...tensor }, { activity: 'TENSOR_BACKEND_OUTPUT', ...tensor, name: 'y' }])
     for (const [index, [, , data, dtype]] of kinds.entries()) {
       expect(others[index]!.dims).toBeUndefined()
