@@ -4,6 +4,7 @@ import { Tensor } from '../../src/index.ts'
 import { gatherRow, identity, identityVariable } from '../models/small.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { loadGate, loadNumber, one, step } from '../pipelines/arithmetic.ts'
+import { deferred } from '../support/deferred.ts'
 import { until } from '../support/until.ts'
 import { namesOf, tracedEngine } from './traced-engine.ts'
 
@@ -128,6 +129,34 @@ describe('a trace', () => {
       ['outer', 0, null, 'r'], ['twice', 1, 0, 'r'], ['inner', 2, 0, 'r'], ['plus', 3, 2, 'r'],
     ]) // prettier-ignore
     expect(all.map(({ tensors }) => tensors.map(({ name, data }) => `${name}=${data}`))).toEqual([['x=3', 'y=7'], ['x=3', 'y=6'], ['x=6', 'y=7'], ['x=6', 'y=7']])
+  })
+
+  it('of a function has those of the models that it asks inside, of whatever batch, and of nobody else', async () => {
+    const { engine, traces } = tracedEngine({ rate: 2 })
+    const [late, ended] = [deferred<void>(), deferred<void>()]
+    await loadNumber(engine, 'inner', (x) => x + 1)
+    await engine.loadPipeline('pipe', { inputs: ['x'], steps: [step('inner', 'x', 'y')], outputs: ['y'] })
+    const run = async ({ x }: { x: { data: Float32Array } }) => {
+      const answers = await Promise.all(Array.from(x.data, (value) => engine.infer(value < 10 ? 'inner' : 'pipe', { x: one(value) })))
+      if (x.data[0] === 3) void late.promise.then(() => engine.infer('inner', { x: one(100) })).then(() => ended.resolve())
+      return { y: Float32Array.from(answers, ({ y }) => y!.data[0] as number) }
+    }
+    const declared = { inputs: [{ name: 'x', type: 'float32', dims: [1] }], outputs: [{ name: 'y', type: 'float32', dims: [1] }] } as const
+    await engine.loadFunction('outer', { ...declared, concurrency: 4, run })
+    const ask = (x: number) => engine.infer('outer', { x: one(x) })
+    const [first, second] = await Promise.all([ask(1), ask(20)]) // one batch: the second is traced, and both ask for it
+    expect([first.y!.data[0], second.y!.data[0]]).toEqual([2, 21])
+    await ask(2) // not traced, nor what it asks for
+    await ask(3)
+    late.resolve() // after its end: from nobody, and the fifth
+    await ended.promise
+    await ask(4)
+    const all = await traces()
+    const outer = all[0]!.id
+    expect(all.map(({ model, id, parentId }) => [model, id - outer, parentId === undefined ? null : parentId - outer])).toEqual([
+      ['outer', 0, null], ['inner', 1, 0], ['pipe', 2, 0], ['inner', 3, 2],
+      ['outer', 4, null], ['inner', 5, 4], ['outer', 6, null], ['inner', 7, 6],
+    ]) // prettier-ignore
   })
 
   it('of a sequence has its id', async () => {
