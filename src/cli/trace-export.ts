@@ -1,17 +1,19 @@
-import { once } from 'node:events'
-import { createWriteStream } from 'node:fs'
 import { Command } from 'commander'
 import { perfettoTimeline } from '../trace-files/perfetto-timeline.ts'
 import { readTraceFile } from '../trace-files/read-trace-file.ts'
 import type { Trace } from '../trace-files/trace.ts'
 import { arrivalsOf } from '../trace-files/trace-arrivals.ts'
 import { tellLine } from './failure.ts'
+import { writeParts } from './write-parts.ts'
 
 interface ExportOptions {
   readonly perfetto: boolean
   readonly arrivals: boolean
   readonly out?: string
 }
+
+/** Of the memory that JavaScript may have: what is drawn takes more than the traces. */
+const timelineShare = 0.2
 
 /** `zerohop trace-export FILE...`: files of traces in another form. */
 export const traceExport = new Command('trace-export')
@@ -25,23 +27,13 @@ export const traceExport = new Command('trace-export')
     if (perfetto && out === undefined) this.error('--perfetto takes --out, as a timeline is no text')
     const traces: Trace[] = []
     for (const path of paths) {
-      const file = await readTraceFile(path)
+      const file = await readTraceFile(path, perfetto ? timelineShare : undefined)
       if (file.cut) tellLine(`${path} ends within a record, which is left out`)
       for (const trace of file.traces) traces.push(trace)
     }
-    await write(perfetto ? perfettoTimeline(traces) : lines(arrivalsOf(traces)), out)
+    await writeParts(perfetto ? perfettoTimeline(traces) : lines(arrivalsOf(traces)), out)
   })
 
 function* lines(values: readonly object[]): Generator<string> {
   for (const value of values) yield `${JSON.stringify(value)}\n`
-}
-
-async function write(parts: Iterable<string | Uint8Array>, path: string | undefined): Promise<void> {
-  const out = path === undefined ? process.stdout : createWriteStream(path)
-  const failed = path === undefined ? new Promise<never>(() => {}) : once(out, 'error').then(([error]) => Promise.reject(error as Error))
-  failed.catch(() => {})
-  for (const part of parts) if (!out.write(part)) await Promise.race([once(out, 'drain'), failed])
-  if (path === undefined) return
-  out.end()
-  await Promise.race([once(out, 'finish'), failed])
 }

@@ -2,7 +2,7 @@ import type { CheckedOptions } from '../config/check-infer-options.ts'
 import type { Batch } from '../instance/batch.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
 import type { BatchTimes } from '../observability/model-stats.ts'
-import { Observers } from '../observability/observers.ts'
+import { Asker, Observers } from '../observability/observers.ts'
 import type { BatchMoments, ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation } from '../observability/request-observer.ts'
 import type { InferRequest, ParsedFeeds } from '../request/infer-request.ts'
 import { RequestPart, wholeOf } from './split-request.ts'
@@ -31,13 +31,20 @@ export class ObservedRequests {
   /**
    * A request has been made, and is about to be submitted.
    *
-   * @param parent told of what it is part of, `null` for nobody; left out for one of a caller.
+   * @param parent told of what it is part of, `null` for nobody; left out for one of a caller, or of a function that is run for another.
    */
-  begun(request: InferRequest, options: CheckedOptions, nowMs: number, parent?: RequestObservation | null): void {
+  begun(request: InferRequest, options: CheckedOptions, nowMs: number, parent: RequestObservation | null | undefined = this.by.parent): void {
     if (parent === null) return
     const facts = factsOf(request, options, nowMs)
     const observation = parent === undefined ? this.by.observer!.begun(this.#model, facts) : parent.child(this.#model, facts)
     if (observation !== null) request.observe(observation)
+  }
+
+  /** For whom a batch is run: the first of its requests that somebody is told of; `null` where nobody looks on. */
+  askerOf({ requests }: BatchFacts): Asker | null {
+    if (this.by.observer === null) return null
+    const observed = requests.find((request) => wholeOf(request).observation !== null)
+    return new Asker(this.by, observed === undefined ? null : wholeOf(observed).observation)
   }
 
   /** A batch is about to run. */
