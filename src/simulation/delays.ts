@@ -10,6 +10,12 @@ export interface Delays {
   turnMs(atMs: number): number
   /** From handing a batch to an idle instance until it starts. */
   handOverMs(atMs: number): number
+  /** From the end of a run until the one starts that waits behind it. */
+  betweenMs(atMs: number): number
+  /** By how much a timer is late. */
+  timerMs(atMs: number): number
+  /** From gathering a batch until the application's thread runs it itself. */
+  inlineMs(atMs: number): number
   /** From the end of a run until the application's thread is told. */
   wakeMs(atMs: number): number
   /** Gathering a batch, on the application's thread. */
@@ -19,10 +25,13 @@ export interface Delays {
 }
 
 /** Always the same. */
-export function constantDelays({ turnMs, handOverMs, wakeMs, gatherMs, gatherRowMs, scatterMs, scatterRowMs }: Required<Overheads>): Delays {
+export function constantDelays({ turnMs, handOverMs, betweenMs, timerMs, wakeMs, gatherMs, gatherRowMs, scatterMs, scatterRowMs }: Required<Overheads>): Delays {
   return {
     turnMs: () => turnMs,
     handOverMs: () => handOverMs,
+    betweenMs: () => betweenMs,
+    timerMs: () => timerMs,
+    inlineMs: () => 0,
     wakeMs: () => wakeMs,
     gatherMs: (rows) => gatherMs + rows * gatherRowMs,
     scatterMs: (rows) => scatterMs + rows * scatterRowMs,
@@ -33,6 +42,9 @@ export function constantDelays({ turnMs, handOverMs, wakeMs, gatherMs, gatherRow
 export class RecordedDelays implements Delays {
   readonly #turns: Series
   readonly #handOvers: Series
+  readonly #betweens: Series
+  readonly #timers: Series
+  readonly #inlines: Series
   readonly #wakes: Series
   readonly #gathers: SeriesByRows
   readonly #scatters: SeriesByRows
@@ -42,6 +54,9 @@ export class RecordedDelays implements Delays {
   constructor(runs: readonly RecordedRun[], seed: number, speed: number) {
     this.#turns = new Series(runs, seed, ({ turnMs }) => turnMs)
     this.#handOvers = new Series(runs, seed, ({ handOverMs }) => handOverMs)
+    this.#betweens = new Series(runs, seed, ({ betweenMs }) => betweenMs)
+    this.#timers = new Series(runs, seed, ({ timerMs }) => timerMs)
+    this.#inlines = new Series(runs, seed, ({ inlineMs }) => inlineMs)
     this.#wakes = new Series(runs, seed, ({ wakeMs }) => wakeMs)
     this.#gathers = new SeriesByRows(runs, seed, ({ gatherMs }) => gatherMs)
     this.#scatters = new SeriesByRows(runs, seed, ({ scatterMs }) => scatterMs)
@@ -54,6 +69,18 @@ export class RecordedDelays implements Delays {
 
   handOverMs(atMs: number): number {
     return this.#handOvers.at(atMs * this.#speed)
+  }
+
+  betweenMs(atMs: number): number {
+    return this.#betweens.at(atMs * this.#speed)
+  }
+
+  timerMs(atMs: number): number {
+    return this.#timers.at(atMs * this.#speed)
+  }
+
+  inlineMs(atMs: number): number {
+    return this.#inlines.at(atMs * this.#speed)
   }
 
   wakeMs(atMs: number): number {
