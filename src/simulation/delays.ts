@@ -1,7 +1,7 @@
 import { mulberry32 } from '../seeded-random.ts'
 import type { Overheads } from './overheads.ts'
 import { RecordedMoments } from './recorded-moments.ts'
-import type { RecordedRun } from './recorded-run.ts'
+import { localMedians, type RecordedRun } from './recorded-run.ts'
 import { SizeMedians } from './size-medians.ts'
 
 /** What surrounds runs, in milliseconds, at a moment of the simulation: how long threads take to notice something, and to do it. */
@@ -120,15 +120,21 @@ class SeriesByRows {
 /** What was seen at some moments. */
 class Series {
   readonly #ms: readonly number[]
+  /** What is usual about the time of each. */
+  readonly #local: Float64Array
   readonly #moments: RecordedMoments
 
   constructor(runs: readonly RecordedRun[], seed: number, of: (run: RecordedRun) => number | null | undefined) {
     const seen = runs.filter((run) => of(run) != null)
     this.#ms = seen.map((run) => of(run)!)
+    this.#local = localMedians(Float64Array.from(this.#ms))
     this.#moments = new RecordedMoments(seen.map(({ atMs }) => atMs), mulberry32(seed))
   }
 
   at(atMs: number): number {
-    return this.#ms.length === 0 ? 0 : this.#ms[this.#moments.take(atMs)]!
+    if (this.#ms.length === 0) return 0
+    const { index, again } = this.#moments.take(atMs)
+    const [ms, usualMs] = [this.#ms[index]!, this.#local[index]!]
+    return again ? Math.min(ms, usualMs + Math.abs(usualMs)) : ms
   }
 }

@@ -51,12 +51,12 @@ export class RecordedDurations implements RunDurations {
   }
 
   draw(bucketKey: string, rows: number, atMs: number): number {
-    const near = this.#moments.take(atMs * this.#speed)
+    const { index: near, again } = this.#moments.take(atMs * this.#speed)
     const { bucketKey: itsKey, rows: itsRows } = this.#runs[near]!
     const local = this.#local[near]!
     const itsMs = this.expectedMs(itsKey, itsRows) * local
     const ms = this.expectedMs(bucketKey, rows) * local
-    const moreMs = this.#aloneMs[near]! - itsMs
+    const moreMs = Math.min(this.#aloneMs[near]! - itsMs, again ? itsMs : Infinity)
     // A thread that was held up is so for as long, whatever it runs; one that was fast is so in proportion.
     return moreMs > 0 ? ms + moreMs : (ms * this.#aloneMs[near]!) / itsMs
   }

@@ -1,6 +1,7 @@
 import type { Arrival, ArrivalRun } from '../arrivals/arrival.ts'
 import type { RecordedConfig } from '../arrivals/recorded-config.ts'
 import { defaultInline } from '../config/engine-options.ts'
+import { firstGivenUs } from './followers.ts'
 import type { Overheads } from './overheads.ts'
 import type { RecordedRun } from './recorded-run.ts'
 import { bucketOf } from './recorded-traffic.ts'
@@ -14,7 +15,7 @@ export function runsOf(arrivals: readonly Arrival[]): RecordedRun[] {
   const instances = config?.instances ?? instancesIn(arrivals)
   const freeUs = new Map<string, number>()
   return recorded.map(({ arrival, run, part }) => {
-    const { rows, runUs, instance, inline = false, handOverUs, gatherUs, scatterUs } = run
+    const { rows, runUs, instance, inline = false, handOverUs, gatherUs } = run
     const endUs = freeUs.get(instance) ?? 0
     const wasFree = endUs <= run.takenAtUs + gatherUs
     freeUs.set(instance, startUs(run) + runUs)
@@ -25,14 +26,15 @@ export function runsOf(arrivals: readonly Arrival[]): RecordedRun[] {
       rows,
       ms: runUs / 1000,
       bucketKey: bucketOf(arrival),
-      turnMs: running < instances && closedWhenSeen(run) ? waitedMs : null,
+      turnMs: running < instances && closedWhenSeen(run, config?.maxQueueDelayMs ?? 0) ? waitedMs : null,
       timerMs: waitedMs !== null && run.reason === 'delay' && config !== null ? Math.max(0, waitedMs - config.maxQueueDelayMs) : null,
       handOverMs: wasFree && !inline ? handOverUs / 1000 : null,
       betweenMs: wasFree || inline ? null : (startUs(run) - endUs) / 1000,
       inlineMs: inline ? handOverUs / 1000 : null,
       wakeMs: inline ? null : wakeUs(run, takenUs) / 1000,
       gatherMs: gatherUs / 1000,
-      scatterMs: scatterUs / 1000,
+      // Its answers are given as soon as its outputs are handed out.
+      scatterMs: (firstGivenUs(arrival, run) - startUs(run) - runUs - run.wakeUs) / 1000,
     }
   })
 }
@@ -42,9 +44,9 @@ export function configIn(arrivals: readonly Arrival[]): RecordedConfig | null {
   return arrivals.find(({ config }) => config !== undefined)?.config ?? null
 }
 
-/** Whether a batch was closed as soon as an instance and the event loop came to it: it waited for nothing else. */
-function closedWhenSeen({ reason }: ArrivalRun): boolean {
-  return reason === undefined || reason === 'idle' || reason === 'bucket'
+/** Whether a batch was closed as soon as an instance and the event loop came to it, or before: it waited for nothing else. */
+function closedWhenSeen({ reason }: ArrivalRun, maxQueueDelayMs: number): boolean {
+  return reason === undefined || reason === 'idle' || reason === 'bucket' || ((reason === 'full' || reason === 'preferred') && maxQueueDelayMs === 0)
 }
 
 /** Instances that ran something in a recording. */

@@ -1,7 +1,7 @@
 import type { Arrival } from '../arrivals/arrival.ts'
 import { IndexedHeap, type HeapItem } from '../indexed-heap.ts'
 import { Fifo } from './fifo.ts'
-import { followersOf } from './followers.ts'
+import { followersOf, type Follower } from './followers.ts'
 import type { Coming, Traffic } from './traffic.ts'
 
 /** Requests that come when others were answered. */
@@ -19,7 +19,7 @@ export class RecordedTraffic implements Traffic {
   readonly count: number
   readonly #arrivals: readonly Arrival[]
   readonly #speed: number
-  readonly #followers: ReadonlyMap<number, readonly number[]>
+  readonly #followers: ReadonlyMap<number, readonly Follower[]>
   /** Those that wait for no answer. */
   readonly #open: readonly number[]
   readonly #released = new IndexedHeap<Released>((a, b) => a.atMs < b.atMs)
@@ -34,7 +34,7 @@ export class RecordedTraffic implements Traffic {
     this.#arrivals = arrivals
     this.#speed = speed
     this.#followers = followersOf(arrivals)
-    const following = new Set([...this.#followers.values()].flat())
+    const following = new Set([...this.#followers.values()].flatMap((own) => own.map(({ arrival }) => arrival)))
     this.#open = Array.from(arrivals.keys()).filter((index) => !following.has(index))
   }
 
@@ -63,12 +63,12 @@ export class RecordedTraffic implements Traffic {
   }
 
   ended(nowMs: number, index: number): void {
-    for (const arrival of this.#followers.get(this.#came[index]!) ?? []) this.#release(arrival, nowMs)
+    for (const follower of this.#followers.get(this.#came[index]!) ?? []) this.#release(follower, nowMs)
   }
 
   /** Those that follow from answers of one moment come together: the library forms no batch before all of them are there. */
-  #release(arrival: number, endedMs: number): void {
-    const atMs = endedMs + this.#arrivals[arrival]!.afterAnswerUs! / 1000
+  #release({ arrival, afterMs }: Follower, endedMs: number): void {
+    const atMs = endedMs + afterMs
     if (this.#last === null || this.#last.endedMs !== endedMs || this.#last.arrivals.size === 0) {
       this.#last = { heapIndex: -1, endedMs, atMs, arrivals: new Fifo() }
       this.#released.push(this.#last)
