@@ -1,10 +1,12 @@
 import type { CheckedOptions } from '../config/check-infer-options.ts'
+import { batchLimits, type ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { Batch } from '../instance/batch.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
 import type { BatchTimes } from '../observability/model-stats.ts'
 import { Asker, Observers } from '../observability/observers.ts'
-import type { BatchMoments, ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation } from '../observability/request-observer.ts'
+import type { BatchMoments, ObservedBatch, ObservedBatching, ObservedModel, ObservedRun, RequestFacts, RequestObservation } from '../observability/request-observer.ts'
 import type { InferRequest, ParsedFeeds } from '../request/infer-request.ts'
+import type { Joining } from './joining.ts'
 import { RequestPart, wholeOf } from './split-request.ts'
 
 /** What a batch is, whether it has run or not. */
@@ -92,6 +94,12 @@ export class ObservedRequests {
 export function factsOf({ rows, data, dims }: Pick<ParsedFeeds, 'rows' | 'data' | 'dims'>, options: CheckedOptions, atMs: number): RequestFacts {
   const { requestId, priority, timeoutMs, deadlineMs, sequence, report } = options
   return { atMs, rows, requestId, priority, timeoutMs, deadlineMs, sequenceId: sequence?.id, reported: report, data, dims }
+}
+
+/** How a model's requests become batches, for those who look on. */
+export function batchingOf(config: ResolvedConfig, { largestBatch }: Joining, instances: number): ObservedBatching {
+  const { levels, latencyTargetMs } = config
+  return { limits: batchLimits(config, largestBatch), levels, latencyTargetMs, instances }
 }
 
 function rowsOf({ requests }: BatchFacts): number {
