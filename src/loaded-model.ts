@@ -22,7 +22,7 @@ import { ResponseSharing } from './response-cache/response-sharing.ts'
 import { Joining } from './scheduler/joining.ts'
 import { calibrateAtLoad } from './scheduler/load-calibration.ts'
 import { checkAtLoad } from './scheduler/load-check.ts'
-import { ObservedRequests } from './scheduler/observed-requests.ts'
+import { batchingOf, ObservedRequests } from './scheduler/observed-requests.ts'
 import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import { SequenceInputs } from './sequences/sequence-inputs.ts'
@@ -156,7 +156,8 @@ export class LoadedModel implements Loadable {
 
   #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, warmUp: WarmUp): void {
     const { clock, keepAlive, observers } = this.#services
-    const observed = new ObservedRequests({ name: this.name, version: this.version, metadata: joining.stacked }, observers, this.#config.preserveOrdering)
+    const batching = batchingOf(this.#config, joining, this.#instances.opening.length)
+    const observed = new ObservedRequests({ name: this.name, version: this.version, metadata: joining.stacked, batching }, observers, this.#config.preserveOrdering)
     joining.onChange = () => void (this.parser!.byRow = joining.byRow)
     joining.onChange()
     const realRows = joining.undecided && warmUp.form.isPlain ? new RealRowCheck(joining, async (feeds) => this.session.runSample(feeds, true)) : null

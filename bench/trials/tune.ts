@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { ModelConfig } from 'zerohop'
 import { optionsFor, type Configuration } from '../../src/tune/configuration.ts'
+import { hasShared, sharedPath } from '../../test/support/shared.ts'
 import { layoutsOf, saturating } from '../../src/tune/search-space.ts'
 import type { TuneResult } from '../../src/tune/tune-result.ts'
 import { run } from '../child.ts'
@@ -17,7 +18,6 @@ import { atLeast, atMost, type Target } from '../targets.ts'
 import type { Trial, TrialResult } from '../trial.ts'
 
 const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
-const squeezenet = fileURLToPath(new URL('../../../shared/models/squeezenet/model.onnx', import.meta.url))
 const budgetSeconds = 120
 /** Of the sweep: those that are measured again, in turns with what the tuner found. */
 const finalists = 3
@@ -38,7 +38,8 @@ export const tuneTrial: Trial = {
   async run({ seconds, rounds, smoke }) {
     const models = [
       { name: 'MLP', path: benchModel('mlp').path, batchSizes: smoke ? [1, 8] : [1, 2, 4, 8, 16, 32, 64, 128] },
-      ...(smoke ? [] : [{ name: 'SqueezeNet', path: squeezenet, batchSizes: [1, 2, 4, 8, 16, 32] }, { name: 'ResNet-50', path: benchModel('resnet50').path, batchSizes: [1, 2, 4, 8, 16] }]),
+      ...(smoke || !hasShared ? [] : [{ name: 'SqueezeNet', path: sharedPath('models/squeezenet/model.onnx'), batchSizes: [1, 2, 4, 8, 16, 32] }]),
+      ...(smoke ? [] : [{ name: 'ResNet-50', path: benchModel('resnet50').path, batchSizes: [1, 2, 4, 8, 16] }]),
     ]
     const parts = []
     for (const model of models) parts.push(await oneModel(model, seconds, rounds, smoke ? 20 : budgetSeconds))

@@ -28,7 +28,9 @@ for (const command of [inspect, types, devices, providers, perf, perfReport, tun
 /** Also where the command line cannot be read otherwise; among `-r`, `-f`, `-t` and `-v`, too, which take no value. */
 const wantsJson = process.argv.some((word) => word === '--json' || /^-[rftv]*j/.test(word))
 
-outliveClosedPipes()
+const exitCodes = process.argv[2] === 'perf' ? perfExitCodes : usualExitCodes
+
+outliveClosedPipes(exitCodes.wrong)
 try {
   await program.parseAsync()
 } catch (error) {
@@ -38,9 +40,8 @@ try {
 /** Tells of an error; the exit code that it makes. */
 function failed(error: unknown): number {
   if (error instanceof CommanderError && error.exitCode === 0) return 0 // help or version was asked for
-  const isPerf = process.argv[2] === 'perf'
-  if (isPerf && error instanceof CommanderError) error.message = withReason(error.message)
-  const { exitCode, ...failure } = failureOf(error, isPerf ? perfExitCodes : usualExitCodes)
+  if (exitCodes === perfExitCodes && error instanceof CommanderError) error.message = withReason(error.message)
+  const { exitCode, ...failure } = failureOf(error, exitCodes)
   if (error instanceof CommanderError && error.code === 'commander.help') return exitCode // help was shown for want of a command
   if (wantsJson) printJson({ error: failure })
   tell({ ...failure, exitCode })

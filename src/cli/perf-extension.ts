@@ -4,6 +4,7 @@ import type { OpenedModel } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
 import type { PerfTarget } from '../perf/perf-target.ts'
 import type { PerfResult } from '../perf/result.ts'
+import type { ProfileExport } from './perf-files.ts'
 
 /** The values of all options of `zerohop perf`, under the names that commander gives them. */
 export type PerfOptions = Readonly<Record<string, unknown>>
@@ -19,6 +20,8 @@ export interface PerfContext {
   readonly shown: PerfResult['settings']
   /** Aborted by the first Ctrl-C, after which it tells what was measured until then. */
   readonly signal: AbortSignal
+  /** Takes each request of each level, for `--profile-export-file`; `null` without it. */
+  readonly profile: ProfileExport | null
   /** Writes to standard output. */
   readonly print: (text: string) => void
 }

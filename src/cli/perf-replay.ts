@@ -10,7 +10,6 @@ import { levelText, settingsText, summaryText } from '../perf/report/console-rep
 import type { PerfResult } from '../perf/result.ts'
 import { tellLine } from './failure.ts'
 import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
-import { ProfileExport, writeCsv } from './perf-files.ts'
 import { inputSettings, type InputOptions } from './perf-input-options.ts'
 import { levelOptionsBut } from './perf-instead.ts'
 import type { ReportOptions } from './perf-levels.ts'
@@ -48,17 +47,16 @@ async function replaySource(options: ReplayOptions & PerfOptions, opened: Opened
 
 async function measureReplay(context: PerfContext): Promise<{ result: PerfResult }> {
   const options = context.options as unknown as ReplayOptions
-  const { settings, shown, signal, print } = context
+  const { settings, shown, signal, print, profile } = context
   const target = { ...context.target, source: context.target.source as ReplaySource }
   const { arrivals } = target.source
-  await probe({ model: target.model, source: { size: 1, next: () => target.source.first() } })
+  await probe({ model: target.model, source: { size: 1, next: () => target.source.first() } }, signal)
   const progress = new PerfProgress()
-  const profile = options.profileExportFile === undefined ? null : new ProfileExport('replay')
   print(settingsText({ ...settings, requestCount: arrivals.length, batchSize: arrivals[0]!.rows, mode: 'request-intervals', distribution: null }))
   try {
     const level = await replay(target, options.speed, settings, {
       signal,
-      ...(profile === null ? {} : { log: profile.begin(options.speed) }),
+      ...(profile === null ? {} : { log: profile.begin('replay', options.speed) }),
       onStart: (recorder) => progress.begin('replay', options.speed, 1, recorder),
       onWindow: (window) => profile?.window(window),
     })
@@ -68,8 +66,6 @@ async function measureReplay(context: PerfContext): Promise<{ result: PerfResult
     print(levelText('replay', level))
     if (signal.aborted) tellLine('interrupted: this is what was measured until then')
     print(summaryText('replay', result.levels))
-    if (options.latencyReportFile !== undefined) await writeCsv(options.latencyReportFile, result, options.verboseCsv)
-    await profile?.write(options.profileExportFile!, result)
     return { result }
   } finally {
     progress.end()

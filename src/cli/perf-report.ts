@@ -5,7 +5,7 @@ import { mostCompared, type NamedResult } from '../perf/html-report/named-result
 import { reportOf } from '../perf/html-report/report.ts'
 import { readSavedResult } from '../perf/html-report/saved-result.ts'
 import { writeWholeFile } from '../perf/html-report/whole-file.ts'
-import { filePlace } from './file-place.ts'
+import { filePlace } from './output-files.ts'
 import { isSameFile } from './same-file.ts'
 
 /** `zerohop perf-report A.json B.json -o out.html`: results that were kept, as a page. */

@@ -1,4 +1,3 @@
-import { writeFile } from 'node:fs/promises'
 import { Option, type Command } from 'commander'
 import { loadClock } from '../perf/load/load-clock.ts'
 import { Metronome } from '../perf/load/metronome.ts'
@@ -35,7 +34,6 @@ interface ScenarioCommandOptions {
   readonly maxAsyncQueries?: number
   readonly performanceSampleCount?: number
   readonly inputs?: InputChoice | 'both'
-  readonly profileExportFile?: string
 }
 
 /** Made-up samples, where it is not said how many: LoadGen's are so many of a common benchmark. */
@@ -90,7 +88,6 @@ async function measureScenario(context: PerfContext): Promise<{ result: PerfResu
   }
   const { name, version } = target.model
   const result: PerfResult = { model: name, version, settings: shown, machine: opened.machine, date: new Date().toISOString(), mode: 'scenario', levels: [], scenario }
-  if (options.profileExportFile !== undefined) await writeFile(options.profileExportFile, `${JSON.stringify(result)}\n`)
   print(summaryText(name, scenario))
   if (signal.aborted) tellLine('interrupted: this is what was measured until then')
   return { result, exitCode: isGood(scenario) || signal.aborted ? 0 : perfExitCodes.unstable }

@@ -5,8 +5,8 @@ import { sampleSource } from '../perf/input/sample-source.ts'
 import { openTarget } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
 import { probe } from '../perf/probe.ts'
-import { tellLine } from './failure.ts'
-import { writablePlace } from './file-place.ts'
+import type { PerfResult } from '../perf/result.ts'
+import { failureOf, tell, tellLine } from './failure.ts'
 import { interruptedExitCode, interruptSignal } from './interrupt.ts'
 import { addEngineOptions, engineOptionsOf, modelOptionsOf, type EngineCommandOptions } from './perf-engine-options.ts'
 import { inputComparisons } from './perf-inputs.ts'
@@ -15,16 +15,18 @@ import { scenarios } from './perf-scenario.ts'
 import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
 import { addInputOptions, inputSettings, sequencesOf, type InputOptions } from './perf-input-options.ts'
 import { refuseUnheard } from './perf-instead.ts'
+import { levelTable, requestExport } from './perf-level-files.ts'
+import { refuseSharedFiles } from './output-files.ts'
+import { ProfileExport } from './perf-files.ts'
 import { leftOutText } from './perf-left-out.ts'
 import { measureLevels, type ReportOptions } from './perf-levels.ts'
 import { addMeasureOptions, measureSettings, type MeasureOptions } from './perf-measure-options.ts'
-import { refuseOverwriting } from './perf-outputs.ts'
 import { perfReplay } from './perf-replay.ts'
 import { reportPage } from './perf-report-page.ts'
 import { settingsShown } from './perf-settings-shown.ts'
 
 /** What is added from files of their own. */
-const extensions: readonly PerfExtension[] = [scenarios, perfReplay, rowChecks, inputComparisons, reportPage]
+const extensions: readonly PerfExtension[] = [scenarios, perfReplay, rowChecks, inputComparisons, levelTable, requestExport, reportPage]
 
 interface ModelCommandOptions {
   readonly modelName: string
@@ -52,9 +54,6 @@ function build(): Command {
   addEngineOptions(command)
   command
     .optionsGroup('Output:')
-    .option('-f, --latency-report-file <file>', 'write a table of all levels there, as CSV', writablePlace)
-    .option('--verbose-csv', 'with further columns', false)
-    .option('--profile-export-file <file>', 'write each request there, as JSON', writablePlace)
     .option('-v, --verbose', 'tell of each window', false)
   for (const extension of extensions) {
     const before = command.options.length
@@ -70,7 +69,7 @@ async function run(options: CommandLine, command: Command): Promise<void> {
   const settings = measureSettings(options, null, command)
   if (extensions.filter((extension) => extension.measures?.(options) === true).length > 1) command.error('error: one of --scenario, --replay, --check-rows and --inputs says what is measured; only --inputs may stand beside --scenario')
   refuseUnheard(command, extensions, (extension) => ownOptions.get(extension)!)
-  refuseOverwriting(command)
+  refuseSharedFiles(options, command)
   const { signal, release } = interruptSignal()
   try {
     await measureModel(options, settings, signal, command)
@@ -90,6 +89,14 @@ function withHint(error: unknown, inputData: readonly string[]): unknown {
   return error
 }
 
+/** Writes all that was asked for: what has no room for one file may have it for another. @throws the first failure, after telling of the others. */
+async function reportAll(result: PerfResult, context: PerfContext): Promise<void> {
+  const failures: unknown[] = []
+  for (const extension of extensions) await extension.report?.(result, context).catch((error: unknown) => failures.push(error))
+  for (const failure of failures.slice(1)) tell(failureOf(failure))
+  if (failures.length > 0) throw failures[0]
+}
+
 async function measureModel(options: CommandLine, measured: PerfSettings, signal: AbortSignal, command: Command): Promise<void> {
   const opened = await openTarget({
     model: options.modelName, repository: options.modelRepository, version: options.modelVersion,
@@ -97,16 +104,17 @@ async function measureModel(options: CommandLine, measured: PerfSettings, signal
   })
   const { model, machine, composingModels } = opened
   try {
-    const settings = { ...measured, sequences: sequencesOf(options, opened) }
+    signal.throwIfAborted()
+    const settings = { ...measured, sequences: sequencesOf(options, opened, measured.load) }
     const measuring = extensions.find((extension) => extension.measures?.(options) === true)
     const source = (await measuring?.source?.(options, opened, settings)) ?? (await sampleSource(model.metadata, inputSettings(options, opened, settings.seed)))
     const target = { model, source, machine, composingModels }
     const { settings: shown, given } = settingsShown(command)
-    const context: PerfContext = { options, opened, target, settings, shown, signal, print: options['json'] === true ? () => {} : (text) => void process.stdout.write(text) }
-    if (measuring === undefined) await probe(target)
+    const context: PerfContext = { options, opened, target, settings, shown, signal, profile: options['profileExportFile'] === undefined ? null : new ProfileExport(), print: options['json'] === true ? () => {} : (text) => void process.stdout.write(text) }
+    if (measuring === undefined) await probe(target, signal)
     const { result, exitCode = 0 } = measuring === undefined ? await measureLevels(context, options) : await measuring.measure!(context)
-    for (const extension of extensions) await extension.report?.({ ...result, given }, context)
-    process.exitCode = exitCode
+    process.exitCode ??= exitCode // unless the output has failed
+    await reportAll({ ...result, given }, context)
   } finally {
     await opened.engine.destroy()
   }

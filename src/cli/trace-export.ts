@@ -1,5 +1,3 @@
-import { once } from 'node:events'
-import { createWriteStream } from 'node:fs'
 import { Command } from 'commander'
 import { perfettoTimeline } from '../trace-files/perfetto-timeline.ts'
 import { readTraceFile } from '../trace-files/read-trace-file.ts'
@@ -7,12 +5,16 @@ import type { Trace } from '../trace-files/trace.ts'
 import { arrivalsOf } from '../trace-files/trace-arrivals.ts'
 import { tellLine } from './failure.ts'
 import { isSameFile } from './same-file.ts'
+import { writeParts } from './write-parts.ts'
 
 interface ExportOptions {
   readonly perfetto: boolean
   readonly arrivals: boolean
   readonly out?: string
 }
+
+/** Of the memory that JavaScript may have: what is drawn takes more than the traces. */
+const timelineShare = 0.2
 
 /** `zerohop trace-export FILE...`: files of traces in another form. */
 export const traceExport = new Command('trace-export')
@@ -27,23 +29,13 @@ export const traceExport = new Command('trace-export')
     if (out !== undefined && paths.some((path) => isSameFile(path, out))) this.error(`error: --out ${out} is one of the files of traces`)
     const traces: Trace[] = []
     for (const path of paths) {
-      const file = await readTraceFile(path)
+      const file = await readTraceFile(path, perfetto ? timelineShare : undefined)
       if (file.cut) tellLine(`${path} ends within a record, which is left out`)
       for (const trace of file.traces) traces.push(trace)
     }
-    await write(perfetto ? perfettoTimeline(traces) : lines(arrivalsOf(traces)), out)
+    await writeParts(perfetto ? perfettoTimeline(traces) : lines(arrivalsOf(traces)), out)
   })
 
 function* lines(values: readonly object[]): Generator<string> {
   for (const value of values) yield `${JSON.stringify(value)}\n`
-}
-
-async function write(parts: Iterable<string | Uint8Array>, path: string | undefined): Promise<void> {
-  const out = path === undefined ? process.stdout : createWriteStream(path)
-  const failed = path === undefined ? new Promise<never>(() => {}) : once(out, 'error').then(([error]) => Promise.reject(error as Error))
-  failed.catch(() => {})
-  for (const part of parts) if (!out.write(part)) await Promise.race([once(out, 'drain'), failed])
-  if (path === undefined) return
-  out.end()
-  await Promise.race([once(out, 'finish'), failed])
 }

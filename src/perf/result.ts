@@ -108,6 +108,9 @@ export interface ServerFigures {
   readonly successCount: number
   readonly cacheHitCount: number
   readonly cacheMissCount: number
+  /** What a look into the response cache took: that found an answer, and that found none and kept one later. */
+  readonly cacheHitUs: number
+  readonly cacheMissUs: number
   readonly requestUs: number
   readonly overheadUs: number
   readonly queueUs: number

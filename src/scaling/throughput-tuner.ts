@@ -181,11 +181,15 @@ export class ThroughputTuner {
     if (!(await this.#apply(this.#present))) this.#present = { instances: this.#model.uses.length, batchRows }
   }
 
-  /** False when the setting cannot be had. */
+  /** False when the setting cannot be had, or somebody else's change is under way: that one holds, and ends the search. */
   async #apply({ instances, batchRows }: ThroughputSetting): Promise<boolean> {
     this.#model.capBatches(batchRows)
     let had = true
     if (instances !== this.#model.uses.length) {
+      if (this.#model.changing) {
+        this.#endSearch()
+        return false
+      }
       this.#applying = true
       had = await this.#model.divideCores(instances).then(() => this.#model.haveOwnWorkers, () => false)
       this.#applying = false

@@ -26,7 +26,7 @@ async function predicted(...line: string[]): Promise<{ recorded: SimulationResul
 const alone = Array.from({ length: 50 }, (_, index): Arrival => {
   const atUs = index * 50_000
   const run = { takenAtUs: atUs, rows: 2, requests: 1, instance: 'm_0', gatherUs: 0, handOverUs: 0, runUs: 20_000, wakeUs: 0, scatterUs: 0 }
-  return { atUs, rows: 2, model: 'm', latencyUs: 20_000, run }
+  return { atUs, rows: 2, model: 'm', latencyUs: 20_000, runs: [run] }
 })
 
 describe('zerohop simulate', () => {

@@ -29,7 +29,10 @@ describe('zerohop trace-summary', () => {
     expect(files.map(({ file, models }) => [file, models.map(({ model, handlerUs }) => [model, handlerUs])])).toEqual([
       [paths[0], [['simple', 353.9], ['ensemble', 400], ['inner', 100]]], [paths[1], []],
     ]) // prettier-ignore
-    expect((await zerohop('trace-summary', paths[0]!, '-v')).stdout).toContain('"requestId": "abc"')
+    const hostile = tritonFile(JSON.stringify([{ id: 1, model_name: 'm', model_version: 1, request_id: '\u009b31mred\u202e' }, { id: 2, model_name: 'n' }]))
+    const { stdout: shown } = await zerohop('trace-summary', hostile, '-v')
+    expect(shown).toContain('"requestId": "\\u009b31mred\\u202e"')
+    expect(JSON.parse(shown.slice(0, shown.indexOf('File:')))).toMatchObject([{ requestId: '\u009b31mred\u202e' }, { model: 'n' }])
   })
 
   it('says of a file that was cut off that it was, and shows nothing of a name that it is not', async () => {

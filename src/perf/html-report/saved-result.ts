@@ -12,7 +12,7 @@ const mostBytes = 2 ** 26
 const latency = v.object({ averageUs: figure, standardDeviationUs: figure, p50Us: figure, p90Us: figure, p95Us: figure, p99Us: figure, p999Us: figure, maxUs: figure })
 
 const server = v.object({
-  inferenceCount: figure, executionCount: figure, successCount: figure, cacheHitCount: figure, cacheMissCount: figure,
+  inferenceCount: figure, executionCount: figure, successCount: figure, cacheHitCount: figure, cacheMissCount: figure, cacheHitUs: v.optional(figure, null), cacheMissUs: v.optional(figure, null),
   requestUs: figure, overheadUs: figure, queueUs: figure, computeInputUs: figure, computeInferUs: figure, computeOutputUs: figure,
 })
 
