@@ -127,7 +127,7 @@ class Tuning {
       }),
     )
     if (this.#signal.aborted) return
-    calibratedInMs[key] = this.#settings.budgetMs
+    if (calibration.length > 0) calibratedInMs[key] = this.#settings.budgetMs
     if (calibration.length > knownPoints) delete contests[this.#goalKey()]
     this.#save()
     for (const note of gapsOf(layouts, calibration)) this.#note(note)

@@ -175,6 +175,15 @@ describe('the time', () => {
     expect(ground.clock.nowMs()).toBeLessThanOrEqual(9000)
   })
 
+  it('that is enough for loading only is enough for more in the next call', async () => {
+    const short = { ...settings, budgetMs: 5000 }
+    expect((await tune(short, {}, untilEnd(), new FakeGround(slow))).best).toBeNull()
+    const ground = new FakeGround(slow)
+    const { best } = await tune(short, {}, untilEnd(), ground)
+    expect(best).toMatchObject({ candidate: { configuration: { maxBatchSize: 1 } }, isDefault: false })
+    expect(ground.clock.nowMs()).toBeLessThanOrEqual(5000)
+  })
+
   it('that is less than loading takes is told as that', async () => {
     const { best, reason, seconds } = await tune({ ...settings, budgetMs: 2000, startedAtMs: -500 }, {}, untilEnd(), new FakeGround(slow))
     expect({ best, reason, seconds }).toEqual({ best: null, reason: 'there was no time to load the model: take a longer budget', seconds: 2 })
