@@ -175,7 +175,7 @@ export class LoadedModel implements Loadable {
   /** Tells of changes in the number of instances, and has it follow the load where it is to. */
   #watchScale(scaling: Scaling, scheduler: Scheduler): void {
     const watch = (this.#scaleWatch = new ScaleWatch(this.#config, scaling, scheduler, this.#services.clock, (error) => this.#warnOfScaling(error)))
-    this.#instances.onGone = () => watch.changed()
+    this.#instances.onGone = () => watch.lost()
     scaling.onChange = (changed) => {
       watch.changed()
       if (changed && this.state === 'ready') this.#services.changed({ type: 'scaled', model: this.name, version: this.version, instances: scheduler.instances.size })

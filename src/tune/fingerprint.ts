@@ -1,16 +1,20 @@
 import { createHash } from 'node:crypto'
+import { readdir, stat } from 'node:fs/promises'
 import { cpus } from 'node:os'
-import { basename, dirname } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { hashOfFile } from '../compiled-models/content-hash.ts'
 import { ExternalFiles } from '../compiled-models/external-files.ts'
 import { availableCores } from '../config/available-cores.ts'
-import type { ModelOptions } from '../config/model-config.ts'
 import { installedVersion } from '../executor/native/native-ort.ts'
 import { libraryVersion } from '../library-version.ts'
-import type { MeasuringSettings } from './measuring-messages.ts'
+import type { TuneSettings } from './tune-settings.ts'
 
-/** What figures depend on, in words that tell which of it is another one. */
-export async function fingerprintOf(path: string, given: ModelOptions, { requests, engine }: MeasuringSettings, signal: AbortSignal): Promise<Record<string, string>> {
+/**
+ * What figures depend on, in words that tell which of it is another one.
+ *
+ * @throws what reading the files throws, and the reason of the signal.
+ */
+export async function fingerprintOf({ path, options, kind, measuring: { requests, engine } }: TuneSettings, signal: AbortSignal): Promise<Record<string, string>> {
   const { usable, machine } = availableCores()
   return {
     model: await contentHash(path, signal),
@@ -19,9 +23,10 @@ export async function fingerprintOf(path: string, given: ModelOptions, { request
     'version of ONNX Runtime': installedVersion() ?? 'unknown',
     'version of Node.js': process.versions.node,
     environment: JSON.stringify(Object.entries(process.env).filter(([name]) => name.startsWith('ZEROHOP_') && name !== 'ZEROHOP_PROGRAMS').sort()),
-    'set of model options': JSON.stringify(given),
+    provider: kind,
+    'set of model options': JSON.stringify(options),
     'set of engine options': JSON.stringify(engine),
-    'kind of request': JSON.stringify(requests),
+    'kind of request': JSON.stringify([requests, await dataHashes(requests.inputData, signal)]),
   }
 }
 
@@ -32,3 +37,16 @@ async function contentHash(path: string, signal: AbortSignal): Promise<string> {
   for (const file of external.in(dirname(path))) hash.update(basename(file)).update(await hashOfFile(file, signal).catch(() => (signal.throwIfAborted(), 'unreadable')))
   return hash.digest('hex')
 }
+
+/** Of files, and of those in folders. */
+async function dataHashes(inputData: readonly string[], signal: AbortSignal): Promise<string[]> {
+  const hashes: string[] = []
+  for (const path of inputData) {
+    if (isMadeUp(path)) continue
+    const files = (await stat(path)).isDirectory() ? (await readdir(path)).sort().map((name) => join(path, name)) : [path]
+    for (const file of files) hashes.push(await hashOfFile(file, signal))
+  }
+  return hashes
+}
+
+const isMadeUp = (data: string): boolean => data === 'random' || data === 'zero'
