@@ -1,6 +1,9 @@
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { Command, InvalidArgumentError } from 'commander'
+import { readKeptResults } from './kept-result.ts'
+import { resultsDocument } from './results-document.ts'
 import { runTrial } from './run-trial.ts'
 import type { Trial, TrialOptions } from './trial.ts'
 import { batchers } from './trials/batchers.ts'
@@ -85,11 +88,12 @@ Trials, each in processes of its own, the baseline and ours in turns:
 ${Object.entries(trials).map(([name, { describe }]) => `  ${name.padEnd(18)}${describe}`).join('\n')}
 
 Without a name: ${ofTheField.join(', ')}, the experiments that serving systems are shown with; with --quick they take
-less than a quarter of an hour.
+less than a quarter of an hour. Their results are kept as with --results.
 
 It measures what is in dist/: run \`npm run build:ts\` first, and leave the machine alone meanwhile. Figures are medians
 over the rounds. The last line of a trial is RESULT and the result as JSON; --json writes it with the single measurements,
-and --results all of them, a file each. Models are generated on first use.`
+and --results all of them, a file each, and their tables to bench/results.md (\`npm run bench:numbers\` those of README).
+Models are generated on first use.`
 
 interface CommandLine extends Omit<TrialOptions, 'seconds'> {
   readonly json?: string
@@ -100,7 +104,7 @@ interface CommandLine extends Omit<TrialOptions, 'seconds'> {
 const command = new Command('npm run bench --')
   .argument('[trials...]', Object.keys(trials).join(', '))
   .option('--json <file>', 'write the result there as well; of one trial')
-  .option('--results [folder]', 'write each result there, as TRIAL.json (default: bench/results)')
+  .option('--results [folder]', 'keep each result there, as TRIAL.json (default: bench/results, and tables in bench/results.md)')
   .option('--seconds <seconds>', 'length of one measurement', above0)
   .option('--rounds <rounds>', 'how often ours and the baseline take turns', count, 3)
   .option('--images <count>', 'images of the trial jobs', count, 100)
@@ -117,5 +121,11 @@ const unknown = names.find((name) => !Object.hasOwn(trials, name))
 if (unknown !== undefined) command.error(`Unknown trial '${unknown}'. There are: ${Object.keys(trials).join(', ')}`)
 if (json !== undefined && names.length > 1) command.error('--json takes the result of one trial; --results writes those of several.')
 
-const folder = results === true ? fileURLToPath(new URL('results/', import.meta.url)) : results
+const kept = fileURLToPath(new URL('results/', import.meta.url))
+const isKept = results === true || (results === undefined && command.args.length === 0 && !options.smoke)
+const folder = isKept ? kept : (results as string | undefined)
 for (const name of names) await runTrial(name, trials[name]!, options, json ?? (folder === undefined ? undefined : join(folder, `${name}.json`)))
+if (isKept) {
+  writeFileSync(join(kept, '../results.md'), resultsDocument(readKeptResults(kept)))
+  console.log('bench/results.md written')
+}

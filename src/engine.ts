@@ -1,4 +1,4 @@
-import type { ArrivalRecording, RecordingOptions } from './arrivals/arrival-recording.ts'
+import type { ArrivalRecording } from './arrivals/arrival-recording.ts'
 import { closeWhenDropped, notDropped } from './dropped-engines.ts'
 import { noteObservers } from './engine-observers.ts'
 import { EngineLoads } from './engine-loads.ts'
@@ -8,6 +8,7 @@ import { engineStatistics, type EngineStatistics } from './engine-statistics.ts'
 import { resolveEngineOptions, type EngineOptions } from './config/engine-options.ts'
 import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
 import type { LoadOptions } from './config/load-options.ts'
+import type { RecordingOptions } from './config/recording-options.ts'
 import { checkUnloadOptions, takeVersion, type EngineInferOptions, type UnloadOptions } from './config/version-options.ts'
 import type { ModelConfig } from './config/model-config.ts'
 import type { ReportedOutputs } from './config/infer-options.ts'
@@ -190,7 +191,7 @@ export class InferenceEngine {
   }
 
   /** Records in a new file what requests come, until it is stopped or the engine closed; see {@link ArrivalRecording}. */
-  async recordArrivals(path: string, options: RecordingOptions = {}): Promise<ArrivalRecording> {
+  async recordArrivals(path: string | URL, options: RecordingOptions = {}): Promise<ArrivalRecording> {
     this.#checkOpen()
     return this.#resources.recordings.start(path, options)
   }
@@ -227,9 +228,7 @@ export class InferenceEngine {
     return drained.finally(() => clearTimeout(timer))
   }
 
-  /**
-   * Rejects all that was accepted with `ERR_CLOSED`, stops what runs, releases everything. May be called more than once. A run that does not stop within a second is left to itself.
-   */
+  /** Rejects all that was accepted with `ERR_CLOSED`, stops what runs, releases everything. May be called more than once. A run that does not stop within a second is left to itself. */
   async destroy(): Promise<void> {
     return this.#end(true)
   }

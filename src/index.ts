@@ -1,6 +1,7 @@
 export { InferenceEngine } from './engine.ts'
 export type { EngineStatistics, NamedStatistics, VersionStatistics } from './engine-statistics.ts'
-export type { ArrivalRecording, RecordingOptions } from './arrivals/arrival-recording.ts'
+export type { ArrivalRecording } from './arrivals/arrival-recording.ts'
+export type { RecordingOptions } from './config/recording-options.ts'
 export type { CloseOptions } from './config/close-options.ts'
 export type { EngineOptions } from './config/engine-options.ts'
 export type { CacheCapability, CacheOptions, ModelOrigin, VerifyChoice } from './config/cache-options.ts'

@@ -22,7 +22,7 @@ import { ResponseSharing } from './response-cache/response-sharing.ts'
 import { Joining } from './scheduler/joining.ts'
 import { calibrateAtLoad } from './scheduler/load-calibration.ts'
 import { checkAtLoad } from './scheduler/load-check.ts'
-import { ObservedRequests } from './scheduler/observed-requests.ts'
+import { batchingOf, ObservedRequests } from './scheduler/observed-requests.ts'
 import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import { SequenceInputs } from './sequences/sequence-inputs.ts'
@@ -156,7 +156,8 @@ export class LoadedModel implements Loadable {
 
   #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, warmUp: WarmUp): void {
     const { clock, keepAlive, observers } = this.#services
-    const observed = new ObservedRequests({ name: this.name, version: this.version, metadata: joining.stacked }, observers, this.#config.preserveOrdering)
+    const batching = batchingOf(this.#config, joining, this.#instances.opening.length)
+    const observed = new ObservedRequests({ name: this.name, version: this.version, metadata: joining.stacked, batching }, observers, this.#config.preserveOrdering)
     joining.onChange = () => void (this.parser!.byRow = joining.byRow)
     joining.onChange()
     const realRows = joining.undecided && warmUp.form.isPlain ? new RealRowCheck(joining, async (feeds) => this.session.runSample(feeds, true)) : null
@@ -174,7 +175,7 @@ export class LoadedModel implements Loadable {
   /** Tells of changes in the number of instances, and has it follow the load where it is to. */
   #watchScale(scaling: Scaling, scheduler: Scheduler): void {
     const watch = (this.#scaleWatch = new ScaleWatch(this.#config, scaling, scheduler, this.#services.clock, (error) => this.#warnOfScaling(error)))
-    this.#instances.onGone = () => watch.changed()
+    this.#instances.onGone = () => watch.lost()
     scaling.onChange = (changed) => {
       watch.changed()
       if (changed && this.state === 'ready') this.#services.changed({ type: 'scaled', model: this.name, version: this.version, instances: scheduler.instances.size })

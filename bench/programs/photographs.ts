@@ -90,11 +90,11 @@ async function round(requests: number): Promise<PhotographsRound> {
     await sleep(settleMs)
   }
   const { heapUsed, external, rss } = process.memoryUsage()
-  const sorted = Array.from(latenciesMs)
+  const latencies = Array.from(latenciesMs)
   return {
     requests,
     perSecond: (requests * 1000) / tookMs,
-    servedWithinMs: Object.fromEntries(percents.map((percent) => [percent, percentile(sorted, percent / 100)])),
+    servedWithinMs: Object.fromEntries(percents.map((percent) => [percent, percentile(latencies, percent / 100)])),
     heapUsedBytes: heapUsed, externalBytes: external, rssBytes: rss,
   } // prettier-ignore
 }

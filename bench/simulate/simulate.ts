@@ -34,6 +34,7 @@ export function simulate(given: Partial<Scenario>): PolicyResult {
     slowdown: [],
     overheads: noOverheads,
     delays: constantDelays(noOverheads),
+    splitOversized: false,
     timelineMs,
     makeQueue,
   })

@@ -18,7 +18,7 @@ const ways: Readonly<Record<string, LoadLevels['config']>> = {
 }
 
 /** One load on one model in one way. */
-type Row = Record<'model' | 'way' | 'arrivals' | 'runs by rows', string> & Record<'load %' | 'p50 ms' | 'p95 ms' | 'p99 ms' | 'queue ms' | 'rows a run', number>
+type Row = Record<'model' | 'way' | 'arrivals' | 'runs by rows', string> & Record<'load %' | 'p50 ms' | 'p95 ms' | 'p99 ms' | 'rows a run', number> & { readonly 'queue ms': number | '-' }
 
 /** Arrivals in a rhythm and at random, below and above what one request after the other can have. */
 export const bursts: Trial = {
@@ -37,13 +37,13 @@ export const bursts: Trial = {
       })
       const found = await takeTurns(quick ? 1 : rounds, Object.fromEntries(sides))
       details[what] = { perSecond, found }
-      for (const way of Object.keys(ways)) {
+      for (const [way, config] of Object.entries(ways)) {
         const figure = (at: number, of: (level: LevelFigures) => number) => round(median(found[way]!.map((all) => of(all[at]!))), 2)
         for (const [at, level] of levels.entries()) {
           rows.push({
             model: what, way, arrivals: level.kind, 'load %': Math.round(loadShares[at >> 1]! * 100),
             'p50 ms': figure(at, ({ p50Ms }) => p50Ms), 'p95 ms': figure(at, ({ p95Ms }) => p95Ms), 'p99 ms': figure(at, ({ p99Ms }) => p99Ms),
-            'queue ms': figure(at, ({ queueMs }) => queueMs), 'rows a run': figure(at, ({ meanBatchRows }) => meanBatchRows),
+            'queue ms': config === undefined ? '-' : figure(at, ({ queueMs }) => queueMs), 'rows a run': figure(at, ({ meanBatchRows }) => meanBatchRows),
             'runs by rows': batchesOf(found[way]![0]![at]!),
           }) // prettier-ignore
         }

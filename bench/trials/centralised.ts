@@ -42,7 +42,7 @@ function processPerJob(model: BenchModel, jobs: number, atOnce: number): Way {
   }
 }
 
-/** One process whose engine has all jobs, 100 at a time; its start and the load are part of the time. */
+/** One process whose engine has all jobs, 100 at a time; its start and the load are part of the time, and so is the process that tries the model before. */
 function oneEngine(model: BenchModel, jobs: number, instances: number, batching: boolean): Way {
   const config = {
     instanceGroup: [{ count: instances }],
@@ -53,7 +53,7 @@ function oneEngine(model: BenchModel, jobs: number, instances: number, batching:
     what: `one engine, ${callers} jobs at once, ${instances} instance${instances === 1 ? '' : 's'}, ${dispatch}`,
     jobs,
     async run(watched) {
-      const { child, result } = start('programs/jobs-ours.mjs', { engine: {}, model, images: jobs, jobs: callers, config })
+      const { child, result } = start('programs/jobs-ours.mjs', { engine: {}, model, images: jobs, jobs: callers, config }, [], { ZEROHOP_VERIFY: 'child' })
       watched(child.pid!, result)
       await result
     },

@@ -1,11 +1,11 @@
-import { sharedPath } from '../../test/support/shared.ts'
+import { hasShared, sharedPath } from '../../test/support/shared.ts'
 import { run } from '../child.ts'
 import { benchModel, type BenchModel } from '../models.ts'
 import type { TracingInput, TracingResult } from '../programs/tracing.ts'
 import { takeTurns } from '../rounds.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast } from '../targets.ts'
-import type { Trial } from '../trial.ts'
+import { TrialSkipped, type Trial } from '../trial.ts'
 
 const squeezenet: BenchModel = { path: sharedPath('models/squeezenet/model.onnx'), input: 'data_0', rowDims: [3, 224, 224] }
 const rates = { off: 0, 'each 1000th': 1000, each: 1 } as const
@@ -15,6 +15,7 @@ export const tracing: Trial = {
   describe: 'requests a second without traces, with one of a thousand traced and with each: SqueezeNet and, where a request costs least, the MLP',
   seconds: 5,
   async run({ seconds, rounds }) {
+    if (!hasShared) throw new TrialSkipped(' is left out: no ../shared with models')
     const found = []
     for (const [name, model, callers] of [['SqueezeNet', squeezenet, 8], ['MLP', benchModel('mlp'), 64]] as const) {
       const measure = (rate: number) => () => run<TracingResult>('programs/tracing.ts', { model, rate, callers, seconds } satisfies TracingInput)

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import type { ModelConfig } from 'zerohop'
 import { optionsFor, type Configuration } from '../../src/tune/configuration.ts'
+import { hasShared, sharedPath } from '../../test/support/shared.ts'
 import { layoutsOf, saturating } from '../../src/tune/search-space.ts'
 import type { TuneResult } from '../../src/tune/tune-result.ts'
 import { run } from '../child.ts'
@@ -17,7 +18,6 @@ import { atLeast, atMost, type Target } from '../targets.ts'
 import type { Trial, TrialResult } from '../trial.ts'
 
 const program = fileURLToPath(new URL('../../dist/cli/main.js', import.meta.url))
-const squeezenet = fileURLToPath(new URL('../../../shared/models/squeezenet/model.onnx', import.meta.url))
 const budgetSeconds = 120
 /** Of the sweep: those that are measured again, in turns with what the tuner found. */
 const finalists = 3
@@ -38,7 +38,8 @@ export const tuneTrial: Trial = {
   async run({ seconds, rounds, smoke }) {
     const models = [
       { name: 'MLP', path: benchModel('mlp').path, batchSizes: smoke ? [1, 8] : [1, 2, 4, 8, 16, 32, 64, 128] },
-      ...(smoke ? [] : [{ name: 'SqueezeNet', path: squeezenet, batchSizes: [1, 2, 4, 8, 16, 32] }, { name: 'ResNet-50', path: benchModel('resnet50').path, batchSizes: [1, 2, 4, 8, 16] }]),
+      ...(smoke || !hasShared ? [] : [{ name: 'SqueezeNet', path: sharedPath('models/squeezenet/model.onnx'), batchSizes: [1, 2, 4, 8, 16, 32] }]),
+      ...(smoke ? [] : [{ name: 'ResNet-50', path: benchModel('resnet50').path, batchSizes: [1, 2, 4, 8, 16] }]),
     ]
     const parts = []
     for (const model of models) parts.push(await oneModel(model, seconds, rounds, smoke ? 20 : budgetSeconds))
@@ -98,7 +99,7 @@ const loadOf = ({ result }: Tuned): number => result.best!.candidate.load.concur
 async function tune(path: string, batchSizes: readonly number[], budget: number, folder: string, more: readonly string[]): Promise<Tuned> {
   const output = join(folder, 'zerohop-config.json')
   const startMs = performance.now()
-  const line = ['tune', path, '--fresh', '--json', '--budget', String(budget), '--max-batch-sizes', batchSizes.join(), '--delays', '0', '-o', output, ...more]
+  const line = ['tune', path, '--fresh', '--json', '--budget', String(budget), '--max-batch-sizes', batchSizes.join(), '--max-queue-delays-us', '0', '-o', output, ...more]
   const { stdout } = await promisify(execFile)(process.execPath, [program, ...line], { env: { ...process.env, ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none' }, maxBuffer: 2 ** 26 })
   const seconds = (performance.now() - startMs) / 1000
   return { result: JSON.parse(stdout) as TuneResult, config: JSON.parse(readFileSync(output, 'utf8')) as ModelConfig, seconds }

@@ -1,13 +1,19 @@
 import type { Arrival, ArrivalRun } from './arrival.ts'
 
+/** What becomes of a request. */
+export interface ArrivalEnd {
+  latencyUs?: number
+  cancelledUs?: number
+  shared?: true
+  runs?: ArrivalRun[]
+}
+
 /** A request that has come, and may be on its way still. */
 export interface OpenArrival {
   readonly arrival: Arrival
   settled: boolean
-  /** Since it came; `null` while it is on its way, and of one that was not answered. */
-  latencyUs: number | null
-  /** `null` while none is known that it was the first of. */
-  run: ArrivalRun | null
+  /** As much of it as is known. */
+  readonly end: ArrivalEnd
 }
 
 /** So many requests may be on their way until the oldest is written without its latency. */
@@ -25,7 +31,7 @@ export class ArrivalOrder {
   }
 
   came(arrival: Arrival): OpenArrival {
-    const open = { arrival, settled: false, latencyUs: null, run: null }
+    const open = { arrival, settled: false, end: {} }
     this.#open.push(open)
     if (this.#open.length - this.#head > mostOpen) this.#writeOldest()
     return open
@@ -33,7 +39,7 @@ export class ArrivalOrder {
 
   /** @param latencyUs `null` for a request that was not answered. */
   ended(open: OpenArrival, latencyUs: number | null): void {
-    open.latencyUs = latencyUs
+    if (latencyUs !== null) open.end.latencyUs = latencyUs
     open.settled = true
     while (this.#head < this.#open.length && this.#open[this.#head]!.settled) this.#writeOldest()
   }
@@ -44,8 +50,8 @@ export class ArrivalOrder {
   }
 
   #writeOldest(): void {
-    const { arrival, latencyUs, run } = this.#open[this.#head++]!
-    this.#write({ ...arrival, ...(latencyUs === null ? {} : { latencyUs }), ...(run === null ? {} : { run }) })
+    const { arrival, end } = this.#open[this.#head++]!
+    this.#write({ ...arrival, ...end })
     if (this.#head < 1024 || this.#head * 2 < this.#open.length) return
     this.#open = this.#open.slice(this.#head)
     this.#head = 0

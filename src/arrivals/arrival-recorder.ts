@@ -1,14 +1,21 @@
-import type { ObservedModel, ObservedRun, RequestFacts, RequestObservation, RequestObserver } from '../observability/request-observer.ts'
+import { InferenceError } from '../errors.ts'
+import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation, RequestObserver } from '../observability/request-observer.ts'
 import type { Clock } from '../clock.ts'
 import type { Arrival, ArrivalRun } from './arrival.ts'
 import type { ArrivalOrder, OpenArrival } from './arrival-order.ts'
+import { RecentAnswers } from './recent-answers.ts'
+import { recordedConfig } from './recorded-config.ts'
 
 /** Notes what requests come, and what becomes of them. */
 export class ArrivalRecorder implements RequestObserver {
   readonly #order: ArrivalOrder
   readonly #clock: Clock
   readonly #models: ReadonlySet<string> | null
+  /** Those whose configuration is recorded. */
+  readonly #known = new WeakSet<ObservedModel>()
   #firstAtMs: number | null = null
+  readonly #answers = new RecentAnswers()
+  #lastBatch: ObservedBatch | null = null
 
   /** @param models of which requests are recorded; `null` for all. */
   constructor(order: ArrivalOrder, clock: Clock, models: ReadonlySet<string> | null) {
@@ -20,51 +27,77 @@ export class ArrivalRecorder implements RequestObserver {
   begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
     if (this.#models !== null && !this.#models.has(model.name)) return null
     this.#firstAtMs ??= facts.atMs
-    return new RecordedRequest(this.#order, this.#clock, this.#firstAtMs, facts.atMs, this.#order.came(arrivalOf(model, facts, this.#firstAtMs)))
+    const arrival = arrivalOf(model, facts, this.#firstAtMs)
+    const isFirst = model.batching !== null && !this.#known.has(model)
+    if (isFirst) this.#known.add(model)
+    const afterAnswerUs = this.#answers.followedUs(facts.atMs)
+    const more = { ...(afterAnswerUs === null ? {} : { afterAnswerUs }), ...(isFirst ? { config: recordedConfig(model.batching!) } : {}) }
+    const open = this.#order.came({ ...arrival, ...more })
+    return new RecordedRequest(this, model, open, facts.atMs)
   }
 
   batchBegan(): void {}
 
   batchEnded(): void {}
+
+  /** A batch has run in which a request had a part: noted with the first one that is told of it. */
+  ran({ end }: OpenArrival, batch: ObservedBatch): void {
+    if (batch === this.#lastBatch || batch.moments === null) return
+    this.#lastBatch = batch
+    ;(end.runs ??= []).push(runOf(batch, batch.moments, this.#firstAtMs!))
+  }
+
+  ended(open: OpenArrival, atMs: number, succeeded: boolean, reason: unknown): void {
+    const nowMs = this.#clock.nowMs()
+    const tookUs = us(nowMs - atMs)
+    this.#answers.given(nowMs)
+    // Whatever else a request fails for is an error of the engine's.
+    if (!succeeded && !(reason instanceof InferenceError)) open.end.cancelledUs = tookUs
+    this.#order.ended(open, succeeded ? tookUs : null)
+  }
 }
 
 class RecordedRequest implements RequestObservation {
-  readonly #order: ArrivalOrder
-  readonly #clock: Clock
-  readonly #firstAtMs: number
-  readonly #atMs: number
+  readonly #recorder: ArrivalRecorder
+  readonly #model: ObservedModel
   readonly #open: OpenArrival
+  readonly #atMs: number
 
-  constructor(order: ArrivalOrder, clock: Clock, firstAtMs: number, atMs: number, open: OpenArrival) {
-    this.#order = order
-    this.#clock = clock
-    this.#firstAtMs = firstAtMs
-    this.#atMs = atMs
+  constructor(recorder: ArrivalRecorder, model: ObservedModel, open: OpenArrival, atMs: number) {
+    this.#recorder = recorder
+    this.#model = model
     this.#open = open
+    this.#atMs = atMs
   }
 
-  /** What a request has run for it is no request of a caller's. */
-  child(): null {
-    return null
+  /** What is run for it is no request of a caller's; where that is the model's own, for several callers at once, its runs are. */
+  child(model: ObservedModel): RequestObservation | null {
+    if (model !== this.#model) return null
+    return { child: () => null, ran: (run) => this.ran(run), shared: () => {}, passed: () => {}, ended: () => {} }
   }
 
-  ran({ batch, position, part }: ObservedRun): void {
-    if (position !== 0 || batch.moments === null || (part ?? 0) !== 0) return
-    const { takenAtMs, gatheredAtMs, startMs, inferEndMs, scatterAtMs, doneAtMs } = batch.moments
-    this.#open.run = {
-      takenAtUs: us(takenAtMs - this.#firstAtMs), rows: batch.rows, requests: batch.requestCount, instance: batch.instance,
-      gatherUs: us(gatheredAtMs - takenAtMs), handOverUs: us(startMs - gatheredAtMs), runUs: us(inferEndMs - startMs),
-      wakeUs: us(scatterAtMs - inferEndMs), scatterUs: us(doneAtMs - scatterAtMs), ...(batch.inline ? { inline: true } : {}),
-    } satisfies ArrivalRun // prettier-ignore
+  ran({ batch }: ObservedRun): void {
+    this.#recorder.ran(this.#open, batch)
   }
 
-  shared(): void {}
+  shared(): void {
+    this.#open.end.shared = true
+  }
 
   passed(): void {}
 
-  ended(succeeded: boolean): void {
-    this.#order.ended(this.#open, succeeded ? us(this.#clock.nowMs() - this.#atMs) : null)
+  ended(succeeded: boolean, reason: unknown): void {
+    this.#recorder.ended(this.#open, this.#atMs, succeeded, reason)
   }
+}
+
+function runOf({ rows, requestCount, instance, inline, reason }: ObservedBatch, moments: NonNullable<ObservedBatch['moments']>, firstAtMs: number): ArrivalRun {
+  const { takenAtMs, gatheredAtMs, startMs, inferEndMs, scatterAtMs, doneAtMs } = moments
+  return {
+    takenAtUs: us(takenAtMs - firstAtMs), rows, requests: requestCount, instance, reason,
+    gatherUs: us(gatheredAtMs - takenAtMs), handOverUs: us(startMs - gatheredAtMs), runUs: us(inferEndMs - startMs),
+    wakeUs: us(scatterAtMs - inferEndMs), scatterUs: us(doneAtMs - scatterAtMs), ...(inline ? { inline } : {}),
+  } // prettier-ignore
 }
 
 function arrivalOf(model: ObservedModel, { atMs, rows, dims, priority, timeoutMs, deadlineMs, sequenceId }: RequestFacts, firstAtMs: number): Arrival {

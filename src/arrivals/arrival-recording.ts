@@ -4,12 +4,6 @@ import { ArrivalFile } from './arrival-file.ts'
 import { ArrivalOrder } from './arrival-order.ts'
 import { ArrivalRecorder } from './arrival-recorder.ts'
 
-/** Options of `engine.recordArrivals()`. */
-export interface RecordingOptions {
-  /** Names of the models whose requests are recorded. Default: all. */
-  readonly models?: readonly string[] | undefined
-}
-
 /**
  * Requests being recorded, for `zerohop perf --replay` and `zerohop simulate`: a line of JSON each, in the order in which they came,
  * an {@link Arrival}. No request is held up or failed by it: what a disk is too slow or too full for is left out, and counted.
@@ -21,15 +15,13 @@ export class ArrivalRecording {
   readonly #order: ArrivalOrder
   readonly #recorder: ArrivalRecorder
   readonly #observers: Observers
+  readonly #stopped: () => void
   #stopping: Promise<void> | null = null
 
   /** @internal */
-  static async start(path: string, { models }: RecordingOptions, observers: Observers, clock: Clock): Promise<ArrivalRecording> {
-    return new ArrivalRecording(await ArrivalFile.create(path), models === undefined ? null : new Set(models), observers, clock)
-  }
-
-  private constructor(file: ArrivalFile, models: ReadonlySet<string> | null, observers: Observers, clock: Clock) {
+  constructor(file: ArrivalFile, models: ReadonlySet<string> | null, observers: Observers, clock: Clock, stopped: () => void) {
     this.#file = file
+    this.#stopped = stopped
     this.#order = new ArrivalOrder((arrival) => this.#file.add(arrival))
     this.#recorder = new ArrivalRecorder(this.#order, clock, models)
     this.#observers = observers
@@ -67,5 +59,6 @@ export class ArrivalRecording {
     this.#observers.remove(this.#recorder)
     this.#order.end()
     await this.#file.close()
+    this.#stopped()
   }
 }

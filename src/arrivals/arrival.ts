@@ -1,3 +1,6 @@
+import type { BatchReason } from '../config/batching.ts'
+import type { RecordedConfig } from './recorded-config.ts'
+
 /**
  * One request of a recording, as it came: a line of JSON each in a file, in the order of `atUs`. Only `atUs` and `rows` are
  * always there.
@@ -17,8 +20,16 @@ export interface Arrival {
   readonly sequenceId?: number | string
   /** How long it took from `infer()` to its answer, in microseconds; left out of one that was not answered. */
   readonly latencyUs?: number
-  /** The run of the batch that it was the first of. */
-  readonly run?: ArrivalRun
+  /** Since an answer on which it was made: by a caller who had waited for that. Left out of others. */
+  readonly afterAnswerUs?: number
+  /** Since it came, in microseconds, when its caller withdrew it. */
+  readonly cancelledUs?: number
+  /** Whether its answer is that of another: out of the response cache, or of a run that was in flight. */
+  readonly shared?: boolean
+  /** The runs of the batches that it was the first of: one, or several of a request that was split. */
+  readonly runs?: readonly ArrivalRun[]
+  /** Of the first request to a model: how it is configured. */
+  readonly config?: RecordedConfig
 }
 
 /** A run, with what was to be done for it before and after, in microseconds. */
@@ -40,4 +51,6 @@ export interface ArrivalRun {
   readonly scatterUs: number
   /** Whether the application's thread ran it, there and then. */
   readonly inline?: boolean
+  /** Why its batch was closed. */
+  readonly reason?: BatchReason
 }

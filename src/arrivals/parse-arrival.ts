@@ -1,20 +1,28 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
+import { batchReasons } from '../config/batching.ts'
 import type { Arrival, ArrivalRun } from './arrival.ts'
+import { isRecordedConfig } from './recorded-config.ts'
 
 type Fields = Readonly<Record<string, unknown>>
 
-const runAmounts = ['takenAtUs', 'rows', 'requests', 'gatherUs', 'handOverUs', 'runUs', 'wakeUs', 'scatterUs'] as const satisfies (keyof ArrivalRun)[]
+const runAmounts = ['takenAtUs', 'gatherUs', 'handOverUs', 'runUs', 'wakeUs', 'scatterUs'] as const satisfies (keyof ArrivalRun)[]
+/** More is no time that passed, and no number to reckon with: 31 years in microseconds. */
+const mostAmount = 1e15
 
 /** What a field may be; those of an {@link Arrival} that are not here are of no use to anybody, and left out. */
 const optional: readonly [field: keyof Arrival, expected: string, is: (value: unknown) => boolean][] = [
   ['model', 'a name', (value) => typeof value === 'string' && value !== ''],
   ['dims', 'lists of whole numbers by the names of inputs', isDims],
   ['priority', 'a whole number of at least 0', isCount],
-  ['timeoutMs', 'a number of at least 0', isAmount],
-  ['deadlineMs', 'a number of at least 0', isAmount],
+  ['timeoutMs', 'a number from 0 to 1e15', isAmount],
+  ['deadlineMs', 'a number from 0 to 1e15', isAmount],
   ['sequenceId', 'a number or a string', (value) => typeof value === 'string' || isCount(value)],
-  ['latencyUs', 'a number of at least 0', isAmount],
-  ['run', `a run with ${runAmounts.join(', ')} and instance`, isRun],
+  ['latencyUs', 'a number from 0 to 1e15', isAmount],
+  ['afterAnswerUs', 'a number from 0 to 1e15', isAmount],
+  ['cancelledUs', 'a number from 0 to 1e15', isAmount],
+  ['shared', 'true or false', (value) => typeof value === 'boolean'],
+  ['runs', `runs with rows, requests, instance, ${runAmounts.join(', ')}`, (value) => Array.isArray(value) && value.every(isRun)],
+  ['config', 'a configuration as it is recorded', isRecordedConfig],
 ]
 
 /**
@@ -27,9 +35,9 @@ const optional: readonly [field: keyof Arrival, expected: string, is: (value: un
 export function parseArrival(line: string, where: string, notBeforeUs: number): Arrival {
   const fields = parsed(line, where)
   const { atUs, rows } = fields
-  if (!isAmount(atUs)) throw wrong(where, 'atUs', 'a number of at least 0', atUs)
+  if (!isAmount(atUs)) throw wrong(where, 'atUs', 'a number from 0 to 1e15', atUs)
   if (atUs < notBeforeUs) throw wrong(where, 'atUs', `at least the ${notBeforeUs} of the line before`, atUs)
-  if (!isCount(rows) || rows === 0) throw wrong(where, 'rows', 'a whole number of at least 1', rows)
+  if (!isSize(rows)) throw wrong(where, 'rows', 'a whole number of at least 1, below 2^31', rows)
   const arrival: Record<string, unknown> = { atUs, rows }
   for (const [field, expected, is] of optional) {
     const value = fields[field]
@@ -56,11 +64,16 @@ function wrong(where: string, field: string, expected: string, received: unknown
 }
 
 function isAmount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isFinite(value) && value >= 0
+  return typeof value === 'number' && value >= 0 && value <= mostAmount
 }
 
 function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0
+}
+
+/** Rows, which memory is reckoned by. */
+function isSize(value: unknown): boolean {
+  return isCount(value) && value >= 1 && value < 2 ** 31
 }
 
 function isDims(value: unknown): boolean {
@@ -72,5 +85,7 @@ function isRun(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return false
   const run = value as Fields
   if (run['inline'] !== undefined && typeof run['inline'] !== 'boolean') return false
+  if (run['reason'] !== undefined && !(batchReasons as readonly unknown[]).includes(run['reason'])) return false
+  if (!isSize(run['rows']) || !isSize(run['requests'])) return false
   return typeof run['instance'] === 'string' && runAmounts.every((field) => isAmount(run[field]))
 }

@@ -12,18 +12,19 @@ export const usualExitCodes = {
 
 /** An error as a program can read it. */
 export interface Failure {
-  /** Of `InferenceError`, of Node.js for a file (`ENOENT`), or `ERR_USAGE`. */
+  /** Of `InferenceError`, of Node.js for a file (`ENOENT`), `ERR_USAGE`, or `ERR_UNEXPECTED` for a fault of the program's own. */
   readonly code: string
   readonly message: string
   readonly exitCode: number
 }
 
-/** What an error comes to; throws one that is none of a user's. Commands may have exit codes of their own. */
+/** What an error comes to. Commands may have exit codes of their own. */
 export function failureOf(error: unknown, exitCodes: Readonly<Record<'wrong' | 'usage', number>> = usualExitCodes): Failure {
   if (error instanceof InferenceError) return { code: error.code, message: error.message, exitCode: exitCodes.wrong }
   if (error instanceof CommanderError) return { code: 'ERR_USAGE', message: error.message.replace(/^error: /, ''), exitCode: exitCodes.usage }
   if (error instanceof Error && 'syscall' in error) return { code: String((error as NodeJS.ErrnoException).code), message: error.message, exitCode: exitCodes.wrong }
-  throw error
+  const text = error instanceof Error ? (error.stack ?? error.message) : String(error) // a fault of the program's: where it was made is of use
+  return { code: 'ERR_UNEXPECTED', message: text, exitCode: exitCodes.wrong }
 }
 
 /** Tells of a failure in one line on standard error. */

@@ -6,7 +6,7 @@ import { tellLine } from './failure.ts'
 import { perfExitCodes } from './perf-exit-codes.ts'
 import type { PerfContext, PerfExtension } from './perf-extension.ts'
 import type { MeasureOptions } from './perf-measure-options.ts'
-import { levelsAnd, refuseUnheard } from './perf-instead.ts'
+import { levelOptionsBut } from './perf-instead.ts'
 import { samplesInMemory } from './perf-samples.ts'
 import { above, whole } from './perf-values.ts'
 
@@ -27,6 +27,8 @@ export const rowChecks: PerfExtension = {
       .option('--check-rows', 'compare each answer under load with the one that the same request gets alone, in the place of a measurement')
       .option('--check-tolerance <share>', 'by how much floats may differ, relative to the largest of their answer', above(0, true), defaultTolerance)
       .option('--check-rounds <count>', 'how often each request is sent under load', whole(1), 4),
+  leader: 'checkRows',
+  unheard: () => [...levelOptionsBut('concurrencyRange'), 'profileExportFile'],
   measures: ({ checkRows: isAsked }) => isAsked === true,
   measure,
 }
@@ -34,7 +36,6 @@ export const rowChecks: PerfExtension = {
 async function measure(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { opened, shown, signal, target, print } = context
   const { concurrencyRange, checkTolerance: tolerance, checkRounds: rounds } = context.options as unknown as CheckOptions
-  refuseUnheard(context.options, 'check-rows', levelsAnd('inputs', 'profileExportFile'))
   const { samples } = await samplesInMemory(context, 'check-rows', { fewest: 8, most: 64, bytes: 64 * 2 ** 20 })
   const accuracy = await checkRows(opened.model, samples, { concurrency: concurrencyRange?.start ?? usualConcurrency, rounds, tolerance, signal })
   const { name, version } = target.model

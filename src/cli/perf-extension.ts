@@ -4,6 +4,7 @@ import type { OpenedModel } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
 import type { PerfTarget } from '../perf/perf-target.ts'
 import type { PerfResult } from '../perf/result.ts'
+import type { ProfileExport } from './perf-files.ts'
 
 /** The values of all options of `zerohop perf`, under the names that commander gives them. */
 export type PerfOptions = Readonly<Record<string, unknown>>
@@ -19,6 +20,8 @@ export interface PerfContext {
   readonly shown: PerfResult['settings']
   /** Aborted by the first Ctrl-C, after which it tells what was measured until then. */
   readonly signal: AbortSignal
+  /** Takes each request of each level, for `--profile-export-file`; `null` without it. */
+  readonly profile: ProfileExport | null
   /** Writes to standard output. */
   readonly print: (text: string) => void
 }
@@ -27,8 +30,12 @@ export interface PerfContext {
 export interface PerfExtension {
   /** Adds them. */
   addOptions(command: Command): void
-  /** Whether they are asked to measure, in the place of the usual levels. */
+  /** Whether they are asked to measure, in the place of the usual levels: one of them at most may be. */
   measures?(options: PerfOptions): boolean
+  /** The option that asks them to: others of its own mean nothing without it, and are refused. */
+  readonly leader?: string
+  /** Options of others that mean nothing beside it, under the names that commander gives them: they are refused, too. */
+  unheard?(options: PerfOptions): readonly string[]
   /** What the model is asked then, in the place of what the options of inputs say. Default: as they say. */
   source?(options: PerfOptions, opened: OpenedModel, settings: PerfSettings): Promise<SampleSource>
   /** Measures; prints what it found. The exit code is that of the worst it has seen, `undefined` for 0. */

@@ -1,8 +1,5 @@
-import { createWriteStream } from 'node:fs'
-import { writeFile } from 'node:fs/promises'
 import { basename, dirname, join } from 'node:path'
-import { Readable } from 'node:stream'
-import { pipeline } from 'node:stream/promises'
+import { writeWholeFile } from '../perf/html-report/whole-file.ts'
 import { RequestLog } from '../perf/load/request-log.ts'
 import type { MeasuredWindow } from '../perf/measured-window.ts'
 import { composingCsvReport, csvReport } from '../perf/report/csv-report.ts'
@@ -15,17 +12,12 @@ const mostExported = 10_000_000
 
 /** The requests of all levels, for --profile-export-file. */
 export class ProfileExport {
-  readonly #mode: LoadMode
   readonly #experiments: (Experiment & { readonly boundariesMs: number[] })[] = []
 
-  constructor(mode: LoadMode) {
-    this.#mode = mode
-  }
-
   /** What takes the requests of the next level. */
-  begin(level: number): RequestLog {
+  begin(mode: LoadMode, level: number): RequestLog {
     const requests = new RequestLog(mostExported)
-    this.#experiments.push({ mode: this.#mode, level, requests, boundariesMs: [] })
+    this.#experiments.push({ mode, level, requests, boundariesMs: [] })
     return requests
   }
 
@@ -37,7 +29,7 @@ export class ProfileExport {
 
   async write(path: string, { model, machine }: PerfResult): Promise<void> {
     const text = profileText(this.#experiments, model, String(machine['zerohop'] ?? ''), performance.timeOrigin)
-    await pipeline(Readable.from(text), createWriteStream(path))
+    await writeWholeFile('--profile-export-file', path, text)
     const dropped = this.#experiments.reduce((sum, { requests }) => sum + requests.dropped, 0)
     if (dropped > 0) tellLine(`${path}: ${dropped} requests are left out, as no more than ${mostExported} of a level are kept`)
   }
@@ -45,8 +37,8 @@ export class ProfileExport {
 
 /** Writes the table of -f, and beside it one for each model of an ensemble, named after that as well. */
 export async function writeCsv(path: string, result: PerfResult, verbose: boolean): Promise<void> {
-  await writeFile(path, csvReport(result, verbose))
-  for (const [index, { model }] of (result.levels[0]?.composingModels ?? []).entries()) {
-    await writeFile(join(dirname(path), `${model}.${basename(path)}`), composingCsvReport(result, index))
+  await writeWholeFile('--latency-report-file', path, csvReport(result, verbose))
+  for (const [index, { model, version }] of (result.levels[0]?.composingModels ?? []).entries()) {
+    await writeWholeFile('--latency-report-file', join(dirname(path), `${model}_v${version}.${basename(path)}`), composingCsvReport(result, index))
   }
 }

@@ -1,9 +1,10 @@
 import { InvalidArgumentError, Option, type Command } from 'commander'
+import { invalidArgument } from '../errors.ts'
 import type { InferOptions } from '../index.ts'
 import { inputDefaults, type InputSettings } from '../perf/input/sample-source.ts'
 import type { OpenedModel } from '../perf/open-target.ts'
-import type { PerfSettings } from '../perf/perf-settings.ts'
-import { above, collect, range, whole } from './perf-values.ts'
+import type { LoadSettings, PerfSettings } from '../perf/perf-settings.ts'
+import { above, collect, mostCallers, whole } from './perf-values.ts'
 
 /** Options of what is asked, as commander has them. */
 export interface InputOptions {
@@ -33,10 +34,10 @@ export function addInputOptions(command: Command): Command {
     .option('--unique-inputs <count>', 'different requests that are made up, before they come again', whole(1), inputDefaults.uniqueInputs)
     .addOption(several('--request-parameter <name:value:type>', `an option of each request: ${Object.keys(parameters).join(', ')}`, parameter))
     .optionsGroup('Sequences, of a model that has them:')
-    .option('--num-of-sequences <count>', 'sequences at once, where requests are sent by a rate or by intervals', whole(1), 4)
+    .option('--num-of-sequences <count>', 'sequences at once, where requests are sent by a rate or by intervals', whole(1, mostCallers), 4)
     .option('--sequence-length <count>', 'requests of a sequence, where no file of JSON has sequences', whole(1), 20)
     .option('--sequence-length-variation <percent>', 'by how much that varies', above(0, true), 20)
-    .addOption(new Option('--sequence-id-range <start:end>', 'ids of sequences, begun again at the end').argParser(range(whole(1), false)).default({ start: 1, end: 2 ** 32, step: 1 }, 'from 1 on'))
+    .addOption(new Option('--sequence-id-range <start:end>', 'ids of sequences, begun again at the end').argParser(sequenceIds).default({ start: 1, end: 2 ** 32 }, 'from 1 on'))
     .option('--serial-sequences', 'send the next request of a sequence only after the answer to the one before', false)
 }
 
@@ -45,9 +46,16 @@ function several(flags: string, description: string, read: (text: string) => unk
   return new Option(flags, `${description}; may be given several times`).argParser(collect(read)).default([], shownDefault)
 }
 
-/** What the options say of sequences, for the load; `null` for a model without. */
-export function sequencesOf({ numOfSequences, serialSequences }: InputOptions, { hasSequences }: OpenedModel): PerfSettings['sequences'] {
-  return hasSequences ? { count: numOfSequences, serial: serialSequences } : null
+/**
+ * What the options say of sequences, for the load; `null` for a model without.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for fewer ids than there are sequences at once.
+ */
+export function sequencesOf({ numOfSequences, serialSequences, sequenceIdRange: { start, end } }: InputOptions, { hasSequences }: OpenedModel, load: LoadSettings): PerfSettings['sequences'] {
+  if (!hasSequences) return null
+  const callers = load.mode === 'concurrency' ? Math.max(load.range.start, load.range.end) : load.mode === 'periodic-concurrency' ? load.steps.end : numOfSequences
+  if (end - start + 1 < callers) throw invalidArgument('--sequence-id-range', `at least ${callers} ids, as so many sequences are under way at once`, `${start}:${end}`)
+  return { count: numOfSequences, serial: serialSequences }
 }
 
 /** What the options say of the requests to a model. */
@@ -63,6 +71,13 @@ export function inputSettings(options: InputOptions, { hasSequences, config }: O
     filledInputs: [...controls, ...state].map(({ input }) => input),
     optionalInputs: 'optionalInputs' in config ? config.optionalInputs : [],
   }
+}
+
+/** The first and the last of them. */
+function sequenceIds(text: string): { start: number; end: number } {
+  const [start = NaN, end = start + 2 ** 32, ...more] = text.split(':').map(whole(1))
+  if (more.length > 0 || end < start) throw new InvalidArgumentError('It has to be start:end, of which the end may be left out, and is not below the start.')
+  return { start, end }
 }
 
 /** The name of an input, and dims of it. */

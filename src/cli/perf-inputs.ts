@@ -7,7 +7,6 @@ import { inputsText } from '../perf/report/inputs-text.ts'
 import type { InputLevels, PerfResult } from '../perf/result.ts'
 import type { PerfContext, PerfExtension } from './perf-extension.ts'
 import { measureLevels, type ReportOptions } from './perf-levels.ts'
-import { refuseUnheard } from './perf-instead.ts'
 import { samplesInMemory } from './perf-samples.ts'
 
 /** More memory than caches of processors have. */
@@ -19,6 +18,9 @@ export const inputComparisons: PerfExtension = {
     void command.optionsGroup('Answers:').addOption(
       new Option('--inputs <kind>', 'ask the same again and again, never the same twice, or measure both, one after the other: what caches make of it').choices(['same', 'unique', 'both']),
     ),
+  leader: 'inputs',
+  // Files of levels would be written twice.
+  unheard: ({ inputs, scenario }) => (inputs === 'both' && scenario === undefined ? ['latencyReportFile', 'profileExportFile'] : []),
   // In a scenario it is a setting of that.
   measures: ({ inputs, scenario }) => inputs !== undefined && scenario === undefined,
   measure,
@@ -27,8 +29,6 @@ export const inputComparisons: PerfExtension = {
 async function measure(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { options, target, settings, print } = context
   const { inputs, ...report } = options as unknown as ReportOptions & { readonly inputs: 'same' | 'unique' | 'both' }
-  // Files of levels would be written twice.
-  if (inputs === 'both') refuseUnheard(options, 'inputs both', ['latencyReportFile', 'profileExportFile'])
   const { samples, areRandom } = await samplesInMemory(context, 'inputs', beyondCaches)
   const sources: Record<'same' | 'unique', () => SampleSource> = {
     same: () => new SampleCycle(samples.slice(0, 1)),

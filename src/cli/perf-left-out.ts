@@ -19,6 +19,13 @@ export const leftOutColumns: readonly { readonly columns: readonly string[]; rea
   { columns: ['Avg GPU Utilization', 'Avg GPU Power Usage', 'Max GPU Memory Usage', 'Total GPU Memory'], reason: 'ONNX Runtime does not tell of GPUs' },
 ]
 
+/** What an option that nobody knows is told of: why it is left out, where perf_analyzer has it. */
+export function withReason(message: string): string {
+  const [, flag] = /^error: unknown option '(-[^']*)'/.exec(message) ?? []
+  const found = leftOut.find(({ options }) => options.some((names) => names.split(', ').includes(flag ?? '')))
+  return found === undefined ? message : `error: option '${flag}' of perf_analyzer is left out: ${found.reason}`
+}
+
 /** All of it as text for --help. */
 export function leftOutText(): string {
   const options = leftOut.map(({ options, reason }) => `  ${options.join(' ')}\n      ${reason}\n`)

@@ -6,23 +6,18 @@ import type { LevelResult, PerfResult } from '../perf/result.ts'
 import { tellLine } from './failure.ts'
 import type { PerfContext } from './perf-extension.ts'
 import { perfExitCodes } from './perf-exit-codes.ts'
-import { ProfileExport, writeCsv } from './perf-files.ts'
 import { PerfProgress } from './perf-progress.ts'
 
 /** Options of what is told, as commander has them. */
 export interface ReportOptions {
   readonly batchSize: number
-  readonly latencyReportFile?: string
-  readonly verboseCsv: boolean
-  readonly profileExportFile?: string
   readonly verbose: boolean
 }
 
-/** Measures the levels that the settings say, tells of them as they come, and writes the files that were asked for. */
-export async function measureLevels({ target, settings, shown, signal, print }: PerfContext, options: ReportOptions): Promise<{ result: PerfResult; exitCode: number }> {
+/** Measures the levels that the settings say, and tells of them as they come. */
+export async function measureLevels({ target, settings, shown, signal, print, profile }: PerfContext, options: ReportOptions): Promise<{ result: PerfResult; exitCode: number }> {
   const { load } = settings
   const progress = new PerfProgress()
-  const profile = options.profileExportFile === undefined ? null : new ProfileExport(load.mode)
   const distribution = load.mode === 'request-rate' ? load.distribution : null
   print(settingsText({ ...settings, batchSize: options.batchSize, mode: load.mode, distribution }))
   const tellLevel = (level: LevelResult, meetsThreshold: boolean) => {
@@ -30,12 +25,12 @@ export async function measureLevels({ target, settings, shown, signal, print }: 
     print(levelText(load.mode, level))
     if (!meetsThreshold) print(`Measured latency went over the set limit of ${settings.latencyThresholdMs} msec. \n`)
     else if (signal.aborted) tellLine('interrupted: this is what was measured until then')
-    else if (!level.stable) tellLine(unstable(settings.maxTrials, load.mode, level.level))
+    else if (!level.stable) tellLine(level.requestCount === 0 ? nothingAnswered(load.mode, level.level) : unstable(settings.maxTrials, load.mode, level.level))
   }
   try {
     const result = await runLevels(target, settings, shown, {
       signal,
-      onLevel: (level) => ({ ...(profile === null ? {} : { log: profile.begin(level) }), onStart: (recorder) => progress.begin(load.mode, level, settings.requestCount > 0 ? 1 : settings.maxTrials, recorder) }),
+      onLevel: (level) => ({ ...(profile === null ? {} : { log: profile.begin(load.mode, level) }), onStart: (recorder) => progress.begin(load.mode, level, settings.requestCount > 0 ? 1 : settings.maxTrials, recorder) }),
       onWindow: (window, trial) => {
         profile?.window(window)
         if (options.verbose) {
@@ -46,14 +41,16 @@ export async function measureLevels({ target, settings, shown, signal, print }: 
       onResult: tellLevel,
     })
     print(summaryText(load.mode, result.levels))
-    if (options.latencyReportFile !== undefined) await writeCsv(options.latencyReportFile, result, options.verboseCsv)
-    await profile?.write(options.profileExportFile!, result)
     // As perf_analyzer: one that was reached by way of others ends the search, and those before are worth something.
     const failed = result.levels.length === 1 && !result.levels[0]!.stable && !signal.aborted
     return { result, exitCode: failed ? perfExitCodes.unstable : 0 }
   } finally {
     progress.end()
   }
+}
+
+function nothingAnswered(mode: PerfResult['mode'], level: number): string {
+  return `No request was answered as it has to be for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}: there is nothing to be told of.`
 }
 
 function unstable(maxTrials: number, mode: PerfResult['mode'], level: number): string {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import { measureDefaults } from '../perf/measure-settings.ts'
 import type { LoadSettings, PerfSettings } from '../perf/perf-settings.ts'
-import { above, goodput, range, whole } from './perf-values.ts'
+import { above, goodput, mostCallers, range, whole } from './perf-values.ts'
 
 type Range = { readonly start: number; readonly end: number; readonly step: number }
 
@@ -28,21 +28,24 @@ export interface MeasureOptions {
   readonly goodput?: number
 }
 
+/** A day: timers of Node.js have an end, after which they do not wait at all. */
+const longestIntervalMs = 86_400_000
+
 /** Adds them. */
 export function addMeasureOptions(command: Command): Command {
   const { measurementIntervalMs, measurementRequestCount, stability, maxTrials } = measureDefaults
   return command
     .optionsGroup('Load:')
-    .option('--concurrency-range <start:end:step>', 'requests at once; end 0: until --latency-threshold (default: 1)', range(whole(1), true))
+    .option('--concurrency-range <start:end:step>', 'requests at once; end 0: until --latency-threshold (default: 1)', range(whole(1, mostCallers), true))
     .option('--request-rate-range <start:end:step>', 'requests a second, sent whatever becomes of those before; end 0: until --latency-threshold', range(above(0), true))
     .addOption(new Option('--request-distribution <name>', 'intervals of --request-rate-range').choices(['constant', 'poisson']).default('constant'))
     .option('--request-intervals <file>', 'send by the intervals of a file: microseconds, one a line, begun again at its end', intervals)
-    .option('--periodic-concurrency-range <start:end:step>', 'requests at once, more of them after every --request-period answers', range(whole(1), false))
+    .option('--periodic-concurrency-range <start:end:step>', 'requests at once, more of them after every --request-period answers', range(whole(1, mostCallers), false))
     .option('--request-period <count>', 'answers after which --periodic-concurrency-range goes on', whole(1), 10)
     .option('--seed <number>', 'of what is random: data and intervals', whole(0, 2 ** 32 - 1), 1)
     .optionsGroup('Measurement:')
     .addOption(new Option('--measurement-mode <mode>', 'what ends a window').choices(['time_windows', 'count_windows']).default('time_windows'))
-    .option('-p, --measurement-interval <ms>', 'length of a window by time, which lasts 1.2 times as long', above(0), measurementIntervalMs)
+    .option('-p, --measurement-interval <ms>', 'length of a window by time, which lasts 1.2 times as long', above(0, false, longestIntervalMs), measurementIntervalMs)
     .option('--measurement-request-count <count>', 'answers of a window by count', whole(1), measurementRequestCount)
     .option('-s, --stability-percentage <percent>', 'by how much the last three windows may differ', above(0), stability * 100)
     .option('-r, --max-trials <count>', 'windows until they have to agree', whole(1), maxTrials)

@@ -1,7 +1,8 @@
-import { SingleBar } from 'cli-progress'
+import type { SingleBar } from 'cli-progress'
 import type { Recorder } from '../perf/load/recorder.ts'
 import { levelNames, shownLevel } from '../perf/report/level-names.ts'
 import type { LoadMode } from '../perf/result.ts'
+import { progressBar } from './progress-bar.ts'
 
 const intervalMs = 200
 
@@ -12,8 +13,7 @@ export class PerfProgress {
   #maxTrials = 1
 
   constructor(stream: NodeJS.WriteStream = process.stderr) {
-    const format = '{level} [{bar}] window {value} of at most {total} | {requests} requests | {throughput} infer/sec | {latency} usec'
-    this.#bar = stream.isTTY ? new SingleBar({ format, stream, clearOnComplete: true, hideCursor: true, barsize: 20 }) : null
+    this.#bar = progressBar('{level} [{bar}] window {value} of at most {total} | {requests} requests | {throughput} infer/sec | {latency} usec', stream)
   }
 
   /** A level begins. */

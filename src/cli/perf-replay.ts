@@ -10,8 +10,8 @@ import { levelText, settingsText, summaryText } from '../perf/report/console-rep
 import type { PerfResult } from '../perf/result.ts'
 import { tellLine } from './failure.ts'
 import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
-import { ProfileExport, writeCsv } from './perf-files.ts'
 import { inputSettings, type InputOptions } from './perf-input-options.ts'
+import { levelOptionsBut } from './perf-instead.ts'
 import type { ReportOptions } from './perf-levels.ts'
 import { PerfProgress } from './perf-progress.ts'
 import { above } from './perf-values.ts'
@@ -22,8 +22,6 @@ interface ReplayOptions extends InputOptions, ReportOptions {
   readonly speed: number
 }
 
-const contradicting = ['concurrencyRange', 'requestRateRange', 'requestIntervals', 'periodicConcurrencyRange'] as const
-
 /** `zerohop perf --replay FILE --speed X`: the requests of a recording once more. */
 export const perfReplay: PerfExtension = {
   addOptions(command: Command): void {
@@ -33,15 +31,14 @@ export const perfReplay: PerfExtension = {
       .option('--replay-model <name>', 'whose requests of a recording of several models')
       .option('--speed <factor>', 'so many times as fast as they came', above(0), 1)
   },
+  leader: 'replay',
+  unheard: () => levelOptionsBut('percentile', 'goodput', 'latencyReportFile', 'verboseCsv'),
   measures: ({ replay: file }) => file !== undefined,
   source: (options, opened, { seed }) => replaySource(options as unknown as ReplayOptions & PerfOptions, opened, seed),
   measure: measureReplay,
 }
 
 async function replaySource(options: ReplayOptions & PerfOptions, opened: OpenedModel, seed: number): Promise<ReplaySource> {
-  for (const name of contradicting) {
-    if (options[name] !== undefined) throw invalidArgument(name, 'nothing, beside --replay, which says when requests are sent', options[name])
-  }
   const arrivals = arrivalsOf(await loadArrivals(options.replay), options.replayModel ?? null)
   const { inputData: [kind = 'random', ...more], ...input } = inputSettings(options, opened, seed)
   if (more.length > 0 || (kind !== 'random' && kind !== 'zero')) throw invalidArgument('--input-data', 'random or zero, beside --replay', [kind, ...more])
@@ -50,17 +47,16 @@ async function replaySource(options: ReplayOptions & PerfOptions, opened: Opened
 
 async function measureReplay(context: PerfContext): Promise<{ result: PerfResult }> {
   const options = context.options as unknown as ReplayOptions
-  const { settings, shown, signal, print } = context
+  const { settings, shown, signal, print, profile } = context
   const target = { ...context.target, source: context.target.source as ReplaySource }
   const { arrivals } = target.source
-  await probe({ model: target.model, source: { size: 1, next: () => target.source.first() } })
+  await probe({ model: target.model, source: { size: 1, next: () => target.source.first() } }, signal)
   const progress = new PerfProgress()
-  const profile = options.profileExportFile === undefined ? null : new ProfileExport('replay')
   print(settingsText({ ...settings, requestCount: arrivals.length, batchSize: arrivals[0]!.rows, mode: 'request-intervals', distribution: null }))
   try {
     const level = await replay(target, options.speed, settings, {
       signal,
-      ...(profile === null ? {} : { log: profile.begin(options.speed) }),
+      ...(profile === null ? {} : { log: profile.begin('replay', options.speed) }),
       onStart: (recorder) => progress.begin('replay', options.speed, 1, recorder),
       onWindow: (window) => profile?.window(window),
     })
@@ -70,8 +66,6 @@ async function measureReplay(context: PerfContext): Promise<{ result: PerfResult
     print(levelText('replay', level))
     if (signal.aborted) tellLine('interrupted: this is what was measured until then')
     print(summaryText('replay', result.levels))
-    if (options.latencyReportFile !== undefined) await writeCsv(options.latencyReportFile, result, options.verboseCsv)
-    await profile?.write(options.profileExportFile!, result)
     return { result }
   } finally {
     progress.end()

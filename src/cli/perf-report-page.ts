@@ -1,8 +1,8 @@
-import { InvalidArgumentError, type Command } from 'commander'
-import { InferenceError } from '../index.ts'
+import type { Command } from 'commander'
 import { reportOf } from '../perf/html-report/report.ts'
 import { savedText } from '../perf/html-report/saved-result.ts'
-import { checkFilePlace, writeWholeFile } from '../perf/html-report/whole-file.ts'
+import { writeWholeFile } from '../perf/html-report/whole-file.ts'
+import { filePlace } from './output-files.ts'
 import type { PerfExtension } from './perf-extension.ts'
 import { printJson } from './print-json.ts'
 
@@ -19,15 +19,4 @@ export const reportPage: PerfExtension = {
     if (typeof options['json'] === 'string') await writeWholeFile('--json', options['json'], savedText(result))
     if (typeof options['report'] === 'string') await writeWholeFile('--report', options['report'], reportOf(result))
   },
-}
-
-/** A path where a file could be written: nobody wants to hear otherwise when all is measured. */
-export function filePlace(path: string): string {
-  try {
-    checkFilePlace('file', path)
-  } catch (error) {
-    if (error instanceof InferenceError) throw new InvalidArgumentError(`It has to be ${String(error.expected)}.`)
-    throw error
-  }
-  return path
 }

@@ -5,7 +5,8 @@ import { mostCompared, type NamedResult } from '../perf/html-report/named-result
 import { reportOf } from '../perf/html-report/report.ts'
 import { readSavedResult } from '../perf/html-report/saved-result.ts'
 import { writeWholeFile } from '../perf/html-report/whole-file.ts'
-import { filePlace } from './perf-report-page.ts'
+import { filePlace } from './output-files.ts'
+import { isSameFile } from './same-file.ts'
 
 /** `zerohop perf-report A.json B.json -o out.html`: results that were kept, as a page. */
 export const perfReport = new Command('perf-report')
@@ -14,6 +15,7 @@ export const perfReport = new Command('perf-report')
   .requiredOption('-o, --out <file>', 'where the page goes, as HTML that needs nothing else', filePlace)
   .action(async (paths: readonly string[], { out }: { readonly out: string }, command: Command) => {
     if (paths.length > mostCompared) command.error(`error: too many results: up to ${mostCompared} can be told from each other, and there are ${paths.length}`)
+    if (paths.some((path) => isSameFile(path, out))) command.error(`error: --out ${out} is one of the results`)
     const results = await Promise.all(paths.map(readSavedResult))
     const compared = results.map((result, index): NamedResult => ({ name: ownName(paths, index), result }))
     await writeWholeFile('--out', out, results.length === 1 ? reportOf(results[0]!) : comparisonOf(compared))

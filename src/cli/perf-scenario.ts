@@ -1,4 +1,3 @@
-import { writeFile } from 'node:fs/promises'
 import { Option, type Command } from 'commander'
 import { loadClock } from '../perf/load/load-clock.ts'
 import { Metronome } from '../perf/load/metronome.ts'
@@ -7,14 +6,13 @@ import { findPeak } from '../perf/scenarios/find-peak.ts'
 import { runScenario, type ScenarioSystem } from '../perf/scenarios/run-scenario.ts'
 import { firstRate } from '../perf/scenarios/first-rate.ts'
 import type { PeakStep, ScenarioResult } from '../perf/scenarios/scenario-result.ts'
-import { inputChoices, resolveScenario, scenarioNames, type InputChoice, type ScenarioName, type ScenarioSettings } from '../perf/scenarios/scenario-settings.ts'
+import { resolveScenario, scenarioNames, type InputChoice, type ScenarioName, type ScenarioSettings } from '../perf/scenarios/scenario-settings.ts'
 import { summaryText } from '../perf/scenarios/summary-text.ts'
 import { sender } from '../perf/send.ts'
-import { invalidArgument } from '../errors.ts'
 import { tellLine } from './failure.ts'
 import { perfExitCodes } from './perf-exit-codes.ts'
 import type { PerfContext, PerfExtension } from './perf-extension.ts'
-import { levelsAnd, refuseUnheard } from './perf-instead.ts'
+import { levelOptionsBut } from './perf-instead.ts'
 import { samplesInMemory } from './perf-samples.ts'
 import { above, share, whole } from './perf-values.ts'
 import { ScenarioProgress } from './scenario-progress.ts'
@@ -36,7 +34,6 @@ interface ScenarioCommandOptions {
   readonly maxAsyncQueries?: number
   readonly performanceSampleCount?: number
   readonly inputs?: InputChoice | 'both'
-  readonly profileExportFile?: string
 }
 
 /** Made-up samples, where it is not said how many: LoadGen's are so many of a common benchmark. */
@@ -45,6 +42,8 @@ const madeUp = { fewest: 16, most: 1024, bytes: 64 * 2 ** 20 }
 /** `--scenario`: the scenarios of MLPerf's LoadGen. */
 export const scenarios: PerfExtension = {
   addOptions: (command) => void addScenarioOptions(command),
+  leader: 'scenario',
+  unheard: ({ scenario, inputs }) => [...levelOptionsBut(), ...(scenario === 'server' ? [] : ['findPeakPerformance', 'findPeakPrecision', 'findPeakAttempts']), ...(inputs === 'both' ? ['inputs'] : [])],
   measures: ({ scenario }) => scenario !== undefined,
   measure: measureScenario,
 }
@@ -71,9 +70,6 @@ function addScenarioOptions(command: Command): void {
 async function measureScenario(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const { opened, shown, signal, target, print } = context
   const options = context.options as unknown as ScenarioCommandOptions
-  refuseUnheard(context.options, 'scenario', levelsAnd('concurrencyRange', 'checkRows'))
-  if (options.inputs === 'both') throw invalidArgument('inputs', `one of ${inputChoices.join(', ')} in a scenario`, options.inputs)
-  if (options.findPeakPerformance && options.scenario !== 'server') throw invalidArgument('find-peak-performance', 'the scenario server', options.scenario)
   const { samples } = await samplesInMemory(context, 'scenario', madeUp, options.performanceSampleCount)
   const send = sender(opened.model, null)
   const settings = settingsOf(options, samples.length)
@@ -92,7 +88,6 @@ async function measureScenario(context: PerfContext): Promise<{ result: PerfResu
   }
   const { name, version } = target.model
   const result: PerfResult = { model: name, version, settings: shown, machine: opened.machine, date: new Date().toISOString(), mode: 'scenario', levels: [], scenario }
-  if (options.profileExportFile !== undefined) await writeFile(options.profileExportFile, `${JSON.stringify(result)}\n`)
   print(summaryText(name, scenario))
   if (signal.aborted) tellLine('interrupted: this is what was measured until then')
   return { result, exitCode: isGood(scenario) || signal.aborted ? 0 : perfExitCodes.unstable }

@@ -1,8 +1,18 @@
+import type { Command } from 'commander'
 import type { PerfResult } from '../perf/result.ts'
 
-/** Options under the names of the command line, ranges as they are written there. */
-export function settingsShown(options: Readonly<Record<string, unknown>>): PerfResult['settings'] {
-  return Object.fromEntries(Object.entries(options).map(([name, value]) => [name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`), shown(value)]))
+/** Options that say where and how it is told what was measured, which makes no difference to that. */
+const told = new Set(['json', 'report', 'latencyReportFile', 'profileExportFile', 'verbose', 'verboseCsv'])
+
+/** The settings of a command line under the names that they have there, ranges as they are written, and which of them it gives. */
+export function settingsShown(command: Command): Required<Pick<PerfResult, 'settings' | 'given'>> {
+  const options = Object.entries(command.opts()).filter(([name]) => !told.has(name))
+  const isGiven = ([name]: readonly [string, unknown]) => command.getOptionValueSource(name) === 'cli'
+  const nameOf = ([name]: readonly [string, unknown]) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+  return {
+    settings: Object.fromEntries(options.map((option) => [nameOf(option), shown(option[1])])),
+    given: options.filter(isGiven).map(nameOf),
+  }
 }
 
 function shown(value: unknown): unknown {

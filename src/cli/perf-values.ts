@@ -2,6 +2,9 @@ import { InvalidArgumentError } from 'commander'
 
 /** Values of options as `zerohop perf` reads them: each of these takes the text of one and returns what it means, or says what it has to be. */
 
+/** Callers at once, at most: each holds some memory, whatever it sends. */
+export const mostCallers = 200_000
+
 /** A whole number from `least` to `most`. */
 export const whole = (least: number, most = Number.MAX_SAFE_INTEGER) => (text: string): number => {
   const value = /^[+-]?\d+$/.test(text) ? Number(text) : NaN
@@ -9,19 +12,23 @@ export const whole = (least: number, most = Number.MAX_SAFE_INTEGER) => (text: s
   throw new InvalidArgumentError(`It has to be a whole number ${most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`}.`)
 }
 
-/** A number above `least`, or that as well. */
-export const above = (least: number, orEqual = false) => (text: string): number => {
+/** A number above `least`, or that as well, up to `most`. */
+export const above = (least: number, orEqual = false, most = Number.MAX_VALUE) => (text: string): number => {
   const value = text.trim() === '' ? NaN : Number(text)
-  if (Number.isFinite(value) && (value > least || (orEqual && value === least))) return value
-  throw new InvalidArgumentError(`It has to be a number ${orEqual ? `of at least ${least}` : `above ${least}`}.`)
+  if (value <= most && (value > least || (orEqual && value === least))) return value
+  throw new InvalidArgumentError(`It has to be a number ${orEqual ? `of at least ${least}` : `above ${least}`}${most === Number.MAX_VALUE ? '' : `, and at most ${most}`}.`)
 }
+
+/** Levels that a range may have: with more, a step would be lost in the rounding of numbers, and a search would never end. */
+const mostLevels = 1e9
 
 /** `start:end:step`, of which the end is the start, and the step 1, where they are left out. */
 export const range = (number: (text: string) => number, endMayBe0: boolean) => (text: string): { start: number; end: number; step: number } => {
   const [start, end = start, step = '1', ...more] = text.split(':') as [string, string?, string?]
   if (more.length > 0) throw new InvalidArgumentError('It has to be start:end:step, of which end and step may be left out.')
-  const found = { start: number(start), end: endMayBe0 && Number(end) === 0 ? 0 : number(end), step: number(step) }
+  const found = { start: number(start), end: endMayBe0 && /^0+$/.test(end) ? 0 : number(end), step: number(step) }
   if (found.end !== 0 && found.end < found.start) throw new InvalidArgumentError('Its end has to be at least its start.')
+  if (found.end !== found.start && Math.max(found.start, found.end) / found.step > mostLevels) throw new InvalidArgumentError(`Its step has to be larger: it leads over more than ${mostLevels} levels.`)
   return found
 }
 

@@ -1,4 +1,4 @@
-import { Command } from 'commander'
+import { Command, Option } from 'commander'
 import { openNativeOrt, type NativeOrt } from '../executor/native/native-ort.ts'
 import { openPlugin } from '../executor/native/plugin-registry.ts'
 import { InferenceError, type ProviderCapability } from '../index.ts'
@@ -11,7 +11,7 @@ import { addPlugin } from './plugin-option.ts'
 /** `zerohop providers`: what models can run on here. */
 export const providers = new Command('providers')
   .description('try the execution providers that are built into ONNX Runtime, and plugins, and list them with their devices')
-  .option('-p, --plugin <name=library>', 'a plugin to try; may be given several times', addPlugin, [])
+  .addOption(new Option('-p, --plugin <name=library>', 'a plugin to try; may be given several times').argParser(addPlugin).default([], 'none'))
   .option('-f, --find', 'look for plugins that are installed, in node_modules and in Python environments, and try them', false)
   .option('-j, --json', 'print JSON', false)
   .action(async ({ plugin: given, find, json }: { plugin: FoundPlugin[]; find: boolean; json: boolean }) => {

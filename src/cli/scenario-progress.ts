@@ -1,5 +1,6 @@
-import { SingleBar } from 'cli-progress'
+import type { SingleBar } from 'cli-progress'
 import type { SendSample } from '../perf/scenarios/scenario-run.ts'
+import { progressBar } from './progress-bar.ts'
 
 const intervalMs = 200
 
@@ -10,8 +11,7 @@ export class ScenarioProgress {
   #sent = 0
 
   constructor(stream: NodeJS.WriteStream = process.stderr) {
-    const format = '{what} [{bar}] {value} s of at least {total} s | {samples} samples | {rate} samples/sec'
-    this.#bar = stream.isTTY ? new SingleBar({ format, stream, clearOnComplete: true, hideCursor: true, barsize: 20 }) : null
+    this.#bar = progressBar('{what} [{bar}] {value} s of at least {total} s | {samples} samples | {rate} samples/sec', stream)
   }
 
   /** Counts the samples that are asked for. */

@@ -1,10 +1,9 @@
 import { Command } from 'commander'
-import { invalidArgument } from '../errors.ts'
 import { recordedFigures } from '../simulation/recorded-figures.ts'
 import { simulate as simulateLoad } from '../simulation/simulate.ts'
-import { oneLevel } from '../simulation/simulated-request.ts'
 import { printJson } from './print-json.ts'
 import { addSimulateOptions, simulatedRequests, type SimulateOptions } from './simulate-options.ts'
+import { simulatedConfiguration } from './simulated-configuration.ts'
 import { knownService } from './simulated-service.ts'
 import { simulationText } from './simulation-text.ts'
 
@@ -15,17 +14,11 @@ export const simulate = addSimulateOptions(new Command('simulate'))
   .action(async (options: SimulateOptions) => {
     const { arrivals, recording } = await simulatedRequests(options)
     const service = await knownService(options, recording)
-    const { requests, batchSize, preferredBatchSize, maxQueueDelay, latencyTarget, priorityLevels, seed, speed } = options
-    const configuration = { instances: service.instances, maxBatchSize: service.maxBatchSize, preferredBatchSizes: preferredBatchSize, maxQueueDelayMs: maxQueueDelay }
-    const largest = recording?.reduce((most, { rows }) => Math.max(most, rows), 1) ?? batchSize
-    if (largest > service.maxBatchSize) throw invalidArgument('--max-batch-size', `at least ${largest}, the rows of the largest request`, service.maxBatchSize)
-    const predicted = simulateLoad({
-      ...service, ...configuration, arrivals, requests, seed,
-      rows: [{ rows: batchSize, share: 1 }],
-      ...(priorityLevels === undefined ? {} : { levels: { ...oneLevel, priorityLevels, defaultPriorityLevel: priorityLevels } }),
-      ...(latencyTarget === undefined ? {} : { latencyTargetMs: latencyTarget }),
-    })
+    const { levels, splitOversized, ...configuration } = simulatedConfiguration(options, recording, service)
+    const { requestCount, batchSize, seed, speed } = options
+    const predicted = simulateLoad({ ...service, ...configuration, levels, splitOversized, arrivals, requests: requestCount, seed, rows: [{ rows: batchSize, share: 1 }] })
     const recorded = recording === null || speed !== 1 ? null : recordedFigures(recording)
-    if (options.json) printJson({ configuration, recorded, predicted })
-    else process.stdout.write(simulationText(predicted, recorded))
+    const { priorityLevels } = levels
+    if (options.json) printJson({ configuration: { ...configuration, priorityLevels }, recorded, predicted })
+    else process.stdout.write(simulationText(predicted, recorded, configuration))
   })

@@ -1,10 +1,11 @@
-import { InvalidArgumentError, type Command } from 'commander'
+import { CommanderError, InvalidArgumentError, type Command } from 'commander'
 import type { Arrival } from '../arrivals/arrival.ts'
 import { loadArrivals } from '../arrivals/read-arrivals.ts'
-import { invalidArgument } from '../errors.ts'
+import { maxInstances } from '../config/scaling-options.ts'
 import { arrivalsOf } from '../perf/replay/replay.ts'
 import type { ServiceTime } from '../simulation/service-times.ts'
 import type { SimulatedArrivals } from '../simulation/simulate.ts'
+import { usualExitCodes } from './failure.ts'
 import { above, list, whole } from './perf-values.ts'
 
 /** Options of `zerohop simulate`, as commander has them. */
@@ -14,7 +15,7 @@ export interface SimulateOptions {
   readonly speed: number
   readonly requestRate?: number
   readonly concurrency?: number
-  readonly requests: number
+  readonly requestCount: number
   readonly batchSize: number
   readonly service?: readonly ServiceTime[]
   readonly model?: string
@@ -22,9 +23,9 @@ export interface SimulateOptions {
   readonly slowdown?: number
   readonly instances?: number
   readonly maxBatchSize?: number
-  readonly preferredBatchSize: readonly number[]
-  readonly maxQueueDelay: number
-  readonly latencyTarget?: number
+  readonly preferredBatchSizes?: readonly number[]
+  readonly maxQueueDelayUs?: number
+  readonly latencyTargetMs?: number
   readonly priorityLevels?: number
   readonly seed: number
   readonly json: boolean
@@ -38,8 +39,8 @@ export function addSimulateOptions(command: Command): Command {
     .option('--replay-model <name>', 'whose requests of a recording of several models')
     .option('--speed <factor>', 'so many times as fast as they came', above(0), 1)
     .option('--request-rate <count>', 'so many a second instead, at intervals as a Poisson process has them', above(0))
-    .option('--concurrency <callers>', 'so many callers instead, each of whom waits for its answer', whole(1))
-    .option('--requests <count>', 'how many, where they are not recorded', whole(1), 10_000)
+    .option('--concurrency <callers>', 'so many callers instead, each of whom waits for its answer', whole(1, 1_000_000))
+    .option('--request-count <count>', 'how many, where they are not recorded', whole(1, 10_000_000), 10_000)
     .option('-b, --batch-size <rows>', 'rows of each, where they are not recorded', whole(1), 1)
     .optionsGroup('What runs take:')
     .option('--service <rows:ms,...>', 'by size; sizes between lie between (default: as was recorded)', service)
@@ -47,12 +48,12 @@ export function addSimulateOptions(command: Command): Command {
     .option('--calibration-seconds <count>', 'for how long', above(0), 10)
     .option('--slowdown <factor>', 'what runs take while another goes on, in times of what they take alone (default: as was found)', above(0))
     .optionsGroup('What if:')
-    .option('--instances <count>', 'instances of the model (default: as many as were recorded, or 1)', whole(1))
-    .option('--max-batch-size <rows>', 'rows of a batch (default: the largest that was recorded or is given)', whole(1))
-    .option('--preferred-batch-size <rows,...>', 'sizes at which a batch is sent', list(1), [])
-    .option('--max-queue-delay <ms>', 'how long the oldest request may wait for others while an instance is idle', above(0, true), 0)
-    .option('--latency-target <ms>', 'as the latencyTargetMs of a configuration', above(0))
-    .option('--priority-levels <count>', 'levels of priority, of which a request without one has the last', whole(1))
+    .option('--instances <count>', 'instances of the model (default: as recorded, or 1)', whole(1, maxInstances))
+    .option('--max-batch-size <rows>', 'rows of a batch (default: as recorded, or the largest that is given)', whole(1, 2 ** 31 - 1))
+    .option('--preferred-batch-sizes <list>', 'sizes at which a batch is sent (default: as recorded)', list(1))
+    .option('--max-queue-delay-us <us>', 'how long the oldest request may wait for others while an instance is idle (default: as recorded, or 0)', above(0, true))
+    .option('--latency-target-ms <ms>', 'as the latencyTargetMs of a configuration; 0 for none (default: as recorded)', above(0, true))
+    .option('--priority-levels <count>', 'levels of priority, of which a request without one has the last (default: as recorded)', whole(1))
     .optionsGroup('Others:')
     .option('--seed <number>', 'of what is random', whole(0, 2 ** 32 - 1), 1)
     .option('-j, --json', 'print JSON', false)
@@ -63,11 +64,16 @@ export async function simulatedRequests(options: SimulateOptions): Promise<{ arr
   const { replay, replayModel = null, speed, requestRate, concurrency } = options
   const given = { '--replay': replay, '--request-rate': requestRate, '--concurrency': concurrency }
   const names = Object.entries(given).flatMap(([name, value]) => (value === undefined ? [] : [name]))
-  if (names.length !== 1) throw invalidArgument('requests', `one of ${Object.keys(given).join(', ')}`, names)
+  if (names.length !== 1) throw usage(`one of --replay, --request-rate and --concurrency has to be given${names.length === 0 ? '' : `, and not ${names.join(' and ')}`}`)
   if (requestRate !== undefined) return { arrivals: { kind: 'poisson', ratePerSecond: requestRate }, recording: null }
   if (concurrency !== undefined) return { arrivals: { kind: 'closed', callers: concurrency }, recording: null }
   const recording = arrivalsOf(await loadArrivals(replay!), replayModel)
   return { arrivals: { kind: 'recorded', arrivals: recording, speed }, recording }
+}
+
+/** What is wrong with the command line as a whole. */
+export function usage(text: string): CommanderError {
+  return new CommanderError(usualExitCodes.usage, 'zerohop.usage', `error: ${text}`)
 }
 
 function service(text: string): ServiceTime[] {

@@ -5,11 +5,11 @@ import { hasRows, inputShapes } from '../perf/input/input-shapes.ts'
 import { mulberry32 } from '../seeded-random.ts'
 import { openTarget } from '../perf/open-target.ts'
 import { calibrateService } from '../perf/service-calibration.ts'
-import { inlineIn, instancesIn, runsOf } from '../simulation/recorded-service.ts'
+import { configIn, inlineIn, instancesIn, runsOf } from '../simulation/recorded-service.ts'
 import { bucketOf } from '../simulation/recorded-traffic.ts'
 import type { ServiceTime } from '../simulation/service-times.ts'
 import type { SimulationOptions } from '../simulation/simulate.ts'
-import type { SimulateOptions } from './simulate-options.ts'
+import { usage, type SimulateOptions } from './simulate-options.ts'
 
 /** What is known of a model's runs, and how many rows and instances it has. */
 export type KnownService = Pick<SimulationOptions, 'serviceTimes' | 'slowdown' | 'overheads' | 'instances' | 'maxBatchSize'>
@@ -17,22 +17,24 @@ export type KnownService = Pick<SimulationOptions, 'serviceTimes' | 'slowdown' |
 /** What runs take: given, measured, or as they were recorded. */
 export async function knownService(options: SimulateOptions, recording: readonly Arrival[] | null): Promise<KnownService> {
   const { service, model, slowdown } = options
-  if (service !== undefined && model !== undefined) throw invalidArgument('what runs take', 'one of --service, --model', ['--service', '--model'])
-  const instances = options.instances ?? Math.max(1, instancesIn(recording ?? []))
+  if (service !== undefined && model !== undefined) throw usage('--service and --model cannot be given together')
+  if (service === undefined && model === undefined && recording === null) throw usage('what runs take is not recorded: give --service or --model')
+  const config = configIn(recording ?? [])
+  const instances = options.instances ?? config?.instances ?? Math.max(1, instancesIn(recording ?? []))
   const given = slowdown === undefined ? undefined : Array.from({ length: instances }, (_, others) => 1 + others * (slowdown - 1))
-  if (model !== undefined) return { ...(await measuredService(model, instances, options, recording)), ...(given === undefined ? {} : { slowdown: given }) }
+  if (model !== undefined) return { ...(await measuredService(model, instances, { ...options, maxBatchSize: options.maxBatchSize ?? config?.maxBatchSize }, recording)), ...(given === undefined ? {} : { slowdown: given }) }
   const more = given === undefined ? {} : { slowdown: given }
-  if (service !== undefined) return { serviceTimes: service, instances, maxBatchSize: options.maxBatchSize ?? service.at(-1)!.rows, ...more }
+  if (service !== undefined) return { serviceTimes: service, instances, maxBatchSize: options.maxBatchSize ?? config?.maxBatchSize ?? service.at(-1)!.rows, ...more }
   const runs = runsOf(recording ?? [])
   if (runs.length === 0) throw invalidArgument('what runs take', '--service or --model, where no runs were recorded', undefined)
   const largest = runs.reduce((most, { rows }) => Math.max(most, rows), 1)
-  return { serviceTimes: { recorded: runs }, overheads: { inline: inlineIn(recording!) }, instances, maxBatchSize: options.maxBatchSize ?? largest, ...more }
+  return { serviceTimes: { recorded: runs }, overheads: { inline: inlineIn(recording!) }, instances, maxBatchSize: options.maxBatchSize ?? config?.maxBatchSize ?? largest, ...more }
 }
 
 /** Of each shape that was recorded, those of most requests first; others take as long as these. */
 const mostShapes = 8
 
-async function measuredService(path: string, instances: number, options: SimulateOptions, recording: readonly Arrival[] | null): Promise<KnownService> {
+async function measuredService(path: string, instances: number, options: Pick<SimulateOptions, 'calibrationSeconds' | 'seed'> & { readonly maxBatchSize: number | undefined }, recording: readonly Arrival[] | null): Promise<KnownService> {
   const { calibrationSeconds, maxBatchSize } = options
   const opened = await openTarget({
     model: path,

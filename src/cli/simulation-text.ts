@@ -1,9 +1,10 @@
 import Table from 'cli-table3'
 import type { RecordedFigures } from '../simulation/recorded-figures.ts'
 import type { SimulationResult } from '../simulation/simulation-result.ts'
+import type { SimulatedConfiguration } from './simulated-configuration.ts'
 
 /** A prediction, beside what was recorded where the same was. */
-export function simulationText(predicted: SimulationResult, recorded: RecordedFigures | null): string {
+export function simulationText(predicted: SimulationResult, recorded: RecordedFigures | null, configuration: Omit<SimulatedConfiguration, 'levels' | 'splitOversized'>): string {
   const ms = (value: number | null) => (value === null ? '-' : value.toFixed(3))
   const number = (value: number | null) => (value === null ? '-' : value.toFixed(2))
   const lines: [string, (of: RecordedFigures | SimulationResult) => string][] = [
@@ -25,9 +26,21 @@ export function simulationText(predicted: SimulationResult, recorded: RecordedFi
   const { batches, utilisation, maxQueued, refused, dropped } = predicted
   const sizes = Object.entries(batches).map(([rows, count]) => `${rows}: ${count}`).join(', ')
   const rest = [
+    configurationText(configuration),
     `batches by rows: ${sizes}`,
     `instances busy ${(utilisation * 100).toFixed(1)} % of the time; at most ${maxQueued} requests waiting`,
     ...(refused + dropped === 0 ? [] : [`refused: ${refused}; dropped from the queue: ${dropped}`]),
   ]
   return `${table.toString()}\n${rest.join('\n')}\n`
+}
+
+function configurationText({ instances, maxBatchSize, joinRequests, preferredBatchSizes, maxQueueDelayMs, latencyTargetMs }: Parameters<typeof simulationText>[2]): string {
+  const parts = [
+    instances === 1 ? '1 instance' : `${instances} instances`,
+    joinRequests ? `batches of up to ${maxBatchSize} rows` : 'each request by itself',
+    ...(preferredBatchSizes.length === 0 ? [] : [`preferably ${preferredBatchSizes.join(', ')}`]),
+    ...(maxQueueDelayMs === 0 ? [] : [`a delay of ${maxQueueDelayMs} ms`]),
+    ...(latencyTargetMs === 0 ? [] : [`a latency target of ${latencyTargetMs} ms`]),
+  ]
+  return `predicted for ${parts.join(', ')}`
 }

@@ -1,5 +1,6 @@
-import { SingleBar } from 'cli-progress'
+import type { SingleBar } from 'cli-progress'
 import type { TuneListener } from '../tune/tune-settings.ts'
+import { progressBar } from './progress-bar.ts'
 
 const redrawMs = 500
 
@@ -10,7 +11,7 @@ export class TuneProgress implements TuneListener {
   #measured = 0
 
   constructor(budgetSeconds: number, stream: NodeJS.WriteStream) {
-    this.#bar = stream.isTTY ? new SingleBar({ stream, format: '{bar} {value}/{total} s | {phase} | {measured} measured, last {last}', hideCursor: true, clearOnComplete: true }) : null
+    this.#bar = progressBar('[{bar}] {value}/{total} s | {phase} | {measured} measured, last {last}', stream)
     this.#bar?.start(Math.round(budgetSeconds), 0, { phase: 'starting', measured: 0, last: 'none' })
     if (this.#bar !== null) this.#timer = setInterval(() => this.#bar?.update(Math.floor(performance.now() / 1000)), redrawMs).unref()
   }

@@ -1,12 +1,14 @@
-import { writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { basename, dirname, extname, join } from 'node:path'
 import { Command } from 'commander'
+import { invalidArgument } from '../errors.ts'
 import type { EngineOptions, ModelConfig } from '../index.ts'
 import { configJson, configText } from '../tune/config-file.ts'
 import type { TuneResult } from '../tune/tune-result.ts'
 import type { TuneSettings } from '../tune/tune-settings.ts'
 import { tune as findBest } from '../tune/tuning.ts'
 import { tellLine, usualExitCodes } from './failure.ts'
+import { checkFiles } from './tune-files.ts'
 import { interruptSignal } from './interrupt.ts'
 import { readModelFile } from './model-file.ts'
 import { printJson } from './print-json.ts'
@@ -15,8 +17,8 @@ import { TuneProgress } from './tune-progress.ts'
 import { tuneText } from './tune-text.ts'
 
 const bytesPerMegabyte = 1e6
-/** What is left for the table, and for the end of this process. */
-const endingMs = 300
+/** What is left for the table, and for the end of this process and of those that measure. */
+const endingMs = 400
 /** As shells have it of a program that was interrupted. */
 const interruptedCode = 130
 
@@ -32,10 +34,11 @@ export const tune = addTuneOptions(new Command('tune'))
   .argument('<model>', 'path of an .onnx or .ort file')
   .addHelpText('after', help)
   .action(async (path: string, options: TuneOptions, command: Command) => {
-    const { format, output = format === 'json' ? 'zerohop-config.json' : 'config.pbtxt' } = options
+    const { format, out: output = format === 'json' ? 'zerohop-config.json' : 'config.pbtxt' } = options
     if (format === 'pbtxt' && configText('', sample, options.provider) === null) command.error(`error: --format pbtxt has no word for --provider ${options.provider}; take json`)
     await readModelFile(path)
     const settings = settingsOf(path, options, output)
+    checkFiles({ model: path, output, state: settings.statePath })
     const { signal, release } = interruptSignal()
     const progress = new TuneProgress(options.budget, process.stderr)
     const result = await findBest(settings, progress, signal).finally(() => {
@@ -50,35 +53,38 @@ export const tune = addTuneOptions(new Command('tune'))
 const sample = { instances: 1, threads: 1, maxBatchSize: 0, maxQueueDelayMs: 0 }
 
 function settingsOf(path: string, options: TuneOptions, output: string): TuneSettings {
-  const { latencyP99, memory, budget, concurrency, rate, batchSize, shape, inputData, instances, threads, maxBatchSizes, delays, provider, plugin, modelConfig, engineOptions, state, fresh } = options
+  const { latencyP99, memory, budget, concurrency, requestRate: rate, batchSize, shape, inputData, instances, intraOpThreads: threads, maxBatchSizes, maxQueueDelaysUs, provider, plugin, modelConfig, engineOptions, state, fresh } = options
   const { path: _, ...others } = modelConfig as ModelConfig // of the file of another call
+  for (const name of ['autoTune', 'sequence'] as const) {
+    if (others[name]) throw invalidArgument(`--model-config ${name}`, name === 'sequence' ? 'none, as requests of sequences are not made up' : 'none, as it changes what is measured', others[name])
+  }
   const engine: EngineOptions = plugin.length === 0 ? engineOptions : { ...engineOptions, providers: Object.fromEntries(plugin.map(({ name, library }) => [name, { library }])) }
   return {
     path,
     options: others,
     kind: provider,
     measuring: { requests: { rows: batchSize, shapes: shape, inputData: inputData.length === 0 ? ['random'] : inputData }, engine },
-    space: { instances, threads, batchSizes: maxBatchSizes, delaysMs: delays },
+    space: { instances, threads, batchSizes: maxBatchSizes, delaysMs: maxQueueDelaysUs?.map((us) => us / 1000) },
     concurrency,
     rate,
     p99Ms: latencyP99,
     memoryBytes: memory === undefined ? undefined : memory * bytesPerMegabyte,
-    budgetMs: budget * 1000 - performance.now() - endingMs,
+    budgetMs: budget * 1000 - endingMs,
+    startedAtMs: 0, // of this process
     statePath: state ?? join(dirname(output), `${basename(output, extname(output))}.tune-state.json`),
     fresh,
   }
 }
 
 /** Writes what was found, or says why there is nothing. */
-function finish({ best, end, rows, kind }: TuneResult, settings: TuneSettings, output: string, { format, json }: TuneOptions): void {
+function finish({ best, end, reason, kind }: TuneResult, settings: TuneSettings, output: string, { format, json }: TuneOptions): void {
   if (end === 'interrupted') {
-    tellLine(`interrupted; what was measured is in ${settings.statePath}, and the same command goes on from there`)
+    tellLine(existsSync(settings.statePath) ? `interrupted; what was measured is in ${settings.statePath}, and the same command goes on from there` : 'interrupted; nothing was measured')
     process.exitCode = interruptedCode
     return
   }
   if (best === null) {
-    const wasMeasured = rows.some(({ measured }) => measured !== null)
-    tellLine(wasMeasured ? 'no configuration keeps the bounds: allow for more, or take less load' : `there was no time to measure anything: call again, which goes on, or take a longer --budget`)
+    tellLine(reason!)
     process.exitCode = usualExitCodes.wrong
     return
   }

@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { Command, InvalidArgumentError } from 'commander'
@@ -8,6 +7,7 @@ import { failureOf, tell, tellLine } from './failure.ts'
 import { readValues } from './model-file.ts'
 import { repositoryTypes } from './repository-types.ts'
 import { signatureName, signatureSource } from './signature-module.ts'
+import { isSameFile } from './same-file.ts'
 import { namesInUse } from './signature.ts'
 
 interface TypesOptions {
@@ -42,16 +42,6 @@ async function writeRepository(folder: string, out: string | undefined): Promise
 async function write(source: string, out: string | undefined): Promise<void> {
   if (out === undefined) process.stdout.write(source)
   else await writeFile(out, source)
-}
-
-/** Whether two paths lead to one file that is there. */
-function isSameFile(path: string, other: string): boolean {
-  try {
-    const [one, two] = [path, other].map((each) => statSync(each, { bigint: true }))
-    return one!.ino === two!.ino && one!.dev === two!.dev
-  } catch {
-    return false // what is wrong with them is told by reading and writing
-  }
 }
 
 function interfaceName(name: string): string {

@@ -9,8 +9,8 @@ export interface AutoTuneOptions {
   /** Most instances. Default: as many as have a worker each. */
   maxInstances?: number
   /**
-   * By how many bytes the memory of the process may grow over what it is when the search begins; settings that take more are
-   * left out. Default: no limit.
+   * By how many bytes the memory of the process may grow over what it is when the first search begins; settings that take more are
+   * left out, those that are expected to by what fewer instances took, before they are tried. Default: no limit.
    */
   maxMemoryBytes?: number
 }

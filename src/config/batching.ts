@@ -59,6 +59,6 @@ export interface BatchLimits {
 }
 
 /** Rows at which a batch is worth handing over, whoever is idle: the largest preferred size. */
-export function fullBatchRows({ maxBatchSize, preferredBatchSizes }: BatchLimits): number {
+export function fullBatchRows({ maxBatchSize, preferredBatchSizes }: Pick<BatchLimits, 'maxBatchSize' | 'preferredBatchSizes'>): number {
   return preferredBatchSizes.at(-1) ?? maxBatchSize
 }

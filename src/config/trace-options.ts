@@ -19,7 +19,7 @@ export interface TraceSettings {
   rate?: number | null
   /** How many more traces are begun, of requests of callers; -1 for no limit. Default -1. */
   count?: number | null
-  /** Where they are written: a path, or a `file:` URL. A file that is there is overwritten. Needed where the level is not `'OFF'`. */
+  /** Where they are written: a path, or a `file:` URL. A file that is there is overwritten, by the first trace. Needed where the level is not `'OFF'`. */
   file?: string | URL | null
   /** After how many traces another file is begun, whose names then are `file` with `.0`, `.1` and so on behind; 0 for one file. Default 0. */
   logFrequency?: number | null
@@ -122,13 +122,7 @@ export function checkFile(name: string, { level, file }: ResolvedTraceSettings):
 
 /** Settings with some of them as they are given; those that are `null` or left out stay. */
 export function withSettings(settings: ResolvedTraceSettings, given: GivenTraceSettings): ResolvedTraceSettings {
-  return {
-    level: given.level ?? settings.level,
-    rate: given.rate ?? settings.rate,
-    count: given.count ?? settings.count,
-    file: given.file ?? settings.file,
-    logFrequency: given.logFrequency ?? settings.logFrequency,
-  }
+  return { ...settings, ...Object.fromEntries(Object.entries(given).filter(([, value]) => value !== null)) }
 }
 
 function read({ level, file, ...numbers }: TraceSettings): GivenTraceSettings {

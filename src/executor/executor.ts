@@ -125,6 +125,8 @@ export interface Executor {
   /** Has the thread let go of a slot's memory, which is given back; before another batch it is defined anew. */
   forgetSlot(slotId: number): void
   defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void
+  /** Of an executor whose runs may ask for others: for whom the next batch of a slot is; `null` where nobody looks on. */
+  runsFor?(slotId: number, asker: object | null): void
   /** Hands a batch over. `mailed`: inputs that do not lie in the slot. */
   submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void
   /** Runs a batch on the calling thread; it is reported as any other, before this returns or soon after. False when that cannot be done. */

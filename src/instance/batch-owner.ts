@@ -15,6 +15,8 @@ export interface BatchOwner {
   readonly clock: Clock
   readonly times: { readonly runTimes: RunTimes }
   readonly instances: { readonly anyAhead: boolean; readonly rowBlocks?: RowBlocks | null }
+  /** Who is told of what a run of a batch asks for; `null` where nobody looks on. */
+  readonly observed: { askerOf(batch: Batch): object | null }
   readonly demand?: { readonly nextIsAlone: boolean }
   /**
    * The next batch for an instance, or `null`.

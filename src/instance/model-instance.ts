@@ -180,8 +180,7 @@ export class ModelInstance implements BatchSource {
     const owner = this.#owner
     const requests = batch.requests[0]!.turn === null ? batch.requests : inSlots(batch.requests)
     slot.takenAtMs = this.use.usedAtMs = owner.clock.nowMs()
-    let rows = 0
-    let outputMask = 0
+    let [rows, outputMask] = [0, 0]
     for (const request of requests) {
       request.attempts++
       rows += request.rows
@@ -193,6 +192,7 @@ export class ModelInstance implements BatchSource {
     ;(slot.batch = batch).place = this
     if (batch.ahead) this.#ahead = slot
     slot.announce(this.worker.executor, this.session.id, layout)
+    this.worker.executor.runsFor?.(slot.id, owner.observed.askerOf(batch))
     slot.gatheredAtMs = owner.clock.nowMs()
     const runMs = owner.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
     return { slotId: slot.id, layoutIndex: layout.index, mailed, runMs, alone: batch.alone, limited: batch.limited }

@@ -132,6 +132,12 @@ export class ModelStats {
     this.#refusals[why]++
   }
 
+  /** Requests so far that found no place, or no time. */
+  get overloadCount(): number {
+    const { queueFull, timeout, deadline } = this.#rejections
+    return queueFull + timeout + deadline + this.#refusals.timeout + this.#refusals.deadline
+  }
+
   /** Rows and runs so far. */
   get done() {
     return { rows: this.#rows, runs: this.#executions }

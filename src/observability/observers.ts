@@ -1,5 +1,18 @@
 import { channelObserver, channelsAreHeard } from './channel-observer.ts'
+import { runScope } from '../run-scope.ts'
 import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation, RequestObserver, SharedAnswer } from './request-observer.ts'
+
+/** A request that a function is run for, as those who look on know it. */
+export class Asker {
+  readonly by: Observers
+  /** `null` where nobody is told of it. */
+  readonly observation: RequestObservation | null
+
+  constructor(by: Observers, observation: RequestObservation | null) {
+    this.by = by
+    this.observation = observation
+  }
+}
 
 /** Who looks on at one engine. */
 export class Observers {
@@ -11,6 +24,13 @@ export class Observers {
   /** All of them as one; `null` while there is none: that is all that a request asks. */
   get observer(): RequestObserver | null {
     return channelsAreHeard() ? this.#withChannels : this.#observer
+  }
+
+  /** Of a request that is made now: told of that for which a function makes it, `null` for nobody; `undefined` for a caller's. */
+  get parent(): RequestObservation | null | undefined {
+    const scope = runScope.getStore()
+    if (scope === undefined || scope.isOver || !(scope.asker instanceof Asker) || scope.asker.by !== this) return undefined
+    return scope.asker.observation
   }
 
   add(observer: RequestObserver): void {

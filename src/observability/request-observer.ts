@@ -1,4 +1,4 @@
-import type { BatchReason } from '../config/batching.ts'
+import type { BatchLimits, BatchReason, LevelOptions } from '../config/batching.ts'
 import type { ValueMetadata } from '../metadata.ts'
 
 /** One version of a name, which serves requests; the same object for all of them. */
@@ -7,6 +7,17 @@ export interface ObservedModel {
   readonly version: number
   /** As its requests have them, the batch dimension included. */
   readonly metadata: { readonly inputs: readonly ValueMetadata[]; readonly outputs: readonly ValueMetadata[] }
+  /** How its requests become batches; `null` for a pipeline, which has none of its own. */
+  readonly batching: ObservedBatching | null
+}
+
+/** How the requests of a model become batches, as it was loaded. */
+export interface ObservedBatching {
+  readonly limits: BatchLimits
+  readonly levels: LevelOptions
+  /** 0 for none. */
+  readonly latencyTargetMs: number
+  readonly instances: number
 }
 
 /** A request as it was made. */

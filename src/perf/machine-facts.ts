@@ -1,6 +1,6 @@
-import { readFileSync } from 'node:fs'
 import { availableParallelism, cpus, totalmem } from 'node:os'
 import type { Capabilities } from '../index.ts'
+import { libraryVersion } from '../library-version.ts'
 import type { PerfResult } from './result.ts'
 
 /** What figures depend on beside the settings. */
@@ -12,7 +12,7 @@ export function machineFacts({ cpu, node, onnxruntime, executor }: Capabilities)
     memoryGiB: Math.round(totalmem() / 2 ** 30),
     system: `${process.platform}-${process.arch}`,
     node,
-    zerohop: (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version,
+    zerohop: libraryVersion,
     onnxruntime: onnxruntime ?? executor.ortVersion ?? 'unknown',
     executor: executor.kind ?? 'none',
   }

@@ -8,7 +8,7 @@ import type { MeasuredWindow } from './measured-window.ts'
 import type { PerfTarget } from './perf-target.ts'
 import type { LevelResult } from './result.ts'
 import { sender } from './send.ts'
-import { countedWindow, windowsUntilStable, untilEnded } from './windows.ts'
+import { countedWindow, warmedUp, windowsUntilStable, type WindowRun } from './windows.ts'
 import { WindowWatch } from './window-watch.ts'
 
 /** One level of load: what it is told as, and what makes it. A load serves once. */
@@ -48,18 +48,20 @@ export async function measure(target: PerfTarget, { level, load }: LoadLevel, se
   try {
     hooks.onStart?.(recorder)
     load.start(sender(model, load.isOpen ? ending.signal : null), recorder)
-    await untilEnded(recorder, settings.warmupRequestCount, load, signal)
-    if (settings.warmupRequestCount > 0) watch.cut()
-    const run = settings.requestCount > 0 ? countedWindow : windowsUntilStable
-    ;({ windows, stable } = await run({ recorder, watch, load, settings, signal, onWindow: hooks.onWindow }))
+    const run: WindowRun = { recorder, watch, load, settings, signal, onWindow: hooks.onWindow }
+    await warmedUp(run)
+    ;({ windows, stable } = await (settings.requestCount > 0 ? countedWindow : windowsUntilStable)(run))
   } finally {
     watch.stop()
     pendingCount = recorder.pending
     const stopped = load.stop()
     // What was sent by a schedule that the model cannot keep up with would take long to be answered, and is of no more use.
     ending.abort()
-    await stopped
-    await endSequences(model, source)
+    // Who wants no more does not wait for answers either.
+    if (signal?.aborted !== true) {
+      await stopped
+      await endSequences(model, source)
+    }
   }
   const { percentile, goodputMs } = settings
   return levelResult(windows, target, { level, stable, isScheduled: load.isOpen, pendingCount, percentile, goodputMs })

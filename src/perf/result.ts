@@ -7,6 +7,8 @@ export interface PerfResult {
   readonly version: number
   /** Every setting that a repetition needs, under the names of the command line. */
   readonly settings: Readonly<Record<string, unknown>>
+  /** Those that were given; the others are as they are by default. Left out where nobody knows. */
+  readonly given?: readonly string[]
   /** Cores, processor, versions of Node, ONNX Runtime and zerohop. */
   readonly machine: Readonly<Record<string, string | number>>
   /** ISO 8601. */
@@ -106,6 +108,9 @@ export interface ServerFigures {
   readonly successCount: number
   readonly cacheHitCount: number
   readonly cacheMissCount: number
+  /** What a look into the response cache took: that found an answer, and that found none and kept one later. */
+  readonly cacheHitUs: number
+  readonly cacheMissUs: number
   readonly requestUs: number
   readonly overheadUs: number
   readonly queueUs: number

@@ -26,6 +26,8 @@ export function serverFigures({ before, after }: StatisticsSpan): ServerFigures 
     successCount,
     cacheHitCount: spent('cacheHit').count,
     cacheMissCount: spent('cacheMiss').count,
+    cacheHitUs: meanUs(spent('cacheHit')),
+    cacheMissUs: meanUs(spent('cacheMiss')),
     requestUs,
     // What is left, as in Triton's client. Rounding of the sums may make it a little less than nothing.
     overheadUs: Math.max(0, requestUs - queueUs - computeInputUs - computeInferUs - computeOutputUs),
@@ -47,6 +49,10 @@ export function batchSizesOf({ before, after }: StatisticsSpan): LevelResult['ba
 export function batchReasonsOf({ before, after }: StatisticsSpan): Record<string, number> {
   const reasons = Object.entries(after.batchReasons).map(([reason, count]) => [reason, count - before.batchReasons[reason as keyof typeof before.batchReasons]] as const)
   return Object.fromEntries(reasons.filter(([, count]) => count > 0))
+}
+
+function meanUs({ count, ns }: StatisticDuration): number {
+  return count === 0 ? 0 : ns / 1000 / count
 }
 
 function difference(before: StatisticDuration, after: StatisticDuration): StatisticDuration {

@@ -10,8 +10,6 @@ import type { WindowWatch } from './window-watch.ts'
 const intervalFactor = 1.2
 /** How often it is looked whether a window by count is full, as in perf_analyzer. */
 const countIntervalMs = 1000
-/** How often it is looked whether the requests of warming up have ended. */
-const warmupIntervalMs = 2
 
 /** A load that goes on, and how its windows are cut. */
 export interface WindowRun {
@@ -56,19 +54,25 @@ export async function countedWindow({ watch, recorder, load, signal, onWindow }:
   if (firstSentMs > window.load.startMs) window.load.startMs = firstSentMs
   if (lastEndedMs > window.load.startMs) window.load.endMs = lastEndedMs
   onWindow?.(window, 1)
-  return { windows: [window], stable: signal?.aborted !== true }
+  return { windows: [window], stable: signal?.aborted !== true && window.load.requestCount > 0 }
 }
 
-/** Resolves when so many requests have ended, in whatever way. */
-export async function untilEnded(recorder: Recorder, count: number, load: Load, signal: AbortSignal | undefined): Promise<void> {
-  const ended = endOf(load, signal)
-  while (recorder.ended < count && !ended.aborted) await pause(recorder.clock, warmupIntervalMs, ended)
+/** Lets the requests of warming up go by. The first window begins in the moment in which the last of them ends: what ends after it, however soon, is measured. */
+export async function warmedUp({ recorder, watch, load, settings: { warmupRequestCount }, signal }: WindowRun): Promise<void> {
+  if (warmupRequestCount === 0) return
+  const controller = new AbortController()
+  recorder.onceEnded(warmupRequestCount, () => {
+    watch.cut()
+    controller.abort()
+  })
+  await untilAborted(AbortSignal.any([controller.signal, endOf(load, signal)]))
+  if (!controller.signal.aborted) watch.cut()
 }
 
 async function windowEnd(recorder: Recorder, { measurementMode, measurementIntervalMs, measurementRequestCount }: MeasureSettings, ended: AbortSignal): Promise<void> {
   if (measurementMode === 'time_windows') return pause(recorder.clock, intervalFactor * measurementIntervalMs, ended)
   do await pause(recorder.clock, countIntervalMs, ended)
-  while (recorder.current.requestCount < measurementRequestCount && !ended.aborted)
+  while (recorder.current.requestCount + recorder.current.failureCount < measurementRequestCount && !ended.aborted)
 }
 
 /** Aborted when the load has come to its end, or the user wants no more. */

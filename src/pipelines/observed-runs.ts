@@ -24,9 +24,9 @@ export class ObservedRuns {
   /**
    * A request has been made.
    *
-   * @param parent told of what it is part of, `null` for nobody; left out for one of a caller.
+   * @param parent told of what it is part of, `null` for nobody; left out for one of a caller, or of a function that is run for another.
    */
-  begun(feeds: ParsedFeeds, options: CheckedOptions, atMs: number, parent?: RequestObservation | null): RequestObservation | null {
+  begun(feeds: ParsedFeeds, options: CheckedOptions, atMs: number, parent: RequestObservation | null | undefined = this.by.parent): RequestObservation | null {
     if (parent === null) return null
     const facts = factsOf(feeds, options, atMs)
     return parent === undefined ? this.by.observer!.begun(this.#model, facts) : parent.child(this.#model, facts)

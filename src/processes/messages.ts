@@ -1,4 +1,3 @@
-import { createRequire } from 'node:module'
 import { isPlainObject } from '../config/plain-options.ts'
 import { readText } from './inference-records.ts'
 import { BadRecord } from './record-reader.ts'
@@ -6,9 +5,6 @@ import { toText } from './tagged-json.ts'
 
 /** Raised whenever frames or records, or what they mean, change. */
 export const protocolVersion = 1
-
-/** Of this library, as told to the other side. */
-export const libraryVersion = (createRequire(import.meta.url)('../../package.json') as { version: string }).version
 
 /** What a client says first. */
 export interface Hello {

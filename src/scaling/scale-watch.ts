@@ -5,7 +5,8 @@ import type { AutoTuneStatistics } from '../observability/auto-tune-stats.ts'
 import type { Scheduler } from '../scheduler/scheduler.ts'
 import { Autoscaler } from './autoscaler.ts'
 import type { Scaling } from './scaling.ts'
-import { ThroughputTuner, type Tuned } from './throughput-tuner.ts'
+import { ThroughputTuner } from './throughput-tuner.ts'
+import type { Tuned } from './tuned.ts'
 
 /** Has the instances of a model follow its load, or find out how many are best, where its configuration says so. */
 export class ScaleWatch {
@@ -30,10 +31,21 @@ export class ScaleWatch {
 
   /** Instances came or went. */
   changed(): void {
-    const { times, instances } = this.#scheduler
-    if (times.target !== null) times.target.instances = Math.max(1, instances.size)
+    this.#countInstances()
     this.#autoscaler?.changed()
     this.#tuner?.changed()
+  }
+
+  /** An instance was lost for good. */
+  lost(): void {
+    this.#countInstances()
+    this.#autoscaler?.changed()
+    this.#tuner?.lost()
+  }
+
+  #countInstances(): void {
+    const { times, instances } = this.#scheduler
+    if (times.target !== null) times.target.instances = Math.max(1, instances.size)
   }
 
   close(): void {
@@ -50,6 +62,12 @@ function tunedOf(scaling: Scaling, scheduler: Scheduler, cores: number): Tuned {
     },
     get done() {
       return scheduler.stats.done
+    },
+    get oldestAtMs() {
+      return scheduler.demand.oldestAtMs
+    },
+    get overloadCount() {
+      return scheduler.stats.overloadCount
     },
     get uses() {
       return scaling.usesOf(0)

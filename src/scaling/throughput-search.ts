@@ -1,7 +1,7 @@
 /**
  * The search for the settings that give most rows a second, among a few, where a single measurement is worth little: each is
- * measured once, the better half again, the best two of these once more, and the winner against what is in use in turns. It takes
- * its place only if it is better by more than two measurements of the same thing differ, so that noise moves nothing.
+ * measured once, the better half again, and the winner against what is in use in turns. It takes
+ * its place only if it is better by more than these turns differ, so that noise moves nothing.
  */
 
 /** How many instances, and how many rows a batch may have. */
@@ -15,10 +15,12 @@ export interface TriedSetting extends ThroughputSetting {
   readonly rowsPerSecond: number
 }
 
-/** By how much another setting has to be better than the one in use. */
+/** By how much another setting has to be better than the one in use ... */
 const leastGain = 1.03
+/** ... and by how many standard errors of what the turns say: few are so by chance. */
+const leastErrors = 2.5
 /** How often the winner and what is in use are measured in turns. */
-const finalTurns = 3
+const finalTurns = 4
 
 /** Settings worth a try: one row, a quarter of the largest batch and so on, on one instance, two, four and so on. */
 export function settingsToTry(maxInstances: number, maxBatchRows: number, present: ThroughputSetting): ThroughputSetting[] {
@@ -65,6 +67,16 @@ export class ThroughputSearch {
     this.#advance()
   }
 
+  /** The next setting gave so little that it was not measured for long: no batches are tried that are even smaller, where larger ones gave more. */
+  tooSlow(rowsPerSecond: number): void {
+    const { instances, batchRows } = this.#round[0]!
+    const isLarger = (other: Candidate) => other.instances === instances && other.batchRows > batchRows
+    if (this.#candidates.some((other) => isLarger(other) && other.rates.some((rate) => rate > rowsPerSecond))) {
+      this.#round = this.#round.filter((other) => other.instances !== instances || other.batchRows >= batchRows || other.rates.length > 0)
+    }
+    this.measured(rowsPerSecond)
+  }
+
   /** The next setting cannot be had, and neither can any with as many instances or more. */
   unavailable(): void {
     const { instances } = this.#round[0]!
@@ -85,7 +97,7 @@ export class ThroughputSearch {
     const [own, other] = [this.#present, challenger].map(({ rates }) => rates.slice(-finalTurns))
     // Turn by turn, so that what else the machine does meets both.
     const gains = other!.map((rate, turn) => rate / (own![turn] ?? own!.at(-1)!))
-    return median(gains) >= leastGain ? challenger : this.#present
+    return median(gains) >= leastGain && isMoreThanChance(gains) ? challenger : this.#present
   }
 
   /** Best first. */
@@ -98,13 +110,12 @@ export class ThroughputSearch {
   }
 
   #advance(): void {
-    while (this.#round.length === 0 && this.#rounds < 3) {
+    while (this.#round.length === 0 && this.#rounds < 2) {
       const ranked = this.#ranked()
       const challengers = ranked.filter((candidate) => candidate !== this.#present)
       this.#rounds++
       if (challengers.length === 0) return
       if (this.#rounds === 1) this.#round = ranked.length <= 3 ? [] : ranked.slice(0, Math.ceil(ranked.length / 2))
-      else if (this.#rounds === 2) this.#round = challengers.length < 2 ? [] : challengers.slice(0, 2)
       else this.#round = thereAndBack(this.#present, challengers[0]!)
     }
   }
@@ -115,7 +126,15 @@ function thereAndBack<T>(one: T, other: T): T[] {
   return Array.from({ length: finalTurns }, (_, turn) => (turn % 2 === 0 ? [one, other] : [other, one])).flat()
 }
 
-function median(values: readonly number[]): number {
+/** Whether gains are above 1 by more than they scatter. */
+function isMoreThanChance(gains: readonly number[]): boolean {
+  const mean = gains.reduce((sum, gain) => sum + gain, 0) / gains.length
+  const squares = gains.reduce((sum, gain) => sum + (gain - mean) ** 2, 0)
+  return gains.length > 1 && mean - 1 >= leastErrors * Math.sqrt(squares / (gains.length - 1) / gains.length)
+}
+
+/** The middle one, or the mean of the middle two; NaN of none. */
+export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length >> 1
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2

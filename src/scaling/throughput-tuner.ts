@@ -2,86 +2,66 @@ import type { Clock } from '../clock.ts'
 import type { ResolvedAutoTune } from '../config/auto-tune-options.ts'
 import type { AutoTuneStatistics } from '../observability/auto-tune-stats.ts'
 import { Alarm } from '../queue/alarm.ts'
-import type { InstanceUse } from './autoscaler.ts'
+import { LongerPauses } from './longer-pauses.ts'
 import { isSame, settingsToTry, ThroughputSearch, type ThroughputSetting, type TriedSetting } from './throughput-search.ts'
+import { ThroughputWindow } from './throughput-window.ts'
+import { TrialBounds } from './trial-bounds.ts'
+import { TrialMemory } from './trial-memory.ts'
+import type { Tuned } from './tuned.ts'
+import { UsualRate } from './usual-rate.ts'
 
 /** A measurement takes so long, and so many runs of each instance; the first ones after a change do not count. */
 const windowMs = 500
 const runsPerWindow = 4
 const runsToSettle = 2
-/** Part of the time for which instances are busy that cannot do more. */
+/** Part of the time that they are busy which cannot do more. */
 const saturatedShare = 0.85
 /** Measurements in a row that have to say the same before a search begins. */
 const agreeing = 3
-/** Rows a second, to those after the last search, from which on the load is another one ... */
-const otherBelow = 0.7
-const otherAbove = 1.4
-/** ... and is worth a search again, after a wait that doubles with each. */
-const firstPauseMs = 60_000
-const longestPauseMs = 3_600_000
 /** A measurement that takes so many times what the ones before did has lost its load. */
 const lostTimes = 10
-
-/** What is tuned. */
-export interface Tuned {
-  /** Whether a change of the instances is under way, whoever asked for it. */
-  readonly changing: boolean
-  /** Rows and runs so far. */
-  readonly done: { readonly rows: number; readonly runs: number }
-  readonly uses: readonly InstanceUse[]
-  /** Whether no two instances share a worker. */
-  readonly haveOwnWorkers: boolean
-  /** How many rows a batch may have. */
-  readonly maxBatchSize: number
-  capBatches(rows: number): void
-  /** Has so many instances divide the cores among them; resolves when they serve. */
-  divideCores(instances: number): Promise<void>
-  /** Bytes of memory that the process has. */
-  memoryBytes(): number
-}
-
-interface Window {
-  readonly fromMs: number
-  readonly rows: number
-  readonly runs: number
-  readonly busyMs: number
-}
 
 /**
  * Finds out for one model whether batches or instances give more rows a second. It measures while the model is busy, by runs that end:
  * an idle model has no timer. Once there is as much to do as can be done it tries some settings, and keeps the best; it
- * looks again only when the load has become another one, and ever more rarely.
+ * looks again only when the load has become another one, and ever more rarely. A setting that makes requests wait for long is not tried
+ * for longer, and nothing is while requests find no place.
  */
 export class ThroughputTuner {
   readonly #model: Tuned
-  readonly #options: ResolvedAutoTune
   readonly #cores: number
   readonly #clock: Clock
   readonly #alarm: Alarm
+  readonly #bounds: TrialBounds
+  readonly #memory: TrialMemory
+  #mostInstances: number
   #present: ThroughputSetting
   #search: ThroughputSearch | null = null
   #tried: readonly TriedSetting[] = []
   #searchCount = 0
-  #window: Window | null = null
+  #window: ThroughputWindow | null = null
+  /** Since a change, with the runs that are not measured. */
+  #trial: ThroughputWindow | null = null
+  #isWorkingOff = false
   #skipRuns = 0
   #seenRuns = -1
+  #ranAtMs = 0
   #longestWindowMs = windowMs
   #saturatedCount = 0
-  #otherCount = 0
-  /** Rows a second since the last search; `null` before it was measured. */
-  #usualRate: number | null = null
-  #pauseMs = firstPauseMs
-  #searchAtMs = 0
-  #ownBytes = 0
-  #applying = false
+  /** Since the last search. */
+  readonly #usual = new UsualRate()
+  readonly #pauses = new LongerPauses()
+  #applying = 0
   #closed = false
 
-  constructor(model: Tuned, options: ResolvedAutoTune, cores: number, clock: Clock) {
+  constructor(model: Tuned, { maxInstances, maxMemoryBytes }: ResolvedAutoTune, cores: number, clock: Clock) {
     this.#model = model
-    this.#options = options
     this.#cores = cores
     this.#clock = clock
-    this.#alarm = new Alarm(clock, () => void this.#giveUp())
+    this.#mostInstances = maxInstances
+    this.#bounds = new TrialBounds(model)
+    this.#memory = new TrialMemory(maxMemoryBytes, () => model.memoryBytes())
+    this.#alarm = new Alarm(clock, () => this.#tookLong())
     this.#present = { instances: model.uses.length, batchRows: model.maxBatchSize }
   }
 
@@ -91,75 +71,107 @@ export class ThroughputTuner {
 
   /** Requests came, or runs ended. */
   readonly look = (): void => {
-    if (this.#closed || this.#applying) return
-    const { rows, runs } = this.#model.done
+    if (this.#closed || this.#applying > 0) return
+    const { runs } = this.#model.done
     if (runs === this.#seenRuns) return
     this.#seenRuns = runs
+    const nowMs = (this.#ranAtMs = this.#clock.nowMs())
+    if (this.#search === null) this.#bounds.see(nowMs)
+    else if (this.#isEnough(this.#search, nowMs)) return
     if (this.#skipRuns > 0 && --this.#skipRuns > 0) return
-    const nowMs = this.#clock.nowMs()
-    const busyMs = this.#model.uses.reduce((sum, use) => sum + use.busyMs, 0)
     const window = this.#window
-    if (window === null) return void (this.#window = { fromMs: nowMs, rows, runs, busyMs })
-    const tookMs = nowMs - window.fromMs
-    const instances = this.#model.uses.length
-    if (tookMs < windowMs || runs - window.runs < runsPerWindow * instances) return
-    this.#window = { fromMs: nowMs, rows, runs, busyMs }
-    const rowsPerSecond = ((rows - window.rows) * 1000) / tookMs
-    if (this.#search === null) this.#watched(rowsPerSecond, (busyMs - window.busyMs) / (tookMs * instances), tookMs, nowMs)
-    else this.#measured(this.#search, rowsPerSecond)
+    if (window === null) return void (this.#window = new ThroughputWindow(this.#model, nowMs))
+    if (this.#search !== null) window.see(nowMs)
+    const tookMs = window.tookMs(nowMs)
+    if (tookMs < windowMs || window.runs < runsPerWindow * this.#model.uses.length) return
+    this.#window = new ThroughputWindow(this.#model, nowMs)
+    if (this.#search === null) this.#watched(window, nowMs)
+    else if (!window.isIdle(nowMs)) this.#leave(this.#search, (search) => search.measured(window.rowsPerSecond(nowMs)))
   }
 
-  /** Instances came or went that somebody else asked for, or that were lost. */
+  /** Instances came or went that somebody else asked for. */
   changed(): void {
-    if (this.#applying || this.#closed) return
-    this.#endSearch()
+    if (this.#applying > 0 || this.#closed) return
+    if (this.#search !== null) this.#rest()
     this.#present = { ...this.#present, instances: this.#model.uses.length }
     this.#model.capBatches(this.#present.batchRows)
     this.#startOver()
   }
 
+  /** An instance was lost for good: so many are not tried again. */
+  lost(): void {
+    const trying = this.#search?.next?.instances ?? 0
+    if (this.#closed || trying <= this.#present.instances) return this.changed()
+    this.#mostInstances = trying - 1
+    void this.#giveUp()
+  }
+
   close(): void {
     this.#closed = true
+    if (this.#search !== null) this.#model.capBatches(this.#present.batchRows)
     this.#endSearch()
   }
 
-  #watched(rowsPerSecond: number, busyShare: number, tookMs: number, nowMs: number): void {
-    if (busyShare < saturatedShare) {
-      this.#saturatedCount = this.#otherCount = 0
-      return
+  #watched(window: ThroughputWindow, nowMs: number): void {
+    const tookMs = window.tookMs(nowMs)
+    const { busyMs } = window
+    this.#bounds.note(busyMs / window.runs)
+    if (busyMs < saturatedShare * tookMs * this.#model.uses.length) {
+      this.#saturatedCount = 0
+      return this.#usual.interrupt()
     }
     this.#longestWindowMs = Math.max(windowMs, tookMs)
     this.#saturatedCount++
-    if (this.#searchCount > 0) {
-      this.#usualRate ??= rowsPerSecond
-      const change = rowsPerSecond / this.#usualRate
-      this.#otherCount = change < otherBelow || change > otherAbove ? this.#otherCount + 1 : 0
-      if (this.#otherCount < agreeing) return
-    }
-    if (this.#saturatedCount < agreeing || nowMs < this.#searchAtMs || this.#model.changing) return
-    const most = Math.min(this.#options.maxInstances, this.#cores)
-    const settings = settingsToTry(Math.max(most, this.#present.instances), this.#model.maxBatchSize, this.#present)
+    if (this.#searchCount > 0 && !this.#usual.isOther(window.rowsPerSecond(nowMs))) return
+    if (this.#saturatedCount < agreeing || !this.#pauses.isOver(nowMs) || this.#model.changing) return
+    const settings = settingsToTry(Math.min(this.#mostInstances, this.#cores), this.#model.maxBatchSize, this.#present)
     if (settings.length === 1) return
     this.#search = new ThroughputSearch(settings)
-    this.#ownBytes = this.#model.memoryBytes()
+    this.#memory.begin(this.#present.instances)
     void this.#try(this.#search)
   }
 
-  #measured(search: ThroughputSearch, rowsPerSecond: number): void {
-    if (this.#model.memoryBytes() - this.#ownBytes > this.#options.maxMemoryBytes && !isSame(search.next!, this.#present)) search.unavailable()
-    else search.measured(rowsPerSecond)
-    void this.#try(search)
+  /** Whether nothing more is to be measured of a setting: what waits is being worked off, or it asks for too much. */
+  #isEnough(search: ThroughputSearch, nowMs: number): boolean {
+    const next = search.next!
+    if (this.#isWorkingOff) {
+      if (this.#bounds.isWorkedOff(nowMs)) void this.#try(search)
+      return true
+    }
+    const isPresent = isSame(next, this.#present)
+    if (this.#bounds.hasRefused || (isPresent && this.#bounds.isTooSlow(nowMs))) void this.#giveUp()
+    else if (!isPresent && this.#memory.isOver(nowMs)) this.#leave(search, () => search.unavailable())
+    else if (!isPresent && this.#bounds.isTooSlow(nowMs)) this.#leave(search, () => search.tooSlow(this.#trial?.rowsPerSecond(nowMs) ?? 0))
+    else return false
+    return true
+  }
+
+  /** Goes on to the next setting, once no more waits than usual. */
+  #leave(search: ThroughputSearch, note: (search: ThroughputSearch) => void): void {
+    this.#memory.note(search.next!.instances)
+    note(search)
+    if (search.next === null || this.#bounds.isWorkedOff(this.#clock.nowMs())) return void this.#try(search)
+    this.#isWorkingOff = true
+    void this.#apply(this.#present)
+    this.#setAlarm()
   }
 
   /** Goes on with what is to be measured next, or to the end of the search. */
   async #try(search: ThroughputSearch): Promise<void> {
+    this.#isWorkingOff = false
     this.#alarm.clear()
     for (let { next } = search; search === this.#search; { next } = search) {
       if (next === null) return this.#finish(search.best, search.tried)
-      if (await this.#apply(next)) break
+      if (this.#model.changing) return this.#rest() // of somebody else's making; of its end we are told
+      if (this.#memory.allows(next.instances) && (await this.#apply(next))) break
       if (search === this.#search) search.unavailable()
     }
-    if (search === this.#search) this.#alarm.set(this.#clock.nowMs() + lostTimes * this.#longestWindowMs)
+    if (search === this.#search) this.#setAlarm()
+  }
+
+  #setAlarm(): void {
+    this.#alarm.clear()
+    this.#alarm.set(this.#clock.nowMs() + lostTimes * this.#longestWindowMs)
   }
 
   #finish(best: ThroughputSetting, tried: readonly TriedSetting[]): Promise<void> {
@@ -168,17 +180,30 @@ export class ThroughputTuner {
     return this.#keep(best)
   }
 
-  /** The load is gone: all is as it was. */
+  /** The load is gone; or, where runs go on ending, the setting is a slow one. */
+  #tookLong(): void {
+    const search = this.#search!
+    const nowMs = this.#clock.nowMs()
+    const isGone = nowMs - this.#ranAtMs > (lostTimes * this.#longestWindowMs) / 2
+    if (this.#isWorkingOff || isGone || isSame(search.next!, this.#present)) void this.#giveUp()
+    else this.#leave(search, () => search.tooSlow(this.#trial!.rowsPerSecond(nowMs)))
+  }
+
+  /** The load is gone, or cannot bear it: all is as it was. */
   async #giveUp(): Promise<void> {
     if (this.#search !== null) await this.#keep(this.#present)
   }
 
   async #keep({ instances, batchRows }: ThroughputSetting): Promise<void> {
-    this.#endSearch()
-    this.#searchAtMs = this.#clock.nowMs() + this.#pauseMs
-    this.#pauseMs = Math.min(longestPauseMs, 2 * this.#pauseMs)
+    this.#rest()
     this.#present = { instances, batchRows }
     if (!(await this.#apply(this.#present))) this.#present = { instances: this.#model.uses.length, batchRows }
+  }
+
+  /** No search for a while, for longer with each. */
+  #rest(): void {
+    this.#endSearch()
+    this.#pauses.begin(this.#clock.nowMs())
   }
 
   /** False when the setting cannot be had. */
@@ -186,9 +211,9 @@ export class ThroughputTuner {
     this.#model.capBatches(batchRows)
     let had = true
     if (instances !== this.#model.uses.length) {
-      this.#applying = true
+      this.#applying++
       had = await this.#model.divideCores(instances).then(() => this.#model.haveOwnWorkers, () => false)
-      this.#applying = false
+      this.#applying--
     }
     this.#startOver()
     return had
@@ -196,13 +221,15 @@ export class ThroughputTuner {
 
   #endSearch(): void {
     this.#search = null
+    this.#isWorkingOff = false
     this.#alarm.clear()
   }
 
   #startOver(): void {
     this.#window = null
+    this.#trial = new ThroughputWindow(this.#model, this.#clock.nowMs())
     this.#skipRuns = 1 + runsToSettle * this.#model.uses.length
-    this.#saturatedCount = this.#otherCount = 0
-    this.#usualRate = null
+    this.#saturatedCount = 0
+    this.#usual.forget()
   }
 }

@@ -1,10 +1,12 @@
 import type { CheckedOptions } from '../config/check-infer-options.ts'
+import { batchLimits, type ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { Batch } from '../instance/batch.ts'
 import type { FinishedBatch } from '../instance/finished-batch.ts'
 import type { BatchTimes } from '../observability/model-stats.ts'
-import { Observers } from '../observability/observers.ts'
-import type { BatchMoments, ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation } from '../observability/request-observer.ts'
+import { Asker, Observers } from '../observability/observers.ts'
+import type { BatchMoments, ObservedBatch, ObservedBatching, ObservedModel, ObservedRun, RequestFacts, RequestObservation } from '../observability/request-observer.ts'
 import type { InferRequest, ParsedFeeds } from '../request/infer-request.ts'
+import type { Joining } from './joining.ts'
 import { RequestPart, wholeOf } from './split-request.ts'
 
 /** What a batch is, whether it has run or not. */
@@ -31,13 +33,20 @@ export class ObservedRequests {
   /**
    * A request has been made, and is about to be submitted.
    *
-   * @param parent told of what it is part of, `null` for nobody; left out for one of a caller.
+   * @param parent told of what it is part of, `null` for nobody; left out for one of a caller, or of a function that is run for another.
    */
-  begun(request: InferRequest, options: CheckedOptions, nowMs: number, parent?: RequestObservation | null): void {
+  begun(request: InferRequest, options: CheckedOptions, nowMs: number, parent: RequestObservation | null | undefined = this.by.parent): void {
     if (parent === null) return
     const facts = factsOf(request, options, nowMs)
     const observation = parent === undefined ? this.by.observer!.begun(this.#model, facts) : parent.child(this.#model, facts)
     if (observation !== null) request.observe(observation)
+  }
+
+  /** For whom a batch is run: the first of its requests that somebody is told of; `null` where nobody looks on. */
+  askerOf({ requests }: BatchFacts): Asker | null {
+    if (this.by.observer === null) return null
+    const observed = requests.find((request) => wholeOf(request).observation !== null)
+    return new Asker(this.by, observed === undefined ? null : wholeOf(observed).observation)
   }
 
   /** A batch is about to run. */
@@ -85,6 +94,12 @@ export class ObservedRequests {
 export function factsOf({ rows, data, dims }: Pick<ParsedFeeds, 'rows' | 'data' | 'dims'>, options: CheckedOptions, atMs: number): RequestFacts {
   const { requestId, priority, timeoutMs, deadlineMs, sequence, report } = options
   return { atMs, rows, requestId, priority, timeoutMs, deadlineMs, sequenceId: sequence?.id, reported: report, data, dims }
+}
+
+/** How a model's requests become batches, for those who look on. */
+export function batchingOf(config: ResolvedConfig, { largestBatch }: Joining, instances: number): ObservedBatching {
+  const { levels, latencyTargetMs } = config
+  return { limits: batchLimits(config, largestBatch), levels, latencyTargetMs, instances }
 }
 
 function rowsOf({ requests }: BatchFacts): number {

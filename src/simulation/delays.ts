@@ -1,7 +1,7 @@
 import { mulberry32 } from '../seeded-random.ts'
 import type { Overheads } from './overheads.ts'
 import { RecordedMoments } from './recorded-moments.ts'
-import type { RecordedRun } from './recorded-run.ts'
+import { localMedians, type RecordedRun } from './recorded-run.ts'
 import { SizeMedians } from './size-medians.ts'
 
 /** What surrounds runs, in milliseconds, at a moment of the simulation: how long threads take to notice something, and to do it. */
@@ -10,6 +10,12 @@ export interface Delays {
   turnMs(atMs: number): number
   /** From handing a batch to an idle instance until it starts. */
   handOverMs(atMs: number): number
+  /** From the end of a run until the one starts that waits behind it. */
+  betweenMs(atMs: number): number
+  /** By how much a timer is late. */
+  timerMs(atMs: number): number
+  /** From gathering a batch until the application's thread runs it itself. */
+  inlineMs(atMs: number): number
   /** From the end of a run until the application's thread is told. */
   wakeMs(atMs: number): number
   /** Gathering a batch, on the application's thread. */
@@ -19,10 +25,13 @@ export interface Delays {
 }
 
 /** Always the same. */
-export function constantDelays({ turnMs, handOverMs, wakeMs, gatherMs, gatherRowMs, scatterMs, scatterRowMs }: Required<Overheads>): Delays {
+export function constantDelays({ turnMs, handOverMs, betweenMs, timerMs, wakeMs, gatherMs, gatherRowMs, scatterMs, scatterRowMs }: Required<Overheads>): Delays {
   return {
     turnMs: () => turnMs,
     handOverMs: () => handOverMs,
+    betweenMs: () => betweenMs,
+    timerMs: () => timerMs,
+    inlineMs: () => 0,
     wakeMs: () => wakeMs,
     gatherMs: (rows) => gatherMs + rows * gatherRowMs,
     scatterMs: (rows) => scatterMs + rows * scatterRowMs,
@@ -33,6 +42,9 @@ export function constantDelays({ turnMs, handOverMs, wakeMs, gatherMs, gatherRow
 export class RecordedDelays implements Delays {
   readonly #turns: Series
   readonly #handOvers: Series
+  readonly #betweens: Series
+  readonly #timers: Series
+  readonly #inlines: Series
   readonly #wakes: Series
   readonly #gathers: SeriesByRows
   readonly #scatters: SeriesByRows
@@ -42,6 +54,9 @@ export class RecordedDelays implements Delays {
   constructor(runs: readonly RecordedRun[], seed: number, speed: number) {
     this.#turns = new Series(runs, seed, ({ turnMs }) => turnMs)
     this.#handOvers = new Series(runs, seed, ({ handOverMs }) => handOverMs)
+    this.#betweens = new Series(runs, seed, ({ betweenMs }) => betweenMs)
+    this.#timers = new Series(runs, seed, ({ timerMs }) => timerMs)
+    this.#inlines = new Series(runs, seed, ({ inlineMs }) => inlineMs)
     this.#wakes = new Series(runs, seed, ({ wakeMs }) => wakeMs)
     this.#gathers = new SeriesByRows(runs, seed, ({ gatherMs }) => gatherMs)
     this.#scatters = new SeriesByRows(runs, seed, ({ scatterMs }) => scatterMs)
@@ -54,6 +69,18 @@ export class RecordedDelays implements Delays {
 
   handOverMs(atMs: number): number {
     return this.#handOvers.at(atMs * this.#speed)
+  }
+
+  betweenMs(atMs: number): number {
+    return this.#betweens.at(atMs * this.#speed)
+  }
+
+  timerMs(atMs: number): number {
+    return this.#timers.at(atMs * this.#speed)
+  }
+
+  inlineMs(atMs: number): number {
+    return this.#inlines.at(atMs * this.#speed)
   }
 
   wakeMs(atMs: number): number {
@@ -93,15 +120,21 @@ class SeriesByRows {
 /** What was seen at some moments. */
 class Series {
   readonly #ms: readonly number[]
+  /** What is usual about the time of each. */
+  readonly #local: Float64Array
   readonly #moments: RecordedMoments
 
   constructor(runs: readonly RecordedRun[], seed: number, of: (run: RecordedRun) => number | null | undefined) {
     const seen = runs.filter((run) => of(run) != null)
     this.#ms = seen.map((run) => of(run)!)
+    this.#local = localMedians(Float64Array.from(this.#ms))
     this.#moments = new RecordedMoments(seen.map(({ atMs }) => atMs), mulberry32(seed))
   }
 
   at(atMs: number): number {
-    return this.#ms.length === 0 ? 0 : this.#ms[this.#moments.take(atMs)]!
+    if (this.#ms.length === 0) return 0
+    const { index, again } = this.#moments.take(atMs)
+    const [ms, usualMs] = [this.#ms[index]!, this.#local[index]!]
+    return again ? Math.min(ms, usualMs + Math.abs(usualMs)) : ms
   }
 }

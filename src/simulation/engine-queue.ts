@@ -16,13 +16,13 @@ export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedR
   constructor(context: QueueContext, runTimes: RunTimes | null = null, sizer: LatencyTarget | null = null) {
     super(context)
     this.context = context
-    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = context.settings
-    const options = { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests: true, holdUntilQueued: 0 }
+    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests = true } = context.settings
+    const options = { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests, holdUntilQueued: 0 }
     this.queue = new RequestQueue(options, context.clock, this, runTimes, sizer)
   }
 
   get waiting(): number {
-    return this.queue.count
+    return this.queue.hasUnsent ? this.queue.count : 0
   }
 
   override get hasFull(): boolean {
@@ -32,23 +32,36 @@ export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedR
   arrive(request: SimulatedRequest): boolean {
     if (request.level.full) return false
     if (request.deadlineMs !== undefined && request.deadlineAtMs === null) request.deadlineAtMs = this.context.clock.nowMs() + request.deadlineMs
-    this.queue.enqueue(request, this.context.clock.nowMs())
+    this.join(request)
     return true
   }
 
+  override join(request: SimulatedRequest): void {
+    this.queue.enqueue(request, this.context.clock.nowMs())
+  }
+
+  override withdraw(request: SimulatedRequest): boolean {
+    return this.queue.cancel(request, 'cancelled')
+  }
+
+  override started(requests: readonly SimulatedRequest[]): void {
+    this.queue.started(requests)
+  }
+
+  override putBack(requests: readonly SimulatedRequest[]): void {
+    this.queue.putBack(requests)
+  }
+
   take(idle: boolean, startsInMs: number): SimulatedRequest[] | null {
-    const entries = this.queue.take(idle, startsInMs)?.entries ?? null
-    if (entries !== null) this.queue.started(entries)
-    return entries
+    return this.queue.take(idle, startsInMs)?.entries ?? null
   }
 
   dropped(request: SimulatedRequest): void {
     this.context.drop(request)
   }
 
-  /** What was handed over runs: the simulation takes nothing back. */
-  takeBack(): boolean {
-    return false
+  takeBack(request: SimulatedRequest): boolean {
+    return this.context.takeBack(request)
   }
 
   wake(): void {

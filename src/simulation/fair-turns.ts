@@ -39,6 +39,11 @@ export class FairTurns {
     return this.#shares.charge(model, expectedMs)
   }
 
+  /** Takes a charge back: its run did not start. */
+  refund(charge: TurnCharge): void {
+    this.#shares.refund(charge)
+  }
+
   settle(charge: TurnCharge, tookMs: number): void {
     this.#shares.settle(charge, tookMs)
   }

@@ -11,6 +11,10 @@ export interface Overheads {
   readonly turnMs?: number
   /** From handing a batch to an idle instance until it starts. */
   readonly handOverMs?: number
+  /** From the end of a run until the one starts that waits behind it. */
+  readonly betweenMs?: number
+  /** By how much a timer is late that ends a delay, or a wait. */
+  readonly timerMs?: number
   /** From the end of a run until the application's thread is told. */
   readonly wakeMs?: number
   /** Giving the answers of a batch, on the application's thread: for the batch, and for each of its rows. */
@@ -21,4 +25,4 @@ export interface Overheads {
 }
 
 /** None. */
-export const noOverheads: Required<Overheads> = { requestMs: 0, turnMs: 0, gatherMs: 0, gatherRowMs: 0, handOverMs: 0, wakeMs: 0, scatterMs: 0, scatterRowMs: 0, inline: null }
+export const noOverheads: Required<Overheads> = { requestMs: 0, turnMs: 0, gatherMs: 0, gatherRowMs: 0, handOverMs: 0, betweenMs: 0, timerMs: 0, wakeMs: 0, scatterMs: 0, scatterRowMs: 0, inline: null }

@@ -6,6 +6,8 @@ import { SizeMedians } from './size-medians.ts'
 
 /** As often are sizes, times and slowing reckoned by each other; they settle within fewer. */
 const refinements = 12
+/** No run takes no time: a recording tells a tenth of a microsecond. */
+const leastMs = 0.0001
 
 /**
  * Run times of a recording: by size, by how fast the machine was at the time, and by how many ran at once. What one takes is
@@ -30,7 +32,7 @@ export class RecordedDurations implements RunDurations {
    * @param speed of the replay: a moment of the simulation is so many times as late in the recording.
    */
   constructor(runs: readonly RecordedRun[], seed: number, speed = 1) {
-    this.#runs = [...runs].sort((a, b) => a.atMs - b.atMs)
+    this.#runs = runs.map((run) => ({ ...run, ms: Math.max(leastMs, run.ms) })).sort((a, b) => a.atMs - b.atMs)
     this.#atOnce = runningAtOnce(this.#runs)
     this.#speed = speed
     this.#moments = new RecordedMoments(this.#runs.map(({ atMs }) => atMs), mulberry32(seed))
@@ -49,12 +51,12 @@ export class RecordedDurations implements RunDurations {
   }
 
   draw(bucketKey: string, rows: number, atMs: number): number {
-    const near = this.#moments.take(atMs * this.#speed)
+    const { index: near, again } = this.#moments.take(atMs * this.#speed)
     const { bucketKey: itsKey, rows: itsRows } = this.#runs[near]!
     const local = this.#local[near]!
     const itsMs = this.expectedMs(itsKey, itsRows) * local
     const ms = this.expectedMs(bucketKey, rows) * local
-    const moreMs = this.#aloneMs[near]! - itsMs
+    const moreMs = Math.min(this.#aloneMs[near]! - itsMs, again ? itsMs : Infinity)
     // A thread that was held up is so for as long, whatever it runs; one that was fast is so in proportion.
     return moreMs > 0 ? ms + moreMs : (ms * this.#aloneMs[near]!) / itsMs
   }

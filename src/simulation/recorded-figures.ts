@@ -22,7 +22,7 @@ export function recordedFigures(arrivals: readonly Arrival[]): RecordedFigures {
   const quantile = (q: number) => sortedMs[Math.max(0, Math.ceil(q * sortedMs.length) - 1)] ?? null
   const lastUs = answered.reduce((last, { atUs, latencyUs }) => Math.max(last, atUs + latencyUs!), 0)
   const perSecond = (count: number) => (lastUs === 0 ? 0 : (count * 1e6) / lastUs)
-  const runs = arrivals.flatMap(({ run }) => run ?? [])
+  const runs = arrivals.flatMap(({ runs = [] }) => runs)
   return {
     requests: arrivals.length,
     answered: answered.length,

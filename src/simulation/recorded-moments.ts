@@ -14,8 +14,8 @@ export class RecordedMoments {
     this.#random = random
   }
 
-  /** The index of the nearest about a time that was not taken; any of them when all were. */
-  take(atMs: number): number {
+  /** The nearest about a time that was not taken; any of them, `again`, when all were: then a stall is none. */
+  take(atMs: number): { readonly index: number; readonly again: boolean } {
     const count = this.#timesMs.length
     const from = firstNeighbour(this.#indexAt(atMs), count)
     const until = Math.min(count, from + neighbours)
@@ -24,9 +24,9 @@ export class RecordedMoments {
       if (this.#taken[index] === 1) continue
       if (nearest === -1 || Math.abs(this.#timesMs[index]! - atMs) < Math.abs(this.#timesMs[nearest]! - atMs)) nearest = index
     }
-    if (nearest === -1) return from + Math.floor(this.#random() * (until - from))
+    if (nearest === -1) return { index: from + Math.floor(this.#random() * (until - from)), again: true }
     this.#taken[nearest] = 1
-    return nearest
+    return { index: nearest, again: false }
   }
 
   /** The first at or after a time. */

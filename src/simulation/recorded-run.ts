@@ -10,6 +10,12 @@ export interface RecordedRun {
   readonly turnMs?: number | null
   /** From handing it over until it started; `null` or left out where another ran before it. */
   readonly handOverMs?: number | null
+  /** From the end of the run before it until it started; `null` or left out where it did not wait behind one. */
+  readonly betweenMs?: number | null
+  /** By how much the timer was late by which its batch was closed; `null` or left out for others. */
+  readonly timerMs?: number | null
+  /** From handing it over until it started, where the application's thread ran it itself. */
+  readonly inlineMs?: number | null
   /** From its end until the application's thread did something about it. */
   readonly wakeMs?: number | null
   /** Gathering its rows, and handing its outputs out. */

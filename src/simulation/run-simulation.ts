@@ -1,12 +1,13 @@
 import { PriorityLevels } from '../queue/priority-levels.ts'
 import type { LevelOptions } from '../config/batching.ts'
+import type { Clock } from '../clock.ts'
 import { ApplicationThread } from './application-thread.ts'
 import type { Delays } from './delays.ts'
 import type { Overheads } from './overheads.ts'
 import type { RunDurations } from './service-times.ts'
 import { SimulatedInstances } from './simulated-instances.ts'
 import type { QueueContext, QueueSettings, SimulatedQueue } from './simulated-queue.ts'
-import { SimulatedRequest } from './simulated-request.ts'
+import { partsOf, type SimulatedRequest } from './simulated-request.ts'
 import { SimulationRecord } from './simulation-record.ts'
 import { summarise, type SimulationResult } from './simulation-result.ts'
 import type { Coming, Traffic } from './traffic.ts'
@@ -18,6 +19,8 @@ export interface SimulationInputs {
   readonly models: number
   readonly settings: QueueSettings
   readonly levels: LevelOptions
+  /** Whether requests with more rows than a batch may have are run in parts. */
+  readonly splitOversized: boolean
   readonly durations: RunDurations
   /** What a model calibrates itself with. */
   readonly calibration: RunDurations
@@ -38,13 +41,23 @@ class Simulation {
   readonly #instances: SimulatedInstances
   readonly #levels: readonly PriorityLevels[]
   readonly #reached = new Set<SimulatedQueue>()
+  /** Requests that are split, by their index. */
+  readonly #parts = new Map<number, readonly SimulatedRequest[]>()
+  /** The clock as queues see it, whose timers are late. */
+  readonly #lateClock: Clock
   #came = 0
   #offerScheduled = false
 
   constructor(inputs: SimulationInputs) {
     const { traffic, models, settings, durations: service, calibration, slowdown, overheads, delays } = inputs
     this.#inputs = inputs
-    this.#record = new SimulationRecord(traffic.count, settings.maxBatchSize, settings.targetMs, inputs.timelineMs)
+    const virtual = this.#clock
+    this.#lateClock = {
+      nowMs: () => virtual.nowMs(),
+      setTimer: (callback, delayMs) => virtual.setTimer(callback, delayMs + delays.timerMs(virtual.nowMs())),
+      clearTimer: (timer) => virtual.clearTimer(timer),
+    }
+    this.#record = new SimulationRecord(traffic.count, settings.targetMs, inputs.timelineMs)
     const context = { clock: this.#clock, thread: this.#thread, service, overheads, delays, slowdown, record: this.#record, traffic }
     this.#instances = new SimulatedInstances(settings.instances, models, context)
     this.#levels = Array.from({ length: models }, () => new PriorityLevels(inputs.levels))
@@ -72,11 +85,18 @@ class Simulation {
     const queue = this.#inputs.makeQueue({
       model,
       settings: this.#inputs.settings,
-      clock: this.#clock,
+      clock: this.#lateClock,
       calibrationMs: (rows) => calibration.draw('', rows, 0),
       drop: (request) => {
-        this.#record.dropped(request)
-        this.#inputs.traffic.ended(this.#clock.nowMs())
+        if (!this.#record.dropped(request)) return
+        this.#inputs.traffic.ended(this.#clock.nowMs(), request.index)
+        for (const part of this.#parts.get(request.index) ?? []) if (part !== request) queue.withdraw(part)
+      },
+      takeBack: (request) => {
+        if (!instances.ahead.takeBackBatchOf(request)) return false
+        this.#reached.add(queue)
+        this.#clock.setTimer(() => this.#offerSoon(), 0) // not before it has left the queue
+        return true
       },
       wake: () => {
         instances.note(queue)
@@ -90,11 +110,11 @@ class Simulation {
 
   /** Whoever comes at the same moment is taken in before anything is started. */
   #arrive(atMs: number): void {
-    const { traffic, settings, overheads } = this.#inputs
+    const { traffic, settings, overheads, splitOversized } = this.#inputs
     const group: Coming[] = []
     while (traffic.nextMs <= atMs) {
       const coming = traffic.take()
-      if (coming.rows > settings.maxBatchSize) throw new RangeError(`A request has ${coming.rows} rows, a batch ${settings.maxBatchSize} at most.`)
+      if (coming.rows > settings.maxBatchSize && !splitOversized) throw new RangeError(`A request has ${coming.rows} rows, a batch ${settings.maxBatchSize} at most.`)
       this.#record.arrived(this.#came + group.length, atMs)
       group.push(coming)
     }
@@ -108,16 +128,37 @@ class Simulation {
   }
 
   #takeIn(index: number, coming: Coming): void {
-    const queue = this.#instances.queues[coming.model]!
-    const request = new SimulatedRequest(index, coming, this.#levels[coming.model]!, this.#clock.nowMs())
-    if (queue.arrive(request)) {
-      this.#record.accepted()
-      this.#instances.note(queue)
-      this.#reached.add(queue)
+    const { cancelMs, sharedMs, model, rows } = coming
+    const nowMs = this.#clock.nowMs()
+    if (sharedMs !== undefined) return void this.#clock.setTimer(() => this.#answerShared(index, rows), sharedMs)
+    const queue = this.#instances.queues[model]!
+    const parts = partsOf(index, coming, this.#inputs.settings.maxBatchSize, this.#levels[model]!, nowMs)
+    const [first, ...others] = parts as [SimulatedRequest, ...SimulatedRequest[]]
+    if (!queue.arrive(first)) {
+      this.#record.refused(first)
+      this.#inputs.traffic.ended(nowMs, index)
       return
     }
-    this.#record.refused(request)
-    this.#inputs.traffic.ended(this.#clock.nowMs())
+    this.#record.accepted(index, parts.length)
+    if (others.length > 0) this.#parts.set(index, parts)
+    for (const part of others) {
+      part.deadlineAtMs = first.deadlineAtMs
+      queue.join(part)
+    }
+    if (cancelMs !== undefined) this.#clock.setTimer(() => this.#withdraw(queue, parts), cancelMs)
+    this.#instances.note(queue)
+    this.#instances.ahead.yieldTo(model, first)
+    this.#reached.add(queue)
+  }
+
+  #answerShared(index: number, wholeRows: number): void {
+    const nowMs = this.#clock.nowMs()
+    if (this.#record.answered({ index, wholeRows }, nowMs)) this.#inputs.traffic.ended(nowMs, index)
+  }
+
+  #withdraw(queue: SimulatedQueue, parts: readonly SimulatedRequest[]): void {
+    for (const part of parts) queue.withdraw(part)
+    if (this.#record.withdrawn(parts[0]!)) this.#inputs.traffic.ended(this.#clock.nowMs(), parts[0]!.index)
   }
 
   /** Whoever comes before the event loop has come round may join, unless a batch is full. */

@@ -47,6 +47,10 @@ export interface SimulationOptions {
   readonly instances: number
   /** In rows. */
   readonly maxBatchSize: number
+  /** Whether requests share batches. Default: true. */
+  readonly joinRequests?: boolean
+  /** Whether requests with more rows than a batch may have are run in parts. Default: false. */
+  readonly splitOversized?: boolean
   /** Default: `[maxBatchSize]`. */
   readonly preferredBatchSizes?: readonly number[]
   /** Default: 0. */
@@ -66,14 +70,15 @@ export interface SimulationOptions {
  * @throws {RangeError} when a request has more rows than a batch may have.
  */
 export function simulate(options: SimulationOptions): SimulationResult {
-  const { preferredBatchSizes = [], maxQueueDelayMs = 0, latencyTargetMs = 0, seed = 1, instances, maxBatchSize } = options
+  const { preferredBatchSizes = [], maxQueueDelayMs = 0, latencyTargetMs = 0, joinRequests = true, splitOversized = false, seed = 1, instances, maxBatchSize } = options
   const overheads = { ...noOverheads, ...options.overheads }
   const { durations, slowdown, delays } = measuredOf(options, overheads, seed + 1)
   return runSimulation({
     traffic: trafficOf(options, seed),
     models: 1,
-    settings: { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, instances, targetMs: latencyTargetMs > 0 ? latencyTargetMs : Infinity },
+    settings: { maxBatchSize, joinRequests, preferredBatchSizes, maxQueueDelayMs, instances, targetMs: latencyTargetMs > 0 ? latencyTargetMs : Infinity },
     levels: options.levels ?? oneLevel,
+    splitOversized,
     durations,
     calibration: measuredOf(options, overheads, seed + 2).durations,
     slowdown: options.slowdown ?? slowdown,

@@ -5,6 +5,8 @@ import type { VirtualClock } from './virtual-clock.ts'
 
 /** A batch on an instance. */
 export interface Run {
+  /** Later ones have greater numbers. */
+  readonly number: number
   readonly model: number
   readonly requests: readonly SimulatedRequest[]
   readonly rows: number
@@ -12,9 +14,11 @@ export interface Run {
   /** What it is expected to take; 0 when nobody knows. */
   readonly expectedMs: number
   /** When it is gathered and handed over. */
-  readonly readyAtMs: number
+  readyAtMs: number
   /** What it takes on the application's thread; `null` for one that was handed over. */
   readonly inlineMs: number | null
+  /** Whether it waits behind another: its requests can still leave it. */
+  ahead: boolean
   startMs: number
 }
 
@@ -22,6 +26,8 @@ export interface Run {
 export interface InstanceOwner {
   /** How long a run that starts now takes when nothing else runs, in milliseconds. */
   started(run: Run): number
+  /** How long it takes from the end of a run until the one behind it starts. */
+  betweenMs(): number
   ended(instance: SimulatedInstance, run: Run): void
 }
 
@@ -45,8 +51,17 @@ export class SimulatedInstance {
   }
 
   submit(run: Run): void {
-    if (this.running === null) this.#next(run)
-    else this.behind = run
+    run.ahead = this.running !== null
+    if (run.ahead) this.behind = run
+    else this.#next(run)
+  }
+
+  /** Takes what waits behind its run back. */
+  takeBack(): Run | null {
+    const { behind } = this
+    this.behind = null
+    if (behind !== null) this.turns.refund(behind.charge)
+    return behind
   }
 
   /** How long until it could start something more, in milliseconds, as far as can be known. */
@@ -89,7 +104,10 @@ export class SimulatedInstance {
     this.#timer = null
     this.running = this.behind = null
     this.turns.settle(run.charge, this.#clock.nowMs() - run.startMs)
-    if (behind !== null) this.#next(behind)
+    if (behind !== null) {
+      behind.readyAtMs = Math.max(behind.readyAtMs, this.#clock.nowMs() + this.#owner.betweenMs())
+      this.#next(behind)
+    }
     this.#owner.ended(this, run)
   }
 }

@@ -1,5 +1,6 @@
 import { InlineBudget } from '../workers/inline-budget.ts'
 import type { ApplicationThread } from './application-thread.ts'
+import { BatchesAhead } from './batches-ahead.ts'
 import type { Delays } from './delays.ts'
 import type { Overheads } from './overheads.ts'
 import type { RunDurations } from './service-times.ts'
@@ -28,6 +29,7 @@ export class SimulatedInstances implements InstanceOwner {
   /** Time that instances spent on runs, in milliseconds. */
   busyMs = 0
   readonly queues: SimulatedQueue[] = []
+  readonly ahead: BatchesAhead
   readonly #all: readonly SimulatedInstance[]
   readonly #idle: SimulatedInstance[]
   /** Queues at which no idle instance has looked since something came there or fell due. */
@@ -35,10 +37,12 @@ export class SimulatedInstances implements InstanceOwner {
   readonly #context: InstancesContext
   readonly #inline: InlineBudget<SimulatedInstance> | null
   #running = 0
+  #formed = 0
 
   constructor(count: number, models: number, context: InstancesContext) {
     this.#all = Array.from({ length: count }, () => new SimulatedInstance(models, context.clock, this))
     this.#idle = [...this.#all]
+    this.ahead = new BatchesAhead(this.#all, (run) => this.#putBack(run))
     this.#context = context
     const { clock, overheads } = context
     this.#inline = overheads.inline === null ? null : new InlineBudget(clock, overheads.inline)
@@ -74,9 +78,15 @@ export class SimulatedInstances implements InstanceOwner {
 
   started(run: Run): number {
     const { service, record } = this.#context
+    if (run.ahead) this.queues[run.model]!.started(run.requests)
     record.started(run.requests.length, run.rows, run.startMs)
     this.#nowRunning(this.#running + 1)
     return run.inlineMs ?? service.draw(run.requests[0]!.bucketKey, run.rows, run.startMs)
+  }
+
+  betweenMs(): number {
+    const { clock, delays } = this.#context
+    return delays.betweenMs(clock.nowMs())
   }
 
   ended(instance: SimulatedInstance, run: Run): void {
@@ -97,14 +107,12 @@ export class SimulatedInstances implements InstanceOwner {
     this.queues[run.model]!.ran(run.requests, run.rows, tookMs)
     if (instance.running === null && !this.#idle.includes(instance)) {
       this.#idle.push(instance)
+      for (const model of this.ahead.models) this.note(this.queues[model]!) // it takes what waits behind another
       while (this.#idle.length > 0 && this.#pending.size > 0) if (!this.#offerIdle()) break
     }
     if (instance.running !== null && instance.behind === null) this.#offerTo(instance, false)
     const answeredMs = thread.spend(delays.scatterMs(run.rows, clock.nowMs()))
-    for (const request of run.requests) {
-      record.answered(request, answeredMs)
-      traffic.ended(answeredMs)
-    }
+    for (const request of run.requests) if (record.answered(request, answeredMs)) traffic.ended(answeredMs, request.index)
   }
 
   #nowRunning(count: number): void {
@@ -137,6 +145,7 @@ export class SimulatedInstances implements InstanceOwner {
     for (let model = turns.next(); model !== null; model = turns.next()) {
       if (!idle && !turns.mayHandAhead) return false
       const queue = this.queues[model]!
+      if (idle && this.#all.length > 1) this.ahead.takeBack(model)
       const requests = queue.waiting > 0 ? queue.take(idle, idle ? 0 : instance.freeInMs()) : null
       if (queue.waiting === 0) this.#pending.delete(queue)
       if (requests !== null) {
@@ -157,9 +166,24 @@ export class SimulatedInstances implements InstanceOwner {
     const expectedMs = queue.expectedMs(rows, requests[0]!.bucketKey)
     const gatheredMs = thread.spend(delays.gatherMs(rows, clock.nowMs()))
     const inlineMs = idle ? this.#inlineMs(instance, requests[0]!.bucketKey, rows, gatheredMs) : null
-    const readyAtMs = idle && inlineMs === null ? gatheredMs + delays.handOverMs(gatheredMs) : gatheredMs
+    const waitMs = this.#waitMs(idle, inlineMs !== null, gatheredMs)
     const charge = instance.turns.charge(queue.model, expectedMs)
-    instance.submit({ model: queue.model, requests, rows, charge, expectedMs, readyAtMs, inlineMs, startMs: 0 })
+    instance.submit({ number: this.#formed++, model: queue.model, requests, rows, charge, expectedMs, readyAtMs: gatheredMs + waitMs, inlineMs, ahead: false, startMs: 0 })
+  }
+
+  /** How long it takes until a batch that is gathered starts, were its instance idle. */
+  #waitMs(idle: boolean, inline: boolean, atMs: number): number {
+    const { thread, delays } = this.#context
+    if (!inline) return idle ? delays.handOverMs(atMs) : 0
+    const waitMs = delays.inlineMs(atMs)
+    thread.spend(waitMs)
+    return waitMs
+  }
+
+  #putBack(run: Run): void {
+    const queue = this.queues[run.model]!
+    queue.putBack(run.requests)
+    this.note(queue)
   }
 
   /** What a batch takes that the application's thread runs itself; `null` for one that is handed over. */

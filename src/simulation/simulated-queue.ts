@@ -5,6 +5,8 @@ import type { SimulatedRequest } from './simulated-request.ts'
 export interface QueueSettings {
   /** In rows. */
   readonly maxBatchSize: number
+  /** Default: true. */
+  readonly joinRequests?: boolean
   /** Empty for `[maxBatchSize]`. */
   readonly preferredBatchSizes: readonly number[]
   readonly maxQueueDelayMs: number
@@ -24,6 +26,8 @@ export interface QueueContext {
   calibrationMs(rows: number): number
   /** A waiting request left the queue without an answer. */
   drop(request: SimulatedRequest): void
+  /** Takes the batch back of which a request is part and that waits behind a run, by {@link SimulatedQueue.putBack}; false when there is none. */
+  takeBack(request: SimulatedRequest): boolean
   /** There may be something to take now. */
   wake(): void
   /** How long until an instance could start something, in milliseconds; 0 when one is idle. */
@@ -50,6 +54,22 @@ export abstract class SimulatedQueue {
 
   /** Accepts a request; false when it is refused instead. */
   abstract arrive(request: SimulatedRequest): boolean
+
+  /** Accepts one that is part of a request of which {@link arrive} has accepted the first part. */
+  join(request: SimulatedRequest): void {
+    this.arrive(request)
+  }
+
+  /** Its caller does not want it any more; false when it is not waiting. */
+  withdraw(_request: SimulatedRequest): boolean {
+    return false
+  }
+
+  /** A batch starts that waited behind a run. */
+  started(_requests: readonly SimulatedRequest[]): void {}
+
+  /** It has not, and waits in the queue again. */
+  putBack(_requests: readonly SimulatedRequest[]): void {}
 
   /** All requests of this instant have arrived. */
   flush(): void {}

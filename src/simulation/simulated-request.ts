@@ -16,14 +16,25 @@ export class SimulatedRequest extends WaitingRequest {
   readonly index: number
   /** Within how long its answer is wanted, in milliseconds; `undefined` for what the model says. */
   readonly deadlineMs: number | undefined
+  /** Of the whole request, where this is a part of it. */
+  readonly wholeRows: number
 
-  constructor(index: number, { rows, bucketKey = '', priority, timeoutMs, deadlineMs }: Coming, levels: PriorityLevels, nowMs: number) {
+  /** @param rows of it: all that come, or a part of them. */
+  constructor(index: number, { rows: wholeRows, bucketKey = '', priority, timeoutMs, deadlineMs }: Coming, rows: number, levels: PriorityLevels, nowMs: number) {
     super(rows, bucketKey, levels.of(priority))
     this.index = index
+    this.wholeRows = wholeRows
     this.deadlineMs = deadlineMs
     const waitMs = this.level.timeoutFor(timeoutMs)
     if (waitMs > 0) this.timeoutAtMs = nowMs + waitMs
   }
+}
+
+/** What comes, in parts of at most `mostRows` rows. */
+export function partsOf(index: number, coming: Coming, mostRows: number, levels: PriorityLevels, nowMs: number): SimulatedRequest[] {
+  const parts: SimulatedRequest[] = []
+  for (let from = 0; from < coming.rows; from += mostRows) parts.push(new SimulatedRequest(index, coming, Math.min(mostRows, coming.rows - from), levels, nowMs))
+  return parts
 }
 
 /** Rows of several requests. */

@@ -28,19 +28,21 @@ export class SimulationRecord {
   /** Of the answered, in the order of their answers. */
   readonly latenciesMs: Float64Array
   /** Runs by rows. */
-  readonly runsByRows: Uint32Array
+  readonly runsByRows = new Map<number, number>()
   readonly #arrivalsMs: Float64Array
-  readonly #ended: Uint8Array
+  /** Of each request, how many of its parts have to be answered still. */
+  readonly #open: Uint32Array
+  /** Those that were withdrawn: what of them runs comes to nothing. */
+  readonly #withdrawn = new Set<number>()
   readonly #targetMs: number
   readonly #timelineMs: number
   #queued = 0
 
   /** @param count requests that will come at most. */
-  constructor(count: number, maxRows: number, targetMs: number, timelineMs: number) {
+  constructor(count: number, targetMs: number, timelineMs: number) {
     this.latenciesMs = new Float64Array(count)
-    this.runsByRows = new Uint32Array(maxRows + 1)
     this.#arrivalsMs = new Float64Array(count)
-    this.#ended = new Uint8Array(count)
+    this.#open = new Uint32Array(count)
     this.#targetMs = targetMs
     this.#timelineMs = timelineMs
   }
@@ -48,12 +50,16 @@ export class SimulationRecord {
   arrived(index: number, atMs: number): void {
     this.requests++
     this.#arrivalsMs[index] = atMs
+    this.#open[index] = 1
     const interval = this.#interval(atMs)
     if (interval !== null) interval.offered++
   }
 
-  accepted(): void {
-    if (++this.#queued > this.maxQueued) this.maxQueued = this.#queued
+  /** A request waits, in so many parts. */
+  accepted(index: number, parts: number): void {
+    this.#open[index] = parts
+    this.#queued += parts
+    this.maxQueued = Math.max(this.maxQueued, this.#queued)
   }
 
   refused(request: SimulatedRequest): void {
@@ -63,42 +69,59 @@ export class SimulationRecord {
     if (interval !== null) interval.refused++
   }
 
-  dropped(request: SimulatedRequest): void {
-    this.#end(request)
+  /** A request, or a part of one, has left the queue without a run. Returns whether the request ends by that. */
+  dropped(request: SimulatedRequest): boolean {
     this.#queued--
+    return this.withdrawn(request)
+  }
+
+  /** Nobody waits for a request any more. Returns whether anybody did. */
+  withdrawn({ index }: SimulatedRequest): boolean {
+    if (this.#open[index] === 0) return false
+    this.#open[index] = 0
+    this.#withdrawn.add(index)
     this.droppedCount++
-    const interval = this.#interval(this.#arrivalsMs[request.index]!)
+    const interval = this.#interval(this.#arrivalsMs[index]!)
     if (interval !== null) interval.dropped++
+    return true
   }
 
   started(requests: number, rows: number, atMs: number): void {
     this.#queued -= requests
     this.runs++
-    this.runsByRows[rows]!++
+    this.runsByRows.set(rows, (this.runsByRows.get(rows) ?? 0) + 1)
     const interval = this.#interval(atMs)
     if (interval === null) return
     interval.runs++
     interval.rows += rows
   }
 
-  answered(request: SimulatedRequest, atMs: number): void {
+  /** Returns whether a request ends by that: it may have been withdrawn, or have other parts. */
+  answered(request: Pick<SimulatedRequest, 'index' | 'wholeRows'>, atMs: number): boolean {
+    const { index } = request
+    if (this.#withdrawn.has(index)) return false
+    if (this.#open[index]! > 1) {
+      this.#open[index]!--
+      return false
+    }
     this.#end(request)
-    const arrivedMs = this.#arrivalsMs[request.index]!
+    const arrivedMs = this.#arrivalsMs[index]!
     const latencyMs = atMs - arrivedMs
     const late = latencyMs > this.#targetMs
     this.latenciesMs[this.answeredCount++] = latencyMs
-    this.answeredRows += request.rows
+    this.answeredRows += request.wholeRows
     if (late) this.lateCount++
     this.lastAnswerMs = Math.max(this.lastAnswerMs, atMs)
     const interval = this.#interval(arrivedMs)
-    if (interval === null) return
+    if (interval === null) return true
     interval.answered++
     if (late) interval.late++
+    return true
   }
 
-  #end({ index }: SimulatedRequest): void {
-    if (this.#ended[index] === 1) throw new Error(`request ${index} has ended twice`)
-    this.#ended[index] = 1
+  #end({ index }: Pick<SimulatedRequest, 'index'>): void {
+    if (this.#open[index] === 0) throw new Error(`request ${index} has ended twice`)
+    this.#open[index] = 0
   }
 
   #interval(atMs: number): Interval | null {

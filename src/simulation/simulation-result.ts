@@ -47,8 +47,8 @@ export function summarise(targetMs: number, instances: number, record: Simulatio
   const perSecond = (count: number) => (seconds === 0 ? 0 : count / seconds)
   const batches: Record<number, number> = {}
   let rows = 0
-  for (const [size, count] of runsByRows.entries()) {
-    if (count > 0) batches[size] = count
+  for (const [size, count] of [...runsByRows].sort(([a], [b]) => a - b)) {
+    batches[size] = count
     rows += size * count
   }
   return {

@@ -8,6 +8,10 @@ export interface Coming {
   readonly priority?: number | undefined
   readonly timeoutMs?: number | undefined
   readonly deadlineMs?: number | undefined
+  /** After what time its caller withdraws it, unless it has been answered. */
+  readonly cancelMs?: number | undefined
+  /** Its answer is that of another, and takes so long. */
+  readonly sharedMs?: number | undefined
 }
 
 /** Where requests come from. */
@@ -18,6 +22,6 @@ export interface Traffic {
   readonly nextMs: number
   /** Takes it. */
   take(): Coming
-  /** A request has been answered, refused or dropped: whoever waited for it may send another. */
-  ended(nowMs: number): void
+  /** The request that came as the `index`-th, counted from 0, has been answered, refused or dropped: whoever waited for it may send another. */
+  ended(nowMs: number, index: number): void
 }

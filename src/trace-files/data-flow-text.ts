@@ -4,7 +4,7 @@ import type { Trace, TraceTensor } from './trace.ts'
 const edge = 3
 const mostShown = 1000
 const width = 50
-/** More levels than there are, of pipelines in pipelines. */
+/** More levels than there are, of pipelines in pipelines and of dims. */
 const deepest = 100
 
 /** The tensors of the first request that has any, or of the first with others inside, and of those: in the layout of Triton's tool; `''` where there are none. */
@@ -41,7 +41,7 @@ function elementsText({ data, shape, dtype }: TraceTensor): string {
   const dims = shape === '' ? [] : shape.split(',').map(Number)
   const count = dims.reduce((product, dim) => product * dim, 1)
   if (count === 0) return '[]'
-  if (count !== elements.length || !dims.every(Number.isSafeInteger)) return data
+  if (count !== elements.length || dims.length > deepest || !dims.every((dim) => Number.isSafeInteger(dim) && dim >= 0)) return data
   return nested(elements, dims, count > mostShown)
 }
 

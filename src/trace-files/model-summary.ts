@@ -35,25 +35,41 @@ interface Sums {
 }
 
 /** Sums up the traces of a file by model and version, as Triton's tool does: those of a frontend apart, and after their parent's. */
-export function summarize(traces: readonly Trace[]): ModelSummary[] {
-  const frontends = frontendsOf(traces)
-  const all = new Map<string, Sums>()
-  for (const trace of traces) {
+export class ModelSummaries {
+  readonly #all = new Map<string, Sums>()
+  /** Of traces that came in by one, or whose parent did. */
+  readonly #frontends = new Map<number, Frontend>()
+
+  /** @param trace comes after its parent, where that came in by a frontend. */
+  add(trace: Trace): void {
+    const own = timestampOf(trace, 'HTTP_RECV_START') !== undefined ? 'HTTP' : timestampOf(trace, 'GRPC_WAITREAD_START') !== undefined ? 'GRPC' : null
+    const frontend = own ?? (trace.parentId === undefined ? null : (this.#frontends.get(trace.parentId) ?? null))
+    if (frontend !== null) this.#frontends.set(trace.id, frontend)
     const startNs = timestampOf(trace, 'REQUEST_START')
     const endNs = timestampOf(trace, 'REQUEST_END')
-    if (startNs === undefined || endNs === undefined) continue
-    const sums = sumsOf(all, { model: trace.model, version: trace.version, frontend: frontends.get(trace.id)! })
+    if (startNs === undefined || endNs === undefined) return
+    const sums = sumsOf(this.#all, { model: trace.model, version: trace.version, frontend })
     if (trace.error !== undefined) {
       sums.failures[trace.error] = (sums.failures[trace.error] ?? 0) + 1
-      continue
+      return
     }
     sums.count++
     if (trace.shared === 'cached') sums.cached++
     if (trace.shared === 'coalesced') sums.coalesced++
     for (const [name, ns] of spansOf(trace)) sums.spans.set(name, (sums.spans.get(name) ?? 0) + ns)
   }
-  const order: Frontend[] = ['HTTP', 'GRPC', null]
-  return [...all.values()].map(summaryOf).toSorted((a, b) => order.indexOf(a.frontend) - order.indexOf(b.frontend))
+
+  get all(): ModelSummary[] {
+    const order: Frontend[] = ['HTTP', 'GRPC', null]
+    return [...this.#all.values()].map(summaryOf).toSorted((a, b) => order.indexOf(a.frontend) - order.indexOf(b.frontend))
+  }
+}
+
+/** The same, of traces that are at hand. */
+export function summarize(traces: readonly Trace[]): ModelSummary[] {
+  const summaries = new ModelSummaries()
+  for (const trace of traces.toSorted((a, b) => a.id - b.id)) summaries.add(trace)
+  return summaries.all
 }
 
 /** Of a request, what it took by part, in nanoseconds. */
@@ -94,16 +110,6 @@ function computeOf({ batches, shared }: Trace): Map<string, number> | null {
     outputNs += outputEndNs - outputStartNs
   }
   return new Map([['COMPUTE', inputNs + inferNs + outputNs], ['COMPUTE_INPUT', inputNs], ['COMPUTE_INFER', inferNs], ['COMPUTE_OUTPUT', outputNs]]) // prettier-ignore
-}
-
-/** By trace, where it came in: one without a frontend of its own with its parent, whose number is lower. */
-function frontendsOf(traces: readonly Trace[]): Map<number, Frontend> {
-  const frontends = new Map<number, Frontend>()
-  for (const trace of traces.toSorted((a, b) => a.id - b.id)) {
-    const own = timestampOf(trace, 'HTTP_RECV_START') !== undefined ? 'HTTP' : timestampOf(trace, 'GRPC_WAITREAD_START') !== undefined ? 'GRPC' : null
-    frontends.set(trace.id, own ?? (trace.parentId === undefined ? null : (frontends.get(trace.parentId) ?? null)))
-  }
-  return frontends
 }
 
 function sumsOf(all: Map<string, Sums>, key: Sums['key']): Sums {

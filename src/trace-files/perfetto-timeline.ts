@@ -115,7 +115,7 @@ function addQueueLength(tracks: Tracks, group: number, requests: readonly Timeli
 }
 
 function nameOf({ trace: { requestId, id } }: TimelineRequest): string {
-  return requestId ?? `request ${id}`
+  return requestId || `request ${id}`
 }
 
 function grouped<T>(items: readonly T[], nameOf: (item: T) => string): Map<string, T[]> {

@@ -2,12 +2,14 @@ import * as v from 'valibot'
 import type { Timestamp, Trace, TraceBatch, TraceTensor } from './trace.ts'
 
 const number = v.pipe(v.number(), v.finite())
-const ns = v.pipe(v.number(), v.finite(), v.minValue(0))
+const id = v.pipe(v.number(), v.safeInteger())
+/** As far as numbers of JSON go without loss, which is a hundred days, and some more. */
+const ns = v.pipe(v.number(), v.minValue(0), v.maxValue(2 ** 62))
 const text = v.string()
 const dims = v.array(v.pipe(v.number(), v.integer(), v.minValue(0)))
 
 const batch = v.object({
-  id: number, instance: text, worker: text, reason: text, rows: number, requests: number, position: number,
+  id, instance: text, worker: text, reason: text, rows: number, requests: number, position: number,
   part: v.optional(number), inline: v.optional(v.boolean(), false), rerun: v.optional(v.boolean(), false), error: v.optional(text),
   taken_ns: v.optional(ns), gathered_ns: v.optional(ns), start_ns: v.optional(ns), infer_start_ns: v.optional(ns), infer_end_ns: v.optional(ns),
   output_start_ns: v.optional(ns), output_end_ns: v.optional(ns),
@@ -15,11 +17,11 @@ const batch = v.object({
 
 /** Of the fields of ours only those that are read; Triton's files have none of them. */
 const record = v.object({
-  id: number,
+  id,
   model_name: v.optional(text),
   model_version: v.optional(number),
   request_id: v.optional(text),
-  parent_id: v.optional(number),
+  parent_id: v.optional(id),
   rows: v.optional(number),
   priority: v.optional(number),
   timeout_ms: v.optional(number),
@@ -50,15 +52,20 @@ export class NoRecord extends Error {}
 /**
  * Adds a record to the trace that it is of.
  *
+ * @returns the trace that had its id before, of another process: a first record begins another one; `null` for none.
  * @throws NoRecord
  */
-export function addRecord(traces: Map<number, PartialTrace>, given: string): void {
+export function addRecord(traces: Map<number, PartialTrace>, given: string): PartialTrace | null {
   const { id, timestamps, activity, tensor, ...rest } = parsed(given)
-  let trace = traces.get(id)
+  const known = traces.get(id)
+  const isAnother = known !== undefined && known.model !== null && rest.model_name !== undefined
+  if (isAnother) traces.delete(id) // the other comes behind those that are open
+  let trace = isAnother ? undefined : known
   if (trace === undefined) traces.set(id, (trace = { id, model: null, version: -1, batches: [], timestamps: [], tensors: [] }))
   if (rest.model_name !== undefined) Object.assign(trace, described(rest))
   trace.timestamps.push(...timestamps)
   if (activity !== undefined && tensor !== undefined) trace.tensors.push({ activity, ...tensor })
+  return isAnother ? known : null
 }
 
 function parsed(given: string): v.InferOutput<typeof record> {

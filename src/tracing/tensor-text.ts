@@ -24,12 +24,20 @@ function elementsText(type: ElementType, dims: readonly number[], data: ArrayBuf
   if (Array.isArray(data)) return data.map((item) => JSON.stringify(item)).join(',')
   if (isPacked(type)) return unpacked(type, data as Uint8Array, elementCount(dims)).join(',')
   const hasBits = isSmallFloat(type) && (data instanceof Uint16Array || data instanceof Uint8Array) // newer Node has numbers
-  return hasBits ? Array.from(data, (bits) => fromSmallFloat(type, bits)).join(',') : (data as Float32Array).join(',')
+  const numbers = hasBits ? Float64Array.from(data, (bits) => fromSmallFloat(type, bits)) : (data as Float32Array | BigInt64Array)
+  const hasZeros = type.includes('float') && (numbers as Float32Array).includes(0)
+  return hasZeros ? Array.from(numbers as Float32Array, numberText).join(',') : (numbers as Float32Array).join(',')
 }
 
-/** What is no tensor: integers beyond those of JSON as text, arrays and maps of any kind as JSON's. */
+/** As JavaScript has it, with the sign of a zero. */
+function numberText(value: number): string {
+  return Object.is(value, -0) ? '-0' : String(value)
+}
+
+/** What is no tensor: numbers that JSON has not as text, arrays and maps of any kind as JSON's. */
 function plain(_key: string, value: unknown): unknown {
   if (typeof value === 'bigint') return String(value)
+  if (typeof value === 'number' && !Number.isFinite(value)) return String(value)
   if (value instanceof Map) return Object.fromEntries(value)
   return ArrayBuffer.isView(value) ? Array.from(value as Float32Array) : value
 }

@@ -9,6 +9,7 @@ let isWatching = false
 /** The files that the traces of one engine go to. */
 export class TraceFiles {
   readonly #account: TraceAccount
+  /** Also of files that were left: what is in them stays when they are used again. */
   readonly #writers = new Map<string, TraceWriter>()
   readonly #closing = new Set<Promise<void>>()
 
@@ -25,12 +26,13 @@ export class TraceFiles {
     throw invalidArgument(`${name}.file`, 'a file to which no other engine of this process writes', path, { hint: 'Take another one, or close that engine before' })
   }
 
-  /** Which files are written from now on, by path, and after how many traces each goes on with another. */
-  use(files: ReadonlyMap<string, number>): void {
-    for (const [path, writer] of this.#writers) if (!files.has(path)) this.#leave(path, writer)
-    for (const [path, logFrequency] of files) {
-      if (!this.#writers.has(path)) this.#begin(path)
-      this.#writers.get(path)!.logFrequency = logFrequency
+  /** Which files are written from now on, by path. Those of before are closed, and gone on with when they come again. */
+  use(paths: ReadonlySet<string>): void {
+    for (const [path, writer] of this.#writers) if (!paths.has(path)) this.#leave(writer)
+    for (const path of paths) {
+      const known = this.#writers.get(path)
+      if (known === undefined) this.#begin(path)
+      else known.resume()
     }
   }
 
@@ -44,8 +46,9 @@ export class TraceFiles {
   }
 
   async close(): Promise<void> {
-    this.use(new Map())
+    this.use(new Set())
     await Promise.all(this.#closing)
+    for (const [path, writer] of this.#writers) if (inUse.get(path) === writer) inUse.delete(path)
   }
 
   #begin(path: string): void {
@@ -59,12 +62,8 @@ export class TraceFiles {
     })
   }
 
-  #leave(path: string, writer: TraceWriter): void {
-    this.#writers.delete(path)
-    const closed = writer.close().finally(() => {
-      if (inUse.get(path) === writer) inUse.delete(path)
-      this.#closing.delete(closed)
-    })
+  #leave(writer: TraceWriter): void {
+    const closed = writer.close().finally(() => this.#closing.delete(closed))
     this.#closing.add(closed)
   }
 }

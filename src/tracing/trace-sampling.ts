@@ -57,9 +57,12 @@ export class TraceSamplings {
     return [this.#engine, ...[...this.#models.values()].map(({ sampling }) => sampling)]
   }
 
-  /** What the settings of a model, or the engine's, would be with these. */
-  preview(given: GivenTraceSettings, model: string | null): ResolvedTraceSettings {
-    return model === null ? this.#ofEngine(given) : withSettings(this.#engine.settings, this.#ofModel(model, given))
+  /** What all settings would be with these: the engine's, and those of models that have some of their own. */
+  preview(given: GivenTraceSettings, model: string | null): ResolvedTraceSettings[] {
+    const engine = model === null ? this.#ofEngine(given) : this.#engine.settings
+    const models = new Map([...this.#models].map(([name, { given: own }]) => [name, own]))
+    if (model !== null) models.set(model, this.#ofModel(model, given))
+    return [engine, ...[...models.values()].map((own) => withSettings(engine, own))]
   }
 
   update(given: GivenTraceSettings, model: string | null): void {
@@ -80,7 +83,7 @@ export class TraceSamplings {
 
   #ofEngine(given: GivenTraceSettings): ResolvedTraceSettings {
     const asAtFirst = Object.fromEntries(Object.entries(given).map(([name, value]) => [name, value ?? this.#first[name as keyof ResolvedTraceSettings]]))
-    return withSettings(this.#engine.settings, asAtFirst as GivenTraceSettings)
+    return { ...this.#engine.settings, ...asAtFirst }
   }
 
   /** What a model has of its own; what is `null` it has as the engine. */

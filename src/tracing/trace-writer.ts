@@ -6,6 +6,8 @@ const fullBytes = 65_536
 const waitMs = 20
 /** For how long a file that could not be written is left alone. */
 const restMs = 1000
+/** A disk that takes longer over one write is not waited for. */
+const patienceMs = 5000
 
 /** Traces for one file, in their order. */
 interface Chapter {
@@ -22,98 +24,119 @@ interface Chapter {
  */
 export class TraceWriter {
   readonly path: string
-  /** After how many traces another file is begun; 0 for never. */
-  logFrequency = 0
   readonly #account: TraceAccount
-  readonly #whole: JsonArrayFile
-  /** The last one takes what comes; those before have to be written still. */
-  #chapters: Chapter[] = []
-  #numbered = 0
+  /** What the traces go to that all come to one file, and those that come to one of several. */
+  readonly #whole: Chapter
+  #numbered: Chapter | null = null
+  #numberedCount = 0
+  /** Chapters with something to be written, or that are over, and who waits for those before. */
+  readonly #queue: (Chapter | (() => void))[] = []
+  readonly #closers: (() => void)[] = []
   #running: Promise<void> | null = null
   #wake: (() => void) | null = null
   #wroteAtMs = -Infinity
   #failedAtMs = -Infinity
   #hasFailed = false
-  #hurried = 0
+  /** Whether the disk does not answer. */
+  #hangs = false
   #closing = false
 
   constructor(path: string, account: TraceAccount) {
     this.path = path
     this.#account = account
-    this.#whole = new JsonArrayFile(path)
+    this.#whole = chapterOf(path)
   }
 
-  /** @param bytes what was reserved for it. */
-  add(text: string, bytes: number): void {
-    if (performance.now() - this.#failedAtMs < restMs) {
+  /**
+   * @param bytes what was reserved for it.
+   * @param logFrequency after how many traces another file is begun; 0 for never.
+   */
+  add(text: string, bytes: number, logFrequency: number): void {
+    if (this.#hangs || performance.now() - this.#failedAtMs < restMs) {
       this.#account.failed++
       return this.#account.release(bytes)
     }
-    const chapter = this.#chapter()
+    const chapter = logFrequency === 0 ? this.#whole : this.#numberedChapter(logFrequency)
+    if (chapter.texts.length === 0) this.#enqueue(chapter)
     chapter.texts.push(text)
     chapter.traces++
     chapter.bytes += bytes
-    this.#running ??= this.#run()
     if (chapter.bytes >= fullBytes) this.#wake?.()
   }
 
-  /** Resolves when what was added is in the file, or lost. */
+  /** Resolves when what was added is in the file, or lost; or when the disk has not answered for 5 s. */
   async flush(): Promise<void> {
-    this.#hurried++
-    while (this.#running !== null) {
-      this.#wake?.()
-      await this.#running
-    }
-    this.#hurried--
+    if (this.#running === null || this.#hangs) return
+    await new Promise<void>((resolve) => this.#enqueue(resolve))
   }
 
-  /** The same, and closes the file; it does so again after whatever is added later. */
+  /** The same, and closes the files; it does so again after whatever is added later, unless it is {@link resume}d. */
   async close(): Promise<void> {
     this.#closing = true
-    await this.flush()
-    await this.#end()
+    if (this.#hangs) return
+    await new Promise<void>((resolve) => {
+      this.#closers.push(resolve)
+      this.#enqueue(() => {})
+    })
+  }
+
+  /** Keeps its files open again, and goes on where they end. */
+  resume(): void {
+    this.#closing = false
   }
 
   /** Writes what there is at once, as the process ends. */
   flushSync(): void {
-    for (const { file, texts } of this.#chapters.splice(0)) {
+    if (this.#hangs) return
+    const chapters = [...this.#queue.filter((each) => typeof each === 'object'), this.#whole]
+    for (const { file, texts } of new Set(chapters)) {
       try {
-        if (texts.length > 0 || file.isWriting) file.appendSync(texts.join(',\n'))
+        if (texts.length > 0 || file.isWriting) file.appendSync(texts.splice(0).join(',\n'))
       } catch {
         // Nobody is left to be told.
       }
     }
   }
 
-  /** The chapter that the next trace goes to. */
-  #chapter(): Chapter {
-    const last = this.#chapters.at(-1)
-    const isNumbered = this.logFrequency > 0
-    const isWhole = last?.file === this.#whole
-    if (last !== undefined && (isNumbered ? !isWhole && last.traces < this.logFrequency : isWhole)) return last
-    const file = isNumbered ? new JsonArrayFile(`${this.path}.${this.#numbered++}`) : this.#whole
-    const chapter = { file, traces: 0, texts: [], bytes: 0 }
-    this.#chapters.push(chapter)
-    return chapter
+  #numberedChapter(logFrequency: number): Chapter {
+    const last = this.#numbered
+    if (last !== null && last.traces < logFrequency) return last
+    if (last !== null && last.texts.length === 0) this.#enqueue(last) // to be closed
+    return (this.#numbered = chapterOf(`${this.path}.${this.#numberedCount++}`))
   }
 
+  #enqueue(next: Chapter | (() => void)): void {
+    this.#queue.push(next)
+    this.#running ??= this.#run()
+    if (this.#queue.length > 1) this.#wake?.()
+  }
+
+  /** The first in the queue is what is being done. */
   async #run(): Promise<void> {
     await new Promise(setImmediate) // all that a batch has answered goes together
-    for (;;) {
-      const chapter = this.#chapters[0]
-      if (chapter !== undefined && chapter.texts.length > 0) {
-        await this.#pause(chapter)
-        await this.#write(chapter)
-      } else if (this.#chapters.length > 1 || (this.#closing && chapter !== undefined)) await this.#end()
-      else break
-    }
+    do {
+      for (let next; (next = this.#queue[0]) !== undefined; this.#queue.shift()) {
+        if (typeof next === 'function') next()
+        else await this.#do(next)
+      }
+      if (this.#closing) await Promise.all([this.#whole, this.#numbered].map((chapter) => chapter && this.#close(chapter)))
+    } while (this.#queue.length > 0)
     this.#running = null
+    for (const tell of this.#closers.splice(0)) tell()
   }
 
-  /** Waits a little for more to write, unless there is enough or it is the first for long. */
+  async #do(chapter: Chapter): Promise<void> {
+    if (chapter.texts.length > 0) {
+      await this.#pause(chapter)
+      await this.#write(chapter)
+    }
+    if (chapter.texts.length === 0 && chapter !== this.#whole && chapter !== this.#numbered) await this.#close(chapter)
+  }
+
+  /** Waits a little for more to write, unless there is enough, it is the first for long or somebody waits. */
   async #pause({ bytes }: Chapter): Promise<void> {
     const leftMs = this.#wroteAtMs + waitMs - performance.now()
-    if (bytes >= fullBytes || this.#hurried > 0 || this.#chapters.length > 1 || leftMs <= 0) return
+    if (bytes >= fullBytes || this.#queue.length > 1 || leftMs <= 0) return
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, leftMs).unref()
       this.#wake = () => {
@@ -128,20 +151,28 @@ export class TraceWriter {
     const { file, texts, bytes } = chapter
     chapter.texts = []
     chapter.bytes = 0
+    const patience = setTimeout(() => this.#hang(file), patienceMs).unref()
     try {
       await file.append(texts.join(',\n'))
       this.#account.written += texts.length
     } catch (error) {
       this.#fails(file, error as Error, texts.length)
     }
+    clearTimeout(patience)
+    this.#hangs = false
     this.#account.release(bytes)
     this.#wroteAtMs = performance.now()
   }
 
-  /** Closes the first file, of which nothing is left to be written. */
-  async #end(): Promise<void> {
-    const chapter = this.#chapters.shift()
-    await chapter?.file.close().catch((error: Error) => this.#fails(chapter.file, error, 0))
+  /** Nobody waits any longer. */
+  #hang(file: JsonArrayFile): void {
+    this.#hangs = true
+    this.#fails(file, new Error(`the disk has not answered for ${patienceMs / 1000} s`), 0)
+    for (const tell of [...this.#queue, ...this.#closers.splice(0)]) if (typeof tell === 'function') tell()
+  }
+
+  async #close({ file }: Chapter): Promise<void> {
+    await file.close().catch((error: Error) => this.#fails(file, error, 0))
   }
 
   #fails({ path }: JsonArrayFile, { message }: Error, lost: number): void {
@@ -150,4 +181,8 @@ export class TraceWriter {
     this.#account.fails(path, message, !this.#hasFailed)
     this.#hasFailed = true
   }
+}
+
+function chapterOf(path: string): Chapter {
+  return { file: new JsonArrayFile(path), traces: 0, texts: [], bytes: 0 }
 }

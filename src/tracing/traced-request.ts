@@ -24,7 +24,7 @@ export class TracedRequest implements RequestObservation {
   readonly #source: TraceSource
   readonly #model: ObservedModel
   readonly #facts: RequestFacts
-  readonly #level: ResolvedTraceSettings['level']
+  readonly #settings: ResolvedTraceSettings
   readonly #writer: TraceWriter
   readonly #parentId: number | null
   readonly #runs: ObservedRun[] = []
@@ -33,30 +33,30 @@ export class TracedRequest implements RequestObservation {
   #shared: SharedAnswer | null = null
   #passed: readonly Moment[] = []
 
-  private constructor(source: TraceSource, model: ObservedModel, facts: RequestFacts, level: ResolvedTraceSettings['level'], writer: TraceWriter, parentId: number | null) {
+  private constructor(source: TraceSource, model: ObservedModel, facts: RequestFacts, settings: ResolvedTraceSettings, writer: TraceWriter, parentId: number | null) {
     this.#id = source.nextId()
     this.#source = source
     this.#model = model
     this.#facts = facts
-    this.#level = level
+    this.#settings = settings
     this.#writer = writer
     this.#parentId = parentId
   }
 
   /** @returns `null` when there is no memory for another trace. */
-  static begin(source: TraceSource, model: ObservedModel, facts: RequestFacts, level: ResolvedTraceSettings['level'], writer: TraceWriter, parentId: number | null = null): TracedRequest | null {
+  static begin(source: TraceSource, model: ObservedModel, facts: RequestFacts, settings: ResolvedTraceSettings, writer: TraceWriter, parentId: number | null = null): TracedRequest | null {
     source.account.begun++
     if (!source.account.reserve(usualBytes)) {
       source.account.dropped++
       return null
     }
-    const trace = new TracedRequest(source, model, facts, level, writer, parentId)
+    const trace = new TracedRequest(source, model, facts, settings, writer, parentId)
     trace.#noteInputs()
     return trace
   }
 
   child(model: ObservedModel, facts: RequestFacts): TracedRequest | null {
-    return TracedRequest.begin(this.#source, model, facts, this.#level, this.#writer, this.#id)
+    return TracedRequest.begin(this.#source, model, facts, this.#settings, this.#writer, this.#id)
   }
 
   ran(run: ObservedRun): void {
@@ -76,12 +76,12 @@ export class TracedRequest implements RequestObservation {
     if (succeeded) this.#noteOutputs(answer)
     const error = succeeded ? null : reason instanceof InferenceError ? reason.code : 'cancelled'
     const records = [traceRecord(this.#model, this.#facts, { id: this.#id, parentId: this.#parentId, runs: this.#runs, shared: this.#shared, error })]
-    if (this.#level.includes('TIMESTAMPS')) records.push(timestampsRecord(this.#id, this.#moments(succeeded)))
+    if (this.#settings.level.includes('TIMESTAMPS')) records.push(timestampsRecord(this.#id, this.#moments(succeeded)))
     const text = [...records, ...this.#tensors].join(',\n')
     if (this.#bytes === 0 || !account.reserve(text.length - this.#bytes)) {
       account.release(this.#bytes)
       account.dropped++
-    } else this.#writer.add(text, text.length)
+    } else this.#writer.add(text, text.length, this.#settings.logFrequency)
   }
 
   #moments(succeeded: boolean): Moment[] {
@@ -120,7 +120,7 @@ export class TracedRequest implements RequestObservation {
   }
 
   #noteTensors(activity: string, tensors: () => readonly { readonly name: string; readonly type: string; readonly dims: readonly number[]; readonly data: unknown }[]): void {
-    if (!this.#level.includes('TENSORS') || this.#bytes === 0) return
+    if (!this.#settings.level.includes('TENSORS') || this.#bytes === 0) return
     try {
       const all = tensors()
       const { account } = this.#source

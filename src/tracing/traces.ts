@@ -27,7 +27,7 @@ export class Traces implements RequestObserver, TraceSource {
     this.#clock = clock
     this.#samplings = new TraceSamplings(settings, models)
     this.#files = new TraceFiles(this.account)
-    for (const sampling of this.#samplings.all) if (sampling.isActive) this.#files.check('options.trace', sampling.settings.file)
+    for (const { settings: own } of this.#samplings.all) this.#check('options.trace', own)
     this.#apply()
   }
 
@@ -45,9 +45,7 @@ export class Traces implements RequestObserver, TraceSource {
   /** @throws InferenceError `ERR_INVALID_ARG`; nothing has changed then. */
   update(given: unknown, model: string | null): void {
     const read = readTraceSettings(given)
-    const preview = this.#samplings.preview(read, model)
-    checkFile('settings', preview)
-    if (preview.level.length > 0) this.#files.check('settings', preview.file)
+    for (const settings of this.#samplings.preview(read, model)) this.#check('settings', settings)
     this.#samplings.update(read, model)
     this.#apply()
   }
@@ -72,8 +70,8 @@ export class Traces implements RequestObserver, TraceSource {
   begun(model: ObservedModel, facts: RequestFacts): RequestObservation | null {
     const sampling = this.#samplings.of(model.name)
     if (!sampling.takes()) return null
-    const { level, file } = sampling.settings
-    const trace = TracedRequest.begin(this, model, facts, level, this.#files.of(file!))
+    const { settings } = sampling
+    const trace = TracedRequest.begin(this, model, facts, settings, this.#files.of(settings.file!))
     if (!sampling.isActive) this.#watch()
     return trace
   }
@@ -90,10 +88,14 @@ export class Traces implements RequestObserver, TraceSource {
     return this.#clock.nowMs()
   }
 
+  #check(name: string, settings: ResolvedTraceSettings): void {
+    checkFile(name, settings)
+    if (settings.level.length > 0) this.#files.check(name, settings.file)
+  }
+
   #apply(): void {
     if (this.#closed) return
-    const files = this.#samplings.all.flatMap(({ settings: { level, file, logFrequency } }) => (level.length > 0 ? [[file!, logFrequency] as const] : []))
-    this.#files.use(new Map(files))
+    this.#files.use(new Set(this.#samplings.all.flatMap(({ settings: { level, file } }) => (level.length > 0 ? [file!] : []))))
     this.#watch()
   }
 

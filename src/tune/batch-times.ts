@@ -7,6 +7,8 @@ export interface CalibrationPoint extends Layout {
   /** What a batch took of an instance's time, with all that is around its run; `null` where it failed. */
   readonly runMs: number | null
   readonly measurement: Measurement | null
+  /** Why it failed. */
+  readonly failure: string | null
   /** How often it was measured; the better one counts. */
   readonly times: number
 }

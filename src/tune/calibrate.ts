@@ -13,7 +13,9 @@ export interface CalibrationTask {
   readonly rowsPerRequest: number
   readonly processes: ModelProcesses
   readonly configOf: (configuration: Configuration) => ModelConfig
+  /** For all of it; until something was measured there is nothing to save time for. */
   readonly budget: TimeBudget
+  readonly wholeBudget: TimeBudget
   readonly signal: AbortSignal
   /** What is known already; what is measured is added. */
   readonly points: CalibrationPoint[]
@@ -36,10 +38,10 @@ const leastPatienceMs = 10_000
  * batch sizes share a session.
  */
 export async function calibrate(task: CalibrationTask): Promise<void> {
-  const { layouts, batchSizes, processes, budget, signal, points, rowsPerRequest } = task
+  const { layouts, batchSizes, processes, budget, wholeBudget, signal, points, rowsPerRequest } = task
   const mayMeasure = (point: PointToCome) => {
     const { costMs } = timesOf(point, points, processes)
-    return costMs <= budget.leftMs * (points.length === 0 ? 1 : mostOfTheTime)
+    return costMs <= (points.length === 0 ? wholeBudget.leftMs : budget.leftMs * mostOfTheTime)
   }
   const nextOne = () => nextPoint(points, layouts, batchSizes, mayMeasure) ?? pointToRepeat(points, layouts, mayMeasure)
   for (let next = nextOne(); next !== null && !signal.aborted; next = nextOne()) {
@@ -53,12 +55,14 @@ export async function calibrate(task: CalibrationTask): Promise<void> {
       load: { concurrency: saturating(configuration, rowsPerRequest) },
       warmupMs,
       windowMs,
-      limitMs: Math.min(budget.leftMs + leastPatienceMs, Math.max(leastPatienceMs, patience * costMs)),
+      limitMs: Math.min(wholeBudget.leftMs, Math.max(leastPatienceMs, patience * costMs)),
     })
-    if (signal.aborted) return
-    const isMeasured = found.type === 'measured' && found.runMs > 0 && found.measurement.failures === 0
+    // What had no time left, or was ended by the user, has not failed.
+    if (signal.aborted || (found.type === 'failed' && wholeBudget.leftMs === 0)) return
+    const isMeasured = found.type === 'measured' && found.runMs > 0 && found.failure === null
     const { runMs, measurement } = isMeasured ? found : { runMs: null, measurement: null }
-    const point = add(points, { instances, threads, maxBatchSize, runMs, measurement, times: 1 })
+    const failure = found.type === 'failed' ? found.message : found.failure
+    const point = add(points, { instances, threads, maxBatchSize, runMs, measurement, failure, times: 1 })
     task.onPoint(point)
   }
 }

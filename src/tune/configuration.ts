@@ -42,3 +42,10 @@ export function optionsFor({ instances, threads, maxBatchSize, maxQueueDelayMs }
     sessionOptions: { ...given.sessionOptions, intraOpNumThreads: threads },
   }
 }
+
+/** The same for a measurement, of a configuration or of what the model has by default: answers are kept for no one, as the same is asked again and again. */
+export function measuredOptions(configuration: Configuration | null, options: ModelOptions, kind: InstanceKind): ModelOptions {
+  const { responseCache: _, coalesce: __, ...given } = options
+  if (configuration !== null) return optionsFor(configuration, given, kind)
+  return kind === 'auto' ? given : { ...given, instanceGroup: [{ kind }] }
+}

@@ -51,7 +51,7 @@ export async function confirm(task: ConfirmTask): Promise<Contest> {
     // What had no time left, or was ended by the user, has not failed.
     if (signal.aborted || (word.type === 'failed' && budget.leftMs === 0)) break
     const measurement = word.type === 'measured' ? word.measurement : null
-    const failure = word.type === 'failed' ? word.message : null
+    const failure = word.type === 'failed' ? word.message : word.failure
     const meanMs = contest.left.reduce((sum, each) => sum + task.timesOf(candidates.get(each)!).costMs, 0) / contest.left.length
     const affordable = Math.floor(budget.leftMs / meanMs)
     recorded.showings.push({ key, measurement, failure, affordable })

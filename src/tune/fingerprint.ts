@@ -1,27 +1,32 @@
 import { createHash } from 'node:crypto'
-import { readFileSync } from 'node:fs'
+import { readdir, stat } from 'node:fs/promises'
 import { cpus } from 'node:os'
-import { basename, dirname } from 'node:path'
+import { basename, dirname, join } from 'node:path'
 import { hashOfFile } from '../compiled-models/content-hash.ts'
 import { ExternalFiles } from '../compiled-models/external-files.ts'
 import { availableCores } from '../config/available-cores.ts'
-import type { ModelOptions } from '../config/model-config.ts'
 import { installedVersion } from '../executor/native/native-ort.ts'
-import type { MeasuringSettings } from './measuring-messages.ts'
+import { libraryVersion } from '../library-version.ts'
+import type { TuneSettings } from './tune-settings.ts'
 
-/** What figures depend on, in words that tell which of it is another one. */
-export async function fingerprintOf(path: string, given: ModelOptions, { requests, engine }: MeasuringSettings, signal: AbortSignal): Promise<Record<string, string>> {
+/**
+ * What figures depend on, in words that tell which of it is another one.
+ *
+ * @throws what reading the files throws, and the reason of the signal.
+ */
+export async function fingerprintOf({ path, options, kind, measuring: { requests, engine } }: TuneSettings, signal: AbortSignal): Promise<Record<string, string>> {
   const { usable, machine } = availableCores()
   return {
     model: await contentHash(path, signal),
     machine: [process.platform, process.arch, cpus()[0]?.model.trim() ?? '', `${usable} of ${machine} cores`].join(', '),
-    'version of zerohop': ownVersion(),
+    'version of zerohop': libraryVersion,
     'version of ONNX Runtime': installedVersion() ?? 'unknown',
     'version of Node.js': process.versions.node,
     environment: JSON.stringify(Object.entries(process.env).filter(([name]) => name.startsWith('ZEROHOP_') && name !== 'ZEROHOP_PROGRAMS').sort()),
-    'set of model options': JSON.stringify(given),
+    provider: kind,
+    'set of model options': JSON.stringify(options),
     'set of engine options': JSON.stringify(engine),
-    'kind of request': JSON.stringify(requests),
+    'kind of request': JSON.stringify([requests, await dataHashes(requests.inputData, signal)]),
   }
 }
 
@@ -33,6 +38,15 @@ async function contentHash(path: string, signal: AbortSignal): Promise<string> {
   return hash.digest('hex')
 }
 
-function ownVersion(): string {
-  return (JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8')) as { version: string }).version
+/** Of files, and of those in folders. */
+async function dataHashes(inputData: readonly string[], signal: AbortSignal): Promise<string[]> {
+  const hashes: string[] = []
+  for (const path of inputData) {
+    if (isMadeUp(path)) continue
+    const files = (await stat(path)).isDirectory() ? (await readdir(path)).sort().map((name) => join(path, name)) : [path]
+    for (const file of files) hashes.push(await hashOfFile(file, signal))
+  }
+  return hashes
 }
+
+const isMadeUp = (data: string): boolean => data === 'random' || data === 'zero'

@@ -50,7 +50,7 @@ export async function measureLoad(model: Model, given: SampleSource, { load, war
   const stopped = requests.stop()
   ending.abort() // what waits at a rate that the model cannot keep up with
   await stopped
-  const { seconds, requestCount, inferenceCount, latency, failureCount } = window
+  const { seconds, requestCount, inferenceCount, latency, failureCount, failures } = window
   const runCount = runs - before.runs
   return {
     type: 'measured',
@@ -62,6 +62,7 @@ export async function measureLoad(model: Model, given: SampleSource, { load, war
       meanBatchRows: runCount > 0 ? inferenceCount / runCount : 0,
       failures: failureCount + (requestCount === 0 ? 1 : 0),
     },
+    failure: failureCount > 0 ? await reasonOf(failures, model, given) : requestCount === 0 ? 'no request was answered' : null,
     runMs: runCount > 0 ? (instanceCount * seconds * 1000) / runCount : 0,
     tookMs: performance.now() - startMs,
   }
@@ -75,4 +76,12 @@ function answersOf(source: WatchedSource): Promise<void> {
       setImmediate(resolve)
     }
   })
+}
+
+/** By their codes, and what the next request of their kind is told. */
+async function reasonOf(failures: Readonly<Record<string, number>>, model: Model, source: SampleSource): Promise<string> {
+  const counts = Object.entries(failures).map(([code, count]) => `${count} requests with ${code}`)
+  const { feeds, options } = source.next(0)
+  const message = await model.infer(feeds, options).then(() => null, (error: Error) => error.message)
+  return `${counts.join(', ')} failed${message === null ? '' : `: ${message}`}`
 }

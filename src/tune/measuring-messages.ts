@@ -58,6 +58,8 @@ export interface LoadedWord {
 export interface MeasuredWord {
   readonly type: 'measured'
   readonly measurement: Measurement
+  /** Why requests failed; `null` where all were answered. */
+  readonly failure: string | null
   /** What a run took of one instance's time, with all that is around it, in milliseconds; 0 without a run. */
   readonly runMs: number
   readonly tookMs: number

@@ -1,6 +1,7 @@
 import { systemClock, type Clock } from '../clock.ts'
 import { OwnProgram } from '../own-program.ts'
 import type { FailedWord, LoadedWord, LoadTask, MeasuredWord, MeasureTask, MeasuringTask, MeasuringSettings, MeasuringWord, UnloadedWord, UnloadTask } from './measuring-messages.ts'
+import { longestTimerMs } from './time-budget.ts'
 
 /** What is asked to load and measure models; one task at a time. */
 export interface Measuring {
@@ -52,7 +53,8 @@ export class MeasuringProcess implements Measuring {
   ask(task: MeasuringTask, limitMs: number): Promise<MeasuringWord> {
     if (this.#ended !== null) return Promise.resolve(this.#ended)
     return new Promise((resolve) => {
-      const timer = setTimeout(() => this.#end(`it did not come to an end within ${Math.round(limitMs)} ms`, 'ERR_TOO_LONG'), limitMs)
+      // Not a fraction of a millisecond before the time is over.
+      const timer = setTimeout(() => this.#end(`it did not come to an end within ${Math.round(limitMs)} ms`, 'ERR_TOO_LONG'), Math.min(longestTimerMs, Math.ceil(limitMs)))
       this.#settle = (word) => {
         clearTimeout(timer)
         this.#settle = null

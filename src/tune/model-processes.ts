@@ -1,4 +1,3 @@
-import { freemem } from 'node:os'
 import type { ModelConfig } from '../index.ts'
 import type { Load } from './configuration.ts'
 import type { FailedWord, MeasuredWord, MeasuringSettings } from './measuring-messages.ts'
@@ -24,7 +23,7 @@ interface Living {
   memoryBytes: number
 }
 
-/** Of the memory that is free at the start, what processes may keep that wait for their next turn. */
+/** Of the memory that is free at the start, a container's limit considered, what processes may keep that wait for their next turn. */
 const memoryShare = 0.5
 const mostLiving = 16
 /** JavaScript is compiled, and threads and memory are taken, while the first requests are answered. */
@@ -36,7 +35,7 @@ export class ModelProcesses {
   readonly #settings: MeasuringSettings
   /** Those used longest ago first. */
   readonly #living = new Map<string, Living>()
-  readonly #mostBytes = freemem() * memoryShare
+  readonly #mostBytes = process.availableMemory() * memoryShare
   #ending = false
   /** What one takes from its start until its model is loaded, as the last one did. */
   startMs: number

@@ -1,5 +1,5 @@
-import { randomUUID } from 'node:crypto'
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { invalidArgument } from '../errors.ts'
 import type { CalibrationPoint } from './batch-times.ts'
 import type { Candidate, Configuration } from './configuration.ts'
 import type { Measurement } from './measurement.ts'
@@ -38,7 +38,9 @@ export interface TuneState {
   readonly contests: Record<string, RecordedContest[]>
 }
 
-const format = 1
+const format = 2
+/** All of them begin so. */
+const beginning = '{"format":'
 
 /** A state with nothing in it. */
 export function newState(fingerprint: TuneState['fingerprint']): TuneState {
@@ -49,6 +51,7 @@ export function newState(fingerprint: TuneState['fingerprint']): TuneState {
  * What an earlier call has measured.
  *
  * @returns with `state: null`, why there is nothing to go on from; `reason: null` where there never was.
+ * @throws InferenceError `ERR_INVALID_ARG` for somebody else's file, which would be overwritten.
  */
 export function readState(path: string, fingerprint: TuneState['fingerprint']): { readonly state: TuneState | null; readonly reason: string | null } {
   let text: string
@@ -57,20 +60,22 @@ export function readState(path: string, fingerprint: TuneState['fingerprint']): 
   } catch {
     return { state: null, reason: null }
   }
+  // One that was cut off is still ours.
+  if (!text.startsWith(beginning.slice(0, text.length))) throw invalidArgument('state', 'a file of zerohop tune, or none', path, { hint: 'Name another one; this is left as it is' })
   try {
     const { format: itsFormat, ...state } = JSON.parse(text) as TuneState & { format: number }
-    if (itsFormat !== format || !Array.isArray(state.calibration)) return { state: null, reason: `${path} is of another version` }
+    if (itsFormat !== format) return { state: null, reason: `${path} is of another version` }
     const changed = Object.keys(fingerprint).filter((name) => state.fingerprint[name] !== fingerprint[name])
-    if (changed.length > 0) return { state: null, reason: `another ${changed.join(' and ')} than that of ${path}` }
+    if (changed.length > 0) return { state: null, reason: state.defaults === null ? null : `another ${changed.join(' and ')} than that of ${path}` }
     return { state, reason: null }
   } catch {
-    return { state: null, reason: `${path} is no state of zerohop tune` }
+    return { state: null, reason: `${path} was cut off` }
   }
 }
 
 /** Writes what was measured: whoever reads it, or ends this process, finds the old state or the new one. */
 export function writeState(path: string, state: TuneState): void {
-  const unfinished = `${path}.${randomUUID()}`
+  const unfinished = `${path}.unfinished`
   try {
     writeFileSync(unfinished, `${JSON.stringify({ format, ...state })}\n`)
     renameSync(unfinished, path)

@@ -21,6 +21,8 @@ export interface TunedRow {
 export interface TuneResult {
   /** The best that keeps what has to be kept; `null` for none. */
   readonly best: TunedRow | null
+  /** Why there is none. */
+  readonly reason: string | null
   /** The best first, by the last rounds in which each was measured. */
   readonly rows: readonly TunedRow[]
   /** Where instances run. */
@@ -29,5 +31,6 @@ export interface TuneResult {
   readonly notes: readonly string[]
   /** `decided`: further rounds would change nothing; `budget`: the time was over; `interrupted`: by the user. */
   readonly end: 'decided' | 'budget' | 'interrupted'
+  /** All that it took. */
   readonly seconds: number
 }

@@ -20,8 +20,10 @@ export interface TuneSettings {
   readonly p99Ms?: number | undefined
   /** Bound of the memory of the process. */
   readonly memoryBytes?: number | undefined
-  /** Longest time of all together, in milliseconds. */
+  /** Longest time of all together, in milliseconds ... */
   readonly budgetMs: number
+  /** ... since then, by the clock of what it is measured with. Default: now. */
+  readonly startedAtMs?: number | undefined
   /** Where what was measured is kept, for the next call. */
   readonly statePath: string
   /** Whether what is kept there is forgotten. */

@@ -1,8 +1,9 @@
-import { keyOf, optionsFor, type Configuration } from './configuration.ts'
+import { keyOf, measuredOptions, type Configuration } from './configuration.ts'
 import { calibrate } from './calibrate.ts'
 import { Calibration } from './batch-times.ts'
+import { gapsOf } from './calibration-gaps.ts'
 import { availableCores } from '../config/available-cores.ts'
-import { InferenceError, type InstanceKind, type ModelConfig } from '../index.ts'
+import type { InstanceKind, ModelConfig } from '../index.ts'
 import { confirm } from './confirm.ts'
 import { findDefaults } from './default-configuration.ts'
 import { fingerprintOf } from './fingerprint.ts'
@@ -12,10 +13,12 @@ import type { Goal } from './goal.ts'
 import { processGround, type MeasuringGround } from './measuring-process.ts'
 import { ModelProcesses } from './model-processes.ts'
 import { MeasuringPlan } from './measuring-plan.ts'
-import { placesOf, rowsOf } from './contest-places.ts'
+import { placesOf } from './contest-places.ts'
 import { prospectsOf } from './prune.ts'
 import { batchSizesOf, layoutsOf } from './search-space.ts'
-import { newState, readState, writeState, type DefaultFacts, type RecordedContest, type TuneState } from './state-file.ts'
+import { KeptState } from './kept-state.ts'
+import { outcomeOf } from './outcome.ts'
+import { newState, type DefaultFacts, type RecordedContest, type TuneState } from './state-file.ts'
 import { TimeBudget } from './time-budget.ts'
 import type { TuneResult } from './tune-result.ts'
 import type { TuneListener, TuneSettings } from './tune-settings.ts'
@@ -43,45 +46,42 @@ class Tuning {
   readonly #budget: TimeBudget
   readonly #goal: Goal
   readonly #notes: string[] = []
-  #state!: TuneState
+  #kept: KeptState | null = null
   /** What a process takes from its start until its model is loaded. */
   #startMs = 1000
 
   constructor(settings: TuneSettings, listener: TuneListener, signal: AbortSignal, ground: MeasuringGround) {
-    const { p99Ms, memoryBytes, rate, measuring, budgetMs } = settings
+    const { p99Ms, memoryBytes, rate, measuring, budgetMs, startedAtMs } = settings
     this.#settings = settings
     this.#listener = listener
     this.#signal = signal
     this.#ground = ground
-    this.#budget = new TimeBudget(ground.clock, budgetMs)
+    this.#budget = new TimeBudget(ground.clock, budgetMs, startedAtMs)
     this.#goal = { p99Ms: p99Ms === undefined || !this.#isLoadFree ? p99Ms : p99Ms * latencyMargin, memoryBytes, rowsPerSecond: rate === undefined ? undefined : rate * measuring.requests.rows }
   }
 
   async run(): Promise<TuneResult> {
-    const { path, options, measuring } = this.#settings
-    await this.#open(await fingerprintOf(path, options, measuring, this.#signal))
-    const defaults = await this.#defaults()
+    await this.#open()
+    const defaults = this.#signal.aborted || this.#budget.leftMs === 0 ? null : await this.#defaults()
     if (defaults !== null) await this.#calibrate(defaults)
     const contests = defaults === null ? { places: [], isDecided: false } : await this.#confirm(defaults)
-    const { totalMs, leftMs } = this.#budget
-    const reference = defaults?.configuration ?? null
-    const rows = rowsOf(contests.places, reference)
-    return {
-      best: rows.find(({ isKept, measured }) => isKept && measured !== null) ?? null,
-      rows,
-      kind: this.#kind,
-      notes: this.#notes,
-      end: this.#signal.aborted ? 'interrupted' : contests.isDecided ? 'decided' : 'budget',
-      seconds: (totalMs - leftMs) / 1000,
-    }
+    const { calibration } = this.#state
+    const { best, rows, reason, isUnconfirmed } = outcomeOf({ places: contests.places, calibration, reference: defaults?.configuration ?? null, goal: this.#goal, rowsPerRequest: this.#rowsPerRequest })
+    if (isUnconfirmed) this.#note('there was no time to measure the best beside others: it is so by a single measurement of each, and a longer budget may find a better one')
+    const end = this.#signal.aborted ? 'interrupted' : contests.isDecided ? 'decided' : 'budget'
+    return { best, reason, rows, kind: this.#kind, notes: this.#notes, end, seconds: this.#budget.spentMs / 1000 }
   }
 
-  async #open(fingerprint: TuneState['fingerprint']): Promise<void> {
+  /** What is known already; nothing where there is no time to find out what it is for. */
+  async #open(): Promise<void> {
     const { statePath, fresh } = this.#settings
-    const { state, reason } = fresh ? { state: null, reason: null } : readState(statePath, fingerprint)
-    if (reason !== null) this.#note(`begins anew: ${reason}`)
-    if (state !== null) this.#note(`goes on with what ${statePath} has: ${state.calibration.length} batch sizes calibrated`)
-    this.#state = state ?? newState(fingerprint)
+    const over = this.#budget.overSignal()
+    try {
+      const fingerprint = await fingerprintOf(this.#settings, AbortSignal.any([this.#signal, over]))
+      this.#kept = KeptState.open(statePath, fingerprint, fresh, (text) => this.#note(text))
+    } catch (error) {
+      if (!this.#signal.aborted && !over.aborted) throw error
+    }
   }
 
   /** @throws InferenceError as `engine.load()`. */
@@ -89,11 +89,7 @@ class Tuning {
     if (this.#state.defaults !== null) return this.#state.defaults
     this.#listener.onPhase?.('loading')
     const found = await findDefaults(this.#ground, this.#config(null), this.#settings.measuring, this.#budget.leftMs, this.#signal)
-    if (this.#signal.aborted) return null
-    if ('type' in found) {
-      if (found.code === 'ERR_TOO_LONG') return null
-      throw new InferenceError(found.code === 'ERR_CRASHED' ? 'ERR_MODEL_LOAD' : found.code, found.message)
-    }
+    if (found === null) return null
     this.#startMs = found.startMs
     this.#state.defaults = found.facts
     this.#save()
@@ -121,6 +117,7 @@ class Tuning {
         processes,
         configOf: (each) => this.#config(each),
         budget: this.#budget.part(calibrationShare),
+        wholeBudget: this.#budget,
         signal: this.#signal,
         points: calibration,
         onPoint: (point) => {
@@ -130,11 +127,10 @@ class Tuning {
       }),
     )
     if (this.#signal.aborted) return
-    calibratedInMs[key] = this.#settings.budgetMs
+    if (calibration.length > 0) calibratedInMs[key] = this.#settings.budgetMs
     if (calibration.length > knownPoints) delete contests[this.#goalKey()]
     this.#save()
-    const missing = layouts.filter(({ instances, threads }) => !calibration.some((point) => point.instances === instances && point.threads === threads))
-    if (missing.length > 0) this.#note(`no time for ${missing.map(({ instances, threads }) => `${instances} x ${threads} threads`).join(', ')}`)
+    for (const note of gapsOf(layouts, calibration)) this.#note(note)
   }
 
   async #confirm(defaults: DefaultFacts): Promise<{ places: readonly Placed[]; isDecided: boolean }> {
@@ -233,7 +229,7 @@ class Tuning {
 
   #config(configuration: Configuration | null): ModelConfig {
     const { path, options } = this.#settings
-    return { ...(configuration === null ? options : optionsFor(configuration, options, this.#kind)), path }
+    return { ...measuredOptions(configuration, options, this.#kind), path }
   }
 
   #note(text: string): void {
@@ -241,7 +237,11 @@ class Tuning {
     this.#listener.onNote?.(text)
   }
 
+  get #state(): TuneState {
+    return this.#kept?.state ?? newState({})
+  }
+
   #save(): void {
-    writeState(this.#settings.statePath, this.#state)
+    this.#kept!.save()
   }
 }

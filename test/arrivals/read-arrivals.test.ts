@@ -46,13 +46,13 @@ describe('misuse', () => {
   it.each([
     ['no JSON', 'rows: 1', 'a request in JSON'],
     ['JSON of something else', '[1]', 'a request in JSON'],
-    ['no time', '{"rows":1}', 'atUs: expected a number of at least 0'],
+    ['no time', '{"rows":1}', 'atUs: expected a number from 0 to 1e15'],
     ['a time before that of the line above', '{"atUs":4,"rows":1}', 'atUs: expected at least the 5 of the line before'],
     ['no rows', '{"atUs":5}', 'rows: expected a whole number of at least 1'],
     ['half a row', '{"atUs":5,"rows":0.5}', 'rows: expected a whole number of at least 1'],
     ['dims that are no lists', '{"atUs":5,"rows":1,"dims":{"a":3}}', 'dims: expected lists of whole numbers'],
     ['a priority in words', '{"atUs":5,"rows":1,"priority":"high"}', 'priority: expected a whole number'],
-    ['a time that is none', '{"atUs":5,"rows":1,"timeoutMs":-1}', 'timeoutMs: expected a number of at least 0'],
+    ['a time that is none', '{"atUs":5,"rows":1,"timeoutMs":-1}', 'timeoutMs: expected a number from 0 to 1e15'],
     ['a model without a name', '{"atUs":5,"rows":1,"model":""}', 'model: expected a name'],
   ])('a line with %s is an error with its number', async (_, wrong, expected) => {
     await expect(reading(`{"atUs":5,"rows":1}\n\n${wrong}\n`)).rejects.toMatchObject({

@@ -3,6 +3,8 @@ import { once } from 'node:events'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { failureOf } from '../../src/cli/failure.ts'
+import { perfExitCodes } from '../../src/cli/perf-exit-codes.ts'
 import { identity } from '../models/small.ts'
 import { root, zerohop } from './run.ts'
 
@@ -66,6 +68,12 @@ describe('zerohop', () => {
     const { status, stderr } = spawnSync(process.execPath, [join(root, 'dist/cli/main.js'), command, identity('float32', [2])], { stdio: ['ignore', full, 'pipe'], encoding: 'utf8' })
     closeSync(full)
     expect({ status, stderr }).toEqual({ status: 1, stderr: expect.stringMatching(/^error: ENOSPC: .*\n$/) })
+  })
+  it('has a fault of its own end no command with a code that means something else', () => {
+    const fault = new TypeError('nobody has thought of this')
+    expect(failureOf(fault)).toEqual({ code: 'ERR_UNEXPECTED', message: fault.stack, exitCode: 1 })
+    expect(failureOf(fault, perfExitCodes)).toMatchObject({ exitCode: 99 })
+    expect(failureOf('thrown')).toMatchObject({ code: 'ERR_UNEXPECTED', message: 'thrown' })
   })
   it('tells its version', async () => {
     const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string }

@@ -1,9 +1,10 @@
 import { Command } from 'commander'
 import { describe, expect, it } from 'vitest'
 import { addEngineOptions, engineOptionsOf, modelOptionsOf, type EngineCommandOptions } from '../../src/cli/perf-engine-options.ts'
-import { addInputOptions, inputSettings, type InputOptions } from '../../src/cli/perf-input-options.ts'
+import { addInputOptions, inputSettings, sequencesOf, type InputOptions } from '../../src/cli/perf-input-options.ts'
 import type { ModelOptions } from '../../src/index.ts'
 import type { OpenedModel } from '../../src/perf/open-target.ts'
+import type { LoadSettings } from '../../src/perf/perf-settings.ts'
 
 const optionsOf = (...line: string[]) => addEngineOptions(new Command()).parse(line, { from: 'user' }).opts<EngineCommandOptions>()
 const modelOptions = (line: string[], before: ModelOptions = {}) => modelOptionsOf(optionsOf(...line), before)
@@ -58,5 +59,16 @@ describe('options of requests on the command line', () => {
     const config = { sequence: { controls: [{ input: 'START', kind: 'start' }], state: [{ input: 'S', output: 'SN' }] }, optionalInputs: ['M'] } as never
     const line = ['--sequence-length', '3', '--sequence-length-variation', '50', '--sequence-id-range', '10:12']
     expect(settingsOf(line, { hasSequences: true, config })).toMatchObject({ sequences: { length: 3, variation: 0.5, firstId: 10, lastId: 12 }, filledInputs: ['START', 'S'], optionalInputs: ['M'] })
+  })
+
+  it('need an id for each sequence that is under way at once', () => {
+    const of = (line: string[], load: LoadSettings, hasSequences = true) => sequencesOf(addInputOptions(new Command()).parse(line, { from: 'user' }).opts<InputOptions>(), { hasSequences } as OpenedModel, load)
+    const callers = (end: number): LoadSettings => ({ mode: 'concurrency', range: { start: 1, end, step: 1 } })
+    const rate: LoadSettings = { mode: 'request-rate', range: { start: 1, end: 1, step: 1 }, distribution: 'constant' }
+    expect(of(['--sequence-id-range', '3:5'], callers(3))).toEqual({ count: 4, serial: false })
+    expect(of(['--sequence-id-range', '3'], callers(1000))).toEqual({ count: 4, serial: false })
+    expect(() => of(['--sequence-id-range', '3:5'], callers(4))).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('at least 4 ids') }))
+    expect(() => of(['--sequence-id-range', '3:5'], rate)).toThrow('at least 4 ids')
+    expect(of(['--sequence-id-range', '3:5'], rate, false)).toBeNull()
   })
 })

@@ -12,7 +12,7 @@ const has: readonly [option: string, byDefault: unknown][] = [
   ['--measurement-mode', 'time_windows'], ['-p', 5000], ['--measurement-interval', 5000], ['--measurement-request-count', 50], ['-s', 10], ['--stability-percentage', 10], ['--percentile', -1],
   ['--warmup-request-count', 0], ['--request-count', 0], ['-r', 10], ['--max-trials', 10], ['--concurrency-range', undefined], ['--periodic-concurrency-range', undefined], ['--request-period', 10],
   ['--request-parameter', []], ['--request-rate-range', undefined], ['--request-distribution', 'constant'], ['-l', 0], ['--latency-threshold', 0], ['--binary-search', false], ['--request-intervals', undefined],
-  ['--num-of-sequences', 4], ['--sequence-length', 20], ['--sequence-length-variation', 20], ['--sequence-id-range', { start: 1, end: 2 ** 32, step: 1 }], ['--serial-sequences', false],
+  ['--num-of-sequences', 4], ['--sequence-length', 20], ['--sequence-length-variation', 20], ['--sequence-id-range', { start: 1, end: 2 ** 32 }], ['--serial-sequences', false],
   ['--input-data', []], ['--shape', []], ['--string-data', undefined], ['--string-length', 128], ['-f', undefined], ['--profile-export-file', undefined], ['--verbose-csv', false],
 ]
 

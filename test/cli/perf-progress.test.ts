@@ -1,8 +1,10 @@
+import { spawnSync } from 'node:child_process'
 import { PassThrough } from 'node:stream'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { PerfProgress } from '../../src/cli/perf-progress.ts'
 import { Recorder } from '../../src/perf/load/recorder.ts'
 import { FakeLoadClock } from '../perf/fake-load.ts'
+import { root } from './run.ts'
 
 /** What is written to a terminal, or to something else, while a level is measured for a second. */
 function shown(isTTY: boolean): string {
@@ -41,5 +43,15 @@ describe('the line that shows what goes on', () => {
   it('is nowhere else', () => {
     vi.useFakeTimers()
     expect(shown(false)).toBe('')
+  })
+
+  it('leaves the terminal as it was when the program is ended at once', () => {
+    const script = `
+      import { progressBar } from ${JSON.stringify(`${root}dist/cli/progress-bar.js`)}
+      progressBar('{bar}', Object.assign(process.stdout, { isTTY: true, cursorTo() {}, clearLine() {} })).start(1, 0)
+      process.exit(130)`
+    const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
+    for (const mode of ['?25', '?7']) expect(stdout.lastIndexOf(`\u001b[${mode}h`)).toBeGreaterThan(stdout.indexOf(`\u001b[${mode}l`))
+    expect(stdout).toContain('\u001b[?25l')
   })
 })

@@ -3,8 +3,9 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { identity } from '../models/small.ts'
-import { zerohop } from './run.ts'
+import { root, zerohop } from './run.ts'
 
+const model = identity('float32', [2])
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-perf-report-'))
 const inFolder = (name: string) => join(folder, name)
 
@@ -32,6 +33,9 @@ describe('zerohop perf --report', () => {
     [2, ['perf-report', 'a.json', '-o', inFolder('no/out.html')], /^error: option '-o, --out <file>' argument '.*' is invalid/],
     [2, ['perf-report', 'a.json'], /^error: required option '-o, --out <file>' not specified/],
     [2, ['perf-report', '-o', inFolder('out.html'), ...Array.from({ length: 7 }, () => 'a.json')], /too many results: up to 6/],
+    [2, ['perf-report', root + 'package.json', '-o', root + 'package.json'], /^error: --out .* is one of the results\n$/],
+    [3, ['perf', '-m', model, '--report', inFolder('both'), '-f', inFolder('both')], /is asked for twice/],
+    [3, ['perf', '-m', model, '-f', model], /is what is read: name another file\n$/],
     [1, ['perf-report', inFolder('none.json'), '-o', inFolder('out.html')], /^error: ENOENT/],
   ])('exits with %d before it does anything: %j', async (code, line, message) => {
     const ended = await zerohop(...line)

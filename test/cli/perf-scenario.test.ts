@@ -50,11 +50,17 @@ describe('zerohop perf --scenario', () => {
 
   it.each([
     [['--scenario', 'server', '--target-latency-percentile', '100'], /between 0 and 100/, 3],
-    [['--scenario', 'offline', '--find-peak-performance'], /find-peak-performance: expected the scenario server, received 'offline'/, 99],
-    [['--scenario', 'server', '--request-rate-range', '100'], /request-rate-range: expected to be left out beside --scenario/, 99],
-    [['--check-rows', '--inputs', 'same'], /inputs: expected to be left out beside --check-rows/, 99],
-    [['--inputs', 'both', '-f', 'levels.csv'], /latency-report-file: expected to be left out beside --inputs both/, 99],
-    [['--scenario', 'server', '--inputs', 'both'], /inputs: expected one of random, same, unique in a scenario/, 99],
+    [['--scenario', 'offline', '--find-peak-performance'], /^error: --find-peak-performance means nothing beside --scenario offline: leave it out\n$/, 3],
+    [['--scenario', 'server', '--request-rate-range', '100'], /^error: --request-rate-range means nothing beside --scenario server/, 3],
+    [['--check-rows', '--inputs', 'same'], /one of --scenario, --replay, --check-rows and --inputs says what is measured/, 3],
+    [['--scenario', 'server', '--replay', 'requests.jsonl'], /one of --scenario, --replay, --check-rows and --inputs says what is measured/, 3],
+    [['--inputs', 'both', '-f', 'levels.csv'], /^error: --latency-report-file levels.csv means nothing beside --inputs both/, 3],
+    [['--scenario', 'server', '--inputs', 'both'], /^error: --inputs both means nothing beside --scenario server/, 3],
+    [['--scenario', 'server', '--request-count', '100'], /^error: --request-count means nothing beside --scenario server/, 3],
+    [['--check-rows', '--profile-export-file', 'requests.json'], /^error: --profile-export-file requests.json means nothing beside --check-rows/, 3],
+    [['--target-qps', '10'], /^error: --target-qps means nothing without --scenario <name>\n$/, 3],
+    [['--check-rounds', '10'], /^error: --check-rounds means nothing without --check-rows\n$/, 3],
+    [['--speed', '2'], /^error: --speed means nothing without --replay <file>\n$/, 3],
   ])('refuses %j', async (line, text, exitCode) => {
     const { code, stderr } = await zerohop('perf', '-m', model, ...line)
     expect(stderr).toMatch(text)

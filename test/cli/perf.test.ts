@@ -1,10 +1,10 @@
 import { spawn } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { interruptSignal } from '../../src/cli/interrupt.ts'
 import { perf as command } from '../../src/cli/perf.ts'
-import { identity } from '../models/small.ts'
+import { gatherRow, identity } from '../models/small.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { root, zerohop } from './run.ts'
@@ -75,7 +75,12 @@ describe('zerohop perf', () => {
     [['--concurrency-range', '0'], '--concurrency-range'], [['--concurrency-range', '4:2'], 'at least its start'], [['--concurrency-range', '1:2:3:4'], 'start:end:step'], [['--request-rate-range', 'x'], '--request-rate-range'],
     [['--concurrency-range', '1', '--request-rate-range', '1'], 'cannot be given together'], [['--concurrency-range', '1:0'], 'needs --latency-threshold'], [['--binary-search'], '--latency-threshold'],
     [['--binary-search', '--concurrency-range', '1:0', '-l', '5'], 'start and an end'], [['--percentile', '100'], '--percentile'], [['--request-distribution', 'even'], 'Allowed choices are constant, poisson'], [['--measurement-mode', 'no'], 'Allowed choices'],
+    [['--concurrency-range', '1000000000'], 'from 1 to 200000'], [['--concurrency-range', '4:'], '--concurrency-range'], [['--concurrency-range', '1:4:0'], '--concurrency-range'], [['--num-of-sequences', '1000000000'], '--num-of-sequences'],
+    [['--request-rate-range', '1:2:1e-20'], 'step has to be larger'], [['--request-rate-range', '1:0:1e-20', '-l', '1'], 'step has to be larger'], [['--request-rate-range', '-1'], '--request-rate-range'], [['--request-rate-range', 'NaN'], '--request-rate-range'], [['--request-rate-range', 'Infinity'], '--request-rate-range'],
+    [['-f', '/no/such/levels.csv'], 'a folder that is there'], [['-f', ''], 'the path of a file'], [['-f', '/tmp'], 'the path of a file'], [['--profile-export-file', '/no/such/requests.json'], 'a folder that is there'], [['--json', '/proc/levels.json'], 'in a folder that'], [['-f', 'levels.csv', '--json', './levels.csv'], 'a file of its own'],
+    [['-p', '1e12'], 'at most 86400000'], [['--sequence-id-range', '1:5:2'], 'start:end'], [['--sequence-id-range', '5:4'], 'start:end'], [['--sequence-id-range', 'x'], 'start:end'],
     [['-b', '0'], '-b'], [['--shape', 'x'], '--shape'], [['--request-parameter', 'color:red:string'], 'models here get nothing but their inputs'], [['--model-config', '[1]'], 'an object'], [['--model-config', '{'], '--model-config'], [['--no-such'], '--no-such'], [['--max-threads', '4'], '--max-threads'],
+    [['-f', '/no/such/folder/levels.csv'], 'a folder that is there'], [['-f', '/'], 'the path of a file'], [['--profile-export-file', '/no/such/folder/requests.json'], 'a folder that is there'],
   ])('refuses %j, before anything is loaded', async (line, message) => {
     await expect(called('-m', '/no/such/model.onnx', ...line)).rejects.toMatchObject({ name: 'CommanderError', message: expect.stringContaining(message) })
   })
@@ -86,9 +91,26 @@ describe('zerohop perf', () => {
 
   it.each([
     [['-m', '/no/such.onnx'], 'ERR_MODEL_NOT_FOUND'], [['-m', 'none', '--model-repository', '/tmp'], 'ERR_MODEL_NOT_FOUND'], [['--shape', 'no:1'], 'ERR_INVALID_ARG'], [['--input-data', '/no/such/file'], 'ENOENT'], [['-x', '1'], 'ERR_INVALID_ARG'],
+    [['-b', '1000000000'], 'ERR_INVALID_ARG'], [['--unique-inputs', '1000000000'], 'ERR_INVALID_ARG'],
     [['--model-config', '{"colour":1}'], 'ERR_MODEL_CONFIG'], [['--engine-options', '{"colour":1}'], 'ERR_INVALID_ARG'],
   ])('fails for %j', async (line, code) => {
     await expect(called(...(line.includes('-m') ? [] : ['-m', model()]), ...line, ...few)).rejects.toMatchObject({ code })
+  })
+
+  it('says why it leaves out an option of perf_analyzer', async () => {
+    const said = await Promise.all([['--async'], ['-i', 'grpc'], ['--no-such']].map((line) => perf('-m', '/no/such.onnx', ...line)))
+    expect(said.map(({ code, stderr }) => [code, stderr])).toEqual([
+      [3, expect.stringMatching(/^error: option '--async' of perf_analyzer is left out: every call is answered by a promise.*\n$/)],
+      [3, "error: option '-i' of perf_analyzer is left out: there is no server, and no protocol to it\n"],
+      [3, "error: unknown option '--no-such'\n"],
+    ])
+  })
+
+  it('says how to give what a model takes, where it does not take what is made up', async () => {
+    const line = ['perf', '-m', gatherRow(1), ...few]
+    expect((await zerohop(...line)).stderr).toMatch(/^ERR_EXECUTION: .*What requests hold is made up: give what the model takes by --input-data, or --string-data\.\n$/)
+    const given = join(temporaryFolder({ 'data.json': '{"data":[{"index":[99]}]}' }), 'data.json')
+    expect((await zerohop(...line, '--input-data', given)).stderr).not.toContain('made up')
   })
 
   it('ends with 99 where not even one request can be answered', async () => {
@@ -166,7 +188,10 @@ describe('zerohop perf, of an ensemble', () => {
     const { code, stdout } = await perf('-m', join(folder, 'both'), '-f', join(folder, 'levels.csv'), ...few)
     expect(code).toBe(0)
     expect(stdout).toContain('\n  Composing models: \n  one, version: 1\n    Inference count: 80\n')
-    expect(readFileSync(join(folder, 'one.levels.csv'), 'utf8')).toMatch(/^Concurrency,Inferences\/Second,.*,Client Recv\n1,[\d.,]+,0\n$/)
+    expect(readFileSync(join(folder, 'one_v1.levels.csv'), 'utf8')).toMatch(/^Concurrency,Inferences\/Second,.*,Client Recv\n1,[\d.,]+,0\n$/)
+    mkdirSync(join(folder, 'one_v1.again.csv'))
+    await expect(called('-m', join(folder, 'both'), '-f', join(folder, 'again.csv'), '--json', join(folder, 'again.json'), ...few)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG' })
+    expect(readdirSync(folder)).toEqual(expect.arrayContaining(['again.csv', 'again.json']))
     await expect(called('-m', join(folder, 'both'), '--instances', '2')).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('for an ensemble') })
   })
 })

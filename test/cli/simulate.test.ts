@@ -26,7 +26,7 @@ async function predicted(...line: string[]): Promise<{ recorded: SimulationResul
 const alone = Array.from({ length: 50 }, (_, index): Arrival => {
   const atUs = index * 50_000
   const run = { takenAtUs: atUs, rows: 2, requests: 1, instance: 'm_0', gatherUs: 0, handOverUs: 0, runUs: 20_000, wakeUs: 0, scatterUs: 0 }
-  return { atUs, rows: 2, model: 'm', latencyUs: 20_000, run }
+  return { atUs, rows: 2, model: 'm', latencyUs: 20_000, runs: [run] }
 })
 
 describe('zerohop simulate', () => {
@@ -52,15 +52,15 @@ describe('zerohop simulate', () => {
   })
 
   it('makes up requests that were not recorded', async () => {
-    const { predicted: closed } = await predicted('--concurrency', '16', '--service', '1:10,8:20', '--requests', '800')
+    const { predicted: closed } = await predicted('--concurrency', '16', '--service', '1:10,8:20', '--request-count', '800')
     expect(closed).toMatchObject({ answered: 800, batches: { 8: 100 } })
     expect(closed.p50Ms).toBeCloseTo(40, 6)
-    const { predicted: open } = await predicted('--request-rate', '10', '--service', '3:10', '-b', '3', '--requests', '100')
+    const { predicted: open } = await predicted('--request-rate', '10', '--service', '3:10', '-b', '3', '--request-count', '100')
     expect(open).toMatchObject({ answered: 100, batches: { 3: 100 } })
   })
 
   it('measures what runs of a model take', async () => {
-    const { predicted: found } = await predicted('--concurrency', '4', '--requests', '100', '-m', identity('float32'), '--max-batch-size', '4', '--calibration-seconds', '0.5')
+    const { predicted: found } = await predicted('--concurrency', '4', '--request-count', '100', '-m', identity('float32'), '--max-batch-size', '4', '--calibration-seconds', '0.5')
     expect(found.answered).toBe(100)
     expect(found.p50Ms).toBeGreaterThan(0)
   })
@@ -83,13 +83,15 @@ describe('zerohop simulate', () => {
   })
 
   it.each([
-    [[], 'requests: expected one of --replay, --request-rate, --concurrency'],
-    [['--request-rate', '5'], '--service or --model, where no runs were recorded'],
-    [['--request-rate', '5', '--service', '1:2:3'], 'It has to be rows:ms,... as 1:5,8:21.'],
-    [['--request-rate', '5', '--service', '1:2', '-b', '2'], '--max-batch-size: expected at least 2, the rows of the largest request, received 1'],
-  ])('refuses %j in one line', async (line, text) => {
+    [[], 'error: one of --replay, --request-rate and --concurrency has to be given', 2],
+    [['--request-rate', '5', '--concurrency', '5'], 'has to be given, and not --request-rate and --concurrency', 2],
+    [['--request-rate', '5', '--service', '1:2', '--model', 'm.onnx'], '--service and --model cannot be given together', 2],
+    [['--request-rate', '5'], 'error: what runs take is not recorded: give --service or --model', 2],
+    [['--request-rate', '5', '--service', '1:2:3'], 'It has to be rows:ms,... as 1:5,8:21.', 2],
+    [['--request-rate', '5', '--service', '1:2', '-b', '2'], '--max-batch-size: expected at least 2, the rows of the largest request, received 1', 1],
+  ])('refuses %j in one line', async (line, text, exitCode) => {
     const { code, stderr } = await zerohop('simulate', ...line)
-    expect(code).not.toBe(0)
+    expect(code).toBe(exitCode)
     expect(stderr).toContain(text)
     expect(stderr.trim().split('\n')).toHaveLength(1)
   })

@@ -29,7 +29,10 @@ describe('zerohop trace-summary', () => {
     expect(files.map(({ file, models }) => [file, models.map(({ model, handlerUs }) => [model, handlerUs])])).toEqual([
       [paths[0], [['simple', 353.9], ['ensemble', 400], ['inner', 100]]], [paths[1], []],
     ]) // prettier-ignore
-    expect((await zerohop('trace-summary', paths[0]!, '-v')).stdout).toContain('"requestId": "abc"')
+    const hostile = tritonFile(JSON.stringify([{ id: 1, model_name: 'm', model_version: 1, request_id: '\u009b31mred\u202e' }, { id: 2, model_name: 'n' }]))
+    const { stdout: shown } = await zerohop('trace-summary', hostile, '-v')
+    expect(shown).toContain('"requestId": "\\u009b31mred\\u202e"')
+    expect(JSON.parse(shown.slice(0, shown.indexOf('File:')))).toMatchObject([{ requestId: '\u009b31mred\u202e' }, { model: 'n' }])
   })
 
   it('says of a file that was cut off that it was, and shows nothing of a name that it is not', async () => {
@@ -54,6 +57,14 @@ describe('zerohop trace-summary', () => {
 })
 
 describe('zerohop trace-export', () => {
+  it('writes over no file of traces', async () => {
+    const path = tritonFile()
+    const before = readFileSync(path, 'utf8')
+    const { code, stderr } = await zerohop('trace-export', '--perfetto', path, '-o', path)
+    expect({ code, stderr }).toEqual({ code: 2, stderr: `error: --out ${path} is one of the files of traces\n` })
+    expect(readFileSync(path, 'utf8')).toBe(before)
+  })
+
   it("writes a timeline for Perfetto's viewer", async () => {
     const out = join(temporaryFolder({}), 'out.pftrace')
     expect(await zerohop('trace-export', '--perfetto', tritonFile(), '-o', out)).toMatchObject({ code: 0, stdout: '', stderr: '' })
@@ -78,7 +89,7 @@ describe('zerohop trace-export', () => {
     const path = tritonFile()
     expect(await zerohop('trace-export', path)).toMatchObject({ code: 2, stderr: 'error: one of --perfetto and --arrivals has to be given\n' })
     expect(await zerohop('trace-export', path, '--perfetto', '--arrivals')).toMatchObject({ code: 2 })
-    expect(await zerohop('trace-export', path, '--perfetto')).toMatchObject({ code: 2, stderr: 'error: --perfetto takes --output, as a timeline is no text\n' })
+    expect(await zerohop('trace-export', path, '--perfetto')).toMatchObject({ code: 2, stderr: 'error: --perfetto takes --out, as a timeline is no text\n' })
     const { code, stderr } = await zerohop('trace-export', path, '--perfetto', '-o', join(temporaryFolder({}), 'none', 'out'))
     expect(code).toBe(1)
     expect(stderr).toMatch(/ENOENT/)

@@ -16,7 +16,7 @@ const model = identity('float32')
 const output = (name: string) => join(folder, `${name}.json`)
 const statePath = (name: string) => join(folder, `${name}.tune-state.json`)
 /** A grid of few points: these tests are about what goes on around it. */
-const few = ['--instances', '1', '--threads', '1', '--max-batch-sizes', '1,8', '--delays', '0']
+const few = ['--instances', '1', '--intra-op-threads', '1', '--max-batch-sizes', '1,8', '--max-queue-delays-us', '0']
 
 /** On a busy machine the time may be over before anything was measured: then the next call goes on. */
 async function untilMeasured(...line: readonly string[]): Promise<Ended> {
@@ -67,11 +67,18 @@ describe('zerohop tune', () => {
     ['a file that is not there', [join(folder, 'none.onnx')], 1, 'ERR_MODEL_NOT_FOUND'],
     ['a shape of no input', [model, '--shape', 'y:3'], 1, 'ERR_INVALID_ARG: shape: expected the name of an input'],
     ['options that the engine does not have', [model, '--model-config', '{"maxBatch":1}'], 1, 'ERR_MODEL_CONFIG'],
-    ['two loads', [model, '--rate', '1', '--concurrency', '2'], 2, "cannot be used with option '--rate"],
+    ['an output in a folder that is not there', [model, '-o', join(folder, 'none', 'config.json')], 1, 'ENOENT: no such file or directory'],
+    ['an output that is a folder', [model, '-o', folder], 1, 'EISDIR'],
+    ['the model as its output', [model, '-o', model], 1, 'output: expected another file than the model'],
+    ['the model as its state', [model, '--state', model], 1, 'state: expected another file than the model'],
+    ['the output as its state', [model, '--state', output('refused')], 1, 'state: expected another file than the output'],
+    ['options that change what is measured', [model, '--model-config', '{"autoTune":true}'], 1, '--model-config autoTune: expected none'],
+    ['a provider that there is not', [model, '--provider', 'nonsense'], 1, "expected one of 'auto', 'cpu', 'cuda', 'webgpu'"],
+    ['two loads', [model, '--request-rate', '1', '--concurrency', '2'], 2, "cannot be used with option '--request-rate"],
     ['a budget of nothing', [model, '--budget', '0'], 2, 'a number above 0'],
     ['a file of Triton for a provider that it does not have', [model, '--format', 'pbtxt', '--provider', 'openvino'], 2, 'has no word for --provider openvino'],
   ])('refuses %s', async (_, line, code, message) => {
-    const ended = await zerohop('tune', ...line, '-o', output('refused'))
+    const ended = await zerohop('tune', '-o', output('refused'), ...line)
     expect(ended).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(message) })
     expect(existsSync(output('refused'))).toBe(false)
   })

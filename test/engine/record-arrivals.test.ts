@@ -1,6 +1,7 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
 import { loadArrivals } from '../../src/arrivals/read-arrivals.ts'
 import { InferenceEngine, Tensor } from '../../src/index.ts'
@@ -12,6 +13,17 @@ afterAll(() => rmSync(folder, { recursive: true }))
 const path = join(folder, 'requests.jsonl')
 
 const rowsOf = (rows: number) => ({ x: new Tensor('float32', new Float32Array(rows * 4), [rows, 4]) })
+
+/** What this process has open. */
+function openFiles(): string[] {
+  return readdirSync('/proc/self/fd').flatMap((fd) => {
+    try {
+      return readlinkSync(`/proc/self/fd/${fd}`)
+    } catch {
+      return [] // of this look itself
+    }
+  })
+}
 
 async function withEngine(use: (engine: InferenceEngine) => Promise<void>): Promise<void> {
   const engine = new InferenceEngine({ cpuWorkers: 1 })
@@ -49,11 +61,11 @@ describe('a recording of an engine', () => {
       expect(recording.failure).toBeNull()
     })
     const arrivals = await loadArrivals(path)
-    const runs = arrivals.flatMap(({ run }) => run ?? [])
-    expect(runs.reduce((sum, { rows }) => sum + rows, 0)).toBe(5 * 8)
-    expect(runs.reduce((sum, { requests }) => sum + requests, 0)).toBe(20)
-    expect(runs.every(({ runUs, instance }) => runUs >= 0 && instance !== '')).toBe(true)
-    for (const { atUs, latencyUs, run } of arrivals) {
+    const all = arrivals.flatMap(({ runs = [] }) => runs)
+    expect(all.reduce((sum, { rows }) => sum + rows, 0)).toBe(5 * 8)
+    expect(all.reduce((sum, { requests }) => sum + requests, 0)).toBe(20)
+    expect(all.every(({ runUs, instance }) => runUs >= 0 && instance !== '')).toBe(true)
+    for (const { atUs, latencyUs, runs: [run] = [] } of arrivals) {
       if (run === undefined) continue
       expect(run.takenAtUs).toBeGreaterThanOrEqual(atUs - 1)
       const { takenAtUs, gatherUs, handOverUs, runUs, wakeUs, scatterUs } = run
@@ -99,6 +111,15 @@ describe('a recording of an engine', () => {
     expect(await loadArrivals(path)).toMatchObject([{ rows: 2 }])
   })
 
+  it('does not begin on an engine that is closed meanwhile, and leaves no file open', async () => {
+    await withEngine(async (engine) => {
+      const late = engine.recordArrivals(pathToFileURL(path))
+      await Promise.all([engine.close(), expect(late).rejects.toMatchObject({ code: 'ERR_CLOSED' })])
+    })
+    await expect(loadArrivals(path)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG' })
+    if (process.platform === 'linux') expect(openFiles()).not.toContain(path)
+  })
+
   it.skipIf(!existsSync('/dev/full'))('fails no request when the disk is full, and says what it has lost', async () => {
     await withEngine(async (engine) => {
       const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4 })
@@ -128,6 +149,7 @@ describe('misuse', () => {
   it('of the file, the options or a closed engine is a typed error', async () => {
     await withEngine(async (engine) => {
       await expect(engine.recordArrivals('')).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'path' })
+      await expect(engine.recordArrivals(path, { model: 'identity' } as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options.model' })
       await expect(engine.recordArrivals(path, { models: 'all' as never })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'options.models' })
       await expect(engine.recordArrivals(join(folder, 'none', 'file'))).rejects.toMatchObject({ code: 'ENOENT' })
       await engine.close()

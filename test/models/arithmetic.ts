@@ -53,13 +53,13 @@ export function stringConcat(): string {
 
 /**
  * y ['N', 1, 4] holds the row of an 8 x 4 table (0, 1, 2 ... 31) that `index` (int64 ['N', 1]) names. An index
- * outside -8..7 makes the run fail, with every other row of its batch.
+ * outside -8..7 makes the run fail, with every other row of its batch. The table may have other rows than 8.
  */
-export function gatherRow(): string {
-  return modelPath('gather-row', () => graph('gather-row')
+export function gatherRow(rows = 8): string {
+  return modelPath(`gather-row-${rows}`, () => graph('gather-row')
     .input('index', 'int64', ['N', 1])
     .output('y', 'float32', ['N', 1, 4])
-    .initializer('table', 'float32', [8, 4], Array.from({ length: 32 }, (_, i) => i))
+    .initializer('table', 'float32', [rows, 4], Array.from({ length: 4 * rows }, (_, i) => i))
     .node('Gather', ['table', 'index'], ['y'], { axis: 0 })
     .build())
 }

@@ -4,7 +4,7 @@ import type { ElementType, ModelMetadata, Tensor } from '../../src/index.ts'
 import { checkAnswer } from '../../src/perf/input/expected-answer.ts'
 import { inputDefaults, sampleSource, type InputSettings } from '../../src/perf/input/sample-source.ts'
 import type { Sample } from '../../src/perf/input/sample.ts'
-import { storageOf } from '../../src/tensor.ts'
+import { storageOf, toStorage } from '../../src/tensor.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 
 type Value = ModelMetadata['inputs'][number]
@@ -34,7 +34,7 @@ describe('made-up data', () => {
     const [sample] = await samplesFor(modelOf(value('IN', type, ['N', 64])), { batchSize: 2 })
     const { type: itsType, dims, data } = tensor(sample!, 'IN')
     expect([itsType, dims, sample!.rows]).toEqual([type, [2, 64], 2])
-    expect(data).toBeInstanceOf(storageOf(type))
+    expect(toStorage(type, data)).toBeInstanceOf(storageOf(type)) // newer Node has a Float16Array
     expect(new Set(data as Iterable<unknown>).size).toBeGreaterThan(1)
   })
 
@@ -120,7 +120,8 @@ describe('a file of JSON', () => {
     ['string', { b64: Buffer.from('\u0001\0\0\0a\u0002\0\0\0bc').toString('base64') }, ['a', 'bc']], ['bfloat16', { b64: Buffer.from([0x80, 0x3f, 0, 0]).toString('base64') }, [0x3f80, 0]],
   ])('has elements of %s', async (type, given, expected) => {
     const [sample] = await samplesFor(modelOf(value('IN', type, ['N', 2])), settingsOf({ data: [{ IN: given }] }))
-    expect([...(tensor(sample!, 'IN').data as unknown as unknown[])]).toEqual(expected)
+    const { data } = tensor(sample!, 'IN')
+    expect([...((toStorage(type as ElementType, data) ?? data) as Iterable<unknown>)]).toEqual(expected)
   })
 
   it('has one entry a row: the next requests take the next ones, and begin again', async () => {
@@ -169,8 +170,39 @@ describe('a file of JSON', () => {
     [{ data: [{ IN: 5 }] }, 'data[0].IN: expected an array of elements'], [{ data: [{ IN: { content: [1, 2], shape: [3] } }] }, 'data[0].IN.shape: expected dims that fit [2]'], [{ data: [{ IN: { b64: 'AAAA' } }] }, 'a multiple of 4 bytes'],
     [{ data: [{ IN: [1, 2] }], validation_data: [] }, 'validation_data: expected an array of 1 entries'], [{ data: [{ IN: [1, 2] }, [{ IN: [1, 2] }]] }, 'either entries or sequences'], [{ data: [[]] }, 'a sequence of at least one entry'],
     [{ data: [{ IN: [1, 2] }], validation_data: [{ NO: [1] }] }, 'validation_data[0]: expected names of the model (IN_OUT)'],
+    [{ data: [[{ IN: [1, 2] }, { IN: [1, 2] }]], validation_data: [[{ IN_OUT: [1, 2] }]] }, 'validation_data[0]: expected an array of 2 entries'], [{ data: [[{ IN: [1, 2] }]], validation_data: [{ IN_OUT: [1, 2] }] }, 'validation_data[0]: expected an array of 1 entries'],
+    [{ data: [{ IN: { b64: '!!AAAAAAAA' } }] }, 'data[0].IN: expected base64'], [{ data: [{ IN: [1, 1e39] }] }, 'data[0].IN[1]: expected an element of float32'],
   ])('%j is refused', async (json, message) => {
     await expect(samplesFor(fp32, settingsOf(json))).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining(message) })
+  })
+})
+
+describe('elements in JSON that their type cannot hold', () => {
+  it.each([
+    ['int8', 300], ['int8', 1.5], ['uint8', -1], ['uint16', 65_536], ['int32', 2 ** 31], ['uint32', 1e300], ['bool', 2], ['bool', 0.5], ['float16', 70_000], ['float64', '1'],
+    ['int64', 2 ** 53], ['int64', '9223372036854775808'], ['uint64', '-1'], ['int64', 1.5], ['int64', ''], ['int64', true],
+  ])('are refused: %s has no %j', async (type, element) => {
+    await expect(samplesFor(modelOf(value('IN', type, ['N', 2])), settingsOf({ data: [{ IN: [0, element] }] }))).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining(`data[0].IN[1]: expected an element of ${type}`) })
+  })
+
+  it.each([['int8', -128], ['uint8', 255], ['int32', -0], ['uint32', 2 ** 32 - 1], ['float16', 65_504], ['float32', -1e-30], ['int64', -(2 ** 53) + 1], ['uint64', '18446744073709551615']])('are no others: %s has %j', async (type, element) => {
+    const [sample] = await samplesFor(modelOf(value('IN', type, ['N', 2])), settingsOf({ data: [{ IN: [0, element] }] }))
+    expect(tensor(sample!, 'IN').dims).toEqual([1, 2])
+  })
+
+  it('are also arrays within arrays without end', async () => {
+    const deep = `{"data":[{"IN":${'['.repeat(100_000)}${']'.repeat(100_000)}}]}`
+    await expect(samplesFor(fp32, { inputData: [join(temporaryFolder({ 'deep.json': deep }), 'deep.json')] })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG' })
+  })
+})
+
+describe('an input that may be left out', () => {
+  it('is given by all rows of a request or by none', async () => {
+    const model = modelOf(value('IN', 'float32', ['N', 2]), value('MORE', 'float32', ['N', 1]))
+    const settings = { ...settingsOf({ data: [{ IN: [1, 2], MORE: [7] }, { IN: [3, 4] }] }), optionalInputs: ['MORE'] }
+    const [one, two] = await samplesFor(model, settings, 2)
+    expect([Object.keys(one!.feeds), Object.keys(two!.feeds)]).toEqual([['IN', 'MORE'], ['IN']])
+    await expect(samplesFor(model, { ...settings, batchSize: 2 })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining("'MORE': expected each of the 2 entries") })
   })
 })
 
@@ -182,6 +214,19 @@ describe('sequences', () => {
     const source = await sampleSource(fp32, { ...inputDefaults, sequences })
     expect(Array.from({ length: 4 }, () => told(source.next(0)))).toEqual([[5, true, false], [5, false, false], [5, false, false], [5, false, true]])
     expect([told(source.next(1)), told(source.next(0)), source.sequenceCount]).toEqual([[6, true, false], [5, true, false], 3])
+  })
+
+  it('never have the id of another that is under way, however few ids there are', async () => {
+    const source = await sampleSource(fp32, { ...inputDefaults, sequences: { length: 5, variation: 1, firstId: 1, lastId: 4 } })
+    const underWay = new Map<number, number>()
+    for (let index = 0; index < 2000; index++) {
+      const caller = (index * 7) % 3
+      const [id, start, end] = told(source.next(caller)) as [number, boolean, boolean]
+      if (start) expect(underWay.has(id)).toBe(false)
+      else expect(underWay.get(id)).toBe(caller)
+      underWay.set(id, caller)
+      if (end) underWay.delete(id)
+    }
   })
 
   it('have the lengths of those in a file, and their data in its order', async () => {

@@ -16,6 +16,11 @@ describe('levels one after the other', () => {
 
   it('reach an end that is a sum of fractions', async () => {
     expect(await searched({ start: 0.1, end: 0.5, step: 0.1 }, false)).toHaveLength(5)
+    for (let index = 0; index < 1000; index++) {
+      // All in tenths, where there is no rounding.
+      const [start, step, count] = [1 + ((index * 7) % 97), 1 + (index % 9), index % 50]
+      expect(await searched({ start: start / 10, end: (start + count * step) / 10, step: step / 10 }, false)).toHaveLength(count + 1)
+    }
   })
 
   it('end with the first that goes over the threshold, or is not stable', async () => {
@@ -50,5 +55,9 @@ describe('levels by halves', () => {
 
   it('take one that is not stable for one that does not keep it', async () => {
     expect(await searched({ start: 1, end: 5, step: 1 }, true, Infinity, 2)).toEqual([1, 5, 3, 2])
+  })
+
+  it('are one where start and end are', async () => {
+    expect(await searched({ start: 4, end: 4, step: 1 }, true)).toEqual([4])
   })
 })

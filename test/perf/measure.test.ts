@@ -5,6 +5,7 @@ import { constantSchedule, firstOf } from '../../src/perf/load/schedule.ts'
 import { measure, type MeasureHooks } from '../../src/perf/measure.ts'
 import { measureDefaults, type MeasureSettings } from '../../src/perf/measure-settings.ts'
 import type { MeasuredWindow } from '../../src/perf/measured-window.ts'
+import { probe } from '../../src/perf/probe.ts'
 import { FakeLoadClock, fakeModel, oneSample, queueFull, type FakeService } from './fake-load.ts'
 
 /** Measures a model that takes its time on a clock that stands still. */
@@ -74,11 +75,17 @@ describe('windows', () => {
     expect(result).toMatchObject({ stable: true, requestCount: 10, windowSeconds: 0.055 })
   })
 
-  it('are one after warming up, too', async () => {
-    const { result, model } = await measured({ serviceMs: () => 4 }, { requestCount: 10, warmupRequestCount: 5 })
-    expect(model.calls).toBe(15)
-    expect(result.requestCount).toBeGreaterThanOrEqual(9) // one that had begun before may end in it
-    expect(result.requestCount).toBeLessThanOrEqual(10)
+  it.each([1, 8])('are one of exactly so many after warming up, too, with %d callers of a model that answers at once', async (callers) => {
+    const clock = new FakeLoadClock()
+    const model = fakeModel(clock, { serviceMs: (call) => (call < 100 ? 5 : 0.001) })
+    const source = oneSample()
+    const result = await clock.run(measure({ model, source }, { level: callers, load: new ClosedLoop(source, callers, 1100) }, { ...measureDefaults, requestCount: 1000, warmupRequestCount: 100 }, { clock }))
+    expect([model.calls, result.requestCount]).toEqual([1100, 1000])
+  })
+
+  it('begin where the load ends before it is warm, with nothing in them', async () => {
+    const { result } = await measured({ serviceMs: () => 4 }, { warmupRequestCount: 100 }, undefined, { signal: AbortSignal.abort() })
+    expect(result).toMatchObject({ stable: false, requestCount: 0 })
   })
 
   it('end at once when the user has had enough, and tell of what was measured', async () => {
@@ -87,6 +94,14 @@ describe('windows', () => {
     const { result } = await measured({ serviceMs: () => 10 }, {}, undefined, { signal: controller.signal, onWindow })
     expect(result.stable).toBe(false)
     expect(result.requestCount).toBeGreaterThan(110)
+  })
+
+  it('end then without the answers that callers still wait for', async () => {
+    const controller = new AbortController()
+    const onWindow = (window: MeasuredWindow) => window.load.requestCount === 0 && controller.abort()
+    const { result, clock } = await measured({ serviceMs: (call) => (call === 3 ? 1e6 : 10) }, {}, undefined, { signal: controller.signal, onWindow })
+    expect(clock.nowMs()).toBeLessThan(10_000)
+    expect(result).toMatchObject({ stable: false, requestCount: 3 })
   })
 })
 
@@ -157,5 +172,29 @@ describe('failures', () => {
     const { result } = await measured({ serviceMs }, { goodputMs: 50 })
     expect(result.goodput!.share).toBeCloseTo(0.5, 1)
     expect(result.goodput!.withinMs).toBe(50)
+  })
+  const fails = () => {
+    throw queueFull
+  }
+
+  it('fill windows by count as answers do: a model that always fails is not waited for', async () => {
+    const { windows, result } = await measured({ serviceMs: fails }, { measurementMode: 'count_windows', maxTrials: 3 })
+    expect(windows.map(({ load }) => load.endMs)).toEqual([1000, 2000, 3000])
+    expect(result.stable).toBe(false)
+  })
+
+  it('alone make no result that is stable, also of a number of requests', async () => {
+    const { result } = await measured({ serviceMs: fails }, { requestCount: 10 })
+    expect(result).toMatchObject({ stable: false, requestCount: 0, failures: { ERR_QUEUE_FULL: 10 } })
+  })
+})
+
+describe('the first request', () => {
+  it('is not waited for by who wants no more', async () => {
+    const controller = new AbortController()
+    const model = fakeModel(new FakeLoadClock(), { serviceMs: () => 1000 })
+    const asked = probe({ model, source: oneSample() }, controller.signal)
+    controller.abort()
+    await expect(asked).rejects.toBe(controller.signal.reason)
   })
 })

@@ -88,7 +88,7 @@ describe('zerohop perf --replay', () => {
   })
 
   it.each([
-    [['--concurrency-range', '2'], 'concurrencyRange: expected nothing, beside --replay'],
+    [['--concurrency-range', '2'], '--concurrency-range means nothing beside --replay'],
     [['--input-data', 'data.json'], '--input-data: expected random or zero, beside --replay'],
     [['--replay-model', 'other'], '--replay-model: expected one of the models that were recorded'],
     [['--speed', '0'], 'It has to be a number above 0.'],

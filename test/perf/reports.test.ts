@@ -9,9 +9,10 @@ import { levelOf } from './level.ts'
 describe('the table of levels', () => {
   const usual = 'Inferences/Second,Client Send,Network+Server Send/Recv,Server Queue,Server Compute Input,Server Compute Infer,Server Compute Output,'
   const percentiles = 'Client Recv,p50 latency,p90 latency,p95 latency,p99 latency'
-  const withCache = levelOf({ server: { ...levelOf({}).server, cacheHitCount: 3, cacheMissCount: 4 } })
+  const withCache = levelOf({ server: { ...levelOf({}).server, cacheHitCount: 3, cacheMissCount: 4, cacheHitUs: 11.2, cacheMissUs: 21.7 } })
   const withP97 = levelOf({ percentile: { percentile: 97, us: 777.7 } })
   const withP95 = levelOf({ percentile: { percentile: 95, us: 950 } })
+  const withOwn = 'Client Recv,p50 latency,p90 latency,p95 latency,p97 latency,p99 latency'
   const verbose = ',Avg latency,request/response,response wait'
 
   it.each([
@@ -19,19 +20,19 @@ describe('the table of levels', () => {
     ['request-rate', [levelOf({})], false, `Request Rate,${usual}${percentiles}`],
     ['request-intervals', [levelOf({})], false, `Request Rate,${usual}${percentiles}`],
     ['concurrency', [levelOf({}), withCache], false, `Concurrency,${usual}Server Cache Hit,Server Cache Miss,${percentiles}`],
-    ['concurrency', [withP97], false, `Concurrency,${usual}${percentiles},p97 latency`],
+    ['concurrency', [withP97], false, `Concurrency,${usual}${withOwn}`],
     ['concurrency', [withP95], false, `Concurrency,${usual}${percentiles}`],
     ['concurrency', [levelOf({})], true, `Concurrency,${usual}${percentiles}${verbose}`],
-    ['concurrency', [withP97], true, `Concurrency,${usual}${percentiles},p97 latency${verbose}`],
+    ['concurrency', [withP97], true, `Concurrency,${usual}${withOwn}${verbose}`],
   ] as const)('under %s has the columns of perf_analyzer, in their order', (mode, levels, isVerbose, header) => {
     const [first, ...rows] = csvReport({ mode, levels }, isVerbose).trimEnd().split('\n')
     expect(first).toBe(header)
     for (const row of rows) expect(row.split(',')).toHaveLength(header.split(',').length)
   })
 
-  it('has the fastest level first, times in whole microseconds, and parts that add up to the average', () => {
+  it('has the fastest level last, times in whole microseconds, and parts that add up to the average', () => {
     const levels = [levelOf({ level: 1, inferencesPerSecond: 100.456 }), levelOf({ level: 8, inferencesPerSecond: 300 })]
-    const [, first, second] = csvReport({ mode: 'concurrency', levels }, true).split('\n')
+    const [, second, first] = csvReport({ mode: 'concurrency', levels }, true).split('\n')
     expect(first).toBe('8,300,0,660,100,10,200,30,0,900,1500,1600,1700,1000,0,1000')
     expect(second!.startsWith('1,100.46,')).toBe(true)
     const parts = first!.split(',').slice(2, 9).map(Number)
@@ -41,13 +42,18 @@ describe('the table of levels', () => {
   it('of one model of an ensemble has what the engine says of it', () => {
     const { server } = levelOf({})
     const levels = [levelOf({ composingModels: [{ model: 'one', version: 1, server: { ...server, inferenceCount: 1000, queueUs: 7 }, batchSizes: [] }] })]
-    expect(composingCsvReport({ mode: 'concurrency', levels }, 0)).toBe(`Concurrency,${usual}Client Recv\n1,200,0,0,7,10,200,30,0\n`)
+    expect(composingCsvReport({ mode: 'concurrency', levels }, 0)).toBe(`Concurrency,${usual}Client Recv\n1,200,0,103,7,10,200,30,0\n`)
     expect(levelText('concurrency', levels[0]!)).toContain(`
   Composing models: 
   one, version: 1
     Inference count: 1000
     Execution count: 250
 `)
+  })
+
+  it('has what looks into the cache took, and not how many there were', () => {
+    const [names, values] = csvReport({ mode: 'concurrency', levels: [withCache] }, false).split('\n').map((line) => line.split(','))
+    expect(['Server Cache Hit', 'Server Cache Miss'].map((name) => values![names!.indexOf(name)])).toEqual(['11', '22'])
   })
 
   it('has how late requests were sent as what the client took', () => {

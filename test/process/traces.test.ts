@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { readTraceFile } from '../../src/trace-files/read-trace-file.ts'
@@ -25,5 +26,12 @@ describe('a process that traces', () => {
   it('to a file that cannot be written ends as ever', { timeout: limitMs }, async () => {
     const ending = await runFixture('traces.mjs', 'process.exit', ['--no-warnings'], { ZEROHOP_TEST_TRACE: join(temporaryFolder({}), 'none', 'trace.json') })
     expect(ending).toMatchObject({ code: 3, hung: false, stderr: '' })
+  })
+
+  it.skipIf(process.platform === 'win32').each([['process.exit', 3], ['nothing', 0]] as const)('to a pipe that nobody reads ends by %s', { timeout: limitMs }, async (scenario, code) => {
+    const pipe = join(temporaryFolder({}), 'pipe')
+    execFileSync('mkfifo', [pipe])
+    const ending = await runFixture('traces.mjs', scenario, ['--no-warnings'], { ZEROHOP_TEST_TRACE: pipe })
+    expect(ending).toMatchObject({ code, hung: false, stderr: '' })
   })
 })

@@ -68,6 +68,18 @@ describe('a tuned model', () => {
     expect(model.clock.timers).toBe(0)
   })
 
+  it('does not undo what somebody else has begun to change in the middle of a search', async () => {
+    const model = new TunedModel(streams)
+    while (model.tuner.stats.state === 'watching') await model.serve(100)
+    model.changing = true
+    await model.serve(minuteMs)
+    expect(new Set(model.used.map(({ instances }) => instances))).toEqual(new Set([1]))
+    model.changing = false
+    model.scale(3)
+    expect(model.tuner.stats).toMatchObject({ state: 'watching', instances: 3, searchCount: 0 })
+    expect(model.setting.instances).toBe(3)
+  })
+
   it('leaves out what cannot be had, what shares workers, and what takes too much memory', async () => {
     const lacking = new TunedModel(streams)
     lacking.lacking = 3

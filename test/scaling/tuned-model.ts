@@ -1,6 +1,6 @@
-import type { Tuned } from '../../src/scaling/throughput-tuner.ts'
 import { ThroughputTuner } from '../../src/scaling/throughput-tuner.ts'
 import type { ThroughputSetting } from '../../src/scaling/throughput-search.ts'
+import type { Tuned } from '../../src/scaling/tuned.ts'
 import { FakeClock } from '../fake-clock.ts'
 
 /** A model on a fake clock that gives so many rows a second by its settings, as long as enough comes. */
@@ -32,6 +32,9 @@ export class TunedModel implements Tuned {
   get done(): Tuned['done'] {
     return { rows: this.#rows, runs: this.#runs }
   }
+
+  oldestAtMs = Infinity
+  overloadCount = 0
 
   get haveOwnWorkers(): boolean {
     return this.#busyMs.length <= this.workers

@@ -34,7 +34,7 @@ export class ServedSequences {
     const parser = new FeedParser(joining.stacked)
     const { clock, keepAlive } = house
     this.scheduler = new Scheduler({
-      observed: new ObservedRequests({ name: 'model', version: 1, metadata: joining.stacked }),
+      observed: new ObservedRequests({ name: 'model', version: 1, metadata: joining.stacked, batching: null }),
       joining, realRows: null, padding: null, config, runTimes: new RunTimes(), instances: house.places.length, clock, keepAlive, gaveUp: (reason) => void (this.failure = reason),
     }) // prettier-ignore
     const inputs = new SequenceInputs(joining.stacked, config.sequence!, parser)

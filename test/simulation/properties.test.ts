@@ -114,6 +114,7 @@ describe('order', () => {
     const levels = { ...oneLevel, priorityLevels: 2, defaultPriorityLevel: 2 }
     const options = { arrivals: { kind: 'recorded', arrivals }, serviceTimes: [{ rows: 1, ms: 10 }], instances: 1, maxBatchSize: 1 } as const
     expect(simulate({ ...options, levels })).toMatchObject({ answered: 10, dropped: 10 })
-    expect(simulate(options)).toMatchObject({ answered: 20, dropped: 0 })
+    // The tenth waits behind the ninth when its time runs out, and is taken back from there.
+    expect(simulate(options)).toMatchObject({ answered: 19, dropped: 1 })
   })
 })

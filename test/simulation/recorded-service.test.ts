@@ -8,7 +8,7 @@ const run = (more: Partial<ArrivalRun>): ArrivalRun => ({
   takenAtUs: 0, rows: 1, requests: 1, instance: 'm_0', gatherUs: 10, handOverUs: 20, runUs: 1000, wakeUs: 30, scatterUs: 40, ...more,
 }) // prettier-ignore
 
-const at = (atUs: number, more: Partial<ArrivalRun>): Arrival => ({ atUs, rows: 1, latencyUs: 2000, run: run(more) })
+const at = (atUs: number, more: Partial<ArrivalRun>): Arrival => ({ atUs, rows: 1, latencyUs: 2000, runs: [run(more)] })
 
 describe('the runs of a recording', () => {
   it('have their starts and lengths, in milliseconds', () => {
@@ -52,7 +52,7 @@ describe('what surrounds recorded runs', () => {
 
 describe('the figures of a recording', () => {
   it('are of those that were answered', () => {
-    const arrivals: Arrival[] = [{ atUs: 0, rows: 2, latencyUs: 1000 }, { atUs: 500, rows: 1 }, { atUs: 1000, rows: 4, latencyUs: 3000, run: run({ rows: 6 }) }]
+    const arrivals: Arrival[] = [{ atUs: 0, rows: 2, latencyUs: 1000 }, { atUs: 500, rows: 1 }, { atUs: 1000, rows: 4, latencyUs: 3000, runs: [run({ rows: 6 })] }]
     expect(recordedFigures(arrivals)).toEqual({
       requests: 3, answered: 2, p50Ms: 1, p90Ms: 3, p95Ms: 3, p99Ms: 3, maxMs: 3, throughputPerSecond: 500, rowsPerSecond: 1500, meanBatchRows: 6,
     }) // prettier-ignore

@@ -2,7 +2,8 @@ import { truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { dataFlowText } from '../../src/trace-files/data-flow-text.ts'
-import { readTraceFile } from '../../src/trace-files/read-trace-file.ts'
+import { eachTrace, readTraceFile } from '../../src/trace-files/read-trace-file.ts'
+import { JsonArrayFile } from '../../src/tracing/json-array-file.ts'
 import { summarize } from '../../src/trace-files/model-summary.ts'
 import { arrivalsOf } from '../../src/trace-files/trace-arrivals.ts'
 import { errorOf, temporaryFolder } from '../triton-repository/temporary.ts'
@@ -40,6 +41,38 @@ describe('a file of traces', () => {
     const path = written(JSON.stringify([named, { id: 1, activity: 'TENSOR_QUEUE_INPUT', tensor: { name: 'x', data, shape: '3000001', dtype: 'FP32' } }]))
     const { traces } = await readTraceFile(path)
     expect(traces[0]!.tensors[0]!.data).toHaveLength(data.length)
+  })
+
+  it('may be written while it is read', async () => {
+    const path = join(temporaryFolder({}), 'trace.json')
+    const file = new JsonArrayFile(path)
+    const some = (from: number, count: number) => Array.from({ length: count }, (_, index) => JSON.stringify({ ...named, id: from + index, request_id: 'r'.repeat(100) })).join(',\n')
+    let written = 8_000
+    await file.append(some(0, written))
+    for (let round = 0; round < 3; round++) {
+      let isRead = false
+      const reading = readTraceFile(path).finally(() => (isRead = true))
+      const before = written
+      for (; !isRead; written += 10) await file.append(some(written, 10))
+      expect((await reading).traces.length).toBeGreaterThanOrEqual(before)
+    }
+    await file.close()
+  })
+
+  it('may be put together of those of several processes, whose ids are the same', async () => {
+    const times = (ms: number) => [{ name: 'REQUEST_START', ns: ms * 1e6 }, { name: 'REQUEST_END', ns: ms * 2e6 }]
+    const text = ([1, 2] as const).map((ms) => JSON.stringify([named, { id: 1, timestamps: times(ms) }])).join('\n')
+    const { traces } = await readTraceFile(written(text))
+    expect(traces.map(({ timestamps }) => timestamps)).toEqual([times(1), times(2)])
+    expect(summarize(traces)).toMatchObject([{ traceCount: 2, handlerUs: 1500 }])
+  })
+
+  it('with more than there is memory for is refused, and summed up all the same', async () => {
+    const path = written(JSON.stringify(Array.from({ length: 12_000 }, (_, id) => ({ ...named, id }))))
+    expect((await errorOf(readTraceFile(path, 1e-6))).message).toMatch(/has more traces than there is memory for, which is \d+ MiB\. Set NODE_OPTIONS=--max-old-space-size=\d+, or trace to several files/)
+    const ids: number[] = []
+    expect(await eachTrace(path, ({ id }) => ids.push(id))).toEqual({ cut: false })
+    expect(ids).toEqual(Array.from({ length: 12_000 }, (_, id) => id))
   })
 
   it.each([
@@ -97,6 +130,8 @@ describe('what is made of strange traces', () => {
     expect(shown('1e15,0', '')).toBe('[]')
     expect(shown('many', '1')).toBe('1')
     expect(shown('', '5')).toBe('5')
+    expect(shown('1,'.repeat(50_000) + '1', '5')).toBe('5')
+    expect(shown('-1,-1', '5')).toBe('5')
     expect(shown('2', '"a,b","c"', 'BYTES')).toBe('["a,b" "c"]')
     expect(shown('2', 'a,b', 'BYTES')).toBe('[a b]')
     expect(shown('2,1000', Array.from({ length: 2000 }, (_, index) => index % 1000).join(','))).toBe('[[0 1 2 ... 997 998 999] [0 1 2 ... 997 998 999]]')

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
@@ -24,7 +25,7 @@ function writerTo(path: string, maxBytes = 1e6) {
   const add = (id: number) => {
     const text = `{"id":${id},"model_name":"m"}`
     expect(account.reserve(text.length)).toBe(true)
-    writer.add(text, text.length)
+    writer.add(text, text.length, 0)
   }
   return { writer, account, told, add }
 }
@@ -109,6 +110,17 @@ describe('a file that cannot be written', () => {
     expect(engine.stats().traces).toMatchObject({ begun: 3, written: 0, failed: 3, bufferedBytes: 0, failure: { file: '/dev/full', reason: expect.stringContaining('ENOSPC') as string } })
     expect(told).toHaveLength(1)
     expect(warnings).toEqual(['ZEROHOP_TRACE_FAILED'])
+  })
+
+  it.skipIf(process.platform === 'win32')('as it is a pipe that nobody reads loses its traces, and nobody waits for it', async () => {
+    const pipe = join(temporaryFolder({}), 'pipe')
+    execFileSync('mkfifo', [pipe])
+    const { engine } = tracedEngine({ file: pipe })
+    await loadNumber(engine, 'm', (x) => x)
+    await engine.infer('m', { x: one(1) })
+    await engine.trace.flush()
+    await engine.close()
+    expect(engine.trace.stats()).toMatchObject({ failed: 1, failure: { reason: expect.stringContaining('ENXIO') as string } })
   })
 
   it('as it is a folder does not keep the engine from closing', async () => {

@@ -4,7 +4,7 @@ import { pathToFileURL } from 'node:url'
 import { describe, expect, it } from 'vitest'
 import { InferenceEngine } from '../../src/index.ts'
 import { readTraceFile } from '../../src/trace-files/read-trace-file.ts'
-import { loadNumber, one } from '../pipelines/arithmetic.ts'
+import { loadGate, loadNumber, one } from '../pipelines/arithmetic.ts'
 import { ownEngine } from '../support/open.ts'
 import { errorOf, temporaryFolder } from '../triton-repository/temporary.ts'
 import { tracedEngine } from './traced-engine.ts'
@@ -88,6 +88,58 @@ describe('settings of traces', () => {
     await engine.close()
     expect((await readTraceFile(file)).traces).toHaveLength(4)
     expect((await readTraceFile(`${file}.3`)).traces).toHaveLength(1)
+  })
+
+  it('begin another file for those alone that say so, where others trace to the same', async () => {
+    const { engine, file, call } = await twoModels({ models: { b: { logFrequency: 2 } } })
+    for (let count = 0; count < 3; count++) {
+      await call('a', 1)
+      await call('b', 1)
+    }
+    await engine.close()
+    const lengths = await Promise.all([file, `${file}.0`, `${file}.1`].map(async (path) => (await readTraceFile(path)).traces.length))
+    expect(lengths).toEqual([3, 2, 1])
+  })
+
+  it('that are taken back and given again go on with the same file, while requests of before are under way', async () => {
+    const { engine, file, traces } = tracedEngine()
+    const gate = await loadGate(engine, 'gate')
+    const ask = () => engine.infer('gate', { x: one(1) })
+    const asked = [ask()]
+    const others = [{ level: 'OFF' }, { file: `${file}.other` }, { logFrequency: 1 }] as const
+    for (const settings of others) {
+      engine.trace.update(settings)
+      asked.push(ask())
+      engine.trace.update({ level: null, file: null, logFrequency: null })
+      asked.push(ask())
+    }
+    gate.open()
+    await Promise.all(asked)
+    expect((await traces()).length).toBe(4)
+    engine.trace.update({ level: 'OFF' })
+    await engine.trace.flush()
+    engine.trace.update({ level: null })
+    await ask()
+    expect((await traces()).length).toBe(5)
+    engine.trace.update({ logFrequency: 1, file: `${file}.other` })
+    await ask()
+    await engine.close()
+    expect((await readTraceFile(`${file}.0`)).traces).toHaveLength(1)
+    expect((await readTraceFile(`${file}.other`)).traces).toHaveLength(1)
+    expect((await readTraceFile(`${file}.other.0`)).traces).toHaveLength(1)
+    expect(engine.trace.stats()).toMatchObject({ begun: 8, written: 8, failed: 0, dropped: 0, bufferedBytes: 0 })
+  })
+
+  it('of models are checked, too, when those of the engine change', async () => {
+    const { file } = tracedEngine()
+    const other = join(temporaryFolder({}), 'other.json')
+    const engine = ownEngine({ trace: { level: 'OFF', file: other, models: { a: { level: 'TIMESTAMPS' } } } })
+    expect(await errorOf(() => engine.trace.update({ file }))).toMatchObject({ argument: 'settings.file', received: file })
+    expect(engine.trace.settings('a').file).toBe(other)
+    expect(await errorOf(() => new InferenceEngine({ trace: { file, count: 0 } }))).toMatchObject({ argument: 'options.trace.file' })
+    const without = ownEngine()
+    without.trace.update({ file: join(temporaryFolder({}), 'late.json') })
+    expect(without.trace.update({ file: null }).file).toBe(null)
   })
 
   it.each([

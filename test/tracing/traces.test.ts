@@ -4,6 +4,7 @@ import { Tensor } from '../../src/index.ts'
 import { gatherRow, identity, identityVariable } from '../models/small.ts'
 import { load, ownEngine } from '../support/open.ts'
 import { loadGate, loadNumber, one, step } from '../pipelines/arithmetic.ts'
+import { deferred } from '../support/deferred.ts'
 import { until } from '../support/until.ts'
 import { namesOf, tracedEngine } from './traced-engine.ts'
 
@@ -35,15 +36,15 @@ describe('a trace', () => {
   it('has the dims that the model leaves open, and the tensors, of any type', async () => {
     const { engine, traces } = tracedEngine({ level: ['TIMESTAMPS', 'TENSORS'] })
     const model = await load(engine, identityVariable('float32'))
-    await model.infer({ x: new Tensor('float32', [1, -0.5, Infinity, NaN, 0, 3], [2, 3]) })
+    await model.infer({ x: new Tensor('float32', [1, -0.5, Infinity, NaN, -0, 3], [2, 3]) })
     const kinds = [
-      ['float16', Uint16Array.of(0x3c00, 0xc000, 0x7c00, 0), '1,-2,Infinity,0', 'FP16'], ['int64', BigInt64Array.of(1n, -2n, 2n ** 62n, 0n), '1,-2,4611686018427387904,0', 'INT64'],
+      ['float16', Uint16Array.of(0x3c00, 0xc000, 0x7c00, 0x8000), '1,-2,Infinity,-0', 'FP16'], ['int64', BigInt64Array.of(1n, -2n, 2n ** 62n, 0n), '1,-2,4611686018427387904,0', 'INT64'],
       ['string', ['a,b', '"', 'é\n', ''], '"a,b","\\"","é\\n",""', 'BYTES'], ['bool', Uint8Array.of(1, 0, 1, 1), '1,0,1,1', 'BOOL'], ['uint8', Uint8Array.of(0, 1, 2, 255), '0,1,2,255', 'UINT8'],
     ] as const // prettier-ignore
     for (const [type, data] of kinds) await (await load(engine, identity(type))).infer({ x: new Tensor(type, data as never, [1, 4]) })
     const [first, ...others] = await traces()
     expect(first!.dims).toEqual({ x: [2, 3] })
-    const tensor = { name: 'x', data: '1,-0.5,Infinity,NaN,0,3', shape: '2,3', dtype: 'FP32' }
+    const tensor = { name: 'x', data: '1,-0.5,Infinity,NaN,-0,3', shape: '2,3', dtype: 'FP32' }
     expect(first!.tensors).toEqual([{ activity: 'TENSOR_QUEUE_INPUT', ...tensor }, { activity: 'TENSOR_BACKEND_OUTPUT', ...tensor, name: 'y' }])
     for (const [index, [, , data, dtype]] of kinds.entries()) {
       expect(others[index]!.dims).toBeUndefined()
@@ -128,6 +129,34 @@ describe('a trace', () => {
       ['outer', 0, null, 'r'], ['twice', 1, 0, 'r'], ['inner', 2, 0, 'r'], ['plus', 3, 2, 'r'],
     ]) // prettier-ignore
     expect(all.map(({ tensors }) => tensors.map(({ name, data }) => `${name}=${data}`))).toEqual([['x=3', 'y=7'], ['x=3', 'y=6'], ['x=6', 'y=7'], ['x=6', 'y=7']])
+  })
+
+  it('of a function has those of the models that it asks inside, of whatever batch, and of nobody else', async () => {
+    const { engine, traces } = tracedEngine({ rate: 2 })
+    const [late, ended] = [deferred<void>(), deferred<void>()]
+    await loadNumber(engine, 'inner', (x) => x + 1)
+    await engine.loadPipeline('pipe', { inputs: ['x'], steps: [step('inner', 'x', 'y')], outputs: ['y'] })
+    const run = async ({ x }: { x: { data: Float32Array } }) => {
+      const answers = await Promise.all(Array.from(x.data, (value) => engine.infer(value < 10 ? 'inner' : 'pipe', { x: one(value) })))
+      if (x.data[0] === 3) void late.promise.then(() => engine.infer('inner', { x: one(100) })).then(() => ended.resolve())
+      return { y: Float32Array.from(answers, ({ y }) => y!.data[0] as number) }
+    }
+    const declared = { inputs: [{ name: 'x', type: 'float32', dims: [1] }], outputs: [{ name: 'y', type: 'float32', dims: [1] }] } as const
+    await engine.loadFunction('outer', { ...declared, concurrency: 4, run })
+    const ask = (x: number) => engine.infer('outer', { x: one(x) })
+    const [first, second] = await Promise.all([ask(1), ask(20)]) // one batch: the second is traced, and both ask for it
+    expect([first.y!.data[0], second.y!.data[0]]).toEqual([2, 21])
+    await ask(2) // not traced, nor what it asks for
+    await ask(3)
+    late.resolve() // after its end: from nobody, and the fifth
+    await ended.promise
+    await ask(4)
+    const all = await traces()
+    const outer = all[0]!.id
+    expect(all.map(({ model, id, parentId }) => [model, id - outer, parentId === undefined ? null : parentId - outer])).toEqual([
+      ['outer', 0, null], ['inner', 1, 0], ['pipe', 2, 0], ['inner', 3, 2],
+      ['outer', 4, null], ['inner', 5, 4], ['outer', 6, null], ['inner', 7, 6],
+    ]) // prettier-ignore
   })
 
   it('of a sequence has its id', async () => {

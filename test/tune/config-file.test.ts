@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import { InferenceEngine, type ModelConfig } from '../../src/index.ts'
 import { configJson, configText } from '../../src/tune/config-file.ts'
-import { optionsFor } from '../../src/tune/configuration.ts'
+import { measuredOptions, optionsFor } from '../../src/tune/configuration.ts'
 import { identity } from '../models/small.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-tune-'))
@@ -45,5 +45,15 @@ describe('the file of a configuration', () => {
   it('leaves alone what is not tuned', () => {
     const given = { dynamicBatching: { preserveOrdering: true, maxQueueDelayMs: 9 }, sessionOptions: { enableMemPattern: false }, maxBatchSize: 3 }
     expect(optionsFor(configuration, given, 'cpu')).toMatchObject({ dynamicBatching: { preserveOrdering: true, maxQueueDelayMs: 2 }, sessionOptions: { enableMemPattern: false, intraOpNumThreads: 1 }, maxBatchSize: 8 })
+  })
+
+  it('has a cache of answers that was asked for, which is not what is measured', () => {
+    const given = { responseCache: true, coalesce: true, weight: 2 }
+    expect(optionsFor(configuration, given, 'cpu')).toMatchObject(given)
+    for (const measured of [measuredOptions(configuration, given, 'cpu'), measuredOptions(null, given, 'auto')]) {
+      expect(measured).not.toHaveProperty('responseCache')
+      expect(measured).not.toHaveProperty('coalesce')
+      expect(measured).toHaveProperty('weight', 2)
+    }
   })
 })

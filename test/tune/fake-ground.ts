@@ -16,6 +16,8 @@ export interface FakeMachine {
   /** What is loaded where nothing is said of it. */
   readonly byDefault: Configuration
   readonly loadMs: number
+  /** Why no request is answered. */
+  readonly refusal?: string
 }
 
 /** What else the machine does. */
@@ -97,8 +99,9 @@ export class FakeGround implements MeasuringGround {
     this.#speed *= Math.exp(drift * this.#gaussian() - 0.02 * Math.log(this.#speed))
     const factor = this.#speed * Math.exp(scatter * this.#gaussian()) * (this.#random() < disturbed ? 0.5 : 1)
     const memoryBytes = this.#machine.memoryBytes?.(configuration) ?? 1e8
-    const measurement = { rowsPerSecond: rowsPerSecond * factor, p50Ms: p50Ms / factor, p99Ms: p99Ms / factor, memoryBytes, meanBatchRows: Math.max(1, configuration.maxBatchSize), failures: 0 }
-    return { type: 'measured', measurement, runMs: this.#machine.runMs(configuration) / factor, tookMs: 0 }
+    const failure = this.#machine.refusal ?? null
+    const measurement = { rowsPerSecond: rowsPerSecond * factor, p50Ms: p50Ms / factor, p99Ms: p99Ms / factor, memoryBytes, meanBatchRows: Math.max(1, configuration.maxBatchSize), failures: failure === null ? 0 : 1 }
+    return { type: 'measured', measurement, failure, runMs: this.#machine.runMs(configuration) / factor, tookMs: 0 }
   }
 
   #loaded({ instances, maxBatchSize }: Configuration): LoadedWord {

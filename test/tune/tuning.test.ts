@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
@@ -14,6 +14,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
 const path = join(folder, 'model.onnx')
 const statePath = join(folder, 'state.json')
+const dataPath = join(folder, 'data.json')
 
 beforeEach(() => {
   writeFileSync(path, 'a model')
@@ -161,6 +162,81 @@ describe('the time', () => {
     const { best, rows, end } = await tune({ ...settings, budgetMs: 300 }, {}, untilEnd(), new FakeGround(machine(1)))
     expect({ best, rows, end }).toEqual({ best: null, rows: [], end: 'budget' })
   })
+
+  const slow: FakeMachine = { runMs: ({ maxBatchSize }) => 300 * maxBatchSize, byDefault, loadMs: 3000 }
+
+  it('that is hardly enough for one measurement ends with what that says, and a word about it', async () => {
+    const ground = new FakeGround(slow)
+    const { best, rows, notes, end } = await tune({ ...settings, budgetMs: 9000 }, {}, untilEnd(), ground)
+    expect(best).toMatchObject({ candidate: { configuration: { maxBatchSize: 1 }, load: { concurrency: 2 } }, rounds: 1, isKept: true })
+    expect(rows.find(({ isDefault }) => isDefault)!.measured).toBeNull()
+    expect(notes.at(-1)).toMatch(/^there was no time to measure the best beside others/)
+    expect(end).toBe('budget')
+    expect(ground.clock.nowMs()).toBeLessThanOrEqual(9000)
+  })
+
+  it('that is enough for loading only is enough for more in the next call', async () => {
+    const short = { ...settings, budgetMs: 5000 }
+    expect((await tune(short, {}, untilEnd(), new FakeGround(slow))).best).toBeNull()
+    const ground = new FakeGround(slow)
+    const { best } = await tune(short, {}, untilEnd(), ground)
+    expect(best).toMatchObject({ candidate: { configuration: { maxBatchSize: 1 } }, isDefault: false })
+    expect(ground.clock.nowMs()).toBeLessThanOrEqual(5000)
+  })
+
+  it('that is less than loading takes is told as that', async () => {
+    const { best, reason, seconds } = await tune({ ...settings, budgetMs: 2000, startedAtMs: -500 }, {}, untilEnd(), new FakeGround(slow))
+    expect({ best, reason, seconds }).toEqual({ best: null, reason: 'there was no time to load the model: take a longer budget', seconds: 2 })
+  })
+
+  it('that a measurement does not come to its end in says nothing of it: the next call measures it again', async () => {
+    const slower: FakeMachine = { ...slow, runMs: () => 4000 }
+    const { best, reason } = await tune({ ...settings, budgetMs: 15_000 }, {}, untilEnd(), new FakeGround(slower))
+    expect({ best, reason }).toEqual({ best: null, reason: expect.stringMatching(/^there was no time to measure anything/) })
+    const again = await tune({ ...settings, budgetMs: 600_000 }, {}, untilEnd(), new FakeGround(slower))
+    expect(again.best).not.toBeNull()
+    expect(again.rows.every(({ failure }) => failure === null)).toBe(true)
+  })
+})
+
+describe('what stands in the way', () => {
+  it('of all requests is told', async () => {
+    const { best, reason, notes } = await tune(settings, {}, untilEnd(), new FakeGround({ ...machine(1), refusal: '3 requests failed: no such index' }))
+    expect({ best, reason }).toEqual({ best: null, reason: 'no configuration served its requests: 3 requests failed: no such index' })
+    expect(notes[0]).toMatch(/^\d x \d threads with batches of 1 failed: 3 requests failed: no such index/)
+  })
+
+  it('of a state that cannot be written any more is told once, and the result is there', async () => {
+    const gone = join(folder, 'gone')
+    mkdirSync(gone)
+    const listener = { onMeasured: () => rmSync(gone, { recursive: true, force: true }) }
+    const { best, notes } = await tune({ ...settings, statePath: join(gone, 'state.json') }, listener, untilEnd(), new FakeGround(machine(1)))
+    expect(best).not.toBeNull()
+    expect(notes.filter((note) => note.includes('cannot be kept'))).toHaveLength(1)
+  })
+
+  it('at its place, as a file of somebody else, is left as it is', async () => {
+    for (const fresh of [true, false]) {
+      writeFileSync(statePath, '{"name":"my-package"}')
+      await expect(tune({ ...settings, fresh }, {}, untilEnd(), new FakeGround(machine(1)))).rejects.toMatchObject({ code: 'ERR_INVALID_ARG' })
+      expect(readFileSync(statePath, 'utf8')).toBe('{"name":"my-package"}')
+    }
+  })
+
+  it('before it has begun, as the user wants no more, is no error', async () => {
+    const { end, best } = await tune(settings, {}, AbortSignal.abort(), new FakeGround(machine(1)))
+    expect({ end, best }).toEqual({ end: 'interrupted', best: null })
+  })
+})
+
+describe('a provider', () => {
+  it('that is named has the default as well', async () => {
+    const ground = new FakeGround(machine(1))
+    const { kind } = await tune({ ...settings, kind: 'openvino' }, {}, untilEnd(), ground)
+    expect(kind).toBe('openvino')
+    const loads = ground.tasks.flatMap((task) => (task.type === 'load' ? [task.config.instanceGroup?.[0]?.kind] : []))
+    expect(new Set(loads)).toEqual(new Set(['openvino']))
+  })
 })
 
 describe('what was measured', () => {
@@ -205,11 +281,16 @@ describe('what was measured', () => {
     ['another model', (its: TuneSettings) => (writeFileSync(path, 'another model'), its), /begins anew: another model than/],
     ['other options of the model', (its: TuneSettings) => ({ ...its, options: { priority: 1 } as never }), /another set of model options/],
     ['other requests', (its: TuneSettings) => ({ ...its, measuring: { ...its.measuring, requests: { rows: 2, shapes: [], inputData: ['zero'] } } }), /another kind of request/],
-    ['what is no state', (its: TuneSettings) => (writeFileSync(statePath, '{'), its), /is no state of zerohop tune/],
+    ['requests of another content', (its: TuneSettings) => (writeFileSync(dataPath, '{"data":[{"x":[2]}]}'), its), /another kind of request/],
+    ['a state that was cut off', (its: TuneSettings) => (writeFileSync(statePath, readFileSync(statePath, 'utf8').slice(0, 100)), its), /was cut off/],
+    ['an empty one', (its: TuneSettings) => (writeFileSync(statePath, ''), its), /was cut off/],
+    ['another provider', (its: TuneSettings) => ({ ...its, kind: 'cpu' }), /another provider than/],
   ])('is forgotten for %s', async (_, change, note) => {
-    await tune(settings, {}, untilEnd(), new FakeGround(machine(1)))
+    writeFileSync(dataPath, '{"data":[{"x":[1]}]}')
+    const its = { ...settings, measuring: { ...settings.measuring, requests: { rows: 1, shapes: [], inputData: [dataPath] } } }
+    await tune(its, {}, untilEnd(), new FakeGround(machine(1)))
     const ground = new FakeGround(machine(1))
-    const { notes } = await tune(change(settings), {}, untilEnd(), ground)
+    const { notes } = await tune(change(its), {}, untilEnd(), ground)
     expect(notes[0]).toMatch(note)
     expect(showsAll(ground)).toBeGreaterThan(20)
   })

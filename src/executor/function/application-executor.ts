@@ -1,6 +1,7 @@
 import { functionCarrier } from '../../carriers.ts'
 import type { OpenOptions } from '../../config/session-options.ts'
 import { messageOf } from '../../message-of.ts'
+import { runScope, type RunScope } from '../../run-scope.ts'
 import { OpenFunction } from '../../function-run/open-function.ts'
 import { runBatch, type BatchOutcome, type FunctionSlot } from '../../function-run/run-batch.ts'
 import type { RunContext } from '../../function-run/run-context.ts'
@@ -21,6 +22,8 @@ interface Run {
   context: RunContext | null
   /** Of one that has promised something. */
   ended: Promise<void> | null
+  /** For whom it is; `undefined` where nobody looks on. */
+  readonly scope: RunScope | undefined
 }
 
 /** Runs a function on the application's thread: for what takes less than to hand it to another one. */
@@ -29,6 +32,8 @@ export class ApplicationExecutor implements Executor {
   readonly #events: ExecutorEvents
   readonly #slots = new Map<number, FunctionSlot>()
   #waiting: Handed[] = []
+  /** Of batches that do not run yet, by slot. */
+  readonly #askers = new Map<number, object>()
   /** What runs, by slot. */
   readonly #running = new Map<number, Run>()
   #function: OpenFunction | null = null
@@ -68,10 +73,16 @@ export class ApplicationExecutor implements Executor {
 
   forgetSlot(slotId: number): void {
     this.#slots.delete(slotId)
+    this.#askers.delete(slotId)
   }
 
   defineLayout(slotId: number, layoutIndex: number, layout: SlotLayout): void {
     this.#slots.get(slotId)!.layouts[layoutIndex] = layout
+  }
+
+  runsFor(slotId: number, asker: object | null): void {
+    if (asker !== null) this.#askers.set(slotId, asker)
+    else if (this.#askers.size > 0) this.#askers.delete(slotId)
   }
 
   /** Begins it once whoever hands it over is done. */
@@ -132,15 +143,19 @@ export class ApplicationExecutor implements Executor {
   }
 
   #run({ slotId, layoutIndex }: Handed): void {
-    const run: Run = { context: null, ended: null }
+    const asker = this.#askers.get(slotId)
+    const run: Run = { context: null, ended: null, scope: asker && { asker, isOver: false } }
     this.#running.set(slotId, run)
     const times = timesAt(0)
-    const outcome = runBatch(this.#function, this.#slots.get(slotId), layoutIndex, times, { nowMs: () => performance.now(), begins: (context) => (run.context = context) })
+    const begin = () => runBatch(this.#function, this.#slots.get(slotId), layoutIndex, times, { nowMs: () => performance.now(), begins: (context) => (run.context = context) })
+    // Whoever handed it over may have done so within another run.
+    const outcome = run.scope === undefined && runScope.getStore() === undefined ? begin() : runScope.run(run.scope, begin)
     if (outcome instanceof Promise) run.ended = outcome.then((settled) => this.#report(slotId, run, times, settled))
     else this.#report(slotId, run, times, outcome)
   }
 
-  #report(slotId: number, run: object, times: RunTimestamps, { error, sent, failures }: BatchOutcome): void {
+  #report(slotId: number, run: Run, times: RunTimestamps, { error, sent, failures }: BatchOutcome): void {
+    if (run.scope !== undefined) run.scope.isOver = true
     if (this.#running.get(slotId) !== run) return // it was not waited for
     this.#running.delete(slotId)
     this.#events.finished(slotId, times, error, sent?.outputs ?? null, failures)

@@ -1,5 +1,5 @@
-import { fromSmallFloat, isSmallFloat } from '../../small-floats.ts'
-import { isFloatType, isTensorLike, type ElementType } from '../../tensor.ts'
+import { fromSmallFloat, isSmallFloat, type SmallFloat } from '../../small-floats.ts'
+import { isFloatType, isTensorLike, toStorage, type ElementType } from '../../tensor.ts'
 import type { OutputValue } from '../../values.ts'
 
 /** How far two answers lie apart. */
@@ -40,7 +40,8 @@ export const typeOf = (value: OutputValue | undefined): string => (isTensorLike(
 type Values = ArrayLike<number | bigint | string>
 
 function valuesOf(type: ElementType, data: unknown): Values {
-  return isSmallFloat(type) && !(data instanceof Float32Array) ? Array.from(data as ArrayLike<number>, (bits) => fromSmallFloat(type, bits)) : (data as Values)
+  const bits = isSmallFloat(type) ? toStorage(type, data) : null // newer Node has numbers of float16
+  return bits === null ? (data as Values) : Array.from(bits as Uint16Array, (each) => fromSmallFloat(type as SmallFloat, each))
 }
 
 function elementDifference(type: ElementType, alone: Values, other: Values): Difference {

@@ -4,14 +4,15 @@ import type { Section, Table } from './section.ts'
 
 /** In what results differ beside their figures. */
 export function differencesSection(compared: readonly NamedResult[]): Section {
+  const tables = [
+    differenceTable('Settings that differ', compared, compared.map(({ result }) => result.settings)),
+    differenceTable('Machines, where they differ', compared, compared.map(({ result }) => result.machine)),
+  ].filter(({ rows }) => rows.length > 0)
   return {
     id: 'configuration',
     title: 'Configuration',
-    lead: 'The settings and machines, as far as they differ.',
-    parts: [
-      { table: differenceTable('Settings that differ', compared, compared.map(({ result }) => result.settings)) },
-      { table: differenceTable('Machines, where they differ', compared, compared.map(({ result }) => result.machine)) },
-    ],
+    lead: tables.length === 0 ? 'The settings and the machines are the same.' : 'The settings and machines, as far as they differ.',
+    parts: tables.map((table) => ({ table })),
   }
 }
 

@@ -1,12 +1,14 @@
 import type { PerfResult } from '../result.ts'
+import { comparedDistributionsSection } from './compared-distributions.ts'
 import { comparedLevelsSection } from './compared-levels.ts'
+import { comparedScenariosSection } from './compared-scenarios.ts'
 import { differencesSection } from './compared-settings.ts'
 import { headlineOf, type HeadlineFigure } from './headline.ts'
 import { latencyCurve } from './latency-sections.ts'
 import { levelAxis, spansDecades } from './levels.ts'
 import { comparedColour, type NamedResult } from './named-result.ts'
 import type { Curve } from './page/chart.ts'
-import { dateOf } from './report.ts'
+import { dateOf, headlineFor } from './report.ts'
 import { renderPage } from './report-page.ts'
 import type { Section } from './section.ts'
 
@@ -19,9 +21,17 @@ export function comparisonOf(compared: readonly NamedResult[]): string {
     title: compared.map(({ name }) => name).join(' against '),
     about: compared.map(({ name, result }) => `${name}: ${result.model}, version ${result.version}, ${dateOf(result.date)}`).join(' · '),
     notices: unstable.length === 0 ? notices : [...notices, `Some levels did not become stable: of ${unstable.join(', ')}.`],
-    headline: compared.flatMap(({ name, result }) => headlineOf(result).slice(0, 2).map((figure) => ({ ...figure, label: `${name}: ${figure.label}` }))),
-    sections: [curvesSection(compared), ...(modes.size > 1 ? [] : [comparedLevelsSection(compared)]), differencesSection(compared)],
+    headline: compared.flatMap(({ name, result }) => headlineFor(result).slice(0, 2).map((figure) => ({ ...figure, label: `${name}: ${figure.label}` }))),
+    sections: [
+      ...comparedScenariosSection(compared),
+      ...(compared.every(({ result }) => result.levels.length === 0 && result.scenario !== undefined) ? [] : levelSections(compared, modes.size === 1)),
+      differencesSection(compared),
+    ],
   })
+}
+
+function levelSections(compared: readonly NamedResult[], areLevelsAlike: boolean): Section[] {
+  return [curvesSection(compared), ...(areLevelsAlike ? [comparedLevelsSection(compared)] : []), comparedDistributionsSection(compared, areLevelsAlike)]
 }
 
 /** Each result's p50 and p99 over its throughput. */

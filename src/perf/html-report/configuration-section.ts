@@ -4,19 +4,26 @@ import type { Section, Table } from './section.ts'
 /** In characters. */
 const longestSetting = 2000
 
-/** What a repetition needs to know. */
-export function configurationSection({ settings, machine }: PerfResult): Section {
+/** What a repetition needs to know, what was said first. */
+export function configurationSection({ settings, given, machine }: PerfResult): Section {
+  const settingTable = (caption: string, belongs: (name: string) => boolean, isOpen: boolean) => factTable(caption, 'Option', Object.entries(settings).filter(([name]) => belongs(name)), isOpen)
+  const isGiven = (name: string) => given === undefined || given.includes(name)
+  const usual = settingTable('Settings that are as they are by default', (name) => !isGiven(name), false)
   return {
     id: 'configuration',
     title: 'Configuration',
     lead: 'What a repetition needs: the settings, under the names of the command line, and the machine.',
-    parts: [{ table: factTable('Settings', settings) }, { table: factTable('Machine', machine) }],
+    parts: [
+      { table: settingTable(given === undefined ? 'Settings' : 'Settings that were given', isGiven, true) },
+      { table: factTable('Machine', 'Fact', Object.entries(machine), true) },
+      ...(usual.rows.length === 0 ? [] : [{ table: usual }]),
+    ],
   }
 }
 
-function factTable(caption: string, facts: Readonly<Record<string, unknown>>): Table {
-  const rows = Object.entries(facts).flatMap(([name, value]) => (value === undefined ? [] : [[name, settingText(value)]]))
-  return { caption, columns: [caption === 'Settings' ? 'Option' : 'Fact', 'Value'], rows, isOpen: true }
+function factTable(caption: string, heading: string, facts: readonly (readonly [name: string, value: unknown])[], isOpen: boolean): Table {
+  const rows = facts.flatMap(([name, value]) => (value === undefined ? [] : [[name, settingText(value)]]))
+  return { caption, columns: [heading, 'Value'], rows, isOpen }
 }
 
 /** A setting as it is written: text as it is, anything else as JSON, as far as there is one. */

@@ -74,6 +74,7 @@ section{padding:20px 22px;margin:0 0 18px}
 .parts{display:grid;grid-template-columns:minmax(0,1fr);gap:0 28px}
 .pair{grid-template-columns:repeat(2,minmax(0,1fr))}
 .parts>div{min-width:0}
+.pair>div:last-child:nth-child(odd){grid-column:1/-1}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:2px 16px;margin:6px 0 2px;padding:0;font-size:13px}
 .legend li{display:flex;align-items:center;gap:6px}
 .swatch{display:inline-block;width:14px;height:4px;border-radius:2px;background:var(--own,transparent);flex:none}
@@ -110,6 +111,7 @@ footer{padding-bottom:36px;font-size:13px}
 header,main,footer{padding-left:12px;padding-right:12px}
 header{padding-top:20px}
 h1{font-size:22px}
+caption{max-width:calc(100vw - 56px)}
 section{padding:15px 14px}
 .headline{grid-template-columns:repeat(2,minmax(0,1fr));gap:8px}
 .headline div{padding:10px 12px}

@@ -36,8 +36,8 @@ function renderChart(title: string, chart: Chart, chosen: number): Html {
 <div class="plot" id="${chart.id}-plot" role="img" tabindex="0" aria-label="Chart: ${title}, ${chart.y.label}${scale} over ${chart.x.label}. Its figures are in the table below."></div>`
 }
 
-function renderTable({ caption, columns, rows, isOpen = false }: Table, id: string | null): Html {
-  const areFacts = columns.length === 2 && isOpen
+function renderTable({ caption, columns, rows }: Table, id: string | null): Html {
+  const areFacts = columns.length === 2 && columns[1] === 'Value'
   // End tags of rows and cells may be left out, and are: they would be half of a long table.
   const rowsShown = rows.map(([first, ...cells]) => html`<tr><th scope="row">${renderCell(first ?? '')}${cells.map((cell) => html`<td>${renderCell(cell)}`)}
 `)

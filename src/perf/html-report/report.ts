@@ -4,8 +4,9 @@ import { breakdownSection } from './breakdown-section.ts'
 import { composingSection } from './composing-section.ts'
 import { configurationSection } from './configuration-section.ts'
 import { distributionSection } from './distribution-section.ts'
-import { headlineOf } from './headline.ts'
+import { headlineOf, type HeadlineFigure } from './headline.ts'
 import { curveSection, percentileSection } from './latency-sections.ts'
+import { inputsSection } from './inputs-section.ts'
 import { levelPhrase } from './levels.ts'
 import { failureSection, goodputSection, reasonSection } from './outcome-sections.ts'
 import { processSection } from './process-section.ts'
@@ -31,14 +32,25 @@ const loads: Readonly<Record<LoadMode, string>> = {
 export function reportOf(result: PerfResult, more: readonly Section[] = []): string {
   const measured = [curveSection, percentileSection, breakdownSection, composingSection, distributionSection, reasonSection, goodputSection, failureSection, processSection]
   const sections = result.levels.length === 0 ? [] : measured.flatMap((section) => section(result) ?? [])
-  const others = [scenarioSection, accuracySection].flatMap((section) => section(result) ?? [])
+  const others = [scenarioSection, accuracySection, inputsSection].flatMap((section) => section(result) ?? [])
   return renderPage({
     title: `Performance of ${result.model}`,
-    about: `Version ${result.version} · ${dateOf(result.date)} · ${loads[result.mode] ?? result.mode}`,
+    about: `Version ${result.version} · ${dateOf(result.date)} · ${loads[result.mode] ?? result.mode}${inputsOf(result)}`,
     notices: noticesOf(result),
-    headline: [...(result.scenario === undefined ? [] : scenarioHeadline(result.scenario)), ...(result.levels.length === 0 && hasOthers(result) ? [] : headlineOf(result))],
+    headline: headlineFor(result),
     sections: [...others, ...sections, ...more, configurationSection(result)],
   })
+}
+
+/** Which inputs the levels are of, where that was said. */
+function inputsOf({ inputs }: PerfResult): string {
+  return inputs === undefined ? '' : ` · ${inputs.at(-1)!.inputs} inputs`
+}
+
+/** What is read first of a result, whatever it is of. */
+export function headlineFor(result: PerfResult): HeadlineFigure[] {
+  const { scenario, levels } = result
+  return [...(scenario === undefined ? [] : scenarioHeadline(scenario)), ...(levels.length === 0 && hasOthers(result) ? [] : headlineOf(result))]
 }
 
 /** Whether there is something to tell beside levels. */

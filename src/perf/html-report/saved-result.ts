@@ -3,20 +3,18 @@ import { invalidArgument } from '../../errors.ts'
 import { messageOf } from '../../message-of.ts'
 import { readRegularFile } from '../../regular-file.ts'
 import type { PerfResult } from '../result.ts'
+import { batchSizes, counts, figure } from './saved-figures.ts'
+import { savedAccuracy, savedScenario } from './saved-others.ts'
 
 /** 64 MiB: that of 10 000 levels. */
 const mostBytes = 2 ** 26
 
-/** JSON has no number for what is none. */
-const figure = v.pipe(v.nullable(v.number()), v.transform((value) => value ?? NaN))
-const count = v.record(v.string(), figure)
 const latency = v.object({ averageUs: figure, standardDeviationUs: figure, p50Us: figure, p90Us: figure, p95Us: figure, p99Us: figure, p999Us: figure, maxUs: figure })
 
 const server = v.object({
-  inferenceCount: figure, executionCount: figure, successCount: figure, cacheHitCount: figure, cacheMissCount: figure,
+  inferenceCount: figure, executionCount: figure, successCount: figure, cacheHitCount: figure, cacheMissCount: figure, cacheHitUs: v.optional(figure, null), cacheMissUs: v.optional(figure, null),
   requestUs: figure, overheadUs: figure, queueUs: figure, computeInputUs: figure, computeInferUs: figure, computeOutputUs: figure,
 })
-const batchSizes = v.array(v.object({ batchSize: figure, count: figure }))
 
 const level = v.looseObject({
   level: figure,
@@ -29,8 +27,8 @@ const level = v.looseObject({
   latencyHistogram: v.array(v.object({ upToUs: figure, count: figure })),
   server,
   batchSizes,
-  batchReasons: count,
-  failures: count,
+  batchReasons: counts,
+  failures: counts,
   sendLag: v.nullable(latency),
   delayedCount: figure,
   eventLoopDelay: latency,
@@ -46,10 +44,14 @@ const result = v.looseObject({
   model: v.string(),
   version: v.number(),
   settings: v.record(v.string(), v.unknown()),
+  given: v.exactOptional(v.array(v.string())),
   machine: v.record(v.string(), v.union([v.string(), v.number()])),
   date: v.string(),
   mode: v.picklist(['concurrency', 'request-rate', 'request-intervals', 'periodic-concurrency', 'replay', 'scenario']),
   levels: v.array(level),
+  scenario: v.exactOptional(savedScenario),
+  accuracy: v.exactOptional(savedAccuracy),
+  inputs: v.exactOptional(v.pipe(v.array(v.object({ inputs: v.picklist(['same', 'unique']), distinct: v.nullable(v.number()), levels: v.array(level) })), v.minLength(1))),
 })
 
 /** A result as it is kept in a file. */

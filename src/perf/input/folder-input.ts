@@ -1,5 +1,5 @@
 import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
+import { join, resolve } from 'node:path'
 import { invalidArgument } from '../../errors.ts'
 import { elementCount, storageLength } from '../../tensor.ts'
 import { knownDims, type InputShape } from './input-shapes.ts'
@@ -14,7 +14,7 @@ import type { Stream } from './step.ts'
  */
 export async function readFolderInput(folder: string, inputs: readonly InputShape[]): Promise<Stream> {
   const tensors = new Map<string, RowTensor>()
-  for (const input of inputs) tensors.set(input.name, await readInput(join(folder, input.name), input))
+  for (const input of inputs) tensors.set(input.name, await readInput(resolve(join(folder, input.name)), input))
   return [{ inputs: tensors, outputs: new Map() }]
 }
 

@@ -1,6 +1,6 @@
 import { toFloat16Bits } from '../../float16.ts'
 import type { ElementType, FeedValue, TensorData } from '../../index.ts'
-import { elementCount, makeTensor, storageLength, storageOf } from '../../tensor.ts'
+import { byteLengthOf, elementCount, makeTensor, storageLength, storageOf } from '../../tensor.ts'
 import { knownDims, type InputShape } from './input-shapes.ts'
 
 /** How data is made up. */
@@ -22,6 +22,15 @@ export function generatedFeed(input: InputShape, rows: number, data: GeneratedDa
   const dims = batchAxis === -1 ? own : own.toSpliced(batchAxis, 0, rows)
   return makeTensor(type, valuesOf(type, elementCount(dims), data, random), dims)
 }
+
+/** How much memory that takes, about. */
+export function generatedBytes(input: InputShape, rows: number, { stringLength, stringData }: GeneratedData): number {
+  const count = elementCount(knownDims(input)) * (input.batchAxis === -1 ? 1 : rows)
+  return input.type === 'string' ? count * (bytesOfString + (stringData?.length ?? stringLength)) : byteLengthOf(input.type, count)
+}
+
+/** Beside its characters. */
+const bytesOfString = 24
 
 function valuesOf(type: ElementType, count: number, { kind, stringLength, stringData }: GeneratedData, random: () => number): TensorData | string[] {
   if (type === 'string') return Array.from({ length: count }, () => stringData ?? (kind === 'zero' ? '' : word(stringLength, random)))

@@ -34,16 +34,19 @@ export async function readJsonInput(path: string, { inputs, optionalInputs, outp
     })
     if (!Array.isArray(entry)) loose.push(step(entry, expected, where))
     else if (entry.length === 0) throw invalidArgument(where, 'a sequence of at least one entry', entry)
-    else streams.push(entry.map((each, at) => step(each, (expected as unknown[] | undefined)?.[at], `${where}[${at}]`)))
+    else {
+      if (expected !== undefined && (!Array.isArray(expected) || expected.length !== entry.length)) throw invalidArgument(`${path}: validation_data[${index}]`, `an array of ${entry.length} entries, as the sequence has`, expected)
+      streams.push(entry.map((each, at) => step(each, (expected as unknown[] | undefined)?.[at], `${where}[${at}]`)))
+    }
   }
   if (loose.length > 0 && streams.length > 0) throw invalidArgument(`${path}: data`, 'either entries or sequences of entries', 'both')
   return loose.length > 0 ? [loose] : streams
 }
 
 async function parsed(path: string): Promise<{ data?: unknown; validation_data?: unknown }> {
-  const text = await readFile(path, 'utf8')
+  const bytes = await readFile(path)
   try {
-    return Object(JSON.parse(text)) as object
+    return Object(JSON.parse(bytes.toString())) as object
   } catch (cause) {
     throw invalidArgument(path, 'a file of JSON', (cause as Error).message, { cause })
   }

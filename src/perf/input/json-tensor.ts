@@ -1,9 +1,12 @@
 import { invalidArgument } from '../../errors.ts'
 import { toFloat16Bits } from '../../float16.ts'
 import type { ElementType, TensorData } from '../../index.ts'
-import { byteLengthOf, elementCount, isRawType, storageLength, storageOf } from '../../tensor.ts'
+import { byteLengthOf, elementCount, isFloatType, isRawType, storageLength, storageOf } from '../../tensor.ts'
 import type { InputShape } from './input-shapes.ts'
 import type { RowTensor } from './row-tensors.ts'
+
+/** Deeper than any tensor; what lies deeper is no element. */
+const mostDims = 64
 
 /**
  * Reads a tensor as perf_analyzer has it in JSON: its elements, `{ "b64": bytes }`, or either as `content` beside a `shape`.
@@ -15,10 +18,12 @@ export function readJsonTensor(value: unknown, shape: InputShape, where: string)
   const { content, dims } = parts(value, shape, where)
   const { type } = shape
   if (typeof content === 'string') {
+    // Node.js skips what is none.
+    if (!/^[\w+/\s-]*[=\s]*$/.test(content)) throw invalidArgument(where, 'base64', content)
     const bytes = Buffer.from(content, 'base64')
     return fit(type === 'string' ? prefixedStrings(bytes, where) : fromBytes(type, bytes, where), dims, type, where)
   }
-  const elements = (content as unknown[]).flat(Infinity)
+  const elements = (content as unknown[]).flat(mostDims)
   return fit(type === 'string' ? elements.map((each) => text(each, where)) : numbers(type, elements, where), dims, type, where)
 }
 
@@ -71,11 +76,29 @@ function text(element: unknown, where: string): string {
 function numbers(type: ElementType, elements: readonly unknown[], where: string): TensorData {
   if (isRawType(type)) throw invalidArgument(where, `{ "b64": text }, as JSON has no numbers of ${type}`, 'an array')
   const data = new (storageOf(type))(elements.length)
-  const isBig = type === 'int64' || type === 'uint64'
   for (const [index, element] of elements.entries()) {
-    const isNumber = typeof element === 'number' || (type === 'bool' && typeof element === 'boolean') || (isBig && typeof element === 'string' && /^-?\d+$/.test(element))
-    if (!isNumber || (isBig && typeof element === 'number' && !Number.isInteger(element))) throw invalidArgument(`${where}[${index}]`, `an element of ${type}`, element)
-    data[index] = isBig ? BigInt(element as number) : type === 'float16' ? toFloat16Bits(Number(element)) : Number(element)
+    const value = numberOf(type, element)
+    if (value !== null) data[index] = value
+    if (value === null || !isKept(type, data[index]!, value)) throw invalidArgument(`${where}[${index}]`, `an element of ${type}`, element, isBig(type) ? { hint: 'Give a number above 2^53 as text' } : {})
   }
   return data
+}
+
+const isBig = (type: ElementType) => type === 'int64' || type === 'uint64'
+
+/** An element as it is stored; `null` for what is none of its type. */
+function numberOf(type: ElementType, element: unknown): number | bigint | null {
+  if (isBig(type)) {
+    const isExact = Number.isSafeInteger(element) || (typeof element === 'string' && /^-?\d+$/.test(element))
+    return isExact ? BigInt(element as number | string) : null
+  }
+  if (type === 'bool') return element === true || element === 1 ? 1 : element === false || element === 0 ? 0 : null
+  if (typeof element !== 'number') return null
+  return type === 'float16' ? toFloat16Bits(element) : element
+}
+
+/** Whether memory holds what was stored: arrays of whole numbers drop fractions and what is too large, and floats make it infinite. */
+function isKept(type: ElementType, kept: number | bigint, value: number | bigint): boolean {
+  if (type === 'float16') return (Number(kept) & 0x7c00) !== 0x7c00
+  return isFloatType(type) ? Number.isFinite(kept) : kept === value || Object.is(value, -0)
 }

@@ -21,14 +21,17 @@ interface OpenSequence {
   sent: number
 }
 
-/** Each caller has a sequence of its own, and begins another where it ends; ids go round. */
+/** Each caller has a sequence of its own, and begins another where it ends; ids go round, without those of sequences under way. */
 export class SequenceSource implements SampleSource {
   readonly #streams: readonly (readonly Sample[])[]
   readonly #hasLengths: boolean
   readonly #settings: SequenceSettings
   readonly #random: () => number
   readonly #open: (OpenSequence | undefined)[] = []
+  /** Of the sequences under way. */
+  readonly #ids = new Set<number>()
   #begun = 0
+  #idsTaken = 0
 
   /**
    * @param streams the requests of each sequence; sequences take them in turn.
@@ -54,26 +57,43 @@ export class SequenceSource implements SampleSource {
     const sample = sequence.samples[sequence.sent % sequence.samples.length]!
     const start = sequence.sent++ === 0
     const end = sequence.sent === sequence.length
-    if (end) this.#open[caller] = undefined
+    if (end) this.#close(caller)
     return of(sample, { sequenceId: sequence.id, sequenceStart: start, sequenceEnd: end })
   }
 
   failed(caller: number): void {
-    this.#open[caller] = undefined
+    this.#close(caller)
   }
 
   endings(): Sample[] {
     const left = this.#open.flatMap((sequence) => sequence ?? [])
     this.#open.length = 0
+    this.#ids.clear()
     return left.map(({ id, samples, sent }) => of(samples[sent % samples.length]!, { sequenceId: id, sequenceEnd: true }))
   }
 
   #begin(): OpenSequence {
-    const { firstId, lastId, length, variation } = this.#settings
-    const number = this.#begun++
-    const samples = this.#streams[number % this.#streams.length]!
+    const { length, variation } = this.#settings
+    const samples = this.#streams[this.#begun++ % this.#streams.length]!
     const varied = Math.max(1, Math.round(length * (1 + variation * (2 * this.#random() - 1))))
-    return { id: firstId + (number % (lastId - firstId + 1)), samples, length: this.#hasLengths ? samples.length : varied, sent: 0 }
+    return { id: this.#freeId(), samples, length: this.#hasLengths ? samples.length : varied, sent: 0 }
+  }
+
+  #close(caller: number): void {
+    const sequence = this.#open[caller]
+    if (sequence !== undefined) this.#ids.delete(sequence.id)
+    this.#open[caller] = undefined
+  }
+
+  /** The next that no sequence under way has; any, where there are fewer than callers. */
+  #freeId(): number {
+    const { firstId, lastId } = this.#settings
+    const count = lastId - firstId + 1
+    let id: number
+    do id = firstId + (this.#idsTaken++ % count)
+    while (this.#ids.has(id) && this.#ids.size < count)
+    this.#ids.add(id)
+    return id
   }
 }
 

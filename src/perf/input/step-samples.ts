@@ -1,3 +1,4 @@
+import { invalidArgument } from '../../errors.ts'
 import type { Feeds, FeedValue, InferOptions, TensorData } from '../../index.ts'
 import type { InputShape } from './input-shapes.ts'
 import type { ModelShapes } from './json-input.ts'
@@ -10,7 +11,9 @@ export function sampleOf(steps: readonly Step[], { inputs, outputs }: ModelShape
   const joined = (values: readonly InputShape[], of: (step: Step) => ReadonlyMap<string, RowTensor>): [string, FeedValue][] =>
     values.flatMap((value) => {
       const rows = steps.flatMap((step) => of(step).get(value.name) ?? [])
-      return rows.length === steps.length ? [[value.name, joinRows(value, rows)]] : []
+      if (rows.length === 0) return []
+      if (rows.length < steps.length) throw invalidArgument(`'${value.name}'`, `each of the ${steps.length} entries of a request to have it, or none`, `${rows.length} that have it`)
+      return [[value.name, joinRows(value, rows)]]
     })
   const feeds: Feeds = Object.fromEntries(joined(inputs, (step) => step.inputs))
   const expected = joined(outputs, (step) => step.outputs).map(([name, value]) => [name, bytesOf((value as { data: TensorData | string[] }).data)] as const)

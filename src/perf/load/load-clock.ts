@@ -6,10 +6,13 @@ export interface LoadClock extends Clock {
   nextTurn(callback: () => void): void
 }
 
+/** What is longer, Node.js would not wait for at all. Who has to wait longer looks at the clock, and sets another. */
+const longestTimerMs = 2 ** 31 - 1
+
 /** The real clock; its timers keep the process alive, as nothing else does while the engine is idle. */
 export const loadClock: LoadClock = {
   nowMs: systemClock.nowMs,
-  setTimer: (callback, delayMs) => setTimeout(callback, Math.ceil(delayMs)),
+  setTimer: (callback, delayMs) => setTimeout(callback, Math.min(Math.ceil(delayMs), longestTimerMs)),
   clearTimer: systemClock.clearTimer,
   nextTurn: (callback) => void setImmediate(callback),
 }

@@ -12,6 +12,8 @@ export class Recorder {
   #ended = 0
   #firstSentMs = Infinity
   #lastEndedMs = 0
+  #awaited = -1
+  #onAwaited: () => void = () => {}
 
   constructor(clock: LoadClock, log: RequestLog | null = null) {
     this.clock = clock
@@ -47,6 +49,12 @@ export class Recorder {
     return window
   }
 
+  /** Calls back as soon as so many requests have ended, before anything of a further one is noted. */
+  onceEnded(count: number, callback: () => void): void {
+    this.#awaited = count
+    this.#onAwaited = callback
+  }
+
   /** A request is about to be sent; when that is. */
   sent(): number {
     const nowMs = this.clock.nowMs()
@@ -67,29 +75,29 @@ export class Recorder {
 
   /** A request was answered, which was meant to be sent, and was sent, when it is said. */
   answered(intendedMs: number, sentMs: number, sample: Sample): void {
-    const nowMs = this.#end()
+    const nowMs = this.clock.nowMs()
     const window = this.#window
     window.requestCount++
     window.inferenceCount += sample.rows
     window.latency.record((nowMs - intendedMs) * 1000)
     this.#log?.push(intendedMs, sentMs, nowMs, sample, null)
+    this.#end(nowMs)
   }
 
   /** A request was not answered. */
   failed(intendedMs: number, sentMs: number, sample: Sample, error: unknown): void {
-    const nowMs = this.#end()
+    const nowMs = this.clock.nowMs()
     const code = codeOf(error)
     const { failures } = this.#window
     failures[code] = (failures[code] ?? 0) + 1
     this.#log?.push(intendedMs, sentMs, nowMs, sample, code)
+    this.#end(nowMs)
   }
 
-  #end(): number {
-    const nowMs = this.clock.nowMs()
+  #end(nowMs: number): void {
     this.#pending--
-    this.#ended++
     this.#lastEndedMs = nowMs
-    return nowMs
+    if (++this.#ended === this.#awaited) this.#onAwaited()
   }
 }
 

@@ -2,6 +2,7 @@ import { delayedAfterUs } from '../load/load-window.ts'
 import type { MeasureSettings } from '../measure-settings.ts'
 import type { LevelResult, LoadMode, ServerFigures } from '../result.ts'
 import { levelNames, shownLevel } from './level-names.ts'
+import { percentilesOf, percentileUs } from './percentiles.ts'
 
 /** Share of delayed requests above which there is a warning, as in perf_analyzer. */
 const warnedDelays = 0.01
@@ -54,7 +55,6 @@ function clientText(mode: LoadMode, result: LevelResult): string {
   const { requestCount, windowSeconds, sentPerSecond, inferencesPerSecond, latency, percentile, sendLag, delayedCount, failures, unansweredCount = 0, sequences, goodput } = result
   const failed = Object.entries(failures)
   const delayedShare = delayedCount / Math.max(1, sentPerSecond * windowSeconds)
-  const own = percentile !== null && ![50, 90, 95, 99].includes(percentile.percentile) ? [`p${percentile.percentile} latency: ${Math.round(percentile.us)} usec`] : []
   const lines = [
     `Request count: ${requestCount}`,
     ...(sendLag === null ? [] : [`Avg send request rate: ${decimals(sentPerSecond)} infer/sec`]),
@@ -65,11 +65,7 @@ function clientText(mode: LoadMode, result: LevelResult): string {
     ...(goodput === null ? [] : [`Goodput within ${goodput.withinMs} msec: ${decimals(goodput.perSecond)} requests/sec (${decimals(goodput.share * 100)} %)`]),
     ...(mode === 'concurrency' && failed.length === 0 ? [`Avg client overhead: ${decimals(clientOverhead(result) * 100)}%`] : []),
     `Avg latency: ${Math.round(latency.averageUs)} usec (standard deviation ${Math.round(latency.standardDeviationUs)} usec)`,
-    ...own,
-    `p50 latency: ${Math.round(latency.p50Us)} usec`,
-    `p90 latency: ${Math.round(latency.p90Us)} usec`,
-    `p95 latency: ${Math.round(latency.p95Us)} usec`,
-    `p99 latency: ${Math.round(latency.p99Us)} usec`,
+    ...percentilesOf(percentile?.percentile).map((number) => `p${number} latency: ${Math.round(percentileUs(result, number))} usec`),
     ...(sendLag === null ? [] : [`Avg send lag: ${Math.round(sendLag.averageUs)} usec (p99 ${Math.round(sendLag.p99Us)} usec), ${delayedCount} delayed by more than ${delayedAfterUs / 1000} msec`]),
     ...(sendLag !== null && delayedShare > warnedDelays ? [`[WARNING] ${decimals(delayedShare * 100)} % of the requests were delayed: the sender could not keep up with the rate`] : []),
   ]

@@ -1,5 +1,6 @@
 import type { LevelResult, PerfResult } from '../result.ts'
 import { levelNames, shownLevel } from './level-names.ts'
+import { percentilesOf, percentileUs } from './percentiles.ts'
 
 interface Column {
   readonly name: string
@@ -9,7 +10,7 @@ interface Column {
 const us = (value: number) => Math.round(value)
 
 /**
- * What was measured as a table, a line for each level, by falling throughput; times in microseconds. Columns and their order are
+ * What was measured as a table, a line for each level, by rising throughput; times in microseconds. Columns and their order are
  * perf_analyzer's: `Client Send` is how late requests were sent, and what lies between caller and engine is the network.
  *
  * @param verbose whether further columns follow.
@@ -18,18 +19,18 @@ export function csvReport({ mode, levels }: Pick<PerfResult, 'mode' | 'levels'>,
   return table(columnsOf(levelNames(mode).column, levels, verbose), levels)
 }
 
-/** The same of one model of an ensemble, without what callers see; `index` is its place among the composing models. */
+/** The same of one model of an ensemble, without what callers see: its own overhead is where the network would be; `index` is its place among the composing models. */
 export function composingCsvReport({ mode, levels }: Pick<PerfResult, 'mode' | 'levels'>, index: number): string {
   const asLevels = levels.map((level): LevelResult => {
     const { server } = level.composingModels![index]!
-    return { ...level, server, sendLag: null, latency: { ...level.latency, averageUs: server.queueUs + computeUs({ server }) }, inferencesPerSecond: server.inferenceCount / Math.max(level.windowSeconds, Number.EPSILON) }
+    return { ...level, server, sendLag: null, latency: { ...level.latency, averageUs: server.requestUs }, inferencesPerSecond: server.inferenceCount / Math.max(level.windowSeconds, Number.EPSILON) }
   })
   const columns = serverColumns(levelNames(mode).column, asLevels)
   return table(columns, asLevels)
 }
 
 function table(columns: readonly Column[], levels: readonly LevelResult[]): string {
-  const rows = levels.toSorted((a, b) => b.inferencesPerSecond - a.inferencesPerSecond)
+  const rows = levels.toSorted((a, b) => a.inferencesPerSecond - b.inferencesPerSecond)
   const lines = [columns.map(({ name }) => name), ...rows.map((result) => columns.map(({ value }) => value(result)))]
   return `${lines.map((line) => line.join(',')).join('\n')}\n`
 }
@@ -45,7 +46,7 @@ function serverColumns(level: string, levels: readonly LevelResult[]): Column[] 
     { name: 'Server Compute Input', value: ({ server }) => us(server.computeInputUs) },
     { name: 'Server Compute Infer', value: ({ server }) => us(server.computeInferUs) },
     { name: 'Server Compute Output', value: ({ server }) => us(server.computeOutputUs) },
-    ...(usesCache ? [{ name: 'Server Cache Hit', value: ({ server }: LevelResult) => server.cacheHitCount }, { name: 'Server Cache Miss', value: ({ server }: LevelResult) => server.cacheMissCount }] : []),
+    ...(usesCache ? [{ name: 'Server Cache Hit', value: ({ server }: LevelResult) => us(server.cacheHitUs) }, { name: 'Server Cache Miss', value: ({ server }: LevelResult) => us(server.cacheMissUs) }] : []),
     { name: 'Client Recv', value: () => 0 },
   ]
 }
@@ -54,11 +55,7 @@ function columnsOf(level: string, levels: readonly LevelResult[], verbose: boole
   const own = levels[0]?.percentile?.percentile
   return [
     ...serverColumns(level, levels),
-    { name: 'p50 latency', value: ({ latency }) => us(latency.p50Us) },
-    { name: 'p90 latency', value: ({ latency }) => us(latency.p90Us) },
-    { name: 'p95 latency', value: ({ latency }) => us(latency.p95Us) },
-    { name: 'p99 latency', value: ({ latency }) => us(latency.p99Us) },
-    ...(own === undefined || [50, 90, 95, 99].includes(own) ? [] : [{ name: `p${own} latency`, value: ({ percentile }: LevelResult) => us(percentile!.us) }]),
+    ...percentilesOf(own).map((number): Column => ({ name: `p${number} latency`, value: (result) => us(percentileUs(result, number)) })),
     ...(verbose ? verboseColumns : []),
   ]
 }

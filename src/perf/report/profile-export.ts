@@ -1,6 +1,9 @@
 import type { RequestLog } from '../load/request-log.ts'
 import type { LoadMode } from '../result.ts'
 
+/** Characters that are written at a time: each write costs more than what it writes. */
+const pieceLength = 1 << 18
+
 /** A level as it is exported: each of its requests. */
 export interface Experiment {
   readonly mode: LoadMode
@@ -22,14 +25,19 @@ export function* profileText(experiments: readonly Experiment[], model: string, 
   yield '{"experiments":['
   for (const [index, { mode, level, requests, boundariesMs }] of experiments.entries()) {
     yield `${index === 0 ? '' : ','}{"experiment":${JSON.stringify({ mode: mode.replace('-', '_'), value: level })},"requests":[`
+    let piece = ''
     let comma = ''
     for (const { intendedMs, sentMs, endedMs, rows, sequenceId, failure } of requests) {
       const sequence = sequenceId === null ? '' : `,"sequence_id":${sequenceId}`
       const ended = failure === null ? `"response_timestamps":[${ns(endedMs)}]` : `"response_timestamps":[],"failure":${JSON.stringify(failure)},"failure_timestamp":${ns(endedMs)}`
-      yield `${comma}\n{"timestamp":${ns(intendedMs)},"sent_timestamp":${ns(sentMs)}${sequence},"rows":${rows},${ended}}`
+      piece += `${comma}\n{"timestamp":${ns(intendedMs)},"sent_timestamp":${ns(sentMs)}${sequence},"rows":${rows},${ended}}`
       comma = ','
+      if (piece.length > pieceLength) {
+        yield piece
+        piece = ''
+      }
     }
-    yield `],"window_boundaries":[${boundariesMs.map(ns).join(',')}]}`
+    yield `${piece}],"window_boundaries":[${boundariesMs.map(ns).join(',')}]}`
   }
   yield `],"version":${JSON.stringify(version)},"service_kind":"zerohop","endpoint":"","model":${JSON.stringify(model)}}\n`
 }

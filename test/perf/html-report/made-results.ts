@@ -33,7 +33,7 @@ export function levelOf(level: number, changes: Partial<LevelResult> = {}): Leve
     inferencesPerSecond,
     latency: latenciesAround(requestUs),
     latencyHistogram: histogramAround(requestUs, requestCount),
-    server: { inferenceCount: requestCount, executionCount, successCount: requestCount, cacheHitCount: 0, cacheMissCount: 0, requestUs, overheadUs: 8, queueUs, computeInputUs: 6 * batch, computeInferUs: inferUs, computeOutputUs: 3 * batch },
+    server: { inferenceCount: requestCount, executionCount, successCount: requestCount, cacheHitCount: 0, cacheMissCount: 0, cacheHitUs: 0, cacheMissUs: 0, requestUs, overheadUs: 8, queueUs, computeInputUs: 6 * batch, computeInferUs: inferUs, computeOutputUs: 3 * batch },
     batchSizes: [1, 2, 4, 6, 8].filter((size) => size <= 2 * batch).map((batchSize) => ({ batchSize, count: Math.round(executionCount / (1 + Math.abs(batchSize - batch))) })),
     batchReasons: { full: level > 8 ? executionCount : 0, idle: executionCount, delay: Math.round(executionCount / 5) },
     failures: {},
@@ -56,7 +56,7 @@ export const emptyLevel = levelOf(1, {
   inferencesPerSecond: 0,
   latency: noLatencies,
   latencyHistogram: [],
-  server: { inferenceCount: 0, executionCount: 0, successCount: 0, cacheHitCount: 0, cacheMissCount: 0, requestUs: 0, overheadUs: 0, queueUs: 0, computeInputUs: 0, computeInferUs: 0, computeOutputUs: 0 },
+  server: { inferenceCount: 0, executionCount: 0, successCount: 0, cacheHitCount: 0, cacheMissCount: 0, cacheHitUs: 0, cacheMissUs: 0, requestUs: 0, overheadUs: 0, queueUs: 0, computeInputUs: 0, computeInferUs: 0, computeOutputUs: 0 },
   batchSizes: [],
   batchReasons: {},
   failures: { ERR_EXECUTION: 12 },
@@ -89,4 +89,30 @@ export function richResult(): PerfResult {
     }),
   )
   return resultOf({ mode: 'request-rate', levels })
+}
+
+const scenarioLatency = { minUs: 900, maxUs: 50_000, meanUs: 2000, p50Us: 1800, p90Us: 3000, p95Us: 4000, p97Us: 5000, p99Us: 9000, p999Us: 20_000 }
+
+/** A search for the peak of server. */
+export const serverScenario: NonNullable<PerfResult['scenario']> = {
+  scenario: 'server',
+  mode: 'FindPeakPerformance',
+  valid: false,
+  reasons: ['too <few> queries'],
+  belowMlperf: ['minDurationMs 5000 < 600000'],
+  metric: { name: 'Completed samples per second', value: 812.5, unit: 'samples/s' },
+  constraints: { performance: true, minDuration: true, minQueries: false, earlyStopping: true, noFailures: false },
+  earlyStopping: { satisfied: true, lines: ['Early stopping satisfied.'], estimates: [] },
+  queryCount: 4000,
+  sampleCount: 3990,
+  overLatencyCount: 12,
+  failures: { ERR_QUEUE_FULL: 10 },
+  latency: scenarioLatency,
+  sendLag: { ...scenarioLatency, p99Us: 77 },
+  completedPerSecond: 812.5,
+  scheduledPerSecond: 820,
+  seconds: 5,
+  inputs: 'same',
+  peak: { targetQps: 812, sureQps: null, steps: [{ targetQps: 900, met: false, sure: false, percentileUs: 80_000, completedPerSecond: 850, queryCount: 300, endedEarly: true }] },
+  settings: {},
 }

@@ -1,36 +1,11 @@
 import { describe, expect, it } from 'vitest'
 import { reportOf } from '../../../src/perf/html-report/report.ts'
 import type { PerfResult } from '../../../src/perf/result.ts'
-import { resultOf } from './made-results.ts'
+import { levelOf, resultOf, serverScenario } from './made-results.ts'
 import { readIn } from './read-in.ts'
 
-const latency = { minUs: 900, maxUs: 50_000, meanUs: 2000, p50Us: 1800, p90Us: 3000, p95Us: 4000, p97Us: 5000, p99Us: 9000, p999Us: 20_000 }
-
-const scenario: NonNullable<PerfResult['scenario']> = {
-  scenario: 'server',
-  mode: 'FindPeakPerformance',
-  valid: false,
-  reasons: ['too <few> queries'],
-  belowMlperf: ['minDurationMs 5000 < 600000'],
-  metric: { name: 'Completed samples per second', value: 812.5, unit: 'samples/s' },
-  constraints: { performance: true, minDuration: true, minQueries: false, earlyStopping: true, noFailures: false },
-  earlyStopping: { satisfied: true, lines: ['Early stopping satisfied.'], estimates: [] },
-  queryCount: 4000,
-  sampleCount: 3990,
-  overLatencyCount: 12,
-  failures: { ERR_QUEUE_FULL: 10 },
-  latency,
-  sendLag: { ...latency, p99Us: 77 },
-  completedPerSecond: 812.5,
-  scheduledPerSecond: 820,
-  seconds: 5,
-  inputs: 'same',
-  peak: { targetQps: 812, sureQps: null, steps: [{ targetQps: 900, met: false, sure: false, percentileUs: 80_000, completedPerSecond: 850, queryCount: 300, endedEarly: true }] },
-  settings: {},
-}
-
 describe('the page of a scenario', () => {
-  const html = reportOf(resultOf({ mode: 'scenario', levels: [], scenario }))
+  const html = reportOf(resultOf({ mode: 'scenario', levels: [], scenario: serverScenario }))
 
   it('begins with its metric, and does not miss levels', () => {
     const read = readIn(html, '<header>', '</header>')
@@ -65,5 +40,35 @@ describe('the page of answers beside those alone', () => {
     expect(read).toContain('2 failed')
     expect(read).toContain('| &lt;logits&gt;| float32| 0.5| ∞| 1.2| 3| 7')
     expect(html).not.toContain('No level was measured')
+  })
+})
+
+describe('the page of the same inputs and unique ones', () => {
+  const [same, unique] = [[1, 2].map((level) => levelOf(level, { inferencesPerSecond: 9000, server: { ...levelOf(level).server, cacheHitCount: 3, cacheMissCount: 1 } })), [1, 2].map((level) => levelOf(level, { inferencesPerSecond: 3000 }))]
+  const inputs: NonNullable<PerfResult['inputs']> = [{ inputs: 'same', distinct: 1, levels: same }, { inputs: 'unique', distinct: null, levels: unique }]
+
+  it('has both, level by level, with ratios to unique ones, and says of which the rest is', () => {
+    const html = reportOf(resultOf({ levels: unique, inputs }))
+    const read = readIn(html, '<section id="inputs"')
+    expect(read).toContain('All below this is of unique inputs.')
+    expect(read).toContain('| 2| 3,000| 9,000 (3.00 x)')
+    expect(read).toContain('| 1| same| 1| 75 %|')
+    expect(read).toContain('| 1| unique| all| –|')
+    expect(readIn(html, '<header>', '</header>')).toContain('· unique inputs')
+  })
+
+  it('says only which they were where there is one kind', () => {
+    const html = reportOf(resultOf({ levels: same, inputs: inputs.slice(0, 1) }))
+    expect(html).not.toContain('id="inputs"')
+    expect(readIn(html, '<header>', '</header>')).toContain('· same inputs')
+  })
+})
+
+describe('the configuration on a page', () => {
+  it('has first what was given, and the rest behind a click', () => {
+    const read = reportOf(resultOf({ settings: { 'batch-size': 1, instances: 2 }, given: ['instances'] }))
+    expect(readIn(read, 'aria-label="Settings that were given"', '</table>')).toMatch(/\| instances\| 2/)
+    expect(readIn(read, 'aria-label="Settings that were given"', '</table>')).not.toContain('batch-size')
+    expect(readIn(read, '<summary>Settings that are as they are by default', '</details>')).toContain('| batch-size| 1')
   })
 })

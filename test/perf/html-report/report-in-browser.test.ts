@@ -62,7 +62,7 @@ describe.skipIf(!hasChromium)('a report in Chromium', () => {
   it('of several results draws them in one chart', async () => {
     const html = comparisonOf([{ name: 'before', result: resultOf() }, { name: hostile, result: resultOf({ levels: [1, 8, 100].map((level) => levelOf(level, { stable: level < 100 })) }) }])
     const { page, complaints, requests } = await openPage(browser, html, { viewport: { width: 360, height: 800 } })
-    expect({ overflow: await overflow(page), charts: await drawnCanvases(page), complaints, requests }).toEqual({ overflow: 0, charts: 5, complaints: [], requests: [] })
+    expect({ overflow: await overflow(page), charts: await drawnCanvases(page), complaints, requests }).toEqual({ overflow: 0, charts: 7, complaints: [], requests: [] })
     await page.context().close()
   })
 

@@ -41,6 +41,7 @@ export function levelPlot(chart: LevelChart, view: View): { options: Omit<uPlot.
         width: isBars ? 0 : 2,
         dash: isDashed ? [6, 4] : undefined,
         points: { show: false },
+        spanGaps: true, // of results beside each other, one may not have a level of another
         paths: isBars ? barsBetween(tops[index - 1] ?? null, tops[index]!) : undefined,
       })),
     ],

@@ -1,0 +1,62 @@
+import type { CalibrationPoint } from './batch-times.ts'
+import { rowsOf, type Place } from './contest-places.ts'
+import { keyOf, type Candidate, type Configuration } from './configuration.ts'
+import type { Placed } from './further-contest.ts'
+import type { Goal } from './goal.ts'
+import { rank } from './ranking.ts'
+import { saturating } from './search-space.ts'
+import type { TunedRow, TuneResult } from './tune-result.ts'
+
+/** What there is to be judged at the end. */
+export interface Found {
+  readonly places: readonly Placed[]
+  readonly calibration: readonly CalibrationPoint[]
+  /** What the model has by default; `null` where it was not loaded. */
+  readonly reference: Configuration | null
+  readonly goal: Goal
+  readonly rowsPerRequest: number
+}
+
+/** What comes of it. */
+export interface Outcome extends Pick<TuneResult, 'best' | 'rows' | 'reason'> {
+  /** Whether the best was calibrated only: there was no time to measure it beside others. */
+  readonly isUnconfirmed: boolean
+}
+
+/** The best that was confirmed; where there is none the best that was calibrated, which is better than nothing. */
+export function outcomeOf(found: Found): Outcome {
+  const { places, reference } = found
+  const confirmed = rowsOf(places, reference)
+  const best = bestOf(confirmed)
+  if (best !== null) return { best, rows: confirmed, reason: null, isUnconfirmed: false }
+  const calibrated = calibratedPlaces(found)
+  const known = new Set(calibrated.map(({ candidate }) => keyOf(candidate)))
+  const rows = rowsOf([...places.filter(({ candidate, measured }) => measured !== null || !known.has(keyOf(candidate))), ...calibrated], reference)
+  const fallback = bestOf(rows)
+  return { best: fallback, rows, reason: fallback === null ? reasonOf(rows, reference) : null, isUnconfirmed: fallback !== null }
+}
+
+const bestOf = (rows: readonly TunedRow[]): TunedRow | null => rows.find(({ isKept, measured }) => isKept && measured !== null) ?? null
+
+/** Where the points of the calibration would stand, had they been a round of a contest. */
+function calibratedPlaces({ calibration, goal, rowsPerRequest, places }: Found): Place[] {
+  const known = new Set(places.filter(({ measured }) => measured !== null).map(({ candidate }) => keyOf(candidate)))
+  const points = new Map<string, { readonly candidate: Candidate; readonly point: CalibrationPoint }>()
+  for (const point of calibration) {
+    const configuration = { instances: point.instances, threads: point.threads, maxBatchSize: point.maxBatchSize, maxQueueDelayMs: 0 }
+    const candidate = { configuration, load: { concurrency: saturating(configuration, rowsPerRequest) } }
+    if (!known.has(keyOf(candidate))) points.set(keyOf(candidate), { candidate, point })
+  }
+  const standings = rank([...points.keys()], new Map([...points].map(([key, { point }]) => [key, [point.measurement]])), goal)
+  return standings.map((standing) => {
+    const { candidate, point } = points.get(standing.key)!
+    return { candidate, standing, measured: point.measurement, failure: point.failure }
+  })
+}
+
+function reasonOf(rows: readonly TunedRow[], reference: Configuration | null): string {
+  if (rows.some(({ measured, failure }) => measured !== null && failure === null)) return 'no configuration keeps the bounds: allow for more, or take less load'
+  const failure = rows.find((row) => row.failure !== null)?.failure
+  if (failure != null) return `no configuration served its requests: ${failure}`
+  return reference === null ? 'there was no time to load the model: take a longer budget' : 'there was no time to measure anything: the same call goes on from here, or take a longer budget'
+}
