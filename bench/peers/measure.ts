@@ -2,23 +2,23 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { checked, floatsOf, type Sample } from './answers.ts'
-import { cacheFolder } from './folders.ts'
+import { inPassingFolder } from './ending.ts'
 import { httpClient, readSamples, writeRequests } from './http-client.ts'
 import { LevelWatch, type LevelFigures, type LoopEnd } from './level-run.ts'
-import type { HttpPeer, InProcessPeer, Peer } from './peer.ts'
+import type { Command, HttpPeer, InProcessPeer, Peer } from './peer.ts'
 import { ProcessTree } from './process-tree.ts'
 import { freePorts, startLimitSeconds, unlessEnded, whenReady } from './server-start.ts'
 import type { Level, LoopInput, Workload } from './workload.ts'
 
-/** Starts a peer, holds each load, and ends it. */
+/** Starts a peer, holds each load, and ends it; what it writes beside its own files goes with it. */
 export function measure(peer: Peer, workload: Workload, levels: readonly Level[]): Promise<LevelFigures[]> {
-  return peer.kind === 'http' ? overHttp(peer, workload, levels) : inProcess(peer, workload, levels)
+  return inPassingFolder((folder) => (peer.kind === 'http' ? overHttp(peer, workload, levels, folder) : inProcess(peer, workload, levels, folder)))
 }
 
-async function inProcess(peer: InProcessPeer, workload: Workload, levels: readonly Level[]): Promise<LevelFigures[]> {
+async function inProcess(peer: InProcessPeer, workload: Workload, levels: readonly Level[], folder: string): Promise<LevelFigures[]> {
   const { name, model, jpeg, maxBatchSize, files } = workload
   const input: LoopInput = { workload: { name, model, jpeg, maxBatchSize, files }, levels, settings: peer.settings(workload) }
-  const command = peer.program(workload, levels)
+  const command = atHome(peer.program(workload, levels), folder)
   let watch: LevelWatch | null = null
   const tree = new ProcessTree({ ...command, args: [...command.args, JSON.stringify(input)] }, (line) => watch?.onLine(line))
   try {
@@ -35,13 +35,13 @@ async function inProcess(peer: InProcessPeer, workload: Workload, levels: readon
   }
 }
 
-async function overHttp(peer: HttpPeer, workload: Workload, levels: readonly Level[]): Promise<LevelFigures[]> {
+async function overHttp(peer: HttpPeer, workload: Workload, levels: readonly Level[], folder: string): Promise<LevelFigures[]> {
   const client = await httpClient()
   const ports = await freePorts(5)
-  const [requestsFile, samplesFile] = ['requests', 'samples'].map((name) => join(cacheFolder('run'), `${name}-${process.pid}`)) as [string, string]
+  const [requestsFile, samplesFile] = ['requests', 'samples'].map((name) => join(folder, name)) as [string, string]
   const requests = workload.files.map((file) => peer.request(workload, readFileSync(file)))
   writeRequests(requestsFile, ports[0]!, requests)
-  const tree = new ProcessTree(peer.server(workload, ports))
+  const tree = new ProcessTree(atHome(peer.server(workload, ports, folder), folder))
   try {
     await whenReady(tree, ports[0]!, peer, requests[0]!)
     const found: LevelFigures[] = []
@@ -64,6 +64,9 @@ async function overHttp(peer: HttpPeer, workload: Workload, levels: readonly Lev
     await tree.end()
   }
 }
+
+/** With a folder for what programs keep of themselves: workspaces, identifications, files by which they know of each other. */
+const atHome = (command: Command, folder: string): Command => ({ ...command, env: { HOME: folder, TMPDIR: folder, TEMP: folder, ...command.env } })
 
 /** For a level of this length nothing takes longer, a slow server's drain included. */
 const limitSeconds = ({ warmupSeconds, seconds }: Level): number => 3 * (warmupSeconds + seconds) + 240

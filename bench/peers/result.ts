@@ -13,6 +13,10 @@ export interface Unit {
   /** `null` when it failed. */
   readonly levels: readonly LevelFigures[] | null
   readonly error: string | null
+  /** ISO 8601. */
+  readonly date: string
+  /** A hash of all that its figures are of: build, versions, settings, machine. */
+  readonly of: string
 }
 
 export type Row = Readonly<Record<string, string | number>>
@@ -127,7 +131,7 @@ export function targetsOf(asked: readonly Asked[], units: readonly Unit[], { cal
   })
 }
 
-const isOurs = (name: string): boolean => name.includes('zerohop')
+export const isOurs = (name: string): boolean => name.includes('zerohop')
 
 const oursLike = ({ lowPrecision = false }: Peer): string[] => ['zerohop', 'zerohop-openvino-float32', ...(lowPrecision ? ['zerohop-openvino'] : [])]
 

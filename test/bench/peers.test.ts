@@ -160,11 +160,12 @@ describe('the table', () => {
   const level = (callers: number, requestsPerSecond: number): LevelFigures => ({
     callers, ratePerSecond: null, requestsPerSecond, p50Ms: 1, p90Ms: 1, p99Ms: 2, maxMs: 3, failed: 0, unfinished: 0, cpuUsPerRequest: 4, pssBytes: 5e6, checked: 1, difference: 0,
   })
-  const unit = (peer: string, round: number, ...rates: number[]): Unit => ({ workload: 'mlp', peer, round, levels: rates.map((rate, index) => level([1, 64][index]!, rate)), error: null })
+  const made = { date: '2026-01-01T00:00:00.000Z', of: 'this' }
+  const unit = (peer: string, round: number, ...rates: number[]): Unit => ({ workload: 'mlp', peer, round, levels: rates.map((rate, index) => level([1, 64][index]!, rate)), error: null, ...made })
   const units: Unit[] = [
     unit('zerohop', 0, 100, 900), unit('zerohop', 1, 100, 1100), unit('zerohop', 2, 100, 5000),
     unit('fastapi', 0, 200, 90), unit('fastapi', 1, 50, 110), unit('fastapi', 2, 100, 100),
-    { workload: 'mlp', peer: 'litserve', round: 0, levels: null, error: 'it broke' },
+    { workload: 'mlp', peer: 'litserve', round: 0, levels: null, error: 'it broke', ...made },
   ]
   const plan = planOf({ quick: true, smoke: false })
   const asked = { workload: 'mlp', title: 'MLP', rates: [], peers: ['zerohop', 'fastapi', 'litserve', 'triton'].map(peerNamed) } as const
