@@ -5,6 +5,7 @@ import { withoutOwnPaths } from '../own-paths.ts'
 import { tableOf } from '../table.ts'
 import { buildHash } from './build.ts'
 import { command, options, orError } from './command-line.ts'
+import { decodersMs, type DecodersMs } from './decoders.ts'
 import { endInOrder, isEnded } from './ending.ts'
 import { measure } from './measure.ts'
 import { PeerMissing, type Peer, type Versions } from './peer.ts'
@@ -62,6 +63,7 @@ state.units.splice(0, Infinity, ...state.units.filter((unit) => !stale.includes(
 if (stale.length > 0) console.log(`${stale.length} measurements are of another build, other settings or another machine, and are made again`)
 const left = pairs.reduce((count, { peer, workload }) => count - state.units.filter((unit) => isOf(unit, peer, workload) && unit.error === null).length, pairs.length * plan.rounds)
 console.log(`${pairs.length} pairs of peer and model, ${plan.rounds} rounds: about ${Math.ceil(expectedSeconds(plan, pairs) / 60)} minutes${state.units.length > 0 ? `, ${left} of ${pairs.length * plan.rounds} measurements left` : ''}`)
+const decoders = await decodersOf(workloads.find(({ jpeg }) => jpeg))
 
 for (let round = 0; round < plan.rounds; round++) {
   for (const workload of workloads) {
@@ -101,6 +103,14 @@ function hashOf(peer: Peer, workload: Workload): string {
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 12)
 }
 
+/** What of the figures with JPEGs is the decoder's, in a line. */
+async function decodersOf(workload: Workload | undefined): Promise<DecodersMs | null> {
+  if (workload === undefined) return null
+  const found = await decodersMs(workload.files, Object.keys(versions), plan.seconds)
+  console.log(`decoding alone, CPU ms an image: ${Object.entries(found).map(([name, ms]) => `${name} ${ms === null ? '-' : (ms as number).toFixed(2)}`).join(', ')}`)
+  return found
+}
+
 function machineFacts(): { cores: number; cpu: string | undefined; node: string; onnxruntime: string } {
   const { version } = createRequire(import.meta.url)('onnxruntime-node/package.json') as { version: string }
   return { cores: availableParallelism(), cpu: cpus()[0]?.model.trim(), node: process.versions.node, onnxruntime: version }
@@ -124,6 +134,7 @@ function resultOf(): Record<string, unknown> {
     ...plan,
     versions,
     missing,
+    ...(decoders === null ? {} : { decodersMs: decoders }),
     peers: Object.fromEntries(pairs.map(({ peer, workload }) => [`${peer.name}, ${workload.name}`, peer.settings(workload)])),
   }
   return {

@@ -5,7 +5,9 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import sharp from 'sharp'
 import { checked } from '../../bench/peers/answers.ts'
+import { decodersMs } from '../../bench/peers/decoders.ts'
 import { httpClient, readSamples, writeRequests } from '../../bench/peers/http-client.ts'
 import { kserve } from '../../bench/peers/kserve.ts'
 import type { LevelFigures, LoopEnd } from '../../bench/peers/level-run.ts'
@@ -130,6 +132,17 @@ describe('answers', () => {
     const length = Number(headers['inference-header-content-length'])
     expect(JSON.parse(sent.toString('utf8', 0, length))).toMatchObject({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 2], parameters: { binary_data_size: 8 } }] })
     expect(kserve.answer(answering(), { headers, body: sent })).toEqual(Float32Array.of(1, 2))
+  })
+})
+
+describe('the time of decoders', () => {
+  it('is that of the processor, for each image', async () => {
+    const file = join(folder, 'image.jpg')
+    await sharp({ create: { width: 320, height: 240, channels: 3, background: 'red' } }).jpeg().toFile(file)
+    const found = await decodersMs([file, file], ['none-such'], 0.05)
+    expect(found.opencv).toBeNull()
+    expect(found.sharp).toBeGreaterThan(0.01)
+    expect(found.sharp).toBeLessThan(1000)
   })
 })
 
