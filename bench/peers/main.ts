@@ -8,6 +8,7 @@ import { command, options, orError } from './command-line.ts'
 import { decodersMs, type DecodersMs } from './decoders.ts'
 import { endInOrder, isEnded } from './ending.ts'
 import { measure } from './measure.ts'
+import { numbersOf } from './numbers.ts'
 import { PeerMissing, type Peer, type Versions } from './peer.ts'
 import { peers as allPeers } from './peers.ts'
 import { expectedSeconds, levelsOf, planOf } from './plan.ts'
@@ -140,7 +141,7 @@ function resultOf(): Record<string, unknown> {
   return {
     trial: 'peers', ours, plain, unit: `requests/s of ${callers} callers, MLP in process, against a batcher on their own thread`,
     ratio: found.ratio('mlp', 'zerohop', 'same-thread-batcher', callers), settings, targets, met: targets.length > 0 && targets.every(({ met }) => met),
-    rows: joined(tables), tables, smoke: options.smoke, machine,
+    rows: joined(tables), tables, numbers: numbersOf(found, plan.callers), smoke: options.smoke, quick: options.quick, machine,
     date: state.units.map(({ date }) => date).sort().at(-1) ?? new Date().toISOString(), details: { plan, units: state.units },
   }
 }

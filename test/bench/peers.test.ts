@@ -12,6 +12,7 @@ import { httpClient, readSamples, writeRequests } from '../../bench/peers/http-c
 import { kserve } from '../../bench/peers/kserve.ts'
 import type { LevelFigures, LoopEnd } from '../../bench/peers/level-run.ts'
 import { LevelWatch } from '../../bench/peers/level-run.ts'
+import { numbersOf } from '../../bench/peers/numbers.ts'
 import { peers } from '../../bench/peers/peers.ts'
 import { expectedSeconds, levelsOf, planOf } from '../../bench/peers/plan.ts'
 import { ProcessTree } from '../../bench/peers/process-tree.ts'
@@ -198,6 +199,13 @@ describe('the table', () => {
     expect(new Set(other.map((row) => Object.keys(row).join())).size).toBe(1)
     expect(other.at(-1)).toMatchObject({ model: 'other', 'PSS MB': '-', more: 1 })
     expect(markdownOf({ title: 'MLP', rows })).toContain('| litserve | - | - |')
+  })
+
+  it('has lines for README of the hard baselines that were measured', () => {
+    const [row, ...others] = numbersOf(new Found([...units, unit('same-thread-batcher', 0, 50, 1000)]), [1, 64])
+    expect(others).toEqual([])
+    expect(row).toMatchObject({ plain: '50, 1 000 requests/s (that one)', zerohop: '100, 1 100 requests/s', note: '2.00, 0.90 x' })
+    expect(numbersOf(new Found(units), [1, 64])).toEqual([])
   })
 
   it('asks ours to be ahead wherever it is the least', () => {
