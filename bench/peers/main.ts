@@ -7,6 +7,7 @@ import { buildHash } from './build.ts'
 import { command, options, orError } from './command-line.ts'
 import { decodersMs, type DecodersMs } from './decoders.ts'
 import { endInOrder, isEnded } from './ending.ts'
+import type { LevelFigures } from './level-run.ts'
 import { measure } from './measure.ts'
 import { numbersOf } from './numbers.ts'
 import { PeerMissing, type Peer, type Versions } from './peer.ts'
@@ -81,18 +82,21 @@ async function measureOnce(peer: Peer, workload: Workload, round: number): Promi
   if (isEnded.aborted) return new Promise(() => {}) // the process is about to end
   state.units.splice(0, Infinity, ...state.units.filter((other) => !isSame(other)), unit)
   const said = unit.levels?.map(({ callers, ratePerSecond, requestsPerSecond, p99Ms }) => `${callers ?? `${ratePerSecond}/s`}: ${requestsPerSecond.toFixed(0)}/s p99 ${p99Ms.toFixed(2)} ms`)
-  console.log(`round ${round + 1}, ${workload.name}, ${peer.name}: ${said?.join(' | ') ?? `FAILED: ${unit.error}`}`)
+  const all = [...(said ?? []), ...(unit.error === null ? [] : [`FAILED: ${unit.error}`])]
+  console.log(`round ${round + 1}, ${workload.name}, ${peer.name}: ${all.join(' | ')}`)
   if (json !== undefined) writeResult(json, resultOf())
 }
 
 async function unitOf(peer: Peer, workload: Workload, round: number): Promise<Unit> {
   const key = { workload: workload.name, peer: peer.name, round, of: hashOf(peer, workload) }
+  const levels: LevelFigures[] = []
+  let failure: string | null = null
   try {
-    const levels = await measure(peer, workload, levelsOf(plan, peer, workload))
-    return { ...key, levels, error: null, date: new Date().toISOString() }
+    await measure(peer, workload, levelsOf(plan, peer, workload), levels)
   } catch (error) {
-    return { ...key, levels: null, error: (error as Error).message, date: new Date().toISOString() }
+    failure = (error as Error).message
   }
+  return { ...key, levels: levels.length === 0 ? null : levels, error: failure, date: new Date().toISOString() }
 }
 
 function isOf(unit: Unit, peer: Peer, workload: Workload): boolean {

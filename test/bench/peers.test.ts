@@ -201,6 +201,12 @@ describe('the table', () => {
     expect(markdownOf({ title: 'MLP', rows })).toContain('| litserve | - | - |')
   })
 
+  it('has what a peer did before it failed, and says why there is no more', () => {
+    const failed = { ...unit('fastapi', 3, 300), error: 'it refused' }
+    const row = tableOfWorkload(asked, [...units, failed], {}, plan).rows.find(({ peer }) => peer === 'fastapi')
+    expect(row).toMatchObject({ '1 /s': 150, '64 /s': 100, note: 'it refused' })
+  })
+
   it('has lines for README of the hard baselines that were measured', () => {
     const [row, ...others] = numbersOf(new Found([...units, unit('same-thread-batcher', 0, 50, 1000)]), [1, 64])
     expect(others).toEqual([])
