@@ -2,12 +2,9 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { availableParallelism, cpus } from 'node:os'
 import { dirname } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { withoutOwnPaths } from './own-paths.ts'
 import { tableOf } from './table.ts'
 import { TrialSkipped, type Trial, type TrialOptions, type TrialResult } from './trial.ts'
-
-/** With a slash at its end. */
-const root = fileURLToPath(new URL('../', import.meta.url))
 
 /** What is said on the command line; the trial knows how long its measurements are. */
 export interface RunOptions extends Omit<TrialOptions, 'seconds'> {
@@ -38,11 +35,6 @@ export async function runTrial(name: string, trial: Trial, options: RunOptions, 
   }
   if (smoke) console.log('a smoke run: the figures mean nothing')
   console.log(`RESULT ${JSON.stringify(result)}`)
-}
-
-/** Models by their paths in the project: whose machine it was is nobody's business, and a reason for differences. */
-function withoutOwnPaths(_: string, value: unknown): unknown {
-  return typeof value === 'string' ? value.replaceAll(root, '').replaceAll(dirname(root), '..') : value
 }
 
 /** `null` where the trial cannot be run. */

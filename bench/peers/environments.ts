@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
 import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { isEnded } from './ending.ts'
 import { cacheFolder, source } from './folders.ts'
 import { PeerMissing, type Versions } from './peer.ts'
 
@@ -46,6 +47,7 @@ export async function once(folder: string, pins: string, setUp: () => Promise<vo
   const ready = join(folder, 'ready')
   const hash = createHash('sha256').update(pins).digest('hex')
   if (existsSync(ready) && readFileSync(ready, 'utf8') === hash) return
+  rmSync(ready, { force: true })
   await setUp()
   writeFileSync(ready, hash)
 }
@@ -53,7 +55,7 @@ export async function once(folder: string, pins: string, setUp: () => Promise<vo
 /** Runs a command of a set-up. @throws PeerMissing with the last that it said. */
 export function step(file: string, args: readonly string[], cwd?: string, env: Readonly<Record<string, string>> = {}): Promise<string> {
   return new Promise((resolve, reject) => {
-    const child = spawn(file, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'], timeout: limitSeconds * 1000, killSignal: 'SIGKILL' })
+    const child = spawn(file, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'], timeout: limitSeconds * 1000, killSignal: 'SIGKILL', signal: isEnded })
     let [said, output] = ['', '']
     child.stdout.on('data', (text: Buffer) => (output += text.toString()))
     child.stderr.on('data', (text: Buffer) => (said = (said + text.toString()).slice(-2000)))

@@ -1,72 +1,36 @@
-import { writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
 import { availableParallelism, cpus } from 'node:os'
 import { createRequire } from 'node:module'
-import { Command, InvalidArgumentError } from 'commander'
+import { withoutOwnPaths } from '../own-paths.ts'
 import { tableOf } from '../table.ts'
+import { buildHash } from './build.ts'
+import { command, options, orError } from './command-line.ts'
+import { decodersMs, type DecodersMs } from './decoders.ts'
+import { endInOrder, isEnded } from './ending.ts'
+import type { LevelFigures } from './level-run.ts'
 import { measure } from './measure.ts'
-import { PeerMissing, type Peer, type PeerOptions, type Versions } from './peer.ts'
+import { numbersOf } from './numbers.ts'
+import { PeerMissing, type Peer, type Versions } from './peer.ts'
 import { peers as allPeers } from './peers.ts'
 import { expectedSeconds, levelsOf, planOf } from './plan.ts'
-import { Found, joined, markdownOf, tableOfWorkload, targetsOf, type Asked, type Row, type Unit } from './result.ts'
-import { readState, type State } from './state.ts'
-import { workloadNames, type Workload, type WorkloadName } from './workload.ts'
+import { endLeftovers } from './process-tree.ts'
+import { Found, isOurs, joined, markdownOf, tableOfWorkload, targetsOf, type Asked, type Row, type Unit } from './result.ts'
+import { checkWritable, readState, writeWhole } from './state.ts'
+import { workloadNames, type Workload } from './workload.ts'
 import { prepare } from './workloads.ts'
 
-const above0 = (value: string): number => {
-  if (!(Number(value) > 0)) throw new InvalidArgumentError('A number above 0 is expected.')
-  return Number(value)
-}
-
-const count = (value: string): number => {
-  if (!/^[1-9]\d*$/.test(value)) throw new InvalidArgumentError('A whole number of at least 1 is expected.')
-  return Number(value)
-}
-
-const oneOf = (names: readonly string[]) => (value: string): string[] => {
-  const asked = value.split(',').map((name) => name.trim())
-  const unknown = asked.filter((name) => !names.includes(name))
-  if (unknown.length > 0) throw new InvalidArgumentError(`Unknown: ${unknown.join(', ')}. There are: ${names.join(', ')}.`)
-  return asked
-}
-
-const help = `
-Peers, each alone on the machine and in turns:
-${allPeers.map(({ name, describe }) => `  ${name.padEnd(26)}${describe}`).join('\n')}
-
-What a peer needs is made on first use below .cache/peers; one that cannot be had is a row that says why. It measures what is in
-dist/: run \`npm run build:ts\` first, and leave the machine alone meanwhile. With --json what was measured is kept after each
-peer, and the same command goes on where it was ended. See bench/peers/README.md.`
-
-interface CommandLine extends PeerOptions {
-  readonly quick: boolean
-  readonly smoke: boolean
-  readonly only?: string[]
-  readonly models?: WorkloadName[]
-  readonly rounds?: number
-  readonly seconds?: number
-  readonly json?: string
-  readonly markdown?: string
-  readonly fresh: boolean
-  readonly setUpOnly: boolean
-}
-
-const command = new Command('npm run bench:peers --')
-  .option('--quick', 'a round of seconds: 1 and 64 callers, one rate', false)
-  .option('--smoke', 'only a look at whether they run: 8 callers and one rate, fractions of a second', false)
-  .option('--only <peers>', 'these, with commas between', oneOf(allPeers.map(({ name }) => name)))
-  .option('--models <models>', workloadNames.join(', '), oneOf(workloadNames))
-  .option('--rounds <rounds>', 'how often the peers take turns (default: 3)', count)
-  .option('--seconds <seconds>', 'length of one measurement, twice that for images (default: 4)', above0)
-  .option('--json <file>', 'write the result there, and go on from what is there')
-  .option('--markdown <file>', 'write the tables there')
-  .option('--fresh', 'begin anew although --json has results', false)
-  .option('--triton-backends <folder>', "Triton's back ends, where `onnxruntime` is built; see bench/peers/README.md")
-  .option('--set-up-only', 'make what the peers need, and measure nothing', false)
-  .addHelpText('after', help)
-  .parse()
-const options = command.opts<CommandLine>()
-const { only, models = workloadNames, json } = options
+const { only, models = workloadNames, json, markdown } = options
 const plan = planOf(options)
+if (process.platform !== 'linux') command.error(`It measures on Linux only, by what the kernel tells of processes, not on ${process.platform}.`)
+const state = orError(() => {
+  for (const file of [json, markdown]) if (file !== undefined) checkWritable(file)
+  return readState(options.fresh ? undefined : json, plan)
+})
+endInOrder()
+const { ended, others } = endLeftovers()
+if (ended > 0) console.log(`${ended} processes were ended that a run before this one had left behind`)
+if (others.length > 0) console.log(`process ${others.join(', ')} measures as well: figures mean nothing meanwhile`)
+
 const peers = allPeers.filter(({ name }) => only === undefined || only.includes(name))
 
 const workloads: Workload[] = []
@@ -94,9 +58,14 @@ if (options.setUpOnly) process.exit()
 
 const has = (peer: Peer, { name }: Workload): boolean => missing[peer.name] === undefined && (peer.lacks?.(name) ?? null) === null
 const pairs = workloads.flatMap((workload) => peers.filter((peer) => has(peer, workload)).map((peer) => ({ peer, workload })))
-const state: State = readState(options.fresh ? undefined : json, plan)
-const left = pairs.length * plan.rounds - state.units.filter(({ error }) => error === null).length
+const machine = machineFacts()
+const build = buildHash()
+const stale = state.units.filter((unit) => pairs.some(({ peer, workload }) => isOf(unit, peer, workload) && unit.of !== hashOf(peer, workload)))
+state.units.splice(0, Infinity, ...state.units.filter((unit) => !stale.includes(unit)))
+if (stale.length > 0) console.log(`${stale.length} measurements are of another build, other settings or another machine, and are made again`)
+const left = pairs.reduce((count, { peer, workload }) => count - state.units.filter((unit) => isOf(unit, peer, workload) && unit.error === null).length, pairs.length * plan.rounds)
 console.log(`${pairs.length} pairs of peer and model, ${plan.rounds} rounds: about ${Math.ceil(expectedSeconds(plan, pairs) / 60)} minutes${state.units.length > 0 ? `, ${left} of ${pairs.length * plan.rounds} measurements left` : ''}`)
+const decoders = await decodersOf(workloads.find(({ jpeg }) => jpeg))
 
 for (let round = 0; round < plan.rounds; round++) {
   for (const workload of workloads) {
@@ -107,24 +76,56 @@ for (let round = 0; round < plan.rounds; round++) {
 report()
 
 async function measureOnce(peer: Peer, workload: Workload, round: number): Promise<void> {
-  const key = { workload: workload.name, peer: peer.name, round }
-  const isSame = (unit: Unit): boolean => unit.peer === key.peer && unit.workload === key.workload && unit.round === round
+  const isSame = (unit: Unit): boolean => isOf(unit, peer, workload) && unit.round === round
   if (state.units.some((unit) => isSame(unit) && unit.error === null)) return
-  let unit: Unit
-  try {
-    unit = { ...key, levels: await measure(peer, workload, levelsOf(plan, peer, workload)), error: null }
-  } catch (error) {
-    unit = { ...key, levels: null, error: (error as Error).message }
-  }
+  const unit = await unitOf(peer, workload, round)
+  if (isEnded.aborted) return new Promise(() => {}) // the process is about to end
   state.units.splice(0, Infinity, ...state.units.filter((other) => !isSame(other)), unit)
   const said = unit.levels?.map(({ callers, ratePerSecond, requestsPerSecond, p99Ms }) => `${callers ?? `${ratePerSecond}/s`}: ${requestsPerSecond.toFixed(0)}/s p99 ${p99Ms.toFixed(2)} ms`)
-  console.log(`round ${round + 1}, ${workload.name}, ${peer.name}: ${said?.join(' | ') ?? `FAILED: ${unit.error}`}`)
-  if (json !== undefined) writeFileSync(json, `${JSON.stringify(resultOf(), null, 2)}\n`)
+  const all = [...(said ?? []), ...(unit.error === null ? [] : [`FAILED: ${unit.error}`])]
+  console.log(`round ${round + 1}, ${workload.name}, ${peer.name}: ${all.join(' | ')}`)
+  if (json !== undefined) writeResult(json, resultOf())
+}
+
+async function unitOf(peer: Peer, workload: Workload, round: number): Promise<Unit> {
+  const key = { workload: workload.name, peer: peer.name, round, of: hashOf(peer, workload) }
+  const levels: LevelFigures[] = []
+  let failure: string | null = null
+  try {
+    await measure(peer, workload, levelsOf(plan, peer, workload), levels)
+  } catch (error) {
+    failure = (error as Error).message
+  }
+  return { ...key, levels: levels.length === 0 ? null : levels, error: failure, date: new Date().toISOString() }
+}
+
+function isOf(unit: Unit, peer: Peer, workload: Workload): boolean {
+  return unit.peer === peer.name && unit.workload === workload.name
+}
+
+function hashOf(peer: Peer, workload: Workload): string {
+  const facts = [machine, versions[peer.name], peer.settings(workload), isOurs(peer.name) ? build : null]
+  return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 12)
+}
+
+/** What of the figures with JPEGs is the decoder's, in a line. */
+async function decodersOf(workload: Workload | undefined): Promise<DecodersMs | null> {
+  if (workload === undefined) return null
+  const found = await decodersMs(workload.files, Object.keys(versions), plan.seconds)
+  console.log(`decoding alone, CPU ms an image: ${Object.entries(found).map(([name, ms]) => `${name} ${ms === null ? '-' : (ms as number).toFixed(2)}`).join(', ')}`)
+  return found
+}
+
+function machineFacts(): { cores: number; cpu: string | undefined; node: string; onnxruntime: string } {
+  const { version } = createRequire(import.meta.url)('onnxruntime-node/package.json') as { version: string }
+  return { cores: availableParallelism(), cpu: cpus()[0]?.model.trim(), node: process.versions.node, onnxruntime: version }
+}
+
+function writeResult(file: string, result: object): void {
+  writeWhole(file, `${JSON.stringify(result, withoutOwnPaths, 2)}\n`)
 }
 
 function resultOf(): Record<string, unknown> {
-  const { version } = createRequire(import.meta.url)('onnxruntime-node/package.json') as { version: string }
-  const machine = { cores: availableParallelism(), cpu: cpus()[0]?.model.trim(), node: process.versions.node, onnxruntime: version }
   const asked: Asked[] = workloads.map(({ name: workload, title, rates, inProcessRates }) => ({
     workload, title, peers: peers.filter((peer) => workload !== 'mlp-binary' || peer.kind === 'http'),
     rates: [...rates.slice(0, plan.openLoops), ...(plan.openLoops > 1 ? inProcessRates : [])],
@@ -138,13 +139,14 @@ function resultOf(): Record<string, unknown> {
     ...plan,
     versions,
     missing,
+    ...(decoders === null ? {} : { decodersMs: decoders }),
     peers: Object.fromEntries(pairs.map(({ peer, workload }) => [`${peer.name}, ${workload.name}`, peer.settings(workload)])),
   }
   return {
     trial: 'peers', ours, plain, unit: `requests/s of ${callers} callers, MLP in process, against a batcher on their own thread`,
-    ratio: found.ratio('mlp', 'zerohop', 'same-thread-batcher', callers), settings, targets, met: targets.every(({ met }) => met),
-    rows: joined(tables), tables, smoke: options.smoke, machine,
-    date: new Date().toISOString(), details: { plan, units: state.units },
+    ratio: found.ratio('mlp', 'zerohop', 'same-thread-batcher', callers), settings, targets, met: targets.length > 0 && targets.every(({ met }) => met),
+    rows: joined(tables), tables, numbers: numbersOf(found, plan.callers), smoke: options.smoke, quick: options.quick, machine,
+    date: state.units.map(({ date }) => date).sort().at(-1) ?? new Date().toISOString(), details: { plan, units: state.units },
   }
 }
 
@@ -159,7 +161,7 @@ function report(): void {
     for (const { peer, note } of rows) if (note !== '') console.log(`${peer}: ${note}`)
   }
   for (const { what, found, target, met } of targets) console.log(`${what}: ${found}, target ${target}: ${met ? 'met' : 'NOT met'}`)
-  if (json !== undefined) writeFileSync(json, `${JSON.stringify({ ...result, targets, tables }, null, 2)}\n`)
-  if (options.markdown !== undefined) writeFileSync(options.markdown, tables.map(markdownOf).join('\n'))
+  if (json !== undefined) writeResult(json, { ...result, targets, tables })
+  if (markdown !== undefined) writeWhole(markdown, tables.map(markdownOf).join('\n'))
   if (options.smoke) console.log('a smoke run: the figures mean nothing')
 }

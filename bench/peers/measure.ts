@@ -2,49 +2,50 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { checked, floatsOf, type Sample } from './answers.ts'
-import { cacheFolder } from './folders.ts'
+import { inPassingFolder } from './ending.ts'
 import { httpClient, readSamples, writeRequests } from './http-client.ts'
 import { LevelWatch, type LevelFigures, type LoopEnd } from './level-run.ts'
-import type { HttpPeer, InProcessPeer, Peer } from './peer.ts'
+import type { Command, HttpPeer, InProcessPeer, Peer } from './peer.ts'
 import { ProcessTree } from './process-tree.ts'
 import { freePorts, startLimitSeconds, unlessEnded, whenReady } from './server-start.ts'
 import type { Level, LoopInput, Workload } from './workload.ts'
 
-/** Starts a peer, holds each load, and ends it. */
-export function measure(peer: Peer, workload: Workload, levels: readonly Level[]): Promise<LevelFigures[]> {
-  return peer.kind === 'http' ? overHttp(peer, workload, levels) : inProcess(peer, workload, levels)
+/**
+ * Starts a peer, holds each load, and ends it; what it writes beside its own files goes with it.
+ *
+ * @param found gets the figures of each level as it is over: what a peer does at one says nothing against those before.
+ */
+export function measure(peer: Peer, workload: Workload, levels: readonly Level[], found: LevelFigures[]): Promise<void> {
+  return inPassingFolder((folder) => (peer.kind === 'http' ? overHttp(peer, workload, levels, found, folder) : inProcess(peer, workload, levels, found, folder)))
 }
 
-async function inProcess(peer: InProcessPeer, workload: Workload, levels: readonly Level[]): Promise<LevelFigures[]> {
+async function inProcess(peer: InProcessPeer, workload: Workload, levels: readonly Level[], found: LevelFigures[], folder: string): Promise<void> {
   const { name, model, jpeg, maxBatchSize, files } = workload
   const input: LoopInput = { workload: { name, model, jpeg, maxBatchSize, files }, levels, settings: peer.settings(workload) }
-  const command = peer.program(workload, levels)
+  const command = atHome(peer.program(workload, levels), folder)
   let watch: LevelWatch | null = null
   const tree = new ProcessTree({ ...command, args: [...command.args, JSON.stringify(input)] }, (line) => watch?.onLine(line))
   try {
-    const found: LevelFigures[] = []
     for (const level of levels) {
       watch = new LevelWatch(tree)
       const end = await unlessEnded(tree, watch.ended, limitSeconds(level) + startLimitSeconds)
       const samples = end.samples!.map(({ index, values }) => ({ index, values: floatsOf(Buffer.from(values, 'base64')) }))
       found.push(figures(level, end, watch, checked(workload, samples, peer.lowPrecision)))
     }
-    return found
   } finally {
     await tree.end()
   }
 }
 
-async function overHttp(peer: HttpPeer, workload: Workload, levels: readonly Level[]): Promise<LevelFigures[]> {
+async function overHttp(peer: HttpPeer, workload: Workload, levels: readonly Level[], found: LevelFigures[], folder: string): Promise<void> {
   const client = await httpClient()
   const ports = await freePorts(5)
-  const [requestsFile, samplesFile] = ['requests', 'samples'].map((name) => join(cacheFolder('run'), `${name}-${process.pid}`)) as [string, string]
+  const [requestsFile, samplesFile] = ['requests', 'samples'].map((name) => join(folder, name)) as [string, string]
   const requests = workload.files.map((file) => peer.request(workload, readFileSync(file)))
   writeRequests(requestsFile, ports[0]!, requests)
-  const tree = new ProcessTree(peer.server(workload, ports))
+  const tree = new ProcessTree(atHome(peer.server(workload, ports, folder), folder))
   try {
     await whenReady(tree, ports[0]!, peer, requests[0]!)
-    const found: LevelFigures[] = []
     for (const level of levels) {
       const { callers = 0, ratePerSecond = 0, warmupSeconds, warmupRequests, seconds } = level
       const watch = new LevelWatch(tree)
@@ -59,11 +60,13 @@ async function overHttp(peer: HttpPeer, workload: Workload, levels: readonly Lev
         await load.end()
       }
     }
-    return found
   } finally {
     await tree.end()
   }
 }
+
+/** With a folder for what programs keep of themselves: workspaces, identifications, files by which they know of each other. */
+const atHome = (command: Command, folder: string): Command => ({ ...command, env: { HOME: folder, TMPDIR: folder, TEMP: folder, ...command.env } })
 
 /** For a level of this length nothing takes longer, a slow server's drain included. */
 const limitSeconds = ({ warmupSeconds, seconds }: Level): number => 3 * (warmupSeconds + seconds) + 240

@@ -33,8 +33,11 @@ export interface InProcessPeer extends AnyPeer {
 /** A server that answers HTTP on a port of this machine. */
 export interface HttpPeer extends AnyPeer {
   readonly kind: 'http'
-  /** @param ports free ones; the first is that of the requests. */
-  server(workload: Workload, ports: readonly number[]): Command
+  /**
+   * @param ports free ones; the first is that of the requests.
+   * @param folder an empty one, which is removed afterwards; its path is short.
+   */
+  server(workload: Workload, ports: readonly number[], folder: string): Command
   /** A path that answers 200 as soon as requests may come; a request of the workload is tried after it in any case. */
   readonly readyPath?: string
   request(workload: Workload, body: Buffer): HttpRequest

@@ -1,16 +1,18 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { readdirSync, readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { pssBytes } from '../memory.ts'
 import type { Command } from './peer.ts'
-
-/** Of the kernel's accounts, in every Linux that Node runs on. */
-const ticksPerSecond = 100
+import { allPids, environmentOf, kill, statOf, ticksPerSecond } from './processes.ts'
 
 const markName = 'ZEROHOP_PEER'
+
+const ownerOf = new RegExp(`(?:^|\\0)${markName}=(\\d+)\\.(\\d+)\\.`)
+
+/** Whose a mark is: the process that measures, as long as it runs. */
+const owner = `${process.pid}.${statOf(process.pid).started}`
 
 /** Of ONNX Runtime: a file of events that would grow while it is measured. */
 const environment = { ORT_DISABLE_TELEMETRY: '1' }
@@ -20,21 +22,31 @@ const environment = { ORT_DISABLE_TELEMETRY: '1' }
  * write a title over their environment. Nobody else's process is ended.
  */
 export class ProcessTree {
+  static readonly #running = new Set<ProcessTree>()
+  static #isOver = false
   readonly root: ChildProcess
-  readonly #mark = `${markName}=${randomUUID()}`
+  readonly #mark = `${markName}=${owner}.${randomUUID()}`
   /** By process id, when it was started: ids are used again. */
   readonly #known = new Map<number, string>()
   #tail = ''
 
   /** @param onLine is told each line of its standard output. */
   constructor({ file, args, env, cwd }: Command, onLine: (line: string) => void = () => {}) {
+    if (ProcessTree.#isOver) throw new Error('nothing is started any more')
     this.root = spawn(file, args, { cwd, env: { ...process.env, ...environment, ...env, [markName]: this.#mark.slice(markName.length + 1) }, stdio: ['ignore', 'pipe', 'pipe'] })
+    ProcessTree.#running.add(this)
     this.root.on('error', (error) => (this.#tail += error.message))
     this.root.stderr!.on('data', (text: Buffer) => this.#keep(text.toString()))
     createInterface(this.root.stdout!).on('line', (line) => {
       if (!line.startsWith('{')) this.#keep(`${line}\n`)
       onLine(line)
     })
+  }
+
+  /** Ends all that run; no other is started. */
+  static async endAll(): Promise<void> {
+    ProcessTree.#isOver = true
+    await Promise.all(Array.from(ProcessTree.#running, (tree) => tree.end()))
   }
 
   get hasEnded(): boolean {
@@ -48,16 +60,15 @@ export class ProcessTree {
 
   /** Its processes that run. */
   pids(): number[] {
-    const all = readdirSync('/proc').filter((name) => /^\d+$/.test(name)).map((name) => ({ pid: Number(name), ...statOf(Number(name)) }))
+    for (const [pid, since] of this.#known) if (statOf(pid).started !== since) this.#known.delete(pid)
+    const all = allPids().map((pid) => ({ pid, ...statOf(pid) })).filter(({ started }) => started !== '')
+    const rootPid = this.hasEnded ? null : this.root.pid // else it may be somebody else's by now
     for (let found = -1; found !== this.#known.size; ) {
       found = this.#known.size
       for (const { pid, parent, started } of all) {
-        const isOurs = pid === this.root.pid || this.#known.has(parent) || read(`/proc/${pid}/environ`).includes(this.#mark)
-        if (isOurs && started !== '') this.#known.set(pid, started)
+        if (pid === rootPid || this.#known.has(parent) || environmentOf(pid).includes(this.#mark)) this.#known.set(pid, started)
       }
     }
-    const started = new Map(all.map((each) => [each.pid, each.started]))
-    for (const [pid, since] of this.#known) if (started.get(pid) !== since) this.#known.delete(pid)
     return [...this.#known.keys()]
   }
 
@@ -73,13 +84,17 @@ export class ProcessTree {
   /** Ends the program as it wishes to be, then whatever is left of it. */
   async end(): Promise<void> {
     if (!this.hasEnded) {
+      this.pids() // who has no mark is not found any more once its parent is gone
       this.root.kill('SIGTERM')
       await Promise.race([once(this.root, 'exit'), sleep(8000, undefined, { ref: false })])
     }
     for (let attempt = 0; attempt < 50; attempt++) {
       const left = this.pids()
-      if (left.length === 0) return
-      for (const pid of left) killed(pid)
+      if (left.length === 0) {
+        ProcessTree.#running.delete(this)
+        return
+      }
+      for (const pid of left) kill(pid)
       await sleep(100)
     }
     throw new Error(`processes ${this.pids().join(', ')} could not be ended`)
@@ -90,33 +105,22 @@ export class ProcessTree {
   }
 }
 
-interface Stat {
-  readonly parent: number
-  /** Empty when it is gone, or a zombie. */
-  readonly started: string
-  /** User and system time, of the process and of its children that have been waited for. */
-  readonly ticks: number
-}
-
-function statOf(pid: number): Stat {
-  // The name before the fields may hold spaces.
-  const fields = read(`/proc/${pid}/stat`).replace(/^[^]*\) /, '').split(' ')
-  if (fields.length < 20 || fields[0] === 'Z') return { parent: 0, started: '', ticks: 0 }
-  return { parent: Number(fields[1]), started: fields[19]!, ticks: fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0) }
-}
-
-function killed(pid: number): void {
-  try {
-    process.kill(pid, 'SIGKILL')
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
+/**
+ * Ends what a measuring process left behind that was killed itself: it would take the time of whoever is measured.
+ *
+ * @returns how many processes that were, and the ids of other measuring processes that run.
+ */
+export function endLeftovers(): { ended: number; others: number[] } {
+  const others = new Set<number>()
+  let ended = 0
+  for (const pid of allPids()) {
+    const [, ownerPid, started] = ownerOf.exec(environmentOf(pid)) ?? []
+    if (ownerPid === undefined) continue
+    if (statOf(Number(ownerPid)).started === started) others.add(Number(ownerPid))
+    else {
+      kill(pid)
+      ended++
+    }
   }
-}
-
-function read(path: string): string {
-  try {
-    return readFileSync(path, 'utf8')
-  } catch {
-    return '' // it is gone, or somebody else's
-  }
+  return { ended, others: [...others].filter((pid) => pid !== process.pid) }
 }

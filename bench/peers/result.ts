@@ -10,9 +10,13 @@ export interface Unit {
   readonly workload: WorkloadName
   readonly peer: string
   readonly round: number
-  /** `null` when it failed. */
+  /** Up to where it failed; `null` where that was at once. */
   readonly levels: readonly LevelFigures[] | null
   readonly error: string | null
+  /** ISO 8601. */
+  readonly date: string
+  /** A hash of all that its figures are of: build, versions, settings, machine. */
+  readonly of: string
 }
 
 export type Row = Readonly<Record<string, string | number>>
@@ -91,15 +95,15 @@ export function tableOfWorkload({ workload, title, rates, peers }: Asked, units:
       ...Object.fromEntries(rates.map((rate) => [`p50 / p99 ms at ${rate}/s`, `${shown(at({ ratePerSecond: rate }, 'p50Ms'))} / ${shown(at({ ratePerSecond: rate }, 'p99Ms'))}`])),
       'zerohop to it': lowest('zerohop'),
       'in Fastify to it': peer.kind === 'http' ? lowest('fastify-zerohop') : '-',
-      note: found.has(workload, peer.name) ? '' : whyNot(peer, workload, units, missing),
+      note: whyNot(peer, workload, units, missing) ?? (found.has(workload, peer.name) ? '' : 'not measured yet'),
     }
   })
   return { title, rows }
 }
 
-function whyNot(peer: Peer, workload: WorkloadName, units: readonly Unit[], missing: Readonly<Record<string, string>>): string {
-  const error = units.findLast((unit) => unit.peer === peer.name && unit.workload === workload)?.error
-  return peer.lacks?.(workload) ?? missing[peer.name] ?? error ?? 'not measured yet'
+function whyNot(peer: Peer, workload: WorkloadName, units: readonly Unit[], missing: Readonly<Record<string, string>>): string | null {
+  const error = units.findLast((unit) => unit.peer === peer.name && unit.workload === workload && unit.error !== null)?.error
+  return peer.lacks?.(workload) ?? missing[peer.name] ?? error ?? null
 }
 
 /** Where ours is the least ahead. */
@@ -127,7 +131,7 @@ export function targetsOf(asked: readonly Asked[], units: readonly Unit[], { cal
   })
 }
 
-const isOurs = (name: string): boolean => name.includes('zerohop')
+export const isOurs = (name: string): boolean => name.includes('zerohop')
 
 const oursLike = ({ lowPrecision = false }: Peer): string[] => ['zerohop', 'zerohop-openvino-float32', ...(lowPrecision ? ['zerohop-openvino'] : [])]
 

@@ -5,11 +5,14 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import sharp from 'sharp'
 import { checked } from '../../bench/peers/answers.ts'
+import { decodersMs } from '../../bench/peers/decoders.ts'
 import { httpClient, readSamples, writeRequests } from '../../bench/peers/http-client.ts'
 import { kserve } from '../../bench/peers/kserve.ts'
 import type { LevelFigures, LoopEnd } from '../../bench/peers/level-run.ts'
 import { LevelWatch } from '../../bench/peers/level-run.ts'
+import { numbersOf } from '../../bench/peers/numbers.ts'
 import { peers } from '../../bench/peers/peers.ts'
 import { expectedSeconds, levelsOf, planOf } from '../../bench/peers/plan.ts'
 import { ProcessTree } from '../../bench/peers/process-tree.ts'
@@ -133,6 +136,17 @@ describe('answers', () => {
   })
 })
 
+describe('the time of decoders', () => {
+  it('is that of the processor, for each image', async () => {
+    const file = join(folder, 'image.jpg')
+    await sharp({ create: { width: 320, height: 240, channels: 3, background: 'red' } }).jpeg().toFile(file)
+    const found = await decodersMs([file, file], ['none-such'], 0.05)
+    expect(found.opencv).toBeNull()
+    expect(found.sharp).toBeGreaterThan(0.01)
+    expect(found.sharp).toBeLessThan(1000)
+  })
+})
+
 describe('the plan', () => {
   const plan = planOf({ quick: false, smoke: false, rounds: 2, seconds: 1 })
 
@@ -160,11 +174,12 @@ describe('the table', () => {
   const level = (callers: number, requestsPerSecond: number): LevelFigures => ({
     callers, ratePerSecond: null, requestsPerSecond, p50Ms: 1, p90Ms: 1, p99Ms: 2, maxMs: 3, failed: 0, unfinished: 0, cpuUsPerRequest: 4, pssBytes: 5e6, checked: 1, difference: 0,
   })
-  const unit = (peer: string, round: number, ...rates: number[]): Unit => ({ workload: 'mlp', peer, round, levels: rates.map((rate, index) => level([1, 64][index]!, rate)), error: null })
+  const made = { date: '2026-01-01T00:00:00.000Z', of: 'this' }
+  const unit = (peer: string, round: number, ...rates: number[]): Unit => ({ workload: 'mlp', peer, round, levels: rates.map((rate, index) => level([1, 64][index]!, rate)), error: null, ...made })
   const units: Unit[] = [
     unit('zerohop', 0, 100, 900), unit('zerohop', 1, 100, 1100), unit('zerohop', 2, 100, 5000),
     unit('fastapi', 0, 200, 90), unit('fastapi', 1, 50, 110), unit('fastapi', 2, 100, 100),
-    { workload: 'mlp', peer: 'litserve', round: 0, levels: null, error: 'it broke' },
+    { workload: 'mlp', peer: 'litserve', round: 0, levels: null, error: 'it broke', ...made },
   ]
   const plan = planOf({ quick: true, smoke: false })
   const asked = { workload: 'mlp', title: 'MLP', rates: [], peers: ['zerohop', 'fastapi', 'litserve', 'triton'].map(peerNamed) } as const
@@ -184,6 +199,19 @@ describe('the table', () => {
     expect(new Set(other.map((row) => Object.keys(row).join())).size).toBe(1)
     expect(other.at(-1)).toMatchObject({ model: 'other', 'PSS MB': '-', more: 1 })
     expect(markdownOf({ title: 'MLP', rows })).toContain('| litserve | - | - |')
+  })
+
+  it('has what a peer did before it failed, and says why there is no more', () => {
+    const failed = { ...unit('fastapi', 3, 300), error: 'it refused' }
+    const row = tableOfWorkload(asked, [...units, failed], {}, plan).rows.find(({ peer }) => peer === 'fastapi')
+    expect(row).toMatchObject({ '1 /s': 150, '64 /s': 100, note: 'it refused' })
+  })
+
+  it('has lines for README of the hard baselines that were measured', () => {
+    const [row, ...others] = numbersOf(new Found([...units, unit('same-thread-batcher', 0, 50, 1000)]), [1, 64])
+    expect(others).toEqual([])
+    expect(row).toMatchObject({ plain: '50, 1 000 requests/s (that one)', zerohop: '100, 1 100 requests/s', note: '2.00, 0.90 x' })
+    expect(numbersOf(new Found(units), [1, 64])).toEqual([])
   })
 
   it('asks ours to be ahead wherever it is the least', () => {

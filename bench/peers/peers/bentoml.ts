@@ -7,10 +7,9 @@ import { python, setUpPython, settingsVariable } from './python.ts'
 export const bentoMl: HttpPeer = {
   kind: 'http',
   name: 'bentoml',
-  describe: 'BentoML with adaptive batches for JSON, a process for each core for bytes',
+  describe: 'BentoML with a process for each core, and adaptive batches for JSON',
   setUp: setUpPython('bentoml', 'bentoml', 'uvicorn', 'onnxruntime'),
-  // Its batches take no bodies of bytes.
-  settings: (workload) => ({ workers: workload.json ? 1 : availableParallelism(), intraOpNumThreads: 1, maxBatchSize: workload.maxBatchSize }),
+  settings: (workload) => ({ workers: availableParallelism(), intraOpNumThreads: 1, maxBatchSize: workload.maxBatchSize }),
   server: (workload, [port]) => ({
     ...python('bentoml', ['-m', 'bentoml', 'serve', 'service:Peer', '--host', '127.0.0.1', '--port', String(port)], {
       ...settingsVariable(workload, bentoMl.settings(workload)),

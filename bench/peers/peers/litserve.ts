@@ -13,6 +13,8 @@ export const litServe: HttpPeer = {
   lacks: (workload) => (workload === 'mlp-binary' ? 'takes no body of bytes' : null),
   settings: (workload) => ({
     workers: isSmall(workload) ? 1 : availableParallelism(),
+    // Of small requests HTTP and JSON are the most of the work. https://lightning.ai/docs/litserve/api-reference/litserver
+    apiServers: isSmall(workload) ? availableParallelism() : 1,
     intraOpNumThreads: 1,
     maxBatchSize: workload.maxBatchSize,
     batchTimeoutSeconds: 0.001,

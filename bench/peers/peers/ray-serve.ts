@@ -1,5 +1,5 @@
 import { availableParallelism } from 'node:os'
-import { cacheFolder, source } from '../folders.ts'
+import { source } from '../folders.ts'
 import type { HttpPeer } from '../peer.ts'
 import { isSmall } from './node.ts'
 import { jsonOrBytes, python, setUpPython, settingsVariable } from './python.ts'
@@ -16,8 +16,8 @@ export const rayServe: HttpPeer = {
     maxBatchSize: workload.maxBatchSize,
     batchWaitSeconds: 0.001,
   }),
-  server: (workload, [port]) =>
-    python('ray-serve', [source('ray-serve/server.py'), String(port), cacheFolder('ray')], {
+  server: (workload, [port], folder) =>
+    python('ray-serve', [source('ray-serve/server.py'), String(port), folder], {
       ...settingsVariable(workload, rayServe.settings(workload)),
       RAY_USAGE_STATS_ENABLED: '0',
     }),

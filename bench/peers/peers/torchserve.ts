@@ -69,8 +69,7 @@ export const torchServe: HttpPeer = {
   setUp,
   settings,
   readyPath: '/ping',
-  server(workload, ports) {
-    const folder = cacheFolder('torchserve', 'run')
+  server(workload, ports, folder) {
     writeFileSync(join(folder, 'config.properties'), properties(workload, ports))
     const start = [join(cacheFolder('torchserve'), 'venv/bin/torchserve'), '--start', '--foreground', '--ncs', '--model-store', cacheFolder('torchserve', 'models')]
     const command = python('torchserve', [...start, '--ts-config', join(folder, 'config.properties'), '--log-config', source('torchserve/log4j2.xml')])

@@ -25,7 +25,7 @@ export async function setUpTriton({ tritonBackends: folder }: PeerOptions): Prom
   const versions = await setUpPython('pytriton', 'nvidia-pytriton', 'onnxruntime')()
   const how = "Triton's ONNX Runtime back end is in no registry: build it with bench/peers/servers/triton/build-backend.sh, and name the folder by --triton-backends"
   if (folder === undefined) throw new PeerMissing(how)
-  if (!existsSync(join(folder, 'onnxruntime/libtriton_onnxruntime.so'))) throw new PeerMissing(`${how} (there is no onnxruntime/libtriton_onnxruntime.so in ${folder})`)
+  if (!existsSync(join(folder, 'onnxruntime/libtriton_onnxruntime.so'))) throw new PeerMissing(`${how} (there is no onnxruntime/libtriton_onnxruntime.so in that)`)
   backends = folder
   return { ...versions, triton: '24.10' }
 }

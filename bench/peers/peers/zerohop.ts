@@ -1,4 +1,5 @@
 import { fileURLToPath } from 'node:url'
+import { InferenceEngine } from 'zerohop'
 import { openVinoPlugin } from '../../../test/providers/libraries.ts'
 import { step } from '../environments.ts'
 import { PeerMissing, type Versions } from '../peer.ts'
@@ -24,14 +25,22 @@ const withPlugin = (precision: 'float32' | undefined): SettingsOf => (workload) 
   }
 }
 
+/** Without its addon it falls back to onnxruntime-node's binding: figures of that are others. */
+async function setUp(): Promise<Versions> {
+  const engine = new InferenceEngine()
+  const { available, reason } = engine.capabilities().native
+  await engine.close()
+  return { ...packageVersions('onnxruntime-node'), addon: available ? 'used' : `not used (${reason!.split(/[\n;]/)[0]}): npm run build:native` }
+}
+
 async function setUpPlugin(): Promise<Versions> {
   await step(process.execPath, [fileURLToPath(new URL('../../../scripts/providers/install-openvino.mjs', import.meta.url))])
   const { library, missing } = openVinoPlugin()
   if (library === null) throw new PeerMissing(missing)
-  return { ...packageVersions('onnxruntime-node'), 'onnxruntime-ep-openvino': '1.8.1' }
+  return { ...(await setUp()), 'onnxruntime-ep-openvino': '1.8.1' }
 }
 
-const cpu = { describe: 'zerohop in the callers\' process', settingsOf: onTheCpu }
+const cpu = { describe: 'zerohop in the callers\' process', settingsOf: onTheCpu, setUp }
 const float32 = { describe: "zerohop in process, on OpenVINO's plugin in float32", settingsOf: withPlugin('float32'), setUp: setUpPlugin }
 const own = { describe: "zerohop in process, on OpenVINO's plugin in the precision that it chooses", settingsOf: withPlugin(undefined), setUp: setUpPlugin, lowPrecision: true }
 

@@ -1,4 +1,4 @@
-"""BentoML with adaptive batching for rows of JSON, a process for each core for bytes. https://docs.bentoml.com/en/latest/get-started/adaptive-batching.html"""
+"""BentoML with a process for each core, and adaptive batching for rows of JSON: its batches take no bodies of bytes. https://docs.bentoml.com/en/latest/get-started/adaptive-batching.html"""
 
 from typing import Annotated
 

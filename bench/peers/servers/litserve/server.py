@@ -38,4 +38,4 @@ if __name__ == "__main__":
     settings = settings_of_environment()["settings"]
     api = PeerApi(max_batch_size=settings["maxBatchSize"], batch_timeout=settings["batchTimeoutSeconds"])
     server = litserve.LitServer(api, accelerator="cpu", workers_per_device=settings["workers"], fast_queue=True, timeout=False)
-    server.run(host="127.0.0.1", port=int(sys.argv[1]), num_api_servers=1, log_level="error", generate_client_file=False, access_log=False)
+    server.run(host="127.0.0.1", port=int(sys.argv[1]), num_api_servers=settings["apiServers"], log_level="error", generate_client_file=False, access_log=False)

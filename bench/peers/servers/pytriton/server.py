@@ -1,5 +1,6 @@
 """PyTriton with Triton's dynamic batcher. https://triton-inference-server.github.io/pytriton/latest/guides/binding_models/"""
 
+import signal
 import sys
 
 import numpy
@@ -26,6 +27,7 @@ def instance():
     return infer
 
 
+signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # else its workspace and shared memory would stay
 names = told["workload"]["model"]
 given = Tensor(name=names["input"], dtype=bytes, shape=(1,)) if told["workload"]["jpeg"] else Tensor(name=names["input"], dtype=numpy.float32, shape=tuple(names["rowDims"]))
 config = TritonConfig(http_address="127.0.0.1", http_port=http, grpc_address="127.0.0.1", grpc_port=grpc, metrics_port=metrics, allow_metrics=False)

@@ -1,0 +1,34 @@
+import { existsSync, readFileSync } from 'node:fs'
+import { decodeImage } from 'zerohop/image'
+import { step } from './environments.ts'
+import { source } from './folders.ts'
+import { pythonOf } from './peers/python.ts'
+
+/** CPU time of decoding, scaling and cutting a photograph, in milliseconds, by those that peers do it with; `null` where it is not set up. */
+export interface DecodersMs {
+  /** Of all peers in Node. */
+  readonly sharp: number
+  /** Of all peers in Python. */
+  readonly opencv: number | null
+}
+
+/** Measures decoders alone, one photograph after the other: what of the figures with JPEGs is theirs, and not the peers'. */
+export async function decodersMs(files: readonly string[], pythonPeers: readonly string[], seconds: number): Promise<DecodersMs> {
+  const peer = pythonPeers.find((name) => existsSync(pythonOf(name)))
+  const opencv = peer === undefined ? null : Number(await step(pythonOf(peer), [source('python/decode_time.py'), String(seconds), ...files]))
+  return { sharp: await sharpMs(files, seconds), opencv }
+}
+
+async function sharpMs(files: readonly string[], seconds: number): Promise<number> {
+  const bodies = files.map((file) => readFileSync(file))
+  const decodeAll = async (): Promise<void> => {
+    for (const body of bodies) await decodeImage(body, { width: 224, height: 224, channels: 'bgr' })
+  }
+  await decodeAll()
+  const until = performance.now() + seconds * 1000
+  const before = process.cpuUsage()
+  let count = 0
+  for (; performance.now() < until; count += bodies.length) await decodeAll()
+  const { user, system } = process.cpuUsage(before)
+  return (user + system) / 1000 / count
+}

@@ -1,0 +1,31 @@
+import { shownAll } from '../shown.ts'
+import type { NumbersRow } from '../trial.ts'
+import type { Found } from './result.ts'
+import type { WorkloadName } from './workload.ts'
+
+/** What README shows: the hard baselines, not the easy ones. */
+const baselines: readonly { readonly workload: WorkloadName; readonly model: string; readonly peer: string; readonly what: string }[] = [
+  { workload: 'mlp', model: 'MLP', peer: 'same-thread-batcher', what: "a batcher (`dataloader`) on the callers' own thread" },
+  { workload: 'mlp', model: 'MLP', peer: 'triton-in-process', what: "Triton in its callers' process, in C++" },
+  { workload: 'squeezenet', model: 'SqueezeNet, JPEG in', peer: 'same-thread-batcher', what: 'the same batcher, and the same decoder' },
+  { workload: 'squeezenet', model: 'SqueezeNet, JPEG in', peer: 'python-onnxruntime', what: "Python's onnxruntime by hand, with OpenCV's decoder" },
+  { workload: 'resnet50', model: 'ResNet-50', peer: 'triton-in-process', what: "Triton in its callers' process, in C++" },
+]
+
+/** Lines of README's numbers, of those that were measured. */
+export function numbersOf(found: Found, callers: readonly number[]): NumbersRow[] {
+  return baselines.flatMap(({ workload, model, peer, what }) => {
+    const loads = callers.flatMap((count) => {
+      const ratio = found.ratio(workload, 'zerohop', peer, count)
+      return ratio === null ? [] : [{ count, ratio }]
+    })
+    if (loads.length === 0) return []
+    const perSecond = (name: string): string => shownAll(loads.map(({ count }) => found.at(workload, name, { callers: count }, 'requestsPerSecond')!), 'requests/s')
+    return {
+      question: `${model} in process, ${loads.map(({ count }) => count).join(', ')} callers, beside ${what}`,
+      plain: `${perSecond(peer)} (that one)`,
+      zerohop: perSecond('zerohop'),
+      note: `${loads.map(({ ratio }) => ratio.toFixed(2)).join(', ')} x`,
+    }
+  })
+}
