@@ -36,6 +36,7 @@ export class ModelStats {
   #inline = 0
   #successes = 0
   #successMs = 0
+  #overheadNs = 0
   #failures = 0
   #failMs = 0
   #queueMs = 0
@@ -153,8 +154,9 @@ export class ModelStats {
       computeOutput: durationOf(computed, this.#outputMs),
     }
     const partsNs = parts.queue.ns + parts.computeInput.ns + parts.computeInfer.ns + parts.computeOutput.ns
-    // None is negative by itself; sums of many are, by what rounding leaves of them.
-    const overhead = { count, ns: Math.max(0, durationOf(count, this.#successMs).ns - partsNs) }
+    // It never goes back by itself; sums of many do, by what rounding leaves of them, and to Prometheus that were a start anew.
+    this.#overheadNs = Math.max(this.#overheadNs, durationOf(count, this.#successMs).ns - partsNs)
+    const overhead = { count, ns: this.#overheadNs }
     return {
       lastInferenceMs: this.#lastInferenceMs,
       inferenceCount: this.#rows,
