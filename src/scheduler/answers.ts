@@ -62,7 +62,9 @@ export class Answers {
     try {
       this.#answer(batch, nowMs)
     } catch (error) {
-      for (const request of batch.requests) this.failed(request, this.#errors.failedRun(request, (error as Error).message))
+      const { message } = error as Error
+      if (this.#observed.by.observer !== null) this.#observed.batchFailed(batch, message, nowMs)
+      for (const request of batch.requests) this.failed(request, this.#errors.failedRun(request, message))
     }
   }
 

@@ -1,7 +1,7 @@
 import { context, ROOT_CONTEXT, SpanStatusCode, trace, type Span } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
 import { AlwaysOffSampler, BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor, type ReadableSpan } from '@opentelemetry/sdk-trace-base'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { InferenceEngine } from '../../src/index.ts'
 import { instrument } from '../../src/opentelemetry/instrument.ts'
 import { rejectionOf } from '../abuse/refusal.ts'
@@ -69,6 +69,36 @@ describe('spans of an engine', () => {
       }),
     )
     expect(seen).toEqual(Array(8).fill(true))
+  })
+
+  it('go by the clock of their callers, also after it was set', async () => {
+    const engine = ownEngine()
+    const { named, tracer } = instrumented(engine)
+    const model = await load(engine, small.identity('float32'))
+    for (const hours of [5, -2, 0]) {
+      const { now } = Date
+      vi.spyOn(Date, 'now').mockImplementation(() => now() + hours * 3_600_000)
+      onTestFinished(() => void vi.restoreAllMocks())
+      const caller = tracer.startSpan('caller')
+      await context.with(trace.setSpan(ROOT_CONTEXT, caller), () => model.infer(row()))
+      caller.end()
+      vi.restoreAllMocks()
+    }
+    const seconds = (name: string) => named(name).map(({ startTime }) => startTime[0])
+    for (const name of [`infer ${model.name}`, `batch ${model.name}`]) {
+      for (const [index, startedAt] of seconds(name).entries()) expect(Math.abs(startedAt - seconds('caller')[index]!)).toBeLessThan(60)
+    }
+  })
+
+  it('of batches are begun only while somebody will tell of their end', async () => {
+    const engine = ownEngine()
+    const [left, kept] = [instrumented(engine), instrumented(engine)]
+    const model = await load(engine, small.identity('float32'), { maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 2 } })
+    const first = model.infer(row())
+    left.instrumentation.disable()
+    await Promise.all([first, model.infer(row())])
+    expect(left.all().map(({ name, links }) => [name, links])).toEqual([[`infer ${model.name}`, []]])
+    expect(kept.named(`batch ${model.name}`).length).toBe(1)
   })
 
   it('say what failed, and why', async () => {
