@@ -47,6 +47,8 @@ export class ModelStats {
   readonly #computeLatency = new LatencyHistogram()
   readonly #totalLatency = new LatencyHistogram()
   #withoutRun = 0
+  #decodes = 0
+  #decodeMs = 0
   #reruns = 0
   #ownElements = 0
   #paddedElements = 0
@@ -133,6 +135,12 @@ export class ModelStats {
     this.#refusals[why]++
   }
 
+  /** Counts a request whose images were decoded in so long. */
+  decoded(ms: number): void {
+    this.#decodes++
+    this.#decodeMs += ms
+  }
+
   /** Rows and runs so far. */
   get done() {
     return { rows: this.#rows, runs: this.#executions }
@@ -169,6 +177,7 @@ export class ModelStats {
         ...parts,
         cacheHit: durationOf(responses?.counts.hits ?? 0, responses?.hitMs ?? 0),
         cacheMiss: durationOf(responses?.counts.misses ?? 0, responses?.missMs ?? 0),
+        imageDecode: durationOf(this.#decodes, this.#decodeMs),
       },
       batchStats: [...this.#batches.entries(), ...[...this.#largeBatches].sort(([a], [b]) => a - b)].flatMap(([batchSize, totals]) => (totals === undefined ? [] : statisticsOf(batchSize, totals))),
       latency: {

@@ -16,7 +16,7 @@ import { accumulatorSequence } from '../sequences/accumulators.ts'
 import { ownEngine } from '../support/open.ts'
 import { inParallel } from '../support/shared.ts'
 
-const requests = 4000
+const requests = 2000
 const codes: Partial<Record<RejectionReason, string>> = {
   queueFull: 'ERR_QUEUE_FULL', timeout: 'ERR_TIMEOUT', deadline: 'ERR_DEADLINE', execution: 'ERR_EXECUTION', crashed: 'ERR_INSTANCE_CRASHED', sequenceEnded: 'ERR_SEQUENCE_ENDED',
 } // prettier-ignore
@@ -99,7 +99,7 @@ it('channels, spans and metrics tell of each request and batch what statistics h
       }
     }
   }
-  await inParallel(64, Array.from({ length: requests }), async (_, index) => {
+  await inParallel(64, Array.from({ length: requests }, (_, index) => index), async (index) => {
     const { model, call } = called[Math.floor(random() * called.length)]!
     const { feeds, options } = call()
     const how = random()
@@ -110,7 +110,7 @@ it('channels, spans and metrics tell of each request and batch what statistics h
     else if (how < 0.06) setImmediate(abort)
     const limits = how < 0.06 ? { signal: controller.signal } : how < 0.09 ? { timeoutMs: 0.01 + random() } : how < 0.12 ? { deadlineMs: 0.01 + random() } : {}
     await model.infer(how > 0.99 ? { nothing: [] } : feeds, { ...options, ...limits }).catch(() => {})
-    if (index % 200 === 0) await scrape()
+    if (index % 250 === 0) await scrape()
   })
   await Promise.all(engine.models().map(async (model) => model.scale({ count: 1 }).catch(() => {}))) // and what was stopped has ended
   await scrape()

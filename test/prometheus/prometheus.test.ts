@@ -2,12 +2,13 @@ import { readFileSync } from 'node:fs'
 import Module from 'node:module'
 import { AggregatorRegistry, Counter, Registry } from 'prom-client'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import type { InferenceEngine, Model } from '../../src/index.ts'
+import type { EngineStatistics, InferenceEngine, Model } from '../../src/index.ts'
 import { batchSizeSamples } from '../../src/prometheus/histogram-samples.ts'
 import { prometheusMetrics, type PrometheusOptions } from '../../src/prometheus/prometheus-exports.ts'
 import { fixture } from '../functions/load-function.ts'
 import * as small from '../models/small.ts'
 import { loadNumber, one, step } from '../pipelines/arithmetic.ts'
+import { deferred } from '../support/deferred.ts'
 import { ownEngine } from '../support/open.ts'
 import { complaints, exposed, type Exposed } from './exposition.ts'
 
@@ -196,6 +197,29 @@ describe('several engines', () => {
     expect(await counts()).toBe(6)
     reached = false
     expect(await counts()).toBe(3)
+  })
+})
+
+describe('an engine that does not answer', () => {
+  it('holds nobody up for long, and is not asked again before it has', async () => {
+    const { engine } = await served()
+    const register = new Registry()
+    const asked = deferred<EngineStatistics>()
+    const stats = vi.fn(() => asked.promise)
+    prometheusMetrics(engine, { register, labels: { at: 'here' } })
+    prometheusMetrics({ stats }, { register, labels: { at: 'there' } })
+    const places = async (text: Promise<string>) => seriesOf(exposed(await text)).filter((series) => series.startsWith('nv_inference_count')).map((series) => /at="(\w+)"/.exec(series)![1])
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    for (let scrapes = 0; scrapes < 3; scrapes++) {
+      const text = register.metrics()
+      await vi.advanceTimersByTimeAsync(5000)
+      expect(new Set(await places(text))).toEqual(new Set(['here']))
+    }
+    expect(stats).toHaveBeenCalledTimes(1)
+    asked.resolve(engine.stats())
+    expect(new Set(await places(register.metrics()))).toEqual(new Set(['here', 'there']))
+    expect(vi.getTimerCount()).toBe(0)
   })
 })
 
