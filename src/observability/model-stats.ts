@@ -179,7 +179,7 @@ export class ModelStats {
         cacheMiss: durationOf(responses?.counts.misses ?? 0, responses?.missMs ?? 0),
         imageDecode: durationOf(this.#decodes, this.#decodeMs),
       },
-      batchStats: [...this.#batches.entries(), ...[...this.#largeBatches].sort(([a], [b]) => a - b)].flatMap(([batchSize, totals]) => (totals === undefined ? [] : statisticsOf(batchSize, totals))),
+      batchStats: this.#batchStats(),
       latency: {
         queue: this.#queueLatency.distribution(),
         compute: this.#computeLatency.distribution(),
@@ -199,6 +199,13 @@ export class ModelStats {
       leases,
       autoTune,
     }
+  }
+
+  #batchStats(): BatchStatistics[] {
+    const found: BatchStatistics[] = []
+    this.#batches.forEach((totals, batchSize) => found.push(statisticsOf(batchSize, totals))) // which passes over sizes that there are not
+    for (const [batchSize, totals] of [...this.#largeBatches].sort(([a], [b]) => a - b)) found.push(statisticsOf(batchSize, totals))
+    return found
   }
 
   #large(rows: number): BatchTotals {

@@ -200,6 +200,24 @@ describe('several engines', () => {
   })
 })
 
+describe('an engine of another version of the library', () => {
+  it('has the metrics that it has what is needed for, and leaves the others', async () => {
+    const { engine } = await served()
+    const register = new Registry()
+    const older = () => {
+      const { eventLoopDelay: _, ...stats } = structuredClone(engine.stats())
+      for (const { versions } of Object.values(stats.models)) for (const version of Object.values(versions)) Reflect.deleteProperty(version, 'leases')
+      return stats as EngineStatistics
+    }
+    prometheusMetrics(engine, { register, labels: { at: 'here' } })
+    prometheusMetrics({ stats: older }, { register, labels: { at: 'there' } })
+    const metrics = await scrape(register)
+    const counts = ['nv_inference_count', 'zerohop_leases_held', 'zerohop_event_loop_delay_seconds'].map((name) => [...metrics.get(name)!.samples.keys()].filter((series) => series.includes('at="there"')).length)
+    expect(counts).toEqual([3, 0, 0])
+    expect(metrics.get('zerohop_leases_held')!.samples.size).toBe(3)
+  })
+})
+
 describe('an engine that does not answer', () => {
   it('holds nobody up for long, and is not asked again before it has', async () => {
     const { engine } = await served()
