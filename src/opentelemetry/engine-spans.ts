@@ -4,7 +4,8 @@ import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestOb
 
 /**
  * Spans of requests and of the batches that they run in. A request's is a child of the span in which its caller asks. A batch has
- * many callers: it is a trace of its own, linked with each of its requests, and they with it; one of a single request is that one's child.
+ * many callers: it is a trace of its own, linked with each of its requests, and they with it; one of a single request, or that is not
+ * sampled by itself, is a child of its first.
  */
 export class EngineSpans implements RequestObserver {
   readonly #tracer: Tracer
@@ -51,7 +52,10 @@ export class EngineSpans implements RequestObserver {
       'zerohop.instance': instance, 'zerohop.worker': worker, ...(inline && { 'zerohop.inline': true }), ...(isRerun && { 'zerohop.rerun': true }),
     } // prettier-ignore
     const startTime = originMs + (moments === null ? performance.now() : moments.takenAtMs)
-    const span = this.#tracer.startSpan(`batch ${model.name}`, { kind: SpanKind.INTERNAL, attributes, startTime, root: requestCount > 1 }, first)
+    const begin = (root: boolean) => this.#tracer.startSpan(`batch ${model.name}`, { kind: SpanKind.INTERNAL, attributes, startTime, root }, first)
+    const own = begin(requestCount > 1)
+    // By itself it may not be sampled, and would be missing to all of its requests that are: then it goes along with the first of them.
+    const span = own.isRecording() ? own : begin(false)
     this.#batch = { of, span, originMs }
     return span
   }
@@ -93,7 +97,7 @@ class RequestSpan implements RequestObservation {
   ran({ batch, position, queuedAtMs, begunAtMs, times }: ObservedRun): void {
     const batchSpan = this.#spans.batchSpan(batch, this.#context, this.#originMs)
     const attributes = { 'zerohop.batch.position': position }
-    if (batchSpan !== null && batch.requestCount > 1) {
+    if (batchSpan?.isRecording() && batch.requestCount > 1) {
       this.#span.addLink({ context: batchSpan.spanContext(), attributes })
       batchSpan.addLink({ context: this.#span.spanContext(), attributes })
     }
