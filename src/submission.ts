@@ -50,7 +50,7 @@ export class Submission {
 
   /** Decodes images; then they are written where they will be run, if they are all that the request has. */
   async #inferImages(of: ModelLifecycle, { feeds, encoded }: ImageFeeds, options: InferOptions<string, boolean>, checked: CheckedOptions): Promise<Answer> {
-    const { clock, joining, levels } = of.scheduler!
+    const { clock, joining, levels, stats } = of.scheduler!
     const startMs = clock.nowMs()
     let leased: LeasedFrom | null = null
     let decoded: readonly DecodedImage[]
@@ -60,7 +60,9 @@ export class Submission {
     } catch (error) {
       return refused(of, error, checked.signal)
     }
-    const left = leftOf(options, clock.nowMs() - startMs)
+    const elapsedMs = clock.nowMs() - startMs
+    stats.decoded(elapsedMs)
+    const left = leftOf(options, elapsedMs)
     if (leased !== null) return this.inferLeased(leased, left)
     // What has replaced the model may have other images.
     return this.infer(this.#target.serving === of ? { ...feeds, ...tensorsOf(decoded, joining.metadata) } : feeds, left)

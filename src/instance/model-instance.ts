@@ -148,9 +148,9 @@ export class ModelInstance implements BatchSource {
     this.#askForMore()
   }
 
-  lost(slotId: number, reason: string, stillRuns: Promise<void> | null): void {
+  lost(slotId: number, reason: string, stillRuns: Promise<void> | null, tookMs: number): void {
     this.started(slotId)
-    this.use.failed(0)
+    this.use.failed(tookMs)
     this.#owner.lost(stillRuns === null ? this.#release(slotId) : this.#replace(slotId, stillRuns), reason, stillRuns === null)
   }
 

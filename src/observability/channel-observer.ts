@@ -16,7 +16,7 @@ export interface RequestMessage {
   readonly atMs: number
   /** Of `ended`: whether it was answered ... */
   readonly succeeded?: boolean
-  /** ... and why not. */
+  /** ... and why not; `undefined` where its caller has withdrawn it. */
   readonly error?: unknown
   /** Of `ended`: what it was run in, in that order; by number, as `id` of a {@link BatchMessage}. */
   readonly batchIds?: readonly number[]

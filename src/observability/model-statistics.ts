@@ -33,7 +33,7 @@ export interface ModelStatistics {
    * began. `success` is the sum of `overhead`, `queue`, `computeInput`, `computeInfer` and `computeOutput`, to the nanosecond.
    */
   readonly inferenceStats: {
-    /** Answered requests, from `infer()` to their results. */
+    /** Answered requests, from `infer()` to their results; of encoded images, from when they were decoded. */
     readonly success: StatisticDuration
     /** Requests that were accepted and rejected later, and those refused with `ERR_QUEUE_FULL` or `ERR_DEADLINE`. */
     readonly fail: StatisticDuration
@@ -54,6 +54,8 @@ export interface ModelStatistics {
     readonly cacheHit: StatisticDuration
     /** Requests looked up in vain that led a run: looking, and keeping the answer. */
     readonly cacheMiss: StatisticDuration
+    /** Requests whose encoded images were decoded, waiting for a decoder included: before they are accepted, and in no other sum. */
+    readonly imageDecode: StatisticDuration
   }
   /** Ascending by batch size: a histogram of it, too, as their counts add up to {@link executionCount}. */
   readonly batchStats: readonly BatchStatistics[]
@@ -63,7 +65,7 @@ export interface ModelStatistics {
     readonly queue: LatencyDistribution
     /** Gathering, run and copying of the batch that a request was in; of all of them where it was split. */
     readonly compute: LatencyDistribution
-    /** From `infer()` to the result. */
+    /** From `infer()` to the result, but for {@link ModelStatistics.inferenceStats.imageDecode}. */
     readonly total: LatencyDistribution
   }
   /** Instances that serve now, as in `model.capacity()`. */

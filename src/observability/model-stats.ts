@@ -36,6 +36,7 @@ export class ModelStats {
   #inline = 0
   #successes = 0
   #successMs = 0
+  #overheadNs = 0
   #failures = 0
   #failMs = 0
   #queueMs = 0
@@ -46,6 +47,8 @@ export class ModelStats {
   readonly #computeLatency = new LatencyHistogram()
   readonly #totalLatency = new LatencyHistogram()
   #withoutRun = 0
+  #decodes = 0
+  #decodeMs = 0
   #reruns = 0
   #ownElements = 0
   #paddedElements = 0
@@ -138,6 +141,12 @@ export class ModelStats {
     return queueFull + timeout + deadline + this.#refusals.timeout + this.#refusals.deadline
   }
 
+  /** Counts a request whose images were decoded in so long. */
+  decoded(ms: number): void {
+    this.#decodes++
+    this.#decodeMs += ms
+  }
+
   /** Rows and runs so far. */
   get done() {
     return { rows: this.#rows, runs: this.#executions }
@@ -159,8 +168,9 @@ export class ModelStats {
       computeOutput: durationOf(computed, this.#outputMs),
     }
     const partsNs = parts.queue.ns + parts.computeInput.ns + parts.computeInfer.ns + parts.computeOutput.ns
-    // None is negative by itself; sums of many are, by what rounding leaves of them.
-    const overhead = { count, ns: Math.max(0, durationOf(count, this.#successMs).ns - partsNs) }
+    // It never goes back by itself; sums of many do, by what rounding leaves of them, and to Prometheus that were a start anew.
+    this.#overheadNs = Math.max(this.#overheadNs, durationOf(count, this.#successMs).ns - partsNs)
+    const overhead = { count, ns: this.#overheadNs }
     return {
       lastInferenceMs: this.#lastInferenceMs,
       inferenceCount: this.#rows,
@@ -173,8 +183,9 @@ export class ModelStats {
         ...parts,
         cacheHit: durationOf(responses?.counts.hits ?? 0, responses?.hitMs ?? 0),
         cacheMiss: durationOf(responses?.counts.misses ?? 0, responses?.missMs ?? 0),
+        imageDecode: durationOf(this.#decodes, this.#decodeMs),
       },
-      batchStats: [...this.#batches.entries(), ...[...this.#largeBatches].sort(([a], [b]) => a - b)].flatMap(([batchSize, totals]) => (totals === undefined ? [] : statisticsOf(batchSize, totals))),
+      batchStats: this.#batchStats(),
       latency: {
         queue: this.#queueLatency.distribution(),
         compute: this.#computeLatency.distribution(),
@@ -194,6 +205,13 @@ export class ModelStats {
       leases,
       autoTune,
     }
+  }
+
+  #batchStats(): BatchStatistics[] {
+    const found: BatchStatistics[] = []
+    this.#batches.forEach((totals, batchSize) => found.push(statisticsOf(batchSize, totals))) // which passes over sizes that there are not
+    for (const [batchSize, totals] of [...this.#largeBatches].sort(([a], [b]) => a - b)) found.push(statisticsOf(batchSize, totals))
+    return found
   }
 
   #large(rows: number): BatchTotals {

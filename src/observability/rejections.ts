@@ -38,9 +38,9 @@ const refusals: Partial<Record<InferenceErrorCode, RefusalReason>> = {
   ERR_IMAGE_DECODE: 'imageDecode',
 }
 
-/** Under what a rejection is counted; what is no error of ours is the reason of a signal. */
+/** Under what a rejection is counted that nobody has asked for. */
 export function rejectionOf(error: unknown): RejectionReason {
-  return error instanceof InferenceError ? (rejections[error.code] ?? 'execution') : 'cancelled'
+  return (error instanceof InferenceError && rejections[error.code]) || 'execution'
 }
 
 /**

@@ -18,7 +18,12 @@ interface Place {
   readonly restarts: number
 }
 
-/** The statistics of workers, in their order. */
-export function workerStatistics(workers: readonly Place[]): WorkerStatistics[] {
-  return workers.map(({ name, sessions, busyShare, restarts }) => ({ worker: name, instances: sessions, busyShare, restarts }))
+/** The statistics of workers, in their order. Places of one name are one thread: the application's, which runs any number of functions. */
+export function workerStatistics(places: readonly Place[]): WorkerStatistics[] {
+  const workers = new Map<string, WorkerStatistics>()
+  for (const { name, sessions, busyShare, restarts } of places) {
+    const same = workers.get(name) ?? { worker: name, instances: 0, busyShare: 0, restarts: 0 }
+    workers.set(name, { ...same, instances: same.instances + sessions, busyShare: Math.min(1, same.busyShare + busyShare), restarts: same.restarts + restarts })
+  }
+  return [...workers.values()]
 }

@@ -9,6 +9,7 @@ const rows = { unit: '{row}', valueType: ValueType.INT, advice: { explicitBucket
 /** Metrics of requests and batches, recorded as they end, and of what an engine holds, read when they are collected. */
 export class EngineMetrics implements RequestObserver {
   readonly #meter: Meter
+  readonly #own: Attributes
   readonly #engine: WeakRef<InferenceEngine>
   readonly #request: Histogram
   readonly #queue: Histogram
@@ -17,8 +18,10 @@ export class EngineMetrics implements RequestObserver {
   readonly #gauges: readonly ObservableGauge[]
   readonly #attributes = new WeakMap<ObservedModel, Attributes>()
 
-  constructor(meter: Meter, engine: InferenceEngine) {
+  /** @param own attributes of all of them. */
+  constructor(meter: Meter, engine: InferenceEngine, own: Attributes) {
     this.#meter = meter
+    this.#own = own
     this.#engine = new WeakRef(engine) // an engine that nobody has any more is given up though it is measured
     this.#request = meter.createHistogram('zerohop.request.duration', { description: 'From infer() to its end.', ...seconds })
     this.#queue = meter.createHistogram('zerohop.queue.duration', { description: 'Waiting until the run of a request began.', ...seconds })
@@ -40,17 +43,19 @@ export class EngineMetrics implements RequestObserver {
 
   begun(model: ObservedModel, { atMs }: RequestFacts): RequestObservation {
     const attributes = this.#attributesOf(model)
+    let waitedMs = Infinity // until its run has begun, or that of its first part
     return {
       child: (inner, facts) => this.begun(inner, facts),
-      ran: ({ part, queuedAtMs, begunAtMs, batch }: ObservedRun) => {
-        if ((part ?? 0) === 0 && batch.error === null && !batch.isRerun) this.#queue.record((begunAtMs - queuedAtMs) / 1000, attributes)
+      ran: ({ queuedAtMs, begunAtMs, batch }: ObservedRun) => {
+        if (batch.error === null) waitedMs = Math.min(waitedMs, begunAtMs - queuedAtMs)
       },
-      shared: () => {},
-      passed: () => {},
+      shared: ({ begunAtMs }) => void (waitedMs = begunAtMs - atMs),
+      passed: (begunAtMs) => void (waitedMs = begunAtMs - atMs),
       ended: (succeeded, reason) => {
         const { code } = (reason ?? {}) as { code?: unknown }
         const failure = succeeded ? {} : { 'error.type': typeof code === 'string' ? code : 'cancelled' }
         this.#request.record((performance.now() - atMs) / 1000, { ...attributes, ...failure })
+        if (succeeded && waitedMs !== Infinity) this.#queue.record(Math.max(0, waitedMs) / 1000, attributes)
       },
     }
   }
@@ -72,19 +77,19 @@ export class EngineMetrics implements RequestObserver {
     for (const { name, state } of engine.models()) {
       if (state === 'closed') continue
       for (const [version, { pendingRequestCount, instanceCount }] of Object.entries(stats.models[name]?.versions ?? {})) {
-        const attributes = modelAttributes({ name, version: Number(version) })
+        const attributes = { ...this.#own, ...modelAttributes({ name, version: Number(version) }) }
         result.observe(pending, pendingRequestCount, attributes)
         result.observe(instances, instanceCount, attributes)
       }
     }
     for (const [kind, pool] of [['models', stats.staging], ['functions', stats.functionStaging]] as const) {
-      if (pool !== null) result.observe(staging, pool.usedBytes, { 'zerohop.staging.of': kind })
+      if (pool !== null) result.observe(staging, pool.usedBytes, { ...this.#own, 'zerohop.staging.of': kind })
     }
   }
 
   #attributesOf(model: ObservedModel): Attributes {
     let attributes = this.#attributes.get(model)
-    if (attributes === undefined) this.#attributes.set(model, (attributes = modelAttributes(model)))
+    if (attributes === undefined) this.#attributes.set(model, (attributes = { ...this.#own, ...modelAttributes(model) }))
     return attributes
   }
 }

@@ -1,6 +1,7 @@
-import { metrics, trace, type MeterProvider, type TracerProvider } from '@opentelemetry/api'
+import { metrics, trace, type Attributes, type MeterProvider, type TracerProvider } from '@opentelemetry/api'
 import type { InferenceEngine } from '../engine.ts'
 import { observersOf } from '../engine-observers.ts'
+import { contained } from './contained.ts'
 import { EngineMetrics } from './engine-metrics.ts'
 import { EngineSpans } from './engine-spans.ts'
 
@@ -12,6 +13,8 @@ export interface InstrumentOptions {
   tracerProvider?: TracerProvider | false
   /** Default: the one that is registered; `false`: no metrics. */
   meterProvider?: MeterProvider | false
+  /** Of all spans and metrics, such as `{ 'zerohop.engine': 'vision' }`: by these engines that report to one provider differ. Default: none. */
+  attributes?: Attributes
 }
 
 /** An engine that reports to OpenTelemetry. */
@@ -27,18 +30,20 @@ export interface Instrumentation {
  * Spans: `infer MODEL` for each request, a child of its caller's span, also for the models that a pipeline runs for it; `batch MODEL`
  * for each run, linked with the spans of its requests. What a tracer does not sample is not built. Metrics: the
  * histograms `zerohop.request.duration`, `zerohop.queue.duration`, `zerohop.batch.duration` (seconds) and `zerohop.batch.size` (rows), the gauges
- * `zerohop.requests.pending`, `zerohop.instances` and `zerohop.staging.used` (bytes).
+ * `zerohop.requests.pending`, `zerohop.instances` and `zerohop.staging.used` (bytes). What processors and readers throw comes to `diag`.
  *
  * @throws InferenceError `ERR_INVALID_ARG` where `engine` is none; TypeError where a provider is none.
  */
-export function instrument(engine: InferenceEngine, { tracerProvider, meterProvider }: InstrumentOptions = {}): Instrumentation {
+export function instrument(engine: InferenceEngine, { tracerProvider, meterProvider, attributes = {} }: InstrumentOptions = {}): Instrumentation {
   const observers = observersOf(engine)
-  const spans = tracerProvider === false ? null : new EngineSpans((tracerProvider ?? trace.getTracerProvider()).getTracer(name))
-  const measured = meterProvider === false ? null : new EngineMetrics((meterProvider ?? metrics.getMeterProvider()).getMeter(name), engine)
-  for (const observer of [spans, measured]) if (observer !== null) observers.add(observer)
+  const spans = tracerProvider === false ? null : new EngineSpans((tracerProvider ?? trace.getTracerProvider()).getTracer(name), { ...attributes })
+  const measured = meterProvider === false ? null : new EngineMetrics((meterProvider ?? metrics.getMeterProvider()).getMeter(name), engine, { ...attributes })
+  const told = [spans, measured].flatMap((observer) => (observer === null ? [] : [contained(observer)]))
+  for (const observer of told) observers.add(observer)
   return {
     disable() {
-      for (const observer of [spans, measured]) if (observer !== null) observers.remove(observer)
+      for (const observer of told) observers.remove(observer)
+      spans?.end()
       measured?.end()
     },
   }

@@ -1,5 +1,5 @@
 import { ModelStats } from '../observability/model-stats.ts'
-import { refusalOf, rejectionOf } from '../observability/rejections.ts'
+import { refusalOf, type RejectionReason } from '../observability/rejections.ts'
 
 /** One request of a pipeline, as it is counted. */
 interface CountedRun {
@@ -28,7 +28,7 @@ export class PipelineCounts {
     this.stats.answered(madeAtMs, begunAtMs, times, nowMs)
   }
 
-  failed({ madeAtMs }: CountedRun, nowMs: number, reason: unknown): void {
-    this.stats.failed(rejectionOf(reason), nowMs - madeAtMs)
+  failed({ madeAtMs }: CountedRun, nowMs: number, why: RejectionReason): void {
+    this.stats.failed(why, nowMs - madeAtMs)
   }
 }

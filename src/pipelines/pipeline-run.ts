@@ -1,5 +1,6 @@
 import { noOptions, type CheckedOptions } from '../config/check-infer-options.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
+import { rejectionOf, type RejectionReason } from '../observability/rejections.ts'
 import { unwatch, watch } from '../request/abort-watch.ts'
 import type { Answer, ParsedFeeds } from '../request/infer-request.ts'
 import { putValue, type TensorData, type TensorLike } from '../tensor.ts'
@@ -71,8 +72,7 @@ export class PipelineRun implements StepCaller, RunningStep {
 
   /** Ends with the signal's reason once that fires. */
   listen(signal: AbortSignal): void {
-    this.#onAbort = () => this.cancel(signal.reason)
-    watch(signal, this.#onAbort)
+    watch(signal, (this.#onAbort = () => this.cancel(signal.reason)))
   }
 
   /** Begins the steps that wait for nothing but the request. */
@@ -125,7 +125,7 @@ export class PipelineRun implements StepCaller, RunningStep {
     const error = this.#owner.errors.ofStep(step, reason, beganAtMs - this.madeAtMs)
     this.#settle()
     queueMicrotask(() => this.#endRunning(error)) // not at once: another step may be in the batch that is being answered
-    this.#tellFailed(error)
+    this.#tellFailed(error, rejectionOf(error))
   }
 
   placeFor(tensor: number, rows: number): TensorData | null {
@@ -139,11 +139,11 @@ export class PipelineRun implements StepCaller, RunningStep {
     }
   }
 
-  /** Rejects the request, and has what is under way for it end. May be called more than once. */
-  cancel(reason: unknown): void {
+  /** Rejects the request, which its caller has withdrawn unless `why` says otherwise, and has what is under way for it end. May be called more than once. */
+  cancel(reason: unknown, why: RejectionReason = 'cancelled'): void {
     if (!this.#settle()) return
     this.#endRunning(reason)
-    this.#tellFailed(reason)
+    this.#tellFailed(reason, why)
   }
 
   #endRunning(reason: unknown): void {
@@ -157,8 +157,8 @@ export class PipelineRun implements StepCaller, RunningStep {
     this.#staged?.settled() // by nobody read any more
   }
 
-  #tellFailed(reason: unknown): void {
-    this.#owner.ended(this, this.#owner.nowMs(), null, reason)
+  #tellFailed(reason: unknown, why: RejectionReason): void {
+    this.#owner.ended(this, this.#owner.nowMs(), null, why, reason)
     this.#reject(reason)
   }
 
@@ -217,7 +217,7 @@ export class PipelineRun implements StepCaller, RunningStep {
     this.#staged?.settled()
     const outputs = this.#outputs()
     const answer: Answer = this.#reports === null ? outputs : { outputs, report: this.#reports.whole(graph.name, this.rows, this.begunAtMs - this.madeAtMs) }
-    this.#owner.ended(this, nowMs, answer, undefined)
+    this.#owner.ended(this, nowMs, answer, 'execution', undefined)
     this.#resolve(answer)
   }
 

@@ -5,6 +5,7 @@ import { defaultVersion } from '../config/version-options.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { ModelCapacity } from '../observability/model-capacity.ts'
 import type { ModelStatistics } from '../observability/model-statistics.ts'
+import type { RejectionReason } from '../observability/rejections.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
 import { FeedParser } from '../request/feeds.ts'
 import type { Answer, ParsedFeeds } from '../request/infer-request.ts'
@@ -102,13 +103,14 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     const reports = options.report ? new StepReports(++this.#count) : null
     const nowMs = this.#clock.nowMs()
     const run = new PipelineRun(this, values, parsed.rows, options, nowMs, reports, resolve, reject)
+    if (this.#observed.by.observer !== null) run.observation = this.#observed.begun(parsed, options, nowMs, parent)
     if (signal?.aborted) {
       this.counts.aborted()
       run.settled = true
+      run.observation?.ended(false, undefined, null)
       reject(signal.reason)
       return run
     }
-    if (this.#observed.by.observer !== null) run.observation = this.#observed.begun(parsed, options, nowMs, parent)
     if (signal !== undefined) run.listen(signal)
     if (this.#begun.size < this.#maxInFlight) this.#start(run, nowMs)
     else this.#wait(run)
@@ -131,7 +133,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
 
   /** Rejects all that was accepted. */
   destroy(): void {
-    for (const run of [...this.#line, ...this.#begun.all]) run.cancel(this.errors.closed(run.options.requestId))
+    for (const run of [...this.#line, ...this.#begun.all]) run.cancel(this.errors.closed(run.options.requestId), 'closed')
   }
 
   capacity(): ModelCapacity {
@@ -177,12 +179,12 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     this.#readySteps.push(step)
   }
 
-  ended(run: PipelineRun, nowMs: number, answer: Answer | null, reason: unknown): void {
+  ended(run: PipelineRun, nowMs: number, answer: Answer | null, why: RejectionReason, reason: unknown): void {
     if (run.place !== -1) this.#begun.remove(run)
     else if (this.#line.delete(run)) this.#stopTimer(run)
-    if (answer === null) this.counts.failed(run, nowMs, reason)
+    if (answer === null) this.counts.failed(run, nowMs, why)
     else this.counts.answered(run, nowMs)
-    if (run.observation !== null) tellEnd(run, nowMs, answer, reason)
+    if (run.observation !== null) tellEnd(run, nowMs, answer, why === 'cancelled' ? undefined : reason)
     if (this.#line.size > 0) this.#startWaiting(nowMs)
     this.#update()
   }
@@ -212,7 +214,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     this.#update()
     if (limitMs === Infinity) return
     const error = () => (timeoutMs <= deadlineMs ? this.errors.timedOut(timeoutMs, this.#maxInFlight, requestId) : this.errors.late(this.graph.steps[0]!, deadlineMs, limitMs, requestId))
-    run.timer = this.#clock.setTimer(() => run.cancel(error()), limitMs)
+    run.timer = this.#clock.setTimer(() => run.cancel(error(), timeoutMs <= deadlineMs ? 'timeout' : 'deadline'), limitMs)
   }
 
   #stopTimer(run: PipelineRun): void {

@@ -1,4 +1,5 @@
 import type { Answer } from '../request/infer-request.ts'
+import type { RejectionReason } from '../observability/rejections.ts'
 import type { GraphStep, PipelineGraph } from './pipeline-graph.ts'
 import type { StepBinding } from './step-binding.ts'
 import type { StepErrors } from './step-errors.ts'
@@ -18,6 +19,6 @@ export interface RunOwner<Run> {
   bind(step: GraphStep, requestId: string | undefined): StepBinding
   /** Has `begin` called for a step soon, with all others that come in the same turn. */
   later(run: Run, step: GraphStep): void
-  /** The request is settled: `answer` is `null` where it failed. */
-  ended(run: Run, nowMs: number, answer: Answer | null, reason: unknown): void
+  /** The request is settled: `answer` is `null` where it failed, and else `why` and `reason` mean nothing. */
+  ended(run: Run, nowMs: number, answer: Answer | null, why: RejectionReason, reason: unknown): void
 }

@@ -45,8 +45,8 @@ class StepRequest extends InferRequest implements RunningStep {
     return true
   }
 
-  override fail(reason: unknown): boolean {
-    if (!super.fail(reason)) return false
+  override fail(reason: unknown, isWithdrawn = false): boolean {
+    if (!super.fail(reason, isWithdrawn)) return false
     this.#caller.failed(this.#step, reason)
     return true
   }

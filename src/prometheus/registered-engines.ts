@@ -19,6 +19,9 @@ export interface RegisteredEngine extends Pick<Scraped, 'labels' | 'durationBuck
   readonly engine: MeasuredEngine
 }
 
+/** For how long an engine of another process may think about it: a scrape has 10 s by default, and others are to be told of in time. */
+const answerLimitMs = 5000
+
 /** The engines of one registry: their metrics have the same names, so that each is there once for all of them. */
 export class RegisteredEngines {
   static readonly #of = new WeakMap<MetricRegistry, RegisteredEngines>()
@@ -26,6 +29,8 @@ export class RegisteredEngines {
   readonly #engines = new Set<RegisteredEngine>()
   readonly #metrics: readonly RegisteredMetric[]
   readonly #names = families.map(({ name }) => name)
+  /** What engines were asked for and have not said yet: they are not asked again meanwhile. */
+  readonly #asked = new Map<RegisteredEngine, Promise<Scraped | null>>()
   /** What one scrape reads, whichever metric asks first. */
   #scraped: Promise<readonly Scraped[]> | null = null
 
@@ -62,14 +67,22 @@ export class RegisteredEngines {
 
   #scrape(): Promise<readonly Scraped[]> {
     if (this.#scraped === null) {
-      this.#scraped = Promise.all([...this.#engines].map(scrapedOf)).then((all) => all.filter((each) => each !== null))
+      this.#scraped = Promise.all([...this.#engines].map((engine) => this.#ask(engine))).then((all) => all.filter((each) => each !== null))
       queueMicrotask(() => (this.#scraped = null)) // a registry asks all metrics at once
     }
     return this.#scraped
   }
+
+  async #ask(engine: RegisteredEngine): Promise<Scraped | null> {
+    let answer = this.#asked.get(engine)
+    if (answer === undefined) this.#asked.set(engine, (answer = scrapedOf(engine).finally(() => this.#asked.delete(engine))))
+    let timer: NodeJS.Timeout
+    const limit = new Promise<null>((resolve) => (timer = setTimeout(resolve, answerLimitMs, null)))
+    return Promise.race([answer, limit]).finally(() => clearTimeout(timer))
+  }
 }
 
-/** What an engine says; `null` for one that is closed or has loaded nothing yet, and for one of another process that cannot be reached. */
+/** What an engine says; `null` for one that is closed or has loaded nothing yet, and for one of another process that cannot be reached. It never rejects. */
 async function scrapedOf({ engine, ...shown }: RegisteredEngine): Promise<Scraped | null> {
   try {
     const statistics = await engine.stats()

@@ -28,10 +28,19 @@ export class RegisteredMetric {
 
   async get(): Promise<MetricObject> {
     const { name, help, type, aggregator } = this
-    const values = (await this.#scrape()).flatMap((scraped) => this.#family.samples(scraped))
+    const values = (await this.#scrape()).flatMap((scraped) => samplesOf(this.#family, scraped))
     return { name, help, type, aggregator, values }
   }
 
   /** As of a registry's `resetMetrics()`: what is counted is the engine's, and goes on. */
   reset(): void {}
+}
+
+/** None of an engine that does not have what is asked for: another process may have another version of this library. */
+function samplesOf(family: MetricFamily, scraped: Scraped): Sample[] {
+  try {
+    return family.samples(scraped)
+  } catch {
+    return []
+  }
 }

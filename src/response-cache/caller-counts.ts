@@ -1,5 +1,4 @@
 import type { Clock } from '../clock.ts'
-import { InferenceError } from '../errors.ts'
 import type { ModelStats } from '../observability/model-stats.ts'
 import { rejectionOf, type RejectionReason } from '../observability/rejections.ts'
 import type { Caller, SharedRun } from './shared-run.ts'
@@ -39,6 +38,6 @@ export class CallerCounts {
 
 /** Why a run has failed; it has no input but those of all its callers, and no signal. */
 export function failureOf(reason: unknown): RejectionReason {
-  const found = reason instanceof InferenceError ? rejectionOf(reason) : 'execution'
+  const found = rejectionOf(reason)
   return found === 'invalid' ? 'changed' : found
 }

@@ -82,12 +82,12 @@ export class ResponseSharing {
       const { feeds, level, options } = asked
       const { signal } = options
       const caller = new Caller(feeds, level, options, resolve, reject)
-      if (signal?.aborted) {
-        this.#counts.refused()
-        return void caller.fail(signal.reason)
-      }
       caller.enqueuedAtMs = this.#clock.nowMs()
       if (this.#scheduler.observed.by.observer !== null) this.#scheduler.observed.begun(caller, options, caller.enqueuedAtMs, asked.parent)
+      if (signal?.aborted) {
+        this.#counts.refused()
+        return void caller.fail(signal.reason, true)
+      }
       this.#settling.accept(caller)
       if (signal !== undefined) caller.listen(signal, () => this.#leave(caller, 'cancelled', signal.reason))
       try {
@@ -234,7 +234,7 @@ export class ResponseSharing {
     const { run } = caller
     this.#limits.unwatch(caller)
     this.#counts.failed(caller, why)
-    this.#settling.reject(caller, reason)
+    this.#settling.reject(caller, reason, why === 'cancelled')
     if (run === null || run.leave(caller)) return // it waited for its turn with what it had come to, or others wait on
     this.#forget(run)
     this.#scheduler.cancel(run.request, why, reason)

@@ -22,8 +22,8 @@ export class Settling {
   }
 
   /** Rejects a request at once, whoever came before it. */
-  reject(request: InferRequest, reason: unknown): void {
-    request.fail(reason)
+  reject(request: InferRequest, reason: unknown, isWithdrawn = false): void {
+    request.fail(reason, isWithdrawn)
     this.#order?.release()
   }
 }

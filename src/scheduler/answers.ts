@@ -62,7 +62,9 @@ export class Answers {
     try {
       this.#answer(batch, nowMs)
     } catch (error) {
-      for (const request of batch.requests) this.failed(request, this.#errors.failedRun(request, (error as Error).message))
+      const { message } = error as Error
+      if (this.#observed.by.observer !== null) this.#observed.batchFailed(batch, message, nowMs)
+      for (const request of batch.requests) this.failed(request, this.#errors.failedRun(request, message))
     }
   }
 
@@ -75,9 +77,9 @@ export class Answers {
 
     const strange = this.#finiteOnly ? outputs.map(nonFiniteOutput) : null
     // The worker's times are of a clock of its own, which is some microseconds off: put in order, no part of the whole is negative.
-    const startMs = Math.max(timeline.startMs, gatheredAtMs)
-    const inferStartMs = Math.max(timeline.inferStartMs, startMs)
-    const inferEndMs = Math.max(inferStartMs, Math.min(timeline.inferEndMs, scatterAtMs))
+    const startMs = between(gatheredAtMs, timeline.startMs, scatterAtMs)
+    const inferStartMs = between(startMs, timeline.inferStartMs, scatterAtMs)
+    const inferEndMs = between(inferStartMs, timeline.inferEndMs, scatterAtMs)
     const begunAtMs = takenAtMs + (startMs - gatheredAtMs) // handed over, but another batch still ran
     const times: BatchTimes = {
       inputMs: gatheredAtMs - takenAtMs + (inferStartMs - startMs),
@@ -184,6 +186,10 @@ export class Answers {
       this.#stats.padded(own * perLength, rows * lengths[entry]! * perLength)
     }
   }
+}
+
+function between(fromMs: number, atMs: number, toMs: number): number {
+  return Math.max(fromMs, Math.min(atMs, toMs))
 }
 
 /** The name of the first output that has NaN or infinity, or `null`. */

@@ -154,7 +154,7 @@ export class BatchSupply {
   /**
    * A batch that had started runs no more, however it ended.
    *
-   * @param error why it failed; `null` where it has run, or has not begun after all.
+   * @param error why it failed; `null` where it has run.
    */
   ended(batch: BatchFacts, error: string | null): void {
     this.#inFlight.running--
@@ -168,7 +168,7 @@ export class BatchSupply {
     for (const request of batch.requests) request.attempts--
     // One that was settled while it was ahead is still in the queue's account, and is taken out of it now.
     const waiting = batch.ahead ? batch.requests : batch.requests.filter(({ settled }) => !settled)
-    if (!batch.ahead) this.ended(batch, null)
+    if (!batch.ahead) this.ended(batch, 'its thread ended before it had begun')
     batch.ahead = false
     if (batch.isRerun) this.#retries.putBack({ ...batch, requests: waiting })
     else this.#queue.putBack(waiting)

@@ -177,11 +177,11 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   finished(batch: FinishedBatch): void {
-    this.#ended(batch)
+    const indivisible = indivisibleOutput(this.metadata, batch)
+    this.#ended(batch, indivisible === null ? null : `output '${indivisible}' does not have one entry per row`)
     this.#deaths = 0
     const nowMs = this.clock.nowMs()
     if (this.times.observe(batch, nowMs)) this.#queue.resize(batch.requests[0]!.bucketKey)
-    const indivisible = indivisibleOutput(this.metadata, batch)
     if (indivisible === null) {
       if (this.unpredictable.note(batch)) for (const instance of this.instances) instance.forgetLayouts()
       this.#realRows?.served(batch.requests)
@@ -238,7 +238,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.instances.offer()
   }
 
-  #ended(batch: Batch | FinishedBatch, error: string | null = null): void {
+  #ended(batch: Batch | FinishedBatch, error: string | null): void {
     this.#supply.ended(batch, error)
     this.stats.closed(batch.reason, batch.isRerun)
   }

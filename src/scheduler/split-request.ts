@@ -80,8 +80,8 @@ export class SplitRequest extends InferRequest {
     }
   }
 
-  override fail(reason: unknown): boolean {
-    const settled = super.fail(reason)
+  override fail(reason: unknown, isWithdrawn = false): boolean {
+    const settled = super.fail(reason, isWithdrawn)
     if (settled) this.withdraw()
     return settled
   }

@@ -144,6 +144,7 @@ export class BatchHandOut {
     this.#serving = false
     this.#stops.clear()
     const started = []
+    const ranMs = this.time.runningMs
     // The last first: each is put before what waits.
     for (const handed of this.time.clear().reverse()) {
       if (executor.takeBack(handed.slotId)) {
@@ -152,7 +153,7 @@ export class BatchHandOut {
       } else started.push(handed)
     }
     this.tasks.lost(executor)
-    for (const { slotId, source } of started) source.lost(slotId, reason, stillRuns)
+    for (const { slotId, source } of started) source.lost(slotId, reason, stillRuns, ranMs)
   }
 
   /** Hands one batch over, or finds that a source has none; false when there is nothing more to be done now. */

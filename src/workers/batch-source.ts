@@ -47,5 +47,5 @@ export interface BatchSource {
    *
    * @param stillRuns resolves when the run touches the slot no more; `null` for one that does not any more.
    */
-  lost(slotId: number, reason: string, stillRuns: Promise<void> | null): void
+  lost(slotId: number, reason: string, stillRuns: Promise<void> | null, tookMs: number): void
 }

@@ -25,7 +25,7 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
   readonly #device: string
   readonly #changed: (event: WorkerEvent) => void
   readonly #maxWorkers: number
-  #named = 0
+  readonly #named: () => readonly Pick<Worker, 'name'>[]
   readonly #options: WorkerOptions
   readonly #executors: PoolExecutors
   readonly #clock: Clock
@@ -34,7 +34,10 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
   readonly #made = new WeakSet<Worker>()
   #ready: WorkerReady | null = null
 
-  /** @param changed told of what happens to the workers, whose names begin with `device`. */
+  /**
+   * @param changed told of what happens to the workers, whose names begin with `device`.
+   * @param named those whose names no other may have. Default: those of the pool.
+   */
   constructor(
     device: string,
     maxWorkers: number,
@@ -42,8 +45,10 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
     executors: PoolExecutors,
     clock: Clock,
     changed: (event: WorkerEvent) => void,
+    named = (): readonly Pick<Worker, 'name'>[] => this.workers,
   ) {
     this.#device = device
+    this.#named = named
     this.#changed = changed
     this.#maxWorkers = maxWorkers
     this.#options = options
@@ -81,7 +86,10 @@ export class DevicePool implements ThreadSource<ThreadExecutor> {
   }
 
   #newWorker(): Worker<ThreadExecutor> {
-    const worker = `${this.#device}_${this.#named++}`
+    const taken = this.#named().map(({ name }) => name)
+    let number = 0
+    while (taken.includes(`${this.#device}_${number}`)) number++
+    const worker = `${this.#device}_${number}`
     return new Worker(this, this.#clock, (type, reason) => this.#changed({ type, worker, ...(reason === undefined ? {} : { reason }) }), worker)
   }
 

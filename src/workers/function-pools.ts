@@ -99,7 +99,7 @@ export class FunctionPools {
       make: (events: ConstructorParameters<typeof FunctionExecutor>[1]) => new FunctionExecutor(this.#bell, events, source),
       submitted: (worker: Worker) => this.#completions.listen(worker),
     }
-    return new DevicePool(`function ${model}`, Infinity, source.workers, executors as never, this.#clock, this.#changed)
+    return new DevicePool(`function ${model}`, Infinity, source.workers, executors as never, this.#clock, this.#changed, () => this.allWorkers) // two versions have pools of one name
   }
 
   #poolOf(worker: Worker): FunctionPool | undefined {

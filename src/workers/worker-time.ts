@@ -29,6 +29,7 @@ export class WorkerTime {
   readonly shares = new FairShare<BatchSource>()
   readonly #clock: Clock
   readonly #handedOver: HandedOver[] = [] // the first of them runs
+  #runBeganAtMs = 0
   #runEndsAtMs = 0
   #behindMs = 0 // of what waits behind the run
   #busyMs = 0
@@ -48,9 +49,15 @@ export class WorkerTime {
     return this.#handedOver.length === 0 ? 0 : leftOfRunMs(this.#runEndsAtMs - this.#clock.nowMs()) + this.#behindMs
   }
 
-  /** The part of the last seconds in which it ran something. */
+  /** For how long the first of what it has runs, in milliseconds; 0 for nothing. */
+  get runningMs(): number {
+    return this.#handedOver.length === 0 ? 0 : this.#clock.nowMs() - this.#runBeganAtMs
+  }
+
+  /** The part of the last seconds in which it ran something, what runs included. */
   get busyShare(): number {
-    return (this.#busyMs * Math.exp((this.#busyAtMs - this.#clock.nowMs()) / busyMemoryMs)) / busyMemoryMs
+    const before = this.#busyMs * Math.exp((this.#busyAtMs - this.#clock.nowMs()) / busyMemoryMs)
+    return Math.min(1, (before + remembered(this.runningMs)) / busyMemoryMs)
   }
 
   /**
@@ -70,9 +77,7 @@ export class WorkerTime {
     const done = this.#remove(slotId)
     if (done === null) return null
     this.shares.settle(done.charge, tookMs)
-    const nowMs = this.#clock.nowMs()
-    this.#busyMs = this.#busyMs * Math.exp((this.#busyAtMs - nowMs) / busyMemoryMs) + tookMs
-    this.#busyAtMs = nowMs
+    this.#worked(tookMs)
     // What is still out, one batch at most, starts now, however well the last one was reckoned.
     if (this.#handedOver.length > 0) this.#starts(this.#handedOver[0]!.charge)
     return done
@@ -89,6 +94,7 @@ export class WorkerTime {
 
   /** Takes the account of a thread that is gone: nothing is on it any more. */
   clear(): HandedOver[] {
+    this.#worked(this.runningMs)
     this.#behindMs = 0
     return this.#handedOver.splice(0)
   }
@@ -104,7 +110,19 @@ export class WorkerTime {
   }
 
   #starts({ estimateMs }: Charge<BatchSource>): void {
-    this.#runEndsAtMs = this.#clock.nowMs() + estimateMs
+    this.#runBeganAtMs = this.#clock.nowMs()
+    this.#runEndsAtMs = this.#runBeganAtMs + estimateMs
     this.#behindMs = 0
   }
+
+  #worked(ms: number): void {
+    const nowMs = this.#clock.nowMs()
+    this.#busyMs = this.#busyMs * Math.exp((this.#busyAtMs - nowMs) / busyMemoryMs) + remembered(ms)
+    this.#busyAtMs = nowMs
+  }
+}
+
+/** What is remembered of a run at its end: its first part is half forgotten by then, if it was long. */
+function remembered(ms: number): number {
+  return -busyMemoryMs * Math.expm1(-ms / busyMemoryMs)
 }

@@ -159,6 +159,22 @@ describe('a model that declares an image input', () => {
     await model.infer({ x }, { timeoutMs: 5000, deadlineMs: 5000 })
   })
 
+  it('has the time counted that it took until they were decoded, beside that of the request', async () => {
+    const model = await declared()
+    const release = holdDecoder()
+    const madeAtMs = performance.now()
+    const answer = model.infer({ x: readFileSync(files[0]!) })
+    const refused = outcomeOf(model.infer({ x: Buffer.from('none') }))
+    const releasedAtMs = performance.now()
+    release()
+    await answer
+    expect(await refused).toBe('ERR_IMAGE_DECODE')
+    const { imageDecode, success } = model.stats().inferenceStats
+    expect([imageDecode.count, success.count]).toEqual([1, 1])
+    expect(imageDecode.ns / 1e6).toBeGreaterThan(releasedAtMs - madeAtMs - 1e-3)
+    expect((imageDecode.ns + success.ns) / 1e6).toBeLessThan(performance.now() - madeAtMs + 1e-3)
+  })
+
   it('of any length, unbatched, or with kept answers takes them as well', async () => {
     const variable = await load(engine, small.identity('float32', [3, 'H', 'W']), { maxBatchSize: 4, inputs: [{ name: 'x', image: size }] })
     expect((await variable.infer({ x: readFileSync(files[0]!) }))['y']!.dims).toEqual([1, ...rowDims])

@@ -5,12 +5,12 @@ import { LatencyHistogram } from '../../src/observability/latency-histogram.ts'
 const of = (...latenciesMs: number[]) => {
   const histogram = new LatencyHistogram()
   for (const ms of latenciesMs) histogram.record(ms)
-  return histogram.percentiles()
+  return histogram.distribution()
 }
 
 describe('a latency histogram', () => {
   it('is all 0 before the first', () => {
-    expect(of()).toEqual({ count: 0, p50Ms: 0, p90Ms: 0, p99Ms: 0, maxMs: 0 })
+    expect(of()).toEqual({ count: 0, p50Ms: 0, p90Ms: 0, p95Ms: 0, p99Ms: 0, p999Ms: 0, maxMs: 0, buckets: [] })
   })
 
   it('has each percentile within 1 % of what was measured, whatever that was', () => {
@@ -31,9 +31,9 @@ describe('a latency histogram', () => {
     const histogram = new LatencyHistogram()
     histogram.record(1, 98)
     histogram.record(100, 2)
-    expect(histogram.percentiles()).toMatchObject({ count: 100, maxMs: 100 })
-    expect(histogram.percentiles().p90Ms).toBeCloseTo(1, 1)
-    expect(histogram.percentiles().p99Ms).toBeGreaterThan(99)
+    expect(histogram.distribution()).toMatchObject({ count: 100, maxMs: 100 })
+    expect(histogram.distribution().p90Ms).toBeCloseTo(1, 1)
+    expect(histogram.distribution().p99Ms).toBeGreaterThan(99)
   })
 
   it('takes what no clock should give', () => {

@@ -44,6 +44,26 @@ describe('metrics of an engine', () => {
     expect(metrics.get('zerohop.staging.used')!.length).toBe(1)
   })
 
+  it('of engines that report to one provider differ by the attributes that they are given', async () => {
+    const exporter = new InMemoryMetricExporter(AggregationTemporality.CUMULATIVE)
+    const reader = new PeriodicExportingMetricReader({ exporter, exportIntervalMillis: 1e6 })
+    const meterProvider = new MeterProvider({ readers: [reader] })
+    onTestFinished(() => meterProvider.shutdown())
+    for (const instances of [1, 2]) {
+      const engine = ownEngine()
+      instrument(engine, { meterProvider, tracerProvider: false, attributes: { 'zerohop.engine': `of ${instances}` } })
+      const model = await engine.load('same', { path: small.identity('float32'), instanceGroup: [{ kind: 'cpu', count: instances }] })
+      await model.infer(row())
+    }
+    await reader.forceFlush()
+    const metrics = exporter.getMetrics().flatMap(({ scopeMetrics }) => scopeMetrics).flatMap((scope) => scope.metrics)
+    for (const [name, values] of [['zerohop.instances', [1, 2]], ['zerohop.request.duration', [1, 1]]] as const) {
+      const points = metrics.find(({ descriptor }) => descriptor.name === name)!.dataPoints
+      expect(points.map(({ attributes }) => attributes['zerohop.engine'])).toEqual(['of 1', 'of 2'])
+      expect(points.map(({ value }) => (typeof value === 'number' ? value : value.count))).toEqual(values)
+    }
+  })
+
   it('are read of a closed engine without harm, and are none once it is disabled', async () => {
     const engine = ownEngine()
     const { collect, instrumentation } = measured(engine)

@@ -1,7 +1,7 @@
 import { context, ROOT_CONTEXT, SpanStatusCode, trace, type Span } from '@opentelemetry/api'
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks'
-import { AlwaysOffSampler, BasicTracerProvider, InMemorySpanExporter, SimpleSpanProcessor, type ReadableSpan } from '@opentelemetry/sdk-trace-base'
-import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { AlwaysOffSampler, BasicTracerProvider, InMemorySpanExporter, ParentBasedSampler, SamplingDecision, SimpleSpanProcessor, type ReadableSpan, type Sampler } from '@opentelemetry/sdk-trace-base'
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { InferenceEngine } from '../../src/index.ts'
 import { instrument } from '../../src/opentelemetry/instrument.ts'
 import { rejectionOf } from '../abuse/refusal.ts'
@@ -15,7 +15,7 @@ const row = () => ({ x: new Float32Array(4) })
 const idOf = (span: ReadableSpan | Span) => span.spanContext().spanId
 const linked = (span: ReadableSpan) => span.links.map((link) => link.context.spanId).sort()
 
-function instrumented(engine: InferenceEngine, sampler?: AlwaysOffSampler) {
+function instrumented(engine: InferenceEngine, sampler?: Sampler) {
   const exporter = new InMemorySpanExporter()
   const tracerProvider = new BasicTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)], ...(sampler && { sampler }) })
   const instrumentation = instrument(engine, { tracerProvider, meterProvider: false })
@@ -71,6 +71,36 @@ describe('spans of an engine', () => {
     expect(seen).toEqual(Array(8).fill(true))
   })
 
+  it('go by the clock of their callers, also after it was set', async () => {
+    const engine = ownEngine()
+    const { named, tracer } = instrumented(engine)
+    const model = await load(engine, small.identity('float32'))
+    for (const hours of [5, -2, 0]) {
+      const { now } = Date
+      vi.spyOn(Date, 'now').mockImplementation(() => now() + hours * 3_600_000)
+      onTestFinished(() => void vi.restoreAllMocks())
+      const caller = tracer.startSpan('caller')
+      await context.with(trace.setSpan(ROOT_CONTEXT, caller), () => model.infer(row()))
+      caller.end()
+      vi.restoreAllMocks()
+    }
+    const seconds = (name: string) => named(name).map(({ startTime }) => startTime[0])
+    for (const name of [`infer ${model.name}`, `batch ${model.name}`]) {
+      for (const [index, startedAt] of seconds(name).entries()) expect(Math.abs(startedAt - seconds('caller')[index]!)).toBeLessThan(60)
+    }
+  })
+
+  it('of batches are begun only while somebody will tell of their end', async () => {
+    const engine = ownEngine()
+    const [left, kept] = [instrumented(engine), instrumented(engine)]
+    const model = await load(engine, small.identity('float32'), { maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 2 } })
+    const first = model.infer(row())
+    left.instrumentation.disable()
+    await Promise.all([first, model.infer(row())])
+    expect(left.all().map(({ name, links }) => [name, links])).toEqual([[`infer ${model.name}`, []]])
+    expect(kept.named(`batch ${model.name}`).length).toBe(1)
+  })
+
   it('say what failed, and why', async () => {
     const engine = ownEngine()
     const { named } = instrumented(engine)
@@ -105,6 +135,20 @@ describe('spans of an engine', () => {
     await pipeline.infer(row())
     const [whole] = named('infer two')
     for (const { name } of [first, second]) expect(named(`infer ${name}`).map((span) => span.parentSpanContext?.spanId)).toEqual([idOf(whole!)])
+  })
+
+  it('of batches are there for each request that is sampled, however few traces are', async () => {
+    const engine = ownEngine()
+    const few = { shouldSample: (_: unknown, __: string, name: string) => ({ decision: name.startsWith('batch') ? SamplingDecision.NOT_RECORD : SamplingDecision.RECORD_AND_SAMPLED }), toString: () => 'few' }
+    const { named } = instrumented(engine, new ParentBasedSampler({ root: few }))
+    const model = await load(engine, small.identity('float32'), { maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 3 } })
+    await Promise.all([model.infer(row()), model.infer(row()), model.infer(row())])
+    const [batch, ...others] = named(`batch ${model.name}`)
+    const requests = named(`infer ${model.name}`)
+    expect(others).toEqual([])
+    expect(batch!.parentSpanContext?.spanId).toBe(idOf(requests[0]!))
+    expect(requests.map(linked)).toEqual(Array(3).fill([idOf(batch!)]))
+    expect(linked(batch!)).toEqual(requests.map(idOf).sort())
   })
 
   it('are none where nothing is sampled, and none once it is disabled', async () => {

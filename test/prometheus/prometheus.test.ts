@@ -2,10 +2,13 @@ import { readFileSync } from 'node:fs'
 import Module from 'node:module'
 import { AggregatorRegistry, Counter, Registry } from 'prom-client'
 import { describe, expect, it, onTestFinished, vi } from 'vitest'
-import type { InferenceEngine, Model } from '../../src/index.ts'
+import type { EngineStatistics, InferenceEngine, Model } from '../../src/index.ts'
+import { batchSizeSamples } from '../../src/prometheus/histogram-samples.ts'
 import { prometheusMetrics, type PrometheusOptions } from '../../src/prometheus/prometheus-exports.ts'
+import { fixture } from '../functions/load-function.ts'
 import * as small from '../models/small.ts'
 import { loadNumber, one, step } from '../pipelines/arithmetic.ts'
+import { deferred } from '../support/deferred.ts'
 import { ownEngine } from '../support/open.ts'
 import { complaints, exposed, type Exposed } from './exposition.ts'
 
@@ -74,6 +77,31 @@ describe('the metrics of an engine', () => {
     expect(steps.get('zerohop_step_requests_total{model="line",version="1",engine="first",step="twice",outcome="success"}')).toBe(1)
     const { highWaterBytes, kind } = engine.stats().staging!
     expect(metrics.get('zerohop_staging_high_water_bytes')!.samples.get(`zerohop_staging_high_water_bytes{engine="first",pool="models",kind="${kind}"}`)).toBe(highWaterBytes)
+  })
+
+  it('count a batch under the bounds that it does not pass, to the row', () => {
+    const ran = { count: 1, ns: 1 }
+    const batches = [128, 129, 256, 257].map((batchSize) => ({ batchSize, computeInput: ran, computeInfer: ran, computeOutput: ran }))
+    const samples = batchSizeSamples('sizes', {}, [127, 128, 256], batches)
+    expect(samples.map(({ value }) => value)).toEqual([0, 1, 3, 4, 770, 4])
+  })
+
+  it('are there once each, also of functions that one thread runs, and of versions of a function with threads of their own', async () => {
+    const engine = ownEngine({ cpuWorkers: 1 })
+    const register = new Registry()
+    prometheusMetrics(engine, { register })
+    for (const name of ['first', 'second']) await loadNumber(engine, name, (x) => x)
+    for (const version of [1, 2, 1]) {
+      await engine.loadFunction('threaded', {
+        version, module: fixture('misbehaving.mjs'), instanceGroup: [{ count: 2 }],
+        inputs: [{ name: 'x', type: 'int32', dims: [] }], outputs: [{ name: 'y', type: 'int32', dims: [] }],
+      })
+    }
+    const metrics = await scrape(register) // which refuses a series that is there twice
+    expect(metrics.get('zerohop_worker_restarts_total')!.samples.size).toBeGreaterThanOrEqual(5) // what was replaced may be there still
+    const workers = engine.stats().workers
+    expect(workers).toContainEqual(expect.objectContaining({ worker: 'application', instances: 2 }))
+    expect(new Set(workers.map(({ worker }) => worker)).size).toBe(workers.length)
   })
 
   it('have names, units and help texts as Prometheus asks for, but for the names of Triton', async () => {
@@ -169,6 +197,47 @@ describe('several engines', () => {
     expect(await counts()).toBe(6)
     reached = false
     expect(await counts()).toBe(3)
+  })
+})
+
+describe('an engine of another version of the library', () => {
+  it('has the metrics that it has what is needed for, and leaves the others', async () => {
+    const { engine } = await served()
+    const register = new Registry()
+    const older = () => {
+      const { eventLoopDelay: _, ...stats } = structuredClone(engine.stats())
+      for (const { versions } of Object.values(stats.models)) for (const version of Object.values(versions)) Reflect.deleteProperty(version, 'leases')
+      return stats as EngineStatistics
+    }
+    prometheusMetrics(engine, { register, labels: { at: 'here' } })
+    prometheusMetrics({ stats: older }, { register, labels: { at: 'there' } })
+    const metrics = await scrape(register)
+    const counts = ['nv_inference_count', 'zerohop_leases_held', 'zerohop_event_loop_delay_seconds'].map((name) => [...metrics.get(name)!.samples.keys()].filter((series) => series.includes('at="there"')).length)
+    expect(counts).toEqual([3, 0, 0])
+    expect(metrics.get('zerohop_leases_held')!.samples.size).toBe(3)
+  })
+})
+
+describe('an engine that does not answer', () => {
+  it('holds nobody up for long, and is not asked again before it has', async () => {
+    const { engine } = await served()
+    const register = new Registry()
+    const asked = deferred<EngineStatistics>()
+    const stats = vi.fn(() => asked.promise)
+    prometheusMetrics(engine, { register, labels: { at: 'here' } })
+    prometheusMetrics({ stats }, { register, labels: { at: 'there' } })
+    const places = async (text: Promise<string>) => seriesOf(exposed(await text)).filter((series) => series.startsWith('nv_inference_count')).map((series) => /at="(\w+)"/.exec(series)![1])
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    onTestFinished(() => void vi.useRealTimers())
+    for (let scrapes = 0; scrapes < 3; scrapes++) {
+      const text = register.metrics()
+      await vi.advanceTimersByTimeAsync(5000)
+      expect(new Set(await places(text))).toEqual(new Set(['here']))
+    }
+    expect(stats).toHaveBeenCalledTimes(1)
+    asked.resolve(engine.stats())
+    expect(new Set(await places(register.metrics()))).toEqual(new Set(['here', 'there']))
+    expect(vi.getTimerCount()).toBe(0)
   })
 })
 

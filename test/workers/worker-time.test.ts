@@ -59,3 +59,32 @@ it('a worker that has just run something is busier than one that has not, and le
   clock.advanceBy(5000)
   expect(time.busyShare).toBeLessThan(busyShare / 2)
 })
+
+it('a worker is busy while it runs what takes long, never more than wholly, and so is one whose thread goes meanwhile', () => {
+  const { clock, time } = setup()
+  time.given(source, 0, 30, false)
+  clock.advanceBy(60_000)
+  expect(time.runningMs).toBe(60_000)
+  expect(time.busyShare).toBeCloseTo(1, 3)
+  time.done(0, 60_000)
+  expect(time.busyShare).toBeCloseTo(1, 3)
+  expect(time.runningMs).toBe(0)
+  clock.advanceBy(60_000)
+  time.given(source, 1, 30, false)
+  clock.advanceBy(60_000)
+  time.clear()
+  expect(time.busyShare).toBeCloseTo(1, 3)
+})
+
+it('a worker that runs for half of the time is half busy, however long its runs are', () => {
+  for (const ms of [1, 100]) {
+    const { clock, time } = setup()
+    for (let at = 0; at < 40_000; at += 2 * ms) {
+      time.given(source, 0, ms, false)
+      clock.advanceBy(ms)
+      time.done(0, ms)
+      clock.advanceBy(ms)
+    }
+    expect(time.busyShare).toBeCloseTo(0.5, 1)
+  }
+})
