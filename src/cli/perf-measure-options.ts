@@ -33,7 +33,7 @@ export function addMeasureOptions(command: Command): Command {
   const { measurementIntervalMs, measurementRequestCount, stability, maxTrials } = measureDefaults
   return command
     .optionsGroup('Load:')
-    .option('--concurrency-range <start:end:step>', 'requests at once; end 0: until --latency-threshold (default: 1)', range(whole(1), true))
+    .option('--concurrency-range <start:end:step>', 'requests at once; end 0: until --latency-threshold (default: 1)', range(whole(1, 1_000_000), true))
     .option('--request-rate-range <start:end:step>', 'requests a second, sent whatever becomes of those before; end 0: until --latency-threshold', range(above(0), true))
     .addOption(new Option('--request-distribution <name>', 'intervals of --request-rate-range').choices(['constant', 'poisson']).default('constant'))
     .option('--request-intervals <file>', 'send by the intervals of a file: microseconds, one a line, begun again at its end', intervals)
