@@ -1,13 +1,15 @@
+import { resolve } from 'node:path'
 import { ArrivalRecording, type RecordingOptions } from './arrivals/arrival-recording.ts'
 import { systemClock } from './clock.ts'
 import { isPlainObject } from './config/plain-options.ts'
-import { invalidArgument } from './errors.ts'
+import { InferenceError, invalidArgument } from './errors.ts'
 import type { Observers } from './observability/observers.ts'
 
 /** The recordings of an engine, which end with it. */
 export class EngineRecordings {
   readonly #observers: Observers
-  readonly #running = new Set<ArrivalRecording>()
+  readonly #running = new Map<string, ArrivalRecording | null>()
+  #stopped = false
 
   constructor(observers: Observers) {
     this.#observers = observers
@@ -20,12 +22,23 @@ export class EngineRecordings {
     if (models !== undefined && !(Array.isArray(models) && models.every((name) => typeof name === 'string'))) {
       throw invalidArgument('options.models', 'names of models', models)
     }
-    const recording = await ArrivalRecording.start(path, options, this.#observers, systemClock)
-    this.#running.add(recording)
-    return recording
+    const file = resolve(path)
+    if (this.#running.has(file)) throw invalidArgument('path', 'a file that no other recording is written to', path, { hint: 'Stop that one first' })
+    this.#running.set(file, null)
+    try {
+      const recording = await ArrivalRecording.start(path, options, this.#observers, systemClock, () => this.#running.delete(file))
+      this.#running.set(file, recording)
+      if (!this.#stopped) return recording
+      await recording.stop()
+    } catch (error) {
+      this.#running.delete(file)
+      throw error
+    }
+    throw new InferenceError('ERR_CLOSED', 'The engine was closed before the recording began.')
   }
 
   async stop(): Promise<void> {
-    await Promise.all([...this.#running].map((recording) => recording.stop()))
+    this.#stopped = true
+    await Promise.all([...this.#running.values()].map((recording) => recording?.stop()))
   }
 }

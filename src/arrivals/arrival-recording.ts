@@ -21,14 +21,16 @@ export class ArrivalRecording {
   readonly #order: ArrivalOrder
   readonly #recorder: ArrivalRecorder
   readonly #observers: Observers
+  readonly #onStopped: () => void
   #stopping: Promise<void> | null = null
 
   /** @internal */
-  static async start(path: string, { models }: RecordingOptions, observers: Observers, clock: Clock): Promise<ArrivalRecording> {
-    return new ArrivalRecording(await ArrivalFile.create(path), models === undefined ? null : new Set(models), observers, clock)
+  static async start(path: string, { models }: RecordingOptions, observers: Observers, clock: Clock, onStopped: () => void = () => {}): Promise<ArrivalRecording> {
+    return new ArrivalRecording(await ArrivalFile.create(path), models === undefined ? null : new Set(models), observers, clock, onStopped)
   }
 
-  private constructor(file: ArrivalFile, models: ReadonlySet<string> | null, observers: Observers, clock: Clock) {
+  private constructor(file: ArrivalFile, models: ReadonlySet<string> | null, observers: Observers, clock: Clock, onStopped: () => void) {
+    this.#onStopped = onStopped
     this.#file = file
     this.#order = new ArrivalOrder((arrival) => this.#file.add(arrival))
     this.#recorder = new ArrivalRecorder(this.#order, clock, models)
@@ -67,5 +69,6 @@ export class ArrivalRecording {
     this.#observers.remove(this.#recorder)
     this.#order.end()
     await this.#file.close()
+    this.#onStopped()
   }
 }
