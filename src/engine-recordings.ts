@@ -1,14 +1,17 @@
+import { resolve } from 'node:path'
 import { ArrivalFile } from './arrivals/arrival-file.ts'
 import { ArrivalRecording } from './arrivals/arrival-recording.ts'
 import { systemClock } from './clock.ts'
 import { checkRecording } from './config/recording-options.ts'
+import { invalidArgument } from './errors.ts'
 import { engineClosed } from './model-registry.ts'
 import type { Observers } from './observability/observers.ts'
 
 /** The recordings of an engine, which end with it. */
 export class EngineRecordings {
   readonly #observers: Observers
-  readonly #running = new Set<ArrivalRecording>()
+  /** By their files; `null` while that is being opened. */
+  readonly #running = new Map<string, ArrivalRecording | null>()
   #ended = false
 
   constructor(observers: Observers) {
@@ -17,18 +20,27 @@ export class EngineRecordings {
 
   async start(given: unknown, options: unknown): Promise<ArrivalRecording> {
     const { path, models } = checkRecording(given, options)
-    const file = await ArrivalFile.create(path)
-    if (this.#ended) {
+    const place = resolve(path)
+    if (this.#running.has(place)) throw invalidArgument('path', 'a file that no other recording is written to', path, { hint: 'Stop that one first' })
+    this.#running.set(place, null)
+    const ended = () => void this.#running.delete(place)
+    try {
+      const file = await ArrivalFile.create(path)
+      if (!this.#ended) {
+        const recording = new ArrivalRecording(file, models, this.#observers, systemClock, ended)
+        this.#running.set(place, recording)
+        return recording
+      }
       await file.close()
-      throw engineClosed()
+    } catch (error) {
+      ended()
+      throw error
     }
-    const recording = new ArrivalRecording(file, models, this.#observers, systemClock, () => this.#running.delete(recording))
-    this.#running.add(recording)
-    return recording
+    throw engineClosed()
   }
 
   async stop(): Promise<void> {
     this.#ended = true
-    await Promise.all([...this.#running].map((recording) => recording.stop()))
+    await Promise.all([...this.#running.values()].map((recording) => recording?.stop()))
   }
 }

@@ -1,4 +1,5 @@
 import type { FileHandle } from 'node:fs/promises'
+import { constants } from 'node:fs'
 import { open } from 'node:fs/promises'
 import type { Arrival } from './arrival.ts'
 
@@ -6,6 +7,10 @@ import type { Arrival } from './arrival.ts'
 const writtenAtOnceBytes = 1 << 16
 /** As much may wait for the disk; what comes beyond it is lost. */
 const waitingBytes = 1 << 23
+/** What is less than that is written after so long. */
+const longestWaitMs = 1000
+/** A pipe that nobody reads is an error, not waited for. */
+const createOnly = constants.O_WRONLY | constants.O_CREAT | constants.O_TRUNC | (constants.O_NONBLOCK ?? 0) | (constants.O_NOCTTY ?? 0)
 
 /** A recording being written. A disk that is slow or full costs lines, which are counted, and nobody's time. */
 export class ArrivalFile {
@@ -19,6 +24,9 @@ export class ArrivalFile {
   #lines: string[] = []
   #bytes = 0
   #writing: Promise<void> | null = null
+  #timer: NodeJS.Timeout | null = null
+  /** Whole lines that are in the file. */
+  #writtenBytes = 0
 
   /**
    * Begins a new file, in place of one that is there.
@@ -26,7 +34,7 @@ export class ArrivalFile {
    * @throws what Node.js throws for a file that cannot be written.
    */
   static async create(path: string): Promise<ArrivalFile> {
-    return new ArrivalFile(await open(path, 'w'))
+    return new ArrivalFile(await open(path, createOnly))
   }
 
   private constructor(file: FileHandle) {
@@ -41,16 +49,24 @@ export class ArrivalFile {
     this.#bytes += line.length
     this.recorded++
     if (this.#bytes >= writtenAtOnceBytes) void this.#write()
+    else this.#timer ??= setTimeout(() => void this.#write(), longestWaitMs).unref()
   }
 
   /** Writes what is left, and closes the file. Never rejects. */
   async close(): Promise<void> {
     while (this.#lines.length > 0 && this.failure === null) await this.#write()
     await this.#writing
+    this.#clearTimer()
     await this.#file.close().catch((error: Error) => (this.failure ??= error))
   }
 
+  #clearTimer(): void {
+    if (this.#timer !== null) clearTimeout(this.#timer)
+    this.#timer = null
+  }
+
   #write(): Promise<void> {
+    this.#clearTimer()
     return (this.#writing ??= this.#writeLines().finally(() => (this.#writing = null)))
   }
 
@@ -60,13 +76,17 @@ export class ArrivalFile {
       this.#lines = []
       this.#bytes = 0
       try {
-        await this.#file.appendFile(lines.join(''))
+        const text = Buffer.from(lines.join(''))
+        await this.#file.appendFile(text)
+        this.#writtenBytes += text.length
       } catch (error) {
         this.failure = error as Error
         const unwritten = lines.length + this.#lines.length
         this.lost += unwritten
         this.recorded -= unwritten
         this.#lines = []
+        // As far as it went, it would end with half a line.
+        await this.#file.truncate(this.#writtenBytes).catch(() => {})
       }
       if (this.#bytes < writtenAtOnceBytes) return
     }

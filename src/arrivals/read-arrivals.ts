@@ -10,7 +10,7 @@ const newline = 10
 
 /**
  * The requests of a recording, one after the other: no more of the file is in memory than is being read. Empty lines are
- * passed over.
+ * passed over, and so is a last one that was cut short: its process has ended, or been killed, while it was written.
  *
  * @throws InferenceError `ERR_INVALID_ARG` at a line that is no request, or comes before the one above it; and what Node.js
  * throws for a file that cannot be read.
@@ -19,9 +19,9 @@ export async function* readArrivals(path: string): AsyncGenerator<Arrival, void,
   await checkRegularFile(path)
   let number = 0
   let lastUs = 0
-  for await (const line of linesOf(path)) {
+  for await (const { line, isWhole } of linesOf(path)) {
     number++
-    if (line.trim() === '') continue
+    if (line.trim() === '' || (!isWhole && !isJson(line))) continue
     const arrival = parseArrival(line, `${path}:${number}`, lastUs)
     lastUs = arrival.atUs
     yield arrival
@@ -44,14 +44,24 @@ export async function loadArrivals(path: string, most = 2_000_000): Promise<Arri
   return arrivals
 }
 
-async function* linesOf(path: string): AsyncGenerator<string, void, undefined> {
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** The lines of a file; the last one is not whole where nothing ends it. */
+async function* linesOf(path: string): AsyncGenerator<{ readonly line: string; readonly isWhole: boolean }, void, undefined> {
   let begun: Buffer[] = []
   let begunBytes = 0
   let number = 1
   for await (const chunk of createReadStream(path, { highWaterMark: 1 << 16 }) as AsyncIterable<Buffer>) {
     let from = 0
     for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, from)) {
-      yield Buffer.concat([...begun, chunk.subarray(from, end)]).toString()
+      yield { line: Buffer.concat([...begun, chunk.subarray(from, end)]).toString(), isWhole: true }
       number++
       begun = []
       begunBytes = 0
@@ -61,5 +71,5 @@ async function* linesOf(path: string): AsyncGenerator<string, void, undefined> {
     begunBytes += chunk.length - from
     if (begunBytes > longestLineBytes) throw invalidArgument(`${path}:${number}`, `a line of at most ${longestLineBytes} bytes`, 'a longer one')
   }
-  if (begunBytes > 0) yield Buffer.concat(begun).toString()
+  if (begunBytes > 0) yield { line: Buffer.concat(begun).toString(), isWhole: false }
 }

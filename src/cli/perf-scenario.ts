@@ -62,8 +62,8 @@ function addScenarioOptions(command: Command): void {
     .option('--max-duration <ms>', 'no query is sent after so long (default: no limit)', above(0, true))
     .option('--min-query-count <count>', 'queries that are sent at least (default: 100, of multi-stream 662, of offline all samples, 24576 at most)', whole(1))
     .option('--max-query-count <count>', 'no more queries than that (default: no limit)', whole(0))
-    .option('--samples-per-query <count>', 'of multi-stream (default: 8)', whole(1))
-    .option('--max-async-queries <count>', 'a run of server ends when more queries wait for their answers (default: no limit)', whole(0))
+    .option('--samples-per-query <count>', 'of multi-stream (default: 8)', whole(1, 1_000_000))
+    .option('--max-async-queries <count>', 'a run of server ends when more queries wait for their answers (default: 200000)', whole(0))
     .option('--performance-sample-count <count>', 'samples that are in use; of random data, so many are made up (default: all of those given, 1024 random ones or 64 MiB of them)', whole(1))
 }
 

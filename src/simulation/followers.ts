@@ -40,9 +40,9 @@ export function followersOf(arrivals: readonly Arrival[]): Map<number, Follower[
   return followers
 }
 
-/** When the first answer of a run was given: that of the request that it is noted with, unless that waited for others. */
-export function firstGivenUs({ atUs, latencyUs }: Arrival, { takenAtUs, gatherUs, handOverUs, runUs, wakeUs, scatterUs }: ArrivalRun): number {
+/** When the first answer of a run was given: that of the request that it is noted with, unless that waited for other runs. */
+export function firstGivenUs({ atUs, rows: ofRequest, latencyUs }: Arrival, { takenAtUs, rows, gatherUs, handOverUs, runUs, wakeUs, scatterUs }: ArrivalRun): number {
   const doneUs = takenAtUs + gatherUs + handOverUs + runUs + wakeUs + scatterUs
-  const answeredUs = latencyUs === undefined ? doneUs : atUs + latencyUs
+  const answeredUs = latencyUs === undefined || ofRequest > rows ? doneUs : atUs + latencyUs
   return answeredUs > doneUs && answeredUs < doneUs + longestGivingUs ? answeredUs : doneUs
 }

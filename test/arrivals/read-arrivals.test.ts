@@ -42,6 +42,17 @@ describe('a recording', () => {
   })
 })
 
+describe('a last line that was cut short', () => {
+  it.each(['{"atUs":9,"ro', '{"atUs":9,"rows":1,"runs":[{"takenAtUs":5'])('is left out: %s', async (cut) => {
+    expect(await reading(`{"atUs":5,"rows":1}\n${cut}`)).toEqual([{ atUs: 5, rows: 1 }])
+    await expect(reading(`{"atUs":5,"rows":1}\n${cut}\n{"atUs":10,"rows":1}\n`)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG' })
+  })
+
+  it('counts where it is whole but for its end', async () => {
+    expect(await reading('{"atUs":5,"rows":1}\n{"atUs":9,"rows":2}')).toHaveLength(2)
+  })
+})
+
 describe('misuse', () => {
   it.each([
     ['no JSON', 'rows: 1', 'a request in JSON'],
@@ -49,6 +60,10 @@ describe('misuse', () => {
     ['no time', '{"rows":1}', 'atUs: expected a number from 0 to 1e15'],
     ['a time before that of the line above', '{"atUs":4,"rows":1}', 'atUs: expected at least the 5 of the line before'],
     ['no rows', '{"atUs":5}', 'rows: expected a whole number of at least 1'],
+    ['more rows than memory has', '{"atUs":5,"rows":9007199254740991}', 'rows: expected a whole number of at least 1'],
+    ['a time that nothing takes', '{"atUs":1e300,"rows":1}', 'atUs: expected a number from 0 to 1e15'],
+    ['a run of no rows', '{"atUs":5,"rows":1,"runs":[{"takenAtUs":1,"rows":0,"requests":1,"instance":"a","gatherUs":0,"handOverUs":0,"runUs":1,"wakeUs":0,"scatterUs":0}]}', 'runs: expected runs with rows'],
+    ['a configuration of more instances than there can be', '{"atUs":5,"rows":1,"config":{"instances":1e9}}', 'config: expected a configuration'],
     ['half a row', '{"atUs":5,"rows":0.5}', 'rows: expected a whole number of at least 1'],
     ['dims that are no lists', '{"atUs":5,"rows":1,"dims":{"a":3}}', 'dims: expected lists of whole numbers'],
     ['a priority in words', '{"atUs":5,"rows":1,"priority":"high"}', 'priority: expected a whole number'],

@@ -1,7 +1,8 @@
+import { execFileSync } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, describe, expect, it } from 'vitest'
+import { afterAll, describe, expect, it, vi } from 'vitest'
 import type { Arrival } from '../../src/arrivals/arrival.ts'
 import { ArrivalFile } from '../../src/arrivals/arrival-file.ts'
 import { ArrivalOrder } from '../../src/arrivals/arrival-order.ts'
@@ -44,6 +45,22 @@ describe('a recording that is written', () => {
     await file.close()
     expect(file.recorded + file.lost).toBe(arrivals.length)
     expect(await loadArrivals(path)).toEqual(arrivals.slice(0, file.recorded))
+  })
+
+  it('is in its file a second later, however little there is', async () => {
+    vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+    const file = await ArrivalFile.create(path)
+    file.add({ atUs: 0, rows: 1 })
+    vi.advanceTimersByTime(1000)
+    vi.useRealTimers()
+    await expect.poll(() => readFileSync(path, 'utf8')).toBe('{"atUs":0,"rows":1}\n')
+    await file.close()
+  })
+
+  it.skipIf(process.platform === 'win32')('waits for nobody to read a pipe', async () => {
+    const pipe = join(folder, 'pipe')
+    execFileSync('mkfifo', [pipe])
+    await expect(ArrivalFile.create(pipe)).rejects.toMatchObject({ code: 'ENXIO' })
   })
 
   it.skipIf(!existsSync('/dev/full'))('ends when the disk is full, and says so', async () => {

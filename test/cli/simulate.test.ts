@@ -65,6 +65,19 @@ describe('zerohop simulate', () => {
     expect(found.p50Ms).toBeGreaterThan(0)
   })
 
+  it('takes from the recording how the model was configured, unless it is told otherwise', async () => {
+    const { latencyUs: _, ...first } = alone[0]!
+    const config = {
+      instances: 2, maxBatchSize: 4, joinRequests: true, preferredBatchSizes: [4], maxQueueDelayMs: 7, latencyTargetMs: 0, priorityLevels: 3, defaultPriorityLevel: 2,
+      defaultPolicy: { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 0 }, policies: [],
+    } satisfies Arrival['config'] // prettier-ignore
+    const path = recordingOf([{ ...first, config }, ...alone.slice(1)])
+    const { configuration } = await predicted('--replay', path)
+    expect(configuration).toEqual({ instances: 2, maxBatchSize: 4, joinRequests: true, preferredBatchSizes: [4], maxQueueDelayMs: 7, latencyTargetMs: 0, priorityLevels: 3 })
+    const other = await predicted('--replay', path, '--max-queue-delay-us', '0', '--instances', '1', '--max-batch-size', '2', '--priority-levels', '1')
+    expect(other.configuration).toMatchObject({ instances: 1, maxBatchSize: 2, preferredBatchSizes: [], maxQueueDelayMs: 0, priorityLevels: 1 })
+  })
+
   it('prints a table', async () => {
     const { code, stdout } = await zerohop('simulate', '--replay', recordingOf(alone))
     expect(code).toBe(0)
@@ -88,6 +101,8 @@ describe('zerohop simulate', () => {
     [['--request-rate', '5', '--service', '1:2', '--model', 'm.onnx'], '--service and --model cannot be given together', 2],
     [['--request-rate', '5'], 'error: what runs take is not recorded: give --service or --model', 2],
     [['--request-rate', '5', '--service', '1:2:3'], 'It has to be rows:ms,... as 1:5,8:21.', 2],
+    [['--request-rate', '5', '--service', '1:2', '--preferred-batch-sizes', '3'], '--preferred-batch-sizes: expected sizes of at most 1', 1],
+    [['--request-rate', '5', '--service', '1:2', '--instances', '1000000000'], 'from 1 to 256', 2],
     [['--request-rate', '5', '--service', '1:2', '-b', '2'], '--max-batch-size: expected at least 2, the rows of the largest request, received 1', 1],
   ])('refuses %j in one line', async (line, text, exitCode) => {
     const { code, stderr } = await zerohop('simulate', ...line)

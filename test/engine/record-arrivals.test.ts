@@ -74,6 +74,38 @@ describe('a recording of an engine', () => {
     }
   })
 
+  it('has how its model is configured, once, and which requests were made on an answer', async () => {
+    await withEngine(async (engine) => {
+      const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4, dynamicBatching: { preferredBatchSize: [2], maxQueueDelayMs: 3 } })
+      await using _ = await engine.recordArrivals(path)
+      for (let round = 0; round < 3; round++) await Promise.all([model.infer(rowsOf(1)), model.infer(rowsOf(1))])
+      await new Promise((resolve) => setTimeout(resolve, 0)) // what comes of itself follows from no answer
+      await model.infer(rowsOf(1))
+    })
+    const [first, ...others] = await loadArrivals(path)
+    expect(first!.config).toMatchObject({ instances: 1, maxBatchSize: 4, preferredBatchSizes: [2], maxQueueDelayMs: 3, joinRequests: true })
+    expect(others.some(({ config }) => config !== undefined)).toBe(false)
+    expect([first, ...others].map((arrival) => arrival!.afterAnswerUs !== undefined)).toEqual([false, false, true, true, true, true, false])
+    expect(first!.runs).toMatchObject([{ rows: 2, reason: 'preferred' }])
+  })
+
+  it('has all runs of a request that is split, and of one that shares its answer', async () => {
+    await withEngine(async (engine) => {
+      const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 4, splitOversized: true })
+      const cached = await engine.load('cached', { path: identity('float32'), maxBatchSize: 4, responseCache: true })
+      await using _ = await engine.recordArrivals(path)
+      await model.infer(rowsOf(10))
+      await cached.infer(rowsOf(1))
+      await cached.infer(rowsOf(1))
+    })
+    const [split, run, shared] = await loadArrivals(path)
+    expect(split!.runs!.map(({ rows }) => rows)).toEqual([4, 4, 2])
+    expect(run).toMatchObject({ runs: [{ rows: 1 }] })
+    expect(run!.shared).toBeUndefined()
+    expect(shared).toMatchObject({ shared: true })
+    expect(shared!.runs).toBeUndefined()
+  })
+
   it('has the dims that the model leaves open, and those of other models only where they are asked for', async () => {
     const { path: positions, input, width } = positionMlp(4, 4)
     await withEngine(async (engine) => {
@@ -98,6 +130,8 @@ describe('a recording of an engine', () => {
     })
     const [first, second] = await loadArrivals(path)
     expect(first!.latencyUs).toBeUndefined()
+    expect(first!.cancelledUs).toBeGreaterThanOrEqual(0)
+    expect(second!.cancelledUs).toBeUndefined()
     expect(second!.latencyUs).toBeGreaterThan(0)
   })
 
@@ -127,6 +161,18 @@ describe('a recording of an engine', () => {
       await Promise.all([1, 2, 3].map((rows) => model.infer(rowsOf(rows))))
       await recording.stop()
       expect(recording).toMatchObject({ recorded: 0, lost: 3, failure: { code: 'ENOSPC' } })
+    })
+  })
+
+  it('is the only one of its file until it has ended', async () => {
+    await withEngine(async (engine) => {
+      const recording = await engine.recordArrivals(path)
+      await expect(engine.recordArrivals(path)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'path' })
+      await recording.stop()
+      await engine.recordArrivals(path)
+      // One that is begun while the engine closes is over as well.
+      const late = engine.recordArrivals(join(folder, 'late.jsonl'))
+      await Promise.all([engine.close(), expect(late).rejects.toMatchObject({ code: 'ERR_CLOSED' })])
     })
   })
 

@@ -12,7 +12,9 @@ const at = (atUs: number, more: Partial<ArrivalRun>): Arrival => ({ atUs, rows: 
 
 describe('the runs of a recording', () => {
   it('have their starts and lengths, in milliseconds', () => {
-    expect(runsOf([at(5, { takenAtUs: 100, rows: 3 }), { atUs: 7, rows: 1 }])).toMatchObject([{ atMs: 0.13, rows: 3, ms: 1, gatherMs: 0.01, scatterMs: 0.04 }])
+    const [run] = runsOf([{ ...at(5, { takenAtUs: 100, rows: 3 }), latencyUs: 1200 }, { atUs: 7, rows: 1 }])
+    expect(run).toMatchObject({ atMs: 0.13, rows: 3, ms: 1, gatherMs: 0.01 })
+    expect(run!.scatterMs).toBeCloseTo(0.045, 6) // until the first answer was given
   })
 
   it('tell how long the event loop and a worker took to notice, where nothing else was in the way', () => {
@@ -20,6 +22,15 @@ describe('the runs of a recording', () => {
     expect(alone).toMatchObject({ turnMs: 0.05, handOverMs: 0.02, wakeMs: 0.03 })
     // It came while the other ran, and was handed over before that had ended.
     expect(behind).toMatchObject({ turnMs: null, handOverMs: null })
+  })
+
+  it('tell how long a worker took from one to the next, and how late a timer was', () => {
+    const config = { instances: 1, maxBatchSize: 8, joinRequests: true, preferredBatchSizes: [], maxQueueDelayMs: 5, latencyTargetMs: 0, priorityLevels: 0, defaultPriorityLevel: 0, defaultPolicy: { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 0 }, policies: [] } as const
+    const [first, second] = runsOf([{ ...at(0, { takenAtUs: 5700, reason: 'delay' }), config: config as never }, at(6000, { takenAtUs: 6100, handOverUs: 700, reason: 'full' })])
+    expect(first!.timerMs).toBeCloseTo(0.7, 6)
+    expect(first!.turnMs).toBeNull() // it waited for the delay: a shorter one would have been less
+    expect(second!.betweenMs).toBeCloseTo((6100 + 10 + 700 - (5700 + 10 + 20 + 1000)) / 1000, 6)
+    expect(second!.turnMs).toBeNull()
   })
 
   it('have the application thread awake as soon as it takes the next batch', () => {

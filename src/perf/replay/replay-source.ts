@@ -64,13 +64,15 @@ export class ReplaySource implements SampleSource {
     })
   }
 
-  #optionsOf({ priority, timeoutMs, deadlineMs, sequenceId }: Arrival, index: number): InferOptions | undefined {
-    if (priority === undefined && timeoutMs === undefined && deadlineMs === undefined && sequenceId === undefined) return undefined
+  #optionsOf({ priority, timeoutMs, deadlineMs, sequenceId, cancelledUs }: Arrival, index: number): InferOptions | undefined {
+    if ([priority, timeoutMs, deadlineMs, sequenceId, cancelledUs].every((option) => option === undefined)) return undefined
     const sequence = sequenceId === undefined ? undefined : this.#sequences.get(sequenceId)!
     return {
       ...(priority === undefined ? {} : { priority }),
       ...(timeoutMs === undefined ? {} : { timeoutMs }),
       ...(deadlineMs === undefined ? {} : { deadlineMs }),
+      // It is asked for when it is sent.
+      ...(cancelledUs === undefined ? {} : { signal: AbortSignal.timeout(Math.min(2 ** 31 - 1, Math.ceil(cancelledUs / 1000))) }),
       ...(sequence === undefined ? {} : { sequenceId: sequenceId!, sequenceStart: sequence[0] === index, sequenceEnd: sequence[1] === index }),
     }
   }

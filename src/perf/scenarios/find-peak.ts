@@ -1,7 +1,6 @@
 import { isEnough } from './early-stopping.ts'
 import { percentileOf } from './duration-list.ts'
 import { judgeRun } from './judge-run.ts'
-import { serverSchedule } from './poisson-schedule.ts'
 import type { RunRecord } from './run-record.ts'
 import { recordRun, type ScenarioSystem } from './run-scenario.ts'
 import type { PeakStep, ScenarioResult } from './scenario-result.ts'
@@ -9,7 +8,7 @@ import { resolveScenario, type ScenarioSettings } from './scenario-settings.ts'
 
 /** How the peak of `server` is looked for. */
 export interface PeakSearch {
-  /** The search ends when the two rates that it lies between have the same digits so far behind the point. Default: 1, as LoadGen's `server_find_peak_qps_decimals_of_precision`. */
+  /** The search ends when the two rates that it lies between have the same digits so far behind the point. Default: 1, as LoadGen's `server_find_peak_qps_decimals_of_precision`, for rates above 10 a second. */
   readonly decimals?: number
   /** It also ends when they differ by no more than this share, which LoadGen has no word for. Default: 0.01. */
   readonly precision?: number
@@ -25,6 +24,8 @@ export interface PeakSearch {
 const widening = 2
 /** The first rate is halved so often, before it is given up; at once where no answer at all was within the bound. */
 const mostHalvings = 10
+/** Where it is not said how many, digits end a search only if the last of them is no larger a share than that. */
+const coarsest = 0.01
 
 interface Tried {
   readonly settings: ScenarioSettings
@@ -42,7 +43,7 @@ interface Tried {
  * @param settings of `server`, with the first rate as `targetQps`.
  */
 export async function findPeak(settings: ScenarioSettings, system: ScenarioSystem, search: PeakSearch = {}): Promise<ScenarioResult> {
-  const { decimals = 1, precision = 0.01, attempts = 2, onRate, onStep } = search
+  const { decimals, precision = 0.01, attempts = 2, onRate, onStep } = search
   const steps: PeakStep[] = []
   const attempt = async (targetQps: number): Promise<Tried> => {
     onRate?.(targetQps)
@@ -71,8 +72,10 @@ export async function findPeak(settings: ScenarioSettings, system: ScenarioSyste
     return tried
   }
   const isFound = (low: number, high: number) => {
-    const digits = (qps: number) => Math.floor(qps * 10 ** decimals)
-    return digits(low) + 1 >= digits(high) || high - low <= precision * low
+    const step = 10 ** -(decimals ?? 1)
+    // Of few queries a second a digit is a large part.
+    const byDigits = decimals !== undefined || step <= coarsest * low
+    return (byDigits && Math.floor(low / step) + 1 >= Math.floor(high / step)) || high - low <= precision * low
   }
 
   let best = await tryRate(settings.targetQps ?? 1)
@@ -103,8 +106,9 @@ function isPossible({ record }: Tried): boolean {
  */
 function hopelessness(settings: ScenarioSettings, queriesPerSecond: number): (record: RunRecord) => boolean {
   const { targetLatencyPercentile, targetLatencyMs } = settings
-  let count = 0
-  for (const _ of serverSchedule(settings, queriesPerSecond)) count++
+  const mean = (queriesPerSecond * settings.minDurationMs) / 1000
+  // As many as there can be: they are drawn, and drawing them twice would take as long as some runs.
+  const count = Math.ceil(Math.max(settings.minQueryCount, mean + 6 * Math.sqrt(mean) + 10))
   const tooMany = count - Math.floor(count * targetLatencyPercentile)
   const within = (queriesPerSecond * targetLatencyMs) / 1000
   const recent = within + 6 * Math.sqrt(within) + 10

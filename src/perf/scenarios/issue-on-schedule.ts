@@ -3,6 +3,9 @@ import { isOver, issueQuery, type ScenarioRun } from './scenario-run.ts'
 /** Sent without a turn of the event loop between them, when several are due: more would keep answers from coming. */
 const mostPerTurn = 16
 
+/** Queries waiting for their answers, beyond which a run ends: memory has an end, and such a run keeps no bound. */
+const mostOutstanding = 200_000
+
 /** `server`: queries are sent when they are due, whatever became of those before; settles when all have ended. */
 export function issueOnSchedule(run: ScenarioRun, schedule: Iterator<number, void>): Promise<void> {
   const { settings, order, clock, pacer, record, startMs, isHopeless } = run
@@ -14,7 +17,7 @@ export function issueOnSchedule(run: ScenarioRun, schedule: Iterator<number, voi
     }
     const isEnded = () => {
       if (isOver(run)) return true
-      if (settings.maxAsyncQueries !== 0 && record.outstanding > settings.maxAsyncQueries) return true
+      if (record.outstanding > Math.min(settings.maxAsyncQueries || Infinity, mostOutstanding)) return true
       return isHopeless?.(record, clock.nowMs() - startMs) === true
     }
     const sendDue = () => {

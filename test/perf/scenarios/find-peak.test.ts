@@ -6,9 +6,9 @@ import { KnownService, peakOfFixedService, VirtualLoadClock } from './known-serv
 
 const serviceMs = 2
 
-function peak(options: Partial<ScenarioOptions>, { maxBatchSize = 1, search = {} as PeakSearch, signal = undefined as AbortSignal | undefined, send = undefined as SendSample | undefined } = {}) {
+function peak(options: Partial<ScenarioOptions>, { maxBatchSize = 1, ownServiceMs = serviceMs, search = {} as PeakSearch, signal = undefined as AbortSignal | undefined, send = undefined as SendSample | undefined } = {}) {
   const clock = new VirtualLoadClock()
-  const service = new KnownService(clock, serviceMs, maxBatchSize)
+  const service = new KnownService(clock, ownServiceMs, maxBatchSize)
   const settings = resolveScenario({ scenario: 'server', totalSampleCount: 64, minDurationMs: 60_000, ...options })
   return clock.runUntil(findPeak(settings, { send: send ?? service.send, clock, pacer: clock, signal }, search))
 }
@@ -35,6 +35,14 @@ describe('the peak of a model with a known service time', () => {
     expect(result.peak!.targetQps! / capacity).toBeLessThan(1.03)
   })
 
+  it('is within 3 % where it is one query a second, of which a tenth of a query is a large part', async () => {
+    const result = await peak({ targetLatencyMs: 3000, targetQps: 0.1, minDurationMs: 20_000_000 }, { ownServiceMs: 700 })
+    const expected = peakOfFixedService(700, 3000, 0.99)
+    expect(expected).toBeLessThan(1.5)
+    expect(result.peak!.targetQps! / expected).toBeGreaterThan(0.97)
+    expect(result.peak!.targetQps! / expected).toBeLessThan(1.03)
+  })
+
   it('is the same each time, as the seeds are', async () => {
     const options = { targetLatencyMs: 20, targetQps: 300, minDurationMs: 5000 }
     expect(await peak(options)).toEqual(await peak(options))
@@ -56,6 +64,12 @@ describe('the peak of a model with a known service time', () => {
 })
 
 describe('a search', () => {
+  it('takes no time for rates that nobody can draw', async () => {
+    const { peak: found } = await peak({ targetLatencyMs: 20, targetQps: 1e15, minDurationMs: 600_000, maxAsyncQueries: 50 })
+    expect(found!.targetQps).toBeNull()
+    expect(found!.steps.every(({ queryCount }) => queryCount <= 52)).toBe(true)
+  })
+
   it('halves a first rate that does not hold', async () => {
     const { peak: found } = await peak({ targetLatencyMs: 20, targetQps: 3000, minDurationMs: 10_000 })
     expect(found!.steps.filter(({ targetQps }) => targetQps > 600).every(({ met }) => !met)).toBe(true)
