@@ -33,10 +33,8 @@ export async function measureLevels({ target, settings, shown, signal, print, pr
       onLevel: (level) => ({ ...(profile === null ? {} : { log: profile.begin(load.mode, level) }), onStart: (recorder) => progress.begin(load.mode, level, settings.requestCount > 0 ? 1 : settings.maxTrials, recorder) }),
       onWindow: (window, trial) => {
         profile?.window(window)
-        if (options.verbose) {
-          progress.end()
-          print(windowText(trial, throughputOf(window), window.load.latency))
-        } else progress.window(trial)
+        progress.window(trial)
+        if (options.verbose) progress.without(() => print(windowText(trial, throughputOf(window), window.load.latency)))
       },
       onResult: tellLevel,
     })

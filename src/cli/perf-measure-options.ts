@@ -64,6 +64,7 @@ export function measureSettings(options: MeasureOptions, sequences: PerfSettings
   const error = (text: string) => command.error(`error: ${text}`)
   if ('range' in load && load.range.end === 0 && latencyThreshold === 0) error('a range whose end is 0 needs --latency-threshold, at which it ends')
   if (binarySearch && (!('range' in load) || load.range.end === 0)) error('--binary-search needs a range with a start and an end')
+  if (load.mode === 'periodic-concurrency' && requestCount > 0) error('--request-count and --periodic-concurrency-range cannot be given together: that ends by itself')
   if (binarySearch && latencyThreshold === 0) error('--binary-search needs --latency-threshold')
   return {
     load, binarySearch, latencyThresholdMs: latencyThreshold, seed, sequences, measurementMode, measurementRequestCount, maxTrials, warmupRequestCount, requestCount,
@@ -86,7 +87,13 @@ function percentile(text: string): number {
 }
 
 function intervals(path: string): number[] {
-  const lines = readFileSync(path, 'utf8').split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== '')
+  let text: string
+  try {
+    text = readFileSync(path, 'utf8')
+  } catch (error) {
+    throw new InvalidArgumentError((error as Error).message)
+  }
+  const lines = text.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== '')
   const values = lines.map(Number)
   if (values.length === 0 || values.some((us) => !(us > 0) || !Number.isFinite(us))) throw new InvalidArgumentError('It has to have a number of microseconds above 0 on each line.')
   return values

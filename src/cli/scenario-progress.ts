@@ -1,22 +1,18 @@
-import type { SingleBar } from 'cli-progress'
 import type { SendSample } from '../perf/scenarios/scenario-run.ts'
-import { progressBar } from './progress-bar.ts'
+import { ProgressLine } from './progress-line.ts'
 
-const intervalMs = 200
-
-/** A line on a terminal of a run of a scenario that goes on, on standard error; none where that is no terminal. */
+/** A line of a run of a scenario that goes on, on standard error. */
 export class ScenarioProgress {
-  readonly #bar: SingleBar | null
-  #timer: NodeJS.Timeout | undefined
+  readonly #line: ProgressLine
   #sent = 0
 
   constructor(stream: NodeJS.WriteStream = process.stderr) {
-    this.#bar = progressBar('{what} [{bar}] {value} s of at least {total} s | {samples} samples | {rate} samples/sec', stream)
+    this.#line = new ProgressLine('{what} [{bar}] {value} s of at least {total} s | {samples} samples | {rate} samples/sec', stream)
   }
 
   /** Counts the samples that are asked for. */
   counting(send: SendSample): SendSample {
-    if (this.#bar === null) return send
+    if (!this.#line.isShown) return send
     return (index) => {
       this.#sent++
       return send(index)
@@ -25,21 +21,16 @@ export class ScenarioProgress {
 
   /** A run begins. */
   begin(what: string, minDurationMs: number): void {
-    const bar = this.#bar
-    if (bar === null) return
-    this.end()
     this.#sent = 0
     const startMs = performance.now()
-    bar.start(Math.ceil(minDurationMs / 1000), 0, { what, samples: 0, rate: 0 })
-    this.#timer = setInterval(() => {
+    this.#line.begin(Math.ceil(minDurationMs / 1000), () => {
       const seconds = (performance.now() - startMs) / 1000
-      bar.update(Math.floor(seconds), { samples: this.#sent, rate: Math.round(this.#sent / seconds) })
-    }, intervalMs).unref()
+      return { value: Math.floor(seconds), what, samples: this.#sent, rate: seconds > 0 ? Math.round(this.#sent / seconds) : 0 }
+    })
   }
 
   /** Takes the line away. */
   end(): void {
-    clearInterval(this.#timer)
-    this.#bar?.stop()
+    this.#line.end()
   }
 }

@@ -1,31 +1,28 @@
-import type { SingleBar } from 'cli-progress'
 import type { TuneListener } from '../tune/tune-settings.ts'
-import { progressBar } from './progress-bar.ts'
-
-const redrawMs = 500
+import { ProgressLine } from './progress-line.ts'
 
 /** Shows on a terminal how much of the time is over and what is measured; nothing elsewhere. */
 export class TuneProgress implements TuneListener {
-  readonly #bar: SingleBar | null
-  #timer: NodeJS.Timeout | null = null
+  readonly #line: ProgressLine
+  #phase = 'starting'
   #measured = 0
+  #last = 'none'
 
   constructor(budgetSeconds: number, stream: NodeJS.WriteStream) {
-    this.#bar = progressBar('[{bar}] {value}/{total} s | {phase} | {measured} measured, last {last}', stream)
-    this.#bar?.start(Math.round(budgetSeconds), 0, { phase: 'starting', measured: 0, last: 'none' })
-    if (this.#bar !== null) this.#timer = setInterval(() => this.#bar?.update(Math.floor(performance.now() / 1000)), redrawMs).unref()
+    this.#line = new ProgressLine('[{bar}] {value}/{total} s | {phase} | {measured} measured, last {last}', stream)
+    this.#line.begin(Math.round(budgetSeconds), () => ({ value: Math.floor(performance.now() / 1000), phase: this.#phase, measured: this.#measured, last: this.#last }))
   }
 
   onPhase(phase: string): void {
-    this.#bar?.update({ phase })
+    this.#phase = phase
   }
 
   onMeasured(last: string): void {
-    this.#bar?.update({ measured: ++this.#measured, last })
+    this.#measured++
+    this.#last = last
   }
 
   stop(): void {
-    if (this.#timer !== null) clearInterval(this.#timer)
-    this.#bar?.stop()
+    this.#line.end()
   }
 }

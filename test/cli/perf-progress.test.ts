@@ -2,6 +2,7 @@ import { spawnSync } from 'node:child_process'
 import { PassThrough } from 'node:stream'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { PerfProgress } from '../../src/cli/perf-progress.ts'
+import { ProgressLine } from '../../src/cli/progress-line.ts'
 import { Recorder } from '../../src/perf/load/recorder.ts'
 import { FakeLoadClock } from '../perf/fake-load.ts'
 import { root } from './run.ts'
@@ -18,6 +19,8 @@ function shown(isTTY: boolean): string {
   recorder.answered(sentMs, sentMs, { feeds: {}, rows: 8 })
   vi.advanceTimersByTime(1000)
   progress.window(1)
+  vi.advanceTimersByTime(1000)
+  progress.without(() => stream.write('told'))
   vi.advanceTimersByTime(1000)
   progress.window(3)
   vi.advanceTimersByTime(1000)
@@ -38,17 +41,30 @@ describe('the line that shows what goes on', () => {
     expect(written).toContain('window 1 of at most 3 | 1 requests | 16 infer/sec | 500000 usec')
     expect(written).toContain('window 2 of at most 3')
     expect(written).not.toContain('window 4')
+    expect(written.slice(written.indexOf('told'))).toContain('window 2 of at most 3 | 1 requests')
+  })
+
+  it('gives the terminal its cursor back when the program is ended at once', () => {
+    const stream = Object.assign(new PassThrough({ encoding: 'utf8' }), { isTTY: true, columns: 200, rows: 50 })
+    const before = process.listenerCount('exit')
+    const line = new ProgressLine('{bar}', stream as never)
+    line.begin(2, () => ({ value: 1 }))
+    const [exit] = process.listeners('exit').slice(before) as (() => void)[]
+    expect(String(stream.read())).toContain('\u001b[?25l')
+    exit!()
+    expect(String(stream.read())).toContain('\u001b[?25h')
+    expect(process.listenerCount('exit')).toBe(before)
   })
 
   it('is nowhere else', () => {
     vi.useFakeTimers()
-    expect(shown(false)).toBe('')
+    expect(shown(false)).toBe('told')
   })
 
   it('leaves the terminal as it was when the program is ended at once', () => {
     const script = `
-      import { progressBar } from ${JSON.stringify(`${root}dist/cli/progress-bar.js`)}
-      progressBar('{bar}', Object.assign(process.stdout, { isTTY: true, cursorTo() {}, clearLine() {} })).start(1, 0)
+      import { ProgressLine } from ${JSON.stringify(`${root}dist/cli/progress-line.js`)}
+      new ProgressLine('{bar}', Object.assign(process.stdout, { isTTY: true, cursorTo() {}, clearLine() {} })).begin(1, () => ({ value: 0 }))
       process.exit(130)`
     const { stdout } = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' })
     for (const mode of ['?25', '?7']) expect(stdout.lastIndexOf(`\u001b[${mode}h`)).toBeGreaterThan(stdout.indexOf(`\u001b[${mode}l`))

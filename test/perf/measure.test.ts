@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { ClosedLoop } from '../../src/perf/load/closed-loop.ts'
 import { OpenLoop } from '../../src/perf/load/open-loop.ts'
-import { constantSchedule, firstOf } from '../../src/perf/load/schedule.ts'
+import { constantSchedule, firstOf, intervalSchedule, poissonSchedule } from '../../src/perf/load/schedule.ts'
 import { measure, type MeasureHooks } from '../../src/perf/measure.ts'
 import { measureDefaults, type MeasureSettings } from '../../src/perf/measure-settings.ts'
 import type { MeasuredWindow } from '../../src/perf/measured-window.ts'
@@ -112,6 +112,16 @@ describe('a model that stalls', () => {
     const { result } = await measured(stalling, { maxTrials: 1 }, 100)
     expect(result.latency.p99Us).toBeGreaterThanOrEqual(400_000)
     expect(result.latency.maxUs).toBeGreaterThanOrEqual(490_000)
+  })
+
+  it.each([
+    ['at random', poissonSchedule(100, 3)],
+    ['by the intervals of a file', intervalSchedule([5_000, 15_000])],
+  ])('shows that to requests %s, too', async (_, schedule) => {
+    const clock = new FakeLoadClock()
+    const [model, source] = [fakeModel(clock, stalling), oneSample()]
+    const result = await clock.run(measure({ model, source }, { level: 100, load: new OpenLoop(source, schedule) }, { ...measureDefaults, measurementIntervalMs: 1000, maxTrials: 1 }, { clock }))
+    expect(result.latency.p99Us).toBeGreaterThanOrEqual(400_000)
   })
 
   it('hides it from a caller who waits', async () => {

@@ -128,6 +128,7 @@ Request Rate: 5, throughput: 100 infer/sec, latency 1234 usec
 
 `)
     expect(settingsText({ ...settings, measurementMode: 'count_windows', percentile: 95 })).toContain('  Stabilizing using p95 latency and throughput\n  Minimum number of samples in each window: 50\n')
+    expect(settingsText({ ...settings, mode: 'periodic-concurrency' })).not.toContain('window')
     expect(settingsText({ ...settings, requestCount: 7 })).toContain('  Sending a total of 7 requests\n')
   })
 })

@@ -23,7 +23,7 @@ export function settingsText(settings: ShownSettings): string {
     '*** Measurement Settings ***',
     `  Batch size: ${batchSize}`,
     '  Service Kind: zerohop, in this process',
-    ...(requestCount > 0 ? [`  Sending a total of ${requestCount} requests`] : [`  Using "${measurementMode}" mode for stabilization`, `  Stabilizing using ${percentile === null ? 'average' : `p${percentile}`} latency and throughput`, `  ${window}`]),
+    ...(mode === 'periodic-concurrency' ? ['  Sending until the last callers that are added have had their answers'] : requestCount > 0 ? [`  Sending a total of ${requestCount} requests`] : [`  Using "${measurementMode}" mode for stabilization`, `  Stabilizing using ${percentile === null ? 'average' : `p${percentile}`} latency and throughput`, `  ${window}`]),
     ...(latencyThresholdMs > 0 ? [`  Latency limit: ${latencyThresholdMs} msec`] : []),
     ...(distribution === null ? [] : [`  Using ${distribution === 'constant' ? 'uniform' : 'poisson'} distribution on request generation`]),
     `  Using ${mode === 'request-rate' || mode === 'request-intervals' ? 'asynchronous calls, sent when they are due' : 'one call at a time of each caller'}`,
