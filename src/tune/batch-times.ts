@@ -9,6 +9,8 @@ export interface CalibrationPoint extends Layout {
   readonly measurement: Measurement | null
   /** Why it failed. */
   readonly failure: string | null
+  /** Whether the memory is its own: its process had no larger batches before. */
+  readonly isOwnMemory: boolean
   /** How often it was measured; the better one counts. */
   readonly times: number
 }

@@ -13,6 +13,8 @@ export interface CalibrationTask {
   readonly rowsPerRequest: number
   readonly processes: ModelProcesses
   readonly configOf: (configuration: Configuration) => ModelConfig
+  /** Most memory of the process. Where it is bound nobody's is measured in a process that has had larger batches, and keeps what they took. */
+  readonly memoryBytes: number | undefined
   /** For all of it; until something was measured there is nothing to save time for. */
   readonly budget: TimeBudget
   readonly wholeBudget: TimeBudget
@@ -38,18 +40,24 @@ const leastPatienceMs = 10_000
  * batch sizes share a session.
  */
 export async function calibrate(task: CalibrationTask): Promise<void> {
-  const { layouts, batchSizes, processes, budget, wholeBudget, signal, points, rowsPerRequest } = task
+  const { layouts, batchSizes, processes, budget, wholeBudget, signal, points, rowsPerRequest, memoryBytes } = task
+  const kept = points.filter((point) => point.isOwnMemory || withinMemory(point, memoryBytes) === point)
+  points.splice(0, Infinity, ...kept) // what others were too large for is measured alone
   const mayMeasure = (point: PointToCome) => {
-    const { costMs } = timesOf(point, points, processes)
+    const { costMs } = timesOf(point, points, processes, processOf(point, task))
     return costMs <= (points.length === 0 ? wholeBudget.leftMs : budget.leftMs * mostOfTheTime)
   }
-  const nextOne = () => nextPoint(points, layouts, batchSizes, mayMeasure) ?? pointToRepeat(points, layouts, mayMeasure)
+  const nextOne = () => {
+    const judged = points.map((point) => withinMemory(point, memoryBytes))
+    return nextPoint(judged, layouts, batchSizes, mayMeasure) ?? pointToRepeat(judged, layouts, mayMeasure)
+  }
   for (let next = nextOne(); next !== null && !signal.aborted; next = nextOne()) {
-    const { warmupMs, windowMs, costMs } = timesOf(next, points, processes)
+    const process = processOf(next, task)
+    const { warmupMs, windowMs, costMs } = timesOf(next, points, processes, process)
     const { instances, threads, maxBatchSize } = next
     const configuration = { instances, threads, maxBatchSize, maxQueueDelayMs: 0 }
     const found = await processes.measure({
-      process: processOf(next),
+      process,
       model: String(next.maxBatchSize),
       config: { ...task.configOf(configuration), checkRows: false },
       load: { concurrency: saturating(configuration, rowsPerRequest) },
@@ -62,7 +70,8 @@ export async function calibrate(task: CalibrationTask): Promise<void> {
     const isMeasured = found.type === 'measured' && found.runMs > 0 && found.failure === null
     const { runMs, measurement } = isMeasured ? found : { runMs: null, measurement: null }
     const failure = found.type === 'failed' ? found.message : found.failure
-    const point = add(points, { instances, threads, maxBatchSize, runMs, measurement, failure, times: 1 })
+    const isOwnMemory = memoryBytes !== undefined || !hasLarger(points, next)
+    const point = add(points, { instances, threads, maxBatchSize, runMs, measurement, failure, isOwnMemory, times: 1 })
     task.onPoint(point)
   }
 }
@@ -80,11 +89,23 @@ function add(points: CalibrationPoint[], found: CalibrationPoint): CalibrationPo
   return (points[index] = { ...better, times: known.times + 1 })
 }
 
-const processOf = ({ instances, threads }: Layout): string => `${instances} x ${threads}`
+/** What takes too much memory is as good as failed: the best that does not is looked for, and nothing larger. */
+function withinMemory(point: CalibrationPoint, memoryBytes = Infinity): CalibrationPoint {
+  return (point.measurement?.memoryBytes ?? 0) > memoryBytes ? { ...point, measurement: null } : point
+}
 
-function timesOf(point: PointToCome, points: readonly CalibrationPoint[], processes: ModelProcesses) {
+function hasLarger(points: readonly CalibrationPoint[], { instances, threads, maxBatchSize }: PointToCome): boolean {
+  return points.some((point) => point.instances === instances && point.threads === threads && point.maxBatchSize > maxBatchSize)
+}
+
+function processOf(next: PointToCome, { points, memoryBytes }: CalibrationTask): string {
+  const layout = `${next.instances} x ${next.threads}`
+  return memoryBytes !== undefined && hasLarger(points, next) ? `${layout}, ${next.maxBatchSize}` : layout
+}
+
+function timesOf(point: PointToCome, points: readonly CalibrationPoint[], processes: ModelProcesses, process: string) {
   const runMs = expectedRunMs(point, points)
-  const isLiving = processes.isLiving(processOf(point))
+  const isLiving = processes.isLiving(process)
   const warmupMs = Math.max(leastWarmupMs, runMs)
   const windowMs = Math.max(leastWindowMs, runsInWindow * runMs)
   const startMs = isLiving ? 0 : processes.startMs + firstWarmupMs

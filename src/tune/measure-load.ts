@@ -45,7 +45,7 @@ export async function measureLoad(model: Model, given: SampleSource, { load, war
   requests.start(sender(model, requests.isOpen ? ending.signal : null), recorder)
   const before = await cut(warmupMs)
   const { window, runs } = await cut(windowMs)
-  const memoryBytes = process.memoryUsage.rss()
+  const memoryBytes = process.resourceUsage().maxRSS * 1024 // the most that it had, in loading too
   const { instanceCount } = model.stats()
   const stopped = requests.stop()
   ending.abort() // what waits at a rate that the model cannot keep up with

@@ -4,7 +4,7 @@ export interface Measurement {
   readonly rowsPerSecond: number
   readonly p50Ms: number
   readonly p99Ms: number
-  /** Memory of the process: the model's weights, arenas and staging memory, Node.js and its libraries. */
+  /** Most memory that the process had, in loading too: the model's weights, arenas and staging memory, Node.js and its libraries. */
   readonly memoryBytes: number
   readonly meanBatchRows: number
   /** Requests that were not answered. */

@@ -30,6 +30,8 @@ const simulationShare = 0.15
 const nearlyAsLong = 0.9
 /** Where the load is free it is so low that the bound on latency is kept by so much, as the next process is never quite like the last. */
 const latencyMargin = 0.95
+/** The same of memory: a heap grows for longer than is measured. */
+const memoryMargin = 0.97
 /** Contests that follow the first, with other loads. */
 const mostContests = 6
 
@@ -57,7 +59,7 @@ class Tuning {
     this.#signal = signal
     this.#ground = ground
     this.#budget = new TimeBudget(ground.clock, budgetMs, startedAtMs)
-    this.#goal = { p99Ms: p99Ms === undefined || !this.#isLoadFree ? p99Ms : p99Ms * latencyMargin, memoryBytes, rowsPerSecond: rate === undefined ? undefined : rate * measuring.requests.rows }
+    this.#goal = { p99Ms: p99Ms === undefined || !this.#isLoadFree ? p99Ms : p99Ms * latencyMargin, memoryBytes: memoryBytes === undefined ? undefined : memoryBytes * memoryMargin, rowsPerSecond: rate === undefined ? undefined : rate * measuring.requests.rows }
   }
 
   async run(): Promise<TuneResult> {
@@ -104,7 +106,7 @@ class Tuning {
     const layouts = layoutsOf(space, availableCores().usable)
     const batchSizes = batchSizesOf(space, isJoined, measuring.requests.rows)
     const { calibration, calibratedInMs, contests } = this.#state
-    const key = JSON.stringify(given)
+    const key = JSON.stringify([given, this.#goal.memoryBytes])
     // What there was no time for in as much time is not begun again: the next call goes on from where the last was.
     if ((calibratedInMs[key] ?? 0) >= this.#settings.budgetMs * nearlyAsLong) return
     const knownPoints = calibration.length
@@ -118,6 +120,7 @@ class Tuning {
         configOf: (each) => this.#config(each),
         budget: this.#budget.part(calibrationShare),
         wholeBudget: this.#budget,
+        memoryBytes: this.#goal.memoryBytes,
         signal: this.#signal,
         points: calibration,
         onPoint: (point) => {

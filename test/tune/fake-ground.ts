@@ -53,6 +53,7 @@ export class FakeGround implements MeasuringGround {
     this.living++
     const models = new Map<string, Configuration>()
     let ended: FailedWord | null = null
+    let mostBytes = 0 // what a process has taken it keeps
     const end = (message: string, code: FailedWord['code']): FailedWord => {
       if (ended === null) this.living--
       return (ended ??= { type: 'failed', code, message })
@@ -68,7 +69,9 @@ export class FakeGround implements MeasuringGround {
       const tookMs = wrong === 'hang' ? Infinity : task.type === 'load' ? this.#machine.loadMs : task.warmupMs + task.windowMs + 3 * this.#machine.runMs(configuration)
       this.clock.advanceBy(Math.min(tookMs, limitMs))
       if (tookMs > limitMs) return end(`it did not come to an end within ${limitMs} ms`, 'ERR_TOO_LONG')
-      return task.type === 'load' ? this.#loaded(configuration) : this.#measured(configuration, task)
+      if (task.type === 'load') return this.#loaded(configuration)
+      mostBytes = Math.max(mostBytes, this.#machine.memoryBytes?.(configuration) ?? 1e8)
+      return this.#measured(configuration, task, mostBytes)
     }
     const ask = (async (task: MeasuringTask, limitMs: number) => answer(task, limitMs)) as Measuring['ask']
     return { ask, end: async () => void end('it was ended', 'ERR_CRASHED'), get hasEnded() { return ended !== null } } // prettier-ignore
@@ -93,12 +96,11 @@ export class FakeGround implements MeasuringGround {
     return { rowsPerSecond: found.rowsPerSecond, p50Ms: found.p50Ms!, p99Ms: found.p99Ms! }
   }
 
-  #measured(configuration: Configuration, { load }: MeasureTask): MeasuredWord {
+  #measured(configuration: Configuration, { load }: MeasureTask, memoryBytes: number): MeasuredWord {
     const { rowsPerSecond, p50Ms, p99Ms } = this.truth(configuration, load)
     const { scatter, disturbed, drift } = this.#noise
     this.#speed *= Math.exp(drift * this.#gaussian() - 0.02 * Math.log(this.#speed))
     const factor = this.#speed * Math.exp(scatter * this.#gaussian()) * (this.#random() < disturbed ? 0.5 : 1)
-    const memoryBytes = this.#machine.memoryBytes?.(configuration) ?? 1e8
     const failure = this.#machine.refusal ?? null
     const measurement = { rowsPerSecond: rowsPerSecond * factor, p50Ms: p50Ms / factor, p99Ms: p99Ms / factor, memoryBytes, meanBatchRows: Math.max(1, configuration.maxBatchSize), failures: failure === null ? 0 : 1 }
     return { type: 'measured', measurement, failure, runMs: this.#machine.runMs(configuration) / factor, tookMs: 0 }

@@ -123,11 +123,21 @@ describe('the bound of', () => {
     expect(found.rowsPerSecond).toBeGreaterThan(0.93 * best8)
   })
 
-  it('memory is kept', async () => {
-    const memoryBytes = ({ instances, maxBatchSize }: Configuration) => 1e8 * instances + 1e6 * instances * maxBatchSize
-    const ground = new FakeGround({ ...machine(1), memoryBytes })
+  it.each([
+    [1, 'alone'],
+    [3, 'alone'],
+    [7, 'alone'],
+    [3, 'after a call without a bound'],
+  ])('memory is kept, and made use of (machine %i, %s)', async (seed, how) => {
+    const memoryBytes = ({ instances, maxBatchSize }: Configuration) => 5e7 + 5e7 * instances + 3e6 * instances * maxBatchSize
+    const ground = new FakeGround({ ...machine(seed), memoryBytes })
+    if (how !== 'alone') await tune(settings, {}, untilEnd(), new FakeGround({ ...machine(seed), memoryBytes }))
     const { best } = await tune(given({ memoryBytes: 2.5e8 }), {}, untilEnd(), ground)
-    expect(memoryBytes(best!.candidate.configuration)).toBeLessThanOrEqual(2.5e8)
+    const { configuration, load } = best!.candidate
+    expect(memoryBytes(configuration)).toBeLessThanOrEqual(2.5e8)
+    const grid = layoutsOf(space, cores).flatMap((layout) => batchSizesOf({}, true, 1).map((maxBatchSize) => ({ ...layout, maxBatchSize, maxQueueDelayMs: 0 })))
+    const kept = grid.filter((each) => memoryBytes(each) <= 2.4e8).map((each) => ground.truth(each, { concurrency: saturating(each, 1) }).rowsPerSecond)
+    expect(ground.truth(configuration, load).rowsPerSecond).toBeGreaterThan(0.97 * Math.max(...kept))
   })
 
   it('either that nothing keeps is told', async () => {
