@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import { Command } from 'commander'
 import { perfettoTimeline } from '../trace-files/perfetto-timeline.ts'
 import { readTraceFile } from '../trace-files/read-trace-file.ts'
@@ -25,6 +26,8 @@ export const traceExport = new Command('trace-export')
   .action(async function (this: Command, paths: string[], { perfetto, arrivals, output }: ExportOptions) {
     if (perfetto === arrivals) this.error('one of --perfetto and --arrivals has to be given')
     if (perfetto && output === undefined) this.error('--perfetto takes --output, as a timeline is no text')
+    const same = output === undefined ? undefined : paths.find((path) => isSameFile(path, output))
+    if (same !== undefined) this.error(`--output is ${same} itself, which is read`)
     const traces: Trace[] = []
     for (const path of paths) {
       const file = await readTraceFile(path, perfetto ? timelineShare : undefined)
@@ -33,6 +36,11 @@ export const traceExport = new Command('trace-export')
     }
     await writeParts(perfetto ? perfettoTimeline(traces) : lines(arrivalsOf(traces)), output)
   })
+
+function isSameFile(path: string, other: string): boolean {
+  const [one, two] = [path, other].map((each) => statSync(each, { throwIfNoEntry: false }))
+  return one !== undefined && one.ino === two?.ino && one.dev === two.dev
+}
 
 function* lines(values: readonly object[]): Generator<string> {
   for (const value of values) yield `${JSON.stringify(value)}\n`

@@ -82,6 +82,7 @@ describe('zerohop trace-export', () => {
     expect(await zerohop('trace-export', path)).toMatchObject({ code: 2, stderr: 'error: one of --perfetto and --arrivals has to be given\n' })
     expect(await zerohop('trace-export', path, '--perfetto', '--arrivals')).toMatchObject({ code: 2 })
     expect(await zerohop('trace-export', path, '--perfetto')).toMatchObject({ code: 2, stderr: 'error: --perfetto takes --output, as a timeline is no text\n' })
+    expect(await zerohop('trace-export', path, '--arrivals', '-o', path)).toMatchObject({ code: 2, stderr: `error: --output is ${path} itself, which is read\n` })
     const { code, stderr } = await zerohop('trace-export', path, '--perfetto', '-o', join(temporaryFolder({}), 'none', 'out'))
     expect(code).toBe(1)
     expect(stderr).toMatch(/ENOENT/)
