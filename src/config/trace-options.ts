@@ -29,7 +29,7 @@ export interface TraceSettings {
 export interface TraceOptions extends TraceSettings {
   /** Settings of models, by their names, instead of those of the engine; what they leave out is as that has it. Default: none. */
   models?: Readonly<Record<string, TraceSettings>>
-  /** Most bytes of traces that wait to be written, those included of requests under way; what is beyond is dropped, and counted. Default 16 MiB. */
+  /** Most bytes of traces that wait to be written, those included of requests under way; what is beyond is dropped, and counted. At most 256 MiB. Default 16 MiB. */
   maxBufferedBytes?: number
 }
 
@@ -71,10 +71,13 @@ const entries = {
   logFrequency: nullish(whole(0, 'a whole number of 0 or more')),
 }
 const settingsSchema = optionsOf(entries)
+/** What is written at once is one string, which cannot be much longer. */
+const mostBufferedBytes = 2 ** 28
+const bytes = v.pipe(whole(0, 'a whole number of bytes'), v.maxValue(mostBufferedBytes, `at most ${mostBufferedBytes} bytes`))
 
 /** Schema of `EngineOptions.trace`. */
 export const traceSchema = v.optional(
-  optionsOf({ ...entries, models: v.optional(v.pipe(properties, v.record(v.string(), settingsSchema))), maxBufferedBytes: v.optional(whole(0, 'a whole number of bytes')) }),
+  optionsOf({ ...entries, models: v.optional(v.pipe(properties, v.record(v.string(), settingsSchema))), maxBufferedBytes: v.optional(bytes) }),
 )
 
 /** The settings of an engine that was told nothing of traces. */

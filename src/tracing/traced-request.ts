@@ -73,10 +73,11 @@ export class TracedRequest implements RequestObservation {
 
   ended(succeeded: boolean, reason: unknown, answer: unknown): void {
     const { account } = this.#source
+    const nowMs = this.#source.nowMs() // before what it takes to write it down
     if (succeeded) this.#noteOutputs(answer)
     const error = succeeded ? null : reason instanceof InferenceError ? reason.code : 'cancelled'
     const records = [traceRecord(this.#model, this.#facts, { id: this.#id, parentId: this.#parentId, runs: this.#runs, shared: this.#shared, error })]
-    if (this.#settings.level.includes('TIMESTAMPS')) records.push(timestampsRecord(this.#id, this.#moments(succeeded)))
+    if (this.#settings.level.includes('TIMESTAMPS')) records.push(timestampsRecord(this.#id, this.#moments(succeeded, nowMs)))
     const text = [...records, ...this.#tensors].join(',\n')
     if (this.#bytes === 0 || !account.reserve(text.length - this.#bytes)) {
       account.release(this.#bytes)
@@ -84,7 +85,7 @@ export class TracedRequest implements RequestObservation {
     } else this.#writer.add(text, text.length, this.#settings.logFrequency)
   }
 
-  #moments(succeeded: boolean): Moment[] {
+  #moments(succeeded: boolean, nowMs: number): Moment[] {
     const { atMs } = this.#facts
     const [first] = this.#runs
     const last = this.#runs.at(-1)
@@ -96,7 +97,7 @@ export class TracedRequest implements RequestObservation {
     if (this.#shared !== null) moments.push(['COMPUTE_START', this.#shared.begunAtMs])
     else if (runs.length > 0) moments.push(...momentsOf(runs))
     moments.push(...this.#passed)
-    const endMs = this.#passed.at(-1)?.[1] ?? (succeeded && isWhole ? last.batch.moments!.doneAtMs : this.#source.nowMs())
+    const endMs = this.#passed.at(-1)?.[1] ?? (succeeded && isWhole ? last.batch.moments!.doneAtMs : nowMs)
     return [...moments, ['REQUEST_END', endMs]]
   }
 

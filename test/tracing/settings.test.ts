@@ -171,6 +171,7 @@ describe('settings of traces', () => {
     const other = ownEngine()
     expect(await errorOf(() => new InferenceEngine({ trace: {} }))).toMatchObject({ argument: 'options.trace.file' })
     expect(await errorOf(() => other.trace.update({ level: 'TENSORS' }))).toMatchObject({ argument: 'settings.file' })
+    expect(await errorOf(() => new InferenceEngine({ trace: { file, maxBufferedBytes: 2 ** 28 + 1 } }))).toMatchObject({ argument: 'options.trace.maxBufferedBytes' })
     expect(await errorOf(() => other.trace.update({ level: 'TENSORS', file }))).toMatchObject({ argument: 'settings.file', received: file })
     expect(await errorOf(() => new InferenceEngine({ trace: { file } }))).toMatchObject({ argument: 'options.trace.file' })
     expect((await errorOf(() => engine.trace.update({ rate: 1 }, 'none'))).code).toBe('ERR_MODEL_NOT_FOUND')
