@@ -51,8 +51,9 @@ export class LevelWatch {
     this.ended = new Promise((resolve) => (this.#resolve = resolve))
   }
 
-  onLine(line: string): void {
-    if (!line.startsWith('{"event":')) return
+  /** @returns whether the level is over. */
+  onLine(line: string): boolean {
+    if (!line.startsWith('{"event":')) return false
     const { event, ...end } = JSON.parse(line) as { event: string } & LoopEnd
     if (event === 'begin') this.#began = this.#tree.cpuSeconds()
     if (event === 'measured') {
@@ -60,6 +61,7 @@ export class LevelWatch {
       this.#pssBytes = this.#tree.pssBytes()
     }
     if (event === 'end') this.#resolve(end)
+    return event === 'end'
   }
 
   accounts(end: LoopEnd): Pick<LevelFigures, 'cpuUsPerRequest' | 'pssBytes'> {

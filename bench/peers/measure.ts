@@ -23,11 +23,15 @@ async function inProcess(peer: InProcessPeer, workload: Workload, levels: readon
   const { name, model, jpeg, maxBatchSize, files } = workload
   const input: LoopInput = { workload: { name, model, jpeg, maxBatchSize, files }, levels, settings: peer.settings(workload) }
   const command = atHome(peer.program(workload, levels), folder)
-  let watch: LevelWatch | null = null
-  const tree = new ProcessTree({ ...command, args: [...command.args, JSON.stringify(input)] }, (line) => watch?.onLine(line))
+  // It goes on to its next level by itself: what it says of that may come before we have seen to the one before.
+  let current = 0
+  const tree = new ProcessTree({ ...command, args: [...command.args, JSON.stringify(input)] }, (line) => {
+    if (watches[current]?.onLine(line)) current++
+  })
+  const watches = levels.map(() => new LevelWatch(tree))
   try {
-    for (const level of levels) {
-      watch = new LevelWatch(tree)
+    for (const [index, level] of levels.entries()) {
+      const watch = watches[index]!
       const end = await unlessEnded(tree, watch.ended, limitSeconds(level) + startLimitSeconds)
       const samples = end.samples!.map(({ index, values }) => ({ index, values: floatsOf(Buffer.from(values, 'base64')) }))
       found.push(figures(level, end, watch, checked(workload, samples, peer.lowPrecision)))

@@ -6,10 +6,13 @@ import { dirname, join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { afterAll, describe, expect, it } from 'vitest'
+import type { LevelFigures } from '../../bench/peers/level-run.ts'
+import { measure } from '../../bench/peers/measure.ts'
 import { statOf } from '../../bench/peers/processes.ts'
 import { endLeftovers } from '../../bench/peers/process-tree.ts'
 import { checkWritable, readState, writeWhole } from '../../bench/peers/state.ts'
 import { planOf } from '../../bench/peers/plan.ts'
+import type { Workload } from '../../bench/peers/workload.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -63,7 +66,7 @@ describe.skipIf(process.platform !== 'linux')('a measuring process', () => {
   it('goes on from its results, but not from those of another build, and names no path of this machine', () => {
     const file = join(folder, 'of/peers.json')
     const run = (): string => {
-      const args = ['--import', 'tsx', 'bench/peers/main.ts', '--smoke', '--only', 'zerohop', '--models', 'mlp', '--seconds', '0.05', '--json', file]
+      const args = ['--import', 'tsx', 'bench/peers/main.ts', '--smoke', '--only', 'zerohop', '--models', 'mlp', '--json', file]
       const { stdout, stderr, status } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8' })
       expect(stderr).toBe('')
       expect(status).toBe(0)
@@ -81,6 +84,19 @@ describe.skipIf(process.platform !== 'linux')('a measuring process', () => {
     writeFileSync(file, text.replace(unit!.of, 'another'))
     expect(run()).toContain('1 measurements are of another build')
     expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ details: { units: [{ of: unit!.of, error: null }] } })
+  })
+})
+
+describe.skipIf(process.platform !== 'linux')('a program that makes its load itself', () => {
+  it('is understood when it says all of several levels at once', async () => {
+    const lines = [10, 20].flatMap((answered) => [{ event: 'begin' }, { event: 'measured' }, { event: 'end', answered, seconds: 1, failed: 0, unfinished: 0, samples: [] }])
+    const said = JSON.stringify(`${lines.map((line) => JSON.stringify(line)).join('\n')}\n`)
+    const program = () => ({ file: process.execPath, args: ['-e', `process.stdout.write(${said})`] })
+    const peer = { kind: 'in process', name: 'at once', describe: '', setUp: async () => ({}), settings: () => ({}), program } as const
+    const workload = { name: 'mlp', files: [], references: [], tolerance: 0 } as unknown as Workload
+    const found: LevelFigures[] = []
+    await measure(peer, workload, [1, 8].map((callers) => ({ callers, warmupSeconds: 0, warmupRequests: 0, seconds: 1 })), found)
+    expect(found.map(({ callers, requestsPerSecond }) => [callers, requestsPerSecond])).toEqual([[1, 10], [8, 20]])
   })
 })
 
