@@ -47,7 +47,7 @@ const warmUpRuns = 3
 export async function calibrateService(model: PerfModel, settings: CalibrationSettings): Promise<MeasuredService> {
   const { maxBatchSize, instances, seconds, feedsOf, bucketKey, signal } = settings
   const sizes = batchSizesToTry(maxBatchSize, [])
-  const eachMs = (seconds * 1000) / (sizes.length * (instances > 1 ? 2 : 1))
+  const eachMs = (seconds * 1000) / (sizes.length * (instances > 1 ? 2 : 1) + 1)
   const serviceTimes: ServiceTime[] = []
   const all: Measured[] = []
   const slowdowns: number[] = []
@@ -62,7 +62,16 @@ export async function calibrateService(model: PerfModel, settings: CalibrationSe
     const together = await measured(model, feeds, rows, instances, eachMs, signal)
     slowdowns.push(medianOf(together.runMs) / medianOf(alone.runMs))
   }
-  return { serviceTimes, slowdown: slowdownOf(slowdowns, instances), overheads: overheadsOf(model, all) }
+  const betweenMs = await measuredBetweenMs(model, settings, eachMs)
+  return { serviceTimes, slowdown: slowdownOf(slowdowns, instances), overheads: { ...overheadsOf(model, all), betweenMs } }
+}
+
+/** From the end of a run until the one behind it starts: what is left of the time of instances that always have one behind. */
+async function measuredBetweenMs(model: PerfModel, { maxBatchSize, instances, feedsOf, signal }: CalibrationSettings, forMs: number): Promise<number> {
+  const startMs = performance.now()
+  const { runMs } = await measured(model, feedsOf(maxBatchSize), maxBatchSize, 2 * instances, forMs, signal)
+  const tookMs = performance.now() - startMs
+  return runMs.length === 0 ? 0 : Math.max(0, (tookMs * instances) / runMs.length - mean(runMs))
 }
 
 async function measured(model: PerfModel, feeds: Feeds, rows: number, callers: number, forMs: number, signal: AbortSignal | undefined): Promise<Measured> {
