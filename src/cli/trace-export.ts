@@ -1,4 +1,3 @@
-import { statSync } from 'node:fs'
 import { Command } from 'commander'
 import { perfettoTimeline } from '../trace-files/perfetto-timeline.ts'
 import { readTraceFile } from '../trace-files/read-trace-file.ts'
