@@ -8,9 +8,12 @@
 #include <cinttypes>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <vector>
+
+#include "file.h"
 #endif
 
 namespace zerohop::ort {
@@ -32,14 +35,18 @@ struct Range {
 // Where files of a folder are mapped to be read.
 std::vector<Range> mappedFrom(const fs::path& folder) {
   std::vector<Range> ranges;
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
+  const File maps = openToRead("/proc/self/maps");
+  char* line = nullptr;
+  std::size_t lineBytes = 0;
+  while (maps != nullptr && getline(&line, &lineBytes, maps.get()) > 0) {
+    line[std::strcspn(line, "\n")] = '\0';
     Range range;
     int pathAt = 0;
     char readable = '-';
-    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " %c%*3s %*s %*s %*s %n", &range.start, &range.end, &readable, &pathAt) < 3) continue;
-    if (readable == 'r' && fs::path(line.substr(static_cast<std::size_t>(pathAt))).parent_path() == folder) ranges.push_back(range);
+    if (std::sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %c%*3s %*s %*s %*s %n", &range.start, &range.end, &readable, &pathAt) < 3) continue;
+    if (readable == 'r' && fs::path(line + pathAt).parent_path() == folder) ranges.push_back(range);
   }
+  std::free(line);
   return ranges;
 }
 

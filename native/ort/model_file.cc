@@ -5,12 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <set>
 #include <vector>
+
+#include "file.h"
 
 namespace zerohop::ort {
 
@@ -70,7 +71,8 @@ void addName(std::set<std::string>& names, Place place, Place end, bool exactly)
 // The names of the files in which a model has weights. What looks like one and is none does no harm.
 std::set<std::string> locationsIn(const fs::path& path) {
   std::set<std::string> locations;
-  std::ifstream file(path, std::ios::binary);
+  const File file = openToRead(path);
+  if (file == nullptr) return locations;
   const std::boyer_moore_horspool_searcher searcher(kLocationKey, kLocationKey + kKeyBytes);
   std::vector<char> bytes;
   std::size_t searches = 0;
@@ -79,9 +81,9 @@ std::set<std::string> locationsIn(const fs::path& path) {
     const auto before = std::min(static_cast<std::ptrdiff_t>(bytes.size()), kept);
     bytes.erase(bytes.begin(), bytes.end() - before);
     bytes.resize(static_cast<std::size_t>(before) + (1 << 20));
-    file.read(bytes.data() + before, 1 << 20);
-    bytes.resize(static_cast<std::size_t>(before + file.gcount()));
-    if (file.gcount() == 0 || locations.size() >= kMostLocations || searches >= kMostLocations) return locations;
+    const std::size_t count = std::fread(bytes.data() + before, 1, 1 << 20, file.get());
+    bytes.resize(static_cast<std::size_t>(before) + count);
+    if (count == 0 || locations.size() >= kMostLocations || searches >= kMostLocations) return locations;
     for (auto at = std::search(bytes.cbegin(), bytes.cend(), searcher); at != bytes.cend(); at = std::search(at + 1, bytes.cend(), searcher)) {
       const auto next = at + kKeyBytes;
       if (next != bytes.cend() && *next == kNameField) {

@@ -1,16 +1,52 @@
-// Makes this platform's prebuild: node scripts/native/prebuild.mjs
-import { copyFileSync, mkdirSync, renameSync } from 'node:fs'
+// Makes prebuilds of the addon, for any platform on any: node scripts/native/prebuild.mjs [--all | PLATFORM-ARCH...]
+// Without a name this machine's. The same sources give the same bytes.
+import { createHash } from 'node:crypto'
+import { mkdirSync, readFileSync, renameSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
-import { buildWithCMake } from './build.mjs'
-import { fail, prebuildPath, root } from './toolchain.mjs'
+import { platforms } from './platforms.mjs'
+import { fail, packageFile, prebuildName, root } from './toolchain.mjs'
+import { installZig, zig } from './zig.mjs'
+
+const defines = ['NAPI_VERSION=8', 'NAPI_CPP_EXCEPTIONS', 'NODE_ADDON_API_CPP_EXCEPTIONS_ALL', 'NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS', 'BUILDING_NODE_EXTENSION', 'NOMINMAX', 'NDEBUG']
+
+function build(name) {
+  const { target, link, machine } = platforms[name]
+  const { core, addon } = JSON.parse(readFileSync(join(root, 'native/sources.json'), 'utf8'))
+  const path = join('prebuilds', name, 'zerohop.node')
+  mkdirSync(join(root, dirname(path)), { recursive: true })
+  zig('c++', '-target', target, '-std=c++17', '-O2', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-fvisibility-inlines-hidden', '-fPIC',
+    ...defines.map((define) => `-D${define}`),
+    '-Inative', '-isystem', inside('node-api-headers', 'include'), '-isystem', inside('node-addon-api', ''),
+    ...[...core, ...addon].map((source) => join('native', source)), ...(machine === undefined ? [] : importLibraries(name, machine)), ...link, '-o', `${path}.new`)
+  // Renamed into place: a process that has the old one loaded would not survive its bytes changing.
+  renameSync(join(root, `${path}.new`), join(root, path))
+  const bytes = readFileSync(join(root, path))
+  console.log(`zerohop: made ${path}, ${bytes.length} bytes, sha256 ${createHash('sha256').update(bytes).digest('hex')}`)
+}
+
+/** What a Windows linker needs to know of node.exe. */
+function importLibraries(name, machine) {
+  const folder = join('build', 'import-libraries', name)
+  mkdirSync(join(root, folder), { recursive: true })
+  return ['js_native_api', 'node_api'].map((list) => {
+    const library = join(folder, `${list}.lib`)
+    zig('dlltool', '-m', machine, '-D', 'node.exe', '-d', inside('node-api-headers', `def/${list}.def`), '-l', library)
+    return library
+  })
+}
+
+/** Relative, so that no path of this machine gets into the binary. */
+function inside(name, file) {
+  return relative(root, packageFile(name, file))
+}
 
 try {
-  const built = join(root, buildWithCMake('Release'))
-  mkdirSync(dirname(prebuildPath), { recursive: true })
-  // Renamed into place: a process that has the old one loaded would not survive its bytes changing.
-  copyFileSync(built, `${prebuildPath}.new`)
-  renameSync(`${prebuildPath}.new`, prebuildPath)
-  console.log(`zerohop: made ${relative(root, prebuildPath)}`)
+  const asked = process.argv.slice(2)
+  const names = asked.includes('--all') ? Object.keys(platforms) : asked.length > 0 ? asked : [prebuildName()]
+  const unknown = names.find((name) => !(name in platforms))
+  if (unknown !== undefined) throw new Error(`no platform ${unknown}; expected --all or some of ${Object.keys(platforms).join(', ')}`)
+  installZig()
+  for (const name of names) build(name)
 } catch (error) {
   fail(error)
 }
