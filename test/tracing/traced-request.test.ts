@@ -7,7 +7,7 @@ it('a trace of a request ends with it, and not with what it takes to write its t
   const texts: string[] = []
   const account = new TraceAccount(1e6, () => {})
   const source = { account, nextId: () => 1, nowMs: () => nowMs }
-  const model = { name: 'm', version: 1, metadata: { inputs: [], outputs: [] } }
+  const model = { name: 'm', version: 1, metadata: { inputs: [], outputs: [] }, batching: null }
   const facts = { atMs: 0, rows: 1, requestId: undefined, priority: undefined, timeoutMs: undefined, deadlineMs: undefined, sequenceId: undefined, reported: false, data: [], dims: null }
   const settings = { level: ['TIMESTAMPS', 'TENSORS'], rate: 1, count: -1, file: 'f', logFrequency: 0 } as const
   const trace = TracedRequest.begin(source, model, facts, settings, { add: (text: string) => texts.push(text) } as never)!
