@@ -6,14 +6,16 @@ import type { BatchSource } from './batch-source.ts'
 const stretchMs = 0.5
 
 /**
- * A run that takes longer, though it was reckoned to be short, may say that its model's runs take any time, or that the system gave
- * the thread's core to others meanwhile: none is run here for a hundred times as long as it took. A second one settles it: none for
- * a minute, or a thousand times as long.
+ * A run that computes for longer, though it was reckoned to be short, says that its model's runs may take any time: none is run here
+ * for a hundred times as long as it took. A second one settles it: none for a minute, or a thousand times as long. One that
+ * only took longer, as the system gave the thread's core to others meanwhile, says nothing: on a busy machine that is every day.
  */
 const surprisingMs = 10
 const firstHeldTimes = 100
 const leastHeldMs = 60_000
 const heldTimes = 1000
+/** How old the reading may be from which CPU time is counted; a reading takes a call of the system. */
+const readingMs = 5
 
 /**
  * Decides which batches the application's thread runs itself, because a run there takes less than to hand it over. An account
@@ -23,16 +25,22 @@ export class InlineBudget<Source extends object = BatchSource> {
   readonly #clock: Clock
   readonly #maxMs: number
   readonly #loopShare: number
+  readonly #cpuMs: () => number
   #creditMs = stretchMs
   #atMs: number
+  #readAtMs = 0
+  #readCpuMs = 0
   /** Until when nothing of a source is run here: one of its runs took surprisingly long. */
   readonly #heldUntilMs = new WeakMap<Source, number>()
 
-  constructor(clock: Clock, { maxUs, loopShare }: Required<InlineOptions>) {
+  /** @param cpuMs what this thread has computed so far; left out where it does nothing else. */
+  constructor(clock: Clock, { maxUs, loopShare }: Required<InlineOptions>, cpuMs = () => clock.nowMs()) {
     this.#clock = clock
     this.#maxMs = maxUs / 1000
     this.#loopShare = loopShare
+    this.#cpuMs = cpuMs
     this.#atMs = clock.nowMs()
+    this.#read(this.#atMs)
   }
 
   /** @param runMs what the run is reckoned to take; 0 when nobody knows. */
@@ -42,14 +50,29 @@ export class InlineBudget<Source extends object = BatchSource> {
     if (nowMs < (this.#heldUntilMs.get(source) ?? 0)) return false
     this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
     this.#atMs = nowMs
-    return this.#creditMs > 0
+    if (this.#creditMs <= 0) return false
+    if (nowMs - this.#readAtMs > readingMs) this.#read(nowMs)
+    return true
   }
 
   /** Charges a run that was allowed. */
   spent(tookMs: number, source: Source): void {
     this.#creditMs -= tookMs
-    if (tookMs <= surprisingMs) return
+    if (tookMs <= surprisingMs || this.#computedMs(tookMs) <= surprisingMs) return
     const heldMs = this.#heldUntilMs.has(source) ? Math.max(leastHeldMs, heldTimes * tookMs) : firstHeldTimes * tookMs
     this.#heldUntilMs.set(source, this.#clock.nowMs() + heldMs)
+  }
+
+  /** What a run that is just over has computed, at least: all but what was computed between the reading and its start. */
+  #computedMs(tookMs: number): number {
+    const [beganAtMs, beganCpuMs] = [this.#readAtMs, this.#readCpuMs]
+    const nowMs = this.#clock.nowMs()
+    this.#read(nowMs)
+    return this.#readCpuMs - beganCpuMs - (nowMs - tookMs - beganAtMs)
+  }
+
+  #read(nowMs: number): void {
+    this.#readAtMs = nowMs
+    this.#readCpuMs = this.#cpuMs()
   }
 }

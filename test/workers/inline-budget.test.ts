@@ -56,6 +56,26 @@ it('allows none of a model for a second of which a run took surprisingly long, a
   expect(own.allows(0.05, source)).toBe(true)
 })
 
+it('goes on with a model of which a run took long while the system gave the core to others', () => {
+  const time = at(1000)
+  let cpuMs = 70
+  const clock = { nowMs: () => time.now, setTimer: () => 0, clearTimer: () => {} }
+  const own = new InlineBudget(clock, { maxUs: 50, loopShare: 1 }, () => cpuMs)
+  time.now += 30
+  cpuMs += 6
+  expect(own.allows(0.05, source)).toBe(true)
+  for (const computedMs of [0.03, 9, 0.03, 11]) {
+    time.now += 3
+    cpuMs += 3
+    expect(own.allows(0.05, source)).toBe(true)
+    time.now += 400
+    cpuMs += computedMs
+    own.spent(400, source)
+    time.now += 400
+  }
+  expect(own.allows(0.05, source)).toBe(false)
+})
+
 it('allows none with a share of 0 once the first stretch is used up', () => {
   const { time, budget: own } = budget({ maxUs: 50, loopShare: 0 })
   own.spent(1, source)
