@@ -14,6 +14,8 @@ const surprisingMs = 10
 const firstHeldTimes = 100
 const leastHeldMs = 60_000
 const heldTimes = 1000
+/** Of the longest run, what is run here while others wait: the thread could prepare those meanwhile. */
+const shareWithOthers = 0.5
 /** How old the reading may be from which CPU time is counted; a reading takes a call of the system. */
 const readingMs = 5
 
@@ -43,9 +45,12 @@ export class InlineBudget<Source extends object = BatchSource> {
     this.#read(this.#atMs)
   }
 
-  /** @param runMs what the run is reckoned to take; 0 when nobody knows. */
-  allows(runMs: number, source: Source): boolean {
-    if (runMs === 0 || runMs > this.#maxMs) return false
+  /**
+   * @param runMs what the run is reckoned to take; 0 when nobody knows.
+   * @param moreWaits whether this thread has others to see to meanwhile, were the run handed over.
+   */
+  allows(runMs: number, source: Source, moreWaits = false): boolean {
+    if (runMs === 0 || runMs > (moreWaits ? this.#maxMs * shareWithOthers : this.#maxMs)) return false
     const nowMs = this.#clock.nowMs()
     if (nowMs < (this.#heldUntilMs.get(source) ?? 0)) return false
     this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)

@@ -17,6 +17,11 @@ it('allows runs that are known to be short', () => {
   expect([0, 0.001, 0.05, 0.051].map((runMs) => own.allows(runMs, source))).toEqual([false, true, true, false])
 })
 
+it('allows runs of half that length while more waits, which this thread could see to meanwhile', () => {
+  const { budget: own } = budget({ maxUs: 100, loopShare: 0.5 })
+  expect([0, 0.05, 0.051].map((runMs) => own.allows(runMs, source, true))).toEqual([false, true, false])
+})
+
 it('allows half a millisecond of runs at a stretch, then the share of the time that has passed', () => {
   const { time, budget: own } = budget({ maxUs: 62.5, loopShare: 0.25 })
   let runs = 0
