@@ -78,7 +78,7 @@ function nativeExecutors(reason: string, { staging, inline, workers }: Omit<Exec
     kind: 'native',
     reason,
     ortVersion: ort.version,
-    inline: inline && new InlineBudget(clock, inline, () => ort.binding.threadCpuMs()),
+    inline: inline && new InlineBudget(clock, inline, () => ort.binding.threadCpuMs(), setImmediate),
     make: (events) => new NativeExecutor(ort, events, workers.niceIncrement),
     memory: () => new NativeMemory(ort.binding, staging),
     submitted: () => {}, // its loops wake this thread by themselves

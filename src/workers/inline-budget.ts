@@ -30,17 +30,25 @@ export class InlineBudget<Source extends object = BatchSource> {
   readonly #cpuMs: () => number
   #creditMs = stretchMs
   #atMs: number
+  readonly #onNextTurn: (then: () => void) => void
+  /** What was run here since the event loop had its turn. */
+  #stretchMs = 0
+  #awaitsTurn = false
   #readAtMs = 0
   #readCpuMs = 0
   /** Until when nothing of a source is run here: one of its runs took surprisingly long. */
   readonly #heldUntilMs = new WeakMap<Source, number>()
 
-  /** @param cpuMs what this thread has computed so far; left out where it does nothing else. */
-  constructor(clock: Clock, { maxUs, loopShare }: Required<InlineOptions>, cpuMs = () => clock.nowMs()) {
+  /**
+   * @param cpuMs what this thread has computed so far; left out where it does nothing else.
+   * @param onNextTurn calls back when the event loop has its turn; left out where nothing holds that up.
+   */
+  constructor(clock: Clock, { maxUs, loopShare }: Required<InlineOptions>, cpuMs = () => clock.nowMs(), onNextTurn = (then: () => void) => then()) {
     this.#clock = clock
     this.#maxMs = maxUs / 1000
     this.#loopShare = loopShare
     this.#cpuMs = cpuMs
+    this.#onNextTurn = onNextTurn
     this.#atMs = clock.nowMs()
     this.#read(this.#atMs)
   }
@@ -55,7 +63,7 @@ export class InlineBudget<Source extends object = BatchSource> {
     if (nowMs < (this.#heldUntilMs.get(source) ?? 0)) return false
     this.#creditMs = Math.min(stretchMs, this.#creditMs + (nowMs - this.#atMs) * this.#loopShare)
     this.#atMs = nowMs
-    if (this.#creditMs <= 0) return false
+    if (this.#creditMs <= 0 || this.#stretchMs >= stretchMs) return false
     if (nowMs - this.#readAtMs > readingMs) this.#read(nowMs)
     return true
   }
@@ -63,9 +71,26 @@ export class InlineBudget<Source extends object = BatchSource> {
   /** Charges a run that was allowed. */
   spent(tookMs: number, source: Source): void {
     this.#creditMs -= tookMs
+    this.#stretches(tookMs)
     if (tookMs <= surprisingMs || this.#computedMs(tookMs) <= surprisingMs) return
     const heldMs = this.#heldUntilMs.has(source) ? Math.max(leastHeldMs, heldTimes * tookMs) : firstHeldTimes * tookMs
     this.#heldUntilMs.set(source, this.#clock.nowMs() + heldMs)
+  }
+
+  /**
+   * Answers bring requests, and full batches of those are run before any timer or connection is seen to, be it for ever: whatever
+   * the account allows, the event loop has its turn in between. It is asked for late, so that a run now and then does without.
+   */
+  #stretches(tookMs: number): void {
+    this.#stretchMs += tookMs
+    if (this.#awaitsTurn || this.#stretchMs < stretchMs / 2) return
+    this.#awaitsTurn = true
+    this.#onNextTurn(this.#turned)
+  }
+
+  readonly #turned = (): void => {
+    this.#awaitsTurn = false
+    this.#stretchMs = 0
   }
 
   /** What a run that is just over has computed, at least: all but what was computed between the reading and its start. */

@@ -81,6 +81,27 @@ it('goes on with a model of which a run took long while the system gave the core
   expect(own.allows(0.05, source)).toBe(false)
 })
 
+it('allows no more than a stretch before the event loop has had its turn, whatever the share', () => {
+  const time = at(1000)
+  const clock = { nowMs: () => time.now, setTimer: () => 0, clearTimer: () => {} }
+  const turns: (() => void)[] = []
+  const own = new InlineBudget(clock, { maxUs: 125, loopShare: 1 }, undefined, (then) => turns.push(then))
+  const stretch = () => {
+    let runs = 0
+    for (; own.allows(0.125, source); runs++) {
+      time.now += 0.125
+      own.spent(0.125, source)
+    }
+    return runs
+  }
+  expect(stretch()).toBe(4)
+  time.now += 1000
+  expect(own.allows(0.125, source)).toBe(false)
+  expect(turns.length).toBe(1)
+  turns.shift()!()
+  expect(stretch()).toBe(4)
+})
+
 it('allows none with a share of 0 once the first stretch is used up', () => {
   const { time, budget: own } = budget({ maxUs: 50, loopShare: 0 })
   own.spent(1, source)
