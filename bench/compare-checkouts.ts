@@ -1,5 +1,5 @@
 // What a change costs: tsx bench/compare-checkouts.ts ../before [rounds] [seconds] [callers]. Another checkout, built, and this one in turns: the MLP
-// in closed loops of as many callers, each in a process of its own; at last the median over the rounds of ours to the other's.
+// in closed loops of as many callers, each in a process of its own; at last the median over the rounds of ours to the other's, and the least CPU time for a row, which others on the machine change less.
 import { fork } from 'node:child_process'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -31,3 +31,5 @@ const ratios = found.after.map(({ rowsPerSecond }, at) => rowsPerSecond / found.
 console.log(`before ${round(median(found.before.map(({ rowsPerSecond }) => rowsPerSecond)))} /s, after ${round(median(found.after.map(({ rowsPerSecond }) => rowsPerSecond)))} /s`)
 console.log(`after to before, round by round: ${ratios.map((ratio) => round(ratio, 3)).join(' ')}`)
 console.log(`median ${round(median(ratios), 3)}`)
+const leastCpuUs = (results: readonly ClosedLoopResult[]) => round(Math.min(...results.map(({ cpuUsPerRow }) => cpuUsPerRow ?? NaN)), 3) // of old checkouts nobody knows
+console.log(`CPU for a row: before ${leastCpuUs(found.before)} us, after ${leastCpuUs(found.after)} us`)

@@ -12,6 +12,7 @@
 #include "run_arguments.h"
 #include "staging_pool.h"
 #include "tensor_wrap.h"
+#include "thread_time.h"
 #include "value_wrap.h"
 
 namespace zerohop {
@@ -195,6 +196,9 @@ Napi::Value openOnnxRuntime(const Napi::CallbackInfo& info) {
 // Milliseconds of the clock by which completions tell the time.
 Napi::Value nowMs(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), ort::nowMs()); }
 
+// Milliseconds that the calling thread has computed.
+Napi::Value cpuMs(const Napi::CallbackInfo& info) { return Napi::Number::New(info.Env(), threadCpuMs()); }
+
 }  // namespace
 
 void exportRunLoops(Napi::Env env, Napi::Object exports) {
@@ -202,6 +206,7 @@ void exportRunLoops(Napi::Env env, Napi::Object exports) {
   exports.Set("RunLoop", RunLoopWrap::define(env));
   exports.Set("openOnnxRuntime", Napi::Function::New<openOnnxRuntime>(env, "openOnnxRuntime"));
   exports.Set("nowMs", Napi::Function::New<nowMs>(env, "nowMs"));
+  exports.Set("threadCpuMs", Napi::Function::New<cpuMs>(env, "threadCpuMs"));
   exportLoopThreads(env, exports);
 }
 

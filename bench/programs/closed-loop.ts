@@ -19,6 +19,8 @@ export interface ClosedLoop extends LoadSettings {
 /** What the callers saw. */
 export interface ClosedLoopResult {
   readonly rowsPerSecond: number
+  /** What the process computed for a row, all its threads together; left out where that is not told. */
+  readonly cpuUsPerRow?: number
   readonly meanBatchRows: number
   /** Of the callers' event loop. */
   readonly loopDelay: LoopDelay
@@ -45,12 +47,12 @@ const callers = Array.from({ length: concurrency }, async (_, caller) => {
  * The rows done when the next answers have come. Measured from one such moment to another, a slow model's whole batches
  * are counted over the time that they took; a window that ends anywhere would cut one.
  */
-function nextAnswers(): Promise<{ rows: number; atMs: number }> {
+function nextAnswers(): Promise<{ rows: number; atMs: number; cpu: NodeJS.CpuUsage }> {
   return new Promise((resolve) => {
     onAnswer = () => {
       onAnswer = null
       // The other callers of the same batch have their answers before this.
-      setImmediate(() => resolve({ rows: doneRows, atMs: performance.now() }))
+      setImmediate(() => resolve({ rows: doneRows, atMs: performance.now(), cpu: process.cpuUsage() }))
     }
   })
 }
@@ -66,6 +68,7 @@ stopped = true
 await Promise.all(callers)
 const result: ClosedLoopResult = {
   rowsPerSecond: ((last.rows - first.rows) / (last.atMs - first.atMs)) * 1000,
+  cpuUsPerRow: (last.cpu.user + last.cpu.system - first.cpu.user - first.cpu.system) / (last.rows - first.rows),
   meanBatchRows: loaded.meanBatchRows(),
   loopDelay,
 }

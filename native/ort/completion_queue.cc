@@ -9,11 +9,15 @@ double nowMs() {
 }
 
 void CompletionQueue::push(Completion completion) {
-  const std::lock_guard lock(mutex_);
-  waiting_.push_back(std::move(completion));
-  if (woken_ || wake_ == nullptr) return;
-  woken_ = true;
-  wake_();
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(completion));
+    if (woken_) return;
+    woken_ = true;
+  }
+  // Not under the lock of the queue: whoever is woken would only wait for that.
+  const std::lock_guard lock(wakeMutex_);
+  if (wake_ != nullptr) wake_();
 }
 
 void CompletionQueue::put(Completion completion) {
@@ -29,7 +33,7 @@ void CompletionQueue::drain(std::vector<Completion>& into) {
 }
 
 void CompletionQueue::close() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(wakeMutex_);
   wake_ = nullptr;
 }
 

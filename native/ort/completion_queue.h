@@ -42,10 +42,11 @@ class CompletionQueue {
   void close();
 
  private:
-  std::mutex mutex_;
-  std::function<void()> wake_;
+  std::mutex mutex_;  // of what has gathered
   std::vector<Completion> waiting_;
   bool woken_ = false;
+  std::mutex wakeMutex_;
+  std::function<void()> wake_;
 };
 
 }  // namespace zerohop::ort

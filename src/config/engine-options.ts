@@ -59,14 +59,14 @@ export type ExecutorChoice = 'auto' | 'native' | 'binding'
 
 /** Which batches the application's thread runs itself; see {@link EngineOptions.inline}. */
 export interface InlineOptions {
-  /** The longest run, by what such runs have taken, in microseconds. Default 50. */
+  /** The longest run, by what such runs have taken, in microseconds; half as long while further requests wait. Default 100. */
   maxUs?: number
   /** The share of the thread's time that goes into them at most, up to 1. Default 0.5. */
   loopShare?: number
 }
 
 /** What is run inline where nothing else is said. */
-export const defaultInline: Required<InlineOptions> = { maxUs: 50, loopShare: 0.5 }
+export const defaultInline: Required<InlineOptions> = { maxUs: 100, loopShare: 0.5 }
 
 /** Options of an {@link InferenceEngine}. */
 export interface EngineOptions {

@@ -33,6 +33,7 @@ export function scatter(
   failures: readonly (string | null)[] | null = null,
 ): AnyOutputs[] {
   const layout = slot.layout!
+  if (padding === null && reshapes === null && mailed === null && failures === null && takeAsTheyLie(metadata, layout, requests)) return scatterRows(metadata, layout, requests)
   const results: AnyOutputs[] = []
   const mailedValues = mailed?.map((value) => (value && isMailedTensor(value) ? mailedElements(value) : null))
   let row = 0
@@ -64,6 +65,36 @@ export function scatter(
     }
     results.push(outputs)
     row += request.rows
+  }
+  return results
+}
+
+/** Whether each request gets its rows of every output, and these lie one behind the other. */
+function takeAsTheyLie({ maxBatchSize, outputs }: ModelMetadata, { packs, outputBlocks, outputViews }: ViewedLayout, requests: readonly InferRequest[]): boolean {
+  if (maxBatchSize === 0 || packs) return false
+  for (let index = 0; index < outputs.length; index++) if (outputBlocks[index] !== 1 || !outputViews[index]) return false
+  for (const { outputs: wanted, turn, isStep, whole } of requests) if (wanted !== null || turn !== null || isStep || whole) return false
+  return true
+}
+
+/** What {@link scatter} gives for most batches, in half the time. */
+function scatterRows({ outputs }: ModelMetadata, layout: ViewedLayout, requests: readonly InferRequest[]): AnyOutputs[] {
+  const results: AnyOutputs[] = requests.map(() => ({}))
+  for (let index = 0; index < outputs.length; index++) {
+    const { name, type } = outputs[index]!
+    const view = layout.outputViews[index] as Float32Array
+    const { dims } = layout.outputs[index]!
+    const axis = layout.outputAxes[index]!
+    const elements = layout.outputRowElements[index]!
+    let from = 0
+    for (let member = 0; member < requests.length; member++) {
+      const { rows } = requests[member]!
+      const ownDims = dims.slice()
+      ownDims[axis] = rows
+      const to = from + rows * elements
+      putValue<OutputValue>(results[member]!, name, makeTensor(type as ElementType, copyOf(view, from, to), ownDims))
+      from = to
+    }
   }
   return results
 }

@@ -92,7 +92,7 @@ export type BindingResult =
   | { readonly binding: null; readonly path?: undefined; readonly reason: string }
 
 /** Raised together with `kBindingVersion` in native/addon.cc whenever the exports change their meaning. */
-export const BINDING_VERSION = '10'
+export const BINDING_VERSION = '11'
 
 // Two folders below the root both as src/memory/addon.ts and as dist/memory/addon.js.
 const packageRoot = fileURLToPath(new URL('../..', import.meta.url))

@@ -64,6 +64,8 @@ export interface NativeRuns {
   openOnnxRuntime(path: string): string
   /** Milliseconds of the clock by which loops tell the time. */
   nowMs(): number
+  /** Milliseconds that the calling thread has computed. */
+  threadCpuMs(): number
   /** Starts a loop, which ends with the calling thread; false when it was ended before. */
   startLoop(loopId: number, niceIncrement: number): boolean
   /** The process is about to end: loops that were told to stop are waited for, here and as their threads end, for 100 ms at most. */

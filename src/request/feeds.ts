@@ -9,6 +9,7 @@ import { InputReader } from './input-reader.ts'
 import { MadeTensors } from './made-tensors.ts'
 import { StructuredReader } from './structured-reader.ts'
 import type { Padding } from './padding.ts'
+import { PlainFeeds } from './plain-feeds.ts'
 import { ownCopy, sharedKey } from './shared-inputs.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
 import { maxEmptyParts, maxParts } from './split.ts'
@@ -31,6 +32,7 @@ export class FeedParser {
   readonly #limited: boolean
   readonly #reshapes: ShapedTensors['inputs']
   readonly #made: MadeTensors | null
+  readonly #plain: PlainFeeds | null
   /** Whether requests are divided into rows; else each is to run alone as it is. */
   byRow = true
 
@@ -55,7 +57,9 @@ export class FeedParser {
     }
     this.#padding = padding
     this.#fixedShapes = this.#inputs.every(({ fixedShape }) => fixedShape)
-    this.#made = padding !== null || finiteOnly || this.#reshapes !== null ? null : MadeTensors.of(metadata)
+    const takesAsGiven = padding === null && !finiteOnly && this.#reshapes === null
+    this.#made = takesAsGiven ? MadeTensors.of(metadata) : null
+    this.#plain = takesAsGiven ? PlainFeeds.of(metadata) : null
   }
 
   /** For tensors of which all is known but whether they fit; `null` where feeds have to be {@link parse read}. */
@@ -73,7 +77,8 @@ export class FeedParser {
    */
   parse(feeds: unknown, split = false, filled: Filled | null = null): ParsedFeeds {
     try {
-      return this.#parse(feeds, split, filled)
+      const plain = this.#plain !== null && filled === null && this.byRow ? this.#plain.read(feeds) : null
+      return plain ?? this.#parse(feeds, split, filled)
     } catch (error) {
       if (error instanceof InferenceError) throw error
       throw invalidArgument('feeds', 'inputs that can be read', 'an exception', { model: this.#model, cause: error, hint: messageOf(error) })

@@ -165,7 +165,7 @@ export class SimulatedInstances implements InstanceOwner {
     const rows = rowsOf(requests)
     const expectedMs = queue.expectedMs(rows, requests[0]!.bucketKey)
     const gatheredMs = thread.spend(delays.gatherMs(rows, clock.nowMs()))
-    const inlineMs = idle ? this.#inlineMs(instance, requests[0]!.bucketKey, rows, gatheredMs) : null
+    const inlineMs = idle ? this.#inlineMs(instance, queue, requests[0]!.bucketKey, rows, gatheredMs) : null
     const waitMs = this.#waitMs(idle, inlineMs !== null, gatheredMs)
     const charge = instance.turns.charge(queue.model, expectedMs)
     instance.submit({ number: this.#formed++, model: queue.model, requests, rows, charge, expectedMs, readyAtMs: gatheredMs + waitMs, inlineMs, ahead: false, startMs: 0 })
@@ -187,9 +187,9 @@ export class SimulatedInstances implements InstanceOwner {
   }
 
   /** What a batch takes that the application's thread runs itself; `null` for one that is handed over. */
-  #inlineMs(instance: SimulatedInstance, bucketKey: string, rows: number, atMs: number): number | null {
+  #inlineMs(instance: SimulatedInstance, queue: SimulatedQueue, bucketKey: string, rows: number, atMs: number): number | null {
     const { thread, service } = this.#context
-    if (this.#inline === null || !this.#inline.allows(service.expectedMs(bucketKey, rows), instance)) return null
+    if (this.#inline === null || !this.#inline.allows(service.expectedMs(bucketKey, rows), instance, queue.waiting > 0)) return null
     const ms = service.draw(bucketKey, rows, atMs)
     thread.spend(ms)
     return ms

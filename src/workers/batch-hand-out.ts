@@ -200,7 +200,7 @@ export class BatchHandOut {
     this.tasks.isTurn = true
     const idle = this.time.handedOver.length === 0
     this.time.given(source, slotId, runMs, alone)
-    const here = idle && !alone && !limited && mailed === null && this.#inline?.allows(runMs, source)
+    const here = idle && !alone && !limited && mailed === null && this.#inline?.allows(runMs, source, source.hasWaiting)
     if (here && executor.runHere!(slotId, layoutIndex)) return
     try {
       executor.submit(slotId, layoutIndex, mailed)

@@ -46,7 +46,7 @@ export function chooseExecutors({ executor: asked, staging, inline, workers }: E
   if (asked === 'binding') return bindingExecutors("asked for with executor: 'binding'", staging)
   if (asked === 'auto' && process.env.ZEROHOP_EXECUTOR === 'binding') return bindingExecutors('ZEROHOP_EXECUTOR says so', staging)
   const reason = asked === 'native' ? "asked for with executor: 'native'" : 'the default'
-  const native = nativeExecutors(reason, staging, inline && new InlineBudget(clock, inline), workers.niceIncrement)
+  const native = nativeExecutors(reason, { staging, inline, workers }, clock)
   if (typeof native !== 'string') return native
   if (asked === 'auto') {
     const meant = process.env.ZEROHOP_NATIVE === 'off' || (staging.kind ?? 'auto') !== 'auto'
@@ -69,7 +69,7 @@ function warnOfFallback(reason: string): void {
 }
 
 /** The native executors, or why there are none. */
-function nativeExecutors(reason: string, staging: StagingOptions, inline: InlineBudget | null, niceIncrement?: number): Executors | string {
+function nativeExecutors(reason: string, { staging, inline, workers }: Omit<ExecutorOptions, 'executor'>, clock: Clock): Executors | string {
   const { kind } = staging
   if (kind === 'shared' || kind === 'copied') return `it cannot read staging.kind '${kind}'; leave one of them out`
   const ort = openNativeOrt()
@@ -78,8 +78,8 @@ function nativeExecutors(reason: string, staging: StagingOptions, inline: Inline
     kind: 'native',
     reason,
     ortVersion: ort.version,
-    inline,
-    make: (events) => new NativeExecutor(ort, events, niceIncrement),
+    inline: inline && new InlineBudget(clock, inline, () => ort.binding.threadCpuMs(), setImmediate),
+    make: (events) => new NativeExecutor(ort, events, workers.niceIncrement),
     memory: () => new NativeMemory(ort.binding, staging),
     submitted: () => {}, // its loops wake this thread by themselves
   }

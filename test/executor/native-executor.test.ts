@@ -108,6 +108,18 @@ describe.skipIf(version === undefined)(`the native executor${reason === undefine
     await matchesPlain(model, Array.from({ length: 50 }, (_, at) => ({ x: noise([1 + (at % 3), 4]) })))
   })
 
+  it('leaves the event loop its turns, however fast full batches follow from answers', async () => {
+    const model = await load(native({ cpuWorkers: 1, inline: { maxUs: 10_000, loopShare: 1 } }), small.identity('float32'), { maxBatchSize: 4 })
+    let open = true
+    const callers = Array.from({ length: 4 }, async () => {
+      while (open) await model.infer({ x: Float32Array.of(1, 2, 3, 4) })
+    })
+    for (let turn = 0; turn < 100; turn++) await new Promise((resolve) => setTimeout(resolve))
+    open = false
+    await Promise.all(callers)
+    expect(model.stats().inlineCount).toBeGreaterThan(0)
+  })
+
   it('runs nothing there that it was told not to', async () => {
     const model = await load(native({ cpuWorkers: 1, inline: false }), small.identity('float32'))
     for (let count = 0; count < 10; count++) await matchesPlain(model, [{ x: noise([1, 4]) }])

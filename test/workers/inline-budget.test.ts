@@ -17,6 +17,11 @@ it('allows runs that are known to be short', () => {
   expect([0, 0.001, 0.05, 0.051].map((runMs) => own.allows(runMs, source))).toEqual([false, true, true, false])
 })
 
+it('allows runs of half that length while more waits, which this thread could see to meanwhile', () => {
+  const { budget: own } = budget({ maxUs: 100, loopShare: 0.5 })
+  expect([0, 0.05, 0.051].map((runMs) => own.allows(runMs, source, true))).toEqual([false, true, false])
+})
+
 it('allows half a millisecond of runs at a stretch, then the share of the time that has passed', () => {
   const { time, budget: own } = budget({ maxUs: 62.5, loopShare: 0.25 })
   let runs = 0
@@ -54,6 +59,47 @@ it('allows none of a model for a second of which a run took surprisingly long, a
   expect(own.allows(0.05, {} as BatchSource)).toBe(true)
   time.now += 1
   expect(own.allows(0.05, source)).toBe(true)
+})
+
+it('goes on with a model of which a run took long while the system gave the core to others', () => {
+  const time = at(1000)
+  let cpuMs = 70
+  const clock = { nowMs: () => time.now, setTimer: () => 0, clearTimer: () => {} }
+  const own = new InlineBudget(clock, { maxUs: 50, loopShare: 1 }, () => cpuMs)
+  time.now += 30
+  cpuMs += 6
+  expect(own.allows(0.05, source)).toBe(true)
+  for (const computedMs of [0.03, 9, 0.03, 11]) {
+    time.now += 3
+    cpuMs += 3
+    expect(own.allows(0.05, source)).toBe(true)
+    time.now += 400
+    cpuMs += computedMs
+    own.spent(400, source)
+    time.now += 400
+  }
+  expect(own.allows(0.05, source)).toBe(false)
+})
+
+it('allows no more than a stretch before the event loop has had its turn, whatever the share', () => {
+  const time = at(1000)
+  const clock = { nowMs: () => time.now, setTimer: () => 0, clearTimer: () => {} }
+  const turns: (() => void)[] = []
+  const own = new InlineBudget(clock, { maxUs: 125, loopShare: 1 }, undefined, (then) => turns.push(then))
+  const stretch = () => {
+    let runs = 0
+    for (; own.allows(0.125, source); runs++) {
+      time.now += 0.125
+      own.spent(0.125, source)
+    }
+    return runs
+  }
+  expect(stretch()).toBe(4)
+  time.now += 1000
+  expect(own.allows(0.125, source)).toBe(false)
+  expect(turns.length).toBe(1)
+  turns.shift()!()
+  expect(stretch()).toBe(4)
 })
 
 it('allows none with a share of 0 once the first stretch is used up', () => {
