@@ -48,7 +48,7 @@ describe('an inference in JSON', () => {
     ['INT16', 'int16', [-32768, 32767, 0, 1]],
     ['INT32', 'int32', [-2147483648, 2147483647, 0, 1]],
     ['INT64', 'int64', [-9007199254740991, 9007199254740991, 0, 1]],
-    ['FP32', 'float32', [0.5, -3.25, 1e30, 0]],
+    ['FP32', 'float32', [0.5, -3.25, 2 ** 100, 0]],
     ['FP64', 'float64', [0.1, -3.25, 1e300, 0]],
     ['BYTES', 'string', ['a', '', 'ü', 'and 😀']],
   ]
@@ -104,6 +104,23 @@ describe('binary tensors', () => {
       expect(json.outputs).toEqual([{ name: 'y', datatype, shape: [1, 4], parameters: { binary_data_size: bytes.length } }])
       expect(tensors).toEqual(bytes)
     }
+  })
+
+  it('are looked at where they arrived, but for one whose place does not suit its elements', async () => {
+    const engine = ownEngine()
+    await engine.load('m', { path: small.twoInputsDifferentTypes() })
+    const infer = vi.spyOn(engine.model('m'), 'infer')
+    const serving = await Serving.of(engine)
+    const floats = { name: 'a', datatype: 'FP32', shape: [1, 4], parameters: { binary_data_size: 16 } }
+    const integers = { name: 'b', datatype: 'INT64', shape: [1, 1], parameters: { binary_data_size: 8 } }
+    for (const inputs of [[floats, integers], [integers, floats]]) {
+      const tensors = inputs.map((input) => (input === floats ? bytesOf(Float32Array.of(1, 2, 3, 4)) : bytesOf(BigInt64Array.of(5n))))
+      expect((await serving.binary('m', { id: 'of odd length', inputs }, tensors)).json.outputs[0].data).toEqual([6, 7, 8, 9])
+    }
+    const moved = { name: 'a', datatype: 'FP32', shape: [1, 3], parameters: { binary_data_size: 12 } }
+    await serving.binary('m', { inputs: [moved, integers] }, [Buffer.alloc(12), Buffer.alloc(8)]) // refused for its shape, after it was read
+    const buffers = infer.mock.calls.map(([feeds]) => Object.values(feeds as Record<string, { data: Float32Array }>).map(({ data }) => data.buffer))
+    expect(buffers.map(([first, second]) => first === second)).toEqual([true, true, false])
   })
 
   it('of strings are elements after their lengths', async () => {

@@ -80,7 +80,7 @@ describe('a client that goes', () => {
     for (let at = 0; at < 5; at++) {
       const socket = connect(serving.port, '127.0.0.1')
       await once(socket, 'connect')
-      socket.end(head(200) + json) // and no more
+      socket.resume().end(head(200) + json) // and no more
       await once(socket, 'close')
     }
     await vi.waitFor(async () => expect((await infer(serving)).status).toBe(200), 10_000)
