@@ -12,7 +12,9 @@ export class Exchange {
   readonly #response: ServerResponse
   readonly #held: HeldBytes
   readonly #stop = new AbortController()
-  readonly #onClose = () => this.#stop.abort(new HttpFailure(499, 'The client has gone.'))
+  readonly #onClose = () => {
+    if (!this.#response.writableFinished) this.#stop.abort(new HttpFailure(499, 'The client has gone.'))
+  }
   #heldBytes = 0
   #timer: NodeJS.Timeout | undefined
 

@@ -3,7 +3,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { finished } from 'node:stream/promises'
 import { constants, createDeflate, createGzip } from 'node:zlib'
 
-/** What is answered: parts that are written one behind the other, and never joined. */
+/** Answers of so many bytes at most are joined: to copy them costs less than to write their parts. */
+const joinedBytes = 16_384
+
+/** What is answered: parts that are written one behind the other. */
 export interface Reply {
   readonly status: number
   readonly headers?: Readonly<Record<string, string>>
@@ -24,10 +27,8 @@ export async function send(request: IncomingMessage, response: ServerResponse, {
   const sent = finished(response)
   if (encoding === 'identity') {
     response.writeHead(status, { ...headers, 'content-length': length })
-    response.cork()
-    for (const part of parts) response.write(part)
-    response.end()
-    response.uncork()
+    if (length <= joinedBytes) response.end(parts.length === 1 ? parts[0] : Buffer.concat(parts))
+    else writeAll(response, parts)
   } else {
     response.writeHead(status, { ...headers, 'content-encoding': encoding, vary: 'accept-encoding' })
     const options = { level: constants.Z_BEST_SPEED }
@@ -38,6 +39,13 @@ export async function send(request: IncomingMessage, response: ServerResponse, {
     encoder.end()
   }
   await sent
+}
+
+function writeAll(response: ServerResponse, parts: Reply['parts']): void {
+  response.cork()
+  for (const part of parts) response.write(part)
+  response.end()
+  response.uncork()
 }
 
 /** Of those that a client accepts, the one that it likes most: gzip, deflate or none. */

@@ -1,8 +1,10 @@
 import { once } from 'node:events'
+import { createServer } from 'node:http'
 import { connect } from 'node:net'
-import { describe, expect, it, vi } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { InferenceError, type FunctionOptions } from '../../src/index.ts'
 import { failureOf, statusOfCode } from '../../src/kserve/http-failure.ts'
+import { kserve } from '../../src/kserve/kserve-exports.ts'
 import { deferred } from '../support/deferred.ts'
 import { ownEngine } from '../support/open.ts'
 import { Serving } from './serving.ts'
@@ -36,7 +38,7 @@ describe('time', () => {
 
   it('for an answer is limited, and the request is withdrawn', async () => {
     const { engine, model } = await waiting()
-    const serving = await Serving.of(engine, { timeoutMs: 50 })
+    const serving = await Serving.of(engine, { timeoutMs: 1000 }) // in which it has begun, on a slow machine as well
     expect(await infer(serving)).toMatchObject({ status: 504, json: { error: expect.stringContaining('timeoutMs') as string } })
     expect(model.stats().rejections.cancelled).toBe(1)
   })
@@ -84,6 +86,33 @@ describe('a client that goes', () => {
       await once(socket, 'close')
     }
     await vi.waitFor(async () => expect((await infer(serving)).status).toBe(200), 10_000)
+  })
+})
+
+describe('a connection', () => {
+  it('is cut off where an answer is not read in time', async () => {
+    const engine = ownEngine()
+    const length = 8_000_000 // more than the system keeps for a connection
+    await engine.loadFunction('m', { inputs: [{ name: 'x', type: 'float32', dims: [1] }], outputs: [{ name: 'y', type: 'float32', dims: [length] }], maxBatchSize: 1, run: () => ({ y: new Float32Array(length) }) })
+    const handle = kserve(engine, { timeoutMs: 1000 })
+    const handled = deferred<Promise<boolean>>()
+    const { port } = await Serving.by(createServer((incoming, response) => handled.resolve(handle(incoming, response))))
+    const socket = connect(port, '127.0.0.1').on('error', () => {})
+    onTestFinished(() => void socket.destroy())
+    const json = JSON.stringify({ ...request, parameters: { binary_data_output: true } })
+    socket.write(`POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${json.length}\r\n\r\n${json}`)
+    expect(await handled.promise).toBe(true)
+  })
+
+  it('may have several requests one behind the other', async () => {
+    const { engine, go } = await waiting()
+    go()
+    const serving = await Serving.of(engine)
+    const json = JSON.stringify({ ...request, id: 'first' })
+    const post = `POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${json.length}\r\n\r\n${json}`
+    const text = await serving.raw(`${post}GET /v2/nothing HTTP/1.1\r\nHost: a\r\n\r\nGET /v2/health/live HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+    expect(text.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200'])
+    expect(text).toContain('"id":"first"')
   })
 })
 
