@@ -31,6 +31,7 @@ const floors: [floor: string, on: string[]][] = [
   ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-trace.ts', 'engine-resources.ts', 'engine-recordings.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'engine-observers.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['reports to others', ['opentelemetry/', 'prometheus/']],
   ['one engine for many processes', ['processes/']],
+  ['protocols of others', ['kserve/']],
   ['the public face', ['index.ts']],
   ['what measurements ask', ['perf/input/']],
   ['how often they ask', ['perf/load/']],

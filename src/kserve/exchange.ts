@@ -1,0 +1,63 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { HeldBytes } from './held-bytes.ts'
+import { HttpFailure } from './http-failure.ts'
+import type { ResolvedKserveOptions } from './kserve-options.ts'
+import { send, type Reply } from './reply.ts'
+import { readBody } from './request-body.ts'
+
+/** One request, and what goes for it until it is answered or its client has gone. */
+export class Exchange {
+  readonly request: IncomingMessage
+  readonly options: ResolvedKserveOptions
+  readonly #response: ServerResponse
+  readonly #held: HeldBytes
+  readonly #stop = new AbortController()
+  readonly #onClose = () => {
+    if (!this.#response.writableFinished) this.#stop.abort(new HttpFailure(499, 'The client has gone.'))
+  }
+  #heldBytes = 0
+  #timer: NodeJS.Timeout | undefined
+
+  constructor(request: IncomingMessage, response: ServerResponse, options: ResolvedKserveOptions, held: HeldBytes) {
+    this.request = request
+    this.options = options
+    this.#response = response
+    this.#held = held
+    response.once('close', this.#onClose)
+  }
+
+  /** Fires when the client goes, or the time is over that {@link limit} sets. */
+  get signal(): AbortSignal {
+    return this.#stop.signal
+  }
+
+  /** Has it end after `timeoutMs`: with 504, or where the answer is under way by cutting it off. */
+  limit(): void {
+    const { timeoutMs } = this.options
+    this.#timer = setTimeout(() => {
+      this.#stop.abort(new HttpFailure(504, `The request was not answered within ${timeoutMs} ms (timeoutMs).`))
+      if (this.#response.headersSent) this.#response.destroy()
+    }, timeoutMs)
+  }
+
+  /** See {@link readBody}. */
+  body(alignedAt = 0, maxBodyBytes = this.options.maxBodyBytes): Promise<Uint8Array> {
+    const hold = (bytes: number) => {
+      this.#held.take(bytes)
+      this.#heldBytes += bytes
+    }
+    return readBody(this.request, { maxBodyBytes, bodyTimeoutMs: this.options.bodyTimeoutMs, signal: this.signal, hold }, alignedAt)
+  }
+
+  /** Sends the answer, unless there is nobody to send it to. */
+  async send(reply: Reply): Promise<void> {
+    if (this.#response.destroyed || this.#response.headersSent) return
+    await send(this.request, this.#response, reply, this.options.compressFromBytes).catch(() => {}) // it has gone meanwhile
+  }
+
+  end(): void {
+    clearTimeout(this.#timer)
+    this.#response.off('close', this.#onClose)
+    this.#held.giveBack(this.#heldBytes)
+  }
+}

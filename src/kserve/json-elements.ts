@@ -1,0 +1,70 @@
+import { invalidArgument } from '../errors.ts'
+import { elementCount, storageOf, type ElementType, type TensorData } from '../tensor.ts'
+import { datatypeOf, isBinaryOnly } from './datatypes.ts'
+
+/** Arrays within arrays, of which a tensor's data may be made up. */
+const deepest = 32
+
+const ranges: Partial<Record<ElementType, readonly [least: number, most: number]>> = {
+  int8: [-(2 ** 7), 2 ** 7 - 1],
+  int16: [-(2 ** 15), 2 ** 15 - 1],
+  int32: [-(2 ** 31), 2 ** 31 - 1],
+  uint8: [0, 2 ** 8 - 1],
+  uint16: [0, 2 ** 16 - 1],
+  uint32: [0, 2 ** 32 - 1],
+  // Beyond these JSON.parse() gives another number than was written.
+  int64: [-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER],
+  uint64: [0, Number.MAX_SAFE_INTEGER],
+}
+
+/**
+ * The elements of a tensor whose data is JSON: flat, or nested as it may be. Every one is checked: none becomes another number.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG`.
+ */
+export function jsonElements(what: string, type: ElementType, shape: readonly number[], data: unknown): TensorData | string[] {
+  if (!Array.isArray(data)) throw invalidArgument(`${what}.data`, 'an array', data)
+  if (isBinaryOnly(type)) throw invalidArgument(`${what}.data`, `${datatypeOf(type)} as binary data (binary_data_size)`, 'JSON, which has no such numbers')
+  const items = data.some(Array.isArray) ? flat(what, data, 1, []) : (data as readonly unknown[])
+  const count = elementCount(shape)
+  if (items.length !== count) throw invalidArgument(`${what}.data`, `${count} elements for shape [${shape.join(', ')}]`, items.length)
+  const expected = expectedOf(type)
+  const wrong = (index: number) => invalidArgument(`${what}.data[${index}]`, expected, items[index], type.endsWith('int64') ? { hint: 'Larger ones take binary data' } : {})
+  if (type === 'string') {
+    const at = items.findIndex((item) => typeof item !== 'string')
+    if (at !== -1) throw wrong(at)
+    return items.slice() as string[]
+  }
+  const isRight = checkOf(type)
+  const elements = new (storageOf(type))(count) as Float32Array
+  const isBig = elements instanceof BigInt64Array || elements instanceof BigUint64Array
+  for (let index = 0; index < count; index++) {
+    const item = items[index]
+    if (!isRight(item)) throw wrong(index)
+    elements[index] = (isBig ? BigInt(item as number) : Number(item)) as number
+  }
+  return elements
+}
+
+function flat(what: string, items: readonly unknown[], depth: number, into: unknown[]): unknown[] {
+  if (depth > deepest) throw invalidArgument(`${what}.data`, `arrays within ${deepest} arrays at most`, 'deeper ones')
+  for (const item of items) {
+    if (Array.isArray(item)) flat(what, item, depth + 1, into)
+    else into.push(item)
+  }
+  return into
+}
+
+function checkOf(type: ElementType): (item: unknown) => boolean {
+  const range = ranges[type]
+  if (range !== undefined) return (item) => Number.isInteger(item) && (item as number) >= range[0] && (item as number) <= range[1]
+  if (type === 'bool') return (item) => typeof item === 'boolean'
+  // 1e999 is infinite as it is parsed, 1e39 as a float32.
+  return type === 'float32' ? (item) => typeof item === 'number' && Number.isFinite(Math.fround(item)) : (item) => typeof item === 'number' && Number.isFinite(item)
+}
+
+function expectedOf(type: ElementType): string {
+  const range = ranges[type]
+  if (range !== undefined) return `a whole number from ${range[0]} to ${range[1]}`
+  return type === 'bool' ? 'true or false' : type === 'string' ? 'a string' : `a finite number of ${datatypeOf(type)}`
+}

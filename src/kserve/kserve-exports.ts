@@ -1,0 +1,3 @@
+export { kserve } from './kserve.ts'
+export type { KserveHandler } from './kserve.ts'
+export type { KserveOptions } from './kserve-options.ts'

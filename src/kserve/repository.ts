@@ -1,0 +1,50 @@
+import type { InferenceEngine } from '../engine.ts'
+import { InferenceError } from '../errors.ts'
+import type { ModelState } from '../model-state.ts'
+import type { Exchange } from './exchange.ts'
+import { failureOf, HttpFailure } from './http-failure.ts'
+import { flagIn, parametersIn, parseFields, type Fields } from './json-fields.ts'
+import { emptyReply, jsonReply, type Reply } from './reply.ts'
+
+const states: Readonly<Record<ModelState, string>> = { ready: 'READY', loading: 'LOADING', draining: 'UNLOADING', closed: 'UNAVAILABLE', failed: 'UNAVAILABLE' }
+
+/** Lists the versions of all models of the engine; what is in a repository and not loaded is not among them. */
+export async function repositoryIndex(exchange: Exchange, engine: InferenceEngine): Promise<Reply> {
+  const readyOnly = flagIn(await readFields(exchange), 'ready', '') ?? false
+  const all = engine.models().flatMap(({ name, versions }) =>
+    versions.map(({ version, state, failure }) => ({ name, version: String(version), state: states[state], reason: failure ?? '' })),
+  )
+  return jsonReply(readyOnly ? all.filter(({ state }) => state === 'READY') : all)
+}
+
+/** Loads a model as its folder has it now, or releases one. A client that goes leaves that to be done. */
+export async function controlModel(exchange: Exchange, engine: InferenceEngine, name: string, action: 'load' | 'unload'): Promise<Reply> {
+  if (!exchange.options.modelControl) throw new HttpFailure(403, `failed to ${action} '${name}': clients may not, unless kserve() is given modelControl: true`)
+  const parameters = parametersIn(await readFields(exchange), '')
+  try {
+    if (action === 'load') await load(engine, name, parameters)
+    else await unload(engine, name, parameters)
+  } catch (error) {
+    if (!(error instanceof InferenceError || error instanceof HttpFailure)) throw error
+    const { status, message, headers } = failureOf(error)
+    throw new HttpFailure(status, `failed to ${action} '${name}': ${message}`, headers)
+  }
+  return emptyReply
+}
+
+async function load(engine: InferenceEngine, name: string, parameters: Fields): Promise<void> {
+  const [given] = Object.keys(parameters)
+  if (given !== undefined) throw new HttpFailure(501, `parameters.${given.slice(0, 80)}: a model is loaded as its folder has it; change that, and load it again`)
+  await engine.load(name)
+}
+
+async function unload(engine: InferenceEngine, name: string, parameters: Fields): Promise<void> {
+  if (flagIn(parameters, 'unload_dependents', 'parameters.') === true) throw new HttpFailure(501, 'parameters.unload_dependents: unload each of the models by its name, pipelines first')
+  await engine.unload(name)
+}
+
+/** The body of a call of the repository, which may be empty. */
+async function readFields(exchange: Exchange): Promise<Fields> {
+  const body = await exchange.body(0, Math.min(exchange.options.maxJsonBytes, exchange.options.maxBodyBytes))
+  return body.byteLength === 0 ? {} : parseFields(body, 'The JSON of the request')
+}

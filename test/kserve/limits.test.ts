@@ -1,0 +1,162 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { connect } from 'node:net'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
+import { InferenceError, type FunctionOptions } from '../../src/index.ts'
+import { failureOf, statusOfCode } from '../../src/kserve/http-failure.ts'
+import { kserve } from '../../src/kserve/kserve-exports.ts'
+import { deferred } from '../support/deferred.ts'
+import { ownEngine } from '../support/open.ts'
+import { Serving } from './serving.ts'
+
+/** A model whose runs wait until they are let go. */
+async function waiting(options: Pick<FunctionOptions, 'dynamicBatching'> = {}) {
+  const engine = ownEngine()
+  const gate = deferred<void>()
+  const begun = deferred<void>()
+  const model = await engine.loadFunction('m', {
+    inputs: [{ name: 'x', type: 'float32', dims: [1] }], outputs: [{ name: 'y', type: 'float32', dims: [1] }], maxBatchSize: 1, ...options,
+    run: async ({ x }) => {
+      begun.resolve()
+      await gate.promise
+      return { y: Float32Array.from(x.data as Float32Array) }
+    },
+  }) // prettier-ignore
+  return { engine, model, begun: begun.promise, go: () => gate.resolve() }
+}
+
+const request = { inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 1], data: [1] }] }
+const infer = (serving: Serving, value: object = request) => serving.post('/v2/models/m/infer', value)
+
+describe('time', () => {
+  it('for a body is limited', async () => {
+    const { engine } = await waiting()
+    const serving = await Serving.of(engine, { bodyTimeoutMs: 50 })
+    const answer = await serving.raw('POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\n{"inputs"')
+    expect(answer).toMatch(/^HTTP\/1.1 408 [^]*bodyTimeoutMs/)
+  })
+
+  it('for an answer is limited, and the request is withdrawn', async () => {
+    const { engine, model } = await waiting()
+    const serving = await Serving.of(engine, { timeoutMs: 1000 }) // in which it has begun, on a slow machine as well
+    expect(await infer(serving)).toMatchObject({ status: 504, json: { error: expect.stringContaining('timeoutMs') as string } })
+    expect(model.stats().rejections.cancelled).toBe(1)
+  })
+
+  it("that a request gives itself is in Triton's microseconds", async () => {
+    const { engine, begun, go } = await waiting()
+    const serving = await Serving.of(engine)
+    const first = infer(serving)
+    await begun
+    expect((await infer(serving, { ...request, parameters: { timeout: 20_000 } })).status).toBe(504)
+    go()
+    expect((await first).status).toBe(200)
+  })
+})
+
+describe('a client that goes', () => {
+  const head = (length: number) => `POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${length}\r\n\r\n`
+
+  it('takes its request along, whether it runs or waits', async () => {
+    const { engine, model, begun, go } = await waiting()
+    const serving = await Serving.of(engine)
+    const json = JSON.stringify(request)
+    const sockets = [1, 2].map(() => connect(serving.port, '127.0.0.1'))
+    for (const socket of sockets) {
+      await once(socket, 'connect')
+      socket.write(head(json.length) + json)
+    }
+    await begun
+    await vi.waitFor(() => expect(model.stats().pendingRequestCount).toBe(1))
+    for (const socket of sockets) socket.destroy()
+    await vi.waitFor(() => expect(model.stats().rejections.cancelled).toBe(2), 10_000)
+    go()
+    expect((await infer(serving)).status).toBe(200)
+  })
+
+  it('in the middle of its body gives back what it held', async () => {
+    const { engine, go } = await waiting()
+    go()
+    const json = JSON.stringify(request)
+    const serving = await Serving.of(engine, { maxBodyBytes: 200, maxHeldBytes: 200, maxJsonBytes: 200 })
+    for (let at = 0; at < 5; at++) {
+      const socket = connect(serving.port, '127.0.0.1')
+      await once(socket, 'connect')
+      socket.resume().end(head(200) + json) // and no more
+      await once(socket, 'close')
+    }
+    await vi.waitFor(async () => expect((await infer(serving)).status).toBe(200), 10_000)
+  })
+})
+
+describe('a connection', () => {
+  it('is cut off where an answer is not read in time', async () => {
+    const engine = ownEngine()
+    const length = 8_000_000 // more than the system keeps for a connection
+    await engine.loadFunction('m', { inputs: [{ name: 'x', type: 'float32', dims: [1] }], outputs: [{ name: 'y', type: 'float32', dims: [length] }], maxBatchSize: 1, run: () => ({ y: new Float32Array(length) }) })
+    const handle = kserve(engine, { timeoutMs: 1000 })
+    const handled = deferred<Promise<boolean>>()
+    const { port } = await Serving.by(createServer((incoming, response) => handled.resolve(handle(incoming, response))))
+    const socket = connect(port, '127.0.0.1').on('error', () => {})
+    onTestFinished(() => void socket.destroy())
+    const json = JSON.stringify({ ...request, parameters: { binary_data_output: true } })
+    socket.write(`POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${json.length}\r\n\r\n${json}`)
+    expect(await handled.promise).toBe(true)
+  })
+
+  it('may have several requests one behind the other', async () => {
+    const { engine, go } = await waiting()
+    go()
+    const serving = await Serving.of(engine)
+    const json = JSON.stringify({ ...request, id: 'first' })
+    const post = `POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${json.length}\r\n\r\n${json}`
+    const text = await serving.raw(`${post}GET /v2/nothing HTTP/1.1\r\nHost: a\r\n\r\nGET /v2/health/live HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+    expect(text.match(/HTTP\/1.1 \d+/g)).toEqual(['HTTP/1.1 200', 'HTTP/1.1 404', 'HTTP/1.1 200'])
+    expect(text).toContain('"id":"first"')
+  })
+})
+
+describe('what is held of all requests', () => {
+  it('is limited: one over it is told to come again', async () => {
+    const { engine, begun, go } = await waiting()
+    const length = JSON.stringify(request).length
+    const serving = await Serving.of(engine, { maxBodyBytes: length + 10, maxHeldBytes: length + 10 })
+    const first = infer(serving)
+    await begun
+    const second = await infer(serving)
+    expect([second.status, second.headers['retry-after']]).toEqual([503, '1'])
+    go()
+    expect((await first).status).toBe(200)
+    expect((await infer(serving)).status).toBe(200)
+  })
+})
+
+describe('an error', () => {
+  it('of a full queue says when to come again', async () => {
+    const { engine, begun, go, model } = await waiting({ dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 1 } } })
+    const serving = await Serving.of(engine)
+    const first = infer(serving)
+    await begun
+    const second = infer(serving)
+    await vi.waitFor(() => expect(model.stats().pendingRequestCount).toBe(1))
+    const third = await infer(serving)
+    expect([third.status, third.json.error]).toEqual([503, expect.stringContaining('queue')])
+    expect(Number(third.headers['retry-after'])).toBeGreaterThanOrEqual(1)
+    go()
+    expect([(await first).status, (await second).status]).toEqual([200, 200])
+  })
+
+  it('of each code has a status, and its message', () => {
+    for (const code of Object.keys(statusOfCode) as (keyof typeof statusOfCode)[]) {
+      expect(failureOf(new InferenceError(code, 'told'))).toMatchObject({ status: statusOfCode[code], message: 'told', headers: {} })
+    }
+    expect(failureOf(new InferenceError('ERR_QUEUE_FULL', 'told', { retryAfterMs: 1200 })).headers).toEqual({ 'retry-after': '2' })
+  })
+
+  it('of the application itself is told without its message', async () => {
+    const { engine } = await waiting()
+    vi.spyOn(engine.model('m'), 'infer').mockRejectedValue(new Error('a secret'))
+    const serving = await Serving.of(engine)
+    expect(await infer(serving)).toMatchObject({ status: 500, json: { error: 'The server failed in an unexpected way.' } })
+  })
+})

@@ -1,0 +1,89 @@
+import { readFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import { json } from 'node:stream/consumers'
+import fastify from 'fastify'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import { kserve } from '../../src/kserve/kserve-exports.ts'
+import * as small from '../models/small.ts'
+import { ownEngine } from '../support/open.ts'
+import { Serving, type IncomingMessage, type ServerResponse } from './serving.ts'
+
+const request = { inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }] }
+
+async function loaded() {
+  const engine = ownEngine()
+  await engine.load('m', { path: small.identity('float32') })
+  return engine
+}
+
+describe('the handler', () => {
+  it('is a hook of Fastify, whose own routes go on', async () => {
+    const handle = kserve(await loaded())
+    const app = fastify()
+    app.addHook('onRequest', async (incoming, reply) => {
+      if (await handle(incoming.raw, reply.raw)) reply.hijack()
+    })
+    app.post('/own', async (incoming) => ({ got: incoming.body }))
+    onTestFinished(() => app.close())
+    await app.listen({ port: 0, host: '127.0.0.1' })
+    const { port } = app.server.address() as { port: number }
+    const post = (path: string, value: unknown) => fetch(`http://127.0.0.1:${port}${path}`, { method: 'POST', body: JSON.stringify(value), headers: { 'content-type': 'application/json' } })
+    expect(await (await post('/v2/models/m/infer', request)).json()).toMatchObject({ model_name: 'm', outputs: [{ data: [1, 2, 3, 4] }] })
+    expect((await post('/v2/models/absent/infer', request)).status).toBe(404)
+    expect(await (await post('/own', [7])).json()).toEqual({ got: [7] })
+  })
+
+  it('is middleware of Connect and Express, below a path of its own as well', async () => {
+    const handle = kserve(await loaded())
+    const middleware = (incoming: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void) => handle(incoming, response).then((handled) => handled || next(), next)
+    const serving = await Serving.by(createServer((incoming, response) => {
+      incoming.url = incoming.url!.replace(/^\/triton/, '') // as app.use('/triton', ...) does
+      void middleware(incoming, response, () => response.end('next'))
+    }))
+    expect((await serving.post('/triton/v2/models/m/infer', request)).status).toBe(200)
+    expect((await serving.call('GET', '/triton/own')).body.toString()).toBe('next')
+  })
+
+  it('says where to be mounted when the body has been read before', async () => {
+    const handle = kserve(await loaded())
+    const serving = await Serving.by(createServer((incoming, response) => void json(incoming).then(() => handle(incoming, response))))
+    expect(await serving.post('/v2/models/m/infer', request)).toMatchObject({ status: 500, json: { error: expect.stringContaining('before any middleware') as string } })
+  })
+
+  it('answers many at once through one connection each, and batches them', async () => {
+    const engine = await loaded()
+    const serving = await Serving.of(engine)
+    const answers = await Promise.all(Array.from({ length: 64 }, (_, at) => serving.post('/v2/models/m/infer', { id: String(at), inputs: [{ ...request.inputs[0], data: [at, 0, 0, 0] }] })))
+    expect(answers.map(({ json: { id, outputs } }) => [id, outputs[0].data[0]])).toEqual(answers.map((_, at) => [String(at), at]))
+    expect(engine.model('m').stats().inferenceCount).toBe(64)
+  })
+})
+
+describe('options', () => {
+  const wrong: [string, unknown][] = [
+    ['maxBodyBytes', 0], ['maxBodyBytes', 1.5], ['maxJsonBytes', '1'], ['maxHeldBytes', 1], ['maxTensors', -1], ['maxNameLength', NaN],
+    ['bodyTimeoutMs', 2 ** 31], ['timeoutMs', 0], ['modelControl', 'yes'], ['serverName', ''], ['compressFromBytes', -1], ['unknown', 1],
+  ] // prettier-ignore
+  it.each(wrong)('refuse %s %s', (name, value) => {
+    const engine = ownEngine()
+    expect(() => kserve(engine, { [name]: value })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: `options.${name}` }))
+  })
+
+  it('are refused with what is no engine', () => {
+    expect(() => kserve({} as never)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'engine' }))
+    expect(() => kserve(ownEngine(), null as never)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG' }))
+  })
+
+  it('are all in the documentation, with every status', () => {
+    const page = readFileSync('docs/kserve.md', 'utf8')
+    const source = readFileSync('src/kserve/kserve-options.ts', 'utf8')
+    const [, members] = /export interface KserveOptions \{\n([^]*?)^\}/m.exec(source)!
+    const names = [...members!.matchAll(/^ {2}(\w+)\?:/gm)].map(([, name]) => name!)
+    expect(names.length).toBe(10)
+    expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
+    const failures = readFileSync('src/kserve/http-failure.ts', 'utf8')
+    const codes = [...failures.matchAll(/(ERR_\w+): (\d+)/g)].map(([, code, status]) => ({ code: code!, status: status! }))
+    const rows = page.split('\n').filter((line) => /^\| \d{3} \|/.test(line))
+    expect(codes.filter(({ code, status }) => !rows.some((row) => row.startsWith(`| ${status} |`) && row.includes(`\`${code}\``)))).toEqual([])
+  })
+})
