@@ -1,5 +1,6 @@
 #include <napi.h>
 
+#include "jpeg_wrap.h"
 #include "kernels_wrap.h"
 #include "processes/process_wrap.h"
 #include "provider_wrap.h"
@@ -10,7 +11,7 @@ namespace {
 
 // Raised together with BINDING_VERSION in src/memory/addon.ts whenever the exports change their meaning, so that
 // a binary left over from another version is told apart from one that fits.
-constexpr char kBindingVersion[] = "10";
+constexpr char kBindingVersion[] = "11";
 
 Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports.Set("version", kBindingVersion);
@@ -18,6 +19,7 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   zerohop::exportRunLoops(env, exports);
   zerohop::exportProviders(env, exports);
   zerohop::exportKernels(env, exports);
+  zerohop::exportJpeg(env, exports);
   zerohop::exportProcesses(env, exports);
   return exports;
 }
