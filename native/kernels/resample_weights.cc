@@ -7,12 +7,15 @@ namespace zerohop::kernels {
 
 namespace {
 
+// A filter has 64 places in a pixel, as in libvips.
+double inSteps(double middle) { return std::floor((std::floor(middle * 128) + 1) / 2) / 64; }
+
 // The pixels of the source that one of the result is made of, those beyond its ends, too.
 struct Reach {
   double middle;
   std::int64_t first, last;
 
-  Reach(const Axis& axis, double radius, std::size_t index) : middle(axis.start + axis.shrink * static_cast<double>(index)) {
+  Reach(const Axis& axis, double radius, std::size_t index) : middle(inSteps(axis.start + axis.shrink * static_cast<double>(index))) {
     first = static_cast<std::int64_t>(std::ceil(middle - radius));
     last = static_cast<std::int64_t>(std::floor(middle + radius));
   }
@@ -22,20 +25,11 @@ std::size_t within(const Axis& axis, std::int64_t pixel) {
   return static_cast<std::size_t>(std::clamp<std::int64_t>(pixel, 0, static_cast<std::int64_t>(axis.length) - 1));
 }
 
-// What is left by rounding goes to the largest weight, where it matters least.
+// Cut off, as in libvips: a sum may lack a few parts of kOne.
 void toFixedPoint(const std::vector<double>& exact, std::int16_t* values) {
   double sum = 0;
   for (const double value : exact) sum += value;
-  const double unit = Weights::kOne / sum;
-  std::int32_t left = Weights::kOne;
-  std::size_t largest = 0;
-  for (std::size_t tap = 0; tap < exact.size(); ++tap) {
-    const double value = exact[tap] * unit;
-    values[tap] = static_cast<std::int16_t>(value < 0 ? value - 0.5 : value + 0.5);
-    left -= values[tap];
-    if (values[tap] > values[largest]) largest = tap;
-  }
-  values[largest] = static_cast<std::int16_t>(values[largest] + left);
+  for (std::size_t tap = 0; tap < exact.size(); ++tap) values[tap] = static_cast<std::int16_t>(exact[tap] / sum * Weights::kOne);
 }
 
 Weights asTheyAre(const Axis& axis, std::size_t taps) {

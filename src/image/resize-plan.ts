@@ -24,7 +24,7 @@ export function planResize(source: ImageSize, options: ResolvedImageOptions): Re
   const { width, height } = options
   const target = options.crop === undefined ? options : scaledSize(source, options.crop)
   const frame = { ...source, shrink: shrinkOnLoad(shrinkTo(target, source, options)) }
-  const decoded = { width: Math.ceil(source.width / frame.shrink), height: Math.ceil(source.height / frame.shrink) }
+  const decoded = { width: Math.floor(source.width / frame.shrink), height: Math.floor(source.height / frame.shrink) }
   const { across, down } = shrinkTo(target, decoded, options)
   if (Math.min(across, down) < 1 || Math.max(across, down) >= shrinkByMeans) return null
   const columns = axisOf(decoded.width, across, width)

@@ -1,38 +1,6 @@
-import { vi } from 'vitest'
 import { decodeImage } from '../../src/image/exports.ts'
 import type { ImageOptions, ImageSource } from '../../src/image/exports.ts'
-import type { NativeJpeg } from '../../src/memory/native-jpeg.ts'
-
-type Decode = NativeJpeg['decodeJpeg']
-
-const { jpegDecoder: real } = await vi.importActual<typeof import('../../src/image/jpeg-decoder.ts')>('../../src/image/jpeg-decoder.ts')
-const decoder = real()
-
-/** Whether there is a decoder beside sharp on this machine. */
-export const hasJpegDecoder = decoder !== null
-
-/** For the name of a suite that needs it. */
-export const missingJpegDecoder = hasJpegDecoder ? '' : ' (skipped: no addon, or no libjpeg-turbo for this platform)'
-
-let isOn = true
-let decoded: boolean[] = []
-let decode: Decode | undefined
-
-/** Stands in for `jpegDecoder`: notes how often the decoder is asked, and what it says. */
-export function watchedDecoder(): NativeJpeg | null {
-  if (decoder === null || !isOn) return null
-  const asked: Decode = async (...given) => {
-    const done = await (decode ?? decoder.decodeJpeg.bind(decoder))(...given)
-    decoded.push(done)
-    return done
-  }
-  return { openJpegDecoder: () => {}, decodeJpeg: asked }
-}
-
-/** Has images decoded by `instead` until it is called with nothing. */
-export function decodeBy(instead?: Decode): void {
-  decode = instead
-}
+import { watch } from './watched-decoder.ts'
 
 export interface Outcome {
   /** The pixels as bytes, or the error. */
@@ -42,19 +10,19 @@ export interface Outcome {
 }
 
 const outcomeOf = async (source: ImageSource, options: ImageOptions): Promise<Outcome> => {
-  decoded = []
+  watch.decoded = []
   const pixels = await decodeImage(source, { dtype: 'uint8', layout: 'nhwc', ...options }).then(({ data }) => data as Uint8Array, (error: Error) => error)
-  return { pixels, decoded }
+  return { pixels, decoded: watch.decoded }
 }
 
 /** What becomes of an image with the decoder, and what with sharp alone. */
 export async function byBoth(source: ImageSource, options: ImageOptions): Promise<{ ours: Outcome; sharps: Outcome }> {
   const ours = await outcomeOf(source, options)
-  isOn = false
+  watch.isOn = false
   try {
     return { ours, sharps: await outcomeOf(source, options) }
   } finally {
-    isOn = true
+    watch.isOn = true
   }
 }
 

@@ -1,10 +1,11 @@
 import { describe, expect, it, vi } from 'vitest'
 import { mulberry32 } from '../../src/seeded-random.ts'
-import { byBoth, difference, hasJpegDecoder, missingJpegDecoder } from './both-decoders.ts'
+import { byBoth, difference } from './both-decoders.ts'
 import type { Outcome } from './both-decoders.ts'
 import { jpegOf, segment, segmentsOf, withSegments } from './jpegs.ts'
+import { hasJpegDecoder, missingJpegDecoder } from './watched-decoder.ts'
 
-vi.mock('../../src/image/jpeg-decoder.ts', async () => ({ jpegDecoder: (await import('./both-decoders.ts')).watchedDecoder }))
+vi.mock('../../src/image/jpeg-decoder.ts', async () => ({ jpegDecoder: (await import('./watched-decoder.ts')).watchedDecoder }))
 
 const size = { width: 20, height: 20 }
 const baseline = await jpegOf(48, 40, { quality: 60 })

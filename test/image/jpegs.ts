@@ -1,4 +1,4 @@
-import sharp from 'sharp'
+import sharp, { type JpegOptions } from 'sharp'
 import { mulberry32 } from '../../src/seeded-random.ts'
 
 /** Pixels like those of a photograph: soft, with edges, and some noise. */
@@ -16,7 +16,7 @@ export function pictureOf(width: number, height: number, seed = 1): Buffer {
   return rgb
 }
 
-export function jpegOf(width: number, height: number, options: sharp.JpegOptions = {}): Promise<Buffer> {
+export function jpegOf(width: number, height: number, options: JpegOptions = {}): Promise<Buffer> {
   return sharp(pictureOf(width, height), { raw: { width, height, channels: 3 } }).jpeg({ quality: 90, ...options }).toBuffer()
 }
 

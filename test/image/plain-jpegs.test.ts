@@ -1,14 +1,15 @@
 import { readFileSync } from 'node:fs'
 import { InferenceSession } from 'onnxruntime-node'
-import sharp from 'sharp'
+import sharp, { type JpegOptions } from 'sharp'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { decodeImage, imageConcurrency } from '../../src/image/exports.ts'
 import type { ImageOptions } from '../../src/image/exports.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
-import { byBoth, decodeBy, difference, hasJpegDecoder, missingJpegDecoder } from './both-decoders.ts'
+import { byBoth, difference } from './both-decoders.ts'
 import { exifOf, exifSegment, jpegOf, pictureOf, withSegments } from './jpegs.ts'
+import { decodeBy, hasJpegDecoder, missingJpegDecoder } from './watched-decoder.ts'
 
-vi.mock('../../src/image/jpeg-decoder.ts', async () => ({ jpegDecoder: (await import('./both-decoders.ts')).watchedDecoder }))
+vi.mock('../../src/image/jpeg-decoder.ts', async () => ({ jpegDecoder: (await import('./watched-decoder.ts')).watchedDecoder }))
 
 const kernels = ['linear', 'cubic', 'mitchell', 'lanczos2', 'lanczos3', 'mks2013', 'mks2021'] as const
 const shapes: Partial<ImageOptions>[] = [
@@ -16,8 +17,11 @@ const shapes: Partial<ImageOptions>[] = [
 ]
 const size = { width: 224, height: 224 }
 
-/** Filters of sharp have steps of 1/64 of a pixel and weights of fewer bits. */
-const photograph = { mean: 0.5, most: 4 }
+/** The same filters with the same weights, but for the last bit of a few. */
+const photograph = { mean: 0.01, most: 2 }
+
+/** Of a size that is no multiple libjpeg-turbo decodes a line more than sharp looks at, which counts at the edge. */
+const small = { mean: 0.05, most: 2 }
 
 describe.skipIf(!hasJpegDecoder)(`a plain JPEG${missingJpegDecoder}`, () => {
   describe.skipIf(!hasShared)(`of ../shared${missingShared}`, () => {
@@ -49,23 +53,23 @@ describe.skipIf(!hasJpegDecoder)(`a plain JPEG${missingJpegDecoder}`, () => {
     })
   })
 
-  it.each<[string, number, number, sharp.JpegOptions]>([
-    ['as it is', 301, 260, {}],
-    ['progressive', 301, 260, { progressive: true }],
-    ['not subsampled', 333, 250, { chromaSubsampling: '4:4:4' }],
-    ['of exactly the size', 224, 224, {}],
-    ['of exactly the width', 224, 300, {}],
-    ['read at half its size', 800, 701, {}],
-    ['read at a quarter', 1203, 1150, {}],
-    ['read at an eighth', 2100, 2050, { quality: 60 }],
+  it.each<[string, number, number, JpegOptions]>([
+    ['as it is', 81, 70, {}],
+    ['progressive', 81, 70, { progressive: true }],
+    ['not subsampled', 133, 110, { chromaSubsampling: '4:4:4' }],
+    ['of exactly the size', 56, 56, {}],
+    ['of exactly the width', 56, 75, {}],
+    ['read at half its size', 201, 177, {}],
+    ['read at a quarter', 303, 290, {}],
+    ['read at an eighth', 525, 513, {}],
   ])('made for this becomes the picture that sharp makes of it: %s', async (_, width, height, options) => {
     const bytes = await jpegOf(width, height, options)
     for (const shape of shapes.slice(0, 3)) {
-      const { ours, sharps } = await byBoth(bytes, { ...size, ...shape })
+      const { ours, sharps } = await byBoth(bytes, { width: 56, height: 56, ...shape })
       const { mean, most } = difference(ours.pixels, sharps.pixels)
       expect(ours.decoded).toEqual([true])
-      expect(mean).toBeLessThanOrEqual(photograph.mean)
-      expect(most).toBeLessThanOrEqual(photograph.most)
+      expect(mean).toBeLessThanOrEqual(small.mean)
+      expect(most).toBeLessThanOrEqual(small.most)
     }
   })
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { hasJpegDecoder, missingJpegDecoder } from '../image/both-decoders.ts'
+import { hasJpegDecoder, missingJpegDecoder } from '../image/watched-decoder.ts'
 import { jpegOf } from '../image/jpegs.ts'
 import { jpegLibrary } from '../../src/image/jpeg-decoder.ts'
 import { nothingBuilt, runOver, suites } from './binaries.ts'
