@@ -1,5 +1,6 @@
 #include <napi.h>
 
+#include "jpeg_wrap.h"
 #include "kernels_wrap.h"
 #include "processes/process_wrap.h"
 #include "provider_wrap.h"
@@ -18,6 +19,7 @@ Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   zerohop::exportRunLoops(env, exports);
   zerohop::exportProviders(env, exports);
   zerohop::exportKernels(env, exports);
+  zerohop::exportJpeg(env, exports);
   zerohop::exportProcesses(env, exports);
   return exports;
 }

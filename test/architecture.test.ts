@@ -251,7 +251,7 @@ describe('packages', () => {
   it('sharp and what reports to others may be left out, and what only a build of the addon needs is left to those who build it', () => {
     const manifest = JSON.parse(readFileSync(`${root}../package.json`, 'utf8')) as Record<string, Record<string, unknown>>
     expect(Object.keys(manifest['dependencies']!).sort()).toEqual(['cli-progress', 'cli-table3', 'commander', 'lru-cache', 'onnxruntime-common', 'piscina', 'protobufjs', 'uplot', 'valibot'])
-    const optional = ['@opentelemetry/api', 'prom-client', 'sharp']
+    const optional = ['@julusian/jpeg-turbo', '@opentelemetry/api', 'prom-client', 'sharp']
     expect(Object.keys(manifest['peerDependencies']!)).toEqual(expect.arrayContaining(optional))
     expect(manifest['peerDependenciesMeta']).toEqual(Object.fromEntries(optional.map((name) => [name, { optional: true }])))
     expect(Object.keys(manifest['devDependencies']!)).toEqual(expect.arrayContaining(['node-addon-api', ...optional]))

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
+import sharp from 'sharp'
 import { decodeImage } from 'zerohop/image'
 import { step } from './environments.ts'
 import { source } from './folders.ts'
@@ -6,7 +7,9 @@ import { pythonOf } from './peers/python.ts'
 
 /** CPU time of decoding, scaling and cutting a photograph, in milliseconds, by those that peers do it with; `null` where it is not set up. */
 export interface DecodersMs {
-  /** Of all peers in Node. */
+  /** `decodeImage`, of all peers in Node: with `@julusian/jpeg-turbo`, which is among the development dependencies. */
+  readonly zerohop: number
+  /** The same by sharp alone, which is what Node has without that. */
   readonly sharp: number
   /** Of all peers in Python. */
   readonly opencv: number | null
@@ -16,13 +19,15 @@ export interface DecodersMs {
 export async function decodersMs(files: readonly string[], pythonPeers: readonly string[], seconds: number): Promise<DecodersMs> {
   const peer = pythonPeers.find((name) => existsSync(pythonOf(name)))
   const opencv = peer === undefined ? null : Number(await step(pythonOf(peer), [source('python/decode_time.py'), String(seconds), ...files]))
-  return { sharp: await sharpMs(files, seconds), opencv }
+  const size = { width: 224, height: 224 }
+  const zerohop = await cpuMs(files, seconds, (body) => decodeImage(body, { ...size, channels: 'bgr' }))
+  return { zerohop, sharp: await cpuMs(files, seconds, (body) => sharp(body).autoOrient().resize(size).removeAlpha().raw().toBuffer()), opencv }
 }
 
-async function sharpMs(files: readonly string[], seconds: number): Promise<number> {
+async function cpuMs(files: readonly string[], seconds: number, decode: (body: Buffer) => Promise<unknown>): Promise<number> {
   const bodies = files.map((file) => readFileSync(file))
   const decodeAll = async (): Promise<void> => {
-    for (const body of bodies) await decodeImage(body, { width: 224, height: 224, channels: 'bgr' })
+    for (const body of bodies) await decode(body)
   }
   await decodeAll()
   const until = performance.now() + seconds * 1000

@@ -19,8 +19,8 @@ export interface ImageLimits {
   formats?: readonly ImageFormat[] | undefined
   /**
    * How long reading and decoding may take, in milliseconds from when the image's turn comes (see {@link imageConcurrency});
-   * the call rejects then. libvips stops by the second, and only between two strips of the image: until it has, the image
-   * keeps its place among those that are decoded at once. Default 30 000.
+   * the call rejects then. libvips stops by the second, and only between two strips of the image, libjpeg-turbo, which gets none of over
+   * 2^24 pixels, when it is done: until then the image keeps its place among those that are decoded at once. Default 30 000.
    */
   timeoutMs?: number | undefined
   /** Withdraws the call, which rejects with the signal's reason: while it waits its turn it leaves the line, later as after `timeoutMs`. */

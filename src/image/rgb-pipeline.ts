@@ -1,8 +1,11 @@
 import type { Metadata, Sharp, SharpOptions } from 'sharp'
-import type { ImageCrop, ResolvedImageOptions } from '../config/image-options.ts'
+import type { ResolvedImageOptions } from '../config/image-options.ts'
 import { overLimit, readSource, undecodable } from './image-source.ts'
 import type { CheckedSource } from './image-source.ts'
+import { decodePlainJpeg } from './plain-jpeg.ts'
+import { scaledSize } from './resize-plan.ts'
 import { loadSharp } from './sharp-loader.ts'
+import type { SharpFactory } from './sharp-loader.ts'
 
 /** What libvips calls a warning (a stray chunk, an odd profile) passes; damaged or truncated data does not. */
 const reading: SharpOptions = { failOn: 'error', autoOrient: true, pages: 1 }
@@ -14,6 +17,12 @@ const longestSeconds = 3600
 export async function decodeRgb(source: CheckedSource, options: ResolvedImageOptions): Promise<Uint8Array> {
   const sharp = await loadSharp()
   const bytes = await readSource(source, options)
+  return (await decodePlainJpeg(bytes, options)) ?? decodeBySharp(sharp, source, bytes, options)
+}
+
+async function decodeBySharp(
+  sharp: SharpFactory, source: CheckedSource, bytes: Uint8Array, options: ResolvedImageOptions,
+): Promise<Uint8Array> {
   const { limitInputPixels, timeoutMs } = options
   try {
     const image = sharp(bytes, { ...reading, limitInputPixels })
@@ -58,7 +67,7 @@ function resize(image: Sharp, options: ResolvedImageOptions, header: Metadata | 
     image.resize({ width, height, fit, kernel, background: backgroundOf(options) })
     return
   }
-  const scaled = scaledSize(header, crop)
+  const scaled = scaledSize(header.autoOrient, crop)
   image.resize({ ...scaled, fit: 'fill', kernel })
   image.extract({
     left: Math.round((scaled.width - width) / 2),
@@ -66,11 +75,4 @@ function resize(image: Sharp, options: ResolvedImageOptions, header: Metadata | 
     width,
     height,
   })
-}
-
-function scaledSize({ autoOrient: { width, height } }: Metadata, { shorterSide }: ImageCrop): { width: number; height: number } {
-  // Multiplied before it is divided: the other way round a square may come out a pixel short.
-  return width < height
-    ? { width: shorterSide, height: Math.floor((height * shorterSide) / width) }
-    : { width: Math.floor((width * shorterSide) / height), height: shorterSide }
 }

@@ -1,6 +1,7 @@
 import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import type { NativeJpeg } from './native-jpeg.ts'
 import type { NativeKernels } from './native-kernels.ts'
 import type { NativeProcesses } from './native-processes.ts'
 import type { NativeProviders } from './native-providers.ts'
@@ -55,7 +56,7 @@ export interface CudaProbe {
 export const plainMemory = -1
 
 /** The native addon. Throws a TypeError for arguments of a wrong type, a RangeError for numbers that make no sense. */
-export interface NativeBinding extends NativeKernels, NativeProviders, NativeRuns {
+export interface NativeBinding extends NativeJpeg, NativeKernels, NativeProviders, NativeRuns {
   /** Must equal {@link BINDING_VERSION}. */
   readonly version: string
   /** The size of slabs counts before the first `acquire` only; the limit may move, and counts while none is claimed. */

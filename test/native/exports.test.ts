@@ -4,7 +4,7 @@ import { BINDING_VERSION, loadBinding } from '../../src/memory/addon.ts'
 /** What the addon of a version has. Who changes this raises the version: BINDING_VERSION, kBindingVersion in native/addon.cc, and here. */
 const known = {
   version: '11',
-  addon: 'CompletionHub RunLoop acquire acquireAsync builtInProviders claimLimit configure copyRows cudaProbe dropLimit fillRows lend noteExit nowMs openOnnxRuntime processes registerProvider release startLoop stats threadCpuMs trim vectorInstructions version writePlanes',
+  addon: 'CompletionHub RunLoop acquire acquireAsync builtInProviders claimLimit configure copyRows cudaProbe decodeJpeg dropLimit fillRows lend noteExit nowMs openJpegDecoder openOnnxRuntime processes registerProvider release startLoop stats threadCpuMs trim vectorInstructions version writePlanes',
   CompletionHub: 'constructor take takeDetails',
   RunLoop:
     'arena busy cancelBatch cancelQuestion close constructor defineLayout defineSlot dispose end enterPages forgetSlot id note open runHere runSample setNote shrinkArena stop submit takeBack',

@@ -30,7 +30,7 @@ export function inProcess(name: string, { describe, settingsOf, setUp, lowPrecis
     name,
     describe,
     lacks: (workload) => (workload === 'mlp-binary' ? 'in process there is no form' : null),
-    setUp: setUp ?? (async () => packageVersions('onnxruntime-node')),
+    setUp: setUp ?? (async () => ownVersions()),
     settings: (workload) => ({ ...settingsOf(workload) }),
     program: () => program('loop.ts', []),
     ...(lowPrecision === undefined ? {} : { lowPrecision }),
@@ -42,7 +42,7 @@ export function behindFastify(name: string, { describe, settingsOf, setUp, lowPr
     kind: 'http',
     name,
     describe,
-    setUp: async (options) => ({ ...packageVersions('fastify'), ...(await setUp?.(options) ?? packageVersions('onnxruntime-node')) }),
+    setUp: async (options) => ({ ...packageVersions('fastify'), ...(await setUp?.(options) ?? ownVersions()) }),
     settings: (workload) => ({ ...settingsOf(workload) }),
     server({ name, model, jpeg, maxBatchSize, files, ...rest }, [port]) {
       const workload = { name, model, jpeg, maxBatchSize, files }
@@ -63,6 +63,11 @@ const environment = { ZEROHOP_CACHE: 'off', ZEROHOP_VERIFY: 'none', NODE_ENV: 'p
 function program(file: string, args: readonly string[]): Command {
   const path = fileURLToPath(new URL(`../servers/node/${file}`, import.meta.url))
   return { file: process.execPath, args: ['--import', 'tsx', path, ...args], env: environment }
+}
+
+/** Of what runs the models and decodes the images of peers that bring nothing of their own. */
+export function ownVersions(): Versions {
+  return packageVersions('onnxruntime-node', '@julusian/jpeg-turbo')
 }
 
 export function packageVersions(...names: string[]): Versions {

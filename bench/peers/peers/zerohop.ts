@@ -3,7 +3,7 @@ import { InferenceEngine } from 'zerohop'
 import { openVinoPlugin } from '../../../test/providers/libraries.ts'
 import { step } from '../environments.ts'
 import { PeerMissing, type Versions } from '../peer.ts'
-import { behindFastify, inProcess, packageVersions, threadsOf, type SettingsOf } from './node.ts'
+import { behindFastify, inProcess, ownVersions, threadsOf, type SettingsOf } from './node.ts'
 
 /**
  * Two instances of one thread without batches for SqueezeNet, which give 4 to 6 % more images/s on two cores than batches of 8; for
@@ -30,7 +30,7 @@ async function setUp(): Promise<Versions> {
   const engine = new InferenceEngine()
   const { available, reason } = engine.capabilities().native
   await engine.close()
-  return { ...packageVersions('onnxruntime-node'), addon: available ? 'used' : `not used (${reason!.split(/[\n;]/)[0]}): npm run build:native` }
+  return { ...ownVersions(), addon: available ? 'used' : `not used (${reason!.split(/[\n;]/)[0]}): npm run build:native` }
 }
 
 async function setUpPlugin(): Promise<Versions> {

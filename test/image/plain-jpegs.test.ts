@@ -1,0 +1,185 @@
+import { readFileSync } from 'node:fs'
+import { InferenceSession } from 'onnxruntime-node'
+import sharp, { type JpegOptions } from 'sharp'
+import { afterEach, describe, expect, it, vi } from 'vitest'
+import { decodeImage, imageConcurrency } from '../../src/image/exports.ts'
+import type { ImageOptions } from '../../src/image/exports.ts'
+import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
+import { byBoth, difference } from './both-decoders.ts'
+import { exifOf, exifSegment, jpegOf, pictureOf, withSegments } from './jpegs.ts'
+import { decodeBy, hasJpegDecoder, missingJpegDecoder } from './watched-decoder.ts'
+
+vi.mock('../../src/image/jpeg-decoder.ts', async () => ({ jpegDecoder: (await import('./watched-decoder.ts')).watchedDecoder }))
+
+const kernels = ['linear', 'cubic', 'mitchell', 'lanczos2', 'lanczos3', 'mks2013', 'mks2021'] as const
+const shapes: Partial<ImageOptions>[] = [
+  {}, { fit: 'contain', background: [200, 10, 90] }, { fit: 'fill' }, { crop: { shorterSide: 230 } }, { width: 150 }, { height: 97, fit: 'contain' },
+]
+const size = { width: 224, height: 224 }
+
+/** The same filters with the same weights, but for the last bit of a few. */
+const photograph = { mean: 0.01, most: 2 }
+
+/** Of a size that is no multiple libjpeg-turbo decodes a line more than sharp looks at, which counts at the edge. */
+const small = { mean: 0.05, most: 2 }
+
+describe.skipIf(!hasJpegDecoder)(`a plain JPEG${missingJpegDecoder}`, () => {
+  describe.skipIf(!hasShared)(`of ../shared${missingShared}`, () => {
+    it.each(['goldfish.jpg', 'wolves.jpg', 'daisy.jpg', 'dog_torchserve.jpg', 'kitten.jpg', 'mug.jpg'])('becomes the picture that sharp makes of it: %s', async (name) => {
+      const bytes = readFileSync(sharedPath(`images/${name}`))
+      for (const shape of shapes) {
+        for (const kernel of name === 'mug.jpg' ? (['lanczos3'] as const) : kernels) {
+          const { ours, sharps } = await byBoth(bytes, { ...size, kernel, ...shape })
+          const { mean, most } = difference(ours.pixels, sharps.pixels)
+          const what = `${kernel} ${JSON.stringify(shape)}`
+          expect(ours.decoded, what).toEqual([true])
+          expect(mean, what).toBeLessThanOrEqual(photograph.mean)
+          expect(most, what).toBeLessThanOrEqual(photograph.most)
+        }
+      }
+    })
+
+    it('is taken for the same by SqueezeNet: the first five labels', async () => {
+      const session = await InferenceSession.create(sharedPath('models/squeezenet/model.onnx'))
+      const labels = async (pixels: Uint8Array): Promise<number[]> => {
+        const data_0 = new (await import('onnxruntime-node')).Tensor('float32', planesOf(pixels), [1, 3, 224, 224])
+        const scores = (await session.run({ data_0 }))['softmaxout_1']!.data as Float32Array
+        return [...scores.keys()].sort((a, b) => scores[b]! - scores[a]!).slice(0, 5)
+      }
+      for (const name of ['goldfish.jpg', 'wolves.jpg', 'daisy.jpg', 'dog_torchserve.jpg', 'kitten.jpg', 'mug.jpg']) {
+        const { ours, sharps } = await byBoth(readFileSync(sharedPath(`images/${name}`)), { ...size, channels: 'bgr' })
+        expect(await labels(ours.pixels as Uint8Array), name).toEqual(await labels(sharps.pixels as Uint8Array))
+      }
+    })
+  })
+
+  it.each<[string, number, number, JpegOptions]>([
+    ['as it is', 81, 70, {}],
+    ['progressive', 81, 70, { progressive: true }],
+    ['not subsampled', 133, 110, { chromaSubsampling: '4:4:4' }],
+    ['of exactly the size', 56, 56, {}],
+    ['of exactly the width', 56, 75, {}],
+    ['read at half its size', 201, 177, {}],
+    ['read at a quarter', 303, 290, {}],
+    ['read at an eighth', 525, 513, {}],
+  ])('made for this becomes the picture that sharp makes of it: %s', async (_, width, height, options) => {
+    const bytes = await jpegOf(width, height, options)
+    for (const shape of shapes.slice(0, 3)) {
+      const { ours, sharps } = await byBoth(bytes, { width: 56, height: 56, ...shape })
+      const { mean, most } = difference(ours.pixels, sharps.pixels)
+      expect(ours.decoded).toEqual([true])
+      expect(mean).toBeLessThanOrEqual(small.mean)
+      expect(most).toBeLessThanOrEqual(small.most)
+    }
+  })
+
+  it('becomes grey where it is, also beside bars of a colour', async () => {
+    const bytes = await sharp(pictureOf(300, 240), { raw: { width: 300, height: 240, channels: 3 } }).greyscale().jpeg().toBuffer()
+    const { ours, sharps } = await byBoth(bytes, { ...size, fit: 'contain', background: [255, 0, 0] })
+    expect(ours.decoded).toEqual([true])
+    expect(difference(ours.pixels, sharps.pixels).most).toBeLessThanOrEqual(photograph.most)
+  })
+
+  it.each<[string, (jpeg: Buffer) => Buffer | Promise<Buffer>, Partial<ImageOptions>]>([
+    ['stands on its side', (jpeg) => withSegments(jpeg, exifSegment(exifOf(6))), {}],
+    ['has a colour profile', (jpeg) => sharp(jpeg).withIccProfile('p3').jpeg().toBuffer(), {}],
+    ['is CMYK', (jpeg) => sharp(jpeg).toColourspace('cmyk').jpeg().toBuffer(), {}],
+    ['is a PNG', (jpeg) => sharp(jpeg).png().toBuffer(), {}],
+    ['is enlarged', (jpeg) => jpeg, { width: 900 }],
+    ['is enlarged in one direction', (jpeg) => jpeg, { height: 900, fit: 'fill' }],
+    ['is shrunk far more in one direction', (jpeg) => jpeg, { width: 30, height: 299, fit: 'fill' }],
+    ['is to have the nearest pixels', (jpeg) => jpeg, { kernel: 'nearest' }],
+  ])('is left to sharp where it %s', async (_, made, options) => {
+    const { ours, sharps } = await byBoth(await made(await jpegOf(320, 300)), { ...size, ...options })
+    expect(ours.decoded).toEqual([])
+    expect(difference(ours.pixels, sharps.pixels)).toEqual({ mean: 0, most: 0 })
+  })
+
+  it('is left to sharp, which refuses it, where it is over a limit', async () => {
+    const { ours } = await byBoth(await jpegOf(320, 300), { ...size, limitInputPixels: 320 * 300 - 1 })
+    expect(ours.decoded).toEqual([])
+    expect(ours.pixels).toMatchObject({ code: 'ERR_IMAGE_DECODE', argument: 'limitInputPixels', received: '96000 pixels (320 x 300)' })
+  })
+
+  it('is decoded in rows of a batch, in every type and layout', async () => {
+    const bytes = await jpegOf(320, 300)
+    const batch = new Float32Array(2 * 3 * 224 * 224)
+    await decodeImage(bytes, { ...size, scale: 1 / 255 }, { into: batch, offset: 3 * 224 * 224 })
+    const { data } = await decodeImage(bytes, { ...size, layout: 'nhwc', dtype: 'uint8' })
+    expect(batch[3 * 224 * 224 + 224 * 224 + 5]).toBeCloseTo((data[3 * 5 + 1] as number) / 255, 6)
+    expect(batch.subarray(0, 3 * 224 * 224).every((value) => value === 0)).toBe(true)
+  })
+})
+
+describe.skipIf(!hasJpegDecoder)('while a plain JPEG is decoded', () => {
+  const before = imageConcurrency()
+  afterEach(() => {
+    decodeBy()
+    imageConcurrency(before)
+  })
+
+  /** Has images decoded when `open` is called, and counts those that were begun. */
+  function gate(): { begun: number; open: () => void } {
+    const state = { begun: 0, open: () => {} }
+    const opened = new Promise<void>((resolve) => (state.open = resolve))
+    decodeBy(async () => {
+      state.begun++
+      await opened
+      return true
+    })
+    return state
+  }
+
+  it('it keeps its place, also when its caller has withdrawn or was told that it takes too long', async () => {
+    imageConcurrency(1)
+    const bytes = await jpegOf(320, 300)
+    const controller = new AbortController()
+    const decoding = gate()
+    const withdrawn = decodeImage(bytes, { ...size, signal: controller.signal })
+    const next = decodeImage(bytes, { ...size, timeoutMs: 5 })
+    await vi.waitFor(() => expect(decoding.begun).toBe(1))
+    controller.abort(new Error('no longer wanted'))
+    await expect(withdrawn).rejects.toThrow('no longer wanted')
+    expect(decoding.begun).toBe(1)
+    decoding.open()
+    decodeBy(() => new Promise(() => {}))
+    await expect(next).rejects.toMatchObject({ code: 'ERR_IMAGE_DECODE', argument: 'timeoutMs' })
+  })
+
+  it('and that fails, sharp says what of it', async () => {
+    decodeBy(() => Promise.reject(new Error('no memory')))
+    const { ours, sharps } = await byBoth(await jpegOf(320, 300), size)
+    expect(difference(ours.pixels, sharps.pixels)).toEqual({ mean: 0, most: 0 })
+  })
+})
+
+describe('the decoder of plain JPEGs', () => {
+  afterEach(() => {
+    vi.doUnmock('node:module')
+    vi.unstubAllEnvs()
+  })
+
+  const freshDecoder = async () => {
+    vi.resetModules()
+    return (await vi.importActual<typeof import('../../src/image/jpeg-decoder.ts')>('../../src/image/jpeg-decoder.ts')).jpegDecoder()
+  }
+
+  it('is not there without the addon', async () => {
+    vi.stubEnv('ZEROHOP_NATIVE', 'off')
+    expect(await freshDecoder()).toBeNull()
+  })
+
+  it('is not there where its package is not installed', async () => {
+    vi.doMock('node:module', async (original) => ({
+      ...(await original<object>()),
+      createRequire: () => ({ resolve: () => { throw new Error('Cannot find module') } }),
+    }))
+    expect(await freshDecoder()).toBeNull()
+  })
+})
+
+/** As models are given pixels: plane by plane. */
+function planesOf(pixels: Uint8Array): Float32Array {
+  const plane = pixels.length / 3
+  return Float32Array.from({ length: pixels.length }, (_, at) => pixels[3 * (at % plane) + Math.floor(at / plane)]!)
+}

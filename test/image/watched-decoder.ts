@@ -1,0 +1,33 @@
+import { vi } from 'vitest'
+import type { NativeJpeg } from '../../src/memory/native-jpeg.ts'
+
+type Decode = NativeJpeg['decodeJpeg']
+
+const { jpegDecoder: real } = await vi.importActual<typeof import('../../src/image/jpeg-decoder.ts')>('../../src/image/jpeg-decoder.ts')
+const decoder = real()
+
+/** Whether there is a decoder beside sharp on this machine. */
+export const hasJpegDecoder = decoder !== null
+
+/** For the name of a suite that needs it. */
+export const missingJpegDecoder = hasJpegDecoder ? '' : ' (skipped: no addon, or no libjpeg-turbo for this platform)'
+
+/** What the decoder has said each time that it was asked. */
+export const watch: { isOn: boolean; decoded: boolean[] } = { isOn: true, decoded: [] }
+let decode: Decode | undefined
+
+/** Stands in for `jpegDecoder`. Whoever imports this file to do so must not import what is mocked. */
+export function watchedDecoder(): NativeJpeg | null {
+  if (decoder === null || !watch.isOn) return null
+  const asked: Decode = async (...given) => {
+    const done = await (decode ?? decoder.decodeJpeg.bind(decoder))(...given)
+    watch.decoded.push(done)
+    return done
+  }
+  return { openJpegDecoder: () => {}, decodeJpeg: asked }
+}
+
+/** Has images decoded by `instead` until it is called with nothing. */
+export function decodeBy(instead?: Decode): void {
+  decode = instead
+}
