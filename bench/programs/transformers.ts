@@ -26,13 +26,15 @@ export interface TransformersResult {
   /** Elements added by padding, to those of the requests. */
   readonly waste: number
   readonly meanBatchRows: number
+  /** Of the whole process, of all threads. */
+  readonly cpuMsPerText: number
   readonly loopDelay: LoopDelay
   /** Largest difference of an answer from that of the plain pipeline to the same text. */
   readonly largestDifference: number
 }
 
 const { folder, padding, callers, lengths, warmupSeconds, seconds } = input<TransformersInput>()
-const samples = 64
+const samples = 32
 const random = mulberry32(17)
 
 /** A text of so many tokens by chance: two of them are those that begin and end it, each other is a word. */
@@ -57,10 +59,12 @@ const loops = Array.from({ length: callers }, async (_, caller) => {
 })
 await sleep(warmupSeconds * 1000)
 const stats = () => engine.models()[0]?.stats()
-const [firstDone, startMs, before] = [done, performance.now(), stats()]
+const [firstDone, startMs, startCpu, before] = [done, performance.now(), process.cpuUsage(), stats()]
 const probe = new LoopDelayProbe()
 probe.start()
 await sleep(seconds * 1000)
+const cpu = process.cpuUsage(startCpu)
+const cpuMsPerText = (cpu.user + cpu.system) / 1000 / (done - firstDone)
 const textsPerSecond = ((done - firstDone) / (performance.now() - startMs)) * 1000
 const after = stats()
 const loopDelay = await probe.stop()
@@ -80,6 +84,7 @@ answer({
   textsPerSecond,
   waste: ownElements === 0 ? 0 : paddedElements / ownElements - 1,
   meanBatchRows: after === undefined || before === undefined ? 1 : (after.inferenceCount - before.inferenceCount) / (after.executionCount - before.executionCount),
+  cpuMsPerText,
   loopDelay,
   largestDifference,
 } satisfies TransformersResult)

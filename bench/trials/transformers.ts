@@ -25,6 +25,7 @@ export const transformers: Trial = {
       'texts/s': round(middle(side, ({ textsPerSecond }) => textsPerSecond), 0),
       'rows per run': round(middle(side, ({ meanBatchRows }) => meanBatchRows), 1),
       'padding waste': round(middle(side, ({ waste }) => waste)),
+      'CPU ms per text': round(middle(side, ({ cpuMsPerText }) => cpuMsPerText)),
       'event loop p99 ms': round(middle(side, ({ loopDelay }) => loopDelay.p99Ms), 1),
       'largest difference': Number(Math.max(...found[side].map(({ largestDifference }) => largestDifference)).toPrecision(2)),
     }))

@@ -22,15 +22,22 @@ export interface AccelerateOptions {
   engine?: InferenceEngine | undefined
   /**
    * Whether texts of different lengths share runs, where a trial shows that they can: filled up to the next of these lengths, or to the
-   * `'longest'` of a run; `false`: only texts of equal lengths do. Default: lengths of at most a third more, up to 512.
+   * `'longest'` of a run; `false`: only texts of equal lengths do. Default: the multiples of 4 up to 64, of 8 up to 128, of 16 up to 256 and of 32 up to 512.
    */
   padding?: readonly number[] | 'longest' | false | undefined
   /** Options of models, by the names of their sessions (`model`, `encoder_model`, ...). What the session was opened with goes before them, but for where it runs. */
   models?: Readonly<Record<string, AcceleratedModelOptions>> | undefined
 }
 
-/** Lengths that are filled up to: a text grows by a third at most, so that a short one pays little for company. */
-const defaultSizes = [8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512]
+/**
+ * Lengths that are filled up to: to each length, from the one before in such steps. On a CPU what is filled up costs as much as what is not, and
+ * larger batches save little: measured with 64 callers of sentences, these took less CPU than longer steps, and than equal lengths only.
+ */
+const steps: readonly (readonly [length: number, step: number])[] = [[64, 4], [128, 8], [256, 16], [512, 32]]
+const defaultSizes = steps.flatMap(([length, step], index) => {
+  const from = steps[index - 1]?.[0] ?? 0
+  return Array.from({ length: (length - from) / step }, (_, place) => from + step * (place + 1))
+})
 
 const accelerated = new WeakSet<object>()
 
