@@ -1,6 +1,7 @@
 import { basename, resolve } from 'node:path'
 import { fileStateOf } from '../compiled-models/model-content.ts'
 import type { ModelOptions } from '../config/model-config.ts'
+import { isPlainObject } from '../config/plain-options.ts'
 import type { InferenceEngine } from '../engine.ts'
 import { filePath } from '../file-path.ts'
 import type { Model } from '../model.ts'
@@ -77,8 +78,13 @@ function keyOf(source: string | Uint8Array, options: ModelOptions): string | nul
   return JSON.stringify([resolve(path), fileStateOf(resolve(path)), options], sorted)
 }
 
-/** Options in another order are the same options. */
+const identities = new WeakMap<object, number>()
+let known = 0
+
+/** Options in another order are the same options; what is no plain data (functions, tensors) is the same only where it is the same object. */
 function sorted(_: string, value: unknown): unknown {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) return value
-  return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+  if (isPlainObject(value)) return Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+  if ((typeof value !== 'object' && typeof value !== 'function') || value === null || Array.isArray(value)) return value
+  if (!identities.has(value)) identities.set(value, ++known)
+  return `object ${identities.get(value)}`
 }

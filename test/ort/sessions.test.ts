@@ -212,6 +212,14 @@ describe('sessions of one file', () => {
     expect(own.models()).toHaveLength(3)
   })
 
+  it('tell options that are no plain data apart by what they are', async () => {
+    own = ownEngine()
+    const warmed = (data: BigInt64Array) => createOrt(own, { warmup: [{ feeds: { x: new Tensor('int64', data, [1, 4]) } }] }).InferenceSession
+    const [one, other] = [warmed(new BigInt64Array(4)), warmed(new BigInt64Array(4).fill(1n))]
+    await Promise.all([one, one, other].map((Session) => Session.create(identity('int64'))))
+    expect(own.models()).toHaveLength(2)
+  })
+
   it('share one model through two objects of the same engine', async () => {
     const Session = ortOf()
     await Promise.all([Session.create(path), createOrt(own).InferenceSession.create(path)])
