@@ -33,6 +33,7 @@ import { swaps } from './trials/swaps.ts'
 import { throughput } from './trials/throughput.ts'
 import { timeouts } from './trials/timeouts.ts'
 import { tracing } from './trials/tracing.ts'
+import { transformers } from './trials/transformers.ts'
 import { twoSoaks } from './trials/two-soaks.ts'
 import { tuneTrial } from './trials/tune.ts'
 import { warmLoad } from './trials/warm-load.ts'
@@ -58,6 +59,7 @@ const trials: Readonly<Record<string, Trial>> = {
   leases,
   timeouts,
   tracing,
+  transformers,
   fairness,
   'latency-target': latencyTarget,
   scheduler,

@@ -30,6 +30,8 @@ const floors: [floor: string, on: string[]][] = [
   ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'serving-statistics.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'engine-services.ts']],
   ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-trace.ts', 'engine-resources.ts', 'engine-recordings.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'engine-observers.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['reports to others', ['opentelemetry/', 'prometheus/']],
+  ['the API of onnxruntime-node', ['ort/']],
+  ['pipelines of transformers.js', ['transformers/']],
   ['one engine for many processes', ['processes/']],
   ['protocols of others', ['kserve/']],
   ['the public face', ['index.ts']],
@@ -226,6 +228,7 @@ describe('packages', () => {
     expect(naming('onnxruntime-node').sort()).toEqual([
       'cli/signature-module.ts', // in the text that it writes
       'executor/native/native-ort.ts', // looks for its library
+      'transformers/session-origins.ts', // looks for the class of its sessions
       'worker-thread/onnxruntime.ts',
       'workers/cuda-provider.ts', // looks for a file of it
     ])
