@@ -30,7 +30,8 @@ export class ClosedTraffic implements Traffic {
     return { model: 0, rows: this.#drawRows() }
   }
 
-  ended(nowMs: number): void {
+  ended(nowMs: number): number {
     this.#sendsAtMs.push(nowMs + this.#thinkMs)
+    return nowMs
   }
 }

@@ -22,5 +22,7 @@ export class OpenTraffic implements Traffic {
     return { model: models[index]!, rows: rows[index]! }
   }
 
-  ended(): void {}
+  ended(nowMs: number): number {
+    return nowMs
+  }
 }

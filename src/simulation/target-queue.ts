@@ -45,10 +45,10 @@ export class TargetQueue extends EngineQueue {
     const withinMs = request.deadlineMs ?? settings.targetMs
     if (withinMs === Infinity) return super.arrive(request)
     const answerMs = estimatedAnswerMs(this.#runTimes, bucketKey, request.rows, {
-      rowsAhead: this.queue.rows,
+      rowsAhead: this.context.rowsAhead(request),
       batchRows: fullBatchRows(this.#target?.limits(bucketKey) ?? this.#limits),
       instances: settings.instances,
-      joiningRowsPerMs: this.#arrivals.rowsPerMs(nowMs),
+      joiningRowsPerMs: this.#target === null ? 0 : this.#arrivals.rowsPerMs(nowMs),
       freeInMs: this.context.freeInMs(),
       sharing: this.context.sharing(),
     })

@@ -8,6 +8,8 @@ export interface Coming {
   readonly priority?: number | undefined
   readonly timeoutMs?: number | undefined
   readonly deadlineMs?: number | undefined
+  /** When it came; left out for when it is taken. Of several that come together, all are there by then. */
+  readonly cameMs?: number
   /** After what time its caller withdraws it, unless it has been answered. */
   readonly cancelMs?: number | undefined
   /** Its answer is that of another, and takes so long. */
@@ -22,6 +24,9 @@ export interface Traffic {
   readonly nextMs: number
   /** Takes it. */
   take(): Coming
-  /** The request that came as the `index`-th, counted from 0, has been answered, refused or dropped: whoever waited for it may send another. */
-  ended(nowMs: number, index: number): void
+  /**
+   * The request that came as the `index`-th, counted from 0, has been answered, refused or dropped: whoever waited for it may send
+   * another. Returns until when that keeps the application's thread, which does so in the same turn.
+   */
+  ended(nowMs: number, index: number): number
 }
