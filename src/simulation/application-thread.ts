@@ -19,11 +19,6 @@ export class ApplicationThread {
     this.#setAlarm()
   }
 
-  /** It is busy until then, with what is not done here. */
-  busyUntil(atMs: number): void {
-    this.#freeAtMs = Math.max(this.#freeAtMs, atMs)
-  }
-
   /** What is done now takes so long; returns when it will be done. */
   spend(ms: number): number {
     return (this.#freeAtMs = Math.max(this.#freeAtMs, this.#clock.nowMs()) + ms)

@@ -30,8 +30,7 @@ export class ClosedTraffic implements Traffic {
     return { model: 0, rows: this.#drawRows() }
   }
 
-  ended(nowMs: number): number {
+  ended(nowMs: number): void {
     this.#sendsAtMs.push(nowMs + this.#thinkMs)
-    return nowMs
   }
 }

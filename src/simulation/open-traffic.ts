@@ -22,7 +22,5 @@ export class OpenTraffic implements Traffic {
     return { model: models[index]!, rows: rows[index]! }
   }
 
-  ended(nowMs: number): number {
-    return nowMs
-  }
+  ended(): void {}
 }

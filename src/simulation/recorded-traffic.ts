@@ -64,14 +64,12 @@ export class RecordedTraffic implements Traffic {
     return { model: 0, rows, bucketKey: bucketOf(arrival), priority, timeoutMs, deadlineMs, cancelMs, sharedMs, ...came }
   }
 
-  ended(nowMs: number, index: number): number {
-    let untilMs = nowMs
-    for (const follower of this.#followers.get(this.#came[index]!) ?? []) untilMs = this.#release(follower, nowMs)
-    return untilMs
+  ended(nowMs: number, index: number): void {
+    for (const follower of this.#followers.get(this.#came[index]!) ?? []) this.#release(follower, nowMs)
   }
 
   /** Those that follow from answers of one moment come together: the library forms no batch before all of them are there. */
-  #release({ arrival, afterMs }: Follower, endedMs: number): number {
+  #release({ arrival, afterMs }: Follower, endedMs: number): void {
     const atMs = endedMs + afterMs
     if (this.#last === null || this.#last.endedMs !== endedMs || this.#last.arrivals.size === 0) {
       this.#last = { heapIndex: -1, endedMs, atMs, arrivals: new Fifo() }
@@ -80,7 +78,6 @@ export class RecordedTraffic implements Traffic {
     this.#last.arrivals.push({ arrival, atMs })
     this.#last.atMs = Math.max(this.#last.atMs, atMs)
     this.#released.update(this.#last)
-    return this.#last.atMs
   }
 }
 

@@ -162,7 +162,7 @@ class Simulation {
   }
 
   #ended(index: number): void {
-    this.#thread.busyUntil(this.#inputs.traffic.ended(this.#clock.nowMs(), index))
+    this.#inputs.traffic.ended(this.#clock.nowMs(), index)
   }
 
   /**

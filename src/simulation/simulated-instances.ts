@@ -123,11 +123,10 @@ export class SimulatedInstances implements InstanceOwner {
     const request = run.requests[0]!.index
     const givenMs = thread.spend(delays.scatterMs(run.rows, request))
     const eachMs = run.requests.length === 1 ? 0 : delays.answerMs(request)
-    let busyUntilMs = thread.spend(eachMs * (run.requests.length - 1))
+    thread.spend(eachMs * (run.requests.length - 1))
     for (const [at, { index, wholeRows }] of run.requests.entries()) {
-      if (record.answered({ index, wholeRows }, givenMs + at * eachMs)) busyUntilMs = Math.max(busyUntilMs, traffic.ended(givenMs, index))
+      if (record.answered({ index, wholeRows }, givenMs + at * eachMs)) traffic.ended(givenMs, index)
     }
-    thread.busyUntil(busyUntilMs)
   }
 
   #nowRunning(count: number): void {

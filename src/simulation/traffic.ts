@@ -24,9 +24,6 @@ export interface Traffic {
   readonly nextMs: number
   /** Takes it. */
   take(): Coming
-  /**
-   * The request that came as the `index`-th, counted from 0, has been answered, refused or dropped: whoever waited for it may send
-   * another. Returns until when that keeps the application's thread, which does so in the same turn.
-   */
-  ended(nowMs: number, index: number): number
+  /** The request that came as the `index`-th, counted from 0, has been answered, refused or dropped: whoever waited for it may send another. */
+  ended(nowMs: number, index: number): void
 }

@@ -83,6 +83,13 @@ describe('requests that leave before their answer', () => {
   })
 })
 
+describe('requests with a deadline', () => {
+  it('are refused from the first one on where it is out of reach: the model has served before', () => {
+    const arrivals = recorded(Array.from({ length: 100 }, () => ({ atUs: 0, rows: 1, deadlineMs: 30 })))
+    expect(simulate({ ...one, arrivals })).toMatchObject({ answered: 2, refused: 98, dropped: 0 })
+  })
+})
+
 describe('an instance that is idle', () => {
   it('takes what waits behind the run of another', () => {
     // Both run; a batch waits behind the slower one, and the other one has nothing to do after 10 ms.
