@@ -1,16 +1,19 @@
 import { Command } from 'commander'
+import type { Arrival } from '../arrivals/arrival.ts'
+import { checkPrediction, type PredictionCheck } from '../simulation/prediction-check.ts'
 import { recordedFigures } from '../simulation/recorded-figures.ts'
+import { configIn } from '../simulation/recorded-service.ts'
 import { simulate as simulateLoad } from '../simulation/simulate.ts'
 import { printJson } from './print-json.ts'
 import { addSimulateOptions, simulatedRequests, type SimulateOptions } from './simulate-options.ts'
 import { simulatedConfiguration } from './simulated-configuration.ts'
-import { knownService } from './simulated-service.ts'
+import { knownService, type KnownService } from './simulated-service.ts'
 import { simulationText } from './simulation-text.ts'
 
 /** `zerohop simulate --replay FILE`: what a configuration would make of a load. */
 export const simulate = addSimulateOptions(new Command('simulate'))
   .description('predict latency and throughput of a recorded or made-up load, with another configuration or speed, in seconds: the queue itself on a virtual clock')
-  .addHelpText('after', '\nWhat was recorded is told beside the prediction where the load is the same.')
+  .addHelpText('after', '\nWhat was recorded is told beside the prediction where the load is the same, and how well the recording is predicted by itself.')
   .action(async (options: SimulateOptions) => {
     const { arrivals, recording } = await simulatedRequests(options)
     const service = await knownService(options, recording)
@@ -18,7 +21,18 @@ export const simulate = addSimulateOptions(new Command('simulate'))
     const { requestCount, batchSize, seed, speed } = options
     const predicted = simulateLoad({ ...service, ...configuration, levels, splitOversized, arrivals, requests: requestCount, seed, rows: [{ rows: batchSize, share: 1 }] })
     const recorded = recording === null || speed !== 1 ? null : recordedFigures(recording)
+    const check = recording === null ? null : checkOf(recording, service, seed)
     const { priorityLevels } = levels
-    if (options.json) printJson({ configuration: { ...configuration, priorityLevels }, recorded, predicted })
-    else process.stdout.write(simulationText(predicted, recorded, configuration))
+    if (options.json) printJson({ configuration: { ...configuration, priorityLevels }, recorded, predicted, check })
+    else process.stdout.write(simulationText(predicted, recorded, configuration, check))
   })
+
+/** How well a recording is predicted as it was; `null` where its configuration is not known. */
+function checkOf(recording: readonly Arrival[], service: KnownService, seed: number): PredictionCheck | null {
+  const config = configIn(recording)
+  if (config === null) return null
+  const { instances, maxBatchSize } = config
+  const configuration = simulatedConfiguration({ batchSize: 1 }, recording, { ...service, instances, maxBatchSize })
+  const predicted = simulateLoad({ ...service, ...configuration, arrivals: { kind: 'recorded', arrivals: recording }, seed })
+  return checkPrediction(recordedFigures(recording), predicted)
+}

@@ -13,12 +13,15 @@ export type SimulatedConfiguration = Required<
   Pick<SimulationOptions, 'instances' | 'maxBatchSize' | 'joinRequests' | 'preferredBatchSizes' | 'maxQueueDelayMs' | 'latencyTargetMs' | 'levels' | 'splitOversized'>
 >
 
+/** What may be given of a configuration, beside what is known of the service. */
+type ConfigurationOptions = Pick<SimulateOptions, 'batchSize' | 'preferredBatchSizes' | 'maxQueueDelayUs' | 'latencyTargetMs' | 'priorityLevels'>
+
 /**
  * The configuration to simulate: what is given, and the rest as it was recorded.
  *
  * @throws InferenceError `ERR_INVALID_ARG` for requests that are too large for it, and preferred sizes that are.
  */
-export function simulatedConfiguration(options: SimulateOptions, recording: readonly Arrival[] | null, { instances, maxBatchSize }: KnownService): SimulatedConfiguration {
+export function simulatedConfiguration(options: ConfigurationOptions, recording: readonly Arrival[] | null, { instances, maxBatchSize }: KnownService): SimulatedConfiguration {
   const config = configIn(recording ?? [])
   const largest = recording?.reduce((most, { rows }) => Math.max(most, rows), 1) ?? options.batchSize
   // Only a request that was split can have more rows than its batches had.

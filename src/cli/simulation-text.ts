@@ -1,10 +1,11 @@
 import Table from 'cli-table3'
+import { trustedWithin, type PredictionCheck } from '../simulation/prediction-check.ts'
 import type { RecordedFigures } from '../simulation/recorded-figures.ts'
 import type { SimulationResult } from '../simulation/simulation-result.ts'
 import type { SimulatedConfiguration } from './simulated-configuration.ts'
 
-/** A prediction, beside what was recorded where the same was. */
-export function simulationText(predicted: SimulationResult, recorded: RecordedFigures | null, configuration: Omit<SimulatedConfiguration, 'levels' | 'splitOversized'>): string {
+/** A prediction, beside what was recorded where the same was, and how far it is to be trusted. */
+export function simulationText(predicted: SimulationResult, recorded: RecordedFigures | null, configuration: Omit<SimulatedConfiguration, 'levels' | 'splitOversized'>, check: PredictionCheck | null): string {
   const ms = (value: number | null) => (value === null ? '-' : value.toFixed(3))
   const number = (value: number | null) => (value === null ? '-' : value.toFixed(2))
   const lines: [string, (of: RecordedFigures | SimulationResult) => string][] = [
@@ -30,8 +31,16 @@ export function simulationText(predicted: SimulationResult, recorded: RecordedFi
     `batches by rows: ${sizes}`,
     `instances busy ${(utilisation * 100).toFixed(1)} % of the time; at most ${maxQueued} requests waiting`,
     ...(refused + dropped === 0 ? [] : [`refused: ${refused}; dropped from the queue: ${dropped}`]),
+    ...(check === null ? [] : [checkText(check)]),
   ]
   return `${table.toString()}\n${rest.join('\n')}\n`
+}
+
+function checkText({ p99Off, throughputOff, isTrusted }: PredictionCheck): string {
+  const percent = (share: number) => `${share < 0 ? '' : '+'}${(share * 100).toFixed(1)} %`
+  const off = `the recording as it was: p99 ${percent(p99Off)}, answers/s ${percent(throughputOff)}`
+  if (isTrusted) return `off for ${off}`
+  return `off for ${off}\nnot to be trusted: that is more than ${trustedWithin.p99 * 100} % of the p99 or ${trustedWithin.throughput * 100} % of the answers, and other configurations are off by as much at least`
 }
 
 function configurationText({ instances, maxBatchSize, joinRequests, preferredBatchSizes, maxQueueDelayMs, latencyTargetMs }: Parameters<typeof simulationText>[2]): string {

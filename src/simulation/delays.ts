@@ -1,33 +1,41 @@
 import { mulberry32 } from '../seeded-random.ts'
 import type { Overheads } from './overheads.ts'
 import { RecordedMoments } from './recorded-moments.ts'
-import { localMedians, type RecordedRun } from './recorded-run.ts'
+import { lengthOf, localMedians, type RecordedRun } from './recorded-run.ts'
 import { SizeMedians } from './size-medians.ts'
 
-/** What surrounds runs, in milliseconds, at a moment of the simulation: how long threads take to notice something, and to do it. */
+/**
+ * What surrounds runs, in milliseconds: how long threads take to notice something, and to do it. Each is asked for a request, by its
+ * number: the first one of a batch, unless it says something else.
+ */
 export interface Delays {
   /** From a request until a batch is formed of it, when an instance is idle: the event loop comes round first. */
-  turnMs(atMs: number): number
+  turnMs(request: number): number
+  /** From the request that fills a batch until it is formed, at once; asked for that request. */
+  closingMs(request: number): number
   /** From handing a batch to an idle instance until it starts. */
-  handOverMs(atMs: number): number
+  handOverMs(request: number): number
   /** From the end of a run until the one starts that waits behind it. */
-  betweenMs(atMs: number): number
+  betweenMs(request: number): number
   /** By how much a timer is late. */
-  timerMs(atMs: number): number
+  timerMs(request: number): number
   /** From gathering a batch until the application's thread runs it itself. */
-  inlineMs(atMs: number): number
+  inlineMs(request: number): number
   /** From the end of a run until the application's thread is told. */
-  wakeMs(atMs: number): number
+  wakeMs(request: number): number
   /** Gathering a batch, on the application's thread. */
-  gatherMs(rows: number, atMs: number): number
-  /** Handing its outputs out, there as well. */
-  scatterMs(rows: number, atMs: number): number
+  gatherMs(rows: number, request: number): number
+  /** Handing its outputs out until the first answer is given, there as well. */
+  scatterMs(rows: number, request: number): number
+  /** From one answer of a batch to the next. */
+  answerMs(request: number): number
 }
 
 /** Always the same. */
 export function constantDelays({ turnMs, handOverMs, betweenMs, timerMs, wakeMs, gatherMs, gatherRowMs, scatterMs, scatterRowMs }: Required<Overheads>): Delays {
   return {
     turnMs: () => turnMs,
+    closingMs: () => 0,
     handOverMs: () => handOverMs,
     betweenMs: () => betweenMs,
     timerMs: () => timerMs,
@@ -35,68 +43,71 @@ export function constantDelays({ turnMs, handOverMs, betweenMs, timerMs, wakeMs,
     wakeMs: () => wakeMs,
     gatherMs: (rows) => gatherMs + rows * gatherRowMs,
     scatterMs: (rows) => scatterMs + rows * scatterRowMs,
+    answerMs: () => 0,
   }
 }
 
-/** As they were about the same time of a recording: a thread that was held up for a while then is so now. */
+/** As they were about the same requests of a recording: a thread that was held up for a while then is so now. */
 export class RecordedDelays implements Delays {
-  readonly #turns: Series
-  readonly #handOvers: Series
-  readonly #betweens: Series
-  readonly #timers: Series
-  readonly #inlines: Series
-  readonly #wakes: Series
+  readonly #series: Readonly<Record<(typeof single)[number], Series>>
   readonly #gathers: SeriesByRows
   readonly #scatters: SeriesByRows
-  readonly #speed: number
 
-  /** @param runs in the order of their starts. */
-  constructor(runs: readonly RecordedRun[], seed: number, speed: number) {
-    this.#turns = new Series(runs, seed, ({ turnMs }) => turnMs)
-    this.#handOvers = new Series(runs, seed, ({ handOverMs }) => handOverMs)
-    this.#betweens = new Series(runs, seed, ({ betweenMs }) => betweenMs)
-    this.#timers = new Series(runs, seed, ({ timerMs }) => timerMs)
-    this.#inlines = new Series(runs, seed, ({ inlineMs }) => inlineMs)
-    this.#wakes = new Series(runs, seed, ({ wakeMs }) => wakeMs)
-    this.#gathers = new SeriesByRows(runs, seed, ({ gatherMs }) => gatherMs)
-    this.#scatters = new SeriesByRows(runs, seed, ({ scatterMs }) => scatterMs)
-    this.#speed = speed
+  constructor(runs: readonly RecordedRun[], seed: number) {
+    const inOrder = runs.toSorted((a, b) => a.request - b.request)
+    this.#series = Object.fromEntries(single.map((name) => [name, new Series(inOrder, seed, (run) => run[name], name === 'closingMs' ? lastRequest : firstRequest)])) as Record<(typeof single)[number], Series>
+    this.#gathers = new SeriesByRows(inOrder, seed, ({ gatherMs }) => gatherMs)
+    this.#scatters = new SeriesByRows(inOrder, seed, ({ scatterMs }) => scatterMs)
   }
 
-  turnMs(atMs: number): number {
-    return this.#turns.at(atMs * this.#speed)
+  turnMs(request: number): number {
+    return this.#series.turnMs.at(request)
   }
 
-  handOverMs(atMs: number): number {
-    return this.#handOvers.at(atMs * this.#speed)
+  closingMs(request: number): number {
+    return this.#series.closingMs.at(request)
   }
 
-  betweenMs(atMs: number): number {
-    return this.#betweens.at(atMs * this.#speed)
+  handOverMs(request: number): number {
+    return this.#series.handOverMs.at(request)
   }
 
-  timerMs(atMs: number): number {
-    return this.#timers.at(atMs * this.#speed)
+  betweenMs(request: number): number {
+    return this.#series.betweenMs.at(request)
   }
 
-  inlineMs(atMs: number): number {
-    return this.#inlines.at(atMs * this.#speed)
+  timerMs(request: number): number {
+    return this.#series.timerMs.at(request)
   }
 
-  wakeMs(atMs: number): number {
-    return this.#wakes.at(atMs * this.#speed)
+  inlineMs(request: number): number {
+    return this.#series.inlineMs.at(request)
   }
 
-  gatherMs(rows: number, atMs: number): number {
-    return this.#gathers.at(rows, atMs * this.#speed)
+  wakeMs(request: number): number {
+    return this.#series.wakeMs.at(request)
   }
 
-  scatterMs(rows: number, atMs: number): number {
-    return this.#scatters.at(rows, atMs * this.#speed)
+  gatherMs(rows: number, request: number): number {
+    return this.#gathers.at(rows, request)
+  }
+
+  scatterMs(rows: number, request: number): number {
+    return this.#scatters.at(rows, request)
+  }
+
+  answerMs(request: number): number {
+    return this.#series.answerMs.at(request)
   }
 }
 
-/** What was seen at some moments, beyond what is usual for so many rows. */
+/** Those that do not depend on rows. */
+const single = ['turnMs', 'closingMs', 'handOverMs', 'betweenMs', 'timerMs', 'inlineMs', 'wakeMs', 'answerMs'] as const
+
+const firstRequest = ({ request }: RecordedRun): number => request
+const lastRequest = ({ request, requests = 1 }: RecordedRun): number => request + requests - 1
+
+/** What was seen at some requests, beyond what is usual for so many rows. */
 class SeriesByRows {
   readonly #usual: SizeMedians
   readonly #beyond: Series
@@ -109,31 +120,32 @@ class SeriesByRows {
       else seen.push(of(run) ?? 0)
     }
     this.#usual = new SizeMedians(byRows)
-    this.#beyond = new Series(runs, seed, (run) => (of(run) ?? 0) - this.#usual.of(run.rows))
+    this.#beyond = new Series(runs, seed, (run) => (of(run) ?? 0) - this.#usual.of(run.rows), firstRequest)
   }
 
-  at(rows: number, atMs: number): number {
-    return Math.max(0, this.#usual.of(rows) + this.#beyond.at(atMs))
+  at(rows: number, request: number): number {
+    return Math.max(0, this.#usual.of(rows) + this.#beyond.at(request))
   }
 }
 
-/** What was seen at some moments. */
+/** What was seen at some requests. */
 class Series {
   readonly #ms: readonly number[]
-  /** What is usual about the time of each. */
+  /** What is usual about each. */
   readonly #local: Float64Array
   readonly #moments: RecordedMoments
 
-  constructor(runs: readonly RecordedRun[], seed: number, of: (run: RecordedRun) => number | null | undefined) {
+  /** @param requestOf whose number a run is asked for with. */
+  constructor(runs: readonly RecordedRun[], seed: number, of: (run: RecordedRun) => number | null | undefined, requestOf: (run: RecordedRun) => number) {
     const seen = runs.filter((run) => of(run) != null)
     this.#ms = seen.map((run) => of(run)!)
     this.#local = localMedians(Float64Array.from(this.#ms))
-    this.#moments = new RecordedMoments(seen.map(({ atMs }) => atMs), mulberry32(seed))
+    this.#moments = new RecordedMoments(seen.map(requestOf), lengthOf(runs), mulberry32(seed))
   }
 
-  at(atMs: number): number {
+  at(request: number): number {
     if (this.#ms.length === 0) return 0
-    const { index, again } = this.#moments.take(atMs)
+    const { index, again } = this.#moments.take(request)
     const [ms, usualMs] = [this.#ms[index]!, this.#local[index]!]
     return again ? Math.min(ms, usualMs + Math.abs(usualMs)) : ms
   }

@@ -1,6 +1,6 @@
 import { mulberry32 } from '../seeded-random.ts'
 import { RecordedMoments } from './recorded-moments.ts'
-import { localMeans, localMedians, runningAtOnce, type RecordedRun } from './recorded-run.ts'
+import { lengthOf, localMeans, localMedians, runningAtOnce, type RecordedRun } from './recorded-run.ts'
 import type { RunDurations } from './service-times.ts'
 import { SizeMedians } from './size-medians.ts'
 
@@ -11,7 +11,7 @@ const leastMs = 0.0001
 
 /**
  * Run times of a recording: by size, by how fast the machine was at the time, and by how many ran at once. What one takes is
- * taken from those that were recorded about the same time: a machine that is shared has its slow seconds, and their
+ * taken from those of the requests that came about then: a machine that is shared has its slow seconds, and their
  * queues, and stalls that come once, which runs drawn from all of the recording would not have.
  */
 export class RecordedDurations implements RunDurations {
@@ -19,7 +19,6 @@ export class RecordedDurations implements RunDurations {
   slowing = 0
   readonly #runs: readonly RecordedRun[]
   readonly #atOnce: Float64Array
-  readonly #speed: number
   readonly #moments: RecordedMoments
   /** What each took, were it alone on the machine. */
   #aloneMs: Float64Array
@@ -27,15 +26,11 @@ export class RecordedDurations implements RunDurations {
   /** How many times as long as usual runs took about the time of each. */
   #local: Float64Array
 
-  /**
-   * @param runs at least one.
-   * @param speed of the replay: a moment of the simulation is so many times as late in the recording.
-   */
-  constructor(runs: readonly RecordedRun[], seed: number, speed = 1) {
-    this.#runs = runs.map((run) => ({ ...run, ms: Math.max(leastMs, run.ms) })).sort((a, b) => a.atMs - b.atMs)
+  /** @param runs at least one. */
+  constructor(runs: readonly RecordedRun[], seed: number) {
+    this.#runs = runs.map((run) => ({ ...run, ms: Math.max(leastMs, run.ms) })).sort((a, b) => a.request - b.request)
     this.#atOnce = runningAtOnce(this.#runs)
-    this.#speed = speed
-    this.#moments = new RecordedMoments(this.#runs.map(({ atMs }) => atMs), mulberry32(seed))
+    this.#moments = new RecordedMoments(this.#runs.map(({ request }) => request), lengthOf(this.#runs), mulberry32(seed))
     this.#local = new Float64Array(runs.length).fill(1)
     this.#aloneMs = this.#local
     for (let round = 0; round < refinements; round++) this.#refine()
@@ -50,8 +45,8 @@ export class RecordedDurations implements RunDurations {
     return (this.#usual.get(bucketKey) ?? this.#usual.values().next().value!).of(rows)
   }
 
-  draw(bucketKey: string, rows: number, atMs: number): number {
-    const { index: near, again } = this.#moments.take(atMs * this.#speed)
+  draw(bucketKey: string, rows: number, _atMs: number, request: number): number {
+    const { index: near, again } = this.#moments.take(request)
     const { bucketKey: itsKey, rows: itsRows } = this.#runs[near]!
     const local = this.#local[near]!
     const itsMs = this.expectedMs(itsKey, itsRows) * local

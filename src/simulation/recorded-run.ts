@@ -2,12 +2,18 @@
 export interface RecordedRun {
   /** When it started, in milliseconds since the first request. */
   readonly atMs: number
+  /** Which request of the recording it was the first run of, counted from 0. */
+  readonly request: number
+  /** Requests of its batch; left out for 1. */
+  readonly requests?: number
   readonly rows: number
   /** How long it took. */
   readonly ms: number
   readonly bucketKey: string
   /** From its first request until its batch was formed; `null` or left out where that had to wait for an instance. */
   readonly turnMs?: number | null
+  /** From the request that filled it until its batch was formed, at once; `null` or left out for others. */
+  readonly closingMs?: number | null
   /** From handing it over until it started; `null` or left out where another ran before it. */
   readonly handOverMs?: number | null
   /** From the end of the run before it until it started; `null` or left out where it did not wait behind one. */
@@ -18,12 +24,19 @@ export interface RecordedRun {
   readonly inlineMs?: number | null
   /** From its end until the application's thread did something about it. */
   readonly wakeMs?: number | null
-  /** Gathering its rows, and handing its outputs out. */
+  /** Gathering its rows, and handing its outputs out until the first answer is given. */
   readonly gatherMs?: number
   readonly scatterMs?: number
+  /** From one answer to the next; `null` or left out where there was one. */
+  readonly answerMs?: number | null
 }
 
-/** So many runs that started about the same time say how fast the machine was then. */
+/** How many requests a recording has, as far as its runs tell. */
+export function lengthOf(runs: readonly RecordedRun[]): number {
+  return runs.reduce((most, { request, requests = 1 }) => Math.max(most, request + requests), 1)
+}
+
+/** So many runs of requests that came one after the other say how fast the machine was then. */
 export const neighbours = 15
 
 /** For each run the first of its neighbours; there are {@link neighbours} of them, or as many as there are. */
@@ -53,11 +66,13 @@ export function localMedians(values: Float64Array): Float64Array {
   })
 }
 
-/** How many ran at once during each run, itself included, on average. Runs are in the order of their starts. */
+/** How many ran at once during each run, itself included, on average. */
 export function runningAtOnce(runs: readonly RecordedRun[]): Float64Array {
   const sharedMs = Float64Array.from(runs, ({ ms }) => ms)
   const open: number[] = [] // of those that may still run
-  for (const [index, { atMs, ms }] of runs.entries()) {
+  const byStart = [...runs.keys()].sort((a, b) => runs[a]!.atMs - runs[b]!.atMs)
+  for (const index of byStart) {
+    const { atMs, ms } = runs[index]!
     let kept = 0
     for (const other of open) {
       const { atMs: otherMs, ms: otherTook } = runs[other]!

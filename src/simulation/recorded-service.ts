@@ -1,40 +1,43 @@
 import type { Arrival, ArrivalRun } from '../arrivals/arrival.ts'
 import type { RecordedConfig } from '../arrivals/recorded-config.ts'
 import { defaultInline } from '../config/engine-options.ts'
-import { firstGivenUs } from './followers.ts'
 import type { Overheads } from './overheads.ts'
 import type { RecordedRun } from './recorded-run.ts'
+import { RecordedThread, type NotedRun } from './recorded-thread.ts'
 import { bucketOf } from './recorded-traffic.ts'
 
 /** The runs of a recording, in the order of their starts. */
 export function runsOf(arrivals: readonly Arrival[]): RecordedRun[] {
-  const recorded = arrivals.flatMap((arrival) => (arrival.runs ?? []).map((run, part) => ({ arrival, run, part }))).sort((a, b) => startUs(a.run) - startUs(b.run))
-  const ends = recorded.map(({ run }) => startUs(run) + run.runUs + run.wakeUs).sort((a, b) => a - b)
-  const takenUs = recorded.map(({ run }) => run.takenAtUs).sort((a, b) => a - b)
+  const noted = arrivals.flatMap((arrival, request) => (arrival.runs ?? []).map((run, part): NotedRun => ({ arrival, request, run, part })))
+  noted.sort((a, b) => startUs(a.run) - startUs(b.run))
+  const thread = new RecordedThread(arrivals, noted)
   const config = configIn(arrivals)
   const instances = config?.instances ?? instancesIn(arrivals)
   const freeUs = new Map<string, number>()
-  return recorded.map(({ arrival, run, part }) => {
-    const { rows, runUs, instance, inline = false, handOverUs, gatherUs } = run
+  return noted.map((own) => {
+    const { arrival, request, run, part } = own
+    const { rows, runUs, instance, inline = false, handOverUs, gatherUs, takenAtUs } = run
     const endUs = freeUs.get(instance) ?? 0
-    const wasFree = endUs <= run.takenAtUs + gatherUs
+    const wasFree = endUs <= takenAtUs + gatherUs
     freeUs.set(instance, startUs(run) + runUs)
-    const running = countUpTo(takenUs, arrival.atUs) - countUpTo(ends, arrival.atUs)
-    const waitedMs = part === 0 ? (run.takenAtUs - arrival.atUs) / 1000 : null
+    const waitedMs = part === 0 ? (takenAtUs - arrival.atUs) / 1000 : null
     return {
       atMs: startUs(run) / 1000,
+      request,
+      requests: run.requests,
       rows,
       ms: runUs / 1000,
       bucketKey: bucketOf(arrival),
-      turnMs: running < instances && closedWhenSeen(run, config?.maxQueueDelayMs ?? 0) ? waitedMs : null,
+      turnMs: thread.outAt(arrival.atUs) < instances && closedWhenSeen(run, config?.maxQueueDelayMs ?? 0) ? waitedMs : null,
+      closingMs: toMs(thread.closingUs(own, instances)),
       timerMs: waitedMs !== null && run.reason === 'delay' && config !== null ? Math.max(0, waitedMs - config.maxQueueDelayMs) : null,
       handOverMs: wasFree && !inline ? handOverUs / 1000 : null,
       betweenMs: wasFree || inline ? null : (startUs(run) - endUs) / 1000,
       inlineMs: inline ? handOverUs / 1000 : null,
-      wakeMs: inline ? null : wakeUs(run, takenUs) / 1000,
+      wakeMs: inline ? null : thread.wakeUs(run) / 1000,
       gatherMs: gatherUs / 1000,
-      // Its answers are given as soon as its outputs are handed out.
-      scatterMs: (firstGivenUs(arrival, run) - startUs(run) - runUs - run.wakeUs) / 1000,
+      scatterMs: thread.scatterUs(own) / 1000,
+      answerMs: toMs(thread.answerUs(own)),
     }
   })
 }
@@ -63,19 +66,6 @@ function startUs({ takenAtUs, gatherUs, handOverUs }: ArrivalRun): number {
   return takenAtUs + gatherUs + handOverUs
 }
 
-/** How long it took after a run until the application's thread did something about it: took the next batch, or its outputs. */
-function wakeUs(run: ArrivalRun, takenUs: readonly number[]): number {
-  const endUs = startUs(run) + run.runUs
-  return Math.min(run.wakeUs, (takenUs[countUpTo(takenUs, endUs)] ?? Infinity) - endUs)
-}
-
-/** How many of ascending numbers are at most `limit`. */
-function countUpTo(ascending: readonly number[], limit: number): number {
-  let [low, high] = [0, ascending.length]
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (ascending[middle]! <= limit) low = middle + 1
-    else high = middle
-  }
-  return low
+function toMs(us: number | null): number | null {
+  return us === null ? null : us / 1000
 }

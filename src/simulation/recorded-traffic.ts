@@ -8,7 +8,7 @@ import type { Coming, Traffic } from './traffic.ts'
 interface Released extends HeapItem {
   readonly endedMs: number
   atMs: number
-  readonly arrivals: Fifo<number>
+  readonly arrivals: Fifo<{ readonly arrival: number; readonly atMs: number }>
 }
 
 /**
@@ -50,16 +50,18 @@ export class RecordedTraffic implements Traffic {
   take(): Coming {
     const released = this.#released.peek()
     let index: number
+    let came = {}
     if (released !== null && released.atMs <= this.#nextOpenMs) {
-      index = released.arrivals.shift()!
+      const { arrival, atMs: cameMs } = released.arrivals.shift()!
       if (released.arrivals.size === 0) this.#released.remove(released)
+      ;[index, came] = [arrival, { cameMs }]
     } else index = this.#open[this.#next++]!
     this.#came.push(index)
     const arrival = this.#arrivals[index]!
     const { rows, priority, timeoutMs, deadlineMs, cancelledUs, shared, latencyUs } = arrival
     const cancelMs = cancelledUs === undefined ? undefined : cancelledUs / 1000
     const sharedMs = shared === true && latencyUs !== undefined ? latencyUs / 1000 : undefined
-    return { model: 0, rows, bucketKey: bucketOf(arrival), priority, timeoutMs, deadlineMs, cancelMs, sharedMs }
+    return { model: 0, rows, bucketKey: bucketOf(arrival), priority, timeoutMs, deadlineMs, cancelMs, sharedMs, ...came }
   }
 
   ended(nowMs: number, index: number): void {
@@ -73,7 +75,7 @@ export class RecordedTraffic implements Traffic {
       this.#last = { heapIndex: -1, endedMs, atMs, arrivals: new Fifo() }
       this.#released.push(this.#last)
     }
-    this.#last.arrivals.push(arrival)
+    this.#last.arrivals.push({ arrival, atMs })
     this.#last.atMs = Math.max(this.#last.atMs, atMs)
     this.#released.update(this.#last)
   }

@@ -54,7 +54,7 @@ class Simulation {
     const virtual = this.#clock
     this.#lateClock = {
       nowMs: () => virtual.nowMs(),
-      setTimer: (callback, delayMs) => virtual.setTimer(callback, delayMs + delays.timerMs(virtual.nowMs())),
+      setTimer: (callback, delayMs) => virtual.setTimer(callback, delayMs + delays.timerMs(Math.max(0, this.#came - 1))),
       clearTimer: (timer) => virtual.clearTimer(timer),
     }
     this.#record = new SimulationRecord(traffic.count, settings.targetMs, inputs.timelineMs)
@@ -86,16 +86,16 @@ class Simulation {
       model,
       settings: this.#inputs.settings,
       clock: this.#lateClock,
-      calibrationMs: (rows) => calibration.draw('', rows, 0),
+      calibrationMs: (rows) => calibration.draw('', rows, 0, 0),
       drop: (request) => {
         if (!this.#record.dropped(request)) return
-        this.#inputs.traffic.ended(this.#clock.nowMs(), request.index)
+        this.#ended(request.index)
         for (const part of this.#parts.get(request.index) ?? []) if (part !== request) queue.withdraw(part)
       },
       takeBack: (request) => {
         if (!instances.ahead.takeBackBatchOf(request)) return false
         this.#reached.add(queue)
-        this.#clock.setTimer(() => this.#offerSoon(), 0) // not before it has left the queue
+        this.#clock.setTimer(() => this.#offerSoon(0, request.index, request.index), 0) // not before it has left the queue
         return true
       },
       wake: () => {
@@ -104,6 +104,7 @@ class Simulation {
       },
       freeInMs: () => instances.freeInMs(),
       sharing: () => instances.contenders(),
+      rowsAhead: ({ level }) => this.#levels[model]!.rowsAhead(level),
     })
     return queue
   }
@@ -115,7 +116,7 @@ class Simulation {
     while (traffic.nextMs <= atMs) {
       const coming = traffic.take()
       if (coming.rows > settings.maxBatchSize && !splitOversized) throw new RangeError(`A request has ${coming.rows} rows, a batch ${settings.maxBatchSize} at most.`)
-      this.#record.arrived(this.#came + group.length, atMs)
+      this.#record.arrived(this.#came + group.length, coming.cameMs ?? atMs)
       group.push(coming)
     }
     const first = this.#came
@@ -123,7 +124,7 @@ class Simulation {
     this.#thread.whenFree(() => {
       for (const [at, coming] of group.entries()) this.#takeIn(first + at, coming)
       this.#thread.spend(group.length * overheads.requestMs)
-      this.#offerSoon()
+      this.#offerSoon(atMs - (group[0]!.cameMs ?? atMs), first, first + group.length - 1)
     })
   }
 
@@ -136,7 +137,7 @@ class Simulation {
     const [first, ...others] = parts as [SimulatedRequest, ...SimulatedRequest[]]
     if (!queue.arrive(first)) {
       this.#record.refused(first)
-      this.#inputs.traffic.ended(nowMs, index)
+      this.#ended(index)
       return
     }
     this.#record.accepted(index, parts.length)
@@ -152,22 +153,33 @@ class Simulation {
   }
 
   #answerShared(index: number, wholeRows: number): void {
-    const nowMs = this.#clock.nowMs()
-    if (this.#record.answered({ index, wholeRows }, nowMs)) this.#inputs.traffic.ended(nowMs, index)
+    if (this.#record.answered({ index, wholeRows }, this.#clock.nowMs())) this.#ended(index)
   }
 
   #withdraw(queue: SimulatedQueue, parts: readonly SimulatedRequest[]): void {
     for (const part of parts) queue.withdraw(part)
-    if (this.#record.withdrawn(parts[0]!)) this.#inputs.traffic.ended(this.#clock.nowMs(), parts[0]!.index)
+    if (this.#record.withdrawn(parts[0]!)) this.#ended(parts[0]!.index)
   }
 
-  /** Whoever comes before the event loop has come round may join, unless a batch is full. */
-  #offerSoon(): void {
+  #ended(index: number): void {
+    this.#inputs.traffic.ended(this.#clock.nowMs(), index)
+  }
+
+  /**
+   * Whoever comes before the event loop has come round may join, unless a batch is full.
+   *
+   * @param sinceMs how long ago the first of them came.
+   */
+  #offerSoon(sinceMs: number, first: number, last: number): void {
+    const { delays } = this.#inputs
     const offer = () => this.#thread.whenFree(() => this.#offerReached())
-    if ([...this.#reached].some(({ hasFull }) => hasFull)) return offer()
+    if ([...this.#reached].some(({ hasFull }) => hasFull)) {
+      if (this.#instances.hasRoom) this.#thread.spend(delays.closingMs(last))
+      return offer()
+    }
     if (this.#offerScheduled) return
-    const turnMs = this.#instances.anyIdle ? this.#inputs.delays.turnMs(this.#clock.nowMs()) : 0
-    if (turnMs === 0) return offer()
+    const turnMs = this.#instances.anyIdle ? delays.turnMs(first) - sinceMs : 0
+    if (turnMs <= 0) return offer()
     this.#offerScheduled = true
     this.#clock.setTimer(() => {
       this.#offerScheduled = false

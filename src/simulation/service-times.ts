@@ -43,8 +43,13 @@ interface SizeTimes {
 
 /** Draws what single runs take. */
 export interface RunDurations {
-  /** In milliseconds, alone on the machine, for one that starts at a moment of the simulation. */
-  draw(bucketKey: string, rows: number, atMs: number): number
+  /**
+   * In milliseconds, alone on the machine.
+   *
+   * @param atMs when it starts.
+   * @param request the number of its first request.
+   */
+  draw(bucketKey: string, rows: number, atMs: number, request: number): number
   /** What one takes on average. */
   expectedMs(bucketKey: string, rows: number): number
 }

@@ -89,12 +89,11 @@ export function simulate(options: SimulationOptions): SimulationResult {
   })
 }
 
-function measuredOf({ serviceTimes, jitter = 0, arrivals, instances }: SimulationOptions, overheads: Required<Overheads>, seed: number): Pick<SimulationInputs, 'durations' | 'slowdown' | 'delays'> {
+function measuredOf({ serviceTimes, jitter = 0, instances }: SimulationOptions, overheads: Required<Overheads>, seed: number): Pick<SimulationInputs, 'durations' | 'slowdown' | 'delays'> {
   if (!('recorded' in serviceTimes)) return { durations: new ServiceTimes(serviceTimes, jitter, [], seed), slowdown: [], delays: constantDelays(overheads) }
-  const speed = arrivals.kind === 'recorded' ? (arrivals.speed ?? 1) : 1
   const { recorded } = serviceTimes
-  const durations = new RecordedDurations(recorded, seed, speed)
-  return { durations, slowdown: durations.slowdown(instances), delays: new RecordedDelays(recorded, seed, speed) }
+  const durations = new RecordedDurations(recorded, seed)
+  return { durations, slowdown: durations.slowdown(instances), delays: new RecordedDelays(recorded, seed) }
 }
 
 function trafficOf({ arrivals, requests = 10_000, rows = [{ rows: 1, share: 1 }] }: SimulationOptions, seed: number): Traffic {

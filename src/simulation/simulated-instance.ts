@@ -17,8 +17,8 @@ export interface Run {
   readyAtMs: number
   /** What it takes on the application's thread; `null` for one that was handed over. */
   readonly inlineMs: number | null
-  /** Whether it waits behind another: its requests can still leave it. */
-  ahead: boolean
+  /** Whether its queue reckons that it waits behind another. */
+  readonly ahead: boolean
   startMs: number
 }
 
@@ -26,8 +26,8 @@ export interface Run {
 export interface InstanceOwner {
   /** How long a run that starts now takes when nothing else runs, in milliseconds. */
   started(run: Run): number
-  /** How long it takes from the end of a run until the one behind it starts. */
-  betweenMs(): number
+  /** How long it takes from the end of a run until one starts that waited behind it. */
+  betweenMs(run: Run): number
   ended(instance: SimulatedInstance, run: Run): void
 }
 
@@ -36,6 +36,8 @@ export class SimulatedInstance {
   readonly turns: FairTurns
   running: Run | null = null
   behind: Run | null = null
+  /** Runs that have ended, of which the application's thread was not told yet. */
+  #untold = 0
   readonly #clock: VirtualClock
   readonly #owner: InstanceOwner
   #timer: unknown = null
@@ -50,10 +52,28 @@ export class SimulatedInstance {
     this.#owner = owner
   }
 
+  /** Whether it has nothing, as far as the application's thread knows. */
+  get isIdle(): boolean {
+    return this.#out === 0
+  }
+
+  /** Whether it may be given a batch: one that runs, and one behind it. */
+  get hasRoom(): boolean {
+    return this.#out < 2
+  }
+
+  get #out(): number {
+    return this.#untold + (this.running === null ? 0 : 1) + (this.behind === null ? 0 : 1)
+  }
+
   submit(run: Run): void {
-    run.ahead = this.running !== null
-    if (run.ahead) this.behind = run
-    else this.#next(run)
+    if (this.running === null) this.#next(run)
+    else this.behind = run
+  }
+
+  /** The application's thread knows of the end of a run. */
+  told(): void {
+    this.#untold--
   }
 
   /** Takes what waits behind its run back. */
@@ -67,7 +87,7 @@ export class SimulatedInstance {
   /** How long until it could start something more, in milliseconds, as far as can be known. */
   freeInMs(): number {
     const { running, behind } = this
-    if (running === null) return 0
+    if (running === null) return this.isIdle ? 0 : leftOfRunMs(0)
     const leftMs = running.startMs + running.expectedMs - this.#clock.nowMs()
     return leftOfRunMs(leftMs) + (behind?.expectedMs ?? 0)
   }
@@ -103,9 +123,10 @@ export class SimulatedInstance {
     const run = running!
     this.#timer = null
     this.running = this.behind = null
+    this.#untold++
     this.turns.settle(run.charge, this.#clock.nowMs() - run.startMs)
     if (behind !== null) {
-      behind.readyAtMs = Math.max(behind.readyAtMs, this.#clock.nowMs() + this.#owner.betweenMs())
+      behind.readyAtMs = Math.max(behind.readyAtMs, this.#clock.nowMs() + this.#owner.betweenMs(behind))
       this.#next(behind)
     }
     this.#owner.ended(this, run)

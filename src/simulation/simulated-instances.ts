@@ -52,6 +52,11 @@ export class SimulatedInstances implements InstanceOwner {
     return this.#idle.length > 0
   }
 
+  /** Whether one could be given a batch. */
+  get hasRoom(): boolean {
+    return this.#all.some(({ hasRoom }) => hasRoom)
+  }
+
   /** How long until the first one could start something more, in milliseconds. */
   freeInMs(): number {
     if (this.#idle.length > 0) return 0
@@ -81,12 +86,12 @@ export class SimulatedInstances implements InstanceOwner {
     if (run.ahead) this.queues[run.model]!.started(run.requests)
     record.started(run.requests.length, run.rows, run.startMs)
     this.#nowRunning(this.#running + 1)
-    return run.inlineMs ?? service.draw(run.requests[0]!.bucketKey, run.rows, run.startMs)
+    const { bucketKey, index } = run.requests[0]!
+    return run.inlineMs ?? service.draw(bucketKey, run.rows, run.startMs, index)
   }
 
-  betweenMs(): number {
-    const { clock, delays } = this.#context
-    return delays.betweenMs(clock.nowMs())
+  betweenMs({ requests }: Run): number {
+    return this.#context.delays.betweenMs(requests[0]!.index)
   }
 
   ended(instance: SimulatedInstance, run: Run): void {
@@ -94,25 +99,34 @@ export class SimulatedInstances implements InstanceOwner {
     const tookMs = clock.nowMs() - run.startMs
     this.busyMs += tookMs
     this.#nowRunning(this.#running - 1)
+    if (run.inlineMs !== null) {
+      this.#inline!.spent(run.inlineMs, instance)
+      return this.#told(instance, run, tookMs) // before it comes to anything else
+    }
     const told = () => thread.whenFree(() => this.#told(instance, run, tookMs))
-    if (run.inlineMs !== null) this.#inline!.spent(run.inlineMs, instance)
-    const wakeMs = run.inlineMs === null ? delays.wakeMs(clock.nowMs()) : 0
+    const wakeMs = delays.wakeMs(run.requests[0]!.index)
     if (wakeMs > 0) clock.setTimer(told, wakeMs)
     else told()
   }
 
   /** The application's thread hears of the end of a run: it sees to the instance first, and then to the answers. */
   #told(instance: SimulatedInstance, run: Run, tookMs: number): void {
-    const { clock, thread, delays, record, traffic } = this.#context
+    const { thread, delays, record, traffic } = this.#context
     this.queues[run.model]!.ran(run.requests, run.rows, tookMs)
-    if (instance.running === null && !this.#idle.includes(instance)) {
+    instance.told()
+    if (instance.isIdle && !this.#idle.includes(instance)) {
       this.#idle.push(instance)
       for (const model of this.ahead.models) this.note(this.queues[model]!) // it takes what waits behind another
       while (this.#idle.length > 0 && this.#pending.size > 0) if (!this.#offerIdle()) break
     }
-    if (instance.running !== null && instance.behind === null) this.#offerTo(instance, false)
-    const answeredMs = thread.spend(delays.scatterMs(run.rows, clock.nowMs()))
-    for (const request of run.requests) if (record.answered(request, answeredMs)) traffic.ended(answeredMs, request.index)
+    if (!instance.isIdle && instance.hasRoom) this.#offerTo(instance, false)
+    const request = run.requests[0]!.index
+    const givenMs = thread.spend(delays.scatterMs(run.rows, request))
+    const eachMs = run.requests.length === 1 ? 0 : delays.answerMs(request)
+    thread.spend(eachMs * (run.requests.length - 1))
+    for (const [at, { index, wholeRows }] of run.requests.entries()) {
+      if (record.answered({ index, wholeRows }, givenMs + at * eachMs)) traffic.ended(givenMs, index)
+    }
   }
 
   #nowRunning(count: number): void {
@@ -133,7 +147,7 @@ export class SimulatedInstances implements InstanceOwner {
   #offerAhead(): boolean {
     let soonest: SimulatedInstance | null = null
     for (const instance of this.#all) {
-      if (instance.running === null || instance.behind !== null) continue
+      if (instance.isIdle || !instance.hasRoom) continue
       if (soonest === null || instance.freeInMs() < soonest.freeInMs()) soonest = instance
     }
     return soonest !== null && this.#offerTo(soonest, false)
@@ -161,23 +175,15 @@ export class SimulatedInstances implements InstanceOwner {
   }
 
   #handOver(instance: SimulatedInstance, queue: SimulatedQueue, requests: SimulatedRequest[], idle: boolean): void {
-    const { clock, thread, delays } = this.#context
-    const rows = rowsOf(requests)
-    const expectedMs = queue.expectedMs(rows, requests[0]!.bucketKey)
-    const gatheredMs = thread.spend(delays.gatherMs(rows, clock.nowMs()))
-    const inlineMs = idle ? this.#inlineMs(instance, queue, requests[0]!.bucketKey, rows, gatheredMs) : null
-    const waitMs = this.#waitMs(idle, inlineMs !== null, gatheredMs)
-    const charge = instance.turns.charge(queue.model, expectedMs)
-    instance.submit({ number: this.#formed++, model: queue.model, requests, rows, charge, expectedMs, readyAtMs: gatheredMs + waitMs, inlineMs, ahead: false, startMs: 0 })
-  }
-
-  /** How long it takes until a batch that is gathered starts, were its instance idle. */
-  #waitMs(idle: boolean, inline: boolean, atMs: number): number {
     const { thread, delays } = this.#context
-    if (!inline) return idle ? delays.handOverMs(atMs) : 0
-    const waitMs = delays.inlineMs(atMs)
-    thread.spend(waitMs)
-    return waitMs
+    const rows = rowsOf(requests)
+    const [first] = requests as [SimulatedRequest]
+    const expectedMs = queue.expectedMs(rows, first.bucketKey)
+    const gatheredMs = thread.spend(delays.gatherMs(rows, first.index))
+    const inlineMs = idle ? this.#inlineMs(instance, queue, first, rows, gatheredMs) : null
+    const waitMs = inlineMs === null ? (instance.running === null ? delays.handOverMs(first.index) : 0) : this.#spentMs(delays.inlineMs(first.index))
+    const charge = instance.turns.charge(queue.model, expectedMs)
+    instance.submit({ number: this.#formed++, model: queue.model, requests, rows, charge, expectedMs, readyAtMs: gatheredMs + waitMs, inlineMs, ahead: !idle, startMs: 0 })
   }
 
   #putBack(run: Run): void {
@@ -187,11 +193,15 @@ export class SimulatedInstances implements InstanceOwner {
   }
 
   /** What a batch takes that the application's thread runs itself; `null` for one that is handed over. */
-  #inlineMs(instance: SimulatedInstance, queue: SimulatedQueue, bucketKey: string, rows: number, atMs: number): number | null {
-    const { thread, service } = this.#context
+  #inlineMs(instance: SimulatedInstance, queue: SimulatedQueue, { bucketKey, index }: SimulatedRequest, rows: number, atMs: number): number | null {
+    const { service } = this.#context
     if (this.#inline === null || !this.#inline.allows(service.expectedMs(bucketKey, rows), instance, queue.waiting > 0)) return null
-    const ms = service.draw(bucketKey, rows, atMs)
-    thread.spend(ms)
+    return this.#spentMs(service.draw(bucketKey, rows, atMs, index))
+  }
+
+  /** The thread is busy for so long. */
+  #spentMs(ms: number): number {
+    this.#context.thread.spend(ms)
     return ms
   }
 }

@@ -34,6 +34,8 @@ export interface QueueContext {
   freeInMs(): number
   /** Among how many models with waiting requests the instances are divided, this one included. */
   sharing(): number
+  /** Rows that are served before a request that comes now. */
+  rowsAhead(request: SimulatedRequest): number
 }
 
 /** The requests of one model and the policy by which they become batches. */

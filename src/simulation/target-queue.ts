@@ -29,7 +29,7 @@ export class TargetQueue extends EngineQueue {
   constructor(context: QueueContext) {
     const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, targetMs, instances } = context.settings
     const limits = { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests: true }
-    const runTimes = targetMs === Infinity ? new RunTimes() : calibrated(context)
+    const runTimes = calibrated(context)
     const target = targetMs === Infinity ? null : new LatencyTarget(limits, targetMs, runTimes, instances)
     super(context, runTimes, target)
     this.#limits = limits
@@ -45,10 +45,10 @@ export class TargetQueue extends EngineQueue {
     const withinMs = request.deadlineMs ?? settings.targetMs
     if (withinMs === Infinity) return super.arrive(request)
     const answerMs = estimatedAnswerMs(this.#runTimes, bucketKey, request.rows, {
-      rowsAhead: this.queue.rows,
+      rowsAhead: this.context.rowsAhead(request),
       batchRows: fullBatchRows(this.#target?.limits(bucketKey) ?? this.#limits),
       instances: settings.instances,
-      joiningRowsPerMs: this.#arrivals.rowsPerMs(nowMs),
+      joiningRowsPerMs: this.#target === null ? 0 : this.#arrivals.rowsPerMs(nowMs),
       freeInMs: this.context.freeInMs(),
       sharing: this.context.sharing(),
     })
@@ -71,7 +71,7 @@ export class TargetQueue extends EngineQueue {
   }
 }
 
-/** A few runs of each size, as before the first request, up to one that exceeds the target by itself. */
+/** A few runs of each size, as before the first request or by those before a recording, up to one that exceeds the target by itself. */
 function calibrated({ settings, calibrationMs }: QueueContext): RunTimes {
   const runTimes = new RunTimes()
   const { maxBatchSize, targetMs } = settings

@@ -8,6 +8,8 @@ export interface Coming {
   readonly priority?: number | undefined
   readonly timeoutMs?: number | undefined
   readonly deadlineMs?: number | undefined
+  /** When it came; left out for when it is taken. Of several that come together, all are there by then. */
+  readonly cameMs?: number
   /** After what time its caller withdraws it, unless it has been answered. */
   readonly cancelMs?: number | undefined
   /** Its answer is that of another, and takes so long. */

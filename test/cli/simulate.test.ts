@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import type { Arrival } from '../../src/arrivals/arrival.ts'
+import type { PredictionCheck } from '../../src/simulation/prediction-check.ts'
 import type { SimulationResult } from '../../src/simulation/simulation-result.ts'
 import { identity } from '../models/small.ts'
 import { zerohop } from './run.ts'
@@ -16,7 +17,7 @@ function recordingOf(arrivals: readonly Arrival[]): string {
   return path
 }
 
-async function predicted(...line: string[]): Promise<{ recorded: SimulationResult | null; predicted: SimulationResult; configuration: object }> {
+async function predicted(...line: string[]): Promise<{ recorded: SimulationResult | null; predicted: SimulationResult; configuration: object; check: PredictionCheck | null }> {
   const { code, stdout, stderr } = await zerohop('simulate', '--json', ...line)
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   return JSON.parse(stdout) as Awaited<ReturnType<typeof predicted>>
@@ -84,6 +85,19 @@ describe('zerohop simulate', () => {
     expect(stdout).toMatch(/recorded .* predicted/)
     expect(stdout).toMatch(/p99 ms .* 20\.000 .* 20\.000/)
     expect(stdout).toContain('batches by rows: 2: 50\n')
+  })
+
+  it('says how well it predicts the recording itself, and that what it does not is not to be trusted', async () => {
+    const config = {
+      instances: 1, maxBatchSize: 2, joinRequests: true, preferredBatchSizes: [], maxQueueDelayMs: 0, latencyTargetMs: 0, priorityLevels: 0, defaultPriorityLevel: 0,
+      defaultPolicy: { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 0 }, policies: [],
+    } satisfies Arrival['config'] // prettier-ignore
+    const path = recordingOf([{ ...alone[0]!, config }, ...alone.slice(1)])
+    const { check } = await predicted('--replay', path, '--speed', '5', '--instances', '2')
+    expect(check).toMatchObject({ isTrusted: true, p99Off: expect.closeTo(0, 6) as number })
+    const { stdout } = await zerohop('simulate', '--replay', path, '--service', '2:30')
+    expect(stdout).toMatch(/off for the recording as it was: p99 \+50\.0 %, answers\/s -0\.4 %\nnot to be trusted: /)
+    expect((await zerohop('simulate', '--replay', path)).stdout).not.toContain('not to be trusted')
   })
 
   it('serves priorities in their order where there are levels', async () => {

@@ -42,8 +42,8 @@ function drawRecording(random: Random, maxRows: number): Arrival[] {
 
 function drawRecordedRuns(random: Random, maxRows: number): RecordedRun[] {
   return Array.from({ length: whole(random, 1, 80) }, (_, index) => ({
-    atMs: index * 50, rows: whole(random, 1, maxRows), ms: 1 + 20 * random(), bucketKey: oneOf(random, ['', 'other']),
-    turnMs: random() < 0.5 ? null : random(), handOverMs: random() < 0.5 ? null : random(), wakeMs: random(), gatherMs: random() / 10, scatterMs: random() / 10,
+    atMs: index * 50, request: index * 5, rows: whole(random, 1, maxRows), ms: 1 + 20 * random(), bucketKey: oneOf(random, ['', 'other']),
+    turnMs: random() < 0.5 ? null : random(), handOverMs: random() < 0.5 ? null : random(), wakeMs: random(), gatherMs: random() / 10, scatterMs: random() / 10, closingMs: random() < 0.5 ? null : random(), answerMs: random() < 0.5 ? null : random() / 10,
   })) // prettier-ignore
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import type { Arrival } from '../../src/arrivals/arrival.ts'
 import { followersOf } from '../../src/simulation/followers.ts'
+import { runsOf } from '../../src/simulation/recorded-service.ts'
 import { simulate, type SimulationOptions } from '../../src/simulation/simulate.ts'
 
 const flat = [{ rows: 1, ms: 10 }, { rows: 8, ms: 10 }]
@@ -31,6 +32,37 @@ describe('requests that were made on an answer', () => {
   })
 })
 
+describe('callers in a loop, whose requests and answers the application thread works off', () => {
+  const [callers, rounds, periodUs] = [8, 40, 64]
+  /** Requests 1 us apart, a run of 20 us and all that surrounds it, answers 0.5 us apart, and again. */
+  const arrivals = Array.from({ length: rounds }, (_, round) =>
+    Array.from({ length: callers }, (_, caller): Arrival => {
+      const fromUs = round * periodUs
+      const run = { takenAtUs: fromUs + 17, rows: callers, requests: callers, instance: 'm_0', reason: 'full', gatherUs: 1, handOverUs: 10, runUs: 20, wakeUs: 5, scatterUs: 2 } as const
+      return {
+        atUs: fromUs + 8 + caller, rows: 1, latencyUs: 48 - caller / 2,
+        ...(round === 0 ? {} : { afterAnswerUs: 16 + caller / 2 }), ...(caller === 0 ? { runs: [run] } : {}),
+      } // prettier-ignore
+    }),
+  ).flat()
+
+  it('are predicted as they were, each with its own latency', () => {
+    const result = simulate({ serviceTimes: { recorded: runsOf(arrivals) }, instances: 1, maxBatchSize: callers, arrivals: recorded(arrivals) })
+    expect(result).toMatchObject({ answered: callers * rounds, batches: { [callers]: rounds } })
+    expect(result.p50Ms! * 1000).toBeCloseTo(46, 1)
+    expect(result.maxMs! * 1000).toBeCloseTo(48, 1)
+    const seconds = ((rounds - 1) * periodUs + 8 + 7 + 48 - 3.5) / 1e6
+    expect(result.throughputPerSecond).toBeCloseTo((callers * rounds) / seconds, 0)
+  })
+
+  it('keep it from other things meanwhile', () => {
+    const twice = runsOf(arrivals)
+    const slower = twice.map((run) => ({ ...run, answerMs: run.answerMs! * 20 }))
+    const simulated = (runs: typeof twice) => simulate({ serviceTimes: { recorded: runs }, instances: 1, maxBatchSize: callers, arrivals: recorded(arrivals) }).maxMs! * 1000
+    expect(simulated(slower)).toBeGreaterThanOrEqual(simulated(twice) + 7 * 0.5 * 19 - 0.1)
+  })
+})
+
 describe('requests that leave before their answer', () => {
   const twenty = (more: (index: number) => Partial<Arrival>) => recorded(Array.from({ length: 20 }, (_, index): Arrival => ({ atUs: 0, rows: 1, ...more(index) })))
 
@@ -48,6 +80,13 @@ describe('requests that leave before their answer', () => {
 
   it('are dropped when their time is over, wherever they wait', () => {
     expect(simulate({ ...one, arrivals: twenty(() => ({ timeoutMs: 35 })) })).toMatchObject({ answered: 4, dropped: 16, batches: { 1: 4 } })
+  })
+})
+
+describe('requests with a deadline', () => {
+  it('are refused from the first one on where it is out of reach: the model has served before', () => {
+    const arrivals = recorded(Array.from({ length: 100 }, () => ({ atUs: 0, rows: 1, deadlineMs: 30 })))
+    expect(simulate({ ...one, arrivals })).toMatchObject({ answered: 2, refused: 98, dropped: 0 })
   })
 })
 
@@ -84,7 +123,7 @@ describe('an answer that was that of another', () => {
 })
 
 describe('recorded runs', () => {
-  const runs = Array.from({ length: 100 }, (_, index) => ({ atMs: index * 20, rows: 1, ms: index === 50 ? 500 : 10, bucketKey: '' }))
+  const runs = Array.from({ length: 100 }, (_, index) => ({ atMs: index * 20, request: index * 30, rows: 1, ms: index === 50 ? 500 : 10, bucketKey: '' }))
 
   it('have a stall once, however many runs there are', () => {
     const arrivals = recorded(Array.from({ length: 3000 }, (_, index) => ({ atUs: index * 660, rows: 1 })))

@@ -38,6 +38,26 @@ describe('the runs of a recording', () => {
     expect(first!.wakeMs).toBeCloseTo(0.07, 6)
   })
 
+  it('have it awake already while it does something for others', () => {
+    // Gathering the second ends 10 us before it comes to the outputs of the first, which are ready for long.
+    const [first] = runsOf([at(0, { takenAtUs: 0, wakeUs: 500 }), at(500, { takenAtUs: 1000, gatherUs: 300, handOverUs: 5000 })])
+    expect(first!.wakeMs).toBeCloseTo((1530 - 1300) / 1000, 6)
+  })
+
+  it('tell what the application thread does for each request and each answer', () => {
+    const three = [{ ...at(0, { takenAtUs: 13, rows: 3, requests: 3, reason: 'full' }), latencyUs: 1150 }, { atUs: 5, rows: 1, latencyUs: 1147 }, { atUs: 10, rows: 1, latencyUs: 1144 }]
+    const [run] = runsOf(three)
+    expect(run).toMatchObject({ request: 0, requests: 3, closingMs: 0.003, answerMs: 0.002 })
+    // One that waited for something else than its last request was not closed on it.
+    expect(runsOf([...three, { atUs: 12, rows: 1 }])[0]).toMatchObject({ closingMs: null })
+  })
+
+  it('are handed out after the batches that are taken before', () => {
+    const [first] = runsOf([{ ...at(0, { takenAtUs: 0, wakeUs: 100 }), latencyUs: 1200 }, at(10, { takenAtUs: 1050, gatherUs: 60 })])
+    // It woke at 1050 us, was busy with the next one until 1110, and gave the answer at 1200.
+    expect(first!.scatterMs).toBeCloseTo(0.09, 6)
+  })
+
   it('of the application thread itself need no waking', () => {
     const arrivals = [at(0, { inline: true })]
     expect(runsOf(arrivals)[0]).toMatchObject({ handOverMs: null, wakeMs: null })
@@ -51,13 +71,13 @@ describe('the runs of a recording', () => {
 })
 
 describe('what surrounds recorded runs', () => {
-  it('is as it was about the time, and by rows', () => {
+  it('is as it was about the same requests, and by rows', () => {
     const runs = runsOf(Array.from({ length: 40 }, (_, index) => at(index * 10_000, { takenAtUs: index * 10_000 + (index === 20 ? 9000 : 100), rows: 1 + (index % 2), gatherUs: index % 2 === 0 ? 10 : 30 })))
-    const delays = new RecordedDelays(runs, 1, 1)
-    expect(delays.turnMs(100)).toBeCloseTo(0.1, 6)
-    expect([delays.gatherMs(1, 50), delays.gatherMs(2, 60), delays.gatherMs(3, 70)].map((ms) => Math.round(ms * 1000))).toEqual([10, 30, 45])
-    expect(delays.turnMs(209)).toBeCloseTo(9, 6)
-    expect(delays.turnMs(209)).toBeCloseTo(0.1, 6) // a stall comes once
+    const delays = new RecordedDelays(runs, 1)
+    expect(delays.turnMs(10)).toBeCloseTo(0.1, 6)
+    expect([delays.gatherMs(1, 5), delays.gatherMs(2, 6), delays.gatherMs(3, 7)].map((ms) => Math.round(ms * 1000))).toEqual([10, 30, 45])
+    expect(delays.turnMs(20)).toBeCloseTo(9, 6)
+    expect(delays.turnMs(20)).toBeCloseTo(0.1, 6) // a stall comes once
   })
 })
 

@@ -1,0 +1,22 @@
+import type { RecordedFigures } from './recorded-figures.ts'
+import type { SimulationResult } from './simulation-result.ts'
+
+/** By what shares the prediction of a recording may be off that is still trusted. */
+export const trustedWithin = { p99: 0.15, throughput: 0.05 }
+
+/** How well a recording is predicted by itself: in the configuration and at the speed that it was recorded with. */
+export interface PredictionCheck {
+  /** By what share of the recorded one the predicted p99 is more, or less where it is below 0. */
+  readonly p99Off: number
+  readonly throughputOff: number
+  /** Whether both are within {@link trustedWithin}. */
+  readonly isTrusted: boolean
+}
+
+/** Sets the prediction of a recording beside it; `null` where nothing was answered. */
+export function checkPrediction(recorded: RecordedFigures, predicted: SimulationResult): PredictionCheck | null {
+  if (recorded.answered === 0) return null
+  const p99Off = (predicted.p99Ms ?? 0) / recorded.p99Ms! - 1
+  const throughputOff = predicted.throughputPerSecond / recorded.throughputPerSecond - 1
+  return { p99Off, throughputOff, isTrusted: Math.abs(p99Off) <= trustedWithin.p99 && Math.abs(throughputOff) <= trustedWithin.throughput }
+}
