@@ -82,15 +82,14 @@ export class Buckets<E extends WaitingRequest> {
       if (bucket !== this.#last) this.#byKey.delete(bucket.key)
       return
     }
-    const full = bucket.rows >= bucket.fullRows || !bucket.limits.joinRequests
-    const heap = full ? this.#full : this.#open
+    const heap = bucket.isFull ? this.#full : this.#open
     if (bucket.heap !== heap) this.#move(bucket, heap)
     else if (headChanged) heap.update(bucket)
   }
 
   /** As {@link place}, after a request was put behind others: what is first has not changed. */
   placeBehind(bucket: Bucket<E>): void {
-    if (bucket.heap === this.#full || (bucket.heap === this.#open && bucket.rows < bucket.fullRows)) return
+    if (bucket.heap === this.#full || (bucket.heap === this.#open && !bucket.isFull)) return
     this.place(bucket)
   }
 

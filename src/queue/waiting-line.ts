@@ -51,8 +51,8 @@ export class WaitingLine<E extends WaitingRequest, Owner> implements LineOf<Owne
     this.#trim()
   }
 
-  /** Takes out those of `entries` from `index` on that are in it, which are its first; returns the index after them. */
-  removeFirst(entries: readonly E[], index: number): number {
+  /** Takes out those of `entries` from `index` on that are in it; returns the index after them. */
+  removeThose(entries: readonly E[], index: number): number {
     const ring = this.#ring
     const mask = ring.length - 1
     const start = index
@@ -77,6 +77,20 @@ export class WaitingLine<E extends WaitingRequest, Owner> implements LineOf<Owne
       rows += entry.rows
     }
     return rows
+  }
+
+  /** Its first requests, all of which came before the queue had seen so many more than its head. */
+  within(window: number): E[] {
+    const ring = this.#ring
+    const entries: E[] = []
+    const before = this.head.cost!.order + window
+    for (let position = this.#first; position !== this.#end; position = (position + 1) | 0) {
+      const entry = ring[position & (ring.length - 1)]!
+      if (entry === null) continue // withdrawn
+      if (entry.cost!.order >= before) break
+      entries.push(entry)
+    }
+    return entries
   }
 
   /** Places that it takes up in the ring, with those of requests that were withdrawn. */
