@@ -22,6 +22,7 @@ export function reasonSection(result: PerfResult): Section {
   const reasons = keysOf(levels, ({ batchReasons }) => batchReasons)
   const total = ({ batchReasons }: LevelResult) => Object.values(batchReasons).reduce((a, b) => a + b, 0)
   const axis = levelAxis(result.mode)
+  const isPadded = levels.some(({ paddingShare }) => paddingShare !== undefined)
   return {
     id: 'reasons',
     title: 'Why batches were sent',
@@ -36,11 +37,12 @@ export function reasonSection(result: PerfResult): Section {
       },
       table: {
         caption: 'Batches by the reason for which they were closed',
-        columns: [axis, 'batches', 'mean rows', ...reasons],
+        columns: [axis, 'batches', 'mean rows', ...(isPadded ? ['padding %'] : []), ...reasons],
         rows: levels.map((level) => [
           levelCell(level),
           countOf(total(level)),
           countOf(level.server.executionCount > 0 ? level.server.inferenceCount / level.server.executionCount : NaN),
+          ...(isPadded ? [countOf(100 * (level.paddingShare ?? NaN))] : []),
           ...reasons.map((reason) => countOf(level.batchReasons[reason] ?? 0)),
         ]),
       },
