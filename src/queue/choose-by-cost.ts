@@ -91,10 +91,10 @@ function addNearest<E extends WaitingRequest>(batch: GrowingBatch<E>, candidates
     const addedBelow = below === undefined ? Infinity : (batch.dearest - rowCost(below)) * below.rows
     const addedAbove = above === undefined ? Infinity : (rowCost(above) - batch.dearest) * batch.rows
     const isBelow = addedBelow <= addedAbove
-    if (batch.add((isBelow ? below : above)!)) isBelow ? down++ : up++
-    // What is further away on that side costs no less.
-    else if (isBelow) down = shorter.length
-    else up = longer.length
+    const isIn = batch.add((isBelow ? below : above)!)
+    // Where one does not go in, none does that is further away on its side.
+    if (isBelow) down = isIn ? down + 1 : shorter.length
+    else up = isIn ? up + 1 : longer.length
   }
 }
 

@@ -1,5 +1,4 @@
 import { keyOf, measuredOptions, type Configuration } from './configuration.ts'
-import { budgetsOf, withBudgets } from './batch-budgets.ts'
 import { calibrate } from './calibrate.ts'
 import { Calibration } from './batch-times.ts'
 import { gapsOf } from './calibration-gaps.ts'
@@ -196,12 +195,12 @@ class Tuning {
     const known = this.#state.contests[key]
     if (known !== undefined) return known
     this.#listener.onPhase?.('simulating')
-    const { space, options, concurrency, rate } = this.#settings
+    const { space, concurrency, rate } = this.#settings
     const rowsPerRequest = this.#rowsPerRequest
     const load = rate !== undefined ? { rate } : concurrency !== undefined ? { concurrency } : null
     const prospects = await prospectsOf({ calibration, space, goal: this.#goal, rowsPerRequest, load, budget: this.#budget.part(simulationShare) })
     const plan = new MeasuringPlan(calibration, [], this.#budget.leftMs, this.#startMs)
-    const first = firstContest({ prospects: withBudgets(prospects, budgetsOf(space, options)), goal: this.#goal, plan, reference, load, rowsPerRequest })
+    const first = firstContest({ prospects, goal: this.#goal, plan, reference, load, rowsPerRequest })
     return (this.#state.contests[key] = [first])
   }
 

@@ -8,13 +8,13 @@ const expected = { rowsPerSecond: 10, p50Ms: 1, p99Ms: 2, memoryBytes: 0, meanBa
 
 describe('budgets of batches', () => {
   it('are tried where a cost is configured: those around the one that is given, and none', () => {
-    expect(budgetsOf({}, { dynamicBatching: { cost, maxBatchCost: 600 } })).toEqual([300, 600, 1200, 0])
-    expect(budgetsOf({}, { dynamicBatching: { cost } })).toEqual([1024, 4096, 16_384, 0])
-    expect(budgetsOf({ batchCosts: [5, 5, 7] }, { dynamicBatching: { cost } })).toEqual([5, 7])
+    expect(budgetsOf(undefined, { dynamicBatching: { cost, maxBatchCost: 600 } })).toEqual([300, 600, 1200, 0])
+    expect(budgetsOf(undefined, { dynamicBatching: { cost } })).toEqual([1024, 4096, 16_384, 0])
+    expect(budgetsOf([5, 5, 7], { dynamicBatching: { cost } })).toEqual([5, 7])
   })
 
   it('are none without a cost', () => {
-    for (const dynamicBatching of [undefined, false, { maxQueueDelayMs: 5 }] as const) expect(budgetsOf({ batchCosts: [5] }, dynamicBatching === undefined ? {} : { dynamicBatching })).toEqual([])
+    for (const dynamicBatching of [undefined, false, { maxQueueDelayMs: 5 }] as const) expect(budgetsOf([5], dynamicBatching === undefined ? {} : { dynamicBatching })).toEqual([])
   })
 
   it('stand side by side for each configuration that has batches', () => {
