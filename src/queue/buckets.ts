@@ -49,6 +49,11 @@ export class Buckets<E extends WaitingRequest> {
     return bucket.heap === this.#full
   }
 
+  /** Whether a bucket holds a batch that is to be handed over at once; what requests cost is best joined with all that come in the same turn. */
+  isReady(bucket: Bucket<E>): boolean {
+    return bucket.heap === this.#full && bucket.limits.cost === undefined
+  }
+
   /** Reckons patience in runs as long as this one; 0 when that is unknown. */
   reckonPatience(runMs: number): void {
     if (runMs > 0) this.#patienceMs = Math.min(longestPatienceMs, Math.max(shortestPatienceMs, patienceRuns * runMs))

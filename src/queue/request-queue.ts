@@ -64,13 +64,13 @@ export class RequestQueue<E extends WaitingRequest> {
     return this.#buckets.hasFull && !this.#holding
   }
 
-  /** Adds a request, whose limits are set, to its level, which is not full. Returns true when its bucket now holds a full batch, to be handed over at once. */
+  /** Adds a request, whose limits are set, to its level, which is not full. Returns true when its bucket now holds a batch to be handed over at once. */
   enqueue(entry: E, nowMs: number): boolean {
     const bucket = this.#buckets.of(entry.bucketKey)
     entry.enqueuedAtMs = nowMs
     this.#put(entry, bucket, false)
     this.#waitsOn(entry)
-    return this.#buckets.isFull(bucket)
+    return this.#buckets.isReady(bucket)
   }
 
   /** As {@link enqueue}, for a request that may not be sent before it is {@link release released}. */
@@ -85,7 +85,7 @@ export class RequestQueue<E extends WaitingRequest> {
     const bucket = this.#buckets.of(entry.bucketKey)
     this.#waiting.holdNoMore(entry)
     this.#put(entry, bucket, false)
-    return this.#buckets.isFull(bucket)
+    return this.#buckets.isReady(bucket)
   }
 
   /** From now on every request is a batch of its own. */
