@@ -79,17 +79,17 @@ export class WaitingLine<E extends WaitingRequest, Owner> implements LineOf<Owne
     return rows
   }
 
-  /** Its first requests, all of which came before the queue had seen so many more than its head. */
+  /** Of its first requests those that came less than so many after the oldest of them, the oldest first: what was put back may lie before older ones. */
   within(window: number): E[] {
     const ring = this.#ring
     const entries: E[] = []
-    const before = this.head.cost!.order + window
-    for (let position = this.#first; position !== this.#end; position = (position + 1) | 0) {
+    for (let position = this.#first; position !== this.#end && entries.length < window; position = (position + 1) | 0) {
       const entry = ring[position & (ring.length - 1)]!
-      if (entry === null) continue // withdrawn
-      if (entry.cost!.order >= before) break
-      entries.push(entry)
+      if (entry !== null) entries.push(entry) // else withdrawn
     }
+    entries.sort((a, b) => a.cost!.order - b.cost!.order)
+    const before = entries[0]!.cost!.order + window
+    while (entries.at(-1)!.cost!.order >= before) entries.pop()
     return entries
   }
 

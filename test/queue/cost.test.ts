@@ -101,6 +101,16 @@ describe('a queue whose batches are limited by what they cost', () => {
     expect(take()).toEqual(['idle', 30])
   })
 
+  it('serves the oldest next also when younger ones were put back before it', () => {
+    const { queue, add, take } = setupCosts({ maxBatchCost: 60 })
+    for (const length of [30, 5, 30]) add(length)
+    const ahead = queue.take(false)!
+    queue.putBack(ahead.entries)
+    queue.cancel(ahead.entries[0]!, 'cancelled')
+    expect(take()).toEqual(['bucket', 5])
+    expect(take()).toEqual(['idle', 30])
+  })
+
   it('overtakes nobody with what came too long after', () => {
     const { add, queue } = setupCosts({ maxBatchCost: 1e6 }, { maxBatchSize: 8 })
     const long = [add(1000), add(100)]
