@@ -32,6 +32,7 @@ import { soak } from './trials/soak.ts'
 import { swaps } from './trials/swaps.ts'
 import { throughput } from './trials/throughput.ts'
 import { timeouts } from './trials/timeouts.ts'
+import { tokenBudget } from './trials/token-budget.ts'
 import { tracing } from './trials/tracing.ts'
 import { transformers } from './trials/transformers.ts'
 import { twoSoaks } from './trials/two-soaks.ts'
@@ -50,6 +51,7 @@ const trials: Readonly<Record<string, Trial>> = {
   'warm-load': warmLoad,
   idle,
   'mixed-lengths': mixedLengths,
+  'token-budget': tokenBudget,
   responses,
   processes,
   pipelines,

@@ -18,6 +18,7 @@ import type { ModelState } from './model-state.ts'
 import type { AutoTuneStatistics } from './observability/auto-tune-stats.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
+import { RequestCosts } from './request/request-costs.ts'
 import { ResponseSharing } from './response-cache/response-sharing.ts'
 import { Joining } from './scheduler/joining.ts'
 import { calibrateAtLoad } from './scheduler/load-calibration.ts'
@@ -162,7 +163,7 @@ export class LoadedModel implements Loadable {
     joining.onChange()
     const realRows = joining.undecided && warmUp.form.isPlain ? new RealRowCheck(joining, async (feeds) => this.session.runSample(feeds, true)) : null
     const scheduler = (this.scheduler = new Scheduler({
-      joining, observed, realRows, padding, runTimes, clock, keepAlive, config: this.#config, instances: this.#instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
+      joining, observed, realRows, padding, costs: RequestCosts.of(joining.stacked, this.#config.cost, padding), runTimes, clock, keepAlive, config: this.#config, instances: this.#instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
     })) // prettier-ignore
     this.responses = ResponseSharing.of(scheduler, this.#config)
     this.sequences = sequencesOf(this.#config.sequence, this.#sequenceInputs, { metadata: joining.stacked, parser: this.parser!, scheduler, clock, staging: () => this.#services.staging(this.#config) })

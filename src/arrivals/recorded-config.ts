@@ -35,7 +35,7 @@ export function isRecordedConfig(value: unknown): value is RecordedConfig {
 
 export function recordedConfig({ limits, levels, latencyTargetMs, instances }: ObservedBatching): RecordedConfig {
   const { policies, ...level } = levels
-  const { preferredBatchSizes, ...limit } = limits
+  const { preferredBatchSizes, cost: _, ...limit } = limits
   return { instances, ...limit, preferredBatchSizes: [...preferredBatchSizes], latencyTargetMs, ...level, policies: [...policies] }
 }
 

@@ -3,9 +3,9 @@ import type { Arrival } from '../arrivals/arrival.ts'
 import { checkPrediction, type PredictionCheck } from '../simulation/prediction-check.ts'
 import { recordedFigures } from '../simulation/recorded-figures.ts'
 import { configIn } from '../simulation/recorded-service.ts'
-import { simulate as simulateLoad } from '../simulation/simulate.ts'
+import { simulate as simulateLoad, type SimulationOptions } from '../simulation/simulate.ts'
 import { printJson } from './print-json.ts'
-import { addSimulateOptions, simulatedRequests, type SimulateOptions } from './simulate-options.ts'
+import { addSimulateOptions, simulatedRequests, usage, type SimulateOptions } from './simulate-options.ts'
 import { simulatedConfiguration } from './simulated-configuration.ts'
 import { knownService, type KnownService } from './simulated-service.ts'
 import { simulationText } from './simulation-text.ts'
@@ -19,11 +19,12 @@ export const simulate = addSimulateOptions(new Command('simulate'))
     const service = await knownService(options, recording)
     const { levels, splitOversized, ...configuration } = simulatedConfiguration(options, recording, service)
     const { requestCount, batchSize, seed, speed } = options
-    const predicted = simulateLoad({ ...service, ...configuration, levels, splitOversized, arrivals, requests: requestCount, seed, rows: [{ rows: batchSize, share: 1 }] })
+    const costs = simulatedCosts(options)
+    const predicted = simulateLoad({ ...service, ...configuration, levels, splitOversized, arrivals, requests: requestCount, seed, rows: [{ rows: batchSize, share: 1 }], ...costs })
     const recorded = recording === null || speed !== 1 ? null : recordedFigures(recording)
     const check = recording === null ? null : checkOf(recording, service, seed)
     const { priorityLevels } = levels
-    if (options.json) printJson({ configuration: { ...configuration, priorityLevels }, recorded, predicted, check })
+    if (options.json) printJson({ configuration: { ...configuration, priorityLevels, ...costs }, recorded, predicted, check })
     else process.stdout.write(simulationText(predicted, recorded, configuration, check))
   })
 
@@ -35,4 +36,14 @@ function checkOf(recording: readonly Arrival[], service: KnownService, seed: num
   const configuration = simulatedConfiguration({ batchSize: 1 }, recording, { ...service, instances, maxBatchSize })
   const predicted = simulateLoad({ ...service, ...configuration, arrivals: { kind: 'recorded', arrivals: recording }, seed })
   return checkPrediction(recordedFigures(recording), predicted)
+}
+
+/** What requests cost, where that is said. */
+function simulatedCosts({ costs: mix, joinBy, maxBatchCost, maxPaddingShare, service, maxBatchSize }: SimulateOptions): Pick<SimulationOptions, 'costs'> {
+  if (mix === undefined) {
+    if (maxBatchCost !== undefined || maxPaddingShare !== undefined) throw usage('--max-batch-cost and --max-padding-share need --costs')
+    return {}
+  }
+  if (service === undefined || maxBatchSize === undefined) throw usage('--costs needs --service, of what runs take by their cost, and --max-batch-size')
+  return { costs: { mix, joinBy, ...(maxBatchCost === undefined ? {} : { maxBatchCost }), ...(maxPaddingShare === undefined ? {} : { maxPaddingShare }) } }
 }

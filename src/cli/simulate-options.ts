@@ -1,8 +1,9 @@
-import { CommanderError, InvalidArgumentError, type Command } from 'commander'
+import { CommanderError, InvalidArgumentError, Option, type Command } from 'commander'
 import type { Arrival } from '../arrivals/arrival.ts'
 import { loadArrivals } from '../arrivals/read-arrivals.ts'
 import { maxInstances } from '../config/scaling-options.ts'
 import { arrivalsOf } from '../perf/replay/replay.ts'
+import type { CostShare } from '../simulation/simulated-costs.ts'
 import type { ServiceTime } from '../simulation/service-times.ts'
 import type { SimulatedArrivals } from '../simulation/simulate.ts'
 import { usualExitCodes } from './failure.ts'
@@ -17,6 +18,10 @@ export interface SimulateOptions {
   readonly concurrency?: number
   readonly requestCount: number
   readonly batchSize: number
+  readonly costs?: readonly CostShare[]
+  readonly joinBy: 'cost' | 'arrival'
+  readonly maxBatchCost?: number
+  readonly maxPaddingShare?: number
   readonly service?: readonly ServiceTime[]
   readonly model?: string
   readonly calibrationSeconds: number
@@ -42,6 +47,7 @@ export function addSimulateOptions(command: Command): Command {
     .option('--concurrency <callers>', 'so many callers instead, each of whom waits for its answer', whole(1, 1_000_000))
     .option('--request-count <count>', 'how many, where they are not recorded', whole(1, 10_000_000), 10_000)
     .option('-b, --batch-size <rows>', 'rows of each, where they are not recorded', whole(1), 1)
+    .option('--costs <cost:share,...>', 'what a row of a request costs (as its length), and what part of the requests does; runs then take what --service says of the cost of a padded batch', costs)
     .optionsGroup('What runs take:')
     .option('--service <rows:ms,...>', 'by size; sizes between lie between (default: as was recorded)', service)
     .option('-m, --model <path>', 'measured, on an idle machine, with the model')
@@ -51,6 +57,9 @@ export function addSimulateOptions(command: Command): Command {
     .option('--instances <count>', 'instances of the model (default: as recorded, or 1)', whole(1, maxInstances))
     .option('--max-batch-size <rows>', 'rows of a batch (default: as recorded, or the largest that is given)', whole(1, 2 ** 31 - 1))
     .option('--preferred-batch-sizes <list>', 'sizes at which a batch is sent (default: as recorded)', list(1))
+    .option('--max-batch-cost <cost>', 'most that a batch may cost, with --costs (default: no limit)', above(0))
+    .option('--max-padding-share <share>', 'of what a batch costs, how much may be padding, with --costs (default: 0.1)', above(0, true))
+    .addOption(new Option('--join-by <what>', 'whether batches are made of requests that cost about the same, with --costs, or in the order of arrival').choices(['cost', 'arrival']).default('cost'))
     .option('--max-queue-delay-us <us>', 'how long the oldest request may wait for others while an instance is idle (default: as recorded, or 0)', above(0, true))
     .option('--latency-target-ms <ms>', 'as the latencyTargetMs of a configuration; 0 for none (default: as recorded)', above(0, true))
     .option('--priority-levels <count>', 'levels of priority, of which a request without one has the last (default: as recorded)', whole(1))
@@ -83,4 +92,12 @@ function service(text: string): ServiceTime[] {
     return { rows: whole(1)(rows), ms: above(0)(ms) }
   })
   return table.sort((a, b) => a.rows - b.rows)
+}
+
+function costs(text: string): CostShare[] {
+  return text.split(',').map((pair) => {
+    const [cost = '', share = '', ...more] = pair.split(':')
+    if (more.length > 0) throw new InvalidArgumentError('It has to be cost:share,... as 37:0.9,400:0.1.')
+    return { cost: above(0)(cost), share: above(0)(share) }
+  })
 }

@@ -24,11 +24,12 @@ export function simulationText(predicted: SimulationResult, recorded: RecordedFi
   const colAligns = ['left', ...columns.map(() => 'right')] as ('left' | 'right')[]
   const table = new Table({ head: ['', ...columns], style: { head: [], border: [], compact: true }, colAligns })
   for (const [name, cell] of lines) table.push([name, ...(recorded === null ? [] : [cell(recorded)]), cell(predicted)])
-  const { batches, utilisation, maxQueued, refused, dropped } = predicted
+  const { batches, costs, utilisation, maxQueued, refused, dropped } = predicted
   const sizes = Object.entries(batches).map(([rows, count]) => `${rows}: ${count}`).join(', ')
   const rest = [
     configurationText(configuration),
     `batches by rows: ${sizes}`,
+    ...(costs === null ? [] : [`a batch costs ${costs.meanBatchCost.toFixed(1)} on average, ${costs.largestBatchCost.toFixed(1)} at most; ${(100 * costs.paddingShare).toFixed(1)} % of that is padding`]),
     `instances busy ${(utilisation * 100).toFixed(1)} % of the time; at most ${maxQueued} requests waiting`,
     ...(refused + dropped === 0 ? [] : [`refused: ${refused}; dropped from the queue: ${dropped}`]),
     ...(check === null ? [] : [checkText(check)]),

@@ -20,6 +20,7 @@ export interface TuneOptions {
   readonly intraOpThreads?: readonly number[]
   readonly maxBatchSizes?: readonly number[]
   readonly maxQueueDelaysUs?: readonly number[]
+  readonly maxBatchCosts?: readonly number[]
   readonly provider: string
   readonly plugin: readonly FoundPlugin[]
   readonly modelConfig: ModelOptions
@@ -48,7 +49,8 @@ export function addTuneOptions(command: Command): Command {
     .option('--instances <counts>', 'numbers of instances (default: 1, 2, 4 ... as many as cores)', list(1))
     .option('--intra-op-threads <counts>', "intra-op threads of each (default: as many as the machine's cores allow for)", list(1))
     .option('--max-batch-sizes <rows>', 'most rows in a run (default: 1, 2, 4 ... 128); given, rows are believed to be independent', list(1))
-    .option('--max-queue-delays-us <list>', 'longest waits for a batch to grow, in microseconds (default: 0, and parts of what a run takes)', delays)
+    .option('--max-queue-delays-us <list>', 'longest waits for a batch to grow, in microseconds (default: 0, and parts of what a run takes)', amounts)
+    .option('--max-batch-costs <list>', 'most that a batch may cost, 0 for no limit, where --model-config has dynamicBatching.cost (default: half, once and twice its maxBatchCost, or 1024, 4096, 16384; and none)', amounts)
     .optionsGroup('What stays as it is:')
     .option('--provider <kind>', 'where instances run: auto, cpu, cuda, webgpu, or the name of a --plugin', 'auto')
     .addOption(new Option('--plugin <name=library>', 'a provider plugin; may be given several times').argParser(addPlugin).default([], 'none'))
@@ -62,4 +64,4 @@ export function addTuneOptions(command: Command): Command {
     .option('-j, --json', 'print JSON', false)
 }
 
-const delays = (text: string): number[] => text.split(',').map(above(0, true))
+const amounts = (text: string): number[] => text.split(',').map(above(0, true))

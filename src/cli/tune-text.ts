@@ -17,9 +17,9 @@ export function tuneText({ best, rows, notes, end, seconds }: TuneResult): strin
 }
 
 function cells({ candidate: { configuration, load }, isDefault, measured, rounds, isKept, toDefault, failure }: TunedRow, isBest: boolean): string[] {
-  const { instances, threads, maxBatchSize, maxQueueDelayMs } = configuration
+  const { instances, threads, maxBatchSize, maxQueueDelayMs, maxBatchCost } = configuration
   const remarks = [...(isBest ? ['best'] : []), ...(isDefault ? ['default'] : []), ...(failure !== null ? [oneLine(failure).slice(0, 60)] : !isKept && measured !== null ? ['over a bound'] : [])]
-  const its = [instances, threads, maxBatchSize, maxQueueDelayMs].map(String)
+  const its = [instances, threads, maxBatchCost === undefined ? maxBatchSize : `${maxBatchSize}, cost ${maxBatchCost}`, maxQueueDelayMs].map(String)
   const of = load.rate === undefined ? `${load.concurrency} callers` : `${load.rate}/s`
   if (measured === null) return [...its, of, '', '', '', '', '', String(rounds), remarks.join(', ')]
   const { rowsPerSecond, p50Ms, p99Ms, memoryBytes } = measured

@@ -3,6 +3,7 @@ import { basename, dirname, extname, join } from 'node:path'
 import { Command } from 'commander'
 import { invalidArgument } from '../errors.ts'
 import type { EngineOptions, ModelConfig } from '../index.ts'
+import { budgetsOf } from '../tune/batch-budgets.ts'
 import { configJson, configText } from '../tune/config-file.ts'
 import type { TuneResult } from '../tune/tune-result.ts'
 import type { TuneSettings } from '../tune/tune-settings.ts'
@@ -53,10 +54,13 @@ export const tune = addTuneOptions(new Command('tune'))
 const sample = { instances: 1, threads: 1, maxBatchSize: 0, maxQueueDelayMs: 0 }
 
 function settingsOf(path: string, options: TuneOptions, output: string): TuneSettings {
-  const { latencyP99, memory, budget, concurrency, requestRate: rate, batchSize, shape, inputData, instances, intraOpThreads: threads, maxBatchSizes, maxQueueDelaysUs, provider, plugin, modelConfig, engineOptions, state, fresh } = options
+  const { latencyP99, memory, budget, concurrency, requestRate: rate, batchSize, shape, inputData, instances, intraOpThreads: threads, maxBatchSizes, maxQueueDelaysUs, maxBatchCosts, provider, plugin, modelConfig, engineOptions, state, fresh } = options
   const { path: _, ...others } = modelConfig as ModelConfig // of the file of another call
   for (const name of ['autoTune', 'sequence'] as const) {
     if (others[name]) throw invalidArgument(`--model-config ${name}`, name === 'sequence' ? 'none, as requests of sequences are not made up' : 'none, as it changes what is measured', others[name])
+  }
+  if (maxBatchCosts !== undefined && budgetsOf(maxBatchCosts, others).length === 0) {
+    throw invalidArgument('--max-batch-costs', '--model-config with dynamicBatching.cost beside it', maxBatchCosts)
   }
   const engine: EngineOptions = plugin.length === 0 ? engineOptions : { ...engineOptions, providers: Object.fromEntries(plugin.map(({ name, library }) => [name, { library }])) }
   return {
@@ -64,7 +68,7 @@ function settingsOf(path: string, options: TuneOptions, output: string): TuneSet
     options: others,
     kind: provider,
     measuring: { requests: { rows: batchSize, shapes: shape, inputData: inputData.length === 0 ? ['random'] : inputData }, engine },
-    space: { instances, threads, batchSizes: maxBatchSizes, delaysMs: maxQueueDelaysUs?.map((us) => us / 1000) },
+    space: { instances, threads, batchSizes: maxBatchSizes, delaysMs: maxQueueDelaysUs?.map((us) => us / 1000), batchCosts: budgetsOf(maxBatchCosts, others) },
     concurrency,
     rate,
     p99Ms: latencyP99,

@@ -81,6 +81,7 @@ export class ModelTrial {
       executionProviders: onCpuOnly && executionProviders !== undefined ? ['cpu'] : executionProviders,
       latencyTargetMs: 0,
       autoTune: null,
+      cost: null, // which may be a function
       // Samples, and what a user wants to be run beforehand, are run where the model is to serve; samples take part in the check of rows there.
       warmup: { samples: [], madeUp: isWarmed ? 'harmless' : null, batchSizes: null, count: 1 },
       checkRows: this.#config.checkRows && warmup.samples.length === 0,

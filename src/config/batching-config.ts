@@ -1,3 +1,4 @@
+import type { OverCostAction, RequestCost } from './batch-cost.ts'
 import type { TimeoutAction } from './batching.ts'
 
 /** Limits of one priority level's queue; Triton's `ModelQueuePolicy`. */
@@ -27,6 +28,26 @@ export interface DynamicBatchingConfig {
    * Default 0: an idle instance takes at once what there is.
    */
   maxQueueDelayMs?: number
+  /**
+   * What a request costs: `{ input: 'input_ids', dim: 1 }` for its length times its rows, or a function; see {@link RequestCost}.
+   * With `padding` to the `'longest'`, batches are then made of requests of about the same length: the one that has waited
+   * longest always goes with the next batch of its bucket and level, with those nearest to it. A request is overtaken by none
+   * that came 8 times `maxBatchSize` requests after it (512 at most, `maxBatchSize` at least). Not beside `sequence`. Default:
+   * none; batches are made in the order of arrival.
+   */
+  cost?: RequestCost
+  /**
+   * Most that a batch may cost, besides `maxBatchSize`: with `padding` to the `'longest'` its longest row times its rows, else the
+   * sum of what its requests cost. Needs `cost`. Default: no limit.
+   */
+  maxBatchCost?: number
+  /** Of what a padded batch costs, how much may be padding: 0 to 1. Needs `cost`. Default 0.1. */
+  maxPaddingShare?: number
+  /**
+   * What becomes of a request that costs more than `maxBatchCost` by itself. `'ALONE'`: it is a batch of its own. `'REJECT'`: it
+   * is refused with `ERR_INVALID_ARG`, so that no run is larger than the budget. Default `'ALONE'`.
+   */
+  overCostAction?: OverCostAction
   /**
    * Whether responses come in the order of their requests also over several instances. Refusals, timeouts and aborts
    * are not held back. Default `false`.

@@ -1,5 +1,6 @@
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
+import { costEntries } from './batch-cost.ts'
 import { maxPriorityLevel, type LevelOptions, type LevelPolicy } from './batching.ts'
 import { optionsOf, properties } from './options-schema.ts'
 import { wholeNumber } from './whole-number.ts'
@@ -17,6 +18,7 @@ const queuePolicySchema = optionsOf({
 export const schedulingSchema = optionsOf({
   preferredBatchSize: v.optional(v.union([wholeNumber(1), v.pipe(v.array(wholeNumber(1)), v.minLength(1))])),
   maxQueueDelayMs: v.optional(duration, 0),
+  ...costEntries,
   preserveOrdering: v.optional(v.boolean(), false),
   priorityLevels: v.optional(wholeNumber(0, maxPriorityLevel), 0),
   defaultPriorityLevel: v.optional(wholeNumber(0, maxPriorityLevel)),

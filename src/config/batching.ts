@@ -8,15 +8,16 @@
  * | `full` | no further request fits, or it holds the maximum |
  * | `preferred` | it has a preferred size |
  * | `idle` | an instance was idle and there is no delay to wait for |
- * | `bucket` | as `idle`, while requests of other shapes waited that cannot share the run |
+ * | `bucket` | as `idle`, while requests waited that cannot share the run: of other shapes, or with `cost` of lengths too far from theirs |
  * | `delay` | its oldest request had waited for `maxQueueDelayMs` |
+ * | `cost` | with one more request it would cost more than `maxBatchCost` |
  * | `deadline` | with one more row, or later, one of its requests would have missed its deadline |
  * | `drain` | the model is closing |
  */
-export type BatchReason = 'full' | 'preferred' | 'idle' | 'bucket' | 'delay' | 'deadline' | 'drain'
+export type BatchReason = 'full' | 'preferred' | 'idle' | 'bucket' | 'delay' | 'cost' | 'deadline' | 'drain'
 
 /** All of them. */
-export const batchReasons: readonly BatchReason[] = ['full', 'preferred', 'idle', 'bucket', 'delay', 'deadline', 'drain']
+export const batchReasons: readonly BatchReason[] = ['full', 'preferred', 'idle', 'bucket', 'delay', 'cost', 'deadline', 'drain']
 
 /** What becomes of a request that has waited for longer than its timeout; Triton's `timeout_action`. */
 export type TimeoutAction = 'REJECT' | 'DELAY'
@@ -56,6 +57,23 @@ export interface BatchLimits {
   readonly maxQueueDelayMs: number
   /** False: every request is a batch of its own. */
   readonly joinRequests: boolean
+  /** Left out where nothing is said of what requests cost. */
+  readonly cost?: CostLimits
+}
+
+/** What limits batches whose requests cost something. */
+export interface CostLimits {
+  /** `Infinity` for no limit. */
+  readonly maxBatchCost: number
+  /** Whether all rows are filled up to the dearest: a batch costs that times its rows, else what its requests do together. */
+  readonly isPadded: boolean
+  /** Of what a batch costs, how much may be padding. */
+  readonly maxPaddingShare: number
+}
+
+/** So many arrivals are looked at for what goes well together: nobody is overtaken by a request that came later than that. */
+export function costWindow(maxBatchSize: number): number {
+  return Math.max(maxBatchSize, Math.min(8 * maxBatchSize, 512))
 }
 
 /** Rows at which a batch is worth handing over, whoever is idle: the largest preferred size. */

@@ -9,6 +9,7 @@ import { checkMemory, memorySchema, type ResolvedMemory } from './memory-options
 import { optionsOf, properties } from './options-schema.ts'
 import { ownProperties, typed } from './plain-options.ts'
 import { autoTuneSchema, resolveAutoTune, type ResolvedAutoTune } from './auto-tune-options.ts'
+import { costLimits, resolveCost, type ResolvedCost } from './batch-cost.ts'
 import type { BatchLimits, LevelOptions } from './batching.ts'
 import { checkScheduling, resolveLevels, schedulingSchema } from './batching-schema.ts'
 import type { InstanceGroup } from './instance-group.ts'
@@ -39,6 +40,8 @@ export interface ResolvedConfig extends ModelSource {
   /** Ascending. */
   readonly preferredBatchSizes: readonly number[]
   readonly maxQueueDelayMs: number
+  /** `null` where nothing is said of what requests cost. */
+  readonly cost: ResolvedCost | null
   readonly preserveOrdering: boolean
   readonly levels: LevelOptions
   readonly holdUntilQueued: number
@@ -145,6 +148,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     joinRequests: batching !== null,
     preferredBatchSizes: ascending([batching?.preferredBatchSize ?? []].flat()),
     maxQueueDelayMs: batching?.maxQueueDelayMs ?? 0,
+    cost: resolveCost(model, batching, sequence !== undefined),
     preserveOrdering: batching?.preserveOrdering ?? false,
     levels: resolveLevels(batching),
     holdUntilQueued: batching?.holdUntilQueued ?? 0,
@@ -197,12 +201,13 @@ function runEntries(model: string, extra: unknown = {}): SessionConfigEntries {
 }
 
 /** What limits the batches of a model whose largest batch has `maxBatchSize` rows, 0 for a model whose requests are never joined. */
-export function batchLimits({ preferredBatchSizes, maxQueueDelayMs, joinRequests, sequence }: ResolvedConfig, maxBatchSize: number): BatchLimits {
+export function batchLimits({ preferredBatchSizes, maxQueueDelayMs, joinRequests, sequence, cost, padding }: ResolvedConfig, maxBatchSize: number): BatchLimits {
   return {
     maxBatchSize: Math.max(1, maxBatchSize),
     preferredBatchSizes: maxBatchSize === 0 ? [] : sequence?.direct === undefined ? preferredBatchSizes : slotSizes(sequence, maxBatchSize),
     maxQueueDelayMs,
     joinRequests: joinRequests && maxBatchSize > 0,
+    ...costLimits(cost, padding.some(({ sizes }) => sizes === 'longest')),
   }
 }
 

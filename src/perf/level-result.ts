@@ -4,7 +4,7 @@ import { LoadWindow } from './load/load-window.ts'
 import type { MeasuredWindow } from './measured-window.ts'
 import type { ComposedModel, PerfTarget } from './perf-target.ts'
 import type { ComposingModel, LevelResult } from './result.ts'
-import { batchReasonsOf, batchSizesOf, serverFigures, spanOf, type StatisticsSpan } from './statistics-difference.ts'
+import { batchReasonsOf, batchSizesOf, paddingOf, serverFigures, spanOf, type StatisticsSpan } from './statistics-difference.ts'
 
 /** Bars of the histogram between a latency and twice as much. */
 const barsPerOctave = 8
@@ -47,6 +47,7 @@ export function levelResult(windows: readonly MeasuredWindow[], { composingModel
     server: serverFigures(span),
     batchSizes: batchSizesOf(span),
     batchReasons: batchReasonsOf(span),
+    ...paddingOf(span),
     failures: load.failures,
     sendLag: isScheduled ? figuresOf(load.sendLag) : null,
     delayedCount: load.delayedCount,

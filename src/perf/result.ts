@@ -57,6 +57,8 @@ export interface LevelResult {
   readonly batchSizes: readonly { readonly batchSize: number; readonly count: number }[]
   /** Why batches were closed, and how often. */
   readonly batchReasons: Readonly<Record<string, number>>
+  /** Of what was run of padded inputs, which part is padding; left out where nothing was padded. */
+  readonly paddingShare?: number
   /** Failed requests by the error's code. */
   readonly failures: Readonly<Record<string, number>>
   /** How late requests were sent, against when they were meant to be; `null` where nothing was meant. */

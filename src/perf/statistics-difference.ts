@@ -51,6 +51,12 @@ export function batchReasonsOf({ before, after }: StatisticsSpan): Record<string
   return Object.fromEntries(reasons.filter(([, count]) => count > 0))
 }
 
+/** Which part of what was run is padding; nothing where nothing was padded. */
+export function paddingOf({ before, after }: StatisticsSpan): Pick<LevelResult, 'paddingShare'> {
+  const padded = after.padding.paddedElements - before.padding.paddedElements
+  return padded === 0 ? {} : { paddingShare: 1 - (after.padding.ownElements - before.padding.ownElements) / padded }
+}
+
 function meanUs({ count, ns }: StatisticDuration): number {
   return count === 0 ? 0 : ns / 1000 / count
 }

@@ -179,6 +179,9 @@ export class RemoteEngine {
 
 /** A configuration that means the same in another process, whose working folder may be another. */
 function travelling(config: ModelConfig): ModelConfig {
-  const { path } = config
+  const { path, dynamicBatching } = config
+  if (typeof dynamicBatching === 'object' && typeof dynamicBatching?.cost === 'function') {
+    throw invalidArgument('dynamicBatching.cost', '{ input, dim }, as functions stay in their process', dynamicBatching.cost, { code: 'ERR_MODEL_CONFIG' })
+  }
   return typeof path === 'string' && !path.startsWith('file:') ? { ...config, path: resolve(path) } : config
 }

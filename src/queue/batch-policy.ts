@@ -47,6 +47,8 @@ export interface Moment {
   readonly draining: boolean
   /** `null` when nobody knows. */
   readonly runTimes: SizeRunTimes | null
+  /** Why the front holds no more although more wait; left out, or `null`, where only its own end says so. */
+  readonly closedBy?: BatchReason | null
 }
 
 const notYet = (closeAtMs: number): BatchDecision => ({ requests: 0, reason: 'idle', closeAtMs })
@@ -60,7 +62,7 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
   if (front.length === 0) return notYet(Infinity)
   if (!limits.joinRequests) return { requests: 1, reason: 'full', closeAtMs: Infinity }
   const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = limits
-  const { nowMs, idle, draining, runTimes } = moment
+  const { nowMs, idle, draining, runTimes, closedBy = null } = moment
   const largestPreferred = fullBatchRows(limits)
   const startMs = nowMs + moment.startsInMs + deadlineMarginMs
 
@@ -103,14 +105,16 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
     if (rows >= largestPreferred) full = true
     if (rows === maxBatchSize) break
   }
-  const everything = requests === front.length
+  const isClosed = closedBy !== null && requests === front.length
+  const everything = !isClosed && requests === front.length
+  full ||= isClosed
 
   if (!idle && !full) return notYet(Infinity)
   const delayExceeded = maxQueueDelayMs > 0 && nowMs >= oldestMs + maxQueueDelayMs
   const send = (count: number, reason: BatchReason): BatchDecision => ({ requests: count, reason, closeAtMs: Infinity })
   if (preferred > 0 && preferred < requests && idle && everything && delayExceeded) return send(requests, 'delay')
   if (preferred > 0) return send(preferred, preferredReason)
-  if (full) return send(requests, hurried ? 'deadline' : 'full')
+  if (full) return send(requests, hurried ? 'deadline' : isClosed ? closedBy : 'full')
   if (draining) return send(requests, 'drain')
   if (delayExceeded) return send(requests, 'delay')
   if (maxQueueDelayMs === 0) return send(requests, 'idle')

@@ -1,4 +1,5 @@
-import { fullBatchRows, type BatchLimits } from '../config/batching.ts'
+import { fullBatchRows, type BatchLimits, type BatchReason } from '../config/batching.ts'
+import { chooseByCost, inServingOrder } from './choose-by-cost.ts'
 import { expiresAtMs, type WaitingRequest } from './waiting-request.ts'
 import type { HeapItem, IndexedHeap } from '../indexed-heap.ts'
 import { WaitingLine } from './waiting-line.ts'
@@ -8,8 +9,12 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   readonly key: string
   count = 0
   rows = 0
+  /** What its requests cost. */
+  cost = 0
   /** Rows of a full batch. */
   fullRows: number
+  /** Why the last {@link next} holds no more although more wait; `null` where it is what is served first, in that order. */
+  nextClosedBy: BatchReason | null = null
   #limits: BatchLimits
   /** The heap it is in and what it is ordered by there; kept by the queue's buckets. */
   heap: IndexedHeap<Bucket<E>> | null = null
@@ -41,6 +46,12 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     this.fullRows = fullBatchRows(limits)
   }
 
+  /** Whether so much waits that it need not wait for more. */
+  get isFull(): boolean {
+    const { joinRequests, cost } = this.#limits
+    return this.rows >= this.fullRows || !joinRequests || (cost !== undefined && this.cost >= cost.maxBatchCost)
+  }
+
   /** The request to be served first; `null` for none. */
   get head(): E | null {
     return this.#lines.length === 0 ? null : this.#lines[0]!.head
@@ -57,8 +68,7 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   push(entry: E): boolean {
     const line = this.#lineOf(entry)
     line.push(entry)
-    this.count++
-    this.rows += entry.rows
+    this.#came(entry)
     return line.count === 1 && line === this.#lines[0]
   }
 
@@ -66,28 +76,41 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
   unshift(entry: E): boolean {
     const line = this.#lineOf(entry)
     line.unshift(entry)
-    this.count++
-    this.rows += entry.rows
+    this.#came(entry)
     return line === this.#lines[0]
   }
 
   remove(entry: E): void {
     const line = entry.line as WaitingLine<E, Bucket<E>>
     line.remove(entry)
-    this.count--
-    this.rows -= entry.rows
+    this.#left(entry)
     if (line.count === 0) this.#drop(line)
   }
 
-  /** Takes out requests that are its first. */
-  removeFirst(entries: readonly E[]): void {
-    for (const { rows } of entries) this.rows -= rows
-    this.count -= entries.length
+  /** Takes out the first requests of its {@link next}, and has them in the order of their lines. */
+  removeNext(entries: E[]): void {
+    if (this.#limits.cost !== undefined && entries.length > 1) entries.sort(inServingOrder)
+    for (const entry of entries) this.#left(entry)
     for (let index = 0; index < entries.length; ) {
-      const line = this.#lines[0]!
-      index = line.removeFirst(entries, index)
+      const line = entries[index]!.line as WaitingLine<E, Bucket<E>>
+      index = line.removeThose(entries, index)
       if (line.count === 0) this.#drop(line)
     }
+  }
+
+  /**
+   * The requests to be served first, up to and with the one that is too much for a batch. Where requests cost something: those
+   * of which a batch is best made, each after those with which it goes.
+   */
+  next(): E[] {
+    const { joinRequests, maxBatchSize, cost } = this.#limits
+    if (cost === undefined || !joinRequests) return this.front(joinRequests ? maxBatchSize : 0)
+    const { entries, closedBy } = chooseByCost(this.#lines, maxBatchSize, cost)
+    if (closedBy === 'cost' || closedBy === 'full') this.nextClosedBy = closedBy
+    // What has only too little in common with the rest waits for more of its own kind, unless enough waits anyway.
+    else if (!this.isFull) this.nextClosedBy = null
+    else this.nextClosedBy = closedBy ?? (this.rows >= this.fullRows ? null : 'cost')
+    return entries
   }
 
   /** The requests to be served first, up to and with the one that is too much for `maxRows`. */
@@ -116,6 +139,18 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     this.urgentAtMs = atMs
     this.headAtMs = head.enqueuedAtMs
     return true
+  }
+
+  #came({ rows, cost }: E): void {
+    this.count++
+    this.rows += rows
+    if (cost !== null) this.cost += cost.units
+  }
+
+  #left({ rows, cost }: E): void {
+    this.count--
+    this.rows -= rows
+    if (cost !== null) this.cost = this.count === 0 ? 0 : this.cost - cost.units // fractions add up to no exact 0
   }
 
   #drop(line: WaitingLine<E, Bucket<E>>): void {

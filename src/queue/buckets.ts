@@ -49,6 +49,11 @@ export class Buckets<E extends WaitingRequest> {
     return bucket.heap === this.#full
   }
 
+  /** Whether a bucket holds a batch that is to be handed over at once; what requests cost is best joined with all that come in the same turn. */
+  isReady(bucket: Bucket<E>): boolean {
+    return bucket.heap === this.#full && bucket.limits.cost === undefined
+  }
+
   /** Reckons patience in runs as long as this one; 0 when that is unknown. */
   reckonPatience(runMs: number): void {
     if (runMs > 0) this.#patienceMs = Math.min(longestPatienceMs, Math.max(shortestPatienceMs, patienceRuns * runMs))
@@ -82,15 +87,14 @@ export class Buckets<E extends WaitingRequest> {
       if (bucket !== this.#last) this.#byKey.delete(bucket.key)
       return
     }
-    const full = bucket.rows >= bucket.fullRows || !bucket.limits.joinRequests
-    const heap = full ? this.#full : this.#open
+    const heap = bucket.isFull ? this.#full : this.#open
     if (bucket.heap !== heap) this.#move(bucket, heap)
     else if (headChanged) heap.update(bucket)
   }
 
   /** As {@link place}, after a request was put behind others: what is first has not changed. */
   placeBehind(bucket: Bucket<E>): void {
-    if (bucket.heap === this.#full || (bucket.heap === this.#open && bucket.rows < bucket.fullRows)) return
+    if (bucket.heap === this.#full || (bucket.heap === this.#open && !bucket.isFull)) return
     this.place(bucket)
   }
 

@@ -23,6 +23,7 @@ export class RequestQueue<E extends WaitingRequest> {
   readonly #waiting = new WaitingCounts<E>()
   #holding: boolean
   #draining = false
+  #came = 0 // requests that cost something
 
   /**
    * @param runTimes tells what a run will take, for requests with deadlines.
@@ -63,13 +64,13 @@ export class RequestQueue<E extends WaitingRequest> {
     return this.#buckets.hasFull && !this.#holding
   }
 
-  /** Adds a request, whose limits are set, to its level, which is not full. Returns true when its bucket now holds a full batch, to be handed over at once. */
+  /** Adds a request, whose limits are set, to its level, which is not full. Returns true when its bucket now holds a batch to be handed over at once. */
   enqueue(entry: E, nowMs: number): boolean {
     const bucket = this.#buckets.of(entry.bucketKey)
     entry.enqueuedAtMs = nowMs
     this.#put(entry, bucket, false)
     this.#waitsOn(entry)
-    return this.#buckets.isFull(bucket)
+    return this.#buckets.isReady(bucket)
   }
 
   /** As {@link enqueue}, for a request that may not be sent before it is {@link release released}. */
@@ -84,7 +85,7 @@ export class RequestQueue<E extends WaitingRequest> {
     const bucket = this.#buckets.of(entry.bucketKey)
     this.#waiting.holdNoMore(entry)
     this.#put(entry, bucket, false)
-    return this.#buckets.isFull(bucket)
+    return this.#buckets.isReady(bucket)
   }
 
   /** From now on every request is a batch of its own. */
@@ -156,9 +157,9 @@ export class RequestQueue<E extends WaitingRequest> {
       if (!idle && !this.#buckets.hasFull) return null
       if (isHopeless(bucket.head!, this.#runTimes, nowMs + startsInMs) && this.cancel(bucket.head!, 'deadline')) continue
       const ahead = !idle && this.#buckets.isFull(bucket)
-      const front = bucket.front(bucket.limits.joinRequests ? bucket.limits.maxBatchSize : 0)
+      const front = bucket.next()
       const runTimes = this.#runTimes?.of(bucket.key) ?? null
-      const decision = decide(front, bucket.limits, { nowMs, idle: !ahead, startsInMs, draining: this.#draining, runTimes })
+      const decision = decide(front, bucket.limits, { nowMs, idle: !ahead, startsInMs, draining: this.#draining, runTimes, closedBy: bucket.nextClosedBy })
       if (decision.requests > 0) return idle || ahead ? this.#takeFrom(bucket, front, decision, !idle, nowMs) : null
       this.#buckets.wait(bucket, decision.closeAtMs)
     }
@@ -181,6 +182,7 @@ export class RequestQueue<E extends WaitingRequest> {
 
   #put(entry: E, bucket: Bucket<E>, first: boolean): void {
     this.#waiting.put(entry)
+    if (entry.cost !== null && !first) entry.cost.order = this.#came++
     this.#buckets.put(bucket, entry, first)
     if (this.#holding && this.#waiting.inBuckets >= this.#holdUntilQueued) this.#holding = false
   }
@@ -207,7 +209,7 @@ export class RequestQueue<E extends WaitingRequest> {
   /** Makes a batch of the first of `entries`, which are the front of the bucket. */
   #takeFrom(bucket: Bucket<E>, entries: E[], { requests, reason }: BatchDecision, ahead: boolean, nowMs: number): FormedBatch<E> {
     entries.length = requests
-    bucket.removeFirst(entries)
+    bucket.removeNext(entries)
     bucket.servedAtMs = nowMs
     this.#buckets.reckonPatience(this.#runTimes?.presentMs(bucket.key, bucket.fullRows) ?? 0)
     for (const entry of entries) {

@@ -51,8 +51,8 @@ export class WaitingLine<E extends WaitingRequest, Owner> implements LineOf<Owne
     this.#trim()
   }
 
-  /** Takes out those of `entries` from `index` on that are in it, which are its first; returns the index after them. */
-  removeFirst(entries: readonly E[], index: number): number {
+  /** Takes out those of `entries` from `index` on that are in it; returns the index after them. */
+  removeThose(entries: readonly E[], index: number): number {
     const ring = this.#ring
     const mask = ring.length - 1
     const start = index
@@ -77,6 +77,20 @@ export class WaitingLine<E extends WaitingRequest, Owner> implements LineOf<Owne
       rows += entry.rows
     }
     return rows
+  }
+
+  /** Of its first requests those that came less than so many after the oldest of them, the oldest first: what was put back may lie before older ones. */
+  within(window: number): E[] {
+    const ring = this.#ring
+    const entries: E[] = []
+    for (let position = this.#first; position !== this.#end && entries.length < window; position = (position + 1) | 0) {
+      const entry = ring[position & (ring.length - 1)]!
+      if (entry !== null) entries.push(entry) // else withdrawn
+    }
+    entries.sort((a, b) => a.cost!.order - b.cost!.order)
+    const before = entries[0]!.cost!.order + window
+    while (entries.at(-1)!.cost!.order >= before) entries.pop()
+    return entries
   }
 
   /** Places that it takes up in the ring, with those of requests that were withdrawn. */

@@ -12,6 +12,14 @@ export interface ExpirySlot {
   live: number
 }
 
+/** What a request costs, for a model whose batches are limited by that. */
+export interface WaitingCost {
+  /** All of its rows together. */
+  readonly units: number
+  /** Requests that had come before it; kept by the queue. */
+  order: number
+}
+
 /** The line in which a request waits, as much of it as the request knows. */
 export interface LineOf<Owner> {
   readonly owner: Owner
@@ -36,6 +44,8 @@ export class WaitingRequest {
   /** When its answer is of no use any more; `null` for never. */
   deadlineAtMs: number | null = null
   readonly level: PriorityLevel
+  /** `null` where nothing is said of what requests cost. */
+  cost: WaitingCost | null = null
   /** Where it is watched for its expiry; `null` when it is not. */
   expirySlot: ExpirySlot | null = null
   expiryIndex = 0

@@ -3,6 +3,7 @@ import type { ModelStats } from '../observability/model-stats.ts'
 import type { RejectionReason } from '../observability/rejections.ts'
 import type { RequestErrors } from './request-errors.ts'
 import type { InferRequest } from '../request/infer-request.ts'
+import type { RequestCosts } from '../request/request-costs.ts'
 import type { BusyWorker, Estimator } from '../latency/estimator.ts'
 import { SplitRequest } from './split-request.ts'
 
@@ -11,8 +12,11 @@ export class Admission {
   readonly #times: Estimator
   readonly #errors: RequestErrors
   readonly #stats: ModelStats
+  readonly #costs: RequestCosts | null
 
-  constructor(times: Estimator, errors: RequestErrors, stats: ModelStats) {
+  /** @param costs `null` where nothing is said of what requests cost. */
+  constructor(times: Estimator, errors: RequestErrors, stats: ModelStats, costs: RequestCosts | null) {
+    this.#costs = costs
     this.#times = times
     this.#errors = errors
     this.#stats = stats
@@ -38,6 +42,8 @@ export class Admission {
     nowMs: number,
   ): InferenceError | null {
     const { level, bucketKey, rows } = request
+    const tooDear = this.#costs === null ? null : this.#weigh(request, this.#costs)
+    if (tooDear !== null) return tooDear
     this.#times.arrived(rows, nowMs)
     if (level.full) {
       this.#count(request, 'queueFull')
@@ -51,6 +57,17 @@ export class Admission {
     if (estimatedMs <= deadlineMs) return null
     this.#count(request, 'deadline')
     return this.#errors.hopeless(request, deadlineMs, estimatedMs)
+  }
+
+  /** Notes what a request costs, or each part of it. */
+  #weigh(request: InferRequest, costs: RequestCosts): InferenceError | null {
+    for (const part of request instanceof SplitRequest ? request.parts : [request]) {
+      const refusal = costs.weigh(part)
+      if (refusal === null) continue
+      if (request.account === null) this.#stats.refused('invalid')
+      return refusal
+    }
+    return null
   }
 
   #count({ account }: InferRequest, why: RejectionReason): void {

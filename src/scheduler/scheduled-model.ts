@@ -3,6 +3,7 @@ import type { CheckedOptions } from '../config/check-infer-options.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { RunTimes } from '../latency/run-times.ts'
 import type { Padding } from '../request/padding.ts'
+import type { RequestCosts } from '../request/request-costs.ts'
 import type { KeepAlive } from '../workers/keep-alive.ts'
 import type { Joining } from './joining.ts'
 import type { ObservedRequests } from './observed-requests.ts'
@@ -17,6 +18,8 @@ export interface ScheduledModel {
   /** Watches what is served while that decides whether requests may be joined; else `null`. */
   readonly realRows: RealRowCheck | null
   readonly padding: Padding | null
+  /** What requests cost; `null` where nothing is said of it. */
+  readonly costs: RequestCosts | null
   readonly config: ResolvedConfig
   readonly observed: ObservedRequests
   /** What runs took so far, from a calibration. */

@@ -60,7 +60,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   #rejectWaiting: [why: RejectionReason, error: (request: InferRequest) => Error]
   #deaths = 0
 
-  constructor({ joining, observed, realRows, padding, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
+  constructor({ joining, observed, realRows, padding, costs, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
     this.joining = joining
     this.observed = observed
     this.metadata = joining.stacked
@@ -76,7 +76,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
     const limits = batchLimits(config, joining.largestBatch)
     this.times = new Estimator(runTimes, limits, config.latencyTargetMs, instances, config.weight, config.autoTune !== null)
-    this.#admission = new Admission(this.times, this.#errors, this.stats)
+    this.#admission = new Admission(this.times, this.#errors, this.stats, costs)
     this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued: config.holdUntilQueued }, clock, this, runTimes, this.times.sizer)
     this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, observed, config)
     this.#stops = new RunStops(config.maxRunMs, { clock, instances: this.instances, answers: this.#answers, errors: this.#errors }, config.function === null ? 'halves' : 'singly')

@@ -16,8 +16,8 @@ export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedR
   constructor(context: QueueContext, runTimes: RunTimes | null = null, sizer: LatencyTarget | null = null) {
     super(context)
     this.context = context
-    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests = true } = context.settings
-    const options = { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests, holdUntilQueued: 0 }
+    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests = true, cost } = context.settings
+    const options = { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests, holdUntilQueued: 0, ...(cost && { cost }) }
     this.queue = new RequestQueue(options, context.clock, this, runTimes, sizer)
   }
 

@@ -5,6 +5,7 @@ import { ApplicationThread } from './application-thread.ts'
 import type { Delays } from './delays.ts'
 import type { Overheads } from './overheads.ts'
 import type { RunDurations } from './service-times.ts'
+import { meanCost, type SimulatedCosts } from './simulated-costs.ts'
 import { SimulatedInstances } from './simulated-instances.ts'
 import type { QueueContext, QueueSettings, SimulatedQueue } from './simulated-queue.ts'
 import { partsOf, type SimulatedRequest } from './simulated-request.ts'
@@ -21,6 +22,8 @@ export interface SimulationInputs {
   readonly levels: LevelOptions
   /** Whether requests with more rows than a batch may have are run in parts. */
   readonly splitOversized: boolean
+  /** What requests cost, which is then what runs take their time by; left out for rows. */
+  readonly costs?: SimulatedCosts | undefined
   readonly durations: RunDurations
   /** What a model calibrates itself with. */
   readonly calibration: RunDurations
@@ -58,7 +61,7 @@ class Simulation {
       clearTimer: (timer) => virtual.clearTimer(timer),
     }
     this.#record = new SimulationRecord(traffic.count, settings.targetMs, inputs.timelineMs)
-    const context = { clock: this.#clock, thread: this.#thread, service, overheads, delays, slowdown, record: this.#record, traffic }
+    const context = { clock: this.#clock, thread: this.#thread, service, overheads, delays, slowdown, record: this.#record, traffic, costs: inputs.costs }
     this.#instances = new SimulatedInstances(settings.instances, models, context)
     this.#levels = Array.from({ length: models }, () => new PriorityLevels(inputs.levels))
     for (let model = 0; model < models; model++) this.#instances.queues.push(this.#queueOf(model, calibration))
@@ -82,11 +85,13 @@ class Simulation {
 
   #queueOf(model: number, calibration: RunDurations): SimulatedQueue {
     const instances = this.#instances
+    const { costs } = this.#inputs
+    const rowSize = costs === undefined ? 1 : meanCost(costs)
     const queue = this.#inputs.makeQueue({
       model,
       settings: this.#inputs.settings,
       clock: this.#lateClock,
-      calibrationMs: (rows) => calibration.draw('', rows, 0, 0),
+      calibrationMs: (rows) => calibration.draw('', Math.ceil(rows * rowSize), 0, 0),
       drop: (request) => {
         if (!this.#record.dropped(request)) return
         this.#ended(request.index)

@@ -11,6 +11,7 @@ import { RecordedDurations } from './recorded-durations.ts'
 import type { RecordedRun } from './recorded-run.ts'
 import { RecordedTraffic } from './recorded-traffic.ts'
 import type { RowShare } from './row-mix.ts'
+import { CostedTraffic, simulatedLimits, type SimulatedCosts } from './simulated-costs.ts'
 import { runSimulation, type SimulationInputs } from './run-simulation.ts'
 import { ServiceTimes, type ServiceTime } from './service-times.ts'
 import { oneLevel } from './simulated-request.ts'
@@ -33,6 +34,8 @@ export interface SimulationOptions {
   readonly requests?: number
   /** Rows of a request, where they are not recorded. Default: 1. */
   readonly rows?: readonly RowShare[]
+  /** What requests cost, and how that limits batches; `serviceTimes` are then by what a batch costs, in the place of its rows. Default: nothing. */
+  readonly costs?: SimulatedCosts
   /**
    * What runs take alone on the machine, ascending by rows; sizes between lie between. Or runs as they were recorded, at
    * least one: of these it is found out as well how they slow each other.
@@ -74,11 +77,12 @@ export function simulate(options: SimulationOptions): SimulationResult {
   const overheads = { ...noOverheads, ...options.overheads }
   const { durations, slowdown, delays } = measuredOf(options, overheads, seed + 1)
   return runSimulation({
-    traffic: trafficOf(options, seed),
+    traffic: options.costs === undefined ? trafficOf(options, seed) : new CostedTraffic(trafficOf(options, seed), options.costs.mix, mulberry32(seed + 3)),
     models: 1,
-    settings: { maxBatchSize, joinRequests, preferredBatchSizes, maxQueueDelayMs, instances, targetMs: latencyTargetMs > 0 ? latencyTargetMs : Infinity },
+    settings: { maxBatchSize, joinRequests, preferredBatchSizes, maxQueueDelayMs, instances, targetMs: latencyTargetMs > 0 ? latencyTargetMs : Infinity, cost: simulatedLimits(options.costs) },
     levels: options.levels ?? oneLevel,
     splitOversized,
+    costs: options.costs,
     durations,
     calibration: measuredOf(options, overheads, seed + 2).durations,
     slowdown: options.slowdown ?? slowdown,

@@ -10,6 +10,8 @@ export interface Run {
   readonly model: number
   readonly requests: readonly SimulatedRequest[]
   readonly rows: number
+  /** By what it takes its time: its rows, or what it costs. */
+  readonly size: number
   readonly charge: TurnCharge
   /** What it is expected to take; 0 when nobody knows. */
   readonly expectedMs: number

@@ -4,6 +4,7 @@ import { BatchesAhead } from './batches-ahead.ts'
 import type { Delays } from './delays.ts'
 import type { Overheads } from './overheads.ts'
 import type { RunDurations } from './service-times.ts'
+import { costsOf, type SimulatedCosts } from './simulated-costs.ts'
 import { SimulatedInstance, type InstanceOwner, type Run } from './simulated-instance.ts'
 import type { SimulatedQueue } from './simulated-queue.ts'
 import { rowsOf, type SimulatedRequest } from './simulated-request.ts'
@@ -21,6 +22,8 @@ export interface InstancesContext {
   /** What runs take when 1, 2, ... of them run at once, in times of what they take alone; the last counts for more. */
   readonly slowdown: readonly number[]
   readonly record: SimulationRecord
+  /** What requests cost, which is then what runs take their time by; `undefined` for rows. */
+  readonly costs: SimulatedCosts | undefined
   readonly traffic: Traffic
 }
 
@@ -82,12 +85,13 @@ export class SimulatedInstances implements InstanceOwner {
   }
 
   started(run: Run): number {
-    const { service, record } = this.#context
+    const { service, record, costs } = this.#context
     if (run.ahead) this.queues[run.model]!.started(run.requests)
     record.started(run.requests.length, run.rows, run.startMs)
+    if (costs !== undefined) record.costed(costsOf(run.requests, costs.isPadded ?? true))
     this.#nowRunning(this.#running + 1)
     const { bucketKey, index } = run.requests[0]!
-    return run.inlineMs ?? service.draw(bucketKey, run.rows, run.startMs, index)
+    return run.inlineMs ?? service.draw(bucketKey, run.size, run.startMs, index)
   }
 
   betweenMs({ requests }: Run): number {
@@ -177,13 +181,20 @@ export class SimulatedInstances implements InstanceOwner {
   #handOver(instance: SimulatedInstance, queue: SimulatedQueue, requests: SimulatedRequest[], idle: boolean): void {
     const { thread, delays } = this.#context
     const rows = rowsOf(requests)
+    const size = this.#sizeOf(requests, rows)
     const [first] = requests as [SimulatedRequest]
     const expectedMs = queue.expectedMs(rows, first.bucketKey)
     const gatheredMs = thread.spend(delays.gatherMs(rows, first.index))
-    const inlineMs = idle ? this.#inlineMs(instance, queue, first, rows, gatheredMs) : null
+    const inlineMs = idle ? this.#inlineMs(instance, queue, first, size, gatheredMs) : null
     const waitMs = inlineMs === null ? (instance.running === null ? delays.handOverMs(first.index) : 0) : this.#spentMs(delays.inlineMs(first.index))
     const charge = instance.turns.charge(queue.model, expectedMs)
-    instance.submit({ number: this.#formed++, model: queue.model, requests, rows, charge, expectedMs, readyAtMs: gatheredMs + waitMs, inlineMs, ahead: !idle, startMs: 0 })
+    instance.submit({ number: this.#formed++, model: queue.model, requests, rows, size, charge, expectedMs, readyAtMs: gatheredMs + waitMs, inlineMs, ahead: !idle, startMs: 0 })
+  }
+
+  /** By what a run takes its time. */
+  #sizeOf(requests: readonly SimulatedRequest[], rows: number): number {
+    const { costs } = this.#context
+    return costs === undefined ? rows : Math.ceil(costsOf(requests, costs.isPadded ?? true).batchCost)
   }
 
   #putBack(run: Run): void {
@@ -193,10 +204,10 @@ export class SimulatedInstances implements InstanceOwner {
   }
 
   /** What a batch takes that the application's thread runs itself; `null` for one that is handed over. */
-  #inlineMs(instance: SimulatedInstance, queue: SimulatedQueue, { bucketKey, index }: SimulatedRequest, rows: number, atMs: number): number | null {
+  #inlineMs(instance: SimulatedInstance, queue: SimulatedQueue, { bucketKey, index }: SimulatedRequest, size: number, atMs: number): number | null {
     const { service } = this.#context
-    if (this.#inline === null || !this.#inline.allows(service.expectedMs(bucketKey, rows), instance, queue.waiting > 0)) return null
-    return this.#spentMs(service.draw(bucketKey, rows, atMs, index))
+    if (this.#inline === null || !this.#inline.allows(service.expectedMs(bucketKey, size), instance, queue.waiting > 0)) return null
+    return this.#spentMs(service.draw(bucketKey, size, atMs, index))
   }
 
   /** The thread is busy for so long. */

@@ -1,4 +1,5 @@
 import type { Clock } from '../clock.ts'
+import type { CostLimits } from '../config/batching.ts'
 import type { SimulatedRequest } from './simulated-request.ts'
 
 /** What a simulated model is configured with. */
@@ -10,6 +11,8 @@ export interface QueueSettings {
   /** Empty for `[maxBatchSize]`. */
   readonly preferredBatchSizes: readonly number[]
   readonly maxQueueDelayMs: number
+  /** Left out where costs limit nothing. */
+  readonly cost?: CostLimits | undefined
   /** Instances; every model can run on each of them, one run at a time. */
   readonly instances: number
   /** An answer is good within so many milliseconds of the request; a queue with a latency target refuses what it cannot answer by then. */

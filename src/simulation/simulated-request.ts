@@ -20,11 +20,12 @@ export class SimulatedRequest extends WaitingRequest {
   readonly wholeRows: number
 
   /** @param rows of it: all that come, or a part of them. */
-  constructor(index: number, { rows: wholeRows, bucketKey = '', priority, timeoutMs, deadlineMs }: Coming, rows: number, levels: PriorityLevels, nowMs: number) {
+  constructor(index: number, { rows: wholeRows, bucketKey = '', priority, timeoutMs, deadlineMs, cost }: Coming, rows: number, levels: PriorityLevels, nowMs: number) {
     super(rows, bucketKey, levels.of(priority))
     this.index = index
     this.wholeRows = wholeRows
     this.deadlineMs = deadlineMs
+    if (cost !== undefined) this.cost = { units: cost * rows, order: 0 }
     const waitMs = this.level.timeoutFor(timeoutMs)
     if (waitMs > 0) this.timeoutAtMs = nowMs + waitMs
   }

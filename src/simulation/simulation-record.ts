@@ -22,6 +22,8 @@ export class SimulationRecord {
   refusedCount = 0
   droppedCount = 0
   runs = 0
+  /** What the requests of all runs cost by themselves, what the runs did, and the dearest of them. */
+  readonly costs = { own: 0, runs: 0, largest: 0 }
   maxQueued = 0
   lastAnswerMs = 0
   readonly timeline: Interval[] = []
@@ -94,6 +96,14 @@ export class SimulationRecord {
     if (interval === null) return
     interval.runs++
     interval.rows += rows
+  }
+
+  /** Notes what a run costs. */
+  costed({ ownCost, batchCost }: { readonly ownCost: number; readonly batchCost: number }): void {
+    const { costs } = this
+    costs.own += ownCost
+    costs.runs += batchCost
+    costs.largest = Math.max(costs.largest, batchCost)
   }
 
   /** Returns whether a request ends by that: it may have been withdrawn, or have other parts. */

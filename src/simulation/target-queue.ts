@@ -27,8 +27,8 @@ export class TargetQueue extends EngineQueue {
   #runs = 0
 
   constructor(context: QueueContext) {
-    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, targetMs, instances } = context.settings
-    const limits = { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests: true }
+    const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, targetMs, instances, cost } = context.settings
+    const limits = { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, joinRequests: true, ...(cost && { cost }) }
     const runTimes = calibrated(context)
     const target = targetMs === Infinity ? null : new LatencyTarget(limits, targetMs, runTimes, instances)
     super(context, runTimes, target)

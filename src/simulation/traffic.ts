@@ -3,6 +3,8 @@ export interface Coming {
   /** The number of its model. */
   readonly model: number
   readonly rows: number
+  /** Of each row; left out where nothing is said of it. */
+  readonly cost?: number
   /** Requests share a batch only where this is equal. */
   readonly bucketKey?: string
   readonly priority?: number | undefined

@@ -1,4 +1,5 @@
 import type { InstanceKind } from '../config/instance-group.ts'
+import type { DynamicBatchingConfig } from '../config/batching-config.ts'
 import type { ModelOptions } from '../config/model-config.ts'
 
 /** What the tuner varies of a model's options; the others stay as they are. */
@@ -9,6 +10,8 @@ export interface Configuration {
   /** Most rows in one run; 0 for a model whose requests are not joined. */
   readonly maxBatchSize: number
   readonly maxQueueDelayMs: number
+  /** Most that a batch may cost; left out for no limit. */
+  readonly maxBatchCost?: number
 }
 
 /** How requests are sent: so many callers that each wait for their answer, or so many requests a second whatever becomes of them. */
@@ -26,18 +29,19 @@ export function keyOf({ configuration, load }: Candidate): string {
 }
 
 /** Equal for equal configurations. */
-export function configurationKey({ instances, threads, maxBatchSize, maxQueueDelayMs }: Configuration): string {
-  return `i${instances} t${threads} b${maxBatchSize} d${maxQueueDelayMs}`
+export function configurationKey({ instances, threads, maxBatchSize, maxQueueDelayMs, maxBatchCost }: Configuration): string {
+  return `i${instances} t${threads} b${maxBatchSize} d${maxQueueDelayMs}${maxBatchCost === undefined ? '' : ` c${maxBatchCost}`}`
 }
 
 /** The options that `engine.load()` takes for a configuration, on top of what was given. */
-export function optionsFor({ instances, threads, maxBatchSize, maxQueueDelayMs }: Configuration, given: ModelOptions, kind: InstanceKind): ModelOptions {
+export function optionsFor({ instances, threads, maxBatchSize, maxQueueDelayMs, maxBatchCost }: Configuration, given: ModelOptions, kind: InstanceKind): ModelOptions {
   const { dynamicBatching, ...others } = given
-  const kept = dynamicBatching === undefined || dynamicBatching === false ? {} : dynamicBatching
+  const { maxBatchCost: _, overCostAction, ...kept }: DynamicBatchingConfig = dynamicBatching === undefined || dynamicBatching === false ? {} : dynamicBatching
+  const budget = maxBatchCost === undefined ? {} : { maxBatchCost, ...(overCostAction && { overCostAction }) }
   return {
     ...others,
     maxBatchSize,
-    ...(maxBatchSize > 1 ? { dynamicBatching: { ...kept, maxQueueDelayMs } } : dynamicBatching === undefined ? {} : { dynamicBatching }),
+    ...(maxBatchSize > 1 ? { dynamicBatching: { ...kept, ...budget, maxQueueDelayMs } } : dynamicBatching === undefined ? {} : { dynamicBatching }),
     instanceGroup: [{ kind, count: instances }],
     sessionOptions: { ...given.sessionOptions, intraOpNumThreads: threads },
   }

@@ -38,6 +38,6 @@ export async function findDefaults(ground: MeasuringGround, config: ModelConfig,
 
 function defaultConfiguration({ sessionOptions, dynamicBatching }: ModelOptions, instances: number, maxBatchSize: number): Configuration {
   const threads = sessionOptions?.intraOpNumThreads ?? Math.max(1, Math.floor(availableCores().usable / instances))
-  const maxQueueDelayMs = dynamicBatching === undefined || dynamicBatching === false ? 0 : (dynamicBatching.maxQueueDelayMs ?? 0)
-  return { instances, threads, maxBatchSize, maxQueueDelayMs }
+  const { maxQueueDelayMs = 0, maxBatchCost } = dynamicBatching === undefined || dynamicBatching === false ? {} : dynamicBatching
+  return { instances, threads, maxBatchSize, maxQueueDelayMs, ...(maxBatchCost === undefined ? {} : { maxBatchCost }) }
 }

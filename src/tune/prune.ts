@@ -1,3 +1,4 @@
+import { withBudgets } from './batch-budgets.ts'
 import { type Candidate, type Configuration, type Load } from './configuration.ts'
 import type { Calibration } from './batch-times.ts'
 import { excessOf, valueOf, type Goal } from './goal.ts'
@@ -41,7 +42,7 @@ export async function prospectsOf(task: PruneTask): Promise<Prospect[]> {
   for (const { instances, threads, maxBatchSize, runMs } of points) {
     let without = 0
     for (const maxQueueDelayMs of delaysOf(space, { maxBatchSize, runMs, rowsPerRequest })) {
-      if (budget.leftMs === 0) return byPromise(found, goal)
+      if (budget.leftMs === 0) return withBudgets(byPromise(found, goal), space.batchCosts)
       const prospects = underLoads({ instances, threads, maxBatchSize, maxQueueDelayMs }, task)
       const best = Math.max(0, ...prospects.map(({ expected }) => promiseOf(goal, expected)))
       if (maxQueueDelayMs === 0) without = best
@@ -49,7 +50,7 @@ export async function prospectsOf(task: PruneTask): Promise<Prospect[]> {
       await new Promise((resolve) => setImmediate(resolve)) // others have something to do meanwhile
     }
   }
-  return byPromise(found, goal)
+  return withBudgets(byPromise(found, goal), space.batchCosts)
 }
 
 function underLoads(configuration: Configuration, { calibration, goal, rowsPerRequest, load }: PruneTask): Prospect[] {

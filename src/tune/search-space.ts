@@ -13,6 +13,8 @@ export interface SearchSpace {
   /** Most rows in one run. */
   readonly batchSizes?: readonly number[] | undefined
   readonly delaysMs?: readonly number[] | undefined
+  /** Most that a batch may cost, 0 for no limit; of a model that says what requests cost. */
+  readonly batchCosts?: readonly number[] | undefined
 }
 
 /** Largest batch that is tried unless the user names others. */

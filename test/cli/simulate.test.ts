@@ -109,7 +109,20 @@ describe('zerohop simulate', () => {
     expect((await predicted(...line)).predicted.dropped).toBe(0)
   })
 
+  it('joins requests of about the same cost, within a budget', async () => {
+    const line = ['--concurrency', '128', '--costs', '37:0.9,400:0.1', '--service', '1:0.2,20000:200', '--max-batch-size', '32', '--request-count', '2000']
+    const byCost = await predicted(...line, '--max-batch-cost', '4096')
+    expect(byCost.configuration).toMatchObject({ costs: { maxBatchCost: 4096, joinBy: 'cost' } })
+    expect(byCost.predicted.costs!.largestBatchCost).toBeLessThanOrEqual(4096)
+    expect(byCost.predicted.costs!.paddingShare).toBeLessThanOrEqual(0.1)
+    const { stdout } = await zerohop('simulate', ...line, '--join-by', 'arrival')
+    expect(stdout).toMatch(/a batch costs [\d.]+ on average, 12800\.0 at most; [\d.]+ % of that is padding/)
+  })
+
   it.each([
+    [['--request-rate', '5', '--service', '1:2', '--max-batch-cost', '5'], '--max-batch-cost and --max-padding-share need --costs', 2],
+    [['--request-rate', '5', '--costs', '5:1', '--service', '1:2'], '--costs needs --service', 2],
+    [['--request-rate', '5', '--costs', '5:1:2', '--service', '1:2'], 'It has to be cost:share,...', 2],
     [[], 'error: one of --replay, --request-rate and --concurrency has to be given', 2],
     [['--request-rate', '5', '--concurrency', '5'], 'has to be given, and not --request-rate and --concurrency', 2],
     [['--request-rate', '5', '--service', '1:2', '--model', 'm.onnx'], '--service and --model cannot be given together', 2],

@@ -73,6 +73,7 @@ describe('zerohop tune', () => {
     ['the model as its state', [model, '--state', model], 1, 'state: expected another file than the model'],
     ['the output as its state', [model, '--state', output('refused')], 1, 'state: expected another file than the output'],
     ['options that change what is measured', [model, '--model-config', '{"autoTune":true}'], 1, '--model-config autoTune: expected none'],
+    ['budgets where nothing costs anything', [model, '--max-batch-costs', '5'], 1, '--max-batch-costs: expected --model-config with dynamicBatching.cost beside it'],
     ['a provider that there is not', [model, '--provider', 'nonsense'], 1, "expected one of 'auto', 'cpu', 'cuda', 'webgpu'"],
     ['two loads', [model, '--request-rate', '1', '--concurrency', '2'], 2, "cannot be used with option '--request-rate"],
     ['a budget of nothing', [model, '--budget', '0'], 2, 'a number above 0'],

@@ -67,6 +67,7 @@ describe('the table of levels', () => {
 describe('what is printed', () => {
   it('of a level is laid out as by perf_analyzer', () => {
     expect(levelText('concurrency', levelOf({ latency: { ...levelOf({}).latency, averageUs: 1000 } }))).toContain('    Throughput: 100 infer/sec\n    Avg client overhead: 90%\n')
+    expect(levelText('concurrency', levelOf({ paddingShare: 0.125 }))).toContain('    Padding: 12.5 % of what was run\n')
     expect(levelText('concurrency', levelOf({ level: 4, failures: { ERR_QUEUE_FULL: 2, ERR_TIMEOUT: 1 } }))).toBe(`Request concurrency: 4
   Client: 
     Request count: 500

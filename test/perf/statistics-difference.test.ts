@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
-import { batchReasonsOf, batchSizesOf, serverFigures } from '../../src/perf/statistics-difference.ts'
+import { batchReasonsOf, batchSizesOf, paddingOf, serverFigures } from '../../src/perf/statistics-difference.ts'
 import { identity } from '../models/small.ts'
 import { load, sharedEngine } from '../support/open.ts'
 
@@ -32,6 +32,12 @@ describe('what an engine says of the time between two looks', () => {
     const stats = model.stats()
     const span = { before: stats, after: stats }
     expect(new Set(Object.values(serverFigures(span)))).toEqual(new Set([0]))
-    expect([batchSizesOf(span), batchReasonsOf(span)]).toEqual([[], {}])
+    expect([batchSizesOf(span), batchReasonsOf(span), paddingOf(span)]).toEqual([[], {}, {}])
+  })
+
+  it('has the share of padding in what was run in between', async () => {
+    const before = (await load(engine, identity('float32'))).stats()
+    const padded = (ownElements: number, paddedElements: number) => ({ ...before, padding: { ownElements, paddedElements, wasteShare: 0 } })
+    expect(paddingOf({ before: padded(10, 100), after: padded(90, 200) })).toEqual({ paddingShare: 1 - 80 / 100 })
   })
 })

@@ -177,6 +177,8 @@ describe.each(ways)('a client, through $way', ({ sharedMemory }) => {
     const circular: Record<string, unknown> = {}
     circular['self'] = circular
     expect(await rejectionOf(() => remote.load('circular', circular as never))).toMatchObject({ code: 'ERR_INVALID_ARG', cause: { name: 'TypeError' } })
+    const cost = { path: small.identity('float32'), dynamicBatching: { cost: () => 1 } }
+    expect(await rejectionOf(() => remote.load('costed', cost))).toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'dynamicBatching.cost' })
     await remote.infer('held', row(2))
     expect((await waiting)['y']!.data[0]).toBe(1)
   })

@@ -35,7 +35,7 @@ export class ServedSequences {
     const { clock, keepAlive } = house
     this.scheduler = new Scheduler({
       observed: new ObservedRequests({ name: 'model', version: 1, metadata: joining.stacked, batching: null }),
-      joining, realRows: null, padding: null, config, runTimes: new RunTimes(), instances: house.places.length, clock, keepAlive, gaveUp: (reason) => void (this.failure = reason),
+      joining, realRows: null, padding: null, costs: null, config, runTimes: new RunTimes(), instances: house.places.length, clock, keepAlive, gaveUp: (reason) => void (this.failure = reason),
     }) // prettier-ignore
     const inputs = new SequenceInputs(joining.stacked, config.sequence!, parser)
     const acquire = (byteLength: number) => buffer(byteLength, (bytes) => void (this.stateBytes += bytes))

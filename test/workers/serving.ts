@@ -123,7 +123,7 @@ export class Served {
     this.#house = house
     this.#parser = new FeedParser(joining.stacked)
     this.scheduler = new Scheduler({
-      joining, observed: new ObservedRequests({ name, version: 1, metadata: joining.stacked, batching: null }, this.observers, resolved.preserveOrdering), realRows: null, padding: null, config: resolved, runTimes: new RunTimes(), instances: count,
+      joining, observed: new ObservedRequests({ name, version: 1, metadata: joining.stacked, batching: null }, this.observers, resolved.preserveOrdering), realRows: null, padding: null, costs: null, config: resolved, runTimes: new RunTimes(), instances: count,
       clock: house.clock, keepAlive: house.keepAlive, gaveUp: (reason) => void (this.failure = reason),
     }) // prettier-ignore
     const opening = () => ({ model: name, options: {}, notes: {}, original: undefined })

@@ -10,6 +10,7 @@ const meanings: Readonly<Record<string, string>> = {
   idle: 'an instance was idle',
   bucket: 'an instance was idle, and requests of other shapes waited',
   delay: 'the longest wait that is allowed was over',
+  cost: 'with one more it would have cost too much',
   deadline: 'a request could not wait longer',
   drain: 'the model was closing',
 }
@@ -22,6 +23,7 @@ export function reasonSection(result: PerfResult): Section {
   const reasons = keysOf(levels, ({ batchReasons }) => batchReasons)
   const total = ({ batchReasons }: LevelResult) => Object.values(batchReasons).reduce((a, b) => a + b, 0)
   const axis = levelAxis(result.mode)
+  const isPadded = levels.some(({ paddingShare }) => paddingShare !== undefined)
   return {
     id: 'reasons',
     title: 'Why batches were sent',
@@ -36,11 +38,12 @@ export function reasonSection(result: PerfResult): Section {
       },
       table: {
         caption: 'Batches by the reason for which they were closed',
-        columns: [axis, 'batches', 'mean rows', ...reasons],
+        columns: [axis, 'batches', 'mean rows', ...(isPadded ? ['padding'] : []), ...reasons],
         rows: levels.map((level) => [
           levelCell(level),
           countOf(total(level)),
           countOf(level.server.executionCount > 0 ? level.server.inferenceCount / level.server.executionCount : NaN),
+          ...(isPadded ? [shareOf(level.paddingShare ?? null)] : []),
           ...reasons.map((reason) => countOf(level.batchReasons[reason] ?? 0)),
         ]),
       },

@@ -28,6 +28,7 @@ const level = v.looseObject({
   server,
   batchSizes,
   batchReasons: counts,
+  paddingShare: v.exactOptional(figure),
   failures: counts,
   sendLag: v.nullable(latency),
   delayedCount: figure,

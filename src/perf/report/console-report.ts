@@ -82,8 +82,9 @@ function processText({ cpuCores, eventLoopDelay }: LevelResult): string {
   return `  Process: \n${indented([`CPU: ${decimals(cpuCores)} cores`, `Event loop delay: p50 ${Math.round(eventLoopDelay.p50Us)} usec, p99 ${Math.round(eventLoopDelay.p99Us)} usec, max ${Math.round(eventLoopDelay.maxUs)} usec`])}`
 }
 
-function serverText({ server }: LevelResult): string {
-  return `  Server: \n${indented(serverLines(server))}`
+function serverText({ server, paddingShare }: LevelResult): string {
+  const padding = paddingShare === undefined ? [] : [`Padding: ${decimals(paddingShare * 100)} % of what was run`]
+  return `  Server: \n${indented([...serverLines(server), ...padding])}`
 }
 
 function composingText({ composingModels = [] }: LevelResult): string {
