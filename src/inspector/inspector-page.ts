@@ -1,14 +1,13 @@
 import { html, type Html } from '../web-page/html.ts'
 import { selfContainedPage, type SelfContainedPage } from '../web-page/self-contained-page.ts'
-import { keptFrames } from './page/frame-history.ts'
 import { modelCharts, processCharts, type LiveChart } from './page/live-charts.ts'
 
 const figures: readonly [id: string, label: string, unit: string][] = [
-  ['answered', 'Answered', 'requests/s'],
+  ['answered', 'Requests answered', '/s'],
   ['p99', 'p99 latency', ''],
   ['rows', 'Mean batch', 'rows'],
-  ['waiting', 'Waiting', 'requests'],
-  ['failed', 'Failed', 'requests/s'],
+  ['waiting', 'Requests waiting', ''],
+  ['failed', 'Requests failed', '/s'],
   ['uptime', 'Up', ''],
 ]
 
@@ -19,8 +18,11 @@ const style = `
 .status{margin-bottom:14px}
 .picker{margin:0 0 18px}
 .bar{display:block;height:9px;min-width:2px;border-radius:2px;background:var(--first)}
-.tally td:nth-child(2){width:45%;min-width:70px}
-.tally th{white-space:normal}
+.tally{overflow-wrap:normal}
+.tally td:nth-child(2){width:40%;min-width:60px}
+.tally tbody th{white-space:normal;min-width:6em}
+.tally small{display:block}
+tbody .name{display:inline-block;max-width:20em;overflow:hidden;text-overflow:ellipsis;vertical-align:bottom}
 small{color:var(--muted);font-size:12px;font-weight:400}
 .badge.quiet{background:none;border:1px solid var(--grid);color:var(--muted)}
 .badge{margin-left:0}
@@ -28,7 +30,7 @@ small{color:var(--muted);font-size:12px;font-weight:400}
 .none th{color:var(--muted);font-weight:400}
 .plot{min-height:0}
 .parts h3{margin-top:14px}
-.parts .table+h3{margin-top:22px}`
+@media (max-width:760px){tbody .name{max-width:11em}}`
 
 /** The page of an engine, which is filled by what it is told. */
 export function inspectorPage(title: string): SelfContainedPage {
@@ -56,7 +58,7 @@ ${section('process', 'Process', html`${processCharts.map(chartPlace)}
   return selfContainedPage({ title, body, entry: 'inspector/page/live-page', style, asksItsServer: true })
 }
 
-const span = `in the last ${keptFrames} frames`
+const span = 'in the time that charts show'
 
 function section(id: string, title: string, parts: Html, isPair = true): Html {
   return html`<section aria-labelledby="${id}-title">

@@ -22,6 +22,7 @@ export function sendPage(response: ServerResponse, { text, policy }: SelfContain
 
 /** Writes the head of server-sent events. */
 export function startEvents(response: ServerResponse): void {
+  response.shouldKeepAlive = false // when they end the connection does, which a server that closes would wait for
   begin(response, 200, { 'content-type': 'text/event-stream; charset=utf-8', 'content-security-policy': "default-src 'none'", 'x-accel-buffering': 'no' })
 }
 

@@ -105,7 +105,7 @@ describe.skipIf(!hasChromium)('the page of an inspector in Chromium', () => {
     expect(batches.slice(0, 3)).toEqual([expect.stringMatching(/#103\s+8\s+8\s+full\s+digits_0\s+running\s+–\s+–$/), expect.stringMatching(/#102\s.*failed\s+–\s+–$/), expect.stringMatching(/#101\s.*done\s+560 µs\s+640 µs$/)])
     expect(batches).toHaveLength(20)
     expect((await rowsOf(page, 'sizes')).map((row) => row.split(/\s+/)[0])).toEqual(['2', '8'])
-    expect(await rowsOf(page, 'reasons')).toEqual([expect.stringMatching(/^idle: [^]*50 %$/), expect.stringMatching(/^full: [^]*50 %$/)])
+    expect(await rowsOf(page, 'reasons')).toEqual([expect.stringMatching(/^idle\s+an instance[^]*50 %$/), expect.stringMatching(/^full\s+no further[^]*50 %$/)])
     expect(await rowsOf(page, 'failures')).toEqual([expect.stringMatching(/^queueFull\s+330\s+100 %$/)])
     expect(await rowsOf(page, 'staging')).toEqual([expect.stringMatching(/^of models\s+native\s+2\.00 MB\s+3\.00 MB\s+4\.00 MB\s+268 MB\s+0$/)])
     expect(await page.locator('#uptime-figure').innerText()).toBe('61.7 min')

@@ -48,7 +48,7 @@ describe('an inspector', () => {
     const url = await listening(inspector(engine, { intervalMs: 100 }))
     await askFour(engine)
     const { next, response } = await openEvents(url)
-    expect(response.headers).toMatchObject({ 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': expect.stringContaining('no-transform') })
+    expect(response.headers).toMatchObject({ 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': expect.stringContaining('no-transform'), connection: 'close' })
     const first = await next()
     expect(first).toMatchObject({ windowMs: null, all: { waiting: 0, window: null }, modelsLeftOut: 0, ended: [] })
     expect(first.models).toMatchObject([{ name: 'pairs', version: 1, state: 'ready', serves: true, isPipeline: false, answeredCount: 4, failures: {}, maxBatchSize: 4, instanceCount: 1 }])

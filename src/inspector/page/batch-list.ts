@@ -2,6 +2,7 @@ import { element } from '../../web-page/charts/page-elements.ts'
 import { countOf, timeOf } from '../../web-page/charts/figures.ts'
 import { fillTable } from './fill-table.ts'
 import type { EndedBatch, Frame, RunningBatch } from './frame.ts'
+import { nameElement } from './name-element.ts'
 
 const mostShown = 20
 
@@ -16,8 +17,14 @@ export class BatchList {
   }
 }
 
-function cellsOf({ model, id, rows, requests, reason, instance }: RunningBatch): string[] {
-  return [`${model} #${id}`, countOf(rows), countOf(requests), reason, instance === '' ? '–' : instance]
+function cellsOf({ model, id, rows, requests, reason, instance }: RunningBatch): (string | Node)[] {
+  return [batchName(model, id), countOf(rows), countOf(requests), reason, instance === '' ? '–' : nameElement(instance)]
+}
+
+function batchName(model: string, id: number): DocumentFragment {
+  const shown = document.createDocumentFragment()
+  shown.append(nameElement(model), ` #${id}`)
+  return shown
 }
 
 function outcomeOf({ endedAtMs, inline, isRerun }: EndedBatch): string | Node {

@@ -34,7 +34,7 @@ export const modelCharts: readonly LiveChart[] = [
   {
     id: 'throughput', title: 'Throughput', label: 'Per second', unit: 'count', shape: 'lines',
     series: [
-      { name: 'rows', colour: 'sixth', of: perSecond(({ rows }) => rows) },
+      { name: 'rows', colour: 'third', of: perSecond(({ rows }) => rows) },
       { name: 'requests answered', colour: 'first', of: perSecond(({ answered }) => answered) },
       { name: 'requests failed', colour: 'second', of: perSecond(({ failed }) => failed) },
     ],

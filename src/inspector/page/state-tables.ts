@@ -2,11 +2,12 @@ import { element } from '../../web-page/charts/page-elements.ts'
 import { bytesOf, countOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
 import { fillTable } from './fill-table.ts'
 import type { Frame, ModelFrame } from './frame.ts'
+import { nameElement } from './name-element.ts'
 
 /** What there is: models, their instances, workers, staging memory. */
 export function showState({ models, workers, staging, windowMs }: Frame): void {
   fillTable('models', models.map((model) => modelRow(model, windowMs)))
-  fillTable('instances', models.flatMap(({ instances }) => instances.map(({ name, worker, runs, busyShare }) => [name, worker, countOf(runs), shareOf(busyShare)])))
+  fillTable('instances', models.flatMap(({ instances }) => instances.map(({ name, worker, runs, busyShare }) => [nameElement(name), worker, countOf(runs), shareOf(busyShare)])))
   fillTable('workers', workers.map(({ name, instances, busyShare, restarts }) => [name, countOf(instances), shareOf(busyShare), countOf(restarts)]))
   fillTable('staging', staging.map(({ pool, kind, usedBytes, highWaterBytes, reservedBytes, limitBytes, fallbacks }) => [`of ${pool}`, kind, ...[usedBytes, highWaterBytes, reservedBytes, limitBytes].map(bytesOf), countOf(fallbacks)]))
 }
@@ -31,14 +32,12 @@ function modelRow(model: ModelFrame, windowMs: number | null): (string | Node)[]
 }
 
 /** With what is to be known of it: that it does not serve, or does not yet. */
-function nameOf({ name, version, state, serves, isPipeline }: ModelFrame): HTMLElement {
-  const shown = element('span', name)
-  const about = element('small', ` version ${version}${isPipeline ? ', pipeline' : ''}${serves ? '' : ', not asked by name'} `)
-  shown.append(about)
-  if (state !== 'ready') {
-    const badge = element('span', state)
-    badge.className = 'badge'
-    shown.append(badge)
-  }
+function nameOf({ name, version, state, serves, isPipeline }: ModelFrame): DocumentFragment {
+  const shown = document.createDocumentFragment()
+  shown.append(nameElement(name), element('small', ` version ${version}${isPipeline ? ', pipeline' : ''}${serves ? '' : ', not asked by name'} `))
+  if (state === 'ready') return shown
+  const badge = element('span', state)
+  badge.className = 'badge'
+  shown.append(badge)
   return shown
 }

@@ -41,7 +41,7 @@ export class TimePlot {
             stroke: () => colourOf(colour),
             fill: isAreas ? () => colourOf(colour) : undefined,
             width: isAreas ? 1 : 2,
-            points: { show: false },
+            points: { show: true, size: 5, width: 0, fill: () => colourOf(colour), filter: (plot, index) => alone(plot.data[index]!) },
           })),
         ],
         plugins: [tooltip((index) => this.#told(index))],
@@ -86,6 +86,12 @@ export class TimePlot {
     const lines = series.map(({ name, colour }, which) => ({ name, colour, figure: figureOf(this.#values[which]![index] ?? null, unit) }))
     return { title: dayTime.format(at * 1000), lines: this.#chart.shape === 'areas' ? lines.reverse() : lines }
   }
+}
+
+/** Which values have none beside them: a line has no length there, and would not be seen. */
+function alone(values: uPlotClass.AlignedData[number]): number[] {
+  const isThere = (at: number) => values[at] !== null && values[at] !== undefined
+  return Array.from(values, (_, at) => at).filter((at) => isThere(at) && !isThere(at - 1) && !isThere(at + 1))
 }
 
 /** Of what is missing, a moment before what comes after it. */
