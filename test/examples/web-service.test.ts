@@ -127,7 +127,7 @@ describe.skipIf(!hasShared)(`the web service${missingShared}`, () => {
     const picture = async (page: Page, name: string) => {
       if (screenshots === undefined) return
       mkdirSync(screenshots, { recursive: true })
-      await page.screenshot({ path: `${screenshots}/service-${name}.png`, fullPage: true })
+      await page.screenshot({ path: `${screenshots}/service-${name}.png`, fullPage: !name.startsWith('phone') })
     }
 
     it.each([
