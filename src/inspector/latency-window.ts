@@ -10,12 +10,14 @@ export interface DistributionSpan {
 /** What came between two looks at distributions, all of them together; `null` for nothing. */
 export function latencyWindow(spans: readonly DistributionSpan[]): LatencyWindow | null {
   const counts = new Map<number, number>() // by bound, which all distributions share
-  const add = (upToMs: number, count: number) => counts.set(upToMs, (counts.get(upToMs) ?? 0) + count)
   for (const { before, after } of spans) {
-    for (const { upToMs, count } of after.buckets) add(upToMs, count)
-    for (const { upToMs, count } of before.buckets) add(upToMs, -count)
+    let at = 0 // what had come before is there afterwards, too, and both ascend
+    for (const { upToMs, count } of after.buckets) {
+      const earlier = before.buckets[at]?.upToMs === upToMs ? before.buckets[at++]!.count : 0
+      if (count > earlier) counts.set(upToMs, (counts.get(upToMs) ?? 0) + count - earlier)
+    }
   }
-  const counted = [...counts].filter(([, count]) => count > 0).sort(([a], [b]) => a - b)
+  const counted = [...counts].sort(([a], [b]) => a - b)
   if (counted.length === 0) return null
   const total = counted.reduce((sum, [, count]) => sum + count, 0)
   const quantileUs = (share: number) => {

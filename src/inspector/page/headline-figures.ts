@@ -9,7 +9,7 @@ export function showHeadline({ frame, load: { window, waiting, running } }: Mome
   write('answered', countOf(perSecond(window?.answered)), `${countOf(perSecond(window?.rows))} rows/s`)
   write('p99', timeOf(latency && latency.p99Us), `p50 ${timeOf(latency && latency.p50Us)}`)
   write('rows', countOf(window === null || window.runs === 0 ? null : window.rows / window.runs), `${countOf(perSecond(window?.runs))} batches/s`)
-  write('waiting', countOf(waiting), `${countOf(running)} batches run`)
+  write('waiting', countOf(waiting), `batches running: ${countOf(running)}`)
   write('failed', countOf(perSecond(window?.failed)), Object.keys(window?.failures ?? {}).join(', ') || 'none now')
   write('uptime', timeOf(Math.floor(uptimeSeconds) * 1e6), 'since the process began')
 }
