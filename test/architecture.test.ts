@@ -11,6 +11,9 @@ import * as publicValues from '../src/index.ts'
 const floors: [floor: string, on: string[]][] = [
   ['foundations', ['describe.ts', 'message-of.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'own-program.ts', 'regular-file.ts', 'run-scope.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'library-version.ts', 'seeded-random.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
+  ['what draws in pages', ['web-page/charts/']],
+  ['pages that hold all they need', ['web-page/']],
+  ['what runs in the page of the inspector', ['inspector/page/']],
   ['staging memory, and loops over it', ['memory/']],
   ['what stands by itself', ['functions/', 'observability/', 'image/', 'triton-repository/', 'onnx-file/', 'latency/', 'compiled-models/']],
   ['requests as they came', ['arrivals/']],
@@ -29,7 +32,7 @@ const floors: [floor: string, on: string[]][] = [
   ['models joined to pipelines', ['pipelines/']],
   ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'serving-statistics.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'engine-services.ts']],
   ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-trace.ts', 'engine-resources.ts', 'engine-recordings.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'engine-observers.ts', 'model-facades.ts', 'dropped-engines.ts']],
-  ['reports to others', ['opentelemetry/', 'prometheus/']],
+  ['reports to others', ['inspector/', 'opentelemetry/', 'prometheus/']],
   ['the API of onnxruntime-node', ['ort/']],
   ['pipelines of transformers.js', ['transformers/']],
   ['one engine for many processes', ['processes/']],

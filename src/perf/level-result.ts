@@ -4,7 +4,7 @@ import { LoadWindow } from './load/load-window.ts'
 import type { MeasuredWindow } from './measured-window.ts'
 import type { ComposedModel, PerfTarget } from './perf-target.ts'
 import type { ComposingModel, LevelResult } from './result.ts'
-import { batchReasonsOf, batchSizesOf, paddingOf, serverFigures, spanOf, type StatisticsSpan } from './statistics-difference.ts'
+import { batchReasonsOf, batchSizesOf, paddingOf, serverFigures, spanOf, type StatisticsSpan } from '../observability/statistics-difference.ts'
 
 /** Bars of the histogram between a latency and twice as much. */
 const barsPerOctave = 8

@@ -1,3 +1,4 @@
+import type { ServerFigures } from '../observability/statistics-difference.ts'
 import type { AccuracyResult } from './accuracy/accuracy-result.ts'
 import type { ScenarioResult } from './scenarios/scenario-result.ts'
 
@@ -101,22 +102,4 @@ export interface LatencyFigures {
   readonly p99Us: number
   readonly p999Us: number
   readonly maxUs: number
-}
-
-/** Counts, and means per successful request: they add up to `requestUs`. */
-export interface ServerFigures {
-  readonly inferenceCount: number
-  readonly executionCount: number
-  readonly successCount: number
-  readonly cacheHitCount: number
-  readonly cacheMissCount: number
-  /** What a look into the response cache took: that found an answer, and that found none and kept one later. */
-  readonly cacheHitUs: number
-  readonly cacheMissUs: number
-  readonly requestUs: number
-  readonly overheadUs: number
-  readonly queueUs: number
-  readonly computeInputUs: number
-  readonly computeInferUs: number
-  readonly computeOutputUs: number
 }

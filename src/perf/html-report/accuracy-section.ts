@@ -1,6 +1,6 @@
 import type { PerfResult } from '../result.ts'
 import { failureCount } from './levels.ts'
-import { countOf } from './page/figures.ts'
+import { countOf } from '../../web-page/charts/figures.ts'
 import type { Section } from './section.ts'
 
 /** How far answers under load lie from those alone; nothing where they were not compared. */

@@ -1,7 +1,8 @@
-import type { PerfResult, ServerFigures } from '../result.ts'
+import type { ServerFigures } from '../../observability/statistics-difference.ts'
+import type { PerfResult } from '../result.ts'
 import { levelAxis, levelCell, levelPoints, plotted } from './levels.ts'
-import type { Colour } from './page/chart.ts'
-import { countOf, timeOf } from './page/figures.ts'
+import type { Colour } from '../../web-page/charts/chart.ts'
+import { countOf, timeOf } from '../../web-page/charts/figures.ts'
 import type { Section } from './section.ts'
 
 const stages: readonly [name: string, colour: Colour, of: keyof ServerFigures][] = [

@@ -2,9 +2,9 @@ import type { LevelResult } from '../result.ts'
 import { binsOf } from './histogram-bins.ts'
 import { levelPhrase, plotted } from './levels.ts'
 import { comparedColour, type NamedResult } from './named-result.ts'
-import type { LevelChart, Series, View } from './page/chart.ts'
-import { rowsOf } from './page/chart-table.ts'
-import { countOf, timeOf } from './page/figures.ts'
+import type { LevelChart, Series, View } from '../../web-page/charts/chart.ts'
+import { rowsOf } from '../../web-page/charts/chart-table.ts'
+import { countOf, timeOf } from '../../web-page/charts/figures.ts'
 import type { Part, Section } from './section.ts'
 
 /** A level of each result that has one of them. */

@@ -1,6 +1,6 @@
 import type { ScenarioResult } from '../scenarios/scenario-result.ts'
 import type { NamedResult } from './named-result.ts'
-import { countOf, timeOf } from './page/figures.ts'
+import { countOf, timeOf } from '../../web-page/charts/figures.ts'
 import type { Section } from './section.ts'
 
 const facts: readonly [name: string, of: (scenario: ScenarioResult) => string][] = [

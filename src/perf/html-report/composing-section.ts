@@ -1,6 +1,6 @@
 import type { PerfResult } from '../result.ts'
 import { levelAxis, levelCell } from './levels.ts'
-import { countOf, timeOf } from './page/figures.ts'
+import { countOf, timeOf } from '../../web-page/charts/figures.ts'
 import type { Section } from './section.ts'
 
 /** What the models of an ensemble's steps take; nothing for any other model. */

@@ -1,9 +1,9 @@
 import type { LevelResult, PerfResult } from '../result.ts'
 import { binsOf } from './histogram-bins.ts'
 import { levelPhrase, plotted } from './levels.ts'
-import type { LevelChart, View } from './page/chart.ts'
-import { rowsOf } from './page/chart-table.ts'
-import { countOf, timeOf } from './page/figures.ts'
+import type { LevelChart, View } from '../../web-page/charts/chart.ts'
+import { rowsOf } from '../../web-page/charts/chart-table.ts'
+import { countOf, timeOf } from '../../web-page/charts/figures.ts'
 import type { Part, Section } from './section.ts'
 
 /** One level from close by: how its latencies and its batches are distributed. */

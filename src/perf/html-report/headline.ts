@@ -1,6 +1,6 @@
 import type { LevelResult, PerfResult } from '../result.ts'
 import { endedCount, failureCount, levelPhrase } from './levels.ts'
-import { countOf, roundTimeOf, shareOf, timeOf } from './page/figures.ts'
+import { countOf, roundTimeOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
 
 /** One figure that is read before all others. */
 export interface HeadlineFigure {

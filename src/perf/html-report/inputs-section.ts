@@ -1,7 +1,7 @@
 import type { InputLevels, LevelResult, PerfResult } from '../result.ts'
 import { comparedLevelsSection } from './compared-levels.ts'
 import { levelAxis, levelCell } from './levels.ts'
-import { countOf, shareOf, timeOf } from './page/figures.ts'
+import { countOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
 import type { Cell, Section } from './section.ts'
 
 /** One request again and again beside requests of which none came twice; nothing where only one of them was measured. */

@@ -1,7 +1,7 @@
 import type { LatencyFigures, PerfResult } from '../result.ts'
 import { levelAxis, levelCell, levelPoints, plotted, spansDecades } from './levels.ts'
-import type { Colour, Curve, Series } from './page/chart.ts'
-import { countOf, roundTimeOf, shareOf, timeOf } from './page/figures.ts'
+import type { Colour, Curve, Series } from '../../web-page/charts/chart.ts'
+import { countOf, roundTimeOf, shareOf, timeOf } from '../../web-page/charts/figures.ts'
 import type { Section, Table } from './section.ts'
 
 const percentiles: readonly [name: string, colour: Colour, of: keyof LatencyFigures][] = [

@@ -1,6 +1,6 @@
 import type { LevelResult, LoadMode, PerfResult } from '../result.ts'
 import type { Cell } from './section.ts'
-import { countOf } from './page/figures.ts'
+import { countOf } from '../../web-page/charts/figures.ts'
 
 const axisNames: Readonly<Record<LoadMode, string>> = {
   concurrency: 'Concurrency',

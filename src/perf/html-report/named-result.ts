@@ -1,5 +1,5 @@
 import type { PerfResult } from '../result.ts'
-import type { Colour } from './page/chart.ts'
+import type { Colour } from '../../web-page/charts/chart.ts'
 
 /** A result and what it is called beside others. */
 export interface NamedResult {

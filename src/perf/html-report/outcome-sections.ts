@@ -1,7 +1,7 @@
 import type { LevelResult, PerfResult } from '../result.ts'
 import { endedCount, failureCount, levelAxis, levelCell, levelPoints, plotted } from './levels.ts'
-import type { Colour, Series } from './page/chart.ts'
-import { countOf, roundTimeOf, shareOf } from './page/figures.ts'
+import type { Colour, Series } from '../../web-page/charts/chart.ts'
+import { countOf, roundTimeOf, shareOf } from '../../web-page/charts/figures.ts'
 import type { Section } from './section.ts'
 
 const meanings: Readonly<Record<string, string>> = {

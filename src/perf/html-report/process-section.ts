@@ -1,7 +1,7 @@
 import type { LatencyFigures, PerfResult } from '../result.ts'
 import { levelAxis, levelCell, levelPoints, plotted, spansDecades } from './levels.ts'
-import type { Series } from './page/chart.ts'
-import { countOf, timeOf } from './page/figures.ts'
+import type { Series } from '../../web-page/charts/chart.ts'
+import { countOf, timeOf } from '../../web-page/charts/figures.ts'
 import type { Part, Section } from './section.ts'
 
 const shownDelays: readonly [name: string, of: keyof LatencyFigures][] = [['average', 'averageUs'], ['p50', 'p50Us'], ['p99', 'p99Us'], ['max', 'maxUs']]

@@ -1,5 +1,5 @@
-import { html, type Html } from './html.ts'
-import type { Chart, Points } from './page/chart.ts'
+import { html, type Html } from '../../web-page/html.ts'
+import type { Chart, Points } from '../../web-page/charts/chart.ts'
 import type { Cell, Part, Section, Table } from './section.ts'
 
 /** A section as it stands on the page. */

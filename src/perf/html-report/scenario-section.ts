@@ -2,7 +2,7 @@ import type { PerfResult } from '../result.ts'
 import type { ScenarioLatency, ScenarioPeak, ScenarioResult } from '../scenarios/scenario-result.ts'
 import type { HeadlineFigure } from './headline.ts'
 import { failureCount } from './levels.ts'
-import { countOf, timeOf } from './page/figures.ts'
+import { countOf, timeOf } from '../../web-page/charts/figures.ts'
 import type { Part, Section } from './section.ts'
 
 /** What a scenario of LoadGen came to; nothing where none was run. */

@@ -1,4 +1,4 @@
-import type { Chart } from './page/chart.ts'
+import type { Chart } from '../../web-page/charts/chart.ts'
 
 /** A part of the page under a heading of its own. */
 export interface Section {

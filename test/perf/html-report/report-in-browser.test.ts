@@ -3,7 +3,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import type { PerfResult } from '../../../src/perf/result.ts'
 import { comparisonOf } from '../../../src/perf/html-report/comparison.ts'
 import { reportOf } from '../../../src/perf/html-report/report.ts'
-import { hasChromium, launch, openPage } from './chromium.ts'
+import { hasChromium, launch, openPage } from '../../support/chromium.ts'
 import { emptyLevel, levelOf, resultOf, richResult } from './made-results.ts'
 
 const hostile = `</script><script>alert(1)</script><img src="http://127.0.0.1:9/x" onerror="alert(2)">\u2028'"&`

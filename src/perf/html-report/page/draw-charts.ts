@@ -1,10 +1,10 @@
 import type uPlotClass from 'uplot'
-import type { Chart } from './chart.ts'
-import { rowsOf } from './chart-table.ts'
-import { curvePlot } from './curve-plot.ts'
-import { levelPlot } from './level-plot.ts'
-import { onColourChange, sizeOf } from './theme.ts'
-import { element } from './tooltip.ts'
+import type { Chart } from '../../../web-page/charts/chart.ts'
+import { rowsOf } from '../../../web-page/charts/chart-table.ts'
+import { curvePlot } from '../../../web-page/charts/curve-plot.ts'
+import { rowElement } from '../../../web-page/charts/page-elements.ts'
+import { levelPlot } from '../../../web-page/charts/level-plot.ts'
+import { onColourChange, sizeOf } from '../../../web-page/charts/theme.ts'
 
 declare const uPlot: typeof uPlotClass
 
@@ -24,13 +24,7 @@ function draw(chart: Chart, chosen: number): void {
 function fillTable(chart: Chart, chosen: number): void {
   if (chart.shape === 'curve') return
   const body = document.querySelector(`#${chart.id}-table tbody`)!
-  const rows = rowsOf(chart, chart.views[chosen]!).map((cells) => {
-    const row = element('tr')
-    row.append(...cells.map((cell, index) => element(index === 0 ? 'th' : 'td', cell)))
-    row.firstElementChild!.setAttribute('scope', 'row')
-    return row
-  })
-  body.replaceChildren(...rows)
+  body.replaceChildren(...rowsOf(chart, chart.views[chosen]!).map(rowElement))
 }
 
 /** Goes from point to point by the arrow keys. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { countOf, roundTimeOf, shareOf, tickOf, timeOf } from '../../../src/perf/html-report/page/figures.ts'
+import { countOf, roundTimeOf, shareOf, tickOf, timeOf } from '../../src/web-page/charts/figures.ts'
 
 describe('figures of a report', () => {
   it.each([

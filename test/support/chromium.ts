@@ -8,24 +8,30 @@ const executablePath = '/usr/bin/chromium'
 
 /** Whether there is a browser; where there is none, tests say so and are skipped. */
 export const hasChromium = existsSync(executablePath)
-if (!hasChromium) console.log(`There is no ${executablePath}: what reports look like is not tested (apt-get install chromium)`)
+if (!hasChromium) console.log(`There is no ${executablePath}: what pages look like is not tested (apt-get install chromium)`)
 
 export function launch(): Promise<Browser> {
   return chromium.launch({ executablePath, args: ['--no-sandbox', '--disable-gpu'] })
 }
 
-/** A page opened from a file, and what went wrong meanwhile. */
+/** An open page, and what went wrong meanwhile. */
 export interface OpenPage {
   readonly page: Page
   /** What was said on the console, thrown or refused. */
   readonly complaints: string[]
-  /** What was asked for besides the file itself. */
+  /** What was asked for besides the page itself. */
   readonly requests: string[]
 }
 
-export async function openPage(browser: Browser, html: string, options: BrowserContextOptions = {}): Promise<OpenPage> {
+/** Opens a page that is kept in a file. */
+export function openPage(browser: Browser, html: string, options: BrowserContextOptions = {}): Promise<OpenPage> {
   const file = join(mkdtempSync(join(tmpdir(), 'zerohop-report-')), 'out.html')
   writeFileSync(file, html)
+  return openAt(browser, pathToFileURL(file).href, options)
+}
+
+/** Opens the page at an address. */
+export async function openAt(browser: Browser, url: string, options: BrowserContextOptions = {}): Promise<OpenPage> {
   const context = await browser.newContext(options)
   const page = await context.newPage()
   const complaints: string[] = []
@@ -37,8 +43,8 @@ export async function openPage(browser: Browser, html: string, options: BrowserC
     void dialog.dismiss()
   })
   page.on('request', (request) => {
-    if (request.url() !== pathToFileURL(file).href) requests.push(request.url())
+    if (request.url() !== url) requests.push(request.url())
   })
-  await page.goto(pathToFileURL(file).href)
+  await page.goto(url)
   return { page, complaints, requests }
 }

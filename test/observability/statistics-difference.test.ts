@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
-import { batchReasonsOf, batchSizesOf, paddingOf, serverFigures } from '../../src/perf/statistics-difference.ts'
+import { batchReasonsOf, batchSizesOf, paddingOf, serverFigures } from '../../src/observability/statistics-difference.ts'
 import { identity } from '../models/small.ts'
 import { load, sharedEngine } from '../support/open.ts'
 

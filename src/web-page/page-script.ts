@@ -1,6 +1,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
-import { dirname, join } from 'node:path'
+import { dirname, join, posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
 const { resolve } = createRequire(import.meta.url)
@@ -11,33 +11,41 @@ export function plottingLibrary(): { script: string; style: string } {
   return { script: `/*!\n${read('LICENSE')}*/\n${read('dist/uPlot.iife.min.js')}`, style: read('dist/uPlot.min.css') }
 }
 
-/** The compiled modules of the page as one script: each a function that gives its exports, those it imports before it. */
-export function pageScript(): string {
-  const folder = compiledFolder()
+/**
+ * A compiled module of a page, and those that it imports, as one script: each a function that gives its exports, those it imports before it.
+ *
+ * @param entry its path in `src/`, without `.ts`.
+ */
+export function pageScript(entry: string): string {
+  const folder = compiledFolder(entry)
   const written = new Map<string, string>()
   const write = (module: string) => {
     if (written.has(module)) return
     const source = readFileSync(join(folder, `${module}.js`), 'utf8')
-    for (const [, imported] of source.matchAll(/^import .* from '\.\/([\w-]+)\.js';$/gm)) write(imported!)
+    for (const [, imported] of source.matchAll(/^import \{[^}]*\} from '(\.[^']+)\.js';$/gm)) write(besides(module, imported!))
     written.set(module, asFunction(module, source))
   }
-  write('draw-charts')
+  write(entry)
   return `(() => {\n'use strict';\nconst modules = {};\n${[...written.values()].join('')}})();`
 }
 
 function asFunction(module: string, source: string): string {
-  const exports = [...source.matchAll(/^export (?:const|function) (\w+)/gm)].map(([, name]) => name!)
+  const exports = [...source.matchAll(/^export (?:const|function|class) (\w+)/gm)].map(([, name]) => name!)
   const body = source
-    .replaceAll(/^import (\{[^}]*\}) from '\.\/([\w-]+)\.js';$/gm, "const $1 = modules['$2'];")
+    .replaceAll(/^import (\{[^}]*\}) from '(\.[^']+)\.js';$/gm, (_, names: string, imported: string) => `const ${names} = modules['${besides(module, imported)}'];`)
     .replaceAll(/^export (?:\{\};$)?/gm, '')
     .replaceAll(/^\s*\/\/.*\n|^\s*\/\*\*[^]*?\*\/\n/gm, '')
   return `modules['${module}'] = (() => {\n${body}return { ${exports.join(', ')} };\n})();\n`
 }
 
+function besides(module: string, imported: string): string {
+  return posix.join(posix.dirname(module), imported)
+}
+
 /** Also when this file runs from its TypeScript source. */
-function compiledFolder(): string {
+function compiledFolder(entry: string): string {
   const here = dirname(fileURLToPath(import.meta.url))
-  const folder = [join(here, 'page'), join(here, '../../../dist/perf/html-report/page')].find((place) => existsSync(join(place, 'draw-charts.js')))
-  if (folder === undefined) throw new Error("zerohop's perf/html-report/page/draw-charts.js is not where it was installed")
+  const folder = [join(here, '..'), join(here, '../../dist')].find((place) => existsSync(join(place, `${entry}.js`)))
+  if (folder === undefined) throw new Error(`zerohop's ${entry}.js is not where it was installed`)
   return folder
 }

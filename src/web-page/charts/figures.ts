@@ -1,6 +1,7 @@
 import type { Unit } from './chart.ts'
 
 const microsecondsIn: readonly [unit: string, us: number][] = [['h', 3.6e9], ['min', 6e7], ['s', 1e6], ['ms', 1e3], ['µs', 1]]
+const bytesIn: readonly [unit: string, bytes: number][] = [['TB', 1e12], ['GB', 1e9], ['MB', 1e6], ['kB', 1e3]]
 const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 })
 const short = new Intl.NumberFormat('en-US', { maximumSignificantDigits: 3 })
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSignificantDigits: 3 })
@@ -8,6 +9,7 @@ const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumSig
 /** A number as it is read, with its unit. */
 export function figureOf(value: number | null, unit: Unit): string {
   if (unit === 'microseconds') return timeOf(value)
+  if (unit === 'bytes') return bytesOf(value)
   return unit === 'share' ? shareOf(value) : countOf(value)
 }
 
@@ -15,6 +17,7 @@ export function figureOf(value: number | null, unit: Unit): string {
 export function tickOf(value: number, unit: Unit): string {
   if (unit === 'microseconds') return roundTimeOf(value)
   if (unit === 'share') return shareOf(value)
+  if (unit === 'bytes') return bytesOf(value).replace(/\.0+(?=\D)/, '')
   return Math.abs(value) >= 1e15 ? value.toExponential(0) : compact.format(value)
 }
 
@@ -40,6 +43,13 @@ export function countOf(value: number | null): string {
   const size = Math.abs(value)
   if (size >= 1e15 || (size > 0 && size < 1e-3)) return value.toExponential(2)
   return Number.isInteger(value) || size >= 100 ? whole.format(value) : short.format(value)
+}
+
+/** A size in the unit that suits it, by factors of 1000, with three digits that count. */
+export function bytesOf(value: number | null): string {
+  if (value === null || !Number.isFinite(value)) return unreal(value)
+  const [unit, in1] = bytesIn.find(([, from]) => Math.abs(value) >= from) ?? ['B', 1]
+  return `${in1 === 1 ? countOf(value) : digits(value / in1)} ${unit}`
 }
 
 /** A part of 1 in per cent; what is not all is not shown as all. */

@@ -5,13 +5,13 @@ import { axisFont, colourOf, widthOf } from './theme.ts'
 import { linearTicks, logarithmicTicks, type Ticks } from './ticks.ts'
 
 /** In pixels of the page. */
-const tickGap = 8
+export const tickGap = 8
 const labelHeight = 22
 const nameHeight = 30
 const valueTicks = 5
 
 /** What all axes look like. */
-function plainAxis(): uPlot.Axis {
+export function plainAxis(): uPlot.Axis {
   return {
     font: axisFont,
     labelFont: axisFont,

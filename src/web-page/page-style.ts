@@ -1,4 +1,4 @@
-import type { Colour } from './page/chart.ts'
+import type { Colour } from './charts/chart.ts'
 
 /**
  * Light and dark. Percentiles go from a blue of the many to an orange of the few; the others are the colours of Okabe and

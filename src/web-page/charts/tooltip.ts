@@ -1,5 +1,6 @@
 import type uPlot from 'uplot'
 import type { Colour } from './chart.ts'
+import { element } from './page-elements.ts'
 
 /** What is told of the point under the cursor. */
 export interface Told {
@@ -42,11 +43,4 @@ function line({ name, figure, colour, isDashed }: Told['lines'][number]): HTMLEl
   if (isDashed === true) swatch.dataset['dashed'] = ''
   row.append(swatch, element('span', name), element('b', figure))
   return row
-}
-
-/** Text is never read as HTML: names of models are anybody's. */
-export function element(tag: string, text = ''): HTMLElement {
-  const made = document.createElement(tag)
-  made.textContent = text
-  return made
 }

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { linearTicks, logarithmicTicks } from '../../../src/perf/html-report/page/ticks.ts'
+import { linearTicks, logarithmicTicks } from '../../src/web-page/charts/ticks.ts'
 
 const positive = fc.double({ min: 1e-12, max: 1e300, noNaN: true })
 

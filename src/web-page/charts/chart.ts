@@ -2,7 +2,7 @@
 export type Chart = CurveChart | LevelChart
 
 /** What a number is of, so how it is written. */
-export type Unit = 'microseconds' | 'count' | 'share'
+export type Unit = 'microseconds' | 'count' | 'share' | 'bytes'
 
 /** One of its colours, each by a custom property of the page's style, which has a light and a dark value. */
 export type Colour =

@@ -1,5 +1,23 @@
-import type { ModelStatistics, StatisticDuration } from '../index.ts'
-import type { LevelResult, ServerFigures } from './result.ts'
+import type { ModelStatistics } from './model-statistics.ts'
+import type { StatisticDuration } from './statistic-duration.ts'
+
+/** Counts, and means per successful request: they add up to `requestUs`. */
+export interface ServerFigures {
+  readonly inferenceCount: number
+  readonly executionCount: number
+  readonly successCount: number
+  readonly cacheHitCount: number
+  readonly cacheMissCount: number
+  /** What a look into the response cache took: that found an answer, and that found none and kept one later. */
+  readonly cacheHitUs: number
+  readonly cacheMissUs: number
+  readonly requestUs: number
+  readonly overheadUs: number
+  readonly queueUs: number
+  readonly computeInputUs: number
+  readonly computeInferUs: number
+  readonly computeOutputUs: number
+}
 
 /** The same statistics at two moments. */
 export interface StatisticsSpan {
@@ -39,7 +57,7 @@ export function serverFigures({ before, after }: StatisticsSpan): ServerFigures 
 }
 
 /** How many batches of which size there were. */
-export function batchSizesOf({ before, after }: StatisticsSpan): LevelResult['batchSizes'] {
+export function batchSizesOf({ before, after }: StatisticsSpan): { batchSize: number; count: number }[] {
   const earlier = new Map(before.batchStats.map(({ batchSize, computeInfer }) => [batchSize, computeInfer.count]))
   const sizes = after.batchStats.map(({ batchSize, computeInfer }) => ({ batchSize, count: computeInfer.count - (earlier.get(batchSize) ?? 0) }))
   return sizes.filter(({ count }) => count > 0)

@@ -1,0 +1,63 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { systemClock } from '../clock.ts'
+import type { InferenceEngine } from '../engine.ts'
+import { observersOf } from '../engine-observers.ts'
+import type { SelfContainedPage } from '../web-page/self-contained-page.ts'
+import { FrameSource } from './frame-source.ts'
+import { inspectorPage } from './inspector-page.ts'
+import { resolveInspectorOptions, type InspectorOptions } from './inspector-options.ts'
+import { LiveFeed } from './live-feed.ts'
+import { refuse, sendPage, startEvents } from './responses.ts'
+
+export type { InspectorOptions } from './inspector-options.ts'
+
+/** Answers requests for the page of an engine, whatever their path. */
+export interface Inspector {
+  (request: IncomingMessage, response: ServerResponse): void
+  /** Ends the pages that are open, so that a server can close, and answers others with 503. May be called twice. */
+  close(): void
+}
+
+/**
+ * A live page of an engine, as a handler of requests for `node:http`, and so for whatever is made of that: it answers on every path that it is
+ * mounted on, with the page or, where server-sent events are asked for, with what the page shows.
+ *
+ * It tells names, counts and times, and nothing of what is in requests and answers; it changes nothing. Whoever reaches it can read it: mount it
+ * behind what your service has for that. While no page is open nothing is done for it.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` where `engine` is no InferenceEngine, or an option is wrong.
+ */
+export function inspector(engine: InferenceEngine, options: InspectorOptions = {}): Inspector {
+  const observers = observersOf(engine)
+  const { title, intervalMs, maxClients } = resolveInspectorOptions(options)
+  const feed = new LiveFeed(new FrameSource(engine, observers, intervalMs), systemClock, intervalMs, maxClients)
+  let page: SelfContainedPage | null = null
+  let isClosed = false
+
+  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    const { method, headers } = request
+    if (method !== 'GET' && method !== 'HEAD') return refuse(response, 405, 'This page is only to be looked at.', { allow: 'GET, HEAD' })
+    if (isClosed) return refuse(response, 503, 'The inspector is closed.')
+    if (!asksForEvents(headers.accept)) return sendPage(response, (page ??= inspectorPage(title)), method === 'HEAD')
+    if (isOfAnotherSite(headers['sec-fetch-site'])) return refuse(response, 403, 'Only the page itself may ask for this.')
+    if (feed.isFull) return refuse(response, 503, `${maxClients} pages are open, which is the limit.`, { 'retry-after': '5' })
+    startEvents(response)
+    if (method === 'HEAD') response.end()
+    else feed.add(response)
+  }
+  const close = (): void => {
+    isClosed = true
+    feed.close()
+  }
+  return Object.assign(answer, { close })
+}
+
+/** What an `EventSource` always says, and nobody else. */
+function asksForEvents(accept: string | undefined): boolean {
+  return accept !== undefined && /^\s*text\/event-stream\s*(;|,|$)/i.test(accept)
+}
+
+/** As browsers say it, which do not let a page write this header; others than browsers leave it out. */
+function isOfAnotherSite(site: string | string[] | undefined): boolean {
+  return site !== undefined && site !== 'same-origin' && site !== 'none'
+}

@@ -1,0 +1,204 @@
+import { once } from 'node:events'
+import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
+import fastify from 'fastify'
+import { describe, expect, it, onTestFinished } from 'vitest'
+import type { InferenceEngine } from '../../src/index.ts'
+import { inspector } from '../../src/inspector/inspector.ts'
+import { observersOf } from '../../src/engine-observers.ts'
+import { identity } from '../models/small.ts'
+import { loadNumber, one } from '../pipelines/arithmetic.ts'
+import { ownEngine } from '../support/open.ts'
+import { until } from '../support/until.ts'
+import { ask, listening, openEvents, textOf } from './inspected-server.ts'
+
+const events = { accept: 'text/event-stream' }
+const row = { x: new Float32Array(4) }
+const hostile = `</script><script>alert(1)</script>'"&`
+
+async function served(name = 'pairs'): Promise<InferenceEngine> {
+  const engine = ownEngine({ cpuWorkers: 1 })
+  await engine.load(name, { path: identity('float32'), maxBatchSize: 4, dynamicBatching: { holdUntilQueued: 4 } })
+  return engine
+}
+
+const askFour = (engine: InferenceEngine, name = 'pairs') => Promise.all(Array.from({ length: 4 }, () => engine.infer(name, row)))
+
+describe('an inspector', () => {
+  it('answers with its page on whatever path it is mounted, and lets nobody frame, keep or read it from elsewhere', async () => {
+    const inspect = inspector(await served(), { title: hostile })
+    const url = await listening((request, response) => {
+      response.setHeader('access-control-allow-origin', '*') // as a service may say of all that it answers
+      inspect(request, response)
+    })
+    for (const path of ['/', '/inspector', '/a/deeper/path/?token=1']) {
+      const response = await ask(url + path)
+      const text = await textOf(response)
+      expect(response.statusCode).toBe(200)
+      expect(text).toContain('&lt;/script&gt;&lt;script&gt;alert(1)&lt;/script&gt;&#39;&quot;&amp;')
+      expect(response.headers).toMatchObject({ 'content-type': 'text/html; charset=utf-8', 'cache-control': expect.stringContaining('no-store'), 'x-frame-options': 'DENY', 'x-content-type-options': 'nosniff', 'referrer-policy': 'no-referrer', 'cross-origin-resource-policy': 'same-origin' })
+      expect(response.headers).not.toHaveProperty('access-control-allow-origin')
+      const policy = String(response.headers['content-security-policy'])
+      expect(policy).toMatch(/^default-src 'none'; script-src 'sha256-\S+' 'sha256-\S+'; style-src 'sha256-\S+' 'sha256-\S+'; connect-src 'self'; .*frame-ancestors 'none'$/)
+      expect(policy).not.toContain('unsafe')
+    }
+  })
+
+  it('tells at once what there is, and then what came since', async () => {
+    const engine = await served()
+    const url = await listening(inspector(engine, { intervalMs: 100 }))
+    await askFour(engine)
+    const { next, response } = await openEvents(url)
+    expect(response.headers).toMatchObject({ 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': expect.stringContaining('no-transform'), connection: 'close' })
+    const first = await next()
+    expect(first).toMatchObject({ windowMs: null, all: { waiting: 0, window: null }, modelsLeftOut: 0, ended: [] })
+    expect(first.models).toMatchObject([{ name: 'pairs', version: 1, state: 'ready', serves: true, isPipeline: false, answeredCount: 4, failures: {}, maxBatchSize: 4, instanceCount: 1 }])
+    await askFour(engine)
+    await engine.infer('pairs', { x: new Float32Array(3) }).catch(() => {})
+    let frame = await next()
+    while (frame.all.window!.answered === 0) frame = await next()
+    expect(frame.all.window).toMatchObject({ answered: 4, failed: 1, rows: 4, runs: 1, batchSizes: [{ batchSize: 4, count: 1 }], batchReasons: { full: 1 }, failures: { invalid: 1 } })
+    expect(frame.models[0]!.window).toEqual(frame.all.window)
+    const { latency } = frame.all.window!
+    expect(latency!.p50Us).toBeGreaterThan(0)
+    expect(latency!.p99Us).toBeGreaterThanOrEqual(latency!.p50Us)
+    expect(frame.ended).toMatchObject([{ model: 'pairs', rows: 4, requests: 4, reason: 'full', isRerun: false }])
+    expect(frame.ended[0]!.inferUs).toBeGreaterThan(0)
+    expect((await next()).all.window).toMatchObject({ answered: 0, latency: null, queueUs: null })
+  })
+
+  it('shows what waits, and a batch that runs', async () => {
+    const engine = await served()
+    const url = await listening(inspector(engine, { intervalMs: 100 }))
+    const waiting = [engine.infer('pairs', row), engine.infer('pairs', row)]
+    const { next, end } = await openEvents(url)
+    expect(await next()).toMatchObject({ all: { waiting: 2 }, models: [{ waiting: 2 }] })
+    await Promise.all([...waiting, engine.infer('pairs', row), engine.infer('pairs', row)])
+    end()
+  })
+
+  it('does nothing while nobody looks', async () => {
+    const engine = await served()
+    let looks = 0
+    const stats = engine.stats.bind(engine)
+    engine.stats = () => {
+      looks++
+      return stats()
+    }
+    const url = await listening(inspector(engine, { intervalMs: 100 }))
+    await textOf(await ask(url))
+    expect({ looks, observer: observersOf(engine).observer }).toEqual({ looks: 0, observer: null })
+    const first = await openEvents(url)
+    await first.next()
+    const second = await openEvents(url)
+    await second.next()
+    expect(looks).toBeGreaterThan(0)
+    expect(observersOf(engine).observer).not.toBeNull()
+    first.end()
+    second.end()
+    await until(() => observersOf(engine).observer === null)
+    const before = looks
+    await askFour(engine)
+    expect(looks).toBe(before)
+  })
+
+  it('tells two who look on the same', async () => {
+    const engine = await served()
+    const url = await listening(inspector(engine, { intervalMs: 100 }))
+    const one = await openEvents(url)
+    const first = await one.next()
+    const other = await openEvents(url)
+    expect(await other.next()).toEqual(first)
+    expect(await other.next()).toEqual(await one.next())
+  })
+
+  it('has places for so many, and a place again when one leaves', async () => {
+    const url = await listening(inspector(await served(), { maxClients: 1 }))
+    const one = await openEvents(url)
+    const refused = await ask(url, { headers: events })
+    expect({ status: refused.statusCode, after: refused.headers['retry-after'], text: await textOf(refused) }).toEqual({ status: 503, after: '5', text: '1 pages are open, which is the limit.\n' })
+    one.end()
+    let again = await ask(url, { headers: events })
+    while (again.statusCode === 503) {
+      again.resume()
+      again = await ask(url, { headers: events })
+    }
+    expect(again.statusCode).toBe(200)
+  })
+
+  it('ends open pages when it is closed, so that a server can close, and takes no others', async () => {
+    const inspect = inspector(await served())
+    const url = await listening(inspect)
+    const { response } = await openEvents(url)
+    response.resume()
+    inspect.close()
+    inspect.close()
+    await once(response, 'end')
+    expect((await ask(url)).statusCode).toBe(503)
+  })
+
+  it.each([
+    ['another site', { ...events, 'sec-fetch-site': 'cross-site' }, 'GET', 403],
+    ['another host of its site', { ...events, 'sec-fetch-site': 'same-site' }, 'GET', 403],
+    ['its own page', { ...events, 'sec-fetch-site': 'same-origin' }, 'GET', 200],
+    ['somebody who wants to change something', {}, 'POST', 405],
+    ['somebody who wants to delete something', events, 'DELETE', 405],
+    ['somebody who asks which methods there are', {}, 'OPTIONS', 405],
+    ['a page of another site that has a link', { 'sec-fetch-site': 'cross-site' }, 'GET', 200],
+    ['somebody who wants the head alone', events, 'HEAD', 200],
+  ] as [string, OutgoingHttpHeaders, string, number][])('answers %s as it should', async (_, headers, method, status) => {
+    const url = await listening(inspector(await served()))
+    const [response] = (await once(httpRequest(url, { method, headers, agent: false }).end(), 'response')) as [IncomingMessage]
+    expect(response.statusCode).toBe(status)
+    expect(response.headers).toMatchObject({ 'x-frame-options': 'DENY', 'cache-control': expect.stringContaining('no-store') })
+    if (status === 405) expect(response.headers.allow).toBe('GET, HEAD')
+    response.destroy()
+  })
+
+  it('tells nothing of what is in requests, nor what errors say of it', async () => {
+    const engine = ownEngine({ cpuWorkers: 1 })
+    await engine.load('pairs', { path: identity('float32') })
+    await loadNumber(engine, 'failing', (x) => {
+      throw new Error(`no answer to ${x}`)
+    })
+    const url = await listening(inspector(engine, { intervalMs: 100 }))
+    const { next } = await openEvents(url)
+    await next()
+    await engine.infer('pairs', { x: Float32Array.of(424242, 0, 0, 0) }, { requestId: '424242' })
+    await expect(engine.infer('failing', { x: one(424242) })).rejects.toMatchObject({ code: 'ERR_EXECUTION', message: expect.stringContaining('424242') })
+    const frames = [await next()]
+    while (frames.flatMap(({ ended }) => ended).length < 2) frames.push(await next())
+    const frame = frames.at(-1)!
+    expect(frame.models.map(({ failures }) => failures)).toEqual([{}, { execution: 1 }])
+    expect(JSON.stringify(frames)).not.toContain('424242')
+    expect(JSON.stringify(frames)).not.toContain('.onnx')
+  })
+
+  it('can be mounted in Fastify', async () => {
+    const app = fastify()
+    onTestFinished(() => app.close())
+    const inspect = inspector(await served())
+    app.get('/admin/inspector', (request, reply) => {
+      reply.hijack()
+      inspect(request.raw, reply.raw)
+    })
+    app.addHook('preClose', (done) => {
+      inspect.close()
+      done()
+    })
+    const url = await app.listen({ host: '127.0.0.1', port: 0 })
+    expect(await textOf(await ask(`${url}/admin/inspector`))).toContain('zerohop inspector')
+    const { next } = await openEvents(`${url}/admin/inspector`)
+    expect((await next()).models).toHaveLength(1)
+  })
+
+  it.each([
+    ['engine', null, {}],
+    ['options.title', undefined, { title: '' }],
+    ['options.intervalMs', undefined, { intervalMs: 99 }],
+    ['options.maxClients', undefined, { maxClients: 1.5 }],
+    ['options.control', undefined, { control: true }],
+    ['options', undefined, []],
+  ])('refuses a wrong %s', (argument, engine, options) => {
+    expect(() => inspector((engine === undefined ? ownEngine() : engine) as never, options as never)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument }))
+  })
+})
