@@ -70,7 +70,7 @@ export function batchReasonsOf({ before, after }: StatisticsSpan): Record<string
 }
 
 /** Which part of what was run is padding; nothing where nothing was padded. */
-export function paddingOf({ before, after }: StatisticsSpan): Pick<LevelResult, 'paddingShare'> {
+export function paddingOf({ before, after }: StatisticsSpan): { paddingShare?: number } {
   const padded = after.padding.paddedElements - before.padding.paddedElements
   return padded === 0 ? {} : { paddingShare: 1 - (after.padding.ownElements - before.padding.ownElements) / padded }
 }
