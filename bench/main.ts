@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { Command, InvalidArgumentError } from 'commander'
+import { Command } from 'commander'
+import { above0, count } from './argument-values.ts'
 import { readKeptResults } from './kept-result.ts'
 import { resultsDocument } from './results-document.ts'
 import { runTrial } from './run-trial.ts'
@@ -76,16 +77,6 @@ const trials: Readonly<Record<string, Trial>> = {
 
 /** The experiments that serving systems are shown with. */
 const ofTheField = ['centralised', 'optimisation-walk', 'bursts', 'two-soaks']
-
-const above0 = (value: string): number => {
-  if (!(Number(value) > 0)) throw new InvalidArgumentError('A number above 0 is expected.')
-  return Number(value)
-}
-
-const count = (value: string): number => {
-  if (!/^[1-9]\d*$/.test(value)) throw new InvalidArgumentError('A whole number of at least 1 is expected.')
-  return Number(value)
-}
 
 const help = `
 Trials, each in processes of its own, the baseline and ours in turns:

@@ -1,19 +1,10 @@
 import { Command, InvalidArgumentError } from 'commander'
+import { above0, count } from '../argument-values.ts'
 import type { PeerOptions } from './peer.ts'
 import { peers } from './peers.ts'
 import { workloadNames, type WorkloadName } from './workload.ts'
 
 /** What is said on the command line. */
-
-const above0 = (value: string): number => {
-  if (!(Number(value) > 0)) throw new InvalidArgumentError('A number above 0 is expected.')
-  return Number(value)
-}
-
-const count = (value: string): number => {
-  if (!/^[1-9]\d*$/.test(value)) throw new InvalidArgumentError('A whole number of at least 1 is expected.')
-  return Number(value)
-}
 
 const oneOf = (names: readonly string[]) => (value: string): string[] => {
   const asked = value.split(',').map((name) => name.trim())
