@@ -9,7 +9,6 @@ import { InputReader } from './input-reader.ts'
 import { MadeTensors } from './made-tensors.ts'
 import { StructuredReader } from './structured-reader.ts'
 import type { Padding } from './padding.ts'
-import { PlainFeeds } from './plain-feeds.ts'
 import { ownCopy, sharedKey } from './shared-inputs.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
 import { maxEmptyParts, maxParts } from './split.ts'
@@ -32,7 +31,8 @@ export class FeedParser {
   readonly #limited: boolean
   readonly #reshapes: ShapedTensors['inputs']
   readonly #made: MadeTensors | null
-  readonly #plain: PlainFeeds | null
+  /** To be copied: one for each input. */
+  readonly #places: readonly unknown[]
   /** Whether requests are divided into rows; else each is to run alone as it is. */
   byRow = true
 
@@ -59,7 +59,7 @@ export class FeedParser {
     this.#fixedShapes = this.#inputs.every(({ fixedShape }) => fixedShape)
     const takesAsGiven = padding === null && !finiteOnly && this.#reshapes === null
     this.#made = takesAsGiven ? MadeTensors.of(metadata) : null
-    this.#plain = takesAsGiven ? PlainFeeds.of(metadata) : null
+    this.#places = this.#inputs.map(() => undefined)
   }
 
   /** For tensors of which all is known but whether they fit; `null` where feeds have to be {@link parse read}. */
@@ -77,8 +77,7 @@ export class FeedParser {
    */
   parse(feeds: unknown, split = false, filled: Filled | null = null): ParsedFeeds {
     try {
-      const plain = this.#plain !== null && filled === null && this.byRow ? this.#plain.read(feeds) : null
-      return plain ?? this.#parse(feeds, split, filled)
+      return this.#parse(this.#values(feeds, filled), split, filled)
     } catch (error) {
       if (error instanceof InferenceError) throw error
       throw invalidArgument('feeds', 'inputs that can be read', 'an exception', { model: this.#model, cause: error, hint: messageOf(error) })
@@ -107,8 +106,7 @@ export class FeedParser {
     return whole ? wholeKey(dims!.map((own, index) => (data[index] === null ? null : own))) : this.#bucketKey(rows, data, dims)
   }
 
-  #parse(feeds: unknown, split: boolean, filled: Filled | null): ParsedFeeds {
-    const values = this.#values(feeds, filled)
+  #parse(values: unknown[], split: boolean, filled: Filled | null): ParsedFeeds {
     const data = values as ParsedFeeds['data'][number][] // one by one, in place of what was given
     const dims: (readonly number[])[] | null = this.#fixedShapes ? null : []
     let first: string | null = null // the input that says how many rows there are
@@ -157,18 +155,19 @@ export class FeedParser {
   /** What is given for each input, each read once; `undefined` for an optional one that is not given. */
   #values(feeds: unknown, filled: Filled | null): unknown[] {
     if (typeof feeds !== 'object' || feeds === null || Array.isArray(feeds) || ArrayBuffer.isView(feeds)) throw this.#noObject(feeds)
-    const values: unknown[] = []
+    const values = this.#places.slice() // of that length at once: what is pushed to gets room for many
     let present = 0
     let missing: string | null = null
-    for (const { name, optional, nullable } of this.#inputs) {
+    for (let index = 0; index < values.length; index++) {
+      const { name, optional, nullable } = this.#inputs[index]!
       if (filled !== null && Object.hasOwn(filled, name)) {
-        values.push(filled[name])
+        values[index] = filled[name]
         continue
       }
       // Of its own: every object has a `toString`.
       const given = Object.hasOwn(feeds, name) ? (feeds as Record<string, unknown>)[name] : undefined
       const value = given === null && nullable ? undefined : given
-      values.push(value)
+      values[index] = value
       if (value !== undefined) present++
       else if (!optional) missing ??= name
     }

@@ -17,7 +17,13 @@ export class MadeTensors {
 
   /** `null` for a model of whose inputs more is to be looked at: shapes that are not fixed, say, or float16, which newer Node shows as numbers. */
   static of(metadata: ModelMetadata): MadeTensors | null {
-    return hasPlainInputs(metadata) ? new MadeTensors(metadata) : null
+    const batched = metadata.maxBatchSize > 0
+    const isPlain = metadata.inputs.every((input) => {
+      const { type, shape, ragged } = input
+      if (!isElementType(type) || type === 'string' || type === 'float16' || isPacked(type) || ragged === true || shape.length === 0) return false
+      return (!batched || batchAxisOf(input) === 0) && shape.every((dim, axis) => typeof dim === 'number' || (batched && axis === 0))
+    })
+    return isPlain && metadata.inputs.length > 0 ? new MadeTensors(metadata) : null
   }
 
   /**
@@ -37,15 +43,4 @@ export class MadeTensors {
     }
     return { rows, bucketKey: '', whole: false, data, dims: null }
   }
-}
-
-/** Whether all there is to an input is its type, a shape that is fixed but for the rows, which come first, and one element after the other. */
-export function hasPlainInputs({ inputs, maxBatchSize }: ModelMetadata): boolean {
-  const batched = maxBatchSize > 0
-  const isPlain = inputs.every((input) => {
-    const { type, shape, ragged } = input
-    if (!isElementType(type) || type === 'string' || type === 'float16' || isPacked(type) || ragged === true || shape.length === 0) return false
-    return (!batched || batchAxisOf(input) === 0) && shape.every((dim, axis) => typeof dim === 'number' || (batched && axis === 0))
-  })
-  return isPlain && inputs.length > 0
 }
