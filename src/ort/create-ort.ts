@@ -1,6 +1,8 @@
 import { env, Tensor, type Env, type InferenceSessionFactory } from 'onnxruntime-common'
 import type { ModelOptions } from '../config/model-config.ts'
-import type { InferenceEngine } from '../engine.ts'
+import { readPlain } from '../config/plain-options.ts'
+import { InferenceEngine } from '../engine.ts'
+import { invalidArgument } from '../errors.ts'
 import { EngineSession } from './engine-session.ts'
 import { modelSettings } from './model-settings.ts'
 import { sessionClass } from './session-class.ts'
@@ -22,9 +24,16 @@ export interface Ort {
  * concurrent runs of a model share batches where its rows are independent.
  *
  * @param options of every model, such as `padding`, `dynamicBatching` or `instanceGroup`; what a session says itself goes before them.
+ * @throws InferenceError `ERR_INVALID_ARG` for what is no engine, or no options.
  */
 export function createOrt(engine: InferenceEngine, options: ModelOptions = {}): Ort {
-  return ortOf(() => engine, options)
+  checkEngine(engine)
+  return ortOf(() => engine, readPlain('options', options))
+}
+
+/** @throws InferenceError `ERR_INVALID_ARG`. */
+export function checkEngine(engine: unknown): void {
+  if (!(engine instanceof InferenceEngine)) throw invalidArgument('engine', 'an InferenceEngine', engine)
 }
 
 /** The same with an engine that is made when it is first used. */

@@ -16,7 +16,8 @@ interface ExternalFile {
  *
  * @throws InferenceError `ERR_INVALID_ARG`, or what reading a file threw.
  */
-export function externalFiles(files: NonNullable<InferenceSession.SessionOptions['externalData']>): Promise<ExternalFile[]> {
+export async function externalFiles(files: NonNullable<InferenceSession.SessionOptions['externalData']>): Promise<ExternalFile[]> {
+  if (!Array.isArray(files)) throw invalidArgument('externalData', 'an array of files', files)
   return Promise.all(files.map(async (file) => (typeof file === 'string' ? { path: basename(file), data: await contentOf(file) } : { path: file.path, data: await contentOf(file.data) })))
 }
 

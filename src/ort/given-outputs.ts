@@ -17,7 +17,7 @@ function fill(model: string, name: string, answer: Tensor, given: OnnxValue | nu
   const shown = ({ type, dims }: Tensor) => `${type}[${dims.join(', ')}]`
   if (shown(given) !== shown(answer)) throw invalidArgument(`fetches.${name}`, `a tensor ${shown(answer)}`, shown(given), { model })
   const { data } = given
-  if (Array.isArray(data)) data.splice(0, data.length, ...(answer.data as string[]))
+  if (Array.isArray(data)) for (const [index, text] of (answer.data as string[]).entries()) data[index] = text
   else (data as Float32Array).set(answer.data as Float32Array)
   return given
 }

@@ -71,11 +71,15 @@ export class SessionModels {
   }
 }
 
-/** Equal for sessions that may have one model: of one state of one file. `null` for bytes, and where bytes are among the options. */
+/** Equal for sessions that may have one model: of one state of one file. `null` for bytes, and where bytes, or what cannot be compared, are among the options. */
 function keyOf(source: string | Uint8Array, options: ModelOptions): string | null {
   const path = typeof source === 'string' ? filePath(source) : null
   if (path === null || options.sessionOptions?.externalData !== undefined) return null
-  return JSON.stringify([resolve(path), fileStateOf(resolve(path)), options], sorted)
+  try {
+    return JSON.stringify([resolve(path), fileStateOf(resolve(path)), options], sorted)
+  } catch {
+    return null // no JSON can be made of them: the load says what is wrong
+  }
 }
 
 const identities = new WeakMap<object, number>()

@@ -1,12 +1,14 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { InferenceSession } from 'onnxruntime-common'
 import type { ModelOptions, PaddingConfig } from '../config/model-config.ts'
+import { readOptions, readPlain } from '../config/plain-options.ts'
 import type { InferenceEngine } from '../engine.ts'
 import { invalidArgument } from '../errors.ts'
-import { openSession } from '../ort/create-ort.ts'
+import { checkEngine, openSession } from '../ort/create-ort.ts'
 import { defaultEngine } from '../ort/default-engine.ts'
 import { modelSettings } from '../ort/model-settings.ts'
 import type { SessionClass } from '../ort/session-class.ts'
-import { loadedModel, type LoadedSession } from './loaded-sessions.ts'
+import { loadedModel, type LoadedModel, type LoadedSession } from './loaded-sessions.ts'
 import { originOf, type SessionOrigin } from './session-origins.ts'
 import { findTextPadding, type TextTokens } from './text-padding.ts'
 
@@ -21,7 +23,7 @@ export interface AccelerateOptions {
   /** Which engine serves it. Default: that of `zerohop/ort`. */
   engine?: InferenceEngine | undefined
   /**
-   * Whether texts of different lengths share runs, where a trial shows that they can: filled up to the next of these lengths, or to the
+   * Whether texts of different lengths share runs, where a trial shows that they can: filled up to the next of these lengths that the model takes, or to the
    * `'longest'` of a run; `false`: only texts of equal lengths do. Default: the multiples of 4 up to 64, of 8 up to 128, of 16 up to 256 and of 32 up to 512.
    */
   padding?: readonly number[] | 'longest' | false | undefined
@@ -40,29 +42,57 @@ const defaultSizes = steps.flatMap(([length, step], index) => {
 })
 
 const accelerated = new WeakSet<object>()
+/** The last call for each pipeline: two at once would each replace, and release, what the other does. */
+const lastCalls = new WeakMap<object, Promise<void>>()
 
 /**
  * Has a loaded pipeline of `@huggingface/transformers` served by an engine: what calls of it run at the same time shares batches, on other
- * threads than the application's. The pipeline stays the same object; its sessions are replaced, and released. Call it before its first use.
+ * threads than the application's. The pipeline stays the same object; its sessions are replaced, and released.
  *
- * A session that takes what it has answered itself (`past_key_values`) stays as it is, with a warning: its state would be copied for each token.
+ * A session that takes what it has answered itself (`past_key_values` and the like) stays as it is, with a warning: its state would be copied for each token.
  *
  * @returns the pipeline that was given.
  * @throws InferenceError `ERR_INVALID_ARG`, also where the file of a session is not known, or what a load rejects with; the pipeline
  * is then as it was.
  */
 export async function accelerate<P extends object>(pipeline: P, options: AccelerateOptions = {}): Promise<P> {
-  const { sessions, tokens } = loadedModel(pipeline)
-  const wanted = Object.entries(sessions).filter(([name, session]) => !accelerated.has(session) && !keepsState(name, session))
-  const opened = await Promise.allSettled(wanted.map(([name, session]) => replacementOf(name, session, tokens, options)))
-  const failed = opened.find((result) => result.status === 'rejected')
-  if (failed !== undefined) {
-    await Promise.all(opened.map((result) => (result.status === 'fulfilled' ? result.value.release() : undefined)))
-    throw failed.reason
-  }
-  for (const [index, [name]] of wanted.entries()) sessions[name] = (opened[index] as PromiseFulfilledResult<LoadedSession>).value
-  await Promise.all(wanted.map(([, session]) => session.release()))
+  const loaded = loadedModel(pipeline)
+  checkOptions(options, loaded)
+  const call = Promise.allSettled([lastCalls.get(loaded.sessions)]).then(() => replaceSessions(loaded, options))
+  lastCalls.set(loaded.sessions, call)
+  await call
   return pipeline
+}
+
+/** Replaces all sessions of a model, or none. */
+async function replaceSessions({ sessions, tokens }: LoadedModel, options: AccelerateOptions): Promise<void> {
+  const wanted = Object.entries(sessions).filter(([name, session]) => !accelerated.has(session) && !keepsState(name, session))
+  const put = (all: readonly LoadedSession[]) => wanted.forEach(([name], index) => (sessions[name] = all[index]!))
+  const before = wanted.map(([, session]) => session)
+  const opening = await Promise.allSettled(wanted.map(([name, session]) => replacementOf(name, session, tokens, options)))
+  const opened = opening.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
+  try {
+    firstFailure(opening)
+    put(opened)
+    await nextTurn() // in which what has been called before runs
+    firstFailure(await Promise.allSettled(before.map((session) => session.release())))
+  } catch (error) {
+    put(before)
+    await Promise.all(opened.map((session) => session.release()))
+    throw error
+  }
+}
+
+function firstFailure(results: readonly PromiseSettledResult<unknown>[]): void {
+  const failed = results.find((result) => result.status === 'rejected')
+  if (failed !== undefined) throw failed.reason
+}
+
+/** @throws InferenceError `ERR_INVALID_ARG`, also for a session that there is not. */
+function checkOptions(options: unknown, { sessions }: LoadedModel): void {
+  const { engine, models = {} } = readOptions('options', options, ['engine', 'padding', 'models'])
+  if (engine !== undefined) checkEngine(engine)
+  for (const [name, model] of Object.entries(readOptions('options.models', models, Object.keys(sessions)))) readPlain(`options.models.${name}`, model)
 }
 
 async function replacementOf(name: string, session: LoadedSession, tokens: TextTokens, { engine, padding = defaultSizes, models = {} }: AccelerateOptions): Promise<LoadedSession> {
@@ -92,9 +122,11 @@ function sessionOptions(origin: SessionOrigin | undefined, { executionProviders,
   return before === undefined || executionProviders !== undefined || instanceGroup !== undefined ? others : { ...others, executionProviders: before }
 }
 
+/** transformers.js hands on as `past_...` what is answered as `present...`: keys and values, convolutions, recurrences. */
 function keepsState(name: string, session: LoadedSession): boolean {
-  if (!session.inputNames.some((input) => input.startsWith('past_key_values'))) return false
-  const message = `Session '${name}' of a pipeline is not accelerated: it takes past_key_values, which would be copied for each token. It runs as before.`
+  const state = session.inputNames.find((input) => input.startsWith('past_'))
+  if (state === undefined) return false
+  const message = `Session '${name}' of a pipeline is not accelerated: it takes ${state.split('.')[0]}, which would be copied for each token. It runs as before.`
   process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_ACCELERATED' })
   return true
 }

@@ -13,13 +13,13 @@ export interface LoadedModel {
 }
 
 interface PipelineParts {
-  readonly model?: ModelParts
-  readonly tokenizer?: { readonly pad_token_id?: unknown } | null
+  readonly model?: ModelParts | null
+  readonly tokenizer?: { readonly pad_token_id?: unknown; readonly model_max_length?: unknown } | null
 }
 
 interface ModelParts {
   readonly sessions?: unknown
-  readonly config?: Readonly<Record<string, unknown>>
+  readonly config?: Readonly<Record<string, unknown>> | null
 }
 
 /**
@@ -27,12 +27,14 @@ interface ModelParts {
  *
  * @throws InferenceError `ERR_INVALID_ARG` for what is neither.
  */
-export function loadedModel(given: object): LoadedModel {
-  const { model = given as ModelParts, tokenizer } = given as PipelineParts
-  const { sessions, config = {} } = model
+export function loadedModel(given: unknown): LoadedModel {
+  const { model = given as ModelParts | null, tokenizer } = (given ?? {}) as PipelineParts
+  const { sessions, config } = model ?? {}
   if (!isSessions(sessions)) throw invalidArgument('pipeline', 'a loaded pipeline of @huggingface/transformers, or a model of it', given)
-  const { pad_token_id: ofModel, vocab_size: ofVocabulary } = config
-  return { sessions, tokens: { padId: wholeNumber(tokenizer?.pad_token_id) ?? wholeNumber(ofModel) ?? 0, vocabularySize: wholeNumber(ofVocabulary) ?? 2 } }
+  const { pad_token_id: ofModel, vocab_size: ofVocabulary, max_position_embeddings: positions } = config ?? {}
+  const padId = wholeNumber(tokenizer?.pad_token_id) ?? wholeNumber(ofModel) ?? 0
+  const longestText = Math.min(wholeNumber(tokenizer?.model_max_length) ?? Infinity, wholeNumber(positions) ?? Infinity)
+  return { sessions, tokens: { padId, vocabularySize: wholeNumber(ofVocabulary) ?? 2, longestText } }
 }
 
 function isSessions(sessions: unknown): sessions is Record<string, LoadedSession> {

@@ -15,6 +15,8 @@ export interface TextTokens {
   readonly padId: number
   /** How many ids there are. */
   readonly vocabularySize: number
+  /** The most ids of a text; `Infinity` where that is not known. */
+  readonly longestText: number
 }
 
 /** A session as it is tried. */
@@ -25,7 +27,7 @@ type RunText = (ids: readonly number[], length?: number) => Promise<InferenceSes
 
 /**
  * How texts of different lengths can share runs of a model, found out by running one: alone, as the beginning of a longer one, and filled up. What
- * has the length of the text is cut back to it; everything has to be what it was alone.
+ * has the length of the text is cut back to it; everything has to be what it was alone. Nothing is filled up to a length that the model does not take.
  *
  * @returns `null` where they cannot: it is no encoder of text, its outputs have the length more than once, or what is filled up changes the rest.
  */
@@ -39,12 +41,23 @@ export async function findTextPadding(session: TriedSession, tokens: TextTokens,
     const long = await run(text)
     const outputs = session.outputNames.flatMap((name) => axesThatDiffer(short[name]!, long[name]!).map((dim) => ({ name, dim })))
     if (new Set(outputs.map(({ name }) => name)).size < outputs.length || outputs.some(({ dim }) => dim === 0)) return null
-    const filled = await run(text.slice(0, shortLength), longLength)
-    const isUnchanged = session.outputNames.every((name) => areClose(short[name]!, cutBack(filled[name]!, outputs.find((output) => output.name === name)?.dim)))
-    return isUnchanged ? paddingOf(inputMetadata, tokens, outputs, sizes) : null
+    const isUnchanged = async (length: number) => {
+      const filled = await run(text.slice(0, shortLength), length)
+      return session.outputNames.every((name) => areClose(short[name]!, cutBack(filled[name]!, outputs.find((output) => output.name === name)?.dim)))
+    }
+    if (!(await isUnchanged(longLength))) return null
+    const taken = Array.isArray(sizes) ? upTo(tokens.longestText, sizes) : sizes
+    const isTaken = !Array.isArray(taken) || (await isUnchanged(Math.max(...taken)).catch(() => false))
+    return paddingOf(inputMetadata, tokens, outputs, isTaken ? taken : 'longest')
   } catch {
     return null // it takes no texts of these lengths
   }
+}
+
+/** Those of `sizes` that are no longer than the longest text, which stands for all others. */
+function upTo(longest: number, sizes: readonly number[]): readonly number[] {
+  const shorter = sizes.filter((size) => size <= longest)
+  return shorter.length === sizes.length ? sizes : [...shorter, longest]
 }
 
 function isTextEncoder(inputs: readonly InferenceSession.ValueMetadata[]): inputs is InferenceSession.TensorValueMetadata[] {

@@ -21,11 +21,11 @@ const longestText = 512
 const unseen = -1e9
 
 /** A BERT with random weights: tokenizer, configuration and graph, as the exports that transformers.js runs have them. */
-export function bert(task: TextTask, size: EncoderSize = tiny): PipelineFolder {
-  const name = `bert-${task}-${size.hidden}`
-  return folder(name, () => bertGraph(task, size), {
-    'config.json': { ...sizeOf(size), model_type: 'bert', vocab_size: vocabulary.length, pad_token_id: 0, max_position_embeddings: longestText, ...namedLabels },
-    ...bertTokenizer(longestText),
+export function bert(task: TextTask, size: EncoderSize = tiny, longest = longestText): PipelineFolder {
+  const name = `bert-${task}-${size.hidden}-${longest}`
+  return folder(name, () => bertGraph(task, size, longest), {
+    'config.json': { ...sizeOf(size), model_type: 'bert', vocab_size: vocabulary.length, pad_token_id: 0, max_position_embeddings: longest, ...namedLabels },
+    ...bertTokenizer(longest),
   })
 }
 
@@ -52,7 +52,7 @@ function folder(name: string, graph: () => Uint8Array, files: Readonly<Record<st
   return { root: dirname(dirname(dirname(path))), name }
 }
 
-function bertGraph(task: TextTask, size: EncoderSize): Uint8Array {
+function bertGraph(task: TextTask, size: EncoderSize, longest: number): Uint8Array {
   const build = new EncoderBuilder(`bert-${task}`, size)
   const { model } = build
   const { hidden } = size
@@ -62,7 +62,7 @@ function bertGraph(task: TextTask, size: EncoderSize): Uint8Array {
   const length = build.op('Gather', [build.op('Shape', ['input_ids']), build.whole(1)])
   const scalar = (value: number) => build.op('Squeeze', [build.whole(value)])
   const places = build.op('Range', [scalar(0), build.op('Squeeze', [length]), scalar(1)])
-  const placed = build.op('Gather', [build.weights([longestText, hidden], 1), places])
+  const placed = build.op('Gather', [build.weights([longest, hidden], 1), places])
   const embedded = build.normalised(build.op('Add', [build.op('Add', [words, kinds]), placed]))
   const hiddenPart = build.op('Sub', [build.floats(1), build.op('Cast', ['attention_mask'], { to: 1 })])
   const bias = build.op('Mul', [build.op('Unsqueeze', [hiddenPart, build.whole(1, 2)]), build.floats(unseen)])

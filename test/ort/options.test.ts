@@ -54,7 +54,14 @@ describe('session options', () => {
     expect(none.metadata.executionProviders.map(({ name }) => name)).toEqual(['cpu'])
   })
 
+  it('that are null are as good as not given', async () => {
+    const options = { executionProviders: null, freeDimensionOverrides: null, externalData: null, preferredOutputLocation: null, logId: null } as never
+    expect((await (await opened(options)).session.run({ x: row() }))['y']!.data[3]).toBe(4)
+    expect(await told()).toEqual([])
+  })
+
   it('that are wrong are refused by the load', async () => {
+    await expect(opened({ externalData: {} as never })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'externalData' })
     await expect(opened({ intraOpNumThreads: -1 })).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'sessionOptions.intraOpNumThreads' })
     await expect(opened({ executionProviders: ['nonsense'] })).rejects.toMatchObject({ code: 'ERR_MODEL_LOAD' })
     await expect(opened({ externalData: [{ path: 'a', data: 1 as never }] })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'externalData' })

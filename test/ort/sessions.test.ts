@@ -130,6 +130,15 @@ describe('a session', () => {
     expect(mine.data).toEqual(['one', 'two'])
   })
 
+  it('fills as many strings as there are', async () => {
+    const session = await opened(identityVariable('string'))
+    const count = 200_000
+    const strings = (text: string) => new Tensor('string', Array.from({ length: count }, () => text), [1, count])
+    const mine = strings('')
+    await session.run({ x: strings('text') }, { y: mine })
+    expect(mine.data.at(-1)).toBe('text')
+  })
+
   it("gives answers that are the caller's own", async () => {
     const session = await opened(identity('float32'))
     const answers = await Promise.all([1, 2, 3].map((value) => session.run({ x: row(value) })))
@@ -218,6 +227,17 @@ describe('sessions of one file', () => {
     const [one, other] = [warmed(new BigInt64Array(4)), warmed(new BigInt64Array(4).fill(1n))]
     await Promise.all([one, one, other].map((Session) => Session.create(identity('int64'))))
     expect(own.models()).toHaveLength(2)
+  })
+
+  it('have what is wrong with options said by the load, whatever they are', async () => {
+    own = ownEngine()
+    const circle: { self?: object } = {}
+    circle.self = circle
+    for (const options of [{ maxBatchSize: 5n }, { padding: circle }]) {
+      await expect(createOrt(own, options as never).InferenceSession.create(path)).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG' })
+    }
+    expect(() => createOrt({} as never)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'engine' }))
+    expect(() => createOrt(own, null as never)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'options' }))
   })
 
   it('share one model through two objects of the same engine', async () => {

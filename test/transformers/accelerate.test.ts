@@ -26,14 +26,14 @@ const pipelineOf = async (paths: Readonly<Record<string, string>>) => {
 }
 
 /** y = x beside a state that is handed on. */
-const decoder = () =>
-  modelPath('decoder', () => graph('decoder')
+const decoder = (state = 'past_key_values.0.key') =>
+  modelPath(`decoder-${state}`, () => graph('decoder')
     .input('x', 'float32', ['N', 4])
-    .input('past_key_values.0.key', 'float32', ['N', 'L'])
+    .input(state, 'float32', ['N', 'L'])
     .output('y', 'float32', ['N', 4])
     .output('present.0.key', 'float32', ['N', 'L'])
     .node('Identity', ['x'], ['y'])
-    .node('Identity', ['past_key_values.0.key'], ['present.0.key'])
+    .node('Identity', [state], ['present.0.key'])
     .build()) // prettier-ignore
 
 describe('accelerate()', () => {
@@ -104,8 +104,59 @@ describe('accelerate()', () => {
     expect(engine.models()[0]!.metadata.maxBatchSize).toBe(4)
   })
 
-  it.each([[{}], [{ model: {} }], [{ model: { sessions: {} } }], [{ model: { sessions: { model: {} } } }]])('refuses %j, which is no pipeline', async (given) => {
-    await expect(accelerate(given)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'pipeline' })
+  it.each([[null], [5], [{}], [{ model: null }], [{ model: {} }], [{ model: { sessions: {} } }], [{ model: { sessions: { model: {} } } }]])('refuses %j, which is no pipeline', async (given) => {
+    await expect(accelerate(given as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'pipeline' })
+  })
+
+  it.each<[object | null, string]>([
+    [null, 'options'],
+    [{ pading: false }, 'options.pading'],
+    [{ engine: {} }, 'engine'],
+    [{ models: 5 }, 'options.models'],
+    [{ models: { modle: {} } }, 'options.models.modle'],
+    [{ models: { model: 5 } }, 'options.models.model'],
+  ])('refuses the options %j', async (options, argument) => {
+    await expect(accelerate(await classifier(), options as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument })
+  })
+
+  it('replaces sessions once when it is called twice at once', async () => {
+    const engine = ownEngine()
+    const loaded = await classifier()
+    await Promise.all([accelerate(loaded, { engine }), accelerate(loaded, { engine })])
+    expect(engine.models()).toHaveLength(1)
+    await loaded.dispose()
+    expect(engine.models()).toHaveLength(0)
+  })
+
+  it('answers all calls of a pipeline that is in use meanwhile', async () => {
+    const loaded = await classifier()
+    let accelerated = false
+    const call = accelerate(loaded, { engine: ownEngine() }).finally(() => (accelerated = true))
+    while (!accelerated) expect(await loaded('the queue is fast')).toHaveLength(1)
+    await call
+  })
+
+  it('does not bring a pipeline back that was disposed of', async () => {
+    const engine = ownEngine()
+    const loaded = await classifier()
+    const { sessions } = loaded.model
+    const before = { ...sessions }
+    await loaded.dispose()
+    await expect(accelerate(loaded, { engine })).rejects.toThrow('Session already disposed.')
+    expect(sessions).toEqual(before)
+    expect(engine.models()).toHaveLength(0)
+    delete sessions['model'] // nothing is left to be disposed of
+  })
+
+  it.each(['past_key_values.0.key', 'past_conv.0', 'past_ssm.0'])('leaves a session that takes %s as it is', async (state) => {
+    const engine = ownEngine()
+    const given = await pipelineOf({ decoder: decoder(state) })
+    const before = given.model.sessions['decoder']
+    const warned = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    onTestFinished(() => warned.mockRestore())
+    await accelerate(given, { engine })
+    expect(given.model.sessions['decoder']).toBe(before)
+    expect(warned).toHaveBeenCalledExactlyOnceWith(expect.stringContaining(`it takes ${state.split('.')[0]},`), expect.anything())
   })
 
   it('fills nothing up where it is told not to', async () => {

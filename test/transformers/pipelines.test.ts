@@ -75,6 +75,14 @@ it('images that are classified at once are batched and answered as without', asy
   expect(executionCount).toBeLessThan(images.length)
 })
 
+it('texts as long as the model takes are answered as without', async () => {
+  const { plain, served, engine } = await both('feature-extraction', bert('feature-extraction', undefined, 77))
+  const longTexts = [69, 71, 73, 75, 76, 90].map((count) => Array.from({ length: count }, (_, index) => words[index % words.length]!).join(' '))
+  const answers = await Promise.all(longTexts.map((text) => served(text)))
+  for (const [index, text] of longTexts.entries()) expectAlike(answers[index], await plain(text))
+  expect(executions(engine).executionCount).toBeLessThan(longTexts.length)
+})
+
 it('several texts of one call are answered as without', async () => {
   const { plain, served } = await both('text-classification', bert('text-classification'))
   expectAlike(await served(texts.slice(0, 5), { top_k: null }), await plain(texts.slice(0, 5), { top_k: null }))

@@ -7,9 +7,9 @@ import { identity } from '../models/identity.ts'
 import { bert } from '../models/pipelines.ts'
 import { vocabulary } from '../models/tokenizer.ts'
 
-const tokens = { padId: 0, vocabularySize: vocabulary.length }
+const tokens = { padId: 0, vocabularySize: vocabulary.length, longestText: Infinity }
 const pathOf = ({ root, name }: ReturnType<typeof bert>) => `${root}/${name}/onnx/model.onnx`
-const found = async (path: string, sizes?: 'longest') => findTextPadding(await InferenceSession.create(path, { logSeverityLevel: 4 }), tokens, sizes)
+const found = async (path: string, sizes?: 'longest' | readonly number[], longestText = Infinity) => findTextPadding(await InferenceSession.create(path, { logSeverityLevel: 4 }), { ...tokens, longestText }, sizes)
 
 /** A model of texts that computes as it is told, from `input_ids` to `y`. */
 function textModel(name: string, dims: (string | number)[], nodes: (model: GraphBuilder) => void): string {
@@ -31,6 +31,15 @@ it('texts are filled up with the id for that and a mask of zeros, and outputs of
 it('an output without the length of the text is left as it is', async () => {
   const [first] = (await found(pathOf(bert('text-classification'))))!
   expect(first).toEqual({ input: 'input_ids', dim: 1, value: 0 })
+})
+
+it('nothing is filled up to more than the model takes', async () => {
+  const of77 = pathOf(bert('text-classification', undefined, 77))
+  const sizes = async (...given: Parameters<typeof found>) => (await found(...given))![0]!.sizes
+  expect(await sizes(of77, [32, 64, 96, 128], 77)).toEqual([32, 64, 77])
+  expect(await sizes(of77, [32, 64], 77)).toEqual([32, 64])
+  expect(await sizes(of77, [96], 77)).toEqual([77])
+  expect(await sizes(of77, [32, 96])).toBe('longest') // what it takes is not known
 })
 
 it('nothing is filled up where it would change the rest', async () => {
