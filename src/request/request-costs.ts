@@ -39,12 +39,13 @@ export class RequestCosts {
 
   /** Notes what a request costs; returns why it is refused, or `null`. */
   weigh(request: InferRequest): InferenceError | null {
-    let units: number
+    let units: unknown
     try {
       units = this.#costOf(request)
     } catch (cause) {
       return this.#wrong(request, 'a function that returns', messageOf(cause), { cause })
     }
+    if (units instanceof Promise) units.catch(() => {}) // refused below; nobody else hears of its rejection
     if (typeof units !== 'number' || !Number.isFinite(units) || units < 0) return this.#wrong(request, 'a function that returns a finite number of 0 or more', units)
     request.cost = { units, order: 0 }
     const { maxBatchCost, overCostAction } = this.#limits

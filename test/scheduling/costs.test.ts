@@ -69,7 +69,7 @@ describe('a model that says what its requests cost', () => {
   })
 
   it('refuses a request of which its function makes nothing', async () => {
-    const costs = [() => NaN, () => -1, () => 'much' as unknown as number, () => { throw new Error('no idea') }]
+    const costs = [() => NaN, () => -1, () => 'much' as unknown as number, () => { throw new Error('no idea') }, (async () => { throw new Error('not now') }) as never]
     for (const cost of costs) {
       const refused = await rejectionOf(async () => (await open({ cost })).infer(feedsOf(request(3))))
       expectRefusal(refused, { code: 'ERR_INVALID_ARG', argument: 'dynamicBatching.cost' })
