@@ -40,10 +40,12 @@ function checkOf(recording: readonly Arrival[], service: KnownService, seed: num
 
 /** What requests cost, where that is said. */
 function simulatedCosts({ costs: mix, joinBy, maxBatchCost, maxPaddingShare, service, maxBatchSize }: SimulateOptions): Pick<SimulationOptions, 'costs'> {
+  const isLimited = maxBatchCost !== undefined || maxPaddingShare !== undefined
   if (mix === undefined) {
-    if (maxBatchCost !== undefined || maxPaddingShare !== undefined) throw usage('--max-batch-cost and --max-padding-share need --costs')
+    if (isLimited) throw usage('--max-batch-cost and --max-padding-share need --costs')
     return {}
   }
+  if (isLimited && joinBy === 'arrival') throw usage('--max-batch-cost and --max-padding-share limit nothing with --join-by arrival')
   if (service === undefined || maxBatchSize === undefined) throw usage('--costs needs --service, of what runs take by their cost, and --max-batch-size')
   return { costs: { mix, joinBy, ...(maxBatchCost === undefined ? {} : { maxBatchCost }), ...(maxPaddingShare === undefined ? {} : { maxPaddingShare }) } }
 }

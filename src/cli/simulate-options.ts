@@ -58,7 +58,7 @@ export function addSimulateOptions(command: Command): Command {
     .option('--max-batch-size <rows>', 'rows of a batch (default: as recorded, or the largest that is given)', whole(1, 2 ** 31 - 1))
     .option('--preferred-batch-sizes <list>', 'sizes at which a batch is sent (default: as recorded)', list(1))
     .option('--max-batch-cost <cost>', 'most that a batch may cost, with --costs (default: no limit)', above(0))
-    .option('--max-padding-share <share>', 'of what a batch costs, how much may be padding, with --costs (default: 0.1)', above(0, true))
+    .option('--max-padding-share <share>', 'of what a batch costs, how much may be padding, with --costs (default: 0.1)', above(0, true, 1))
     .addOption(new Option('--join-by <what>', 'whether batches are made of requests that cost about the same, with --costs, or in the order of arrival').choices(['cost', 'arrival']).default('cost'))
     .option('--max-queue-delay-us <us>', 'how long the oldest request may wait for others while an instance is idle (default: as recorded, or 0)', above(0, true))
     .option('--latency-target-ms <ms>', 'as the latencyTargetMs of a configuration; 0 for none (default: as recorded)', above(0, true))

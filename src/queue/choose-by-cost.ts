@@ -88,9 +88,7 @@ function addNearest<E extends WaitingRequest>(batch: GrowingBatch<E>, candidates
   let [down, up] = [0, 0]
   while (down < shorter.length || up < longer.length) {
     const [below, above] = [shorter[down], longer[up]]
-    const addedBelow = below === undefined ? Infinity : (batch.dearest - rowCost(below)) * below.rows
-    const addedAbove = above === undefined ? Infinity : (rowCost(above) - batch.dearest) * batch.rows
-    const isBelow = addedBelow <= addedAbove
+    const isBelow = above === undefined || (below !== undefined && (batch.dearest - rowCost(below)) * below.rows <= (rowCost(above) - batch.dearest) * batch.rows)
     const isIn = batch.add((isBelow ? below : above)!)
     // Where one does not go in, none does that is further away on its side.
     if (isBelow) down = isIn ? down + 1 : shorter.length

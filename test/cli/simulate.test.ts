@@ -122,6 +122,8 @@ describe('zerohop simulate', () => {
   it.each([
     [['--request-rate', '5', '--service', '1:2', '--max-batch-cost', '5'], '--max-batch-cost and --max-padding-share need --costs', 2],
     [['--request-rate', '5', '--costs', '5:1', '--service', '1:2'], '--costs needs --service', 2],
+    [['--request-rate', '5', '--service', '1:2', '--max-batch-size', '2', '--costs', '5:1', '--join-by', 'arrival', '--max-batch-cost', '5'], 'limit nothing with --join-by arrival', 2],
+    [['--request-rate', '5', '--costs', '5:1', '--max-padding-share', '2'], 'and at most 1', 2],
     [['--request-rate', '5', '--costs', '5:1:2', '--service', '1:2'], 'It has to be cost:share,...', 2],
     [[], 'error: one of --replay, --request-rate and --concurrency has to be given', 2],
     [['--request-rate', '5', '--concurrency', '5'], 'has to be given, and not --request-rate and --concurrency', 2],

@@ -39,6 +39,12 @@ describe('a queue whose batches are limited by what they cost', () => {
     expect([take(), take(), take()].map((batch) => batch!.slice(1))).toEqual([[500], [1], [490]])
   })
 
+  it('keeps what costs as much as a number can be to itself', () => {
+    const { add, take } = setupCosts({ maxBatchCost: 100 })
+    for (const length of [3, 3, Number.MAX_VALUE, Number.MAX_VALUE]) add(length)
+    expect([take(), take(), take()].map((batch) => batch!.slice(1))).toEqual([[3, 3], [Number.MAX_VALUE], [Number.MAX_VALUE]])
+  })
+
   it('keeps to the largest number of rows besides', () => {
     const { add, take } = setupCosts({ maxBatchCost: 1000 }, { maxBatchSize: 2 })
     for (const length of [7, 7, 7]) add(length)

@@ -68,6 +68,11 @@ describe('a model that says what its requests cost', () => {
     expect(seen).toEqual(Array.from({ length: 3 }, () => [1, ['x', 'mask'], [1, 10, 4], 'int64', 10]))
   })
 
+  it('runs a request by itself of which its function says that it costs more than anything', async () => {
+    const model = await open({ cost: ({ inputs }) => (inputs['x']!.dims[1]! > 5 ? Number.MAX_VALUE : 1), maxBatchCost: 100, holdUntilQueued: 4 })
+    expect(await batchesOf(model, [3, 3, 9, 9])).toEqual([[3, 3], [9], [9]])
+  })
+
   it('refuses a request of which its function makes nothing', async () => {
     const costs = [() => NaN, () => -1, () => 'much' as unknown as number, () => { throw new Error('no idea') }, (async () => { throw new Error('not now') }) as never]
     for (const cost of costs) {
