@@ -41,7 +41,7 @@ export interface DynamicBatchingConfig {
    * sum of what its requests cost. Needs `cost`. Default: no limit.
    */
   maxBatchCost?: number
-  /** Of what a padded batch costs, how much may be padding: 0 to 1. Needs `cost`. Default 0.1. */
+  /** Of what a padded batch costs, how much may be padding: 0 to 1. Worth more where a run takes long whatever it holds. Needs `cost`. Default 0.1. */
   maxPaddingShare?: number
   /**
    * What becomes of a request that costs more than `maxBatchCost` by itself. `'ALONE'`: it is a batch of its own. `'REJECT'`: it
