@@ -7,7 +7,7 @@ export const resizeFilters = ['linear', 'cubic', 'mitchell', 'lanczos2', 'lanczo
 export interface JpegFrame {
   readonly width: number
   readonly height: number
-  /** How many pixels become one in each direction while it is decoded: 1, 2, 4 or 8. What is over makes one more. */
+  /** How many pixels become one in each direction while it is decoded: 1, 2, 4 or 8. What is over at the end counts nothing. */
   readonly shrink: number
 }
 
