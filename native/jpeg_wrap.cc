@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "arguments.h"
 #include "elements.h"
@@ -42,11 +41,9 @@ class JpegWorker final : public Napi::AsyncWorker {
  protected:
   // On a thread of the pool; what it throws becomes the rejection.
   void Execute() override {
-    // Decoded from a copy: what was checked in the header holds, whoever still writes to the original.
-    const auto* from = reinterpret_cast<const std::uint8_t*>(bytes_.data);
-    const std::vector<std::uint8_t> bytes(from, from + bytes_.bytes);
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(bytes_.data);
     const std::unique_ptr<std::uint8_t[]> pixels(new std::uint8_t[3 * frame_.decodedWidth() * frame_.decodedHeight()]);
-    decoded_ = TurboJpeg::opened().decode(bytes.data(), bytes.size(), frame_, pixels.get());
+    decoded_ = TurboJpeg::opened().decode(bytes, bytes_.bytes, frame_, pixels.get());
     if (!decoded_) return;
     const auto& [columns, rows, filter, offset, stride] = resize_;
     kernels::resample(pixels.get(), 3 * frame_.decodedWidth(), columns, rows, filter, target_ + offset, stride);

@@ -155,6 +155,19 @@ describe.skipIf(!hasJpegDecoder)('while a plain JPEG is decoded', () => {
     await expect(next).rejects.toMatchObject({ code: 'ERR_IMAGE_DECODE', argument: 'timeoutMs' })
   })
 
+  it('its bytes may be given away, which are not those that are read', async () => {
+    const jpeg = await jpegOf(320, 300)
+    const given = Uint8Array.from(jpeg)
+    decodeBy((bytes) => {
+      structuredClone(given.buffer, { transfer: [given.buffer] })
+      expect([given.byteLength, bytes.byteLength]).toEqual([0, jpeg.byteLength])
+      return Promise.resolve(false)
+    })
+    const { data } = await decodeImage(given, { ...size, dtype: 'uint8' })
+    decodeBy()
+    expect(difference(data, (await decodeImage(jpeg, { ...size, dtype: 'uint8' })).data).most).toBeLessThanOrEqual(photograph.most)
+  })
+
   it('and that fails, sharp says what of it', async () => {
     decodeBy(() => Promise.reject(new Error('no memory')))
     const { ours, sharps } = await byBoth(await jpegOf(320, 300), size)
