@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "arguments.h"
 #include "elements.h"
@@ -42,12 +41,12 @@ class JpegWorker final : public Napi::AsyncWorker {
  protected:
   // On a thread of the pool; what it throws becomes the rejection.
   void Execute() override {
-    // Decoded from a copy: what was checked in the header holds, whoever still writes to the original.
-    const auto* from = reinterpret_cast<const std::uint8_t*>(bytes_.data);
-    const std::vector<std::uint8_t> bytes(from, from + bytes_.bytes);
+    const auto* bytes = reinterpret_cast<const std::uint8_t*>(bytes_.data);
     const std::unique_ptr<std::uint8_t[]> pixels(new std::uint8_t[3 * frame_.decodedWidth() * frame_.decodedHeight()]);
-    decoded_ = TurboJpeg::opened().decode(bytes.data(), bytes.size(), frame_, pixels.get());
-    if (decoded_) kernels::resample(pixels.get(), resize_.columns, resize_.rows, resize_.filter, target_ + resize_.offset, resize_.stride);
+    decoded_ = TurboJpeg::opened().decode(bytes, bytes_.bytes, frame_, pixels.get());
+    if (!decoded_) return;
+    const auto& [columns, rows, filter, offset, stride] = resize_;
+    kernels::resample(pixels.get(), 3 * frame_.decodedWidth(), columns, rows, filter, target_ + offset, stride);
   }
   void OnOK() override { deferred_.Resolve(Napi::Boolean::New(Env(), decoded_)); }
   void OnError(const Napi::Error& error) override { deferred_.Reject(error.Value()); }
@@ -102,7 +101,7 @@ Axis axisOf(const Napi::Object& resize, const char* name, std::size_t length) {
 
 Resize resizeOf(const Napi::Object& object, const Frame& frame, const Elements& target) {
   constexpr std::int64_t kMostBytes = std::int64_t{1} << 40;  // by which no product of sizes overflows
-  const Axis columns = axisOf(object, "columns", frame.decodedWidth()), rows = axisOf(object, "rows", frame.decodedHeight());
+  const Axis columns = axisOf(object, "columns", frame.wholeWidth()), rows = axisOf(object, "rows", frame.wholeHeight());
   const auto filter = static_cast<Filter>(wholeOf(object, "filter", 0, kernels::kFilters - 1));
   const auto offset = static_cast<std::size_t>(wholeOf(object, "offset", 0, kMostBytes));
   const auto stride = static_cast<std::size_t>(wholeOf(object, "stride", 0, kMostBytes));

@@ -12,6 +12,9 @@ struct Frame {
   int width, height;
   int shrink;  // 1, 2, 4 or 8
 
+  // What is over makes one more pixel, which is not wanted: the rest is whole.
+  std::size_t wholeWidth() const { return static_cast<std::size_t>(width / shrink); }
+  std::size_t wholeHeight() const { return static_cast<std::size_t>(height / shrink); }
   std::size_t decodedWidth() const { return static_cast<std::size_t>((width + shrink - 1) / shrink); }
   std::size_t decodedHeight() const { return static_cast<std::size_t>((height + shrink - 1) / shrink); }
 };

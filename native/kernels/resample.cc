@@ -25,8 +25,8 @@ struct Span {
 
 // A row of the result at a time: first downwards, over the columns that count, then along the row, which is still in the cache.
 template <class Blend>
-void resampleBy(const std::uint8_t* source, const Axis& columns, const Axis& rows, Filter filter, std::uint8_t* target,
-                std::size_t targetStride) {
+void resampleBy(const std::uint8_t* source, std::size_t sourceStride, const Axis& columns, const Axis& rows, Filter filter,
+                std::uint8_t* target, std::size_t targetStride) {
   Weights across = weightsOf(columns, filter, Blend::kColumnTaps);
   const Weights down = weightsOf(rows, filter, Blend::kRowTaps);
   const Span span(across, columns.length);
@@ -38,7 +38,7 @@ void resampleBy(const std::uint8_t* source, const Axis& columns, const Axis& row
   for (std::size_t index = 0; index < rows.count; ++index, target += targetStride) {
     for (std::size_t tap = 0; tap < down.taps; ++tap) {
       const std::size_t at = std::min(down.first[index] + tap, rows.length - 1);
-      taps[tap] = source + 3 * (at * columns.length + span.first);
+      taps[tap] = source + at * sourceStride + 3 * span.first;
     }
     if (rows.shrink == 1) std::memcpy(row.data(), taps[0], bytes);
     else Blend::rows(taps.data(), down.values.data() + index * down.taps, down.taps, bytes, row.data());
@@ -49,18 +49,18 @@ void resampleBy(const std::uint8_t* source, const Axis& columns, const Axis& row
 
 }  // namespace
 
-void resample(const std::uint8_t* source, const Axis& columns, const Axis& rows, Filter filter, std::uint8_t* target,
-              std::size_t targetStride) {
+void resample(const std::uint8_t* source, std::size_t sourceStride, const Axis& columns, const Axis& rows, Filter filter,
+              std::uint8_t* target, std::size_t targetStride) {
 #if defined(__x86_64__) || defined(_M_X64)
   static const bool found = hasAvx2();
-  if (found) return resampleBy<BlendByAvx2>(source, columns, rows, filter, target, targetStride);
+  if (found) return resampleBy<BlendByAvx2>(source, sourceStride, columns, rows, filter, target, targetStride);
 #endif
-  resampleByNumber(source, columns, rows, filter, target, targetStride);
+  resampleByNumber(source, sourceStride, columns, rows, filter, target, targetStride);
 }
 
-void resampleByNumber(const std::uint8_t* source, const Axis& columns, const Axis& rows, Filter filter, std::uint8_t* target,
-                      std::size_t targetStride) {
-  resampleBy<BlendByNumber>(source, columns, rows, filter, target, targetStride);
+void resampleByNumber(const std::uint8_t* source, std::size_t sourceStride, const Axis& columns, const Axis& rows, Filter filter,
+                      std::uint8_t* target, std::size_t targetStride) {
+  resampleBy<BlendByNumber>(source, sourceStride, columns, rows, filter, target, targetStride);
 }
 
 }  // namespace zerohop::kernels

@@ -78,7 +78,7 @@ TEST_P(Resample, IsTheFilterByItsDefinitionButForRoundings) {
     const Bytes source = randomPixels(columns.length * rows.length);
     const Bytes expected = byDefinition(source, columns, rows, filter());
     Bytes target(expected.size());
-    resample(source.data(), columns, rows, filter(), target.data(), 3 * columns.count);
+    resample(source.data(), 3 * columns.length, columns, rows, filter(), target.data(), 3 * columns.count);
     // One in each direction for what weights lack, and a little for what the second makes of the first.
     for (std::size_t at = 0; at < target.size(); ++at) EXPECT_NEAR(target[at], expected[at], 2) << at << " of " << columns.length;
   }
@@ -89,8 +89,8 @@ TEST_P(Resample, IsTheSameByVectorsInEveryBit) {
     const Axis columns = middle(width, 1.7, std::max<std::size_t>(1, width / 2)), rows = middle(33, 2.3, 9);
     const Bytes source = randomPixels(columns.length * rows.length);
     Bytes vector(3 * columns.count * rows.count), scalar(vector.size());
-    resample(source.data(), columns, rows, filter(), vector.data(), 3 * columns.count);
-    resampleByNumber(source.data(), columns, rows, filter(), scalar.data(), 3 * columns.count);
+    resample(source.data(), 3 * columns.length, columns, rows, filter(), vector.data(), 3 * columns.count);
+    resampleByNumber(source.data(), 3 * columns.length, columns, rows, filter(), scalar.data(), 3 * columns.count);
     EXPECT_EQ(vector, scalar) << width;
   }
 }
@@ -99,7 +99,7 @@ TEST_P(Resample, OfOneColourIsThatColourButForALevelInEachDirection) {
   for (const std::uint8_t value : {0, 1, 128, 255}) {
     const Bytes source(3 * 50 * 40, value);
     Bytes target(3 * 20 * 16);
-    resample(source.data(), middle(50, 2.5, 20), middle(40, 2.5, 16), filter(), target.data(), 60);
+    resample(source.data(), 150, middle(50, 2.5, 20), middle(40, 2.5, 16), filter(), target.data(), 60);
     for (const std::uint8_t byte : target) EXPECT_NEAR(byte, value, 2);
   }
 }
@@ -110,7 +110,7 @@ TEST_P(Resample, TouchesNothingButItsPixels) {
     const Bytes source = randomPixels(columns.length * rows.length);
     const std::size_t stride = 3 * columns.count + 5;
     Bytes target((rows.count - 1) * stride + 3 * columns.count, 0xa5);
-    resample(source.data(), columns, rows, filter(), target.data(), stride);
+    resample(source.data(), 3 * columns.length, columns, rows, filter(), target.data(), stride);
     for (std::size_t row = 0; row + 1 < rows.count; ++row) {
       for (std::size_t at = 3 * columns.count; at < stride; ++at) EXPECT_EQ(target[row * stride + at], 0xa5);
     }
@@ -122,12 +122,22 @@ TEST_P(Resample, OfAPartIsThatPartOfTheWhole) {
   const Axis left{60, 1.5, columns.start + 1.5 * 7, 11}, upper{45, 1.5, rows.start + 1.5 * 3, 5};
   const Bytes source = randomPixels(60 * 45);
   Bytes whole(3 * 40 * 30), part(3 * 11 * 5);
-  resample(source.data(), columns, rows, filter(), whole.data(), 120);
-  resample(source.data(), left, upper, filter(), part.data(), 33);
+  resample(source.data(), 3 * columns.length, columns, rows, filter(), whole.data(), 120);
+  resample(source.data(), 180, left, upper, filter(), part.data(), 33);
   for (std::size_t row = 0; row < 5; ++row) {
     const auto from = whole.begin() + static_cast<std::ptrdiff_t>((row + 3) * 120 + 21);
     EXPECT_TRUE(std::equal(from, from + 33, part.begin() + static_cast<std::ptrdiff_t>(row * 33))) << row;
   }
+}
+
+TEST_P(Resample, LooksAtNothingBesideTheRowsOfItsSource) {
+  const Axis columns = middle(21, 1.6, 13), rows = middle(9, 1.6, 5);
+  const Bytes source = randomPixels(21 * 9);
+  Bytes wider(9 * 70, 0xff), expected(3 * 13 * 5), target(expected.size());
+  for (std::size_t row = 0; row < 9; ++row) std::copy_n(source.begin() + static_cast<std::ptrdiff_t>(row * 63), 63, wider.begin() + static_cast<std::ptrdiff_t>(row * 70));
+  resample(source.data(), 63, columns, rows, filter(), expected.data(), 39);
+  resample(wider.data(), 70, columns, rows, filter(), target.data(), 39);
+  EXPECT_EQ(target, expected);
 }
 
 }  // namespace

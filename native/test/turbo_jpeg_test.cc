@@ -25,10 +25,12 @@ TEST(TurboJpeg, SaysWhyItCannotBeOpened) {
   EXPECT_THROW(TurboJpeg::opened(), std::runtime_error);
 }
 
-TEST(Frame, RoundsUpWhatItIsDecodedTo) {
+TEST(Frame, IsDecodedToAPixelMoreWhereSomethingIsOver) {
   const Frame frame{17, 16, 8};
   EXPECT_EQ(frame.decodedWidth(), 3u);
   EXPECT_EQ(frame.decodedHeight(), 2u);
+  EXPECT_EQ(frame.wholeWidth(), 2u);
+  EXPECT_EQ(frame.wholeHeight(), 2u);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ import { simulate as simulateLoad, type SimulationOptions } from '../simulation/
 import { printJson } from './print-json.ts'
 import { addSimulateOptions, simulatedRequests, usage, type SimulateOptions } from './simulate-options.ts'
 import { simulatedConfiguration } from './simulated-configuration.ts'
-import { knownService, type KnownService } from './simulated-service.ts'
+import { knownService, recordedService, type KnownService } from './simulated-service.ts'
 import { simulationText } from './simulation-text.ts'
 
 /** `zerohop simulate --replay FILE`: what a configuration would make of a load. */
@@ -28,13 +28,17 @@ export const simulate = addSimulateOptions(new Command('simulate'))
     else process.stdout.write(simulationText(predicted, recorded, configuration, check))
   })
 
-/** How well a recording is predicted as it was; `null` where its configuration is not known. */
+/**
+ * How well a recording is predicted as it was: with the runs that it has, whatever is asked, or else with what is given; `null`
+ * where its configuration is not known.
+ */
 function checkOf(recording: readonly Arrival[], service: KnownService, seed: number): PredictionCheck | null {
   const config = configIn(recording)
   if (config === null) return null
   const { instances, maxBatchSize } = config
-  const configuration = simulatedConfiguration({ batchSize: 1 }, recording, { ...service, instances, maxBatchSize })
-  const predicted = simulateLoad({ ...service, ...configuration, arrivals: { kind: 'recorded', arrivals: recording }, seed })
+  const own = recordedService(recording) ?? service
+  const configuration = simulatedConfiguration({ batchSize: 1 }, recording, { ...own, instances, maxBatchSize })
+  const predicted = simulateLoad({ ...own, ...configuration, arrivals: { kind: 'recorded', arrivals: recording }, seed })
   return checkPrediction(recordedFigures(recording), predicted)
 }
 

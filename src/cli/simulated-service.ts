@@ -25,10 +25,16 @@ export async function knownService(options: SimulateOptions, recording: readonly
   if (model !== undefined) return { ...(await measuredService(model, instances, { ...options, maxBatchSize: options.maxBatchSize ?? config?.maxBatchSize }, recording)), ...(given === undefined ? {} : { slowdown: given }) }
   const more = given === undefined ? {} : { slowdown: given }
   if (service !== undefined) return { serviceTimes: service, instances, maxBatchSize: options.maxBatchSize ?? config?.maxBatchSize ?? service.at(-1)!.rows, ...more }
-  const runs = runsOf(recording ?? [])
-  if (runs.length === 0) throw invalidArgument('what runs take', '--service or --model, where no runs were recorded', undefined)
-  const largest = runs.reduce((most, { rows }) => Math.max(most, rows), 1)
-  return { serviceTimes: { recorded: runs }, overheads: { inline: inlineIn(recording!) }, instances, maxBatchSize: options.maxBatchSize ?? config?.maxBatchSize ?? largest, ...more }
+  const recorded = recordedService(recording ?? [])
+  if (recorded === null) throw invalidArgument('what runs take', '--service or --model, where no runs were recorded', undefined)
+  const largest = recorded.serviceTimes.recorded.reduce((most, { rows }) => Math.max(most, rows), 1)
+  return { ...recorded, instances, maxBatchSize: options.maxBatchSize ?? config?.maxBatchSize ?? largest, ...more }
+}
+
+/** What runs took, as they were recorded; `null` where none were. */
+export function recordedService(recording: readonly Arrival[]) {
+  const runs = runsOf(recording)
+  return runs.length === 0 ? null : { serviceTimes: { recorded: runs }, overheads: { inline: inlineIn(recording) } }
 }
 
 /** Of each shape that was recorded, those of most requests first; others take as long as these. */

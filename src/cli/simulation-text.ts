@@ -41,7 +41,7 @@ function checkText({ p99Off, throughputOff, isTrusted }: PredictionCheck): strin
   const percent = (share: number) => `${share < 0 ? '' : '+'}${(share * 100).toFixed(1)} %`
   const off = `the recording as it was: p99 ${percent(p99Off)}, answers/s ${percent(throughputOff)}`
   if (isTrusted) return `off for ${off}`
-  return `off for ${off}\nnot to be trusted: that is more than ${trustedWithin.p99 * 100} % of the p99 or ${trustedWithin.throughput * 100} % of the answers, and other configurations are off by as much at least`
+  return `off for ${off}\nnot to be trusted: that is more than ${trustedWithin.p99 * 100} % of the p99 or ${trustedWithin.throughput * 100} % of the answers, and what is said of other configurations may be further off`
 }
 
 function configurationText({ instances, maxBatchSize, joinRequests, preferredBatchSizes, maxQueueDelayMs, latencyTargetMs }: Parameters<typeof simulationText>[2]): string {

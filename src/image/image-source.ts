@@ -35,7 +35,7 @@ export function checkSource(source: unknown): CheckedSource {
   throw invalidArgument('source', 'a path, a file: URL, a Buffer, a Uint8Array or an ArrayBuffer', received)
 }
 
-/** The encoded bytes of `source`; rejects with `ERR_IMAGE_DECODE` when there are none, too many, or of a format that is not let in. */
+/** The encoded bytes of `source`, which nobody else has; rejects with `ERR_IMAGE_DECODE` when there are none, too many, or of a format that is not let in. */
 export async function readSource(source: CheckedSource, limits: ResolvedImageLimits): Promise<Uint8Array> {
   const bytes = typeof source === 'string' ? await readFile(source, limits) : source
   const { byteLength } = bytes
@@ -44,8 +44,8 @@ export async function readSource(source: CheckedSource, limits: ResolvedImageLim
   const format = formatOf(bytes)
   if (format === undefined) throw undecodable(source, new Error(`it does not start as one of ${limits.formats.join(', ')} does`))
   if (!limits.formats.includes(format)) throw overLimit(source, 'formats', `one of the formats ${limits.formats.join(', ')}`, format)
-  // The native side of sharp takes no shared memory, and other threads could write to it meanwhile.
-  return types.isArrayBuffer(bytes.buffer) ? Buffer.from(bytes.buffer, bytes.byteOffset, byteLength) : Buffer.from(bytes)
+  // Other threads read them for a while: bytes that their owner resizes or gives away meanwhile would end the process.
+  return typeof source === 'string' ? bytes : Buffer.from(bytes)
 }
 
 async function readFile(path: string, limits: ResolvedImageLimits): Promise<Uint8Array> {

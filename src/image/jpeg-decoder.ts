@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import { loadBinding, prebuildName } from '../memory/addon.ts'
+import { isCutShort, loadBinding, prebuildName } from '../memory/addon.ts'
 import type { NativeJpeg } from '../memory/native-jpeg.ts'
 
 let found: NativeJpeg | null | undefined
@@ -18,7 +18,9 @@ function open(): NativeJpeg | null {
   const { binding } = loadBinding()
   if (binding === null) return null
   try {
-    binding.openJpegDecoder(jpegLibrary())
+    const library = jpegLibrary()
+    if (isCutShort(library)) return null
+    binding.openJpegDecoder(library)
     return binding
   } catch {
     return null

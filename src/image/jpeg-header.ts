@@ -7,11 +7,16 @@ const mostSegments = 64
 const startOfImage = 0xffd8
 const startOfScan = 0xffda
 
+/** What the header of a plain JPEG tells. */
+export interface PlainJpeg extends ImageSize {
+  readonly isGrey: boolean
+}
+
 /**
  * The size of a JPEG that means what it says without more ado: baseline or progressive, 8 bits, grey or YCbCr, the right
  * way up, without a colour profile. `null` for any other, and for what is no JPEG or not made as it should be.
  */
-export function readPlainJpeg(bytes: Uint8Array): ImageSize | null {
+export function readPlainJpeg(bytes: Uint8Array): PlainJpeg | null {
   const header: Header = { hasExif: false }
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (view.byteLength < 2 || view.getUint16(0) !== startOfImage) return null
@@ -20,14 +25,14 @@ export function readPlainJpeg(bytes: Uint8Array): ImageSize | null {
     const marker = view.getUint16(at)
     const end = at + 2 + view.getUint16(at + 2)
     if (end < at + 4 || end > view.byteLength || !isPlain(marker, bytes.subarray(at + 4, end), header)) return null
-    if (marker === startOfScan) return header.size!
+    if (marker === startOfScan) return header.frame!
     at = end
   }
   return null
 }
 
 interface Header {
-  size?: ImageSize
+  frame?: PlainJpeg
   hasExif: boolean
 }
 
@@ -44,7 +49,7 @@ function isPlain(marker: number, data: Uint8Array, header: Header): boolean {
     case 0xfffe: // comment
       return true
     case startOfScan:
-      return header.size !== undefined
+      return header.frame !== undefined
     case 0xffe1:
       return isUpright(data, header)
     case 0xffe2: // a colour profile, or further images
@@ -58,11 +63,11 @@ function isPlain(marker: number, data: Uint8Array, header: Header): boolean {
 
 function readFrame(data: Uint8Array, header: Header): boolean {
   const components = data[5]
-  if (header.size !== undefined || data[0] !== 8 || (components !== 1 && components !== 3)) return false
+  if (header.frame !== undefined || data[0] !== 8 || (components !== 1 && components !== 3)) return false
   if (data.byteLength !== 6 + 3 * components || String.fromCharCode(data[6]!, data[9]!, data[12]!) === 'RGB') return false
   const height = (data[1]! << 8) + data[2]!
   const width = (data[3]! << 8) + data[4]!
-  header.size = { width, height }
+  header.frame = { width, height, isGrey: components === 1 }
   return width > 0 && height > 0
 }
 

@@ -2,9 +2,9 @@ import type { ResolvedImageOptions } from '../config/image-options.ts'
 import { resizeFilters } from '../memory/native-jpeg.ts'
 import type { NativeJpeg } from '../memory/native-jpeg.ts'
 import { jpegDecoder } from './jpeg-decoder.ts'
-import { readPlainJpeg } from './jpeg-header.ts'
+import { readPlainJpeg, type PlainJpeg } from './jpeg-header.ts'
 import { planResize } from './resize-plan.ts'
-import type { ImageSize, ResizePlan } from './resize-plan.ts'
+import type { ResizePlan } from './resize-plan.ts'
 
 /** Nothing ends the decoding of one image: larger ones are sharp's, which can stop between two strips. */
 const mostPixels = 2 ** 24
@@ -29,14 +29,21 @@ export async function decodePlainJpeg(bytes: Uint8Array, options: ResolvedImageO
 }
 
 function planOf(bytes: Uint8Array, options: ResolvedImageOptions): ResizePlan | null {
-  const size = readPlainJpeg(bytes)
-  if (size === null || isOdd(size, bytes, options)) return null
-  const plan = planResize(size, options)
+  const jpeg = readPlainJpeg(bytes)
+  if (jpeg === null || isOdd(jpeg, bytes, options)) return null
+  // Beside a colour sharp makes a colour image of a grey one, and reads all of its pixels.
+  if (jpeg.isGrey && isTinted(options)) return null
+  const plan = planResize(jpeg, options)
   return plan === null || isTooLarge(plan) ? null : plan
 }
 
+/** sharp paints a background of any colour grey in a grey image, unless told to work in colour. */
+export function isTinted({ background: [red, green, blue] }: ResolvedImageOptions): boolean {
+  return red !== green || green !== blue
+}
+
 /** A file that is longer than its pixels was not made to be small. */
-function isOdd({ width, height }: ImageSize, bytes: Uint8Array, { limitInputPixels }: ResolvedImageOptions): boolean {
+function isOdd({ width, height }: PlainJpeg, bytes: Uint8Array, { limitInputPixels }: ResolvedImageOptions): boolean {
   const pixels = width * height
   return pixels > Math.min(limitInputPixels, mostPixels) || bytes.byteLength > 3 * pixels
 }

@@ -2,7 +2,7 @@ import type { Metadata, Sharp, SharpOptions } from 'sharp'
 import type { ResolvedImageOptions } from '../config/image-options.ts'
 import { overLimit, readSource, undecodable } from './image-source.ts'
 import type { CheckedSource } from './image-source.ts'
-import { decodePlainJpeg } from './plain-jpeg.ts'
+import { decodePlainJpeg, isTinted } from './plain-jpeg.ts'
 import { scaledSize } from './resize-plan.ts'
 import { loadSharp } from './sharp-loader.ts'
 import type { SharpFactory } from './sharp-loader.ts'
@@ -46,11 +46,6 @@ function pixelsOf({ width, height }: Metadata): string {
 
 function needsHeader(options: ResolvedImageOptions): boolean {
   return options.crop !== undefined || isTinted(options)
-}
-
-/** sharp paints a background of any colour grey in a grey image, unless told to work in colour. */
-function isTinted({ background: [red, green, blue] }: ResolvedImageOptions): boolean {
-  return red !== green || green !== blue
 }
 
 function isGrey({ space }: Metadata): boolean {

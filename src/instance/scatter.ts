@@ -69,10 +69,10 @@ export function scatter(
   return results
 }
 
-/** Whether each request gets its rows of every output, and these lie one behind the other. */
-function takeAsTheyLie({ maxBatchSize, outputs }: ModelMetadata, { packs, outputBlocks, outputViews }: ViewedLayout, requests: readonly InferRequest[]): boolean {
+/** Whether each request gets its rows of every output, of which they are the first dimension. */
+function takeAsTheyLie({ maxBatchSize, outputs }: ModelMetadata, { packs, outputAxes, outputViews }: ViewedLayout, requests: readonly InferRequest[]): boolean {
   if (maxBatchSize === 0 || packs) return false
-  for (let index = 0; index < outputs.length; index++) if (outputBlocks[index] !== 1 || !outputViews[index]) return false
+  for (let index = 0; index < outputs.length; index++) if (outputAxes[index] !== 0 || !outputViews[index]) return false
   for (const { outputs: wanted, turn, isStep, whole } of requests) if (wanted !== null || turn !== null || isStep || whole) return false
   return true
 }
@@ -84,13 +84,12 @@ function scatterRows({ outputs }: ModelMetadata, layout: ViewedLayout, requests:
     const { name, type } = outputs[index]!
     const view = layout.outputViews[index] as Float32Array
     const { dims } = layout.outputs[index]!
-    const axis = layout.outputAxes[index]!
     const elements = layout.outputRowElements[index]!
     let from = 0
     for (let member = 0; member < requests.length; member++) {
       const { rows } = requests[member]!
       const ownDims = dims.slice()
-      ownDims[axis] = rows
+      ownDims[0] = rows
       const to = from + rows * elements
       putValue<OutputValue>(results[member]!, name, makeTensor(type as ElementType, copyOf(view, from, to), ownDims))
       from = to

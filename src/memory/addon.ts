@@ -168,11 +168,11 @@ function isMusl(): boolean {
 
 /**
  * A library that lost its end (a copy or an unpacking that was interrupted) does not fail to load: the system's
- * loader touches pages that are not there, and the process dies. In ELF files the table of sections comes last.
+ * loader touches pages that are not there, and the process dies. In ELF files (here those of 64 bits) the table of sections comes last.
  */
-function isCutShort(path: string): boolean {
+export function isCutShort(path: string): boolean {
   const header = readHeader(path)
-  if (process.platform !== 'linux' || header.length < 64 || header.readUInt32BE(0) !== 0x7f454c46) return false
+  if (process.platform !== 'linux' || header.length < 64 || header.readUInt32BE(0) !== 0x7f454c46 || header[4] !== 2) return false
   const sectionsEnd = Number(header.readBigUInt64LE(40)) + header.readUInt16LE(58) * header.readUInt16LE(60)
   return statSync(path).size < sectionsEnd
 }

@@ -7,7 +7,7 @@ export const resizeFilters = ['linear', 'cubic', 'mitchell', 'lanczos2', 'lanczo
 export interface JpegFrame {
   readonly width: number
   readonly height: number
-  /** How many pixels become one in each direction while it is decoded: 1, 2, 4 or 8. What is over makes one more. */
+  /** How many pixels become one in each direction while it is decoded: 1, 2, 4 or 8. What is over at the end counts nothing. */
   readonly shrink: number
 }
 
@@ -38,7 +38,7 @@ export interface NativeJpeg {
   /** Opens the library; the first that is opened in the process stays. Throws in the words of the system's loader. */
   openJpegDecoder(path: string): void
   /**
-   * Decodes a JPEG and writes it, smaller, as 8-bit RGB pixels, on a thread of libuv's pool; both arrays must stay where they are until
+   * Decodes a JPEG and writes it, smaller, as 8-bit RGB pixels, on a thread of libuv's pool; both arrays must stay as they are until
    * that is done. False where the library as much as warns of the file, or its header is not as said.
    */
   decodeJpeg(bytes: KernelArray, target: KernelArray, frame: JpegFrame, resize: JpegResize): Promise<boolean>

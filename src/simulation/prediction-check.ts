@@ -16,7 +16,12 @@ export interface PredictionCheck {
 /** Sets the prediction of a recording beside it; `null` where nothing was answered. */
 export function checkPrediction(recorded: RecordedFigures, predicted: SimulationResult): PredictionCheck | null {
   if (recorded.answered === 0) return null
-  const p99Off = (predicted.p99Ms ?? 0) / recorded.p99Ms! - 1
-  const throughputOff = predicted.throughputPerSecond / recorded.throughputPerSecond - 1
+  const p99Off = shareOff(predicted.p99Ms ?? 0, recorded.p99Ms!)
+  const throughputOff = shareOff(predicted.throughputPerSecond, recorded.throughputPerSecond)
   return { p99Off, throughputOff, isTrusted: Math.abs(p99Off) <= trustedWithin.p99 && Math.abs(throughputOff) <= trustedWithin.throughput }
+}
+
+/** Of answers that took no time, as those of a cache do, there is no share but that of the same. */
+function shareOff(predicted: number, recorded: number): number {
+  return predicted === recorded ? 0 : predicted / recorded - 1
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor, type InferenceEngine, type ModelOptions } from '../../src/index.ts'
-import { scaledColumns, timeMajor } from '../models/batch-axes.ts'
+import { scaledColumns, timeMajor, wrapped } from '../models/batch-axes.ts'
 import { identity } from '../models/small.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
 import { errorOf } from '../triton-repository/temporary.ts'
@@ -90,6 +90,15 @@ describe('rows along another dimension than the first, beside an input that they
     expect(await wrong(columns(1, 1), Float32Array.of(1, 2))).toMatchObject({ argument: "input 'scale'" })
     expect(numbers((await model.infer({ x: new Float32Array(6).fill(2), scale: Float32Array.of(3) }))['scaled'])).toEqual(Array(6).fill(6))
   })
+})
+
+it('parts whose answers cannot be joined row by row are refused, and not joined otherwise', async () => {
+  const model = await load(engine, wrapped(), { maxBatchSize: 2 })
+  const x = (rows: number) => new Tensor('float32', Float32Array.from({ length: 3 * rows }, (_, at) => at), [rows, 3])
+  expect((await model.infer({ x: x(2) }))['y']).toMatchObject({ dims: [1, 2, 3] })
+  for (const rows of [3, 4]) {
+    expect(await errorOf(model.infer({ x: x(rows) }, { splitOversized: true }))).toMatchObject({ code: 'ERR_EXECUTION', message: expect.stringContaining('leave splitOversized out') })
+  }
 })
 
 it('an ordinary model is as it was', async () => {

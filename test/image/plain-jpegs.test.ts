@@ -1,10 +1,12 @@
-import { readFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
 import { InferenceSession } from 'onnxruntime-node'
 import sharp, { type JpegOptions } from 'sharp'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { decodeImage, imageConcurrency } from '../../src/image/exports.ts'
 import type { ImageOptions } from '../../src/image/exports.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
+import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { byBoth, difference } from './both-decoders.ts'
 import { exifOf, exifSegment, jpegOf, pictureOf, withSegments } from './jpegs.ts'
 import { decodeBy, hasJpegDecoder, missingJpegDecoder } from './watched-decoder.ts'
@@ -20,7 +22,7 @@ const size = { width: 224, height: 224 }
 /** The same filters with the same weights, but for the last bit of a few. */
 const photograph = { mean: 0.01, most: 2 }
 
-/** Of a size that is no multiple libjpeg-turbo decodes a line more than sharp looks at, which counts at the edge. */
+/** A few bits are more of a small one. */
 const small = { mean: 0.05, most: 2 }
 
 describe.skipIf(!hasJpegDecoder)(`a plain JPEG${missingJpegDecoder}`, () => {
@@ -73,9 +75,15 @@ describe.skipIf(!hasJpegDecoder)(`a plain JPEG${missingJpegDecoder}`, () => {
     }
   })
 
-  it('becomes grey where it is, also beside bars of a colour', async () => {
-    const bytes = await sharp(pictureOf(300, 240), { raw: { width: 300, height: 240, channels: 3 } }).greyscale().jpeg().toBuffer()
-    const { ours, sharps } = await byBoth(bytes, { ...size, fit: 'contain', background: [255, 0, 0] })
+  it.each([[205, 29, 7, 23], [8, 135, 2, 60], [268, 37, 185, 2]])('of %i x %i, of which few lines are left, becomes that picture: %i x %i', async (width, height, ...[columns, rows]) => {
+    const { ours, sharps } = await byBoth(await jpegOf(width, height), { width: columns!, height: rows!, fit: 'contain' })
+    expect(ours.decoded).toEqual([true])
+    expect(difference(ours.pixels, sharps.pixels).most).toBeLessThanOrEqual(small.most)
+  })
+
+  it('becomes grey where it is', async () => {
+    const bytes = await sharp(pictureOf(300, 240), { raw: { width: 300, height: 240, channels: 3 } }).toColourspace('b-w').jpeg().toBuffer()
+    const { ours, sharps } = await byBoth(bytes, { ...size, fit: 'contain', background: [50, 50, 50] })
     expect(ours.decoded).toEqual([true])
     expect(difference(ours.pixels, sharps.pixels).most).toBeLessThanOrEqual(photograph.most)
   })
@@ -89,6 +97,7 @@ describe.skipIf(!hasJpegDecoder)(`a plain JPEG${missingJpegDecoder}`, () => {
     ['is enlarged in one direction', (jpeg) => jpeg, { height: 900, fit: 'fill' }],
     ['is shrunk far more in one direction', (jpeg) => jpeg, { width: 30, height: 299, fit: 'fill' }],
     ['is to have the nearest pixels', (jpeg) => jpeg, { kernel: 'nearest' }],
+    ['is grey, beside a colour', (jpeg) => sharp(jpeg).toColourspace('b-w').jpeg().toBuffer(), { width: 60, height: 44, fit: 'contain', background: [162, 179, 109] }],
   ])('is left to sharp where it %s', async (_, made, options) => {
     const { ours, sharps } = await byBoth(await made(await jpegOf(320, 300)), { ...size, ...options })
     expect(ours.decoded).toEqual([])
@@ -146,6 +155,19 @@ describe.skipIf(!hasJpegDecoder)('while a plain JPEG is decoded', () => {
     await expect(next).rejects.toMatchObject({ code: 'ERR_IMAGE_DECODE', argument: 'timeoutMs' })
   })
 
+  it('its bytes may be given away, which are not those that are read', async () => {
+    const jpeg = await jpegOf(320, 300)
+    const given = Uint8Array.from(jpeg)
+    decodeBy((bytes) => {
+      structuredClone(given.buffer, { transfer: [given.buffer] })
+      expect([given.byteLength, bytes.byteLength]).toEqual([0, jpeg.byteLength])
+      return Promise.resolve(false)
+    })
+    const { data } = await decodeImage(given, { ...size, dtype: 'uint8' })
+    decodeBy()
+    expect(difference(data, (await decodeImage(jpeg, { ...size, dtype: 'uint8' })).data).most).toBeLessThanOrEqual(photograph.most)
+  })
+
   it('and that fails, sharp says what of it', async () => {
     decodeBy(() => Promise.reject(new Error('no memory')))
     const { ours, sharps } = await byBoth(await jpegOf(320, 300), size)
@@ -153,10 +175,24 @@ describe.skipIf(!hasJpegDecoder)('while a plain JPEG is decoded', () => {
   })
 })
 
+const { jpegLibrary } = await vi.importActual<typeof import('../../src/image/jpeg-decoder.ts')>('../../src/image/jpeg-decoder.ts')
+
 describe('the decoder of plain JPEGs', () => {
   afterEach(() => {
     vi.doUnmock('node:module')
     vi.unstubAllEnvs()
+  })
+
+  it.each([100, 60_000, -1])('is not there where its library was cut short, to %i bytes', async (end) => {
+    const library = readFileSync(jpegLibrary())
+    const root = temporaryFolder({})
+    const cut = join(root, relative(dirname(dirname(dirname(jpegLibrary()))), jpegLibrary()))
+    mkdirSync(dirname(cut), { recursive: true })
+    writeFileSync(cut, library.subarray(0, end))
+    vi.doMock('node:module', async (original) => ({ ...(await original<object>()), createRequire: () => ({ resolve: () => join(root, 'package.json') }) }))
+    expect(await freshDecoder()).toBeNull()
+    writeFileSync(cut, library)
+    expect(await freshDecoder()).not.toBeNull()
   })
 
   const freshDecoder = async () => {

@@ -20,6 +20,14 @@ export const scaledBlocks = (): string => modelPath('scaled-blocks', () => graph
   .node('Mul', ['x', 'scale'], ['y'])
   .build())
 
+/** y = x: x ['N', 3], y [1, 'N', 3]. */
+export const wrapped = (): string => modelPath('wrapped', () => graph('wrapped')
+  .input('x', 'float32', ['N', 3])
+  .output('y', 'float32', [1, 'N', 3])
+  .initializer('axes', 'int64', [1], [0n])
+  .node('Unsqueeze', ['x', 'axes'], ['y'])
+  .build())
+
 /** y = -x, both ['T', 'N', 3]: shapes do not tell which is the batch. */
 export const timeMajor = (): string => modelPath('time-major', () => graph('time-major')
   .input('x', 'float32', ['T', 'N', 3])

@@ -23,6 +23,12 @@ describe('the prediction of a recording', () => {
     expect(checked(60).throughputOff).toBeLessThan(-0.05)
   })
 
+  it('is trusted where answers took no time, and are said to take none', () => {
+    const cached = arrivals.map((arrival) => ({ ...arrival, latencyUs: 0, shared: true }))
+    const predicted = simulate({ arrivals: { kind: 'recorded', arrivals: cached }, serviceTimes: [{ rows: 1, ms: 1 }], instances: 1, maxBatchSize: 1 })
+    expect(checkPrediction(recordedFigures(cached), predicted)).toMatchObject({ p99Off: 0, isTrusted: true })
+  })
+
   it('is none where nothing was answered', () => {
     expect(checkPrediction(recordedFigures([{ atUs: 0, rows: 1 }]), simulate({ arrivals: { kind: 'recorded', arrivals }, serviceTimes: [{ rows: 1, ms: 1 }], instances: 1, maxBatchSize: 1 }))).toBeNull()
   })
