@@ -1,3 +1,4 @@
+import { isByForeignName, isOfAnotherSite } from '../browser-requests.ts'
 import type { InferenceEngine } from '../engine.ts'
 import { InferenceError } from '../errors.ts'
 import type { ModelState } from '../model-state.ts'
@@ -20,6 +21,9 @@ export async function repositoryIndex(exchange: Exchange, engine: InferenceEngin
 /** Loads a model as its folder has it now, or releases one. A client that goes leaves that to be done. */
 export async function controlModel(exchange: Exchange, engine: InferenceEngine, name: string, action: 'load' | 'unload'): Promise<Reply> {
   if (!exchange.options.modelControl) throw new HttpFailure(403, `failed to ${action} '${name}': clients may not, unless kserve() is given modelControl: true`)
+  const { request } = exchange
+  // A browser sends what any page asks of it, and always with Origin; nobody else has that.
+  if (request.headers.origin !== undefined && (isOfAnotherSite(request) || isByForeignName(request))) throw new HttpFailure(403, `failed to ${action} '${name}': a page of another site may not`)
   const parameters = parametersIn(await readFields(exchange), '')
   try {
     if (action === 'load') await load(engine, name, parameters)
