@@ -86,7 +86,7 @@ function pause(ms, signal) {
 function rowOf({ label, score }) {
   const row = document.createElement('li')
   const [name, bar, share] = ['span', 'i', 'b'].map((tag) => row.appendChild(document.createElement(tag)))
-  name.textContent = label
+  name.textContent = name.title = label
   bar.style.setProperty('--share', Math.max(0, Math.min(1, score)))
   share.textContent = `${(100 * score).toFixed(score > 0.1 ? 0 : 1)} %`
   return row
