@@ -133,8 +133,46 @@ describe('the repository', () => {
     expect(await control('wrong', 'load')).toMatchObject({ status: 404, json: { error: expect.stringMatching(/^failed to load 'wrong': /) as string } })
     expect(await control('..%2f..%2fetc', 'load')).toMatchObject({ status: 404 })
     expect(await control('wrong', 'unload')).toMatchObject({ status: 404, json: { error: expect.stringMatching(/^failed to unload 'wrong': /) as string } })
-    expect(await control('simple', 'load', { parameters: { config: '{}' } })).toMatchObject({ status: 501, json: { error: expect.stringMatching(/^failed to load 'simple': parameters.config/) as string } })
+    expect(await control('simple', 'load', { parameters: { 'file:1/model.onnx': 'AAAA' } })).toMatchObject({ status: 501, json: { error: expect.stringMatching(/^failed to load 'simple': parameters.file:1/) as string } })
     expect((await control('simple', 'unload', { parameters: { unload_dependents: true } })).status).toBe(501)
     expect((await control('simple', 'load', '{')).status).toBe(400)
+  })
+
+  it('lists what is not loaded as well, and not where only the ready ones are asked for', async () => {
+    const engine = ownEngine()
+    await engine.loadRepository(repository(), { models: [] })
+    const serving = await Serving.of(engine, { modelControl: true })
+    expect((await serving.post('/v2/repository/index', '')).json).toEqual([{ name: 'simple', state: 'UNAVAILABLE', reason: 'unloaded' }])
+    expect((await serving.post('/v2/repository/index', { ready: true })).json).toEqual([])
+    await serving.post('/v2/repository/models/simple/load', '')
+    expect((await serving.post('/v2/repository/index', '')).json).toEqual([{ name: 'simple', version: '1', state: 'READY', reason: '' }])
+  })
+
+  it('loads a model by the configuration that is sent, until it is loaded without one', async () => {
+    const engine = ownEngine()
+    await engine.loadRepository(repository())
+    const serving = await Serving.of(engine, { modelControl: true })
+    const load = (config?: unknown) => serving.post('/v2/repository/models/simple/load', config === undefined ? '' : { parameters: { config: typeof config === 'string' ? config : JSON.stringify(config) } })
+    const largest = async () => (await serving.get('/v2/models/simple/config')).json.max_batch_size
+    const tensor = (name: string) => ({ name, data_type: 'TYPE_INT32', dims: [16] })
+    const config = {
+      name: 'simple', backend: 'onnxruntime', max_batch_size: 5, input: [tensor('INPUT0'), { name: 'INPUT1', dataType: 'TYPE_INT32', dims: ['16'] }],
+      dynamicBatching: { preferred_batch_size: [2], max_queue_delay_microseconds: '100' }, instance_group: [{ count: 2, kind: 'KIND_CPU' }],
+      parameters: { intra_op_thread_count: { string_value: '1' } }, version_policy: { all: {} }, model_warmup: null,
+    }
+    expect((await load(config)).status).toBe(200)
+    expect([await largest(), engine.model('simple').stats().instanceCount]).toEqual([5, 2])
+    const refused: [config: unknown, told: RegExp][] = [
+      ['{', /config of model 'simple': expected a JSON object/], ['[]', /expected a JSON object/], [{ max_batch_size: 'many' }, /max_batch_size/], [{ nothing: 1 }, /nothing/],
+      [{ 'a b': 1 }, /fields of ModelConfig/], [{ input: [[]] }, /input/], [{ input: 7 }, /input/], [{ name: 'other' }, /name/], [{ max_batch_size: { a: 1 } }, /max_batch_size/],
+      [{ parameters: { a: 'b' } }, /parameters/], [{ default_model_filename: '../../secret.onnx' }, /default_model_filename/], [{ name: '"\n max_batch_size: 9 #' }, /name/],
+    ]
+    for (const [wrong, told] of refused) {
+      const { status, json } = await load(wrong)
+      expect([wrong, status, json.error]).toEqual([wrong, 400, expect.stringMatching(told)])
+    }
+    expect(await largest()).toBe(5)
+    expect((await load()).status).toBe(200)
+    expect(await largest()).toBe(4)
   })
 })

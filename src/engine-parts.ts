@@ -1,0 +1,39 @@
+import type { EngineRepositories } from './engine-repositories.ts'
+import { invalidArgument } from './errors.ts'
+import type { Observers } from './observability/observers.ts'
+
+/** What the rooms above need of an engine that it shows to nobody else. */
+export interface EngineParts {
+  readonly observers: Observers
+  readonly repositories: EngineRepositories
+}
+
+const byEngine = new WeakMap<object, EngineParts>()
+
+export function noteParts(engine: object, parts: EngineParts): void {
+  byEngine.set(engine, parts)
+}
+
+/**
+ * Who looks on at an engine.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for anything else.
+ */
+export function observersOf(engine: unknown): Observers {
+  return partsOf(engine).observers
+}
+
+/**
+ * The repositories of an engine.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for anything else.
+ */
+export function repositoriesOf(engine: unknown): EngineRepositories {
+  return partsOf(engine).repositories
+}
+
+function partsOf(engine: unknown): EngineParts {
+  const parts = typeof engine === 'object' && engine !== null ? byEngine.get(engine) : undefined
+  if (parts === undefined) throw invalidArgument('engine', 'an InferenceEngine', engine)
+  return parts
+}
