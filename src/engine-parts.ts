@@ -1,11 +1,14 @@
 import type { EngineRepositories } from './engine-repositories.ts'
 import { invalidArgument } from './errors.ts'
+import type { ModelRegistry } from './model-registry.ts'
+import type { ServableConfig } from './model-version.ts'
 import type { Observers } from './observability/observers.ts'
 
 /** What the rooms above need of an engine that it shows to nobody else. */
 export interface EngineParts {
   readonly observers: Observers
   readonly repositories: EngineRepositories
+  readonly models: ModelRegistry
 }
 
 const byEngine = new WeakMap<object, EngineParts>()
@@ -30,6 +33,11 @@ export function observersOf(engine: unknown): Observers {
  */
 export function repositoriesOf(engine: unknown): EngineRepositories {
   return partsOf(engine).repositories
+}
+
+/** The configuration of a version of a model, with defaults. */
+export function configOf(engine: unknown, name: string, version: number): ServableConfig {
+  return partsOf(engine).models.findVersion(name, version).serving.config
 }
 
 function partsOf(engine: unknown): EngineParts {

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import * as small from '../models/small.ts'
-import { simple } from '../models/triton-examples.ts'
+import { simple, simpleSequence } from '../models/triton-examples.ts'
 import { ownEngine } from '../support/open.ts'
 import { Serving } from './serving.ts'
 
@@ -71,6 +71,31 @@ describe('a model', () => {
     expect(config.json).toMatchObject({ name: 'simple', max_batch_size: 8, dynamic_batching: {}, input: [{ name: 'INPUT0', data_type: 'TYPE_INT32', dims: [16] }, {}] })
     expect((await serving.get('/v2/models/simple/ready')).status).toBe(200)
     expect((await serving.get('/v2/models/simple/versions/3/ready')).status).toBe(200)
+  })
+
+  it('has what is in effect of its configuration, as Triton has it', async () => {
+    const engine = ownEngine()
+    const levels = { priorityLevels: 2, defaultPriorityLevel: 1, priorityQueuePolicy: { 2: { maxQueueSize: 7 } }, defaultQueuePolicy: { defaultTimeoutMs: 1.5, timeoutAction: 'DELAY' as const } }
+    await engine.load('m', { path: small.identity('float32'), maxBatchSize: 4, dynamicBatching: { preferredBatchSize: [2, 4], maxQueueDelayMs: 0.25, ...levels }, instanceGroup: [{ kind: 'cpu', count: 2 }] })
+    await engine.loadPipeline('both', {
+      inputs: [{ name: 'in', type: 'float32', dims: [4] }], outputs: [{ name: 'out', type: 'float32', dims: [4] }],
+      steps: [{ model: 'm', inputs: { x: 'in' }, outputs: { y: 'between' } }, { model: 'm', version: 1, inputs: { x: 'between' }, outputs: { y: 'out' } }],
+    }) // prettier-ignore
+    const serving = await Serving.of(engine)
+    const config = async (name: string) => (await serving.get(`/v2/models/${name}/config`)).json
+    expect(await config('m')).toMatchObject({
+      platform: 'onnxruntime_onnx', backend: 'onnxruntime', max_batch_size: 4, instance_group: [{ kind: 'KIND_CPU', count: 2, gpus: [] }], response_cache: { enable: false },
+      input: [{ name: 'x', data_type: 'TYPE_FP32', dims: [4], optional: false, allow_ragged_batch: false }],
+      dynamic_batching: {
+        preferred_batch_size: [2, 4], max_queue_delay_microseconds: 250, preserve_ordering: false, priority_levels: 2, default_priority_level: 1,
+        default_queue_policy: { timeout_action: 'DELAY', default_timeout_microseconds: 1500 }, priority_queue_policy: { 2: { max_queue_size: 7 } },
+      },
+    })
+    const step = [{ model_name: 'm', model_version: -1, input_map: { x: 'in' }, output_map: { y: 'between' } }, { model_name: 'm', model_version: 1, input_map: { x: 'between' }, output_map: { y: 'out' } }]
+    expect(await config('both')).toMatchObject({ platform: 'ensemble', backend: '', max_batch_size: 4, ensemble_scheduling: { step } })
+    expect((await serving.get('/v2/models/both')).json.platform).toBe('ensemble')
+    await engine.load('sequences', { path: simpleSequence(), maxBatchSize: 4, sequence: { maxSequenceIdleMs: 5000, controls: [{ input: 'START', kind: 'start' }] } })
+    expect((await config('sequences')).sequence_batching).toMatchObject({ max_sequence_idle_microseconds: 5_000_000, control_input: [{ name: 'START', control: [{ kind: 'CONTROL_SEQUENCE_START' }] }], oldest: { max_candidate_sequences: 0 } })
   })
 
   it('that is not there is told of in the words that clients of Triton look for', async () => {
