@@ -197,6 +197,10 @@ describe('the repository', () => {
       expect([wrong, status, json.error]).toEqual([wrong, 400, expect.stringMatching(told)])
     }
     expect(await largest()).toBe(5)
+    const whole = async () => (await serving.get('/v2/models/simple/config')).json
+    const before = await whole()
+    expect(await load(before)).toMatchObject({ status: 200 }) // as clients do that change a part of what they were told
+    expect(await whole()).toEqual(before)
     expect((await load()).status).toBe(200)
     expect(await largest()).toBe(4)
   })
