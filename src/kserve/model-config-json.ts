@@ -2,7 +2,7 @@ import type { LevelPolicy } from '../config/batching.ts'
 import type { InstanceGroup } from '../config/instance-group.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { isPipeline, type ResolvedPipeline } from '../config/resolve-pipeline-config.ts'
-import type { ResolvedSequence } from '../config/sequence-config.ts'
+import type { ResolvedControl, ResolvedSequence } from '../config/sequence-config.ts'
 import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
 import { datatypeOf } from './datatypes.ts'
 import { dimsOf, platformOf } from './model-descriptions.ts'
@@ -61,10 +61,17 @@ function sequenceOf({ maxSequenceIdleMs, controls, state, direct, oldest }: Reso
   const strategy = direct === undefined ? { oldest: { max_candidate_sequences: oldest?.maxCandidateSequences ?? 0, ...batchesOf(config) } } : { direct: { max_queue_delay_microseconds: microseconds(direct.maxQueueDelayMs), minimum_slot_utilization: direct.minimumSlotUtilization } }
   return {
     max_sequence_idle_microseconds: microseconds(maxSequenceIdleMs),
-    control_input: controls.map(({ input, kind }) => ({ name: input, control: [{ kind: controlKinds[kind] }] })),
-    state: state.map(({ input, output }) => ({ input_name: input, output_name: output })),
+    control_input: controls.map((control) => ({ name: control.input, control: [controlOf(control)] })),
+    state: state.map(({ input, output, type, dims }) => ({ input_name: input, output_name: output, ...(type === undefined ? {} : { data_type: dataType(type) }), ...(dims === undefined ? {} : { dims }) })),
     ...strategy,
   }
+}
+
+/** Where nothing is said of its type, that is the model's, and values of none are told. */
+function controlOf({ kind, type, values }: ResolvedControl): object {
+  if (kind === 'correlationId') return { kind: controlKinds[kind], ...(type === undefined ? {} : { data_type: dataType(type) }) }
+  const field = { int32: 'int32_false_true', float32: 'fp32_false_true', bool: 'bool_false_true' }[type as string]
+  return { kind: controlKinds[kind], ...(field === undefined ? {} : { [field]: type === 'bool' ? values.map(Boolean) : values }) }
 }
 
 /** Kinds that Triton has not are those of its CPU. */
