@@ -55,14 +55,24 @@ export class EngineRepositories {
     return watch === null ? loadRepository(path, others, async (name, config) => (await this.#load(name, config, {})).named) : this.#watch(path, others, watch)
   }
 
-  /** Loads a model of one of the repositories, as its folder has it now, and unloads the versions that it does not ask for any more. */
-  async loadNamed(name: string, limits: LoadLimits): Promise<NamedModel> {
+  /** The names of the models that the folders have now. */
+  async names(): Promise<string[]> {
+    return [...new Set([...(await this.#known.names()).values()].flat())]
+  }
+
+  /**
+   * Loads a model of one of the repositories, as its folder has it now, and unloads the versions that it does not ask for any more.
+   *
+   * @param config in place of the one in its folder: Triton's, as JSON.
+   */
+  async loadNamed(name: string, limits: LoadLimits, config?: string): Promise<NamedModel> {
     const wanted = new Set<ModelVersion>()
-    const named = await this.#known.load(name, async (_, config) => {
-      const loaded = await this.#load(name, config, limits)
+    const load = async (_: string, each: VersionConfig): Promise<NamedModel> => {
+      const loaded = await this.#load(name, each, limits)
       wanted.add(loaded.version)
       return loaded.named
-    })
+    }
+    const named = await this.#known.load(name, load, config)
     for (const version of named.all()) if (this.#versions.has(version) && !wanted.has(version)) void this.#unload(version)
     return named
   }

@@ -1,6 +1,6 @@
 import type { ArrivalRecording } from './arrivals/arrival-recording.ts'
 import { closeWhenDropped, notDropped } from './dropped-engines.ts'
-import { noteObservers } from './engine-observers.ts'
+import { noteParts } from './engine-parts.ts'
 import { EngineLoads } from './engine-loads.ts'
 import { EngineResources } from './engine-resources.ts'
 import { EngineTrace } from './engine-trace.ts'
@@ -47,7 +47,7 @@ export class InferenceEngine {
     this.trace = new EngineTrace(this.#resources.traces, this.#models)
     this.#facades = new ModelFacades(this, this.#resources)
     this.#loads = new EngineLoads(this.#resources, this.#facades)
-    noteObservers(this, this.#resources.observers)
+    noteParts(this, this.#resources)
     closeWhenDropped(this, this.#resources)
   }
 

@@ -46,11 +46,11 @@ export class LoadedModel implements Loadable {
   parser: FeedParser | null = null
   responses: ResponseSharing | null = null
   sequences: Sequences | null = null
-  readonly leases = new ModelLeases(() => leasesOf(this.scheduler!, this.#config))
+  readonly leases = new ModelLeases(() => leasesOf(this.scheduler!, this.config))
   readonly splitsOversized: boolean
   readonly optionalInputs: readonly string[]
   readonly pipeline = null
-  readonly #config: ResolvedConfig
+  readonly config: ResolvedConfig
   readonly #services: EngineServices
   readonly #sources: SessionSources
   readonly #instances: ModelInstances
@@ -65,7 +65,7 @@ export class LoadedModel implements Loadable {
     this.version = config.version ?? defaultVersion
     this.splitsOversized = config.splitOversized
     this.optionalInputs = config.optionalInputs
-    this.#config = config
+    this.config = config
     this.#services = services
     this.#sources = new SessionSources(name, config, services)
     const parts = { name, config, ...services, staging: () => services.staging(config), sources: this.#sources }
@@ -101,16 +101,16 @@ export class LoadedModel implements Loadable {
   async #load(): Promise<void> {
     const instances = this.#instances
     try {
-      await checkModelFile(this.name, this.#config)
+      await checkModelFile(this.name, this.config)
       const opened = await this.#open()
       const tolerance = Math.max(...instances.opening.map((life) => life.tolerance))
-      const served = { ...servable(this.name, opened, opened.carrier), executionProviders: this.#services.providers.opened(this.#config) }
-      const joining = new Joining(this.name, this.#config, served, tolerance)
+      const served = { ...servable(this.name, opened, opened.carrier), executionProviders: this.#services.providers.opened(this.config) }
+      const joining = new Joining(this.name, this.config, served, tolerance)
       const padding = this.#parse(joining, opened.carrier)
-      const warmUp = new WarmUp(joining.stacked, this.#config, this.parser!, padding, joining)
-      const check = (session: WorkerSession) => checkAtLoad(joining, this.#config, padding, warmUp, session)
+      const warmUp = new WarmUp(joining.stacked, this.config, this.parser!, padding, joining)
+      const check = (session: WorkerSession) => checkAtLoad(joining, this.config, padding, warmUp, session)
       await instances.warm(warmUp, joining.undecided ? check : undefined)
-      const runTimes = await calibrateAtLoad(this.#config, joining, warmUp, instances.opening[0]!.session)
+      const runTimes = await calibrateAtLoad(this.config, joining, warmUp, instances.opening[0]!.session)
       await instances.reserve(joining.stacked)
       await this.#services.accept?.()
       instances.checkOpen()
@@ -132,7 +132,7 @@ export class LoadedModel implements Loadable {
       const [opened] = await instances.open()
       return opened!
     } catch (error) {
-      if (!(error instanceof OpenFailed) || this.state !== 'loading' || !(await this.#services.providers.lacking(this.#config))) throw error
+      if (!(error instanceof OpenFailed) || this.state !== 'loading' || !(await this.#services.providers.lacking(this.config))) throw error
     }
     instances.checkWanted()
     await instances.startAgain()
@@ -141,14 +141,14 @@ export class LoadedModel implements Loadable {
 
   /** The typed error of instances that could not be had. */
   #typed(error: Error): InferenceError {
-    if (error instanceof OpenFailed) return loadFailure(this.name, this.#config, error.cause as Error)
+    if (error instanceof OpenFailed) return loadFailure(this.name, this.config, error.cause as Error)
     return error instanceof SampleFailed ? unfitSample(this.name, error) : lostWhileLoading(this.name, error)
   }
 
   /** Makes ready to read requests; samples are read as rows, whatever becomes of the requests. */
   #parse(joining: Joining, { carriesNul }: Carrier): Padding | null {
-    const { optionalInputs, rejectNonFinite, maxBatchSize, sequence } = this.#config
-    const padding = Padding.of(joining.stacked, this.#config.padding)
+    const { optionalInputs, rejectNonFinite, maxBatchSize, sequence } = this.config
+    const padding = Padding.of(joining.stacked, this.config.padding)
     const options = { optionalInputs, padding, finiteOnly: rejectNonFinite === 'inputs', carriesNul, limited: maxBatchSize !== undefined, shaped: joining.shaped, bySequence: inputsOfSequence(sequence) }
     this.parser = new FeedParser(joining.stacked, options)
     if (sequence !== null) this.#sequenceInputs = new SequenceInputs(joining.stacked, sequence, this.parser)
@@ -157,25 +157,25 @@ export class LoadedModel implements Loadable {
 
   #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, warmUp: WarmUp): void {
     const { clock, keepAlive, observers } = this.#services
-    const batching = batchingOf(this.#config, joining, this.#instances.opening.length)
-    const observed = new ObservedRequests({ name: this.name, version: this.version, metadata: joining.stacked, batching }, observers, this.#config.preserveOrdering)
+    const batching = batchingOf(this.config, joining, this.#instances.opening.length)
+    const observed = new ObservedRequests({ name: this.name, version: this.version, metadata: joining.stacked, batching }, observers, this.config.preserveOrdering)
     joining.onChange = () => void (this.parser!.byRow = joining.byRow)
     joining.onChange()
     const realRows = joining.undecided && warmUp.form.isPlain ? new RealRowCheck(joining, async (feeds) => this.session.runSample(feeds, true)) : null
     const scheduler = (this.scheduler = new Scheduler({
-      joining, observed, realRows, padding, costs: RequestCosts.of(joining.stacked, this.#config.cost, padding), runTimes, clock, keepAlive, config: this.#config, instances: this.#instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
+      joining, observed, realRows, padding, costs: RequestCosts.of(joining.stacked, this.config.cost, padding), runTimes, clock, keepAlive, config: this.config, instances: this.#instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
     })) // prettier-ignore
-    this.responses = ResponseSharing.of(scheduler, this.#config)
-    this.sequences = sequencesOf(this.#config.sequence, this.#sequenceInputs, { metadata: joining.stacked, parser: this.parser!, scheduler, clock, staging: () => this.#services.staging(this.#config) })
+    this.responses = ResponseSharing.of(scheduler, this.config)
+    this.sequences = sequencesOf(this.config.sequence, this.#sequenceInputs, { metadata: joining.stacked, parser: this.parser!, scheduler, clock, staging: () => this.#services.staging(this.config) })
     this.#instances.serve(scheduler)
-    this.#scaling = new Scaling(this.#config, this.#instances, scheduler, warmUp)
+    this.#scaling = new Scaling(this.config, this.#instances, scheduler, warmUp)
     this.#become('ready')
     this.#watchScale(this.#scaling, scheduler)
   }
 
   /** Tells of changes in the number of instances, and has it follow the load where it is to. */
   #watchScale(scaling: Scaling, scheduler: Scheduler): void {
-    const watch = (this.#scaleWatch = new ScaleWatch(this.#config, scaling, scheduler, this.#services.clock, (error) => this.#warnOfScaling(error)))
+    const watch = (this.#scaleWatch = new ScaleWatch(this.config, scaling, scheduler, this.#services.clock, (error) => this.#warnOfScaling(error)))
     this.#instances.onGone = () => watch.lost()
     scaling.onChange = (changed) => {
       watch.changed()

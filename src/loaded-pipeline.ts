@@ -29,7 +29,7 @@ export class LoadedPipeline implements Loadable {
   readonly optionalInputs: readonly string[]
   readonly origin = null
   readonly workers = []
-  readonly #config: ResolvedPipeline
+  readonly config: ResolvedPipeline
   readonly #services: EngineServices
   /** Fires when it is not wanted any more while it is being loaded. */
   readonly #unwanted = new AbortController()
@@ -43,7 +43,7 @@ export class LoadedPipeline implements Loadable {
       throw invalidArgument('lease', 'a model', 'a pipeline', { model: name, hint: 'Use infer() for this pipeline, or lease rows of the models of its steps' })
     })
     this.optionalInputs = config.inputs.flatMap((input) => (input.optional ? [input.name] : []))
-    this.#config = config
+    this.config = config
     this.#services = services
   }
 
@@ -56,13 +56,13 @@ export class LoadedPipeline implements Loadable {
   async #load(): Promise<void> {
     const { uses, accept } = this.#services
     try {
-      const graph = new PipelineGraph(this.name, this.#config)
+      const graph = new PipelineGraph(this.name, this.config)
       uses.hold(this, this.name, graph.steps)
       this.#checkCircle(graph)
       await Promise.resolve() // what is asked for in the same turn is being loaded by then
       const targets: StepTarget[] = []
       for (const { index } of graph.steps) targets.push(await this.#find(graph, index))
-      const pipeline = new Pipeline(graph, this.#config, targets, this.#services)
+      const pipeline = new Pipeline(graph, this.config, targets, this.#services)
       await accept?.()
       this.#checkWanted()
       this.pipeline = pipeline

@@ -1,4 +1,6 @@
 import type { ScaleOptions } from './config/scale-options.ts'
+import type { ResolvedConfig } from './config/resolve-model-config.ts'
+import type { ResolvedPipeline } from './config/resolve-pipeline-config.ts'
 import type { ModelLeases } from './lease/model-leases.ts'
 import type { ModelState, ModelVersionStatus } from './model-state.ts'
 import type { ModelOrigin } from './config/cache-options.ts'
@@ -22,6 +24,8 @@ export interface ModelTarget {
 export interface ModelLifecycle {
   readonly version: number
   readonly state: ModelState
+  /** As it was asked for, with defaults. */
+  readonly config: ResolvedConfig | ResolvedPipeline
   readonly failure: string | null
   readonly scheduler: Scheduler | null
   readonly parser: FeedParser | null

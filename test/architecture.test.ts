@@ -9,7 +9,7 @@ import * as publicValues from '../src/index.ts'
  * match counts. An import leads to a lower floor or stays in its folder; types count like values.
  */
 const floors: [floor: string, on: string[]][] = [
-  ['foundations', ['describe.ts', 'message-of.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'own-program.ts', 'regular-file.ts', 'run-scope.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'library-version.ts', 'seeded-random.ts', 'request/abort-watch.ts']],
+  ['foundations', ['browser-requests.ts', 'describe.ts', 'message-of.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'own-program.ts', 'regular-file.ts', 'run-scope.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'library-version.ts', 'seeded-random.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
   ['what draws in pages', ['web-page/charts/']],
   ['pages that hold all they need', ['web-page/']],
@@ -31,7 +31,7 @@ const floors: [floor: string, on: string[]][] = [
   ['rows that are written in place', ['lease/']],
   ['models joined to pipelines', ['pipelines/']],
   ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'serving-statistics.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'engine-services.ts']],
-  ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-trace.ts', 'engine-resources.ts', 'engine-recordings.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'engine-observers.ts', 'model-facades.ts', 'dropped-engines.ts']],
+  ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-trace.ts', 'engine-resources.ts', 'engine-recordings.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'engine-parts.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['reports to others', ['inspector/', 'opentelemetry/', 'prometheus/']],
   ['the API of onnxruntime-node', ['ort/']],
   ['pipelines of transformers.js', ['transformers/']],

@@ -23,7 +23,7 @@ const sizeLimits = ['limitInputPixels', 'limitInputBytes']
 export function answerTo(error) {
   if (!(error instanceof InferenceError)) {
     const status = error.name === 'AbortError' ? 499 : (error.statusCode ?? 500)
-    return { status, headers: {}, body: { error: status === 500 ? 'This was our fault.' : error.message } }
+    return { status, headers: status === 503 ? { 'retry-after': '1' } : {}, body: { error: status === 500 ? 'This was our fault.' : error.message } }
   }
   const { code, argument, message, retryAfterMs } = error
   const status = code === 'ERR_IMAGE_DECODE' && sizeLimits.some((limit) => argument?.endsWith(limit)) ? 413 : (statuses[code] ?? 500)

@@ -1,3 +1,4 @@
+import { finished } from 'node:stream/promises'
 import rateLimit from '@fastify/rate-limit'
 import fastify from 'fastify'
 import { Registry, collectDefaultMetrics } from 'prom-client'
@@ -7,22 +8,23 @@ import { prometheusMetrics } from 'zerohop/prometheus'
 import { answerTo } from './answers.js'
 import { addPage } from './page.js'
 
-const imageTypes = ['image/jpeg', 'image/png', 'image/webp', 'image/gif', 'image/avif', 'image/heic']
+const imageTypes = ['image/jpeg', 'image/png', 'image/webp', 'image/gif', 'image/avif'] // not HEIC: phones that are not told that it may be send JPEG instead
 
 /**
  * The service, ready to listen. Closing it answers what was accepted, and releases everything.
  *
  * @param {ReturnType<import('./settings.js').readSettings>} settings
  */
-export async function createService({ model: path, labels, image, maxBytes, maxPerMinute, maxWaiting, timeoutMs }) {
+export async function createService({ model: path, labels, image, maxBytes, maxHeldBytes, maxPerMinute, maxWaiting, uploadMs, timeoutMs, proxies }) {
   const engine = new InferenceEngine()
   const model = await loadClassifier(engine, { path, labels, image, maxWaiting })
   const [input] = model.metadata.inputs
 
-  const service = fastify({ bodyLimit: maxBytes })
-  service.setErrorHandler((error, request, reply) => {
+  const service = fastify({ bodyLimit: maxBytes, requestTimeout: uploadMs, trustProxy: proxies })
+  service.setErrorHandler(async (error, request, reply) => {
     const { status, headers, body } = answerTo(error)
     if (status === 500) request.log.error(error)
+    await restOf(request.raw, timeoutMs)
     return reply.code(status).headers(headers).send(body)
   })
   // A file is the body, as it is: no other type is read, and no more than `maxBytes` of it.
@@ -30,7 +32,9 @@ export async function createService({ model: path, labels, image, maxBytes, maxP
   service.addContentTypeParser(imageTypes, { parseAs: 'buffer' }, (_, body, done) => done(null, body))
   await service.register(rateLimit, { global: false })
 
-  service.post('/classify', { config: { rateLimit: { max: maxPerMinute, timeWindow: '1 minute' } } }, async (request, reply) => {
+  const onRequest = heldBytes(maxHeldBytes, maxBytes)
+  service.post('/classify', { onRequest, config: { rateLimit: { max: maxPerMinute, timeWindow: '1 minute' } } }, async (request, reply) => {
+    if (request.body === undefined) throw refusal(415, 'Expected a picture as the body, received nothing.')
     const outputs = await model.infer({ [input.name]: request.body }, { timeoutMs, signal: untilGone(reply.raw) })
     const [classes] = model.classification(outputs, Math.min(5, labels?.length ?? 5))
     return { classes: classes.map(({ index, label, value }) => ({ label: label ?? `class ${index}`, score: value })) }
@@ -54,6 +58,26 @@ async function loadClassifier(engine, { path, labels, image, maxWaiting }) {
     outputs: [{ name: outputs[0].name, labels }],
     dynamicBatching: { defaultQueuePolicy: { maxQueueSize: maxWaiting } },
   })
+}
+
+/** Refuses a file while those that come and wait may take as much memory as they all may: each as much as it says, or as is allowed. */
+function heldBytes(most, maxBytes) {
+  let held = 0
+  return async ({ headers }, reply) => {
+    const bytes = Math.min(maxBytes, Number(headers['content-length'] ?? maxBytes))
+    if (held + bytes > most) throw refusal(503, 'Too many files come at once.')
+    held += bytes
+    reply.raw.once('close', () => (held -= bytes))
+  }
+}
+
+function refusal(statusCode, message) {
+  return Object.assign(new Error(message), { statusCode })
+}
+
+/** Takes what a client still sends that is refused: were its connection closed before, it might never see why. */
+async function restOf(request, mostMs) {
+  if (!request.complete) await finished(request.resume(), { signal: AbortSignal.timeout(mostMs) }).catch(() => {})
 }
 
 /** Aborts what is done for a client that has gone before it was answered. */

@@ -9,6 +9,11 @@ export interface InspectorOptions {
   readonly intervalMs?: number | undefined
   /** Most pages that are told at the same time, 1 to 1000; others get 503 and come again. Default: 16. */
   readonly maxClients?: number | undefined
+  /**
+   * Names, as in `Host`, by which the page may be asked for over the loopback interface, besides `localhost` and addresses; such as that of
+   * a proxy on this machine which passes it on. Any other is answered with 403: a page of another site could have it. Default: none.
+   */
+  readonly allowedHosts?: readonly string[] | undefined
 }
 
 /** The same with defaults. */
@@ -16,9 +21,10 @@ export type ResolvedInspectorOptions = { readonly [Name in keyof InspectorOption
 
 /** @throws InferenceError `ERR_INVALID_ARG` for an unknown option, or one out of its range. */
 export function resolveInspectorOptions(options: unknown): ResolvedInspectorOptions {
-  const { title = 'zerohop inspector', intervalMs = 1000, maxClients = 16 } = readOptions('options', options, ['title', 'intervalMs', 'maxClients'])
+  const { title = 'zerohop inspector', intervalMs = 1000, maxClients = 16, allowedHosts = [] } = readOptions('options', options, ['title', 'intervalMs', 'maxClients', 'allowedHosts'])
   if (typeof title !== 'string' || title.length === 0 || title.length > 200) throw invalidArgument('options.title', 'a string of 1 to 200 characters', title)
-  return { title, intervalMs: whole('intervalMs', intervalMs, 100, 60_000), maxClients: whole('maxClients', maxClients, 1, 1000) }
+  if (!Array.isArray(allowedHosts) || !allowedHosts.every((name) => typeof name === 'string')) throw invalidArgument('options.allowedHosts', 'an array of names', allowedHosts)
+  return { title, allowedHosts: allowedHosts.map((name: string) => name.toLowerCase()), intervalMs: whole('intervalMs', intervalMs, 100, 60_000), maxClients: whole('maxClients', maxClients, 1, 1000) }
 }
 
 function whole(name: string, value: unknown, least: number, most: number): number {

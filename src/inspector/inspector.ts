@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { isByForeignName, isOfAnotherSite } from '../browser-requests.ts'
 import { systemClock } from '../clock.ts'
 import type { InferenceEngine } from '../engine.ts'
-import { observersOf } from '../engine-observers.ts'
+import { observersOf } from '../engine-parts.ts'
 import type { SelfContainedPage } from '../web-page/self-contained-page.ts'
 import { FrameSource } from './frame-source.ts'
 import { inspectorPage } from './inspector-page.ts'
@@ -29,17 +30,19 @@ export interface Inspector {
  */
 export function inspector(engine: InferenceEngine, options: InspectorOptions = {}): Inspector {
   const observers = observersOf(engine)
-  const { title, intervalMs, maxClients } = resolveInspectorOptions(options)
+  const { title, intervalMs, maxClients, allowedHosts } = resolveInspectorOptions(options)
   const feed = new LiveFeed(new FrameSource(engine, observers, intervalMs), systemClock, intervalMs, maxClients)
   let page: SelfContainedPage | null = null
   let isClosed = false
 
   const answer = (request: IncomingMessage, response: ServerResponse): void => {
+    if (response.destroyed) return // whoever has been asked first, such as for a user, took longer than the client
     const { method, headers } = request
     if (method !== 'GET' && method !== 'HEAD') return refuse(response, 405, 'This page is only to be looked at.', { allow: 'GET, HEAD' })
     if (isClosed) return refuse(response, 503, 'The inspector is closed.')
+    if (isByForeignName(request, allowedHosts)) return refuse(response, 403, 'This name is not known to be of this server. Ask by its address or by localhost, or give the name in allowedHosts.')
     if (!asksForEvents(headers.accept)) return sendPage(response, (page ??= inspectorPage(title)), method === 'HEAD')
-    if (isOfAnotherSite(headers['sec-fetch-site'])) return refuse(response, 403, 'Only the page itself may ask for this.')
+    if (isOfAnotherSite(request)) return refuse(response, 403, 'Only the page itself may ask for this.')
     if (feed.isFull) return refuse(response, 503, `${maxClients} pages are open, which is the limit.`, { 'retry-after': '5' })
     startEvents(response)
     if (method === 'HEAD') response.end()
@@ -55,9 +58,4 @@ export function inspector(engine: InferenceEngine, options: InspectorOptions = {
 /** What an `EventSource` always says, and nobody else. */
 function asksForEvents(accept: string | undefined): boolean {
   return accept !== undefined && /^\s*text\/event-stream\s*(;|,|$)/i.test(accept)
-}
-
-/** As browsers say it, which do not let a page write this header; others than browsers leave it out. */
-function isOfAnotherSite(site: string | string[] | undefined): boolean {
-  return site !== undefined && site !== 'same-origin' && site !== 'none'
 }

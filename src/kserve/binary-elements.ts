@@ -26,31 +26,37 @@ export function binaryElements(what: string, type: ElementType, shape: readonly 
 }
 
 function readTexts(what: string, count: number, shape: readonly number[], bytes: Uint8Array): string[] {
-  const elements = readByteElements(what, bytes, count)
-  if (elements.length !== count) throw invalidArgument(`${what}'s binary data`, `${count} elements for shape [${shape.join(', ')}]`, elements.length)
-  return elements.map((element, index) => {
-    if (!isUtf8(element)) throw invalidArgument(`${what}'s element ${index}`, 'text in UTF-8, as strings of models are', 'bytes that are none')
-    return element.toString()
+  const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  const texts: string[] = []
+  walkElements(what, all, count, (from, to) => {
+    const text = from === to ? '' : all.toString('utf8', from, to)
+    // What is no UTF-8 becomes this character, which may have been there as well.
+    if (text.includes('\ufffd') && !isUtf8(all.subarray(from, to))) throw invalidArgument(`${what}'s element ${texts.length}`, 'text in UTF-8, as strings of models are', 'bytes that are none')
+    texts.push(text)
   })
+  if (texts.length !== count) throw invalidArgument(`${what}'s binary data`, `${count} elements for shape [${shape.join(', ')}]`, texts.length)
+  return texts
 }
 
-/**
- * The elements of BYTES, which lie where they lay.
- *
- * @param most how many there may be.
- */
-export function readByteElements(what: string, bytes: Uint8Array, most: number): Buffer[] {
+/** The only element of BYTES, where it lies. */
+export function onlyElement(what: string, bytes: Uint8Array): Uint8Array | undefined {
   const all = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  const elements: Buffer[] = []
-  let at = 0
-  while (at < all.length) {
-    if (elements.length === most) throw invalidArgument(`${what}'s binary data`, `${most} elements of BYTES`, 'more')
+  let only: Uint8Array | undefined
+  walkElements(what, all, 1, (from, to) => (only = all.subarray(from, to)))
+  return only
+}
+
+/** Tells where each element of BYTES lies: with an object for each, they would take many times their own memory. */
+function walkElements(what: string, all: Buffer, most: number, each: (from: number, to: number) => void): void {
+  let count = 0
+  for (let at = 0; at < all.length; ) {
+    if (count++ === most) throw invalidArgument(`${what}'s binary data`, `${most} elements of BYTES`, 'more')
     const left = all.length - at - prefixBytes
     const length = left < 0 ? Infinity : all.readUInt32LE(at)
     if (length > left) throw invalidArgument(`${what}'s binary data`, 'elements of BYTES, each after its length in 4 bytes', `one that ends ${left < 0 ? 'within that' : `${length - left} bytes after them`}`)
-    elements.push(all.subarray(at + prefixBytes, (at += prefixBytes + length)))
+    at += prefixBytes + length
+    each(at - length, at)
   }
-  return elements
 }
 
 /** Strings as elements of BYTES. */

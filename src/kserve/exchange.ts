@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { HeldBytes } from './held-bytes.ts'
 import { HttpFailure } from './http-failure.ts'
 import type { ResolvedKserveOptions } from './kserve-options.ts'
-import { send, type Reply } from './reply.ts'
+import { send, sendLast, type Reply } from './reply.ts'
 import { readBody } from './request-body.ts'
 
 /** One request, and what goes for it until it is answered or its client has gone. */
@@ -12,6 +12,7 @@ export class Exchange {
   readonly #response: ServerResponse
   readonly #held: HeldBytes
   readonly #stop = new AbortController()
+  readonly #begunAtMs = performance.now()
   readonly #onClose = () => {
     if (!this.#response.writableFinished) this.#stop.abort(new HttpFailure(499, 'The client has gone.'))
   }
@@ -23,7 +24,8 @@ export class Exchange {
     this.options = options
     this.#response = response
     this.#held = held
-    response.once('close', this.#onClose)
+    if (response.destroyed) this.#onClose() // whoever has been asked first, such as for a user, took longer than the client
+    else response.once('close', this.#onClose)
   }
 
   /** Fires when the client goes, or the time is over that {@link limit} sets. */
@@ -52,7 +54,9 @@ export class Exchange {
   /** Sends the answer, unless there is nobody to send it to. */
   async send(reply: Reply): Promise<void> {
     if (this.#response.destroyed || this.#response.headersSent) return
-    await send(this.request, this.#response, reply, this.options.compressFromBytes).catch(() => {}) // it has gone meanwhile
+    const { compressFromBytes, bodyTimeoutMs } = this.options
+    const sent = reply.headers?.['connection'] === 'close' ? sendLast(this.request, this.#response, reply, this.#begunAtMs + bodyTimeoutMs) : send(this.request, this.#response, reply, compressFromBytes)
+    await sent.catch(() => {}) // it has gone meanwhile
   }
 
   end(): void {

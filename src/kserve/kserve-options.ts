@@ -9,7 +9,7 @@ export interface KserveOptions {
   modelControl?: boolean
   /** Most bytes of a body, also of what it holds when it is decompressed. Default 64 MiB, as Triton's. */
   maxBodyBytes?: number
-  /** Most bytes of the JSON in it, which holds up the application's thread while it is parsed. Default 16 MiB. */
+  /** Most bytes of the JSON in it, and of text in binary `BYTES`: the application's thread is held up while they are read. Default 16 MiB. */
   maxJsonBytes?: number
   /** Most bytes of the bodies of all requests at once; at least `maxBodyBytes`. One that would be over it is answered with 503. Default 1 GiB. */
   maxHeldBytes?: number

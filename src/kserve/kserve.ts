@@ -1,12 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { InferenceEngine } from '../engine.ts'
+import { configOf } from '../engine-parts.ts'
 import { invalidArgument } from '../errors.ts'
 import { Exchange } from './exchange.ts'
 import { HeldBytes } from './held-bytes.ts'
 import { failureOf, HttpFailure } from './http-failure.ts'
 import { infer } from './infer.ts'
 import { checkKserveOptions, type KserveOptions, type ResolvedKserveOptions } from './kserve-options.ts'
-import { modelConfig, modelMetadata } from './model-descriptions.ts'
+import { modelConfigJson } from './model-config-json.ts'
+import { modelMetadata } from './model-descriptions.ts'
 import { findModel } from './model-lookup.ts'
 import { statisticsJson } from './model-statistics-json.ts'
 import { emptyReply, jsonReply, type Reply } from './reply.ts'
@@ -84,10 +86,10 @@ function answerOfModel({ to, model: name }: Extract<Route, { model: unknown }>, 
       if (model.state === 'ready') return emptyReply
       throw new HttpFailure(503, `Model '${model.name}' is ${model.state}, not ready`)
     case 'model-config':
-      return jsonReply(modelConfig(model))
+      return jsonReply(modelConfigJson(model.metadata, configOf(engine, model.name, model.version)))
     case 'model-statistics':
       return jsonReply(statisticsJson(engine.stats(), model.name, name.version === undefined ? undefined : model.version))
     case 'model':
-      return jsonReply(modelMetadata(model))
+      return jsonReply(modelMetadata(model, configOf(engine, model.name, model.version)))
   }
 }

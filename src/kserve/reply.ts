@@ -41,6 +41,20 @@ export async function send(request: IncomingMessage, response: ServerResponse, {
   await sent
 }
 
+/**
+ * Sends the last answer of a connection, of whose request more may come: that is taken, and dropped, until it has come or it is
+ * `untilMs`. Were the connection closed before, the answer could be lost on its way to who still sends.
+ */
+export async function sendLast(request: IncomingMessage, response: ServerResponse, { status, headers, parts }: Reply, untilMs: number): Promise<void> {
+  const all = Buffer.concat(parts)
+  response.writeHead(status, { ...headers, 'content-length': all.byteLength })
+  response.write(all)
+  const leftMs = Math.ceil(untilMs - performance.now())
+  if (!request.complete && leftMs > 0) await finished(request.resume(), { signal: AbortSignal.timeout(leftMs) }).catch(() => {})
+  response.end()
+  await finished(response)
+}
+
 function writeAll(response: ServerResponse, parts: Reply['parts']): void {
   response.cork()
   for (const part of parts) response.write(part)

@@ -1,25 +1,35 @@
+import { isByForeignName, isOfAnotherSite } from '../browser-requests.ts'
 import type { InferenceEngine } from '../engine.ts'
+import { repositoriesOf } from '../engine-parts.ts'
 import { InferenceError } from '../errors.ts'
 import type { ModelState } from '../model-state.ts'
 import type { Exchange } from './exchange.ts'
 import { failureOf, HttpFailure } from './http-failure.ts'
-import { flagIn, parametersIn, parseFields, type Fields } from './json-fields.ts'
+import { flagIn, parametersIn, parseFields, textIn, type Fields } from './json-fields.ts'
 import { emptyReply, jsonReply, type Reply } from './reply.ts'
 
 const states: Readonly<Record<ModelState, string>> = { ready: 'READY', loading: 'LOADING', draining: 'UNLOADING', closed: 'UNAVAILABLE', failed: 'UNAVAILABLE' }
 
-/** Lists the versions of all models of the engine; what is in a repository and not loaded is not among them. */
+/** As many as `config.pbtxt` may have. */
+const mostConfigCharacters = 2 ** 22
+
+/** Lists the versions of all models of the engine, and what is in its repositories and not loaded. */
 export async function repositoryIndex(exchange: Exchange, engine: InferenceEngine): Promise<Reply> {
   const readyOnly = flagIn(await readFields(exchange), 'ready', '') ?? false
   const all = engine.models().flatMap(({ name, versions }) =>
     versions.map(({ version, state, failure }) => ({ name, version: String(version), state: states[state], reason: failure ?? '' })),
   )
-  return jsonReply(readyOnly ? all.filter(({ state }) => state === 'READY') : all)
+  if (readyOnly) return jsonReply(all.filter(({ state }) => state === 'READY'))
+  const left = (await repositoriesOf(engine).names()).filter((name) => !all.some((each) => each.name === name))
+  return jsonReply([...all, ...left.map((name) => ({ name, state: 'UNAVAILABLE', reason: 'unloaded' }))])
 }
 
 /** Loads a model as its folder has it now, or releases one. A client that goes leaves that to be done. */
 export async function controlModel(exchange: Exchange, engine: InferenceEngine, name: string, action: 'load' | 'unload'): Promise<Reply> {
   if (!exchange.options.modelControl) throw new HttpFailure(403, `failed to ${action} '${name}': clients may not, unless kserve() is given modelControl: true`)
+  const { request } = exchange
+  // A browser sends what any page asks of it, and always with Origin; nobody else has that.
+  if (request.headers.origin !== undefined && (isOfAnotherSite(request) || isByForeignName(request))) throw new HttpFailure(403, `failed to ${action} '${name}': a page of another site may not`)
   const parameters = parametersIn(await readFields(exchange), '')
   try {
     if (action === 'load') await load(engine, name, parameters)
@@ -33,9 +43,11 @@ export async function controlModel(exchange: Exchange, engine: InferenceEngine, 
 }
 
 async function load(engine: InferenceEngine, name: string, parameters: Fields): Promise<void> {
-  const [given] = Object.keys(parameters)
-  if (given !== undefined) throw new HttpFailure(501, `parameters.${given.slice(0, 80)}: a model is loaded as its folder has it; change that, and load it again`)
-  await engine.load(name)
+  const config = textIn(parameters, 'config', 'parameters.', mostConfigCharacters)
+  const other = Object.keys(parameters).find((each) => each !== 'config')
+  if (other !== undefined) throw new HttpFailure(501, `parameters.${other.slice(0, 80)}: the files of a model are those of its folder; change them there, and load it again`)
+  if (config === undefined) await engine.load(name)
+  else await repositoriesOf(engine).loadNamed(name, {}, config)
 }
 
 async function unload(engine: InferenceEngine, name: string, parameters: Fields): Promise<void> {

@@ -1,7 +1,7 @@
 import { Buffer } from 'node:buffer'
 import type { IncomingMessage } from 'node:http'
-import { promisify } from 'node:util'
-import { gunzip, inflate, type ZlibOptions } from 'node:zlib'
+import type { Transform } from 'node:stream'
+import { createGunzip, createInflate, type ZlibOptions } from 'node:zlib'
 import { HttpFailure } from './http-failure.ts'
 import type { ResolvedKserveOptions } from './kserve-options.ts'
 
@@ -13,7 +13,7 @@ const alignment = 8
 /** Of the length that is said of a body, what is believed before it has come. */
 const trustedBytes = 2 ** 20
 
-const decoders: Readonly<Record<string, (data: Uint8Array, options: ZlibOptions) => Promise<Buffer>>> = { gzip: promisify(gunzip), deflate: promisify(inflate) }
+const decoders: Readonly<Record<string, (options: ZlibOptions) => Transform>> = { gzip: createGunzip, deflate: createInflate }
 
 /** What is asked of a body, and who is told of its bytes. */
 export interface BodyLimits extends Pick<ResolvedKserveOptions, 'maxBodyBytes' | 'bodyTimeoutMs'> {
@@ -23,43 +23,43 @@ export interface BodyLimits extends Pick<ResolvedKserveOptions, 'maxBodyBytes' |
 }
 
 /**
- * Reads the body of a request, decompressed. It lies so that what begins at `alignedAt` can be looked at as elements of any
- * size where it is: to copy what has arrived once is all that is done to it.
+ * Reads the body of a request, decompressed as it comes: so no more of it is ever held than is counted. It lies so that what begins at
+ * `alignedAt` can be looked at as elements of any size where it is: to copy what has arrived once is all that is done to it.
  *
  * @throws HttpFailure 408, 413, 415, 400 where it cannot be decompressed, 503; the signal's reason.
  */
 export async function readBody(request: IncomingMessage, limits: BodyLimits, alignedAt = 0): Promise<Uint8Array> {
   const encoding = (request.headers['content-encoding'] ?? 'identity').toLowerCase()
-  const decode = Object.hasOwn(decoders, encoding) ? decoders[encoding] : undefined
-  if (decode === undefined && encoding !== 'identity') throw new HttpFailure(415, `Content-Encoding: expected identity, gzip or deflate, received '${encoding.slice(0, 40)}'.`, closing)
+  const decoder = Object.hasOwn(decoders, encoding) ? decoders[encoding] : undefined
+  if (decoder === undefined && encoding !== 'identity') throw new HttpFailure(415, `Content-Encoding: expected identity, gzip or deflate, received '${encoding.slice(0, 40)}'.`, closing)
   if (request.readableDidRead) throw new HttpFailure(500, 'The body has been read already. Mount kserve() before any middleware that parses bodies.')
-  const bytes = await receive(request, limits, alignedAt)
-  if (decode === undefined || bytes.byteLength === 0) return bytes
-  const { maxBodyBytes } = limits
-  const decoded = await decode(bytes, { maxOutputLength: maxBodyBytes }).catch((error: NodeJS.ErrnoException) => {
-    throw error.code === 'ERR_BUFFER_TOO_LARGE' ? tooLarge(maxBodyBytes) : new HttpFailure(400, `The body is no ${encoding}: ${error.message}.`)
-  })
-  limits.hold(decoded.byteLength)
-  return decoded
+  const declared = request.headers['content-length']
+  if (Number(declared ?? 0) > limits.maxBodyBytes) throw tooLarge(limits.maxBodyBytes)
+  if (decoder !== undefined && declared !== '0') return receive(request, decoder({ chunkSize: 65_536 }), undefined, limits, alignedAt)
+  return receive(request, null, declared === undefined ? undefined : Number(declared), limits, alignedAt)
 }
 
-function receive(request: IncomingMessage, { maxBodyBytes, bodyTimeoutMs, signal, hold }: BodyLimits, alignedAt: number): Promise<Uint8Array> {
-  const declared = request.headers['content-length']
-  if (Number(declared ?? 0) > maxBodyBytes) throw tooLarge(maxBodyBytes)
+/** @param said how long it says that it is. */
+function receive(request: IncomingMessage, decoder: Transform | null, said: number | undefined, { maxBodyBytes, bodyTimeoutMs, signal, hold }: BodyLimits, alignedAt: number): Promise<Uint8Array> {
+  const source = decoder === null ? request : request.pipe(decoder)
   const before = (alignment - (alignedAt % alignment)) % alignment
   return new Promise((resolve, reject) => {
-    const most = before + Number(declared ?? maxBodyBytes)
-    let bytes = Buffer.allocUnsafeSlow(Math.min(most, declared === undefined ? 0 : trustedBytes))
+    const most = before + (said ?? maxBodyBytes)
+    let bytes = Buffer.allocUnsafeSlow(said === undefined ? 0 : Math.min(most, trustedBytes))
     let received = 0
     const end = (settle: () => void) => {
       clearTimeout(timer)
-      request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
+      source.off('data', onData).off('end', onEnd)
+      request.off('error', onGone).off('close', onGone)
+      if (decoder !== null) request.unpipe(decoder.destroy()).resume()
       signal.removeEventListener('abort', onAbort)
       settle()
     }
     const fail = (reason: unknown) => end(() => reject(reason))
     const onAbort = () => fail(signal.reason)
-    const onGone = () => fail(new HttpFailure(400, 'The connection ended before the body did.'))
+    const onGone = () => {
+      if (!request.complete) fail(new HttpFailure(400, 'The connection ended before the body did.'))
+    }
     const onEnd = () => end(() => resolve(bytes.subarray(before, before + received)))
     const onData = (chunk: Buffer) => {
       try {
@@ -75,7 +75,9 @@ function receive(request: IncomingMessage, { maxBodyBytes, bodyTimeoutMs, signal
     const timer = setTimeout(() => fail(new HttpFailure(408, `The body did not arrive within ${bodyTimeoutMs} ms (bodyTimeoutMs).`, closing)), bodyTimeoutMs)
     if (signal.aborted) return onAbort()
     signal.addEventListener('abort', onAbort)
-    request.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
+    source.on('data', onData).on('end', onEnd)
+    request.on('error', onGone).on('close', onGone)
+    decoder?.on('error', (error) => fail(new HttpFailure(400, `The body is not compressed as it says: ${error.message}.`)))
   })
 }
 

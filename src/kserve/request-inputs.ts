@@ -2,7 +2,7 @@ import type { FeedValue } from '../config/model-signature.ts'
 import { invalidArgument } from '../errors.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import { elementCount, putValue, type ElementType } from '../tensor.ts'
-import { binaryElements, readByteElements } from './binary-elements.ts'
+import { binaryElements, onlyElement } from './binary-elements.ts'
 import { datatypes, typeOfDatatype } from './datatypes.ts'
 import { HttpFailure } from './http-failure.ts'
 import { jsonElements } from './json-elements.ts'
@@ -13,7 +13,7 @@ import type { ResolvedKserveOptions } from './kserve-options.ts'
 const mostDims = 32
 
 /** What may be said of inputs and outputs. */
-export type TensorLimits = Pick<ResolvedKserveOptions, 'maxTensors' | 'maxNameLength'>
+export type TensorLimits = Pick<ResolvedKserveOptions, 'maxTensors' | 'maxNameLength' | 'maxJsonBytes'>
 
 /**
  * The inputs of a request as feeds.
@@ -21,7 +21,7 @@ export type TensorLimits = Pick<ResolvedKserveOptions, 'maxTensors' | 'maxNameLe
  * @param binary what is behind the JSON: the tensors that are not in it, in their order.
  * @throws InferenceError `ERR_INVALID_ARG`; HttpFailure 501 for shared memory.
  */
-export function readInputs(request: Fields, binary: Uint8Array, metadata: ModelMetadata, { maxTensors, maxNameLength }: TensorLimits): Record<string, FeedValue> {
+export function readInputs(request: Fields, binary: Uint8Array, metadata: ModelMetadata, { maxTensors, maxNameLength, maxJsonBytes }: TensorLimits): Record<string, FeedValue> {
   const inputs = given(listIn(request, 'inputs', '', maxTensors), 'inputs', 'an array of tensors')
   const feeds: Record<string, FeedValue> = {}
   let at = 0
@@ -42,6 +42,7 @@ export function readInputs(request: Fields, binary: Uint8Array, metadata: ModelM
     if (size > binary.byteLength - at) throw invalidArgument(`${what}.parameters.binary_data_size`, `${binary.byteLength - at} at most, as so many bytes are left of the body`, size)
     const bytes = binary.subarray(at, (at += size))
     const isImage = type === 'string' && metadata.inputs.some((known) => known.name === name && known.type !== 'string')
+    if (type === 'string' && !isImage && size > maxJsonBytes) throw invalidArgument(`${what}.parameters.binary_data_size`, `${maxJsonBytes} at most for text (maxJsonBytes)`, size)
     putValue(feeds, name, isImage ? encodedImage(what, shape, bytes) : tensorOf(type, shape, binaryElements(what, type, shape, bytes)))
   }
   if (at < binary.byteLength) throw invalidArgument('The body', `${at} bytes after its JSON, as the inputs have in all`, binary.byteLength)
@@ -78,6 +79,5 @@ export function refuseSharedMemory(parameters: Fields, where: string): void {
 /** One element of BYTES for an input of numbers is an encoded image, which the engine decodes where the model's configuration says how. */
 function encodedImage(what: string, shape: readonly number[], bytes: Uint8Array): Uint8Array {
   if (elementCount(shape) !== 1) throw invalidArgument(what, 'one encoded image, of shape [1]', `shape [${shape.join(', ')}]`)
-  const [image] = readByteElements(what, bytes, 1)
-  return given(image, what, 'one encoded image')
+  return given(onlyElement(what, bytes), what, 'one encoded image')
 }

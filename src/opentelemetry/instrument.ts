@@ -1,6 +1,6 @@
 import { metrics, trace, type Attributes, type MeterProvider, type TracerProvider } from '@opentelemetry/api'
 import type { InferenceEngine } from '../engine.ts'
-import { observersOf } from '../engine-observers.ts'
+import { observersOf } from '../engine-parts.ts'
 import { contained } from './contained.ts'
 import { EngineMetrics } from './engine-metrics.ts'
 import { EngineSpans } from './engine-spans.ts'

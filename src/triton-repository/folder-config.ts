@@ -5,6 +5,7 @@ import type { ModelOptions } from '../config/model-config.ts'
 import type { PipelineOutput } from '../config/pipeline-config.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { NotReadable, readRegularFile } from '../regular-file.ts'
+import { textOfJson } from './config-json.ts'
 import { errorInFile, moduleNames, readConfigModule } from './config-module.ts'
 import { readModelConfig, type RepositoryConfig } from './config-pbtxt.ts'
 import { configError, type ConfigSource } from './config-source.ts'
@@ -32,10 +33,12 @@ const limitBytes = 2 ** 22
 /**
  * Reads the configuration in a model's folder: `config.pbtxt`, or a module or JSON instead, or none.
  *
+ * @param instead in place of all of these: Triton's, as JSON.
  * @param present names of what is in the folder.
  * @throws InferenceError `ERR_MODEL_CONFIG`.
  */
-export async function readFolderConfig(folder: string, model: string, present: readonly string[]): Promise<FolderConfig> {
+export async function readFolderConfig(folder: string, model: string, present: readonly string[], instead?: string): Promise<FolderConfig> {
+  if (instead !== undefined) return fromText(folder, { model, file: 'the configuration that was sent', text: textOfJson(model, instead) })
   const files = ['config.pbtxt', ...moduleNames].filter((name) => present.includes(name))
   if (files.length > 1) {
     throw invalidArgument('config', 'one configuration', files, { code: 'ERR_MODEL_CONFIG', model, hint: `Both ${files.join(' and ')} are in ${folder}: remove all but one` })
@@ -44,7 +47,11 @@ export async function readFolderConfig(folder: string, model: string, present: r
   if (fileName !== undefined && fileName !== 'config.pbtxt') return fromModule(folder, model, fileName)
   const file = join(folder, 'config.pbtxt')
   if (fileName === undefined) return { ...readModelConfig({ model, file, text: '' }), atField: (error) => error }
-  const config = readModelConfig(await readSource(file, model))
+  return fromText(folder, await readSource(file, model))
+}
+
+async function fromText(folder: string, source: ConfigSource): Promise<FolderConfig> {
+  const config = readModelConfig(source)
   return { ...config, ...(await withFiles(folder, config)) }
 }
 

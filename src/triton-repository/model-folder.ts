@@ -33,12 +33,13 @@ const otherFiles: Readonly<Record<string, string>> = {
 /**
  * Reads one model folder: its configuration, which may be absent, and `<version>/model.onnx`.
  *
+ * @param config in place of the one in the folder: Triton's, as JSON.
  * @throws InferenceError `ERR_MODEL_CONFIG` or `ERR_MODEL_NOT_FOUND` (no version, or no file in it).
  */
-export async function readModelFolder(repository: string, name: string): Promise<RepositoryEntry> {
+export async function readModelFolder(repository: string, name: string, config?: string): Promise<RepositoryEntry> {
   const folder = join(repository, name)
   const present = await readdir(folder)
-  const { options, pipeline, fileName, namesBackend, versionPolicy, notes, atField } = await readFolderConfig(folder, name, present)
+  const { options, pipeline, fileName, namesBackend, versionPolicy, notes, atField } = await readFolderConfig(folder, name, present, config)
   const folders: string[] = []
   for (const entry of present) if (isVersion(entry) && (await isFolder(join(folder, entry)))) folders.push(entry)
   const allNotes = [...notes]

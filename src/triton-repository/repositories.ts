@@ -22,17 +22,24 @@ export class Repositories {
   /**
    * Loads what a model's folder asks for now, in the first repository that has one.
    *
+   * @param config see {@link readModelFolder}.
    * @throws InferenceError `ERR_MODEL_NOT_FOUND` when none has; `ERR_MODEL_CONFIG`; what `load` rejects with.
    */
-  async load<M>(name: string, load: LoadModel<M>): Promise<M> {
-    return loadEntry(await this.#read(name), load)
+  async load<M>(name: string, load: LoadModel<M>, config?: string): Promise<M> {
+    return loadEntry(await this.#read(name, config), load)
   }
 
-  async #read(name: string): Promise<RepositoryEntry> {
+  /** The models that there are now, by the repositories that have them. */
+  async names(): Promise<Map<string, string[]>> {
+    const found = new Map<string, string[]>()
+    for (const path of this.#paths) found.set(path, await modelNames(path).catch((): string[] => [])) // it may have gone
+    return found
+  }
+
+  async #read(name: string, config: string | undefined): Promise<RepositoryEntry> {
     const all: string[] = []
-    for (const path of this.#paths) {
-      const names = await modelNames(path).catch((): string[] => []) // it may have gone
-      if (names.includes(name)) return readModelFolder(path, name)
+    for (const [path, names] of await this.names()) {
+      if (names.includes(name)) return readModelFolder(path, name, config)
       all.push(...names)
     }
     const details = { code: 'ERR_MODEL_NOT_FOUND', model: name, hint: 'Give its configuration to load a model from elsewhere' } as const

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request as httpRequest } from 'node:http'
 import { join } from 'node:path'
@@ -69,6 +70,24 @@ describe.skipIf(!hasShared)(`the web service${missingShared}`, () => {
     expect(await post(address, 'no picture at all')).toMatchObject({ status: 415, answer: { code: 'ERR_IMAGE_DECODE' } })
   })
 
+  it('tells a client why it is refused while it sends', async () => {
+    const { address } = await own({ MAX_BYTES: '20000' })
+    for (let round = 0; round < 5; round++) expect((await post(address, Buffer.alloc(8_000_000))).status).toBe(413)
+    expect((await fetch(`${address}/classify`, { method: 'POST' })).status).toBe(415)
+  })
+
+  it('holds so much of files that come, and has others come back', async () => {
+    const { address } = await own({ MAX_BYTES: '1000000', MAX_HELD_BYTES: '1000000' })
+    const begun = httpRequest(`${address}/classify`, { method: 'POST', headers: { 'content-type': 'image/jpeg', 'content-length': '900000' }, agent: false })
+    begun.on('error', () => {}).write('a part of it')
+    let refused = await post(address, image('wolves.jpg'))
+    while (refused.status === 200) refused = await post(address, image('wolves.jpg')) // the other may come after it
+    expect(refused).toMatchObject({ status: 503, after: '1', answer: { error: 'Too many files come at once.' } })
+    begun.destroy()
+    while (refused.status === 503) refused = await post(address, image('wolves.jpg'))
+    expect(refused.status).toBe(200)
+  })
+
   it('has a client come back that sends too many', async () => {
     const { address } = await own({ MAX_PER_MINUTE: '2' })
     const answers = [await post(address, image('mug.jpg')), await post(address, image('mug.jpg')), await post(address, image('mug.jpg'))]
@@ -116,6 +135,16 @@ describe.skipIf(!hasShared)(`the web service${missingShared}`, () => {
     expect(statuses.filter((status) => status !== 200 && status !== 503)).toEqual([])
     expect(await running.ended()).toMatchObject({ code: 0 })
     await look.text() // its events have ended, too
+  })
+
+  it('does not wait for who sends no more when it is told to stop', async () => {
+    const { running, address } = await own({ TIMEOUT_MS: '500' })
+    const begun = httpRequest(`${address}/classify`, { method: 'POST', headers: { 'content-type': 'image/jpeg', 'content-length': '900000', 'expect': '100-continue' }, agent: false })
+    begun.on('error', () => {}).flushHeaders()
+    await once(begun, 'continue') // it waits for the file
+    begun.write('a part of it')
+    running.child.kill('SIGTERM')
+    expect(await running.ended()).toMatchObject({ code: 0 })
   })
 
   it('says what it needs, where it is not told', async () => {

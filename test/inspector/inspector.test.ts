@@ -4,9 +4,10 @@ import fastify from 'fastify'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import type { InferenceEngine } from '../../src/index.ts'
 import { inspector } from '../../src/inspector/inspector.ts'
-import { observersOf } from '../../src/engine-observers.ts'
+import { observersOf } from '../../src/engine-parts.ts'
 import { identity } from '../models/small.ts'
 import { loadNumber, one } from '../pipelines/arithmetic.ts'
+import { deferred } from '../support/deferred.ts'
 import { ownEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
 import { ask, listening, openEvents, textOf } from './inspected-server.ts'
@@ -125,6 +126,25 @@ describe('an inspector', () => {
     expect(again.statusCode).toBe(200)
   })
 
+  it('keeps no place for those who have gone before they were handed over', async () => {
+    const engine = await served()
+    const inspect = inspector(engine, { maxClients: 1 })
+    const gone = deferred<void>()
+    const url = await listening((request, response) => {
+      if (request.url !== '/slow') return inspect(request, response)
+      response.once('close', () => {
+        inspect(request, response) // as after a look at who it is
+        gone.resolve()
+      })
+      asked.destroy()
+    })
+    const asked = httpRequest(`${url}/slow`, { headers: events, agent: false }).on('error', () => {}).end()
+    await gone.promise
+    expect(observersOf(engine).observer).toBeNull()
+    const { next } = await openEvents(url)
+    expect((await next()).models).toHaveLength(1)
+  })
+
   it('ends open pages when it is closed, so that a server can close, and takes no others', async () => {
     const inspect = inspector(await served())
     const url = await listening(inspect)
@@ -196,6 +216,7 @@ describe('an inspector', () => {
     ['options.title', undefined, { title: '' }],
     ['options.intervalMs', undefined, { intervalMs: 99 }],
     ['options.maxClients', undefined, { maxClients: 1.5 }],
+    ['options.allowedHosts', undefined, { allowedHosts: [7] }],
     ['options.control', undefined, { control: true }],
     ['options', undefined, []],
   ])('refuses a wrong %s', (argument, engine, options) => {

@@ -149,7 +149,7 @@ describe('binary bodies that lie', () => {
 
 describe('a body that is too long', () => {
   it('is refused by what it says', async () => {
-    const serving = await Serving.of(engine, limits)
+    const serving = await Serving.of(engine, { ...limits, bodyTimeoutMs: 100 })
     const answer = await serving.raw('POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n{')
     expect(answer).toMatch(/^HTTP\/1.1 413 [^]*connection: close[^]*maxBodyBytes/i)
   })

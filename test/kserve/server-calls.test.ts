@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import * as small from '../models/small.ts'
-import { simple } from '../models/triton-examples.ts'
+import { simple, simpleSequence } from '../models/triton-examples.ts'
 import { ownEngine } from '../support/open.ts'
 import { Serving } from './serving.ts'
 
@@ -73,6 +73,31 @@ describe('a model', () => {
     expect((await serving.get('/v2/models/simple/versions/3/ready')).status).toBe(200)
   })
 
+  it('has what is in effect of its configuration, as Triton has it', async () => {
+    const engine = ownEngine()
+    const levels = { priorityLevels: 2, defaultPriorityLevel: 1, priorityQueuePolicy: { 2: { maxQueueSize: 7 } }, defaultQueuePolicy: { defaultTimeoutMs: 1.5, timeoutAction: 'DELAY' as const } }
+    await engine.load('m', { path: small.identity('float32'), maxBatchSize: 4, dynamicBatching: { preferredBatchSize: [2, 4], maxQueueDelayMs: 0.25, ...levels }, instanceGroup: [{ kind: 'cpu', count: 2 }] })
+    await engine.loadPipeline('both', {
+      inputs: [{ name: 'in', type: 'float32', dims: [4] }], outputs: [{ name: 'out', type: 'float32', dims: [4] }],
+      steps: [{ model: 'm', inputs: { x: 'in' }, outputs: { y: 'between' } }, { model: 'm', version: 1, inputs: { x: 'between' }, outputs: { y: 'out' } }],
+    }) // prettier-ignore
+    const serving = await Serving.of(engine)
+    const config = async (name: string) => (await serving.get(`/v2/models/${name}/config`)).json
+    expect(await config('m')).toMatchObject({
+      platform: 'onnxruntime_onnx', backend: 'onnxruntime', max_batch_size: 4, instance_group: [{ kind: 'KIND_CPU', count: 2, gpus: [] }], response_cache: { enable: false },
+      input: [{ name: 'x', data_type: 'TYPE_FP32', dims: [4], optional: false, allow_ragged_batch: false }],
+      dynamic_batching: {
+        preferred_batch_size: [2, 4], max_queue_delay_microseconds: 250, preserve_ordering: false, priority_levels: 2, default_priority_level: 1,
+        default_queue_policy: { timeout_action: 'DELAY', default_timeout_microseconds: 1500 }, priority_queue_policy: { 2: { max_queue_size: 7 } },
+      },
+    })
+    const step = [{ model_name: 'm', model_version: -1, input_map: { x: 'in' }, output_map: { y: 'between' } }, { model_name: 'm', model_version: 1, input_map: { x: 'between' }, output_map: { y: 'out' } }]
+    expect(await config('both')).toMatchObject({ platform: 'ensemble', backend: '', max_batch_size: 4, ensemble_scheduling: { step } })
+    expect((await serving.get('/v2/models/both')).json.platform).toBe('ensemble')
+    await engine.load('sequences', { path: simpleSequence(), maxBatchSize: 4, sequence: { maxSequenceIdleMs: 5000, controls: [{ input: 'START', kind: 'start' }] } })
+    expect((await config('sequences')).sequence_batching).toMatchObject({ max_sequence_idle_microseconds: 5_000_000, control_input: [{ name: 'START', control: [{ kind: 'CONTROL_SEQUENCE_START' }] }], oldest: { max_candidate_sequences: 0 } })
+  })
+
   it('that is not there is told of in the words that clients of Triton look for', async () => {
     const engine = ownEngine()
     await engine.load('m', { path: small.identity('float32') })
@@ -133,8 +158,50 @@ describe('the repository', () => {
     expect(await control('wrong', 'load')).toMatchObject({ status: 404, json: { error: expect.stringMatching(/^failed to load 'wrong': /) as string } })
     expect(await control('..%2f..%2fetc', 'load')).toMatchObject({ status: 404 })
     expect(await control('wrong', 'unload')).toMatchObject({ status: 404, json: { error: expect.stringMatching(/^failed to unload 'wrong': /) as string } })
-    expect(await control('simple', 'load', { parameters: { config: '{}' } })).toMatchObject({ status: 501, json: { error: expect.stringMatching(/^failed to load 'simple': parameters.config/) as string } })
+    expect(await control('simple', 'load', { parameters: { 'file:1/model.onnx': 'AAAA' } })).toMatchObject({ status: 501, json: { error: expect.stringMatching(/^failed to load 'simple': parameters.file:1/) as string } })
     expect((await control('simple', 'unload', { parameters: { unload_dependents: true } })).status).toBe(501)
     expect((await control('simple', 'load', '{')).status).toBe(400)
+  })
+
+  it('lists what is not loaded as well, and not where only the ready ones are asked for', async () => {
+    const engine = ownEngine()
+    await engine.loadRepository(repository(), { models: [] })
+    const serving = await Serving.of(engine, { modelControl: true })
+    expect((await serving.post('/v2/repository/index', '')).json).toEqual([{ name: 'simple', state: 'UNAVAILABLE', reason: 'unloaded' }])
+    expect((await serving.post('/v2/repository/index', { ready: true })).json).toEqual([])
+    await serving.post('/v2/repository/models/simple/load', '')
+    expect((await serving.post('/v2/repository/index', '')).json).toEqual([{ name: 'simple', version: '1', state: 'READY', reason: '' }])
+  })
+
+  it('loads a model by the configuration that is sent, until it is loaded without one', async () => {
+    const engine = ownEngine()
+    await engine.loadRepository(repository())
+    const serving = await Serving.of(engine, { modelControl: true })
+    const load = (config?: unknown) => serving.post('/v2/repository/models/simple/load', config === undefined ? '' : { parameters: { config: typeof config === 'string' ? config : JSON.stringify(config) } })
+    const largest = async () => (await serving.get('/v2/models/simple/config')).json.max_batch_size
+    const tensor = (name: string) => ({ name, data_type: 'TYPE_INT32', dims: [16] })
+    const config = {
+      name: 'simple', backend: 'onnxruntime', max_batch_size: 5, input: [tensor('INPUT0'), { name: 'INPUT1', dataType: 'TYPE_INT32', dims: ['16'] }],
+      dynamicBatching: { preferred_batch_size: [2], max_queue_delay_microseconds: '100' }, instance_group: [{ count: 2, kind: 'KIND_CPU' }],
+      parameters: { intra_op_thread_count: { string_value: '1' } }, version_policy: { all: {} }, model_warmup: null,
+    }
+    expect((await load(config)).status).toBe(200)
+    expect([await largest(), engine.model('simple').stats().instanceCount]).toEqual([5, 2])
+    const refused: [config: unknown, told: RegExp][] = [
+      ['{', /config of model 'simple': expected a JSON object/], ['[]', /expected a JSON object/], [{ max_batch_size: 'many' }, /max_batch_size/], [{ nothing: 1 }, /nothing/],
+      [{ 'a b': 1 }, /fields of ModelConfig/], [{ input: [[]] }, /input/], [{ input: 7 }, /input/], [{ name: 'other' }, /name/], [{ max_batch_size: { a: 1 } }, /max_batch_size/],
+      [{ parameters: { a: 'b' } }, /parameters/], [{ default_model_filename: '../../secret.onnx' }, /default_model_filename/], [{ name: '"\n max_batch_size: 9 #' }, /name/],
+    ]
+    for (const [wrong, told] of refused) {
+      const { status, json } = await load(wrong)
+      expect([wrong, status, json.error]).toEqual([wrong, 400, expect.stringMatching(told)])
+    }
+    expect(await largest()).toBe(5)
+    const whole = async () => (await serving.get('/v2/models/simple/config')).json
+    const before = await whole()
+    expect(await load(before)).toMatchObject({ status: 200 }) // as clients do that change a part of what they were told
+    expect(await whole()).toEqual(before)
+    expect((await load()).status).toBe(200)
+    expect(await largest()).toBe(4)
   })
 })

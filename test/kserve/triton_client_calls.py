@@ -1,6 +1,7 @@
 """The calls that the examples of Triton's own client make, as they make them, of the server at the address that is given."""
 
 import asyncio
+import json
 import sys
 import uuid
 
@@ -144,7 +145,11 @@ def model_control(client):
     check(client.is_model_ready("simple"), "load_model")
     bad = '"parameters": {"config": {{"max_batch_size": "16"}}}'
     check("failed to load" in told(lambda: client.load_model("simple", config=bad)).message(), "a configuration that is sent")
+    config = client.get_model_config("simple")
+    client.load_model("simple", config=json.dumps({**config, "max_batch_size": 3}))
+    check(client.get_model_config("simple")["max_batch_size"] == 3, "load_model with a configuration")
     client.unload_model("simple")
+    check({"name": "simple", "state": "UNAVAILABLE", "reason": "unloaded"} in client.get_model_repository_index(), "what is not loaded")
     check(not client.is_model_ready("simple"), "unload_model")
     check("failed to load" in told(lambda: client.load_model("wrong_model_name")).message(), "load of an unknown model")
 

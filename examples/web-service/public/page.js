@@ -21,7 +21,11 @@ function add(files) {
     image.addEventListener('error', () => image.remove()) // none that a browser can show
     name.textContent = file.name
     state.textContent = 'waits'
-    cancel.addEventListener('click', () => picture.cancelled.abort())
+    cancel.addEventListener('click', () => {
+      picture.cancelled.abort()
+      state.textContent = 'cancelled' // at once, also where it still waits for its turn
+      cancel.disabled = true
+    })
     list.prepend(item)
     waiting.push(picture)
     added++
@@ -44,6 +48,7 @@ function next() {
 async function classify({ file, item, state, cancelled: { signal } }) {
   const begun = performance.now()
   try {
+    signal.throwIfAborted()
     if (file.size > Number(drop.dataset.maxBytes)) throw new Error(`larger than ${Math.round(Number(drop.dataset.maxBytes) / 2 ** 20)} MiB`)
     state.textContent = 'is classified'
     const { classes } = await send(file, signal, (text) => (state.textContent = text))
@@ -62,7 +67,7 @@ async function send(file, signal, tell) {
   for (let tries = 1; ; tries++) {
     signal.throwIfAborted()
     const response = await fetch('classify', { method: 'POST', body: file, headers: { 'content-type': file.type || 'application/octet-stream' }, signal })
-    const answer = await response.json()
+    const answer = await response.json().catch(() => ({ error: `it was answered with ${response.status}` })) // of a proxy, say
     if (response.ok) return answer
     const after = response.headers.get('retry-after')
     if (after === null || tries === mostTries) throw new Error(answer.error)
@@ -81,7 +86,7 @@ function pause(ms, signal) {
 function rowOf({ label, score }) {
   const row = document.createElement('li')
   const [name, bar, share] = ['span', 'i', 'b'].map((tag) => row.appendChild(document.createElement(tag)))
-  name.textContent = label
+  name.textContent = name.title = label
   bar.style.setProperty('--share', Math.max(0, Math.min(1, score)))
   share.textContent = `${(100 * score).toFixed(score > 0.1 ? 0 : 1)} %`
   return row

@@ -1,0 +1,105 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import { connect } from 'node:net'
+import { Readable } from 'node:stream'
+import { deflateSync, gzipSync } from 'node:zlib'
+import { beforeAll, describe, expect, it } from 'vitest'
+import type { InferenceEngine } from '../../src/index.ts'
+import { kserve } from '../../src/kserve/kserve-exports.ts'
+import { readBody } from '../../src/kserve/request-body.ts'
+import * as small from '../models/small.ts'
+import { deferred } from '../support/deferred.ts'
+import { sharedEngine } from '../support/open.ts'
+import { byteElements, Serving } from './serving.ts'
+
+const engine: InferenceEngine = sharedEngine()
+beforeAll(async () => {
+  await engine.load('m', { path: small.identity('float32') })
+  await engine.load('text', { path: small.identity('string') })
+})
+
+const good = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }] })
+
+describe('a compressed body', () => {
+  const limits = { maxBodyBytes: 2 ** 24, bodyTimeoutMs: 60_000, signal: new AbortController().signal }
+  const requestOf = (bytes: Uint8Array, encoding: string) => Object.assign(Readable.from([bytes]), { headers: { 'content-encoding': encoding }, complete: true }) as unknown as IncomingMessage
+
+  it.each([['gzip', gzipSync], ['deflate', deflateSync]] as const)('of %s is counted while it comes out, not after', async (encoding, compress) => {
+    const bytes = Buffer.alloc(2 ** 22, 'abcdefg')
+    let held = 0
+    const read = await readBody(requestOf(compress(bytes), encoding), { ...limits, hold: (count) => void (held += count) })
+    expect(bytes.equals(read)).toBe(true)
+    expect(held).toBe(bytes.length)
+    let taken = 0
+    const full = (count: number) => {
+      if ((taken += count) > 300_000) throw new Error('there is no more room')
+    }
+    await expect(readBody(requestOf(compress(bytes), encoding), { ...limits, hold: full })).rejects.toThrow('there is no more room')
+    expect(taken).toBeLessThan(400_000)
+  })
+
+  it('that is cut off at any byte is refused, and the next request on its connection is answered', async () => {
+    const { port } = await Serving.of(engine)
+    const whole = gzipSync(good)
+    for (let length = 1; length < whole.length; length++) {
+      const response = await fetch(`http://127.0.0.1:${port}/v2/models/m/infer`, { method: 'POST', body: whole.subarray(0, length), headers: { 'content-encoding': 'gzip' } })
+      expect([length, response.status, Object.keys((await response.json()) as object)]).toEqual([length, 400, ['error']])
+    }
+    expect((await fetch(`http://127.0.0.1:${port}/v2/models/m/infer`, { method: 'POST', body: whole, headers: { 'content-encoding': 'gzip' } })).status).toBe(200)
+  })
+
+  it('of nothing is an empty body', async () => {
+    const serving = await Serving.of(engine)
+    expect((await serving.call('POST', '/v2/repository/index', '', { 'content-encoding': 'gzip' })).status).toBe(200)
+  })
+})
+
+describe('a client that is refused while it sends', () => {
+  it('hears why, also when it reads only after it has sent all', async () => {
+    const { port } = await Serving.of(engine, { maxBodyBytes: 1000, maxJsonBytes: 1000 })
+    const body = Buffer.alloc(4_000_000, ' ')
+    for (let round = 0; round < 10; round++) {
+      const response = await fetch(`http://127.0.0.1:${port}/v2/models/m/infer`, { method: 'POST', body })
+      expect([response.status, ((await response.json()) as { error: string }).error]).toEqual([413, expect.stringContaining('maxBodyBytes')])
+    }
+  })
+
+  it('and sends no more is let go when a body would have had to be there', async () => {
+    const serving = await Serving.of(engine, { maxBodyBytes: 1000, bodyTimeoutMs: 200 })
+    expect(await serving.raw('POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: 5000\r\n\r\n{')).toMatch(/^HTTP\/1.1 413 /)
+  })
+})
+
+describe('a client that has gone before its request was handed over', () => {
+  it('is not waited for, and nothing is run for it', async () => {
+    const handle = kserve(engine)
+    const handled = deferred<Promise<boolean>>()
+    const server = createServer((request, response) => void once(response, 'close').then(() => handled.resolve(handle(request, response))))
+    const { port } = await Serving.by(server)
+    const before = engine.model('m').stats().inferenceCount
+    const socket = connect(port, '127.0.0.1', () => socket.write(`POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${good.length}\r\n\r\n${good}`))
+    await once(server, 'request')
+    socket.destroy()
+    expect(await handled.promise).toBe(true)
+    expect(engine.model('m').stats().inferenceCount).toBe(before)
+  })
+})
+
+describe('text in BYTES', () => {
+  const send = async (elements: Buffer, options = {}) => {
+    const serving = await Serving.of(engine, options)
+    const value = { inputs: [{ name: 'x', datatype: 'BYTES', shape: [1, 4], parameters: { binary_data_size: elements.length } }], parameters: { binary_data_output: true } }
+    return serving.binary('text', value, [elements])
+  }
+
+  it('may have the character that stands for what is none, and nothing that is none', async () => {
+    const elements = byteElements('a\ufffdb', '', 'ü', '\u{1f41f}')
+    expect((await send(elements)).tensors).toEqual(elements)
+    expect((await send(byteElements('a', Uint8Array.of(0x61, 0xc3), Uint8Array.of(0xa4), 'd'))).json.error).toMatch(/element 1: expected text in UTF-8/)
+  })
+
+  it('is limited as JSON is, as it holds up the thread as long', async () => {
+    const { status, json } = await send(byteElements('a'.repeat(600), '', '', ''), { maxJsonBytes: 500 })
+    expect([status, json.error]).toEqual([400, expect.stringContaining('500 at most for text (maxJsonBytes)')])
+  })
+})
