@@ -25,7 +25,7 @@ export function bert(task: TextTask, size: EncoderSize = tiny): PipelineFolder {
   const name = `bert-${task}-${size.hidden}`
   return folder(name, () => bertGraph(task, size), {
     'config.json': { ...sizeOf(size), model_type: 'bert', vocab_size: vocabulary.length, pad_token_id: 0, max_position_embeddings: longestText, ...namedLabels },
-    ...bertTokenizer(longestText),
+    ...bertTokenizer(longestText, vocabulary),
   })
 }
 
