@@ -35,8 +35,7 @@ export async function openResults(path) {
   try {
     await checkBeginning(handle, path, format.begins)
     await dropUnfinishedLine(handle)
-    const done = new Set()
-    for await (const file of format.files(handle.createReadStream({ start: 0, autoClose: false }))) done.add(file)
+    const done = await filesDone(handle, path, format)
     if ((await handle.stat()).size === 0) await handle.appendFile(format.header)
     return {
       /** The files that have a row. */
@@ -56,6 +55,16 @@ async function checkBeginning(handle, path, begins) {
   const { buffer, bytesRead } = await handle.read(Buffer.alloc(begins.length), 0, begins.length, 0)
   const beginning = buffer.toString('utf8', 0, bytesRead)
   if (!begins.startsWith(beginning)) throw new Error(`${path}: expected results, which begin with ${begins.trim()}, received ${JSON.stringify(beginning)}. Name another file`)
+}
+
+async function filesDone(handle, path, format) {
+  const done = new Set()
+  try {
+    for await (const file of format.files(handle.createReadStream({ start: 0, autoClose: false }))) done.add(file)
+  } catch (cause) {
+    throw new Error(`${path}: expected rows as they are written here, and one after ${done.size} is not (${cause.message}). Mend it, or name another file`, { cause })
+  }
+  return done
 }
 
 /** A process that was killed may have written half a line. */

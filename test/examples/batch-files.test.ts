@@ -139,6 +139,8 @@ describe('the files of a folder', () => {
     writeFileSync(files.results, 'name,price\nbread,3')
     expect(await start(files).ended()).toMatchObject({ code: 1, text: expect.stringContaining('Name another file') })
     expect(readFileSync(files.results, 'utf8')).toBe('name,price\nbread,3')
+    writeFileSync(files.results, 'file,label,score\na.png,3,0.9\n\0\0\0\n')
+    expect(await start(files).ended()).toMatchObject({ code: 1, text: expect.stringMatching(/expected rows as they are written here, and one after 1 is not \(Invalid Record Length/) })
     expect(await start({ ...files, results: settings.MODEL }).ended()).toMatchObject({ code: 1, text: expect.stringContaining('expected a file of type .csv or .jsonl') })
     expect(await start(files, {}).ended()).toMatchObject({ code: 1, text: expect.stringContaining('MODEL: expected the path of an ONNX image classifier') })
   })
