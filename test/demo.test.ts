@@ -23,6 +23,7 @@ describe('the options of the demo', () => {
     expect(readLabels(labels)).toEqual(['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'])
     expect(files).toHaveLength(300)
     expect(jobs).toBe(100)
+    expect([parse().all, parse('--all').all]).toEqual([false, true])
   })
   it('are read for a model of one\'s own', () => {
     const line = '--model m.onnx --labels l.txt --channels bgr --layout nhwc --fit contain --size 320x240 --jobs 7 --scale 1/255 --mean 0.5'
@@ -125,17 +126,20 @@ describe('the report', () => {
     expect(rows[3]).toMatch(/holiday\.png/)
     expect(text).not.toContain('more')
   })
-  it('has 20 rows at most, and says how many more there are', () => {
+  it('has 20 rows at most where not all are asked for, and says how many more there are', () => {
     const right = Array.from({ length: 30 }, (_, index) => ({ file: `3-${index}.png`, label: '3', probability: 1 }))
     const wrong = Array.from({ length: 25 }, (_, index) => ({ file: `1-${index}.png`, label: '3', probability: 1 }))
     const few = outcomeTable([...right, ...wrong.slice(0, 2)], labels)
     expect(rowsOf(few)).toHaveLength(20)
     expect(rowsOf(few).slice(0, 3).map((row) => /[13]-\d+/.exec(row)![0])).toEqual(['1-0', '1-1', '3-0'])
-    expect(few.split('\n').at(-1)).toBe('and 12 more')
+    expect(few.split('\n').at(-1)).toBe('and 12 more; --all shows them')
     const many = outcomeTable([...right, ...wrong], labels)
     expect(rowsOf(many).every((row) => /1-\d+/.test(row))).toBe(true)
-    expect(many.split('\n').at(-1)).toBe('and 35 more, 5 of them wrong or unreadable')
+    expect(many.split('\n').at(-1)).toBe('and 35 more, 5 of them wrong or unreadable; --all shows them')
     expect(rowsOf(outcomeTable(right, undefined))).toHaveLength(20)
+    const all = outcomeTable([...right, ...wrong], labels, Infinity)
+    expect(rowsOf(all)).toHaveLength(55)
+    expect(all).not.toContain('more')
   })
   it('counts images, batches by size, right answers and unreadable files', () => {
     const text = summary(outcomes, 100, 1500, [{ batchSize: 32, computeInfer: { count: 4, ns: 2e6 } }], labels)

@@ -40,7 +40,7 @@ async function classifyWith(engine: InferenceEngine, options: DemoOptions, label
   const started = performance.now()
   const outcomes = await runJobs(options.files, options.jobs, classify, () => bar.increment()).finally(() => bar.stop())
   const elapsedMs = performance.now() - started
-  console.log(outcomeTable(outcomes, labels))
+  console.log(outcomeTable(outcomes, labels, options.all ? Infinity : undefined))
   console.log(summary(outcomes, options.jobs, elapsedMs, model.stats().batchStats, labels))
   if (outcomes.some((outcome) => 'error' in outcome)) process.exitCode = 1
 }

@@ -15,6 +15,8 @@ export interface DemoOptions {
   files: string[]
   jobs: number
   delay: number
+  /** Whether the table has a row for every file. */
+  all: boolean
   channels?: ImageChannels
   layout?: ImageLayout
   fit?: ImageFit
@@ -34,6 +36,7 @@ export function parseOptions(arguments_: readonly string[], command: Command = n
     .option('--labels <file>', 'names of the classes, one a line')
     .option('--jobs <count>', 'concurrent jobs', wholeNumber, 100)
     .option('--delay <ms>', 'how long an unfilled batch waits for more images', milliseconds, 5)
+    .option('--all', 'a row of the table for every image, not for 20 of them', false)
     .addOption(new Option('--channels <order>', 'channels (default: gray or rgb, from the model)').choices(['rgb', 'bgr', 'gray']))
     .addOption(new Option('--layout <layout>', 'order of the dims (default: from the model)').choices(['nchw', 'nhwc']))
     .addOption(new Option('--fit <fit>', 'how other proportions are made to fit').choices(['cover', 'contain', 'fill']))

@@ -14,21 +14,21 @@ export interface StagingInfo {
   native: { available: boolean; path?: string; reason?: string }
 }
 
-/** A table is read by a person: this many rows of it are printed. */
-const rowsShown = 20
+/** A table is read by a person: this many rows of it are printed where not all are asked for. */
+const defaultRows = 20
 
-/** One row per file, 20 at most: those that could not be read and those that are wrong by their name first, then the others in the order given. */
-export function outcomeTable(outcomes: readonly Outcome[], labels: readonly string[] | undefined): string {
+/** One row per file, `rows` at most: those that could not be read and those that are wrong by their name first, then the others in the order given. */
+export function outcomeTable(outcomes: readonly Outcome[], labels: readonly string[] | undefined, rows = defaultRows): string {
   const table = new Table({ head: ['file', 'label', 'probability'], colAligns: ['left', 'left', 'right'], style: PLAIN })
   const wrongFirst = outcomes.toSorted((a, b) => Number(isRight(a, labels)) - Number(isRight(b, labels)))
-  for (const outcome of wrongFirst.slice(0, rowsShown)) {
+  for (const outcome of wrongFirst.slice(0, rows)) {
     if ('error' in outcome) table.push([outcome.file, { colSpan: 2, content: outcome.error }])
     else table.push([outcome.file, outcome.label, outcome.probability.toFixed(4)])
   }
-  const more = wrongFirst.slice(rowsShown)
+  const more = wrongFirst.slice(rows)
   if (more.length === 0) return table.toString()
   const wrong = more.filter((outcome) => !isRight(outcome, labels)).length
-  return `${table.toString()}\nand ${more.length} more${wrong === 0 ? '' : `, ${wrong} of them wrong or unreadable`}`
+  return `${table.toString()}\nand ${more.length} more${wrong === 0 ? '' : `, ${wrong} of them wrong or unreadable`}; --all shows them`
 }
 
 const PLAIN = { head: [], border: [], compact: true }

@@ -25,7 +25,7 @@ export function bert(task: TextTask, size: EncoderSize = tiny, longest = longest
   const name = `bert-${task}-${size.hidden}-${longest}`
   return folder(name, () => bertGraph(task, size, longest), {
     'config.json': { ...sizeOf(size), model_type: 'bert', vocab_size: vocabulary.length, pad_token_id: 0, max_position_embeddings: longest, ...namedLabels },
-    ...bertTokenizer(longest),
+    ...bertTokenizer(longest, vocabulary),
   })
 }
 

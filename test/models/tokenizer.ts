@@ -8,10 +8,15 @@ export const words = [
 ] // prettier-ignore
 
 /** All tokens; the place of one is its id. Any word can be made of the letters. */
-export const vocabulary: readonly string[] = [...special, ...words, '.', ',', ...letters.filter((letter) => letter !== 'a'), ...letters.map((letter) => `##${letter}`)]
+export const vocabulary: readonly string[] = vocabularyOf(words)
+
+/** A vocabulary in which these words are tokens. */
+export function vocabularyOf(known: readonly string[]): string[] {
+  return [...special, ...known, '.', ',', ...letters.filter((letter) => !known.includes(letter)), ...letters.map((letter) => `##${letter}`)]
+}
 
 /** The files of a BERT tokenizer: word pieces, lower case. */
-export function bertTokenizer(longestText: number): Readonly<Record<'tokenizer.json' | 'tokenizer_config.json', object>> {
+export function bertTokenizer(longestText: number, vocabulary: readonly string[]): Readonly<Record<'tokenizer.json' | 'tokenizer_config.json', object>> {
   const [pad, unknown, begin, end, mask] = special
   const idOf = (token: string) => vocabulary.indexOf(token)
   const asSpecial = (id: string, type: number) => ({ SpecialToken: { id, type_id: type } })
