@@ -9,6 +9,7 @@ import { StagingPool } from './memory/staging-pool.ts'
 import { ModelRegistry } from './model-registry.ts'
 import { ModelUses } from './model-uses.ts'
 import { EventHub } from './observability/engine-events.ts'
+import { checkPlatform } from './platform-error.ts'
 import { EventLoopDelay } from './observability/event-loop-delay.ts'
 import { Traces } from './tracing/traces.ts'
 import { Observers } from './observability/observers.ts'
@@ -48,7 +49,9 @@ export class EngineResources {
   #nextId = 1
   #closing: Promise<void> | null = null
 
+  /** @throws InferenceError `ERR_PLATFORM` where no model can be run. */
   constructor(options: ResolvedEngineOptions) {
+    checkPlatform()
     this.traces = new Traces(options.trace, this.observers, systemClock, (event) => this.events.emit('trace', event))
     this.workers = options.workers
     this.#keepAlive.onHeld = this.loopDelay.begin

@@ -40,7 +40,7 @@ export class InferenceEngine {
   readonly #loads: EngineLoads
   #closed = false
 
-  /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option. */
+  /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option; `ERR_PLATFORM` where no model can be run, with what to do. */
   constructor(options?: EngineOptions) {
     this.#resources = new EngineResources(resolveEngineOptions(options))
     this.#models = this.#resources.models

@@ -19,6 +19,7 @@ import { cut, describe, receivedOf } from './describe.ts'
  * | `ERR_SEQUENCE_ENDED` | the sequence has not begun, or has ended: by its last request, by being idle for too long, with its model or a worker |
  * | `ERR_EXECUTION` | ONNX Runtime, or a function, failed the run (`cause` carries its message), or its outputs cannot be served |
  * | `ERR_NATIVE_LOAD` | a native part cannot be loaded: onnxruntime-node, sharp (by an image), the addon (asked for by name) |
+ * | `ERR_PLATFORM` | there can be no engine in this process: another runtime than Node.js, too old a version of it, or musl |
  * | `ERR_DISCONNECTED` | the serving process cannot be reached, or has gone while the request was with it |
  * | `ERR_LEASE_ENDED` | the rows of a lease were used after its end: they were run or released, or it was held for too long |
  * | `ERR_IMAGE_DECODE` | no image file that can be read, no image that can be decoded, or one over a limit; `argument` names the option |
@@ -38,6 +39,7 @@ export type InferenceErrorCode =
   | 'ERR_SEQUENCE_ENDED'
   | 'ERR_EXECUTION'
   | 'ERR_NATIVE_LOAD'
+  | 'ERR_PLATFORM'
   | 'ERR_DISCONNECTED'
   | 'ERR_IMAGE_DECODE'
   | 'ERR_LEASE_ENDED'

@@ -86,6 +86,19 @@ describe('README and what it links to', () => {
     expect(names.filter((member) => !new RegExp(`\\b${member}\\b`).test(readme))).toEqual([])
   })
 
+  it('lists every code of an error, and no others', () => {
+    const known = [...readFileSync(`${root}src/errors.ts`, 'utf8').matchAll(/^ {2}\| '(ERR_\w+)'$/gm)].map(([, code]) => code!)
+    expect(known.length).toBeGreaterThan(10)
+    expect([...readme.matchAll(/^\| `(ERR_\w+)` \|/gm)].map(([, code]) => code!).sort()).toEqual(known.sort())
+  })
+
+  it('lists every code of a warning, and no others', () => {
+    const sources = (readdirSync(`${root}src`, { recursive: true }) as string[]).filter((path) => path.endsWith('.ts')).map((path) => readFileSync(`${root}src/${path}`, 'utf8'))
+    const told = new Set(sources.flatMap((text) => [...text.matchAll(/'(ZEROHOP_[A-Z0-9_]+)'/g)].map(([, code]) => code!)).filter((code) => code !== 'ZEROHOP_PROGRAMS')) // an environment variable
+    const listed = [...readme.matchAll(/^\| (`ZEROHOP_.*?`) \|/gm)].flatMap(([, codes]) => codes!.match(/ZEROHOP_\w+/g)!)
+    expect(listed.sort()).toEqual([...told].sort())
+  })
+
   it('names only npm scripts that exist', () => {
     const named = documents.flatMap(({ text }) => [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!))
     expect(named.length).toBeGreaterThan(3)

@@ -1,10 +1,12 @@
 import { availableCores, type AvailableCores } from '../config/available-cores.ts'
+import { availableMemory, type AvailableMemory } from '../config/available-memory.ts'
 import { InferenceEngine, type Capabilities } from '../index.ts'
 import { failureOf, type Failure } from './failure.ts'
 
 /** What `zerohop devices` finds: what an engine has in use once it serves a model, and what trying the execution providers shows. */
 export interface DeviceReport extends Omit<Capabilities, 'cpu'> {
   readonly cores: AvailableCores
+  readonly memory: AvailableMemory
   /** Why not even the smallest model can be served. */
   readonly error?: Failure
 }
@@ -22,7 +24,7 @@ export async function lookAround(): Promise<DeviceReport> {
   }
   const { cpu: _, ...capabilities } = engine.capabilities()
   await engine.close()
-  return { cores: availableCores(), ...capabilities, ...(error === undefined ? {} : { error }) }
+  return { cores: availableCores(), memory: availableMemory(), ...capabilities, ...(error === undefined ? {} : { error }) }
 }
 
 /** An ONNX model of one operator: `y = Identity(x)`, both float32 of shape ['N']. */

@@ -4,10 +4,11 @@ import { oneLine } from './one-line.ts'
 
 /** A report for people. */
 export function devicesText(report: DeviceReport): string {
-  const { cores, cuda, executor, staging, native, providers, telemetry } = report
+  const { cores, memory, cuda, executor, staging, native, providers, telemetry } = report
   const rows: [name: string, lines: readonly string[]][] = [
     ['cores', [`${cores.usable}${limits(cores)}`]],
-    ['GPUs', cuda.available ? cuda.devices.map(({ ordinal, name, totalBytes }) => `cuda:${ordinal} ${name}, ${(totalBytes / 2 ** 30).toFixed(1)} GiB`) : [`none for CUDA: ${cuda.reason}`]],
+    ['memory', [`${gibibytes(memory.usableBytes)}${memory.limitBytes === null ? '' : ` of ${gibibytes(memory.machineBytes)}, by its control group`}`]],
+    ['GPUs', cuda.available ? cuda.devices.map(({ ordinal, name, totalBytes }) => `cuda:${ordinal} ${name}, ${gibibytes(totalBytes)}`) : [`none for CUDA: ${cuda.reason}`]],
     ['executor', [`${executor.kind ?? 'none'}: ${executor.reason}`]],
     ['ONNX Runtime', [report.onnxruntime ?? executor.ortVersion ?? 'none']],
     ['Node.js', [report.node]],
@@ -18,6 +19,8 @@ export function devicesText(report: DeviceReport): string {
   ]
   return rows.flatMap(([name, lines]) => lines.map((text, index) => `${(index === 0 ? name : '').padEnd(14)}${oneLine(text)}\n`)).join('')
 }
+
+const gibibytes = (bytes: number): string => `${(bytes / 2 ** 30).toFixed(1)} GiB`
 
 /** Why fewer cores are used than there are. */
 function limits({ machine, allowed, quota, usable }: DeviceReport['cores']): string {

@@ -1,5 +1,5 @@
 import { CommanderError } from 'commander'
-import { InferenceError } from '../index.ts'
+import { InferenceError } from '../errors.ts'
 import { oneLine } from './one-line.ts'
 
 /** What `zerohop` exits with. */

@@ -2,20 +2,31 @@
 import { Command, CommanderError } from 'commander'
 import { libraryVersion } from '../library-version.ts'
 import { outliveClosedPipes } from './closed-pipe.ts'
-import { devices } from './list-devices.ts'
 import { failureOf, tell, usualExitCodes } from './failure.ts'
-import { inspect } from './inspect.ts'
 import { printJson } from './print-json.ts'
-import { perf } from './perf.ts'
-import { perfReport } from './perf-report.ts'
 import { perfExitCodes } from './perf-exit-codes.ts'
 import { withReason } from './perf-left-out.ts'
-import { providers } from './providers.ts'
-import { traceExport } from './trace-export.ts'
-import { traceSummary } from './trace-summary.ts'
-import { simulate } from './simulate-command.ts'
-import { tune } from './tune.ts'
-import { types } from './types.ts'
+
+/** In the order of the help. */
+const commands: Readonly<Record<string, () => Promise<Command>>> = {
+  inspect: async () => (await import('./inspect.ts')).inspect,
+  types: async () => (await import('./types.ts')).types,
+  devices: async () => (await import('./list-devices.ts')).devices,
+  providers: async () => (await import('./providers.ts')).providers,
+  perf: async () => (await import('./perf.ts')).perf,
+  'perf-report': async () => (await import('./perf-report.ts')).perfReport,
+  tune: async () => (await import('./tune.ts')).tune,
+  simulate: async () => (await import('./simulate-command.ts')).simulate,
+  'trace-summary': async () => (await import('./trace-summary.ts')).traceSummary,
+  'trace-export': async () => (await import('./trace-export.ts')).traceExport,
+}
+
+/** Only what is run is imported: the engine alone takes a quarter of a second of CPU time. Help shows all, and what is misspelt is compared with all. */
+function wanted(word = ''): Promise<Command[]> {
+  if (word === '--version' || word === '-V') return Promise.resolve([])
+  const names = Object.hasOwn(commands, word) ? [word] : Object.keys(commands)
+  return Promise.all(names.map((name) => commands[name]!()))
+}
 
 const program = new Command('zerohop')
   .description('ONNX inference inside a Node.js process')
@@ -23,7 +34,7 @@ const program = new Command('zerohop')
   .exitOverride()
   .configureOutput({ outputError: () => {} }) // told below, in one line
   .addHelpText('after', '\nExit codes: 0 done; 1 a model, a file or this machine is not as it has to be; 2 the command line is not. Those of perf are its own, and tune ends with 130 after Ctrl-C.')
-for (const command of [inspect, types, devices, providers, perf, perfReport, tune, simulate, traceSummary, traceExport]) program.addCommand(command.copyInheritedSettings(program))
+for (const command of await wanted(process.argv[2])) program.addCommand(command.copyInheritedSettings(program))
 
 /** Also where the command line cannot be read otherwise; among `-r`, `-f`, `-t` and `-v`, too, which take no value. */
 const wantsJson = process.argv.some((word) => word === '--json' || /^-[rftv]*j/.test(word))

@@ -1,6 +1,7 @@
 import { basename } from 'node:path'
 import { tryInProcess } from '../executor/native/trial-process.ts'
-import { InferenceError, type Capabilities, type InferenceErrorCode, type ModelMetadata } from '../index.ts'
+import { InferenceError } from '../errors.ts'
+import type { Capabilities, InferenceErrorCode, ModelMetadata } from '../index.ts'
 
 /** A model as an engine has opened it. */
 export interface OpenedModel {

@@ -1,6 +1,6 @@
 import { resolve } from 'node:path'
 import { InvalidArgumentError, type Command } from 'commander'
-import { InferenceError } from '../index.ts'
+import { InferenceError } from '../errors.ts'
 import { checkFilePlace } from '../perf/html-report/whole-file.ts'
 import type { PerfOptions } from './perf-extension.ts'
 import { isSameFile } from './same-file.ts'

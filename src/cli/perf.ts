@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { libraryVersion } from '../library-version.ts'
-import { InferenceError } from '../index.ts'
+import { InferenceError } from '../errors.ts'
 import { sampleSource } from '../perf/input/sample-source.ts'
 import { openTarget } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'

@@ -1,6 +1,7 @@
 import { relative, resolve } from 'node:path'
 import { resolveConfig } from '../config/resolve-model-config.ts'
-import { InferenceError, type ModelConfig, type PipelineConfig, type PipelineInput, type PipelineOutput } from '../index.ts'
+import { InferenceError } from '../errors.ts'
+import type { ModelConfig, PipelineConfig, PipelineInput, PipelineOutput } from '../index.ts'
 import { notStackable } from '../metadata.ts'
 import { shapeTensors } from '../request/shaped-tensors.ts'
 import { defined } from '../triton-repository/defined.ts'

@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { basename } from 'node:path'
 import { Command, InvalidArgumentError } from 'commander'
-import { InferenceError } from '../index.ts'
+import { InferenceError } from '../errors.ts'
 import { isFolder } from '../triton-repository/model-folder.ts'
 import { failureOf, tell, tellLine } from './failure.ts'
 import { readValues } from './model-file.ts'

@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises'
-import { availableParallelism } from 'node:os'
+import { availableCores } from '../config/available-cores.ts'
 import type { CacheCapability } from '../config/cache-options.ts'
 import type { ResolvedEngineOptions } from '../config/engine-options.ts'
 import type { ModelRuntime } from '../config/model-runtime.ts'
@@ -36,7 +36,7 @@ interface Job {
 }
 
 /** A model is tried by one load of the process, and not by all that want it; a process for each core at most, and two at least. */
-const turns = new Turns(Math.max(2, availableParallelism()))
+const turns = new Turns(Math.max(2, availableCores().usable))
 
 /** Models that were tried here and of which no cache knows. */
 const triedHere = new Set<string>()

@@ -1,4 +1,4 @@
-import { availableParallelism } from 'node:os'
+import { availableCores } from '../config/available-cores.ts'
 import { invalidArgument } from '../errors.ts'
 import { unwatch, watch } from '../request/abort-watch.ts'
 import { within } from './time-limit.ts'
@@ -9,7 +9,7 @@ function libuvThreads(): number {
   return asked >= 1 ? asked : 4
 }
 
-let limit = Math.min(availableParallelism(), libuvThreads())
+let limit = Math.min(availableCores().usable, libuvThreads())
 let running = 0
 /** In the order of their calls. */
 const waiting = new Set<() => void>()

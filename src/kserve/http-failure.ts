@@ -22,6 +22,7 @@ export const statusOfCode: Readonly<Record<InferenceErrorCode, number>> = {
   ERR_MODEL_IN_USE: 409,
   ERR_MODEL_LOAD: 500,
   ERR_NATIVE_LOAD: 500,
+  ERR_PLATFORM: 500,
   ERR_EXECUTION: 500,
   ERR_INSTANCE_CRASHED: 500,
   ERR_LEASE_ENDED: 500,

@@ -1,6 +1,7 @@
-import { closeSync, existsSync, openSync, readSync, statSync } from 'node:fs'
+import { existsSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { isMusl, otherRuntime, readHeader } from '../platform.ts'
 import type { NativeJpeg } from './native-jpeg.ts'
 import type { NativeKernels } from './native-kernels.ts'
 import type { NativeProcesses } from './native-processes.ts'
@@ -117,6 +118,8 @@ export function prebuildName(): string {
 
 function findBinding(chosen: string | undefined): BindingResult {
   if (chosen === 'off') return { binding: null, reason: 'the native addon is switched off by ZEROHOP_NATIVE=off' }
+  const runtime = otherRuntime()
+  if (runtime !== null) return { binding: null, reason: `the native addon is for Node.js, and this is ${runtime}` } // whose process it could end
   const paths = chosen ? [resolve(chosen)] : defaultPaths()
   const tried: string[] = []
   for (const path of paths) {
@@ -156,16 +159,6 @@ function buildCommand(): string {
   return `run \`npm install node-addon-api@8\`, then \`npx node-gyp rebuild\` in ${join(packageRoot, 'native')}`
 }
 
-/** Which C library this Node was linked with stands in its program header, as the loader's name. */
-function isMusl(): boolean {
-  if (process.platform !== 'linux') return false
-  try {
-    return readHeader(process.execPath).includes('ld-musl-')
-  } catch {
-    return false
-  }
-}
-
 /**
  * A library that lost its end (a copy or an unpacking that was interrupted) does not fail to load: the system's
  * loader touches pages that are not there, and the process dies. In ELF files (here those of 64 bits) the table of sections comes last.
@@ -175,16 +168,6 @@ export function isCutShort(path: string): boolean {
   if (process.platform !== 'linux' || header.length < 64 || header.readUInt32BE(0) !== 0x7f454c46 || header[4] !== 2) return false
   const sectionsEnd = Number(header.readBigUInt64LE(40)) + header.readUInt16LE(58) * header.readUInt16LE(60)
   return statSync(path).size < sectionsEnd
-}
-
-function readHeader(path: string): Buffer {
-  const header = Buffer.alloc(4096)
-  const file = openSync(path, 'r')
-  try {
-    return header.subarray(0, readSync(file, header, 0, header.length, 0))
-  } finally {
-    closeSync(file)
-  }
 }
 
 function firstLine(error: unknown): string {

@@ -1,4 +1,5 @@
-import { availableParallelism, cpus, totalmem } from 'node:os'
+import { availableParallelism, cpus } from 'node:os'
+import { availableMemory } from '../config/available-memory.ts'
 import type { Capabilities } from '../index.ts'
 import { libraryVersion } from '../library-version.ts'
 import type { PerfResult } from './result.ts'
@@ -9,7 +10,7 @@ export function machineFacts({ cpu, node, onnxruntime, executor }: Capabilities)
     cores: availableParallelism(),
     coresInUse: cpu.cores,
     processor: cpus()[0]?.model.trim() ?? 'unknown',
-    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    memoryGiB: Number((availableMemory().usableBytes / 2 ** 30).toFixed(1)),
     system: `${process.platform}-${process.arch}`,
     node,
     zerohop: libraryVersion,

@@ -1,3 +1,4 @@
+import { availableMemory } from '../config/available-memory.ts'
 import type { ModelConfig } from '../index.ts'
 import type { Load } from './configuration.ts'
 import type { FailedWord, MeasuredWord, MeasuringSettings } from './measuring-messages.ts'
@@ -35,7 +36,7 @@ export class ModelProcesses {
   readonly #settings: MeasuringSettings
   /** Those used longest ago first. */
   readonly #living = new Map<string, Living>()
-  readonly #mostBytes = process.availableMemory() * memoryShare
+  readonly #mostBytes = Math.min(process.availableMemory(), availableMemory().usableBytes) * memoryShare
   #ending = false
   /** What one takes from its start until its model is loaded, as the last one did. */
   startMs: number

@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { DeviceReport } from '../../src/cli/device-report.ts'
 import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
 import { availableCores } from '../../src/config/available-cores.ts'
+import { availableMemory } from '../../src/config/available-memory.ts'
 import { root, runScript, zerohop, zerohopWithoutAddon } from './run.ts'
 
 describe('zerohop devices', () => {
@@ -9,7 +10,7 @@ describe('zerohop devices', () => {
     const { code, stdout, stderr } = await zerohop('devices')
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toMatch(new RegExp(`^cores +${availableCores().usable}\\b`))
-    for (const row of ['GPUs', 'executor', 'ONNX Runtime', 'Node.js', 'addon', 'staging', 'providers', 'telemetry']) expect(stdout).toMatch(new RegExp(`^${row} +\\S`, 'm'))
+    for (const row of ['memory', 'GPUs', 'executor', 'ONNX Runtime', 'Node.js', 'addon', 'staging', 'providers', 'telemetry']) expect(stdout).toMatch(new RegExp(`^${row} +\\S`, 'm'))
   })
 
   it.skipIf(openNativeOrt().binding === null)('has the providers that are built in, and has tried them', async () => {
@@ -19,6 +20,7 @@ describe('zerohop devices', () => {
     expect(report.providers.filter(({ available }) => available === null)).toEqual([])
     expect(report.staging).toEqual({ kind: expect.any(String), reason: expect.any(String) })
     expect(report.cores).toEqual(availableCores())
+    expect(report.memory).toEqual(availableMemory())
     expect(report).not.toHaveProperty('error')
   })
 

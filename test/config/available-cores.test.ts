@@ -1,37 +1,61 @@
+import { writeFileSync } from 'node:fs'
 import { availableParallelism, cpus } from 'node:os'
+import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { availableCores } from '../../src/config/available-cores.ts'
 import { resolveEngineOptions } from '../../src/config/engine-options.ts'
 import { temporaryFolder, type Files } from '../triton-repository/temporary.ts'
+import { inGroup, quotas } from './control-groups.ts'
 
 const quotaOf = (files: Files): number | null => availableCores(temporaryFolder(files)).quota
 
 describe.skipIf(process.platform !== 'linux')('the cores that may be used', () => {
-  it('are those that the system gives, where no control group has a limit', () => {
+  it('are those that the system gives, where there is no control group', () => {
     const all = { machine: cpus().length, allowed: availableParallelism(), quota: null, usable: availableParallelism() }
     expect(availableCores(temporaryFolder({}))).toEqual(all)
-    expect(quotaOf({ 'proc/self/cgroup': '0::/\n', 'sys/fs/cgroup/cpu.max': 'max 100000\n' })).toBeNull()
-    expect(quotaOf({ 'proc/self/cgroup': '1:cpu,cpuacct:/\n', 'sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us': '-1\n', 'sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us': '100000\n' })).toBeNull()
   })
 
-  it.each([
-    ['of a container', { 'proc/self/cgroup': '0::/\n', 'sys/fs/cgroup/cpu.max': '150000 100000\n' }, 1.5],
-    ['of the least of the groups above', {
-      'proc/self/cgroup': '0::/pod/container\n', 'sys/fs/cgroup/pod/container/cpu.max': 'max 100000\n', 'sys/fs/cgroup/pod/cpu.max': '50000 100000\n', 'sys/fs/cgroup/cpu.max': '400000 100000',
-    }, 0.5],
-    ['of the first version', {
-      'proc/self/cgroup': '5:memory:/a\n2:cpu,cpuacct:/a\n', 'sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_quota_us': '300000\n', 'sys/fs/cgroup/cpu,cpuacct/a/cpu.cfs_period_us': '100000\n',
-    }, 3],
-    ['that makes no sense', { 'proc/self/cgroup': 'nonsense\n0::relative\n0::/\n', 'sys/fs/cgroup/cpu.max': 'a b\n' }, null],
-  ])('are as many as the quota %s', (_, files, quota) => {
-    expect(quotaOf(files as Files)).toBe(quota)
+  for (const version of [1, 2] as const) {
+    it.each<[what: string, files: Files, quota: number | null]>([
+      ['of none, where nothing is limited', { ...inGroup(version, '/a'), ...quotas(version, { '/a': ['max', 100_000], '': ['max', 100_000] }) }, null],
+      ['of a container', { ...inGroup(version, '/'), ...quotas(version, { '': [150_000, 100_000] }) }, 1.5],
+      ['of a period of its own', { ...inGroup(version, '/'), ...quotas(version, { '': [20_000, 10_000] }) }, 2],
+      ['of the least of the groups above', { ...inGroup(version, '/pod/container'), ...quotas(version, { '/pod/container': ['max', 100_000], '/pod': [50_000, 100_000], '': [400_000, 100_000] }) }, 0.5],
+      ['of a group that is mounted as the first one', { ...inGroup(version, '/docker/5f', '/docker/5f'), ...quotas(version, { '': [200_000, 100_000] }) }, 2],
+      ['of a group below the one that is mounted', { ...inGroup(version, '/docker/5f/inner', '/docker/5f'), ...quotas(version, { '/inner': [100_000, 100_000], '': [200_000, 100_000] }) }, 1],
+      ['of the mounted one, where the path is of another name space', { ...inGroup(version, '/', '/../..'), ...quotas(version, { '': [300_000, 100_000] }) }, 3],
+      ['of no other group whose name begins alike', { ...inGroup(version, '/docker/5f2', '/docker/5f'), ...quotas(version, { '/2': [100_000, 100_000], '': [200_000, 100_000] }) }, 2],
+    ])(`follow control groups, version ${version}: the quota %s`, (_, files, quota) => {
+      expect(quotaOf(files)).toBe(quota)
+    })
+  }
+
+  it('are read of the controller, whatever the order of its names and wherever it is mounted', () => {
+    const files = { 'proc/self/cgroup': '2:cpuacct,cpu:/a\n', 'proc/self/mountinfo': '1 2 0:3 / /mnt/cpu rw - cgroup none rw,cpuacct,cpu\n', 'mnt/cpu/a/cpu.cfs_quota_us': '250000', 'mnt/cpu/a/cpu.cfs_period_us': '100000' }
+    expect(quotaOf(files)).toBe(2.5)
+  })
+
+  it.each(['a b', '', '100000', '0 100000', '-5 100000', '100000 0', 'max', '\0'])('have no limit where the file says nothing that makes sense: %j', (text) => {
+    expect(quotaOf({ ...inGroup(2, '/'), 'sys/fs/cgroup/cpu.max': text })).toBeNull()
+  })
+
+  it('have no limit where what the system tells cannot be understood', () => {
+    expect(quotaOf({ ...inGroup(2, '/'), ...quotas(2, { '': [50_000, 100_000] }), 'proc/self/cgroup': 'nonsense\n0::relative\n' })).toBeNull()
+    expect(quotaOf({ ...inGroup(2, '/'), ...quotas(2, { '': [50_000, 100_000] }), 'proc/self/mountinfo': 'nonsense - cgroup2\n' })).toBeNull()
   })
 
   it('are at least one, and whole ones', () => {
-    const half = temporaryFolder({ 'proc/self/cgroup': '0::/\n', 'sys/fs/cgroup/cpu.max': '50000 100000\n' })
+    const half = temporaryFolder({ ...inGroup(2, '/'), ...quotas(2, { '': [50_000, 100_000] }) })
     expect(availableCores(half).usable).toBe(1)
-    const more = temporaryFolder({ 'proc/self/cgroup': '0::/\n', 'sys/fs/cgroup/cpu.max': '99990000 10000\n' })
+    const more = temporaryFolder({ ...inGroup(2, '/'), ...quotas(2, { '': [99_990_000, 10_000] }) })
     expect(availableCores(more).usable).toBe(availableParallelism())
+  })
+
+  it('follow a quota that is set after the start', () => {
+    const root = temporaryFolder({ ...inGroup(2, '/'), ...quotas(2, { '': ['max', 100_000] }) })
+    expect(availableCores(root).quota).toBeNull()
+    writeFileSync(join(root, 'sys/fs/cgroup/cpu.max'), '100000 100000\n')
+    expect(availableCores(root)).toMatchObject({ quota: 1, usable: 1 })
   })
 
   it('are what an engine takes', () => {

@@ -26,7 +26,7 @@ let home: string
 beforeEach(() => {
   home = realpathSync(mkdtempSync(join(tmpdir(), 'zerohop-loader-')))
   put('package.json', '{ "type": "module" }')
-  put(loader, readFileSync(join(root, loader), 'utf8'))
+  for (const source of [loader, 'src/platform.ts']) put(source, readFileSync(join(root, source), 'utf8'))
 })
 
 afterEach(() => rmSync(home, { recursive: true }))

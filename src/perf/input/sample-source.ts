@@ -1,5 +1,5 @@
 import { stat } from 'node:fs/promises'
-import { totalmem } from 'node:os'
+import { availableMemory } from '../../config/available-memory.ts'
 import { invalidArgument } from '../../errors.ts'
 import type { InferOptions, ModelMetadata } from '../../index.ts'
 import { mulberry32 } from '../../seeded-random.ts'
@@ -75,7 +75,7 @@ export async function sampleSource({ inputs: all, ...others }: ModelMetadata, se
 }
 
 /** Of all that is made up together: it is held in memory, and what is longer fits in no array. */
-const mostBytes = Math.min(2 ** 32, totalmem() / 2)
+const mostBytes = Math.min(2 ** 32, availableMemory().usableBytes / 2)
 
 function generatedSamples(inputs: readonly InputShape[], { batchSize, uniqueInputs, options, ...data }: InputSettings & GeneratedData, random: () => number): Sample[] {
   const bytes = uniqueInputs * inputs.reduce((sum, input) => sum + generatedBytes(input, batchSize, data), 0)

@@ -1,0 +1,31 @@
+import { closeSync, openSync, readSync } from 'node:fs'
+
+/** Other runtimes that have Node's API, by their names in `process.versions`. Native addons end the processes of Bun and Deno when a thread ends, and Electron refuses their memory. */
+const otherRuntimes: readonly (readonly [name: string, called: string])[] = [['bun', 'Bun'], ['deno', 'Deno'], ['electron', 'Electron']]
+
+/** The runtime that is none of Node's own, with its version; `null` in Node.js. */
+export function otherRuntime(versions: Readonly<Record<string, string | undefined>> = process.versions): string | null {
+  const [name, called] = otherRuntimes.find(([name]) => versions[name] !== undefined) ?? []
+  return name === undefined ? null : `${called} ${versions[name]}`
+}
+
+/** Which C library this Node was linked with stands in its program header, as the loader's name. */
+export function isMusl(): boolean {
+  if (process.platform !== 'linux') return false
+  try {
+    return readHeader(process.execPath).includes('ld-musl-')
+  } catch {
+    return false
+  }
+}
+
+/** The first bytes of a file. */
+export function readHeader(path: string): Buffer {
+  const header = Buffer.alloc(4096)
+  const file = openSync(path, 'r')
+  try {
+    return header.subarray(0, readSync(file, header, 0, header.length, 0))
+  } finally {
+    closeSync(file)
+  }
+}
