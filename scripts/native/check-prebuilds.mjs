@@ -35,6 +35,8 @@ function main() {
   const { values, positionals } = parseArgs({ options: { folder: { type: 'string' }, suite: { type: 'boolean' } }, allowPositionals: true })
   const folder = values.folder === undefined ? join(root, 'prebuilds') : resolve(values.folder)
   const named = positionals.filter((name) => name in platforms)
+  const files = positionals.filter((name) => !named.includes(name))
+  if (files.length > 0 && !values.suite) throw new Error(`no platform ${files[0]}; expected some of ${Object.keys(platforms).join(', ')}`)
   const table = new Table({ head: ['prebuild', 'format', 'bytes', 'system', 'libraries', 'sha256', 'faults'], style: { head: [], border: [] }, colWidths: [null, null, null, null, null, null, 70], wordWrap: true })
   const rows = (named.length > 0 ? named : Object.keys(platforms)).map((platform) => check(folder, platform))
   for (const { cells, faults } of rows) table.push([...cells, faults.join('\n') || 'none'])
@@ -42,7 +44,7 @@ function main() {
   if (rows.some(({ faults }) => faults.length > 0)) throw new Error('not all prebuilds are as they have to be')
   if (!values.suite) return
   const addon = join(folder, prebuildName(), 'zerohop.node')
-  run(process.execPath, ['scripts/run-tests.mjs', ...positionals.filter((name) => !named.includes(name))], { ZEROHOP_NATIVE: addon })
+  run(process.execPath, ['scripts/run-tests.mjs', ...files], { ZEROHOP_NATIVE: addon })
 }
 
 try {
