@@ -4,7 +4,7 @@
 // What binaries are made of is read by LIEF, from PyPI.
 import { spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import Table from 'cli-table3'
@@ -13,22 +13,28 @@ import { faultsOf } from './prebuild-faults.mjs'
 import { pythonWith } from './python.mjs'
 import { fail, prebuildName, root, run } from './toolchain.mjs'
 
-/** What a binary is made of. */
-function factsOf(path) {
-  const bytes = readFileSync(path)
-  const { status, stdout, stderr } = spawnSync(pythonWith('lief==1.0.0'), [join(root, 'scripts/native/binary-facts.py'), path], { encoding: 'utf8' })
-  if (status !== 0) throw new Error(`${path} cannot be read: ${stderr}`)
-  return { ...JSON.parse(stdout), bytes: bytes.length, sha256: createHash('sha256').update(bytes).digest('hex') }
+/** What binaries are made of. */
+function factsOf(paths) {
+  const { status, stdout, stderr } = spawnSync(pythonWith('lief==1.0.0'), [join(root, 'scripts/native/binary-facts.py'), ...paths], { encoding: 'utf8' })
+  if (status !== 0) throw new Error(`${paths.join(', ')} cannot be read: ${stderr}`)
+  return stdout.trimEnd().split('\n').map((line, index) => ({ ...JSON.parse(line), bytes: statSync(paths[index]).size }))
 }
 
-/** A row of the table, and what is wrong. */
-function check(folder, platform) {
-  const path = join(folder, platform, 'zerohop.node')
-  if (!existsSync(path)) return { cells: [platform, '', '', '', '', ''], faults: [`${path} is not there; npm run prebuild -- ${platform} makes it`] }
-  const facts = factsOf(path)
-  const faults = faultsOf(platform, facts)
-  const { format, machine = '', bytes, system = [], libraries = [], sha256 } = facts
-  return { cells: [platform, `${format} ${machine}`, bytes, system.join('.'), libraries.length, sha256.slice(0, 16)], faults }
+/** Prints a table of them; throws where one is not as it has to be. */
+function check(prebuilds) {
+  const absent = prebuilds.find(({ path }) => !existsSync(path))
+  if (absent !== undefined) throw new Error(`${absent.path} is not there; npm run prebuild -- ${absent.platform} makes it`)
+  const table = new Table({ head: ['prebuild', 'format', 'bytes', 'system', 'libraries', 'sha256', 'faults'], style: { head: [], border: [] } })
+  const all = factsOf(prebuilds.map(({ path }) => path)).map((facts, index) => ({ ...facts, ...prebuilds[index] }))
+  const wrong = all.map(({ platform, path, ...facts }) => {
+    const faults = faultsOf(platform, facts)
+    const { format, machine = '', bytes, system = [], libraries = [] } = facts
+    const sha256 = createHash('sha256').update(readFileSync(path)).digest('hex')
+    table.push([platform, `${format} ${machine}`, bytes, system.join('.'), libraries.length, sha256.slice(0, 16), faults.join('\n') || 'none'])
+    return faults.length > 0
+  })
+  console.log(table.toString())
+  if (wrong.includes(true)) throw new Error('not all prebuilds are as they have to be')
 }
 
 function main() {
@@ -37,11 +43,7 @@ function main() {
   const named = positionals.filter((name) => name in platforms)
   const files = positionals.filter((name) => !named.includes(name))
   if (files.length > 0 && !values.suite) throw new Error(`no platform ${files[0]}; expected some of ${Object.keys(platforms).join(', ')}`)
-  const table = new Table({ head: ['prebuild', 'format', 'bytes', 'system', 'libraries', 'sha256', 'faults'], style: { head: [], border: [] }, colWidths: [null, null, null, null, null, null, 70], wordWrap: true })
-  const rows = (named.length > 0 ? named : Object.keys(platforms)).map((platform) => check(folder, platform))
-  for (const { cells, faults } of rows) table.push([...cells, faults.join('\n') || 'none'])
-  console.log(table.toString())
-  if (rows.some(({ faults }) => faults.length > 0)) throw new Error('not all prebuilds are as they have to be')
+  check((named.length > 0 ? named : Object.keys(platforms)).map((platform) => ({ platform, path: join(folder, platform, 'zerohop.node') })))
   if (!values.suite) return
   const addon = join(folder, prebuildName(), 'zerohop.node')
   run(process.execPath, ['scripts/run-tests.mjs', ...files], { ZEROHOP_NATIVE: addon })
