@@ -233,6 +233,7 @@ export class InferenceEngine {
     return this.#end(true)
   }
 
+  /** As {@link close}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }

@@ -42,6 +42,7 @@ export class Model<M extends ModelSignature = AnySignature> {
     this.#submission = new Submission(target)
   }
 
+  /** Where it is in its life, from loading to unloaded. */
   get state(): ModelState {
     return this.#target.serving.state
   }

@@ -110,11 +110,11 @@ function circle(edges: readonly Import[]): string[] | null {
   return null
 }
 
-const contributing = readFileSync(`${top}CONTRIBUTING.md`, 'utf8')
+const architecture = readFileSync(`${top}docs/architecture.md`, 'utf8')
 
-/** The lines of the picture in CONTRIBUTING.md that follows a sentence. */
+/** The lines of the picture in docs/architecture.md that follows a sentence. */
 function picture(sentence: string): string[] {
-  const after = contributing.slice(contributing.indexOf(sentence))
+  const after = architecture.slice(architecture.indexOf(sentence))
   return /```text\n([\s\S]*?)\n```/.exec(after)![1]!.split('\n')
 }
 
@@ -154,7 +154,7 @@ describe('the files of src/', () => {
   })
 })
 
-describe('the rooms in CONTRIBUTING.md', () => {
+describe('the rooms in docs/architecture.md', () => {
   const foundations = new Set(files.filter((file) => !file.includes('/') && floorOf(file) === 0))
   const roomOf = (file: string) => (file.includes('/') ? folderOf(file) : foundations.has(file) ? 'foundations' : 'engine')
   const rooms = picture('The rooms of `src/`').reduce<{ room: string; to: string[] }[]>((before, line) => {
@@ -183,7 +183,7 @@ describe('the rooms in CONTRIBUTING.md', () => {
   })
 })
 
-describe("a request's way in CONTRIBUTING.md", () => {
+describe("a request's way in docs/architecture.md", () => {
   const steps = picture("A request's way").map((line) => ({
     depth: line.length - line.trimStart().length,
     file: line.trim().split(' ', 1)[0]!,

@@ -10,7 +10,7 @@ const root = fileURLToPath(new URL('..', import.meta.url))
 const { scripts } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as { scripts: Record<string, string> }
 
 /** What users and contributors read. */
-const documents = ['README.md', 'CONTRIBUTING.md', ...readdirSync(`${root}docs`).filter((file) => file.endsWith('.md')).map((file) => `docs/${file}`)].map((document) => ({ document, text: readFileSync(root + document, 'utf8') }))
+const documents = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', ...readdirSync(`${root}docs`).filter((file) => file.endsWith('.md')).map((file) => `docs/${file}`)].map((document) => ({ document, text: readFileSync(root + document, 'utf8') }))
 const textOf = (name: string) => documents.find(({ document }) => document === name)!.text
 const readme = textOf('README.md')
 const blocks = documents.flatMap(({ document, text }) =>
@@ -113,8 +113,8 @@ describe('README and what it links to', () => {
   it('names every file whose code runs for a plain request, and no others', async () => {
     const { answer, stderr } = await runFixture('way.mjs', '', ['--no-warnings'], { ZEROHOP_EXECUTOR: 'native' })
     expect(stderr).toBe('')
-    const contributing = textOf('CONTRIBUTING.md')
-    const section = contributing.slice(contributing.indexOf("A request's way"), contributing.indexOf('Where the code leaves'))
+    const architecture = textOf('docs/architecture.md')
+    const section = architecture.slice(architecture.indexOf("A request's way"), architecture.indexOf('## The addon'))
     const [, way, accounts] = section.split(/```(?:text)?\n/)
     const onTheWay = [...way!.matchAll(/^ *(\S+\.ts)/gm)].map(([, file]) => file!)
     const beside = [...accounts!.matchAll(/`([\w/-]+)`/g)].map(([, file]) => `${file}.ts`)

@@ -5,21 +5,22 @@ import { mkdirSync, readFileSync, renameSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { platforms } from './platforms.mjs'
 import { fail, packageFile, prebuildName, root } from './toolchain.mjs'
-import { installZig, zig } from './zig.mjs'
+import { zig } from './zig.mjs'
 
 const defines = ['NAPI_VERSION=8', 'NAPI_CPP_EXCEPTIONS', 'NODE_ADDON_API_CPP_EXCEPTIONS_ALL', 'NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS', 'BUILDING_NODE_EXTENSION', 'NOMINMAX', 'NDEBUG']
 
 function build(name) {
   const { target, link, machine } = platforms[name]
   const { core, addon } = JSON.parse(readFileSync(join(root, 'native/sources.json'), 'utf8'))
+  const made = join('build', 'prebuilds', name, 'zerohop.node')
   const path = join('prebuilds', name, 'zerohop.node')
-  mkdirSync(join(root, dirname(path)), { recursive: true })
+  for (const one of [made, path]) mkdirSync(join(root, dirname(one)), { recursive: true })
   zig('c++', '-target', target, '-std=c++17', '-O2', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-fvisibility-inlines-hidden', '-fPIC',
     ...defines.map((define) => `-D${define}`),
     '-Inative', '-isystem', inside('node-api-headers', 'include'), '-isystem', inside('node-addon-api', ''),
-    ...[...core, ...addon].map((source) => join('native', source)), ...(machine === undefined ? [] : importLibraries(name, machine)), ...link, '-o', `${path}.new`)
-  // Renamed into place: a process that has the old one loaded would not survive its bytes changing.
-  renameSync(join(root, `${path}.new`), join(root, path))
+    ...[...core, ...addon].map((source) => join('native', source)), ...(machine === undefined ? [] : importLibraries(name, machine)), ...link, '-o', made)
+  // Moved into place: linkers leave other files beside theirs, and a process that has the old one loaded would not survive its bytes changing.
+  renameSync(join(root, made), join(root, path))
   const bytes = readFileSync(join(root, path))
   console.log(`zerohop: made ${path}, ${bytes.length} bytes, sha256 ${createHash('sha256').update(bytes).digest('hex')}`)
 }
@@ -45,7 +46,6 @@ try {
   const names = asked.includes('--all') ? Object.keys(platforms) : asked.length > 0 ? asked : [prebuildName()]
   const unknown = names.find((name) => !(name in platforms))
   if (unknown !== undefined) throw new Error(`no platform ${unknown}; expected --all or some of ${Object.keys(platforms).join(', ')}`)
-  installZig()
   for (const name of names) build(name)
 } catch (error) {
   fail(error)

@@ -51,6 +51,7 @@ export class ArrivalRecording {
     return (this.#stopping ??= this.#stop())
   }
 
+  /** As {@link stop}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.stop()
   }

@@ -1,6 +1,7 @@
 /** Formats that can be let in by `formats`, by the names that sharp has for them. `heif` is AVIF and, where libvips has it, HEIC. */
 export const imageFormats = ['jpeg', 'png', 'webp', 'gif', 'tiff', 'heif', 'svg'] as const
 
+/** The name of such a format. */
 export type ImageFormat = (typeof imageFormats)[number]
 
 /** All but SVG, which is a program rather than pixels: a few kilobytes may draw for minutes. */

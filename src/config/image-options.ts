@@ -8,10 +8,15 @@ const CHANNELS = ['rgb', 'bgr', 'gray'] as const
 const LAYOUTS = ['nchw', 'nhwc'] as const
 const DATA_TYPES = ['float32', 'float64', 'float16', 'uint8', 'int8', 'int32'] as const
 
+/** How an image of other proportions is made to fit. */
 export type ImageFit = (typeof FITS)[number]
+/** Interpolations of a resize, in sharp's words. */
 export type ImageKernel = (typeof KERNELS)[number]
+/** Which channels, in which order. */
 export type ImageChannels = (typeof CHANNELS)[number]
+/** Channels one after the other, or of each pixel together. */
 export type ImageLayout = (typeof LAYOUTS)[number]
+/** Element types that an image can have. */
 export type ImageDataType = (typeof DATA_TYPES)[number]
 
 /** The usual evaluation crop: a resize that keeps the proportions, then the centre. */

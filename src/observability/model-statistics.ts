@@ -65,7 +65,7 @@ export interface ModelStatistics {
     readonly queue: LatencyDistribution
     /** Gathering, run and copying of the batch that a request was in; of all of them where it was split. */
     readonly compute: LatencyDistribution
-    /** From `infer()` to the result, but for {@link ModelStatistics.inferenceStats.imageDecode}. */
+    /** From `infer()` to the result, but for `imageDecode`. */
     readonly total: LatencyDistribution
   }
   /** Instances that serve now, as in `model.capacity()`. */

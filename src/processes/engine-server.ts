@@ -73,6 +73,7 @@ export class EngineServer {
     return server
   }
 
+  /** Who is connected, and what was asked. */
   stats(): ServerStatistics {
     let [sharingMemory, requests, inFlight] = [0, this.#requestsOfGone, 0]
     for (const client of this.#clients) {
@@ -88,6 +89,7 @@ export class EngineServer {
     return (this.#closing ??= this.#close())
   }
 
+  /** As {@link close}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }

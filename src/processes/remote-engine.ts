@@ -63,6 +63,7 @@ export class RemoteEngine {
     return new RemoteEngine(path, reaching, await reaching.connected())
   }
 
+  /** The process that serves, and how it is reached: of the connection that there is now, or was last. */
   get server(): ServerInfo {
     const { process, version } = this.#connection.server
     return { process, version, sharesMemory: this.#connection.sharesMemory }
@@ -151,6 +152,7 @@ export class RemoteEngine {
     this.#connection.end(this.#ended())
   }
 
+  /** As {@link close}. */
   [Symbol.asyncDispose](): Promise<void> {
     return this.close()
   }

@@ -11,6 +11,7 @@ const families = [...tritonFamilies, ...modelFamilies, ...engineFamilies]
 
 /** An engine, of this process or another. */
 export interface MeasuredEngine {
+  /** Asked once for each scrape. */
   stats(): EngineStatistics | Promise<EngineStatistics>
 }
 

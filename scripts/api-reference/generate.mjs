@@ -1,0 +1,51 @@
+// Writes docs/api, a page of reference for each entry point of the package, out of what dist/ declares: npm run docs.
+// It fails where a public name has no words of its own.
+import { spawnSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const here = fileURLToPath(new URL('.', import.meta.url))
+const root = fileURLToPath(new URL('../..', import.meta.url))
+
+if (!existsSync(`${here}node_modules/typedoc`)) {
+  const { status } = spawnSync('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: here, stdio: 'inherit', shell: process.platform === 'win32' })
+  if (status !== 0) process.exit(1)
+}
+const { Application, TSConfigReader } = await import('typedoc')
+
+const { name, exports } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'))
+const entries = Object.entries(exports).filter(([, { types }]) => types !== undefined)
+/** Names of import, by those that TypeDoc makes of paths. */
+const names = new Map(entries.map(([entry, { types }]) => [types.replace(/^\.\/dist\/(.*)\.d\.ts$/, '$1'), name + entry.slice(1)]))
+
+const application = await Application.bootstrapWithPlugins(
+  {
+    tsconfig: `${here}tsconfig.json`,
+    entryPoints: entries.map(([, { types }]) => root + types),
+    basePath: `${root}dist`,
+    plugin: ['typedoc-plugin-markdown'],
+    router: 'module',
+    out: `${root}docs/api`,
+    name: `${name}: reference`,
+    readme: 'none',
+    disableSources: true,
+    excludeInternal: true,
+    excludeExternals: true,
+    excludePrivate: true,
+    hidePageHeader: true,
+    hideBreadcrumbs: true,
+    // Properties of records may be told by their names and the record's own words.
+    requiredToBeDocumented: ['Class', 'Interface', 'TypeAlias', 'Enum', 'EnumMember', 'Function', 'Variable', 'Method', 'Accessor'],
+    // Pages are apart, as entry points are: a link leads nowhere from one to the next.
+    validation: { notExported: false, invalidLink: false, notDocumented: true },
+    treatValidationWarningsAsErrors: true,
+  },
+  [new TSConfigReader()],
+)
+
+const project = await application.convert()
+if (project === undefined) process.exit(1)
+for (const module of project.children) module.name = names.get(module.name)
+application.validate(project)
+if (application.logger.hasErrors() || application.logger.hasWarnings()) process.exit(1)
+await application.generateOutputs(project)
