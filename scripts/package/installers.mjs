@@ -13,7 +13,8 @@ const pnpm = (version) => ({
   name: `pnpm ${version}`,
   oldestNode: 20,
   program: () => programOf('pnpm', version, version < 11 ? 'bin/pnpm.cjs' : 'bin/pnpm.mjs'),
-  add: (packages, scripts) => ['add', ...(scripts ? [] : ['--ignore-scripts']), ...packages],
+  // It fails over a script that nobody has decided on.
+  add: (packages, scripts) => ['add', scripts ? '--allow-build=onnxruntime-node' : '--ignore-scripts', ...packages],
 })
 
 const yarnClassic = {
