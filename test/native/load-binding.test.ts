@@ -25,8 +25,8 @@ let home: string
 
 beforeEach(() => {
   home = realpathSync(mkdtempSync(join(tmpdir(), 'zerohop-loader-')))
-  put('package.json', '{ "type": "module" }')
-  put(loader, readFileSync(join(root, loader), 'utf8'))
+  put('package.json', '{ "name": "zerohop", "type": "module", "exports": { "./package.json": "./package.json" } }')
+  for (const file of [loader, 'src/own-files.ts']) put(file, readFileSync(join(root, file), 'utf8'))
 })
 
 afterEach(() => rmSync(home, { recursive: true }))
