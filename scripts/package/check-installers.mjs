@@ -2,6 +2,7 @@
 //
 //   npm run check:installers               every installer on every supported Node, scripts off; with scripts on the oldest Node
 //   npm run check:installers -- --quick    a part of that, for CI
+//   npm run check:installers -- 'pnpm 12'  the named installers
 //
 // Nothing there has a compiler. Installers, Nodes and what is downloaded are kept in .cache.
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -17,6 +18,7 @@ import { pack } from './tarball.mjs'
 const model = 'examples/digits/model.onnx'
 const running = Number(process.versions.node.split('.')[0])
 const quick = process.argv.includes('--quick')
+const named = installers.filter(({ name }) => process.argv.includes(name))
 
 /** README's first example, to the letter, and whether it ran as it should. */
 function example() {
@@ -55,10 +57,10 @@ function attempt(installer, major, scripts, tarball) {
   return { ...row, seconds, result: result.split('\n', 1)[0] }
 }
 
-/** Every installer on the Node that runs this; with all, on each. */
 function attempts() {
-  const all = majors.flatMap((major) => installers.map((installer) => ({ installer, major, scripts: false })))
-  const withScripts = installers.map((installer) => ({ installer, major: majors[0], scripts: true }))
+  const asked = named.length > 0 ? named : installers
+  const all = majors.flatMap((major) => asked.map((installer) => ({ installer, major, scripts: false })))
+  const withScripts = asked.map((installer) => ({ installer, major: majors[0], scripts: true }))
   if (!quick) return [...all, ...withScripts]
   const few = ['npm 11', 'pnpm 12', 'yarn 4 pnp']
   return all.filter(({ installer, major }) => major === running && few.includes(installer.name))
