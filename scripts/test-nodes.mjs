@@ -10,38 +10,24 @@
 // and dist/ has to be there (npm run build:ts).
 
 import { execFileSync, spawnSync } from 'node:child_process'
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
 import { delimiter, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { checkoutWithOrt } from './checkout-with-ort.mjs'
+import { majors, nodeOf } from './nodes.mjs'
+import { printTable } from './print-table.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 const cache = join(root, '.cache/nodes')
-const windows = process.platform === 'win32'
 
-let majors = [20, 22, 24, 26]
+let asked = majors
 let checkout = root
 const args = process.argv.slice(2)
 while (args[0] === '--node' || args[0] === '--ort') {
   const [option, value = ''] = args.splice(0, 2)
   if (!/^\d+([.,]\d+)*$/.test(value)) throw new Error(`${option}: expected a version, received '${value}'`)
-  if (option === '--node') majors = value.split(',').map(Number)
+  if (option === '--node') asked = value.split(',').map(Number)
   else checkout = checkoutWithOrt(root, value)
-}
-
-/** Path of a Node of that major version. */
-function nodeOf(major) {
-  if (process.versions.node.startsWith(`${major}.`)) return process.execPath
-  const folder = join(cache, String(major))
-  const name = `node-${windows ? 'win' : process.platform}-${process.arch}`
-  const binary = join(folder, 'node_modules', name, 'bin', windows ? 'node.exe' : 'node')
-  if (existsSync(binary)) return binary
-  console.log(`Installing ${name}@${major} ...`)
-  mkdirSync(folder, { recursive: true })
-  writeFileSync(join(folder, 'package.json'), '{ "private": true }\n')
-  const install = ['install', '--prefix', folder, '--ignore-scripts', '--no-audit', '--no-fund', '--loglevel', 'error', `${name}@${major}`]
-  execFileSync('npm', install, { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'], shell: windows })
-  return binary
 }
 
 /** The outcome of vitest on one Node: version, counts, and whether all went well. */
@@ -70,19 +56,11 @@ function testOn(major) {
   return { node: version, ort, passed, failed, skipped, seconds, result: status === 0 ? 'ok' : `FAILED (${signal ?? `exit code ${status}`})` }
 }
 
-function print(rows) {
-  const columns = Object.keys(rows[0])
-  const widths = columns.map((column) => Math.max(column.length, ...rows.map((row) => String(row[column]).length)))
-  const line = (cells) => cells.map((cell, index) => String(cell).padEnd(widths[index])).join('  ').trimEnd()
-  console.log(`\n${line(columns)}\n${line(widths.map((width) => '─'.repeat(width)))}`)
-  for (const row of rows) console.log(line(columns.map((column) => row[column])))
-}
-
 if (!existsSync(join(root, 'dist/index.js'))) {
   console.error('There is no dist/: the worker threads are loaded from there. Run npm run build:ts first.')
   process.exit(1)
 }
 mkdirSync(cache, { recursive: true })
-const rows = majors.map(testOn)
-print(rows)
+const rows = asked.map(testOn)
+printTable(rows)
 process.exitCode = rows.every(({ result }) => result === 'ok') ? 0 : 1

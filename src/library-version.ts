@@ -1,4 +1,12 @@
-import { createRequire } from 'node:module'
+import { requireFromPackage } from './own-files.ts'
 
 /** The version of this package. */
-export const libraryVersion = (createRequire(import.meta.url)('../package.json') as { version: string }).version
+export const libraryVersion = version()
+
+function version(): string {
+  try {
+    return (requireFromPackage('./package.json') as { version: string }).version
+  } catch {
+    return 'unknown' // in a bundle that has left the package
+  }
+}

@@ -1,11 +1,11 @@
-import { dirname } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { join } from 'node:path'
 import { types } from 'node:util'
 import { describe } from './describe.ts'
+import { packageFolder } from './own-files.ts'
 
 /** Errors that the language throws: of their messages alone nobody finds the line. */
 const ofLanguage = [TypeError, RangeError, ReferenceError, SyntaxError]
-const ownFolder = dirname(fileURLToPath(import.meta.url))
+const ownFolders = ['dist', 'src'].map((folder) => join(packageFolder, folder))
 const fileAndLine = /([^\s()/\\]+\.[cm]?[jt]s:\d+)/
 
 /** What is told of what the user's code has thrown, which may be anything. Never throws. */
@@ -23,6 +23,6 @@ export function messageOf(reason: unknown): string {
 /** The file and line of the user's that an error of the language comes from. */
 function placeOf(error: Error): string {
   if (!ofLanguage.some((type) => error instanceof type)) return ''
-  const line = String(error.stack).split('\n').find((line) => fileAndLine.test(line) && !line.includes(ownFolder))
+  const line = String(error.stack).split('\n').find((line) => fileAndLine.test(line) && !ownFolders.some((folder) => line.includes(folder)))
   return line === undefined ? '' : ` (${fileAndLine.exec(line)![1]})`
 }

@@ -1,9 +1,7 @@
 import { fork, type ChildProcess } from 'node:child_process'
-import { existsSync } from 'node:fs'
 import type { Socket } from 'node:net'
-import { dirname, join } from 'node:path'
 import type { Writable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
+import { ownFile } from './own-files.ts'
 
 const lastWordsKept = 500
 /** For the end of one that was killed it is not waited longer: the system may keep it for as long as a disk does not answer. */
@@ -133,15 +131,12 @@ function environment(): NodeJS.ProcessEnv {
 }
 
 /**
- * The compiled program, also when this file runs from its TypeScript source.
+ * The compiled program.
  *
- * @throws Error where there is none, as in a bundle, or nothing but the application to run it: that would be started once more.
+ * @throws Error where there is none, or nothing but the application to run it: that would be started once more.
  */
 function programFile(path: string): string {
   const sea = process.getBuiltinModule?.('node:sea') as { isSea(): boolean } | undefined
   if (sea?.isSea() === true) throw new Error('this is a single executable, which is no Node.js for other programs')
-  const folder = dirname(fileURLToPath(import.meta.url))
-  const file = [join(folder, path), join(folder, '../dist', path)].find((place) => existsSync(place))
-  if (file === undefined) throw new Error(`zerohop's ${path} is not where it was installed`)
-  return file
+  return ownFile(path)
 }

@@ -1,7 +1,7 @@
-import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { isCutShort, loadBinding, prebuildName } from '../memory/addon.ts'
 import type { NativeJpeg } from '../memory/native-jpeg.ts'
+import { requireFromPackage } from '../own-files.ts'
 
 let found: NativeJpeg | null | undefined
 
@@ -29,6 +29,6 @@ function open(): NativeJpeg | null {
 
 /** Where the package has the library for this platform; throws where it is not installed. */
 export function jpegLibrary(): string {
-  const root = dirname(createRequire(import.meta.url).resolve('@julusian/jpeg-turbo/package.json'))
+  const root = dirname(requireFromPackage.resolve('@julusian/jpeg-turbo/package.json'))
   return join(root, 'prebuilds', `jpeg-turbo-${prebuildName()}`, 'libturbojpeg.so.0')
 }

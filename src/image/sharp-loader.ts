@@ -18,7 +18,7 @@ export function loadSharp(): Promise<SharpFactory> {
 
 async function importSharp(): Promise<SharpFactory> {
   try {
-    return (await import('sharp')).default
+    return (await import(/* webpackIgnore: true */ 'sharp')).default
   } catch (cause) {
     throw new InferenceError(
       'ERR_NATIVE_LOAD',

@@ -1,6 +1,6 @@
 import { existsSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { packageFolder } from '../own-files.ts'
 import { isMusl, otherRuntime, readHeader } from '../platform.ts'
 import type { NativeJpeg } from './native-jpeg.ts'
 import type { NativeKernels } from './native-kernels.ts'
@@ -96,9 +96,6 @@ export type BindingResult =
 /** Raised together with `kBindingVersion` in native/addon.cc whenever the exports change their meaning. */
 export const BINDING_VERSION = '11'
 
-// Two folders below the root both as src/memory/addon.ts and as dist/memory/addon.js.
-const packageRoot = fileURLToPath(new URL('../..', import.meta.url))
-
 let loaded: BindingResult | undefined
 
 /**
@@ -135,7 +132,7 @@ function findBinding(chosen: string | undefined): BindingResult {
 
 function defaultPaths(): string[] {
   const folders = [`prebuilds/${prebuildName()}`, 'build/cmake/Release', 'build/cmake/Debug', 'native/build/Release', 'native/build/Debug']
-  return folders.map((folder) => join(packageRoot, folder, 'zerohop.node'))
+  return folders.map((folder) => join(packageFolder, folder, 'zerohop.node'))
 }
 
 function open(path: string): NativeBinding {
@@ -155,8 +152,8 @@ function open(path: string): NativeBinding {
 
 /** In a checkout there is a script; an installed package has its sources and node-gyp's build file. */
 function buildCommand(): string {
-  if (existsSync(join(packageRoot, 'scripts/native/build.mjs'))) return 'npm run build:native'
-  return `run \`npm install node-addon-api@8\`, then \`npx node-gyp rebuild\` in ${join(packageRoot, 'native')}`
+  if (existsSync(join(packageFolder, 'scripts/native/build.mjs'))) return 'npm run build:native'
+  return `run \`npm install node-addon-api@8\`, then \`npx node-gyp rebuild\` in ${join(packageFolder, 'native')}`
 }
 
 /**

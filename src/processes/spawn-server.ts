@@ -1,9 +1,8 @@
 import { fork } from 'node:child_process'
-import { existsSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { InferenceError } from '../errors.ts'
 import type { NativeProcesses } from '../memory/native-processes.ts'
 import type { CheckedConnectOptions } from './connect-options.ts'
+import { ownFile } from '../own-files.ts'
 import { takeLock, type HeldLock } from './serving-lock.ts'
 import { checkFolder } from './socket-path.ts'
 import { errorFrom } from './travelling-errors.ts'
@@ -39,7 +38,7 @@ export async function startServer(path: string, spawn: NonNullable<CheckedConnec
 }
 
 function start(task: ServingTask, { execArgv, env }: NonNullable<CheckedConnectOptions['spawn']>, timeoutMs: number): Promise<void> {
-  const child = fork(program(), [JSON.stringify(task)], {
+  const child = fork(ownFile('processes/serving-process.js'), [JSON.stringify(task)], {
     detached: true, // what ends this process, a key in its terminal too, is none of its business
     stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
     ...optionsOfNode(execArgv),
@@ -74,10 +73,4 @@ function optionsOfNode(execArgv: readonly string[] | undefined): { execArgv?: st
 function failed(path: string, cause: unknown): InferenceError {
   const message = `The process that is to serve at ${path} could not be started: ${cause instanceof Error ? cause.message : String(cause)}`
   return new InferenceError('ERR_DISCONNECTED', message, { name: 'options.spawn', cause })
-}
-
-/** The compiled program beside this file, or in `dist/` when this file runs from its TypeScript source. */
-function program(): string {
-  const beside = fileURLToPath(new URL('./serving-process.js', import.meta.url))
-  return existsSync(beside) ? beside : fileURLToPath(new URL('../../dist/processes/serving-process.js', import.meta.url))
 }

@@ -1,6 +1,6 @@
-import { createRequire } from 'node:module'
 import type { Metric, Registry } from 'prom-client'
 import { invalidArgument } from '../errors.ts'
+import { requireFromPackage } from '../own-files.ts'
 
 /** What metrics are registered with: a registry of prom-client. */
 export type MetricRegistry = Pick<Registry, 'getSingleMetric' | 'registerMetric' | 'removeSingleMetric'>
@@ -14,7 +14,7 @@ export type PromMetric = Metric
  */
 export function processRegistry(): MetricRegistry {
   try {
-    return (createRequire(import.meta.url)('prom-client') as { readonly register: MetricRegistry }).register
+    return (requireFromPackage('prom-client') as { readonly register: MetricRegistry }).register
   } catch (cause) {
     throw invalidArgument('options.register', 'a Registry of prom-client', undefined, { hint: 'prom-client is not installed, which has one for the process. Install it: npm install prom-client', cause })
   }

@@ -2,6 +2,7 @@ import { createRequire } from 'node:module'
 import { resolve } from 'node:path'
 import type { InferenceSession } from 'onnxruntime-common'
 import { filePath } from '../file-path.ts'
+import { requireFromPackage } from '../own-files.ts'
 
 /** Of which file a session was opened, and how. */
 export interface SessionOrigin {
@@ -40,7 +41,7 @@ export function noteOrigins(): void {
 /** `null` where onnxruntime-node is not installed. */
 function factoryOfNode(): SessionFactory | null {
   try {
-    const node = createRequire(import.meta.url).resolve('onnxruntime-node')
+    const node = requireFromPackage.resolve('onnxruntime-node')
     const common = createRequire(node)('onnxruntime-common') as { InferenceSession: SessionFactory }
     return common.InferenceSession
   } catch {

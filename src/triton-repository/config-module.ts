@@ -1,11 +1,11 @@
 import { realpath, stat } from 'node:fs/promises'
-import { createRequire } from 'node:module'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { ModelOptions } from '../config/model-config.ts'
 import { isPlainObject, readPlain } from '../config/plain-options.ts'
 import type { RepositoryOutputConfig } from '../config/repository-model-config.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
+import { requireFromPackage } from '../own-files.ts'
 import { readRegularFile } from '../regular-file.ts'
 import type { VersionPolicy } from './version-policy.ts'
 
@@ -81,7 +81,7 @@ async function readJson(file: string): Promise<unknown> {
 async function importModule(file: string): Promise<unknown> {
   const { mtimeMs, ctimeMs } = await stat(file) // a copy may keep the first, and nothing the second
   const url = pathToFileURL(file)
-  delete createRequire(url).cache[await realpath(file)] // where CommonJS modules are kept, by their paths
+  delete requireFromPackage.cache[await realpath(file)] // where CommonJS modules are kept, by their paths
   url.searchParams.set('changed', `${mtimeMs} ${ctimeMs}`)
   return ((await import(url.href)) as { default?: unknown }).default
 }

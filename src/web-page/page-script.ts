@@ -1,13 +1,10 @@
-import { existsSync, readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
-import { dirname, join, posix } from 'node:path'
-import { fileURLToPath } from 'node:url'
-
-const { resolve } = createRequire(import.meta.url)
+import { readFileSync } from 'node:fs'
+import { posix } from 'node:path'
+import { ownFile, requireFromPackage } from '../own-files.ts'
 
 /** What a page needs to draw, to be put into it with its license: a page asks nobody for anything. */
 export function plottingLibrary(): { script: string; style: string } {
-  const read = (file: string) => readFileSync(resolve(`uplot/${file}`), 'utf8')
+  const read = (file: string) => readFileSync(requireFromPackage.resolve(`uplot/${file}`), 'utf8')
   return { script: `/*!\n${read('LICENSE')}*/\n${read('dist/uPlot.iife.min.js')}`, style: read('dist/uPlot.min.css') }
 }
 
@@ -17,11 +14,10 @@ export function plottingLibrary(): { script: string; style: string } {
  * @param entry its path in `src/`, without `.ts`.
  */
 export function pageScript(entry: string): string {
-  const folder = compiledFolder(entry)
   const written = new Map<string, string>()
   const write = (module: string) => {
     if (written.has(module)) return
-    const source = readFileSync(join(folder, `${module}.js`), 'utf8')
+    const source = readFileSync(ownFile(`${module}.js`), 'utf8')
     for (const [, imported] of source.matchAll(/^import \{[^}]*\} from '(\.[^']+)\.js';$/gm)) write(besides(module, imported!))
     written.set(module, asFunction(module, source))
   }
@@ -40,12 +36,4 @@ function asFunction(module: string, source: string): string {
 
 function besides(module: string, imported: string): string {
   return posix.join(posix.dirname(module), imported)
-}
-
-/** Also when this file runs from its TypeScript source. */
-function compiledFolder(entry: string): string {
-  const here = dirname(fileURLToPath(import.meta.url))
-  const folder = [join(here, '..'), join(here, '../../dist')].find((place) => existsSync(join(place, `${entry}.js`)))
-  if (folder === undefined) throw new Error(`zerohop's ${entry}.js is not where it was installed`)
-  return folder
 }

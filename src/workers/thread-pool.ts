@@ -1,9 +1,8 @@
 import type { WorkerOptions } from '../config/engine-options.ts'
-import { existsSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { MessageChannel, type MessagePort } from 'node:worker_threads'
-import { Piscina } from 'piscina'
+import type { Piscina } from 'piscina'
 import type { StartAnswer, StartTask, ThreadExecutor, WorkerReady, WorkerSetup } from '../executor/thread-start.ts'
+import { ownFile, requireFromPackage } from '../own-files.ts'
 import { StartFailure } from './start-error.ts'
 import { switchOffTelemetry } from './telemetry.ts'
 
@@ -65,8 +64,10 @@ export class ThreadPool {
 
   #newPiscina(kind: WorkerSetup['kind']): Piscina {
     const { resourceLimits, execArgv, env } = this.#options
+    // By its own files, as it starts its threads from one: not out of a bundle.
+    const { Piscina } = requireFromPackage('piscina') as typeof import('piscina')
     const piscina = new Piscina({
-      filename: workerFile(kind),
+      filename: ownFile(kind === 'function' ? 'function-thread/function-entry.cjs' : 'worker-thread/entry.cjs'),
       minThreads: 0,
       maxThreads: 1,
       idleTimeout: Infinity,
@@ -111,11 +112,4 @@ function readyFrom(answers: MessagePort): Promise<WorkerReady> {
   answers.unref()
   ready.catch(() => {}) // it may come when nobody waits any more
   return ready
-}
-
-/** The compiled worker beside this file, or in `dist/` when this file runs from its TypeScript source. */
-function workerFile(kind: WorkerSetup['kind']): string {
-  const beside = fileURLToPath(kind === 'function' ? new URL('../function-thread/function-entry.cjs', import.meta.url) : new URL('../worker-thread/entry.cjs', import.meta.url))
-  const compiled = kind === 'function' ? new URL('../../dist/function-thread/function-entry.cjs', import.meta.url) : new URL('../../dist/worker-thread/entry.cjs', import.meta.url)
-  return existsSync(beside) ? beside : fileURLToPath(compiled)
 }

@@ -25,8 +25,8 @@ let home: string
 
 beforeEach(() => {
   home = realpathSync(mkdtempSync(join(tmpdir(), 'zerohop-loader-')))
-  put('package.json', '{ "type": "module" }')
-  for (const source of [loader, 'src/platform.ts']) put(source, readFileSync(join(root, source), 'utf8'))
+  put('package.json', '{ "name": "zerohop", "type": "module", "exports": { "./package.json": "./package.json" } }')
+  for (const source of [loader, 'src/own-files.ts', 'src/platform.ts']) put(source, readFileSync(join(root, source), 'utf8'))
 })
 
 afterEach(() => rmSync(home, { recursive: true }))

@@ -1,7 +1,7 @@
-import { createRequire } from 'node:module'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { loadBinding, type NativeBinding } from '../../memory/addon.ts'
+import { requireFromPackage } from '../../own-files.ts'
 
 /** ONNX Runtime as the addon has opened it, or why it has not. */
 export type NativeOrt =
@@ -29,7 +29,7 @@ function open(): NativeOrt {
 /** The version of the installed onnxruntime-node; `null` when that cannot be told. */
 export function installedVersion(): string | null {
   try {
-    const path = createRequire(import.meta.url).resolve('onnxruntime-node/package.json')
+    const path = requireFromPackage.resolve('onnxruntime-node/package.json')
     return (JSON.parse(readFileSync(path, 'utf8')) as { version: string }).version
   } catch {
     return null
@@ -44,7 +44,7 @@ const libraryNames: Partial<Record<NodeJS.Platform, RegExp>> = {
 
 /** @throws Error when onnxruntime-node, or its library for this platform, is not installed. */
 function libraryPath(): string {
-  const root = dirname(createRequire(import.meta.url).resolve('onnxruntime-node/package.json'))
+  const root = dirname(requireFromPackage.resolve('onnxruntime-node/package.json'))
   const folder = join(root, 'bin', 'napi-v6', process.platform, process.arch)
   const wanted = libraryNames[process.platform]
   const name = existsSync(folder) ? readdirSync(folder).find((file) => wanted?.test(file)) : undefined

@@ -1,6 +1,5 @@
-import { existsSync } from 'node:fs'
-import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
+import { ownFile } from '../../own-files.ts'
 import type { LoadClock } from './load-clock.ts'
 import { TurnPacer, type Pacer } from './pacer.ts'
 
@@ -38,7 +37,7 @@ export class Metronome implements Pacer {
     this.#meanwhile = new TurnPacer(clock)
     this.#originMs = clock.nowMs()
     const setup: MetronomeSetup = { number: this.#number, atMs: this.#atMs, originNs: process.hrtime.bigint() }
-    this.#worker = new Worker(threadFile(), { workerData: setup, execArgv: [] })
+    this.#worker = new Worker(ownFile('perf/load/metronome-thread.js'), { workerData: setup, execArgv: [] })
     // Without it timers go on as they do.
     this.#worker.on('error', () => {
       this.#isReady = false
@@ -74,10 +73,4 @@ export class Metronome implements Pacer {
     this.#awaited = null
     awaited?.()
   }
-}
-
-/** Sources are run by tests, which have no JavaScript beside them. */
-function threadFile(): string {
-  const beside = fileURLToPath(new URL('./metronome-thread.js', import.meta.url))
-  return existsSync(beside) ? beside : fileURLToPath(new URL('../../../dist/perf/load/metronome-thread.js', import.meta.url))
 }

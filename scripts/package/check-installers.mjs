@@ -1,0 +1,74 @@
+// Installs the package as strangers do, runs README's example there, and says how each went:
+//
+//   npm run check:installers               every installer on every supported Node, scripts off; with scripts on the oldest Node
+//   npm run check:installers -- --quick    a part of that, for CI
+//   npm run check:installers -- 'pnpm 12'  the named installers
+//
+// Nothing there has a compiler. Installers, Nodes and what is downloaded are kept in .cache.
+import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { root } from '../native/toolchain.mjs'
+import { majors, nodeOf } from '../nodes.mjs'
+import { printTable } from '../print-table.mjs'
+import { installers } from './installers.mjs'
+import { StrangersMachine } from './strangers-machine.mjs'
+import { pack } from './tarball.mjs'
+
+const model = 'examples/digits/model.onnx'
+const running = Number(process.versions.node.split('.')[0])
+const quick = process.argv.includes('--quick')
+const named = installers.filter(({ name }) => process.argv.includes(name))
+
+/** README's first example, to the letter, and whether it ran as it should. */
+function example() {
+  const [, code] = /^## Example\n.*?^```js\n(.*?)^```$/ms.exec(readFileSync(join(root, 'README.md'), 'utf8'))
+  return code.replace('await engine.close()', "console.log('executor', engine.capabilities().executor)\n$&")
+}
+
+/** Installs and runs in an empty project; returns in words how that went. */
+function outcome(installer, major, scripts, tarball, folder) {
+  const machine = new StrangersMachine(folder, nodeOf(major))
+  const project = join(folder, 'project')
+  mkdirSync(join(project, dirname(model)), { recursive: true })
+  copyFileSync(join(root, model), join(project, model))
+  const files = { 'package.json': '{ "name": "project", "version": "1.0.0", "private": true, "type": "module" }\n', 'main.js': example(), ...installer.files?.(scripts) }
+  for (const [name, text] of Object.entries(files)) writeFileSync(join(project, name), text)
+  machine.run(project, [installer.program(), ...installer.add([tarball, 'onnxruntime-node'], scripts)])
+  const printed = machine.run(project, installer.runsNode ? [installer.program(), 'node', 'main.js'] : ['main.js'])
+  if (machine.buildersStarted !== '') return `started ${machine.buildersStarted.trim().replaceAll('\n', ', ')}`
+  if (!printed.includes('[ 1, 10 ]')) return `answered ${printed}`
+  return /executor .*'native'/.test(printed) ? 'ok' : `without its binary: ${printed}`
+}
+
+function attempt(installer, major, scripts, tarball) {
+  const started = performance.now()
+  const folder = mkdtempSync(join(tmpdir(), 'zerohop-installed-'))
+  const row = { installer: installer.name, node: `${major}`, scripts: scripts ? 'on' : 'off' }
+  let result
+  try {
+    result = major < installer.oldestNode ? `does not run on Node ${major}` : outcome(installer, major, scripts, tarball, folder)
+  } catch (error) {
+    result = `FAILED: ${error.message}`
+  }
+  rmSync(folder, { recursive: true, force: true })
+  const seconds = Math.round((performance.now() - started) / 1000)
+  console.log(`${row.installer}, Node ${row.node}, scripts ${row.scripts}: ${result} (${seconds} s)`)
+  return { ...row, seconds, result: result.split('\n', 1)[0] }
+}
+
+function attempts() {
+  const asked = named.length > 0 ? named : installers
+  const all = majors.flatMap((major) => asked.map((installer) => ({ installer, major, scripts: false })))
+  const withScripts = asked.map((installer) => ({ installer, major: majors[0], scripts: true }))
+  if (!quick) return [...all, ...withScripts]
+  const few = ['npm 11', 'pnpm 12', 'yarn 4 pnp']
+  return all.filter(({ installer, major }) => major === running && few.includes(installer.name))
+}
+
+const folder = mkdtempSync(join(tmpdir(), 'zerohop-packed-'))
+const tarball = pack(folder)
+const rows = attempts().map(({ installer, major, scripts }) => attempt(installer, major, scripts, tarball))
+rmSync(folder, { recursive: true })
+printTable(rows)
+process.exitCode = rows.every(({ result }) => result === 'ok' || result.startsWith('does not run')) ? 0 : 1

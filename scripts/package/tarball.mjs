@@ -1,0 +1,35 @@
+// The package as a stranger gets it: packed, with a binary for this platform in it.
+import { execFileSync } from 'node:child_process'
+import { createHash } from 'node:crypto'
+import { cpSync, existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs'
+import { join } from 'node:path'
+import { prebuildName, prebuildPath, root } from '../native/toolchain.mjs'
+
+const built = join(root, 'build/cmake/Release/zerohop.node')
+
+/**
+ * Packs into a folder; returns the tarball's path. Where no prebuild was made, what `npm run build:native` built last takes its
+ * place. Its name has a hash of what it holds, as installers keep what they have once unpacked under one name.
+ */
+export function pack(folder) {
+  let tarball = packed(root, folder)
+  if (!existsSync(prebuildPath)) {
+    if (!existsSync(built)) throw new Error('there is no binary to pack: run npm run prebuild, or npm run build:native')
+    execFileSync('tar', ['-xzf', tarball, '-C', folder])
+    const place = join(folder, 'package/prebuilds', prebuildName())
+    mkdirSync(place, { recursive: true })
+    cpSync(built, join(place, 'zerohop.node'))
+    tarball = packed(join(folder, 'package'), folder)
+  }
+  const hash = createHash('sha256').update(readFileSync(tarball)).digest('hex').slice(0, 12)
+  const named = join(folder, `zerohop-${hash}.tgz`)
+  renameSync(tarball, named)
+  return named
+}
+
+/** What is in dist/ is packed: building it is left to who calls. */
+function packed(from, to) {
+  const report = execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', to], { cwd: from, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
+  const [{ filename }] = Object.values(JSON.parse(report))
+  return join(to, filename)
+}

@@ -1,0 +1,4 @@
+import { it } from 'vitest'
+import { askDigits } from '../digits.js'
+
+it('answers', () => askDigits())

@@ -1,0 +1,3 @@
+import { askDigits } from '../digits.js'
+
+askDigits()
