@@ -34,10 +34,15 @@ export interface RunningExample {
   ended(): Promise<{ readonly code: number | null; readonly text: string }>
 }
 
-/** Starts a module of an example, with this in its environment. */
-export function startExample(folder: string, module: string, environment: Readonly<Record<string, string>>): RunningExample {
+/**
+ * Starts a module of an example, with this in its environment.
+ *
+ * @param within a command that becomes the one behind it, as `ip netns exec` does.
+ */
+export function startExample(folder: string, module: string, environment: Readonly<Record<string, string>>, within: readonly string[] = []): RunningExample {
   // Beside its own modules a linked package finds its dependencies here.
-  const child = spawn(process.execPath, ['--preserve-symlinks', module], { cwd: folder, env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] })
+  const [command, ...args] = [...within, process.execPath, '--preserve-symlinks', module]
+  const child = spawn(command!, args, { cwd: folder, env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] })
   const lines: string[] = []
   const heard = [child.stdout, child.stderr].map((input) => createInterface({ input }))
   for (const each of heard) each.on('line', (line) => lines.push(line))
