@@ -13,22 +13,27 @@ redis.on('error', console.error)
 /** Failures of the picture itself: however often it is tried, it fails. */
 const lasting = ['ERR_IMAGE_DECODE', 'ERR_INVALID_ARG', 'ENOENT', 'EISDIR']
 
+let begun = 0
+
 /** With three parameters, so that BullMQ gives the last: it fires when the job is somebody else's. */
 async function classify(job, _token, signal) {
-  worker.concurrency = jobsToHold(classifier.capacity(), settings.holdMs)
+  begun++
+  worker.concurrency = jobsToHold(classifier.capacity(), { begun, holdMs: settings.holdMs })
   try {
     const answer = await classifier.classify(job.data.picture, signal)
     // By the id of the job, so that one that is done twice is stored once. In a database: INSERT ... ON CONFLICT DO NOTHING.
     await redis.hset(answersKey, job.id, JSON.stringify(answer))
   } catch (error) {
     throw lasting.includes(error.code) ? new UnrecoverableError(error.message) : error
+  } finally {
+    if (--begun === 0) worker.concurrency = 1
   }
 }
 
 const worker = new Worker(queueName, classify, {
   connection: redis,
   name: `${hostname()}-${process.pid}`,
-  concurrency: jobsToHold(classifier.capacity(), settings.holdMs),
+  concurrency: 1, // until the first is begun
   lockDuration: settings.lockMs,
   stalledInterval: settings.stalledMs,
   maxStalledCount: settings.maxStalls,

@@ -12,6 +12,7 @@ import { createHost, missingHosts } from './hosts.ts'
 import { killRound } from './kill-round.ts'
 import { manyPictures } from './pictures.ts'
 import { hasRedis, missingRedis, startRedis } from './redis.ts'
+import { slowCable } from './slow-cable.ts'
 import { watchQueue } from './watched-queue.ts'
 import { startWorker, stopWorker, type RunningWorker, type WorkerSettings } from './workers.ts'
 
@@ -91,6 +92,18 @@ describe.skipIf(!hasRedis)(`the job queue${missingRedis}`, () => {
     expect(Math.max(...(await Promise.all(held)))).toBeLessThanOrEqual(3)
     expect(await watched.queue.getJobCounts('completed', 'failed')).toEqual({ completed: 40, failed: 0 })
     expect((await stopWorker(worker)).text).not.toContain('ERR_QUEUE_FULL')
+  })
+
+  it('keeps the jobs that it holds, also where Redis is so slow that fetching as many takes longer than they are its own', async () => {
+    const { redis, watched, settings } = await ownQueue(ownPictures(80))
+    const cable = await slowCable(redis.port, 50)
+    onTestFinished(cable.close)
+    await program('enqueue.js', settings)
+    const worker = await ownWorker({ ...settings, REDIS_URL: `redis://127.0.0.1:${cable.port}`, LOCK_MS: '3000', STALLED_MS: '500' })
+    await watched.ended(80)
+    expect((await watched.jobs()).filter(({ attemptsStarted }) => attemptsStarted > 1).map(({ id }) => id)).toEqual([])
+    expect([...watched.stores.values()]).toEqual(Array(80).fill(1))
+    expect(await stopWorker(worker)).toMatchObject({ code: 0, text: expect.not.stringContaining('lock') })
   })
 
   it('does what it holds when it is told to stop, leaves the rest, and ends', async () => {

@@ -1,3 +1,4 @@
+import type { EventEmitter } from 'node:events'
 import { Queue, QueueEvents, type Job } from 'bullmq'
 import { Redis } from 'ioredis'
 import { watchCommands } from './commands.ts'
@@ -26,7 +27,8 @@ export async function watchQueue(port: number): Promise<WatchedQueue> {
   const [redis, eventsRedis] = [1, 2].map(() => new Redis(port, '127.0.0.1', { maxRetriesPerRequest: null }))
   const queue = new Queue(queueName, { connection: redis! })
   const events = new QueueEvents(queueName, { connection: eventsRedis!, lastEventId: '0-0' })
-  for (const each of [redis!, eventsRedis!, queue, events]) each.on('error', () => {}) // while Redis is away
+  const emitters: EventEmitter[] = [redis!, eventsRedis!, queue, events]
+  for (const each of emitters) each.on('error', () => {}) // while Redis is away
   const stores = new Map<string, number>()
   const listeners: ((isStore: boolean) => void)[] = []
   const commands = await watchCommands(port, (command, key, id) => {
