@@ -17,6 +17,6 @@ describe('the page on capacity past one machine', () => {
     const { code, stdout } = await zerohop(...common!.split(' '), ...options.split(' '), '--json')
     expect(code).toBe(0)
     const { predicted } = JSON.parse(stdout) as { predicted: SimulationResult }
-    expect([predicted.p50Ms, predicted.p99Ms, isShare ? 100 * predicted.utilisation : predicted.throughputPerSecond].map(Math.round)).toEqual([p50, p99, last])
+    expect([predicted.p50Ms, predicted.p99Ms, isShare ? 100 * predicted.utilisation : predicted.throughputPerSecond].map((figure) => Math.round(figure ?? NaN))).toEqual([p50, p99, last])
   })
 })
