@@ -6,7 +6,7 @@ import { describe, expect, it } from 'vitest'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { root } from './run.ts'
 
-const [readme, ...pages] = ['README.md', 'docs/perf.md'].map((file) => readFileSync(join(root, file), 'utf8'))
+const [readme, ...pages] = ['README.md', 'docs/perf.md', 'docs/capacity-planning.md'].map((file) => readFileSync(join(root, file), 'utf8'))
 const linesOf = (text: string) => [...text.matchAll(/^npx zerohop (.+)$/gm)].map(([, line]) => line!)
 const lines = linesOf(readme!)
 const others = pages.flatMap(linesOf).filter((line) => !lines.includes(line))

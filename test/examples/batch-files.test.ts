@@ -27,7 +27,7 @@ describe('the files of a folder', () => {
     return { folder, results: join(example, `results-${made++}.${type}`) }
   }
   const many = (count: number) => folderOf(Array.from({ length: count }, (_, index) => `${index % 7}/${index}.png`))
-  const start = ({ folder, results }: { folder: string; results: string }, environment: Readonly<Record<string, string>> = settings) => startExample(example, 'main.js', environment, [folder, results])
+  const start = ({ folder, results }: { folder: string; results: string }, environment: Readonly<Record<string, string>> = settings) => startExample(example, 'main.js', environment, { args: [folder, results] })
   /** What a module in the example's folder tells by `tell()`, and all it says. */
   const script = async (code: string): Promise<Record<string, unknown>> => {
     const module = join(example, `script-${made++}.mjs`)

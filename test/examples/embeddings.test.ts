@@ -21,7 +21,7 @@ describe('sentences', () => {
   afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
   it('that are near a question are found, as its README shows', async () => {
-    const { code, text } = await startExample(folder, 'main.js', {}, ['a train at night', 'pepper soup']).ended()
+    const { code, text } = await startExample(folder, 'main.js', {}, { args: ['a train at night', 'pepper soup'] }).ended()
     const shown = /^a train at night\n(?: {2}[\d.]+ {2}.*\n)+/m.exec(readFileSync(new URL('README.md', example), 'utf8'))![0]
     expect(code).toBe(0)
     expect(text).toMatch(/^60 sentences in \d+ runs and [\d.]+ s; \d+\.\d % of what was run is padding$/m)

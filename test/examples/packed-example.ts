@@ -34,10 +34,17 @@ export interface RunningExample {
   ended(): Promise<{ readonly code: number | null; readonly text: string }>
 }
 
-/** Starts a module of an example, with this in its environment, and these arguments. */
-export function startExample(folder: string, module: string, environment: Readonly<Record<string, string>>, arguments_: readonly string[] = []): RunningExample {
+/**
+ * Starts a module of an example.
+ *
+ * @param environment beside this process's.
+ * @param within a command that becomes the one behind it, as `ip netns exec` does.
+ */
+export function startExample(folder: string, module: string, environment: Readonly<Record<string, string>>, options: { readonly args?: readonly string[]; readonly within?: readonly string[] } = {}): RunningExample {
+  const { args = [], within = [] } = options
   // Beside its own modules a linked package finds its dependencies here.
-  const child = spawn(process.execPath, ['--preserve-symlinks', module, ...arguments_], { cwd: folder, env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] })
+  const [command, ...rest] = [...within, process.execPath, '--preserve-symlinks', module, ...args]
+  const child = spawn(command!, rest, { cwd: folder, env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] })
   const lines: string[] = []
   const heard = [child.stdout, child.stderr].map((input) => createInterface({ input }))
   for (const each of heard) each.on('line', (line) => lines.push(line))
