@@ -179,7 +179,7 @@ const { jpegLibrary } = await vi.importActual<typeof import('../../src/image/jpe
 
 describe('the decoder of plain JPEGs', () => {
   afterEach(() => {
-    vi.doUnmock('node:module')
+    vi.doUnmock('../../src/own-files.ts')
     vi.unstubAllEnvs()
   })
 
@@ -189,11 +189,15 @@ describe('the decoder of plain JPEGs', () => {
     const cut = join(root, relative(dirname(dirname(dirname(jpegLibrary()))), jpegLibrary()))
     mkdirSync(dirname(cut), { recursive: true })
     writeFileSync(cut, library.subarray(0, end))
-    vi.doMock('node:module', async (original) => ({ ...(await original<object>()), createRequire: () => ({ resolve: () => join(root, 'package.json') }) }))
+    findsBy(() => join(root, 'package.json'))
     expect(await freshDecoder()).toBeNull()
     writeFileSync(cut, library)
     expect(await freshDecoder()).not.toBeNull()
   })
+
+  /** How other packages are found from then on. */
+  const findsBy = (resolve: () => string) =>
+    vi.doMock('../../src/own-files.ts', async (original) => ({ ...(await original<object>()), requireFromPackage: { resolve } }))
 
   const freshDecoder = async () => {
     vi.resetModules()
@@ -206,10 +210,7 @@ describe('the decoder of plain JPEGs', () => {
   })
 
   it('is not there where its package is not installed', async () => {
-    vi.doMock('node:module', async (original) => ({
-      ...(await original<object>()),
-      createRequire: () => ({ resolve: () => { throw new Error('Cannot find module') } }),
-    }))
+    findsBy(() => { throw new Error('Cannot find module') })
     expect(await freshDecoder()).toBeNull()
   })
 })
