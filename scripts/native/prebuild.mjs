@@ -2,23 +2,26 @@
 // Without a name this machine's. The same sources give the same bytes.
 import { createHash } from 'node:crypto'
 import { mkdirSync, readFileSync, renameSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
 import { dirname, join, relative } from 'node:path'
+import pMap from 'p-map'
 import { platforms } from './platforms.mjs'
 import { fail, packageFile, prebuildName, root } from './toolchain.mjs'
 import { zig } from './zig.mjs'
 
 const defines = ['NAPI_VERSION=8', 'NAPI_CPP_EXCEPTIONS', 'NODE_ADDON_API_CPP_EXCEPTIONS_ALL', 'NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS', 'BUILDING_NODE_EXTENSION', 'NOMINMAX', 'NDEBUG']
 
-function build(name) {
+async function build(name) {
   const { target, link, machine } = platforms[name]
   const { core, addon } = JSON.parse(readFileSync(join(root, 'native/sources.json'), 'utf8'))
   const made = join('build', 'prebuilds', name, 'zerohop.node')
   const path = join('prebuilds', name, 'zerohop.node')
   for (const one of [made, path]) mkdirSync(join(root, dirname(one)), { recursive: true })
-  zig('c++', '-target', target, '-std=c++17', '-O2', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-fvisibility-inlines-hidden', '-fPIC',
+  const libraries = machine === undefined ? [] : await importLibraries(name, machine)
+  await zig('c++', '-target', target, '-std=c++17', '-O2', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-fvisibility-inlines-hidden', '-fPIC',
     ...defines.map((define) => `-D${define}`),
     '-Inative', '-isystem', inside('node-api-headers', 'include'), '-isystem', inside('node-addon-api', ''),
-    ...[...core, ...addon].map((source) => join('native', source)), ...(machine === undefined ? [] : importLibraries(name, machine)), ...link, '-o', made)
+    ...[...core, ...addon].map((source) => join('native', source)), ...libraries, ...link, '-o', made)
   // Moved into place: linkers leave other files beside theirs, and a process that has the old one loaded would not survive its bytes changing.
   renameSync(join(root, made), join(root, path))
   const bytes = readFileSync(join(root, path))
@@ -26,14 +29,12 @@ function build(name) {
 }
 
 /** What a Windows linker needs to know of node.exe. */
-function importLibraries(name, machine) {
+async function importLibraries(name, machine) {
   const folder = join('build', 'import-libraries', name)
   mkdirSync(join(root, folder), { recursive: true })
-  return ['js_native_api', 'node_api'].map((list) => {
-    const library = join(folder, `${list}.lib`)
-    zig('dlltool', '-m', machine, '-D', 'node.exe', '-d', inside('node-api-headers', `def/${list}.def`), '-l', library)
-    return library
-  })
+  const libraries = ['js_native_api', 'node_api'].map((list) => ({ list, library: join(folder, `${list}.lib`) }))
+  for (const { list, library } of libraries) await zig('dlltool', '-m', machine, '-D', 'node.exe', '-d', inside('node-api-headers', `def/${list}.def`), '-l', library)
+  return libraries.map(({ library }) => library)
 }
 
 /** Relative, so that no path of this machine gets into the binary. */
@@ -46,7 +47,7 @@ try {
   const names = asked.includes('--all') ? Object.keys(platforms) : asked.length > 0 ? asked : [prebuildName()]
   const unknown = names.find((name) => !(name in platforms))
   if (unknown !== undefined) throw new Error(`no platform ${unknown}; expected --all or some of ${Object.keys(platforms).join(', ')}`)
-  for (const name of names) build(name)
+  await pMap(names, build, { concurrency: availableParallelism() }) // each compiles one file after the other
 } catch (error) {
   fail(error)
 }

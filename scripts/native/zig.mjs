@@ -1,10 +1,15 @@
 // The cross compiler, zig's clang, which is a package of PyPI.
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { join } from 'node:path'
 import { pythonWith } from './python.mjs'
-import { root, run } from './toolchain.mjs'
+import { root } from './toolchain.mjs'
 
 /** Runs one of its tools: c++, dlltool. Its files are kept in this checkout, and what it finds there is as good as compiled anew. */
-export function zig(...args) {
+export async function zig(...args) {
   const cache = join(root, 'build', 'zig')
-  run(pythonWith('ziglang==0.17.1'), ['-m', 'ziglang', ...args], { ZIG_GLOBAL_CACHE_DIR: cache, ZIG_LOCAL_CACHE_DIR: cache })
+  const env = { ...process.env, ZIG_GLOBAL_CACHE_DIR: cache, ZIG_LOCAL_CACHE_DIR: cache }
+  const child = spawn(pythonWith('ziglang==0.17.1'), ['-m', 'ziglang', ...args], { cwd: root, env, stdio: 'inherit' })
+  const [status, signal] = await once(child, 'exit')
+  if (status !== 0) throw new Error(`zig ${args[0]} ended with ${signal ?? `status ${status}`}`)
 }
