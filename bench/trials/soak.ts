@@ -13,7 +13,7 @@ const megabytes = (bytes: number) => bytes / 2 ** 20
 export const soak: Trial = {
   describe: 'RSS and heap over 1 000 000 requests of either executor, nine of ten small and one of 588 KB; its slope after the first tenth',
   async run({ requests, smoke }) {
-    const total = smoke ? 10_000 : requests
+    const total = smoke ? 2_000 : requests
     const load = { largeEvery: 10, concurrency: 64, requests: total, sampleEvery: Math.ceil(total / 100) }
     const models = { small: benchModel('mlp'), large: benchModel('image-identity') }
 
