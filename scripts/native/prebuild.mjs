@@ -18,7 +18,7 @@ async function build(name) {
   const path = join('prebuilds', name, 'zerohop.node')
   for (const one of [made, path]) mkdirSync(join(root, dirname(one)), { recursive: true })
   const libraries = machine === undefined ? [] : await importLibraries(name, machine)
-  await zig('c++', '-target', target, '-std=c++17', '-O2', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-fvisibility-inlines-hidden', '-fPIC',
+  await zig('c++', '-target', target, '-std=c++17', '-O2', '-g0', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-fvisibility-inlines-hidden', '-fPIC',
     ...defines.map((define) => `-D${define}`),
     '-Inative', '-isystem', inside('node-api-headers', 'include'), '-isystem', inside('node-addon-api', ''),
     ...[...core, ...addon].map((source) => join('native', source)), ...libraries, ...link, '-o', made)
