@@ -8,6 +8,7 @@ import type { Frame } from '../../src/inspector/page/frame.ts'
 import { sendPage, startEvents } from '../../src/inspector/responses.ts'
 import { identity } from '../models/small.ts'
 import { hasChromium, launch, openAt, type OpenPage } from '../support/chromium.ts'
+import { drawnCanvases } from '../support/drawn-canvases.ts'
 import { ownEngine } from '../support/open.ts'
 import { until } from '../support/until.ts'
 import { frameOf, idle, modelOf, windowOf } from './fake-frames.ts'
@@ -44,18 +45,6 @@ function minutes(name = 'squeezenet'): Frame[] {
     const models = [modelOf(name, { window, waiting, running }), modelOf('resnet', { state: 'loading', serves: false, window: null, instances: [], instanceCount: 0 })]
     return frameOf(1_700_000_000_000 + 1000 * (second + (second > 60 ? 8 : 0)), models, { all: { waiting, running, window }, residentBytes: 141e6 + 2e5 * second })
   })
-}
-
-/** How many canvases there are, each of which shows something: lines and text of many shades. */
-async function drawnCanvases(page: Page): Promise<number> {
-  const shades = await page.evaluate<number[]>(`[...document.querySelectorAll('.plot canvas')].map((canvas) => {
-    const { width, height } = canvas
-    const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true })
-    copy.drawImage(canvas, 0, 0)
-    return new Set(new Uint32Array(copy.getImageData(0, 0, width, height).data.buffer)).size
-  })`)
-  expect(shades.filter((count) => count < 20)).toEqual([])
-  return shades.length
 }
 
 async function picture(page: Page, name: string): Promise<void> {

@@ -4,6 +4,7 @@ import type { PerfResult } from '../../../src/perf/result.ts'
 import { comparisonOf } from '../../../src/perf/html-report/comparison.ts'
 import { reportOf } from '../../../src/perf/html-report/report.ts'
 import { hasChromium, launch, openPage } from '../../support/chromium.ts'
+import { drawnCanvases } from '../../support/drawn-canvases.ts'
 import { emptyLevel, levelOf, resultOf, richResult } from './made-results.ts'
 
 const hostile = `</script><script>alert(1)</script><img src="http://127.0.0.1:9/x" onerror="alert(2)">\u2028'"&`
@@ -25,18 +26,6 @@ const results: readonly [what: string, result: PerfResult, charts: number][] = [
   ['names that are HTML', resultOf({ model: hostile, settings: { [hostile]: hostile }, machine: { cpu: hostile }, levels: [levelOf(1, { failures: { [hostile]: 3 }, batchReasons: { [hostile]: 1 } })] }), 9],
   ['names without a space', resultOf({ model: 'm'.repeat(500), settings: { ['s'.repeat(200)]: 'v'.repeat(3000) }, levels: [levelOf(1, { failures: { ['E'.repeat(120)]: 3 } })] }), 9],
 ]
-
-/** How many canvases there are, each of which shows something: lines and text of many shades. */
-async function drawnCanvases(page: Page): Promise<number> {
-  const shades = await page.evaluate<number[]>(`[...document.querySelectorAll('.plot canvas')].map((canvas) => {
-    const { width, height } = canvas
-    const copy = new OffscreenCanvas(width, height).getContext('2d', { willReadFrequently: true })
-    copy.drawImage(canvas, 0, 0)
-    return new Set(new Uint32Array(copy.getImageData(0, 0, width, height).data.buffer)).size
-  })`)
-  expect(shades.filter((count) => count < 20)).toEqual([])
-  return shades.length
-}
 
 const overflow = (page: Page) => page.evaluate<number>('document.documentElement.scrollWidth - innerWidth')
 const textOf = (page: Page, selector: string) => page.locator(selector).allInnerTexts()
