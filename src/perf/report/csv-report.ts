@@ -7,7 +7,8 @@ interface Column {
   readonly value: (result: LevelResult) => number | string
 }
 
-const us = (value: number) => Math.round(value)
+/** In process, calls take single microseconds: below 100 a whole one would be some percent. */
+const us = (value: number) => (value < 100 ? Math.round(value * 10) / 10 : Math.round(value))
 
 /**
  * What was measured as a table, a line for each level, by rising throughput; times in microseconds. Columns and their order are
