@@ -10,10 +10,13 @@ import type { Trial, TrialOptions } from './trial.ts'
 import { batchers } from './trials/batchers.ts'
 import { bursts } from './trials/bursts.ts'
 import { centralised } from './trials/centralised.ts'
+import { decoding } from './trials/decoding.ts'
 import { eventLoop } from './trials/event-loop.ts'
 import { fairness } from './trials/fairness.ts'
+import { firstLoad } from './trials/first-load.ts'
 import { idle } from './trials/idle.ts'
 import { jobsTrial } from './trials/jobs.ts'
+import { keptMemory } from './trials/kept-memory.ts'
 import { latency } from './trials/latency.ts'
 import { latencyTarget } from './trials/latency-target.ts'
 import { leases } from './trials/leases.ts'
@@ -22,6 +25,7 @@ import { openVino } from './trials/openvino.ts'
 import { optimisationWalk } from './trials/optimisation-walk.ts'
 import { perf } from './trials/perf.ts'
 import { pipelines } from './trials/pipelines.ts'
+import { postprocessing } from './trials/postprocessing.ts'
 import { prediction } from './trials/prediction.ts'
 import { processes } from './trials/processes.ts'
 import { responses } from './trials/responses.ts'
@@ -49,13 +53,17 @@ const trials: Readonly<Record<string, Trial>> = {
   'event-loop': eventLoop,
   jobs: jobsTrial,
   sessions,
+  'first-load': firstLoad,
   'warm-load': warmLoad,
+  'kept-memory': keptMemory,
   idle,
   'mixed-lengths': mixedLengths,
   'token-budget': tokenBudget,
   responses,
   processes,
   pipelines,
+  postprocessing,
+  decoding,
   perf,
   prediction,
   sequences,

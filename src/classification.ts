@@ -6,6 +6,7 @@ import { isTensorLike } from './tensor.ts'
 
 /** One class that a model has given a score. */
 export interface Classification {
+  /** Its place among the classes, from 0. */
   readonly index: number
   /** The score as the model has given it. */
   readonly value: number

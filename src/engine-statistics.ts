@@ -35,7 +35,9 @@ export interface VersionStatistics extends ModelStatistics {
 
 /** Statistics of the version of a name that serves it, and of each that has been opened. */
 export interface NamedStatistics extends VersionStatistics {
+  /** The version that serves the name. */
   readonly version: number
+  /** Each that has been opened, by number. */
   readonly versions: Readonly<Record<number, VersionStatistics>>
 }
 

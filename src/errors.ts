@@ -77,14 +77,23 @@ const longestExpected = 1000
 /** The one error class of the library; tell failures apart by {@link InferenceError.code}. */
 export class InferenceError extends Error {
   override readonly name = 'InferenceError'
+  /** What kind of failure it is. */
   readonly code: InferenceErrorCode
+  /** The model that was asked, where one was. */
   declare readonly model?: string
+  /** The argument, option or setting that is wrong. */
   declare readonly argument?: string
+  /** What it should have been. */
   declare readonly expected?: unknown
+  /** What was given instead. */
   declare readonly received?: unknown
+  /** Of `ERR_QUEUE_FULL`: when there is likely to be a place, in milliseconds. */
   declare readonly retryAfterMs?: number
+  /** Of `ERR_DEADLINE`: how long it would have taken to the answer, in milliseconds. */
   declare readonly estimatedMs?: number
+  /** The request's own name, as it was given. */
   declare readonly requestId?: string
+  /** Of a pipeline: the step that failed. */
   declare readonly step?: string
 
   constructor(code: InferenceErrorCode, message: string, details: InferenceErrorDetails = {}) {

@@ -5,6 +5,7 @@ import type { StructuredType } from './value-type.ts'
 
 /** One input or output as ONNX Runtime reports it. */
 export interface RawValueMetadata {
+  /** As feeds and answers have it. */
   readonly name: string
   /** ONNX Runtime's type name, or a description of what is no tensor. */
   readonly type: string
@@ -16,6 +17,7 @@ export interface RawValueMetadata {
 
 /** One input or output of a loaded model. */
 export interface ValueMetadata {
+  /** As feeds and answers have it. */
   readonly name: string
   /** The type of the elements of a tensor; else what it is made up of, as `'seq(map(int64, float32))'`. */
   readonly type: ElementType | StructuredType
@@ -74,9 +76,11 @@ export interface ModelProvider {
 
 /** What a loaded model takes and gives. */
 export interface ModelMetadata {
+  /** The name it was loaded under. */
   readonly name: string
   /** Of its file; '' for a model that was given as bytes. */
   readonly path: string
+  /** In the order that the model has them in. */
   readonly inputs: readonly ValueMetadata[]
   /** The outputs that can be served. */
   readonly outputs: readonly ValueMetadata[]

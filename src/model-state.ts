@@ -9,7 +9,9 @@ export type ModelState = 'loading' | 'ready' | 'draining' | 'closed' | 'failed'
 
 /** What becomes of one version of a name. */
 export interface ModelVersionStatus {
+  /** Its number. */
   readonly version: number
+  /** How far it is. */
   readonly state: ModelState
   /** Why it failed; `null` unless its state is `failed`. */
   readonly failure: string | null

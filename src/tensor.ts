@@ -40,9 +40,11 @@ export type ElementType = TensorType | RawType
  * A half byte at the end that belongs to no element is 0 in answers, and ignored in inputs.
  */
 export interface RawTensor<T extends RawType = RawType> {
+  /** The type of its elements. */
   readonly type: T
   /** The batch dimension included. They count elements, not bytes. */
   readonly dims: readonly number[]
+  /** The bits of its elements. */
   readonly data: T extends 'bfloat16' ? Uint16Array : Uint8Array
 }
 

@@ -82,7 +82,7 @@ await Promise.all([plain.dispose(), extract.dispose(), engine.close()])
 const { ownElements = 0, paddedElements = 0 } = after?.padding ?? {}
 answer({
   textsPerSecond,
-  waste: ownElements === 0 ? 0 : paddedElements / ownElements - 1,
+  waste: paddedElements === 0 ? 0 : 1 - ownElements / paddedElements,
   meanBatchRows: after === undefined || before === undefined ? 1 : (after.inferenceCount - before.inferenceCount) / (after.executionCount - before.executionCount),
   cpuMsPerText,
   loopDelay,

@@ -7,6 +7,7 @@ import { wholeNumber } from './whole-number.ts'
 
 /** A request as a function is given it that says what it costs. */
 export interface CostedRequest {
+  /** Of its batch dimension. */
   readonly rows: number
   /** Its tensors by the model's names; an optional one that was left out is not there. To be read only, and during the call. */
   readonly inputs: Readonly<Record<string, Pick<TensorLike, 'type' | 'dims' | 'data'>>>

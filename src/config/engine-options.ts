@@ -16,6 +16,7 @@ export interface WorkerOptions {
    * in V8's own collector, the process ends. Good against leaks, no protection from large outputs.
    */
   resourceLimits?: ResourceLimits
+  /** Node's own options for the threads, such as `--max-old-space-size`. Default: the process's. */
   execArgv?: string[]
   /**
    * `process.env` of the threads; a copy of the application's by default. Native code does not see it, except that

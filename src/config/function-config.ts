@@ -71,5 +71,6 @@ export interface FunctionOptions<I extends readonly FunctionInput[] = readonly F
   rerunAfterCrash?: boolean
   /** Samples to be run on each instance before it takes batches; one that fails makes the load fail. Default: none. */
   warmup?: ModelOptions['warmup'] & readonly unknown[]
+  /** Settings of its threads. Default, also of what is left out: the engine's `workers`. */
   workers?: FunctionWorkerOptions
 }

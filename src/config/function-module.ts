@@ -6,6 +6,7 @@ import type { ElementsOf, FunctionDeclaration, FunctionInput, FunctionOutput } f
  * to be read when the function has answered: what is kept is copied (`slice()`).
  */
 export interface BatchInput<T extends TensorType = TensorType> extends Iterable<ElementsOf<T>> {
+  /** The type of its elements. */
   readonly type: T
   /** The number of rows; 1 where `maxBatchSize` is 0. */
   readonly rows: number

@@ -4,6 +4,7 @@ import type { ModelSignature } from './model-signature.ts'
 
 /** An input of a function. */
 export interface FunctionInput {
+  /** As requests and answers have it. */
   name: string
   /** The type of its elements. */
   type: TensorType
@@ -19,6 +20,7 @@ export interface FunctionInput {
 
 /** An output of a function. */
 export interface FunctionOutput {
+  /** As requests and answers have it. */
   name: string
   /** The type of its elements. */
   type: TensorType
@@ -30,7 +32,9 @@ export interface FunctionOutput {
 
 /** What is declared of a function: see {@link FunctionConfig}. */
 export interface FunctionDeclaration<I extends readonly FunctionInput[] = readonly FunctionInput[], O extends readonly FunctionOutput[] = readonly FunctionOutput[]> {
+  /** In any order; one at least. */
   readonly inputs: I
+  /** In any order; one at least. */
   readonly outputs: O
 }
 

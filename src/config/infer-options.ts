@@ -45,7 +45,9 @@ export interface InferOptions<Output extends string = string, Report extends boo
 
 /** What a request answers with that asks for a report. */
 export interface ReportedOutputs<O> {
+  /** As without a report. */
   outputs: O
+  /** How the request was batched and run. */
   report: BatchReport
 }
 

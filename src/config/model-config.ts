@@ -32,6 +32,7 @@ export interface PaddingConfig {
 
 /** An execution provider with options by the names that it has for them itself. */
 export interface ProviderOptions {
+  /** As ONNX Runtime or its plugin calls it: `cpu`, `cuda`, `openvino`. */
   readonly name: string
   /** Whether the model may not be loaded without it. Default `false`: the next that is listed takes its place. */
   readonly required?: boolean

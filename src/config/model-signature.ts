@@ -22,7 +22,9 @@ export type Outputs = Record<string, Tensor>
 
 /** Names and types of a model's inputs and outputs, for `engine.load<M>()`. */
 export interface ModelSignature {
+  /** What requests give, by name. */
   inputs: Record<string, FeedValue>
+  /** What they are answered with, by name. */
   outputs: AnyOutputs
 }
 
@@ -31,7 +33,9 @@ export interface ModelSignature {
  * `Tensor`, as nearly all are; for another kind give the model a signature of its own (`zerohop types` writes it).
  */
 export interface AnySignature extends ModelSignature {
+  /** What requests give, by name. */
   inputs: Record<string, FeedValue>
+  /** What they are answered with, by name. */
   outputs: Outputs
 }
 

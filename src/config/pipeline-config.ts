@@ -5,6 +5,7 @@ import type { FeedValue, ModelSignature } from './model-signature.ts'
 
 /** What requests give a pipeline. */
 export interface PipelineInput {
+  /** As requests and answers have it. */
   name: string
   /** The type of the elements, checked against the models. Default: that of the models it goes to. */
   type?: TensorType
@@ -16,6 +17,7 @@ export interface PipelineInput {
 
 /** What a pipeline answers with. */
 export interface PipelineOutput {
+  /** As requests and answers have it. */
   name: string
   /** As {@link PipelineInput.type}. Default: that of the model it comes from. */
   type?: TensorType
@@ -73,7 +75,9 @@ export interface PipelineSignature<I extends PipelineInputs, O extends PipelineO
  * step that takes it runs as soon as all that it takes is there.
  */
 export interface PipelineConfig<I extends PipelineInputs = PipelineInputs, O extends PipelineOutputs = PipelineOutputs> {
+  /** What requests give: names, or declarations. */
   inputs: I
+  /** In any order: a step waits for what it takes, and for nothing else. */
   steps: readonly PipelineStep[]
   /** An answer lacks those whose step was left out. */
   outputs: O

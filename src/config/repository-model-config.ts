@@ -14,6 +14,7 @@ export interface RepositoryOutputConfig extends OutputConfig {
 export interface RepositoryModelConfig extends Omit<ModelOptions, 'outputs' | 'version'> {
   /** The name of its folder. */
   name?: string
+  /** Its outputs, with label files in its folder. Default: the model's, without labels. */
   outputs?: readonly RepositoryOutputConfig[]
   /** Which of its version folders are served: so many of the newest, all, or those named. Default `{ latest: 1 }`. */
   versionPolicy?: { latest: number } | 'all' | { specific: readonly (number | string)[] }

@@ -9,6 +9,7 @@ import { wholeNumber } from './whole-number.ts'
 
 /** What an input tells the model of the sequence that a request belongs to; Triton's `control_input`. */
 export interface SequenceControl {
+  /** The input that tells it. */
   input: string
   /** `'ready'` is true but for the empty slots of a batch, which only the strategy `direct` has. */
   kind: 'start' | 'end' | 'ready' | 'correlationId'
@@ -46,7 +47,9 @@ export interface OldestSequences {
   maxCandidateSequences?: number
   /** As in `dynamicBatching`, and before what is said there; so are the others. */
   preferredBatchSize?: number | readonly number[]
+  /** As in `dynamicBatching`, in milliseconds. */
   maxQueueDelayMs?: number
+  /** As in `dynamicBatching`. */
   preserveOrdering?: boolean
 }
 
@@ -54,8 +57,11 @@ export interface OldestSequences {
 export interface SequenceConfig {
   /** How long a sequence may be without a request before it ends, in milliseconds. Default 1000. */
   maxSequenceIdleMs?: number
+  /** What the model is told of the sequence of each request. Default: nothing. */
   controls?: readonly SequenceControl[]
+  /** What one request of a sequence hands on to the next. Default: nothing. */
   state?: readonly SequenceState[]
+  /** Each sequence has a slot of the batch for itself. Default: `oldest`. */
   direct?: DirectSequences
   /** Default, with no limit of candidates. */
   oldest?: OldestSequences

@@ -37,10 +37,13 @@ export interface TraceOptions extends TraceSettings {
 export interface ResolvedTraceSettings {
   /** Empty for nothing. */
   readonly level: readonly TraceLevel[]
+  /** One of so many requests is traced. */
   readonly rate: number
+  /** So many more are traced; -1 for no limit. */
   readonly count: number
   /** Absolute; `null` for none. */
   readonly file: string | null
+  /** A file gets so many traces, and then the next one begins; 0 for one file. */
   readonly logFrequency: number
 }
 

@@ -62,11 +62,13 @@ export interface StagingMemory {
 
 /** Counters of staging memory; all sizes in bytes. */
 export interface StagingStats {
+  /** Memory of the addon, page-locked or plain, or shared memory of JavaScript. */
   readonly kind: StagingKind
   /** Why this kind. */
   readonly reason: string
   /** What this engine's slots hold. */
   readonly usedBytes: number
+  /** The most that they ever held. */
   readonly highWaterBytes: number
   /**
    * What is taken from the system: native memory of the whole process, or this engine's shared memory, which counts

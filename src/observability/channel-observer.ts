@@ -3,16 +3,21 @@ import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestOb
 
 /** A request, as the channel `zerohop:request` tells of it: when it is made, and when it is settled. Times are of `performance.now()`. */
 export interface RequestMessage {
+  /** When it is made, or when it is settled. */
   readonly type: 'begun' | 'ended'
   /** The same for all that is told of one request. */
   readonly id: number
   /** Of what it is run for, a request to a pipeline, say; `null` for one of a caller. */
   readonly parentId: number | null
+  /** The name of the model, and the version that is asked. */
   readonly model: string
+  /** Of the model. */
   readonly version: number
+  /** Of its batch dimension. */
   readonly rows: number
   /** What its caller has named it. */
   readonly requestId?: string | undefined
+  /** When that was. */
   readonly atMs: number
   /** Of `ended`: whether it was answered ... */
   readonly succeeded?: boolean
@@ -24,8 +29,11 @@ export interface RequestMessage {
 
 /** A batch, as the channel `zerohop:batch` tells of it: when it begins, and when it has run or failed. */
 export interface BatchMessage extends Omit<ObservedBatch, 'model'> {
+  /** When it begins, or when it has run or failed. */
   readonly type: 'began' | 'ended'
+  /** The name of the model, and the version that is asked. */
   readonly model: string
+  /** Of the model. */
   readonly version: number
 }
 

@@ -14,6 +14,7 @@ export interface ModelEvent {
   readonly type: 'ready' | 'failed' | 'draining' | 'closed' | 'replaced' | 'notReplaced' | 'scaled'
   /** The name it was loaded under. */
   readonly model: string
+  /** The version of that name. */
   readonly version: number
   /** Why, in words; only of `failed` and `notReplaced`. */
   readonly reason?: string
@@ -54,17 +55,23 @@ export interface WorkerEvent {
 
 /** A file of traces could not be written: told once of each. Its traces are lost until it can be written again; requests go on as ever. */
 export interface TraceEvent {
+  /** There is no other. */
   readonly type: 'failed'
   /** Its path. */
   readonly file: string
+  /** What the system said. */
   readonly reason: string
 }
 
 /** What `engine.on()` listens to, by name. */
 export interface EngineEvents {
+  /** What becomes of versions of models. */
   model: ModelEvent
+  /** What becomes of threads. */
   worker: WorkerEvent
+  /** What a repository that is watched has brought. */
   repository: RepositoryEvent
+  /** Files of traces that cannot be written. */
   trace: TraceEvent
 }
 

@@ -3,6 +3,7 @@ import { LatencyHistogram, type LatencyDistribution } from './latency-histogram.
 
 /** Delays of the application's thread, in milliseconds. */
 export interface EventLoopDelayStatistics extends LatencyDistribution {
+  /** Of all that were looked at. */
   readonly sumMs: number
 }
 

@@ -1,21 +1,29 @@
 /** Latencies of requests since the model was loaded, in milliseconds; each within 1 % of what was measured. */
 export interface LatencyPercentiles {
+  /** How many there were. */
   readonly count: number
+  /** Half of them took no longer. */
   readonly p50Ms: number
+  /** 90 % of them took no longer. */
   readonly p90Ms: number
+  /** 99 % of them took no longer. */
   readonly p99Ms: number
+  /** The longest, exactly. */
   readonly maxMs: number
 }
 
 /** How often a latency was seen that is less than `upToMs`, and not less than the bound of the bucket before. */
 export interface LatencyBucket {
+  /** The bound, which is not in it. */
   readonly upToMs: number
   readonly count: number
 }
 
 /** The same with all that was counted: {@link LatencyBucket.count} of two snapshots differ by what came between them. */
 export interface LatencyDistribution extends LatencyPercentiles {
+  /** 95 % of them took no longer. */
   readonly p95Ms: number
+  /** 99.9 % of them took no longer. */
   readonly p999Ms: number
   /** Ascending, without empty ones; each is as wide as 1.6 % of its bound, at most. */
   readonly buckets: readonly LatencyBucket[]

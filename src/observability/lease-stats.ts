@@ -3,11 +3,13 @@
  * they did. Encoded images that requests give are written to leases, too.
  */
 export interface LeaseStatistics {
+  /** All that there ever were. */
   readonly taken: number
   /** Not ended yet. */
   readonly held: number
   /** Ended by `infer()`, whatever became of that. */
   readonly inferred: number
+  /** Given back by `release()`, unused. */
   readonly released: number
   /** Held for longer than `maxHoldMs`. */
   readonly expired: number

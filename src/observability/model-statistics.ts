@@ -12,8 +12,11 @@ import type { StepStatistics } from './step-statistics.ts'
 export interface BatchStatistics {
   /** Rows; above 4096 those of a range, of which this is the largest: 1.6 % wide at most. */
   readonly batchSize: number
+  /** Gathering the rows. */
   readonly computeInput: StatisticDuration
+  /** ONNX Runtime's run, or the function's. */
   readonly computeInfer: StatisticDuration
+  /** Handing the rows back. */
   readonly computeOutput: StatisticDuration
 }
 
@@ -100,6 +103,7 @@ export interface ModelStatistics {
   readonly arena: { readonly totalBytes: number; readonly inUseBytes: number; readonly mostInUseBytes: number } | null
   /** `null` without `responseCache` and `coalesce`. */
   readonly responseCache: ResponseCacheStatistics | null
+  /** Of rows written in place. */
   readonly leases: LeaseStatistics
   /** `null` without `autoTune`. */
   readonly autoTune: AutoTuneStatistics | null

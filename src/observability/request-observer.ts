@@ -43,14 +43,17 @@ export interface RequestFacts {
 export interface BatchMoments {
   /** It was closed, and gathering its rows began. */
   readonly takenAtMs: number
+  /** Its rows lay together. */
   readonly gatheredAtMs: number
   /** Its worker began with it. */
   readonly startMs: number
   /** ONNX Runtime's run, or the function's. */
   readonly inferStartMs: number
+  /** That was over. */
   readonly inferEndMs: number
   /** The application's thread took its outputs. */
   readonly scatterAtMs: number
+  /** Its callers had been answered. */
   readonly doneAtMs: number
 }
 
@@ -59,7 +62,9 @@ export interface ObservedBatch {
   readonly model: ObservedModel
   /** Its number among the model's runs. */
   readonly id: number
+  /** Of all its requests. */
   readonly rows: number
+  /** Of callers and of steps. */
   readonly requestCount: number
   /** Why it was closed. */
   readonly reason: BatchReason
@@ -67,6 +72,7 @@ export interface ObservedBatch {
   readonly isRerun: boolean
   /** The instance that it ran on, and its worker; `''` until that is known. */
   readonly instance: string
+  /** The worker's name; `''` until that is known. */
   readonly worker: string
   /** Whether the application's thread ran it. */
   readonly inline: boolean

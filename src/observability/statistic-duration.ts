@@ -1,6 +1,8 @@
 /** A count and the nanoseconds it took in all; Triton's `StatisticDuration`. */
 export interface StatisticDuration {
+  /** How many there were. */
   readonly count: number
+  /** What they took in all, in nanoseconds. */
   readonly ns: number
 }
 

@@ -11,6 +11,7 @@ export interface StepStatistics {
   readonly model: string
   /** Requests that it has answered: from when it could begin to its answer, waiting included. */
   readonly success: StatisticDuration
+  /** Those that it has failed, in the same way. */
   readonly fail: StatisticDuration
   /** Requests that had ended otherwise before it answered. */
   readonly cancelledCount: number

@@ -12,6 +12,7 @@ import { SessionModels } from './session-models.ts'
 export interface Ort {
   /** Opens sessions: `create(path | bytes, options?)`. */
   readonly InferenceSession: InferenceSessionFactory
+  /** That of onnxruntime-common, as the rest of the library has it. */
   readonly Tensor: typeof Tensor
   /** Of onnxruntime-common; nothing in it changes what an engine does. */
   readonly env: Env

@@ -22,6 +22,7 @@ export interface ServerStatistics {
   readonly sharingMemory: number
   /** Answered, of all clients that there ever were; those of the models are in the statistics of the engine. */
   readonly requests: number
+  /** Taken and not answered yet. */
   readonly inFlight: number
 }
 

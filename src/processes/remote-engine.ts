@@ -18,6 +18,7 @@ import { RemoteModel, type RemoteModelOwner } from './remote-model.ts'
 
 /** The process that serves, and how. */
 export interface ServerInfo {
+  /** Its id. */
   readonly process: number
   /** Of its copy of this library. */
   readonly version: string
@@ -27,8 +28,11 @@ export interface ServerInfo {
 
 /** A model of a serving process. */
 export interface RemoteModelStatus {
+  /** As it was loaded under. */
   readonly name: string
+  /** Of the version that serves it. */
   readonly state: ModelState
+  /** All that are known of it. */
   readonly versions: readonly ModelVersionStatus[]
 }
 
@@ -37,6 +41,7 @@ export interface RemoteModelStatus {
  * does. When the serving process goes, what was in flight rejects with `ERR_DISCONNECTED`, and the next call connects again.
  */
 export class RemoteEngine {
+  /** Of the socket that it is reached by. */
   readonly path: string
   readonly #reaching: Reaching
   readonly #owner: RemoteModelOwner

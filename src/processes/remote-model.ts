@@ -18,6 +18,7 @@ const defaultInFlight = 128
 
 /** A model of another process: whichever is loaded there under its name, now and later. Nothing is asked of it before it is used. */
 export class RemoteModel<M extends ModelSignature = AnySignature> {
+  /** As it is loaded under there. */
   readonly name: string
   /** The version that answers; `undefined` for the newest that is ready. */
   readonly version: number | undefined

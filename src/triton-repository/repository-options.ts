@@ -18,9 +18,11 @@ export interface RepositoryOptions extends WatchOptions {
 
 /** A model of a repository that is not served. */
 export interface RepositoryProblem {
+  /** The name of its folder. */
   readonly name: string
   /** In words. */
   readonly reason: string
+  /** The same as an error. */
   readonly error: InferenceError
 }
 

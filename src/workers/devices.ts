@@ -22,9 +22,11 @@ import type { Worker } from './worker.ts'
 
 /** What an engine has found and uses. */
 export interface Capabilities {
+  /** The version of Node.js. */
   readonly node: string
   /** `null` until a worker has started. */
   readonly onnxruntime: string | null
+  /** Cores that the process may use (of a container its quota's), workers that the engine may have for them, and those that it has. */
   readonly cpu: { readonly cores: number; readonly maxWorkers: number; readonly workers: number }
   /** The native addon: its path, or why it is not in use. */
   readonly native: { readonly available: boolean; readonly path?: string; readonly reason?: string }

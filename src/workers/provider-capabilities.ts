@@ -16,6 +16,7 @@ export interface ProviderDevice {
 export interface ProviderCapability {
   /** As `executionProviders` have it. */
   readonly name: string
+  /** Whether ONNX Runtime has it itself. */
   readonly source: 'built-in' | 'plugin'
   /** `null` where only trying it, or opening a model on it, shows it. */
   readonly available: boolean | null

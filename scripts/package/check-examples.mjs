@@ -1,0 +1,117 @@
+// Starts each example by the commands of its README, as they stand there, but for the names of the user's files.
+//
+//   npm run check:examples                   all
+//   npm run check:examples -- embeddings     the named ones
+import { once } from 'node:events'
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { root } from '../native/toolchain.mjs'
+import { printTable } from '../print-table.mjs'
+import { ShellCommand } from './shell-command.mjs'
+
+const digits = join(root, 'examples/digits')
+const three = readFileSync(join(digits, 'images/3-0003.png'))
+const folder = mkdtempSync(join(tmpdir(), 'zerohop-examples-'))
+const timeoutMs = 300_000
+
+/** A line that says that it has started, and what is then asked of it. One without `ask` ends by itself. */
+const examples = {
+  'batch-files': { line: /^300 images in/ },
+  embeddings: { line: /^ {2}0\.\d+ {2}\w/ },
+  'job-queue': { line: / takes jobs$/, needs: 'redis-server', ask: (_, command) => answersOfJobs(command) },
+  next: { line: /Local: +(http:\S+)/, ask: (address) => classify(`${address}/api/classify`) },
+  'web-service': { line: /^listening on (\S+),/, ask: (address) => classify(`${address}/classify`) },
+}
+const named = process.argv.slice(2)
+const names = named.length > 0 ? named : readdirSync(join(root, 'examples'), { withFileTypes: true }).filter((entry) => entry.isDirectory() && isProject(entry.name)).map(({ name }) => name)
+
+/** What was started for an example, ended with it. */
+let running = []
+const rows = []
+try {
+  for (const name of names) {
+    const startedMs = performance.now()
+    const result = await check(name).catch((error) => `FAILED: ${error.message}`)
+    for (const command of running) await command.end()
+    running = []
+    rows.push({ example: name, seconds: Math.round((performance.now() - startedMs) / 1000), result })
+  }
+} finally {
+  rmSync(folder, { recursive: true })
+}
+printTable(rows)
+process.exitCode = rows.every(({ result }) => result === 'ok') ? 0 : 1
+
+function isProject(name) {
+  return readdirSync(join(root, 'examples', name)).includes('package.json')
+}
+
+async function check(name) {
+  const { line, ask, needs } = examples[name] ?? fail(`expected to be known to ${import.meta.filename}, received ${name}`)
+  const [install, start] = commandsOf(name)
+  const project = join(root, 'examples', name)
+  const environment = { ...ownEnvironment(), PORT: String(await freePort()), NEXT_TELEMETRY_DISABLED: '1', ...(needs === undefined ? {} : { REDIS_URL: await redis() }) }
+  const command = (text, more = {}) => run(text, project, { ...environment, ...more })
+  await command(install).ended()
+  const started = command(start)
+  const [, address] = await started.said(line)
+  if (ask === undefined) await started.ended()
+  else if (!(await ask(address, command))) fail('expected the picture of a 3 to be called that')
+  return 'ok'
+}
+
+function run(text, folder, environment) {
+  const command = new ShellCommand(text, folder, environment, timeoutMs)
+  running.push(command)
+  return command
+}
+
+/** The two of the first block of its README, with what there is here for the files that a user has. */
+function commandsOf(name) {
+  const [, block] = /```sh\n([^`]*)```/.exec(readFileSync(join(root, 'examples', name, 'README.md'), 'utf8')) ?? fail('expected README.md to begin with its commands')
+  const files = { '=model.onnx': `=${join(digits, 'model.onnx')}`, '=labels.txt': `=${join(digits, 'labels.txt')}`, '=pictures': `=${join(digits, 'images')}`, ' pictures': ` ${join(digits, 'images')}`, 'results.csv': join(folder, 'results.csv') }
+  const commands = Object.entries(files).reduce((text, [from, to]) => text.replaceAll(from, to), block).trim().split('\n')
+  return commands.length === 2 ? commands : fail(`expected two commands in README.md, received ${commands.length}`)
+}
+
+/** Without what npm sets for a script, as this is one: each command is to find its own. */
+function ownEnvironment() {
+  return Object.fromEntries(Object.entries(process.env).filter(([key]) => !/^(npm_|onnxruntime_node)/i.test(key)))
+}
+
+async function classify(url) {
+  const response = await fetch(url, { method: 'POST', body: three, headers: { 'content-type': 'image/png' } })
+  return (await response.json()).classes?.[0].label === '3'
+}
+
+/** Makes jobs of all pictures, and asks until all of them are done. */
+async function answersOfJobs(command) {
+  await command('npm run enqueue', { PICTURES: join(digits, 'images') }).ended()
+  for (const untilMs = performance.now() + timeoutMs; performance.now() < untilMs; ) {
+    const lines = await command('npm run --silent answers').ended()
+    const of3 = lines.find((line) => line.includes('3-0003.png'))
+    if (lines.length === 300) return of3.includes('"label":"3"')
+  }
+  return false
+}
+
+/** The address of a Redis of its own. */
+async function redis() {
+  const port = await freePort()
+  await run(`exec redis-server --port ${port} --save "" --maxmemory-policy noeviction`, folder, process.env).said(/Ready to accept connections/)
+  return `redis://127.0.0.1:${port}`
+}
+
+async function freePort() {
+  const server = createServer().listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address()
+  server.close()
+  return port
+}
+
+function fail(message) {
+  throw new Error(message)
+}
