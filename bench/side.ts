@@ -25,8 +25,8 @@ export interface LoadSettings {
   readonly intraOpNumThreads?: number
   /** Of those that join requests. */
   readonly maxBatchSize?: number
-  /** Of the sides without us: whether ONNX Runtime's threads spin while they wait. Default: as it comes, which is that they do. */
-  readonly spinning?: boolean
+  /** Of the sides without us: how long ONNX Runtime's threads spin before they sleep. Default: as it comes, which is a millisecond or so. */
+  readonly spinUs?: number
   /** Ours only: a provider plugin to run on. */
   readonly plugin?: { readonly library: string; readonly precision: ComputePrecision } | undefined
 }

@@ -69,7 +69,7 @@ export class EngineResources {
       find: (name, version) => (version === undefined ? this.models.find(name) : this.models.findVersion(name, version)),
       uses: this.uses,
       changed: (event) => this.events.emit('model', event),
-      useProvider: (model) => (entry) => this.devices.providers.use(model, entry),
+      sessionRuntime: (model) => ({ ortVersion: this.devices.ortVersion, useProvider: (entry) => this.devices.providers.use(model, entry) }),
       providers: {
         lacking: async (config) => config.function === null && this.devices.providers.lacking(config),
         opened: (config) => (config.function === null ? this.devices.providers.opened(config) : []),

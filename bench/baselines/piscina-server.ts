@@ -7,12 +7,12 @@ import { plainOptions } from './plain-options.ts'
 export function piscinaServer(): Server {
   const pools: Piscina[] = []
   return {
-    async load({ model: { path, input }, intraOpNumThreads = 1, spinning }) {
+    async load({ model: { path, input }, intraOpNumThreads = 1, spinUs }) {
       const filename = new URL('piscina-session.mjs', import.meta.url).href
       const threads = availableParallelism()
       // What clients have left behind is still run: a thread that is ended inside ONNX Runtime takes the process with it.
       const closeTimeout = 600_000
-      const pool = new Piscina({ filename, minThreads: threads, maxThreads: threads, closeTimeout, workerData: { path, options: plainOptions({ intraOpNumThreads, spinning }) } })
+      const pool = new Piscina({ filename, minThreads: threads, maxThreads: threads, closeTimeout, workerData: { path, options: plainOptions({ intraOpNumThreads, spinUs }) } })
       pools.push(pool)
       return {
         infer: (feeds) => pool.run({ name: input, data: feeds[input]!.data, dims: feeds[input]!.dims }) as Promise<Answer>,

@@ -2,9 +2,9 @@ import type { InferenceSession } from 'onnxruntime-node'
 import type { LoadSettings } from '../side.ts'
 
 /** Of a session of onnxruntime-node, what is left out as it comes. */
-export function plainOptions({ intraOpNumThreads, spinning }: Pick<LoadSettings, 'intraOpNumThreads' | 'spinning'>): InferenceSession.SessionOptions {
+export function plainOptions({ intraOpNumThreads, spinUs }: Pick<LoadSettings, 'intraOpNumThreads' | 'spinUs'>): InferenceSession.SessionOptions {
   return {
     ...(intraOpNumThreads === undefined ? {} : { intraOpNumThreads }),
-    ...(spinning === undefined ? {} : { extra: { session: { intra_op: { allow_spinning: spinning ? '1' : '0' } } } }),
+    ...(spinUs === undefined ? {} : { extra: { session: { intra_op: { allow_spinning: '1', spin_duration_us: String(spinUs) } } } }),
   }
 }

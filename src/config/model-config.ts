@@ -155,7 +155,7 @@ export interface ModelOptions {
   /** Default: one instance of kind `'auto'`. */
   instanceGroup?: readonly InstanceGroup[]
   /**
-   * Passed to ONNX Runtime, after this library's defaults: `interOpNumThreads: 1`, no spinning, and `logSeverityLevel: 4`,
+   * Passed to ONNX Runtime, after this library's defaults: `interOpNumThreads: 1`, threads that spin for 20 us (`'session.intra_op.spin_duration_us'`) before they sleep, and `logSeverityLevel: 4`,
    * as errors come as exceptions. Entries of `extra` may be given in groups or by their full names
    * (`{ 'session.intra_op.allow_spinning': '1' }`). `externalData` are the contents of files that `bytes` refer to.
    */

@@ -1,7 +1,7 @@
 import type { PreparedModel, SessionNotes } from '../compiled-models/prepared-model.ts'
 import type { ModelOrigin } from '../config/cache-options.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
-import { sessionOptions, type Placement, type ProviderUse } from '../config/session-options.ts'
+import { sessionOptions, type Placement, type SessionRuntime } from '../config/session-options.ts'
 import { holdsLater } from '../instance/warm-up.ts'
 import type { SessionSource } from '../workers/session-source.ts'
 
@@ -9,8 +9,8 @@ import type { SessionSource } from '../workers/session-source.ts'
 export interface Preparing {
   /** Finds out what the sessions of a model are opened from, once it is placed; rejects with the reason of `signal` when that fires. */
   prepare(model: string, config: ResolvedConfig, signal: AbortSignal): Promise<PreparedModel>
-  /** How sessions of a model use an entry of its `executionProviders`; see {@link ProviderUse}. */
-  useProvider(model: string): ProviderUse
+  /** What opens the sessions of a model. */
+  sessionRuntime(model: string): SessionRuntime
 }
 
 /** What the sessions of a model are opened from, whenever that is: the model as it is, or, once it was prepared, its compiled form. */
@@ -42,7 +42,7 @@ export class SessionSources {
     const { path, bytes, memory, maxRunMs, function: fn } = this.#config
     if (fn !== null) return { model: path, options: { function: fn }, memory, maxRunMs }
     const model = bytes ?? path
-    const options = sessionOptions(this.#config, placement, this.#services.useProvider(this.#model))
+    const options = sessionOptions(this.#config, placement, this.#services.sessionRuntime(this.#model))
     return { memory, maxRunMs, ...(this.#prepared?.opening(model, options) ?? { model, options }) }
   }
 

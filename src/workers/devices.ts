@@ -150,8 +150,12 @@ export class Devices {
 
   /** What will open the sessions of a model that is being placed. */
   runtimeFor(config: ResolvedConfig): ModelRuntime {
-    const { kind, ortVersion } = this.#chosen()
-    return { executor: kind, ortVersion: ortVersion ?? installedVersion() ?? 'unknown', onCpuOnly: this.providers.leaveCpuOnly(config) }
+    return { executor: this.#chosen().kind, ortVersion: this.ortVersion, onCpuOnly: this.providers.leaveCpuOnly(config) }
+  }
+
+  /** The version of ONNX Runtime that opens sessions. */
+  get ortVersion(): string {
+    return this.#chosen().ortVersion ?? installedVersion() ?? 'unknown'
   }
 
   #pool(device: string, maxWorkers: number): DevicePool {

@@ -2,11 +2,13 @@ import type { InferenceSession } from 'onnxruntime-common'
 import { describe, expect, it } from 'vitest'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
 import type { InferenceError } from '../../src/errors.ts'
-import { sessionOptions } from '../../src/config/session-options.ts'
+import { sessionOptions, type SessionRuntime } from '../../src/config/session-options.ts'
 
 const placement = { kind: 'cpu', gpu: 0, intraOpNumThreads: 2 } as const
-const extraOf = (extra: unknown) => sessionOptions(resolveConfig('m', { path: 'm.onnx', sessionOptions: { extra } }), placement).extra
+const runtime: SessionRuntime = { ortVersion: '1.30.0', useProvider: (entry) => entry }
+const extraOf = (extra: unknown, ortVersion = '1.30.0') => sessionOptions(resolveConfig('m', { path: 'm.onnx', sessionOptions: { extra } }), placement, { ...runtime, ortVersion }).extra
 const spinning = 'session.intra_op.allow_spinning'
+const spinUs = 'session.intra_op.spin_duration_us'
 
 describe('sessionOptions.extra', () => {
   it.each([
@@ -20,9 +22,17 @@ describe('sessionOptions.extra', () => {
 
   it('keeps the default beside other entries', () => {
     expect(extraOf({ session: { dynamic_block_base: '4' }, 'ep.context_enable': '0' })).toEqual({
-      [spinning]: '0', 'session.dynamic_block_base': '4', 'ep.context_enable': '0',
+      [spinning]: '1', [spinUs]: '20', 'session.dynamic_block_base': '4', 'ep.context_enable': '0',
     })
-    expect(sessionOptions(resolveConfig('m', { path: 'm.onnx' }), placement).extra).toEqual({ [spinning]: '0' })
+    expect(extraOf({ [spinUs]: '5' })).toEqual({ [spinning]: '1', [spinUs]: '5' })
+  })
+
+  it.each(['1.25.1', '0.9', 'unknown'])('lets no threads spin where ONNX Runtime (%s) would not know for how long', (version) => {
+    expect(extraOf({}, version)).toEqual({ [spinning]: '0' })
+  })
+
+  it.each(['1.26.0', '1.30.0', '2.0.0'])('lets them spin for a moment where it does (%s)', (version) => {
+    expect(extraOf({}, version)).toEqual({ [spinning]: '1', [spinUs]: '20' })
   })
 
   it('is refused when one entry has two values, in two forms', () => {
@@ -81,6 +91,7 @@ describe('numbers of threads', () => {
   })
 
   it('may be left to ONNX Runtime', () => {
-    expect(sessionOptions(resolveConfig('m', { path: 'm.onnx', sessionOptions: { intraOpNumThreads: 0 } }), placement).intraOpNumThreads).toBe(0)
+    const config = resolveConfig('m', { path: 'm.onnx', sessionOptions: { intraOpNumThreads: 0 } })
+    expect(sessionOptions(config, placement, runtime).intraOpNumThreads).toBe(0)
   })
 })

@@ -41,7 +41,7 @@ export class ServedSequences {
     const acquire = (byteLength: number) => buffer(byteLength, (bytes) => void (this.stateBytes += bytes))
     this.sequences = sequencesOf(config.sequence, inputs, { metadata: joining.stacked, parser, scheduler: this.scheduler, clock, staging: () => ({ acquire }) })!
     const opening = () => ({ model: 'm', options: {}, notes: {}, original: undefined })
-    const preparing = { prepare: async () => ({ ...asItIs(''), opening }), useProvider: () => <T>(entry: T): T => entry }
+    const preparing = { prepare: async () => ({ ...asItIs(''), opening }), sessionRuntime: () => ({ ortVersion: '1.30.0', useProvider: <T>(entry: T): T => entry }) }
     const parts = { name: 'm', config, clock, nextId: nextId(), staging: () => ({ acquire: (byteLength: number) => buffer(byteLength, () => {}), trim: () => {} }) as unknown as StagingPool, sources: new SessionSources('m', config, preparing) }
     const place = { place: async (put: (worker: House['places'][number]['worker'], placement: never, group: number) => void) => house.places.forEach(({ worker }) => put(worker, { kind: 'cpu', gpu: 0, intraOpNumThreads: 1 } as never, 0)), placeMore: async () => {} }
     this.#instances = new ModelInstances(parts, place as never, () => this.failure === null)

@@ -127,7 +127,7 @@ export class Served {
       clock: house.clock, keepAlive: house.keepAlive, gaveUp: (reason) => void (this.failure = reason),
     }) // prettier-ignore
     const opening = () => ({ model: name, options: {}, notes: {}, original: undefined })
-    const preparing = { prepare: async () => ({ ...asItIs(''), opening }), useProvider: () => <T>(entry: T): T => entry }
+    const preparing = { prepare: async () => ({ ...asItIs(''), opening }), sessionRuntime: () => ({ ortVersion: '1.30.0', useProvider: <T>(entry: T): T => entry }) }
     const parts = {
       name,
       config: resolved,

@@ -33,7 +33,7 @@ describe('a model that is loaded', () => {
       find: () => expect.fail('it is no pipeline'),
       uses: new ModelUses(),
       changed: () => {},
-      useProvider: () => (entry) => entry,
+      sessionRuntime: () => ({ ortVersion: '1.30.0', useProvider: (entry) => entry }),
       prepare: async () => asItIs('there is no cache'),
       providers: { lacking: async () => false, opened: () => [] },
       place: async (_model, _config, place) => {

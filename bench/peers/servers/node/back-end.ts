@@ -56,10 +56,12 @@ async function ours({ model, jpeg }: Workload, { intraOpNumThreads, maxBatchSize
 }
 
 const workloadName = 'workload'
+/** How long ONNX Runtime's threads spin before they sleep, as in sessions of zerohop's. */
+const spinUs = 20
 
 async function baseline({ model, jpeg }: Workload, { intraOpNumThreads, maxBatchSize }: BackEndSettings, side: 'plain' | 'dataloader' | 'piscina'): Promise<BackEnd> {
   const server = await openServer(side)
-  const loaded = await server.load({ model, intraOpNumThreads, maxBatchSize, spinning: false })
+  const loaded = await server.load({ model, intraOpNumThreads, maxBatchSize, spinUs })
   const dims = [1, ...model.rowDims]
   return {
     async infer(body) {
@@ -85,7 +87,7 @@ async function transformersJs({ name, model, jpeg }: Workload, { packages, model
   const entry = createRequire(join(packages!, 'package.json')).resolve('@huggingface/transformers')
   const { env, PreTrainedModel, Tensor: OwnTensor } = (await import(pathToFileURL(entry).href)) as TransformersJs
   Object.assign(env, { localModelPath: models!, allowLocalModels: true, allowRemoteModels: false })
-  const sessionOptions = { intraOpNumThreads, interOpNumThreads: 1, extra: withoutSpinning }
+  const sessionOptions = { intraOpNumThreads, interOpNumThreads: 1, extra: { session: { intra_op: { allow_spinning: '1', spin_duration_us: String(spinUs) } } } }
   const run = await PreTrainedModel.from_pretrained(name, { dtype: 'fp32', device: 'cpu', session_options: sessionOptions })
   const dims = [1, ...model.rowDims]
   return {
@@ -97,5 +99,3 @@ async function transformersJs({ name, model, jpeg }: Workload, { packages, model
     async close() {},
   }
 }
-
-const withoutSpinning = { session: { intra_op: { allow_spinning: '0' } } }
