@@ -4,13 +4,13 @@ import { FakeClock } from '../fake-clock.ts'
 import { until } from '../support/until.ts'
 import { temporaryFolder } from './temporary.ts'
 
-/** The end of the paths of folders that may not be listed: who runs this test might be allowed to list any. */
+/** The name of the folders that may not be listed: who runs this test might be allowed to list any. */
 let locked: string | null = null
 
 vi.mock('node:fs/promises', async (original) => {
   const real = await original<typeof import('node:fs/promises')>()
   const readdir = (path: string): Promise<string[]> => {
-    if (locked === null || !path.endsWith(locked)) return real.readdir(path)
+    if (locked === null || !path.endsWith(`/${locked}`)) return real.readdir(path)
     return Promise.reject(Object.assign(new Error(`EACCES: permission denied, scandir '${path}'`), { code: 'EACCES' }))
   }
   return { ...real, readdir }
