@@ -1,5 +1,8 @@
 import { InferenceError } from './errors.ts'
 import { isMusl, otherRuntime } from './platform.ts'
+import { isSince } from './version-number.ts'
+
+const oldestNode = [20, 19] as const
 
 /** What a process tells of where it runs. */
 export interface PlatformFacts {
@@ -14,7 +17,7 @@ export function platformError(facts: PlatformFacts): InferenceError | null {
   if (runtime !== null) {
     return refusal('Node.js itself', runtime, 'Start the engine in a process of Node.js, served by `serve()` of zerohop/processes, and ask it from here by `connect()`')
   }
-  if (isOld(facts.versions['node']!)) return refusal('Node.js 20.19 or newer', `Node.js ${facts.versions['node']}`, 'Install a newer version of Node.js')
+  if (!isSince(facts.versions['node']!, oldestNode)) return refusal('Node.js 20.19 or newer', `Node.js ${facts.versions['node']}`, 'Install a newer version of Node.js')
   if (facts.musl) {
     return refusal('Linux with glibc', 'Node.js for musl (as on Alpine)', 'onnxruntime-node has no binaries for musl: use an image such as node:22-slim instead of node:22-alpine')
   }
@@ -23,11 +26,6 @@ export function platformError(facts: PlatformFacts): InferenceError | null {
 
 function refusal(expected: string, received: string, next: string): InferenceError {
   return new InferenceError('ERR_PLATFORM', `zerohop cannot run models here: expected ${expected}, received ${received}. ${next}.`, { expected, received })
-}
-
-function isOld(version: string): boolean {
-  const [major, minor] = version.split('.').map(Number)
-  return major! < 20 || (major === 20 && minor! < 19)
 }
 
 let facts: PlatformFacts | undefined

@@ -1,4 +1,5 @@
 import { InferenceEngine, Tensor, type Model } from 'zerohop'
+import { askFor } from '../callers.ts'
 import { answer, input } from '../child.ts'
 import type { BenchModel } from '../models.ts'
 import { percentile } from '../statistics.ts'
@@ -38,29 +39,11 @@ async function byHand(x: Tensor): Promise<unknown> {
   return value
 }
 
-const ask = side === 'by hand' ? byHand : (x: Tensor) => pipeline.infer({ x0: x })
-const timesUs: number[] = []
-let until = 0
-async function call(): Promise<void> {
-  const x = new Tensor('float32', new Float32Array(elements).fill(1), [1, ...model.rowDims])
-  while (performance.now() < until) {
-    const startMs = performance.now()
-    await ask(x)
-    timesUs.push((performance.now() - startMs) * 1000)
-  }
-}
-
-async function measure(forMs: number): Promise<number> {
-  timesUs.length = 0
-  const startMs = performance.now()
-  until = startMs + forMs
-  await Promise.all(Array.from({ length: callers }, call))
-  return performance.now() - startMs
-}
-
-await measure(300 * seconds)
+const x = new Tensor('float32', new Float32Array(elements).fill(1), [1, ...model.rowDims])
+const ask = side === 'by hand' ? () => byHand(x) : () => pipeline.infer({ x0: x })
+await askFor(300 * seconds, callers, ask)
 const before = process.cpuUsage()
-const tookMs = await measure(1000 * seconds)
+const { timesUs, tookMs } = await askFor(1000 * seconds, callers, ask)
 const { user, system } = process.cpuUsage(before)
 const count = timesUs.length
 timesUs.sort((a, b) => a - b)

@@ -1,6 +1,7 @@
 import { InferenceEngine, Tensor, type Model } from 'zerohop'
 import { nonMaxSuppression, softmax } from 'zerohop/function'
 import { mulberry32 } from '../../test/models/random.ts'
+import { askFor } from '../callers.ts'
 import { answer, input } from '../child.ts'
 import { percentile } from '../statistics.ts'
 
@@ -45,25 +46,8 @@ function detections(boxes: number, classes: number) {
   return { boxes: new Tensor('float32', corners, [1, boxes, 4]), scores: new Tensor('float32', scores, [1, classes, boxes]) }
 }
 
-const timesUs: number[] = []
-let untilMs = 0
-async function call(): Promise<void> {
-  while (performance.now() < untilMs) {
-    const startMs = performance.now()
-    await loaded.infer(feeds)
-    timesUs.push((performance.now() - startMs) * 1000)
-  }
-}
-
-async function measure(forMs: number): Promise<number> {
-  timesUs.length = 0
-  const startMs = performance.now()
-  untilMs = startMs + forMs
-  await Promise.all(Array.from({ length: callers }, call))
-  return performance.now() - startMs
-}
-
-await measure(300 * seconds)
-const tookMs = await measure(1000 * seconds)
+const ask = () => loaded.infer(feeds)
+await askFor(300 * seconds, callers, ask)
+const { timesUs, tookMs } = await askFor(1000 * seconds, callers, ask)
 answer({ answersPerSecond: (timesUs.length / tookMs) * 1000, p50Us: percentile(timesUs, 0.5) } satisfies PostprocessingResult)
 await engine.close()

@@ -23,7 +23,7 @@ export interface TransformersInput {
 /** What it came to. */
 export interface TransformersResult {
   readonly textsPerSecond: number
-  /** Elements added by padding, to those of the requests. */
+  /** Of the elements that are run, the share that padding adds. */
   readonly waste: number
   readonly meanBatchRows: number
   /** Of the whole process, of all threads. */

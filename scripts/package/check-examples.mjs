@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { root } from '../native/toolchain.mjs'
 import { printTable } from '../print-table.mjs'
 import { ShellCommand } from './shell-command.mjs'
+import { usersEnvironment } from './users-environment.mjs'
 
 const digits = join(root, 'examples/digits')
 const three = readFileSync(join(digits, 'images/3-0003.png'))
@@ -21,7 +22,7 @@ const timeoutMs = 300_000
 const examples = {
   'batch-files': { line: new RegExp(`^${pictures} images in`) },
   embeddings: { line: /^ {2}0\.\d+ {2}\w/ },
-  'job-queue': { line: / takes jobs$/, needs: 'redis-server', ask: (_, command) => answersOfJobs(command) },
+  'job-queue': { line: / takes jobs$/, needsRedis: true, ask: (_, command) => answersOfJobs(command) },
   next: { line: /Local: +(http:\S+)/, ask: (address) => classify(`${address}/api/classify`) },
   'web-service': { line: /^listening on (\S+),/, ask: (address) => classify(`${address}/classify`) },
 }
@@ -30,6 +31,12 @@ const names = named.length > 0 ? named : readdirSync(join(root, 'examples'), { w
 
 /** What was started for an example, ended with it. */
 let running = []
+for (const signal of ['SIGINT', 'SIGTERM']) {
+  process.once(signal, () => {
+    for (const command of running) command.kill()
+    process.exit(1)
+  })
+}
 const rows = []
 try {
   for (const name of names) {
@@ -50,10 +57,10 @@ function isProject(name) {
 }
 
 async function check(name) {
-  const { line, ask, needs } = examples[name] ?? fail(`expected to be known to ${import.meta.filename}, received ${name}`)
+  const { line, ask, needsRedis = false } = examples[name] ?? fail(`expected to be known to ${import.meta.filename}, received ${name}`)
   const [install, start] = commandsOf(name)
   const project = join(root, 'examples', name)
-  const environment = { ...ownEnvironment(), PORT: String(await freePort()), NEXT_TELEMETRY_DISABLED: '1', ...(needs === undefined ? {} : { REDIS_URL: await redis() }) }
+  const environment = { ...usersEnvironment(), PORT: String(await freePort()), NEXT_TELEMETRY_DISABLED: '1', ...(needsRedis ? { REDIS_URL: await redis() } : {}) }
   const command = (text, more = {}) => run(text, project, { ...environment, ...more })
   await command(install).ended()
   const started = command(start)
@@ -75,11 +82,6 @@ function commandsOf(name) {
   const files = { '=model.onnx': `=${join(digits, 'model.onnx')}`, '=labels.txt': `=${join(digits, 'labels.txt')}`, '=pictures': `=${join(digits, 'images')}`, ' pictures': ` ${join(digits, 'images')}`, 'results.csv': join(folder, 'results.csv') }
   const commands = Object.entries(files).reduce((text, [from, to]) => text.replaceAll(from, to), block).trim().split('\n')
   return commands.length === 2 ? commands : fail(`expected two commands in README.md, received ${commands.length}`)
-}
-
-/** Without what npm sets for a script, as this is one: each command is to find its own. */
-function ownEnvironment() {
-  return Object.fromEntries(Object.entries(process.env).filter(([key]) => !/^(npm_|onnxruntime_node)/i.test(key)))
 }
 
 async function classify(url) {

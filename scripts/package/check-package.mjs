@@ -12,6 +12,7 @@ import { join } from 'node:path'
 import { root } from '../native/toolchain.mjs'
 import { printTable } from '../print-table.mjs'
 import { pack } from './tarball.mjs'
+import { usersEnvironment } from './users-environment.mjs'
 
 const projects = join(root, 'test/package-projects')
 const args = process.argv.slice(2)
@@ -21,7 +22,7 @@ const rows = []
 /** Runs a command, which npm is not to think part of this checkout, and keeps how it went. */
 function check(name, command, args, cwd) {
   const started = performance.now()
-  const env = { ...Object.fromEntries(Object.entries(process.env).filter(([key]) => !/^npm_/i.test(key))), DIGITS_MODEL: join(root, 'examples/digits/model.onnx'), NEXT_TELEMETRY_DISABLED: '1' }
+  const env = { ...usersEnvironment(), DIGITS_MODEL: join(root, 'examples/digits/model.onnx'), NEXT_TELEMETRY_DISABLED: '1' }
   const { status, signal, stdout, stderr } = spawnSync(command, args, { cwd, env, encoding: 'utf8', timeout: 900_000 })
   const seconds = Math.round((performance.now() - started) / 1000)
   if (status !== 0) console.log(`${name}: FAILED\n${stdout}${stderr}`)

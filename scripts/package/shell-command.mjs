@@ -2,21 +2,24 @@ import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 
-/** A command of a shell, with all that it starts: whoever has it declared with `await using` leaves nothing running. */
+/** A command of a shell, with all that it starts; it has so long, and `end()` leaves nothing of it running. */
 export class ShellCommand {
   #text
   #child
   #lines = []
   #readers
   #closed
+  #timer
 
   constructor(text, folder, environment, timeoutMs) {
     this.#text = text
     // A group of its own: npm starts a shell, and that starts what is meant.
-    this.#child = spawn('sh', ['-c', text], { cwd: folder, env: environment, stdio: ['ignore', 'pipe', 'pipe'], detached: true, timeout: timeoutMs })
+    this.#child = spawn('sh', ['-c', text], { cwd: folder, env: environment, stdio: ['ignore', 'pipe', 'pipe'], detached: true })
     this.#readers = [this.#child.stdout, this.#child.stderr].map((input) => createInterface({ input }))
     for (const reader of this.#readers) reader.on('line', (line) => this.#lines.push(line))
     this.#closed = once(this.#child, 'close')
+    // All of the group: what only its shell had started would hold the ends of the pipes, and nobody would be told.
+    this.#timer = setTimeout(() => this.kill(), timeoutMs)
   }
 
   /** The first line that the pattern is in. */
@@ -37,8 +40,18 @@ export class ShellCommand {
     throw new Error(`'${this.#text}' ended with ${signal ?? `exit code ${code}`}\n${this.#lines.join('\n')}`)
   }
 
+  /** Ends all that it has started. */
   async end() {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) process.kill(-this.#child.pid, 'SIGKILL')
+    this.kill()
     await this.#closed
+  }
+
+  kill() {
+    clearTimeout(this.#timer)
+    try {
+      process.kill(-this.#child.pid, 'SIGKILL')
+    } catch {
+      // It has ended, with all that it had started.
+    }
   }
 }

@@ -1,9 +1,9 @@
 import type { InferenceSession } from 'onnxruntime-common'
+import { isSince } from '../version-number.ts'
 import type { InstanceKind } from './instance-group.ts'
 import type { FunctionSource } from './model-source.ts'
 import type { ResolvedConfig } from './resolve-model-config.ts'
 import type { SessionConfigEntries } from './session-config-entries.ts'
-import { isSince } from './version-number.ts'
 
 /** Options that a session is opened with; ONNX Runtime's own, and what only the native executor carries. */
 export interface OpenOptions extends InferenceSession.SessionOptions {

@@ -9,9 +9,9 @@ export interface RequestMessage {
   readonly id: number
   /** Of what it is run for, a request to a pipeline, say; `null` for one of a caller. */
   readonly parentId: number | null
-  /** The name of the model, and the version that is asked. */
+  /** The name of the model. */
   readonly model: string
-  /** Of the model. */
+  /** The version of it that is asked. */
   readonly version: number
   /** Of its batch dimension. */
   readonly rows: number
@@ -31,9 +31,9 @@ export interface RequestMessage {
 export interface BatchMessage extends Omit<ObservedBatch, 'model'> {
   /** When it begins, or when it has run or failed. */
   readonly type: 'began' | 'ended'
-  /** The name of the model, and the version that is asked. */
+  /** The name of the model. */
   readonly model: string
-  /** Of the model. */
+  /** The version of it that is asked. */
   readonly version: number
 }
 

@@ -1,6 +1,7 @@
 import { createRequire } from 'node:module'
 import type { InferenceSession, Tensor, TensorConstructor, Env } from 'onnxruntime-common'
 import type { RawValueMetadata } from '../metadata.ts'
+import { isSince } from '../version-number.ts'
 
 /**
  * The only file that knows onnxruntime-node. Beside the public API it uses the package's inner binding where that has
@@ -56,7 +57,7 @@ const elementTypes = [
 ] // prettier-ignore
 
 /** The first 1.x that can be loaded again after the last thread that had it has ended. */
-const oldestMinor = 25
+const oldest = [1, 25] as const
 
 const notATensor = 'a sequence, map, optional or sparse value'
 /** Severities of ONNX Runtime's log; errors reach the caller as exceptions, a trial run should not print them too. */
@@ -116,8 +117,7 @@ function checkVersion(require: NodeJS.Require): void {
   } catch {
     return // loading the package itself tells better what is wrong
   }
-  const [major, minor] = version.split('.').map(Number)
-  if (major! < 1 || (major === 1 && minor! < oldestMinor)) throw new Error(`its version ${version} is older than 1.${oldestMinor}`)
+  if (!isSince(version, oldest)) throw new Error(`its version ${version} is older than ${oldest.join('.')}`)
 }
 
 function innerBinding(require: NodeJS.Require): InnerBinding | null {

@@ -1,4 +1,4 @@
-import { isSince } from '../config/version-number.ts'
+import { isSince } from '../version-number.ts'
 
 /** From this version of ONNX Runtime on convolutions on arm64 give back what they take. */
 const mended = [1, 27] as const
