@@ -16,7 +16,7 @@ const imageElements = 3 * 224 * 224
 
 const matmulSize = 512
 
-/** A chain of so many products with a 512 x 512 matrix: 20 take about 1 ms on two cores, 2000 about 100 ms. */
+/** A chain of so many products with a 512 x 512 matrix: 2000 take 50 to 100 ms on two cores. */
 export function matmulChain(products: number): BenchModel {
   return { path: matmulSlow(matmulSize, products), input: 'x', rowDims: [matmulSize] }
 }

@@ -95,6 +95,7 @@ const gcTotalMs = gcMs.reduce((sum, ms) => sum + ms, 0)
 const [gcMaxMs, gcShare] = [Math.max(0, ...gcMs), gcTotalMs / (seconds * 1000)]
 while (unsettled > 0) await sleep(sendEveryMs)
 await waiting.close()
+if (latenessMs.length === 0) throw new Error(`Expected requests that time out; all ${answered} were answered: the model is too fast for this load.`)
 answer({
   minMs: percentile(latenessMs, 0),
   p50Ms: percentile(latenessMs, 0.5),

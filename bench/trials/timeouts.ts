@@ -14,6 +14,7 @@ const cancelRounds = 3
 
 /** A run takes longer than requests wait, and few of them wait: they fill batches of 2, which are handed ahead, and none of 64. */
 const behindLongRun = { requestsPerSecond: 40, shortestMs: 20, longestMs: 150 }
+const longRun = matmulChain(20_000)
 const batchSizes = { full: 2, partial: 64 }
 
 const megabytes = (bytes: number) => round(bytes / 2 ** 20)
@@ -36,7 +37,7 @@ export const timeouts: Trial = {
     const side = (side: TimeoutsInput['side']) => () => run<TimeoutsResult>('programs/timeouts.ts', { ...load, side } satisfies TimeoutsInput)
     const found = await takeTurns(rounds, { plain: side('plain'), ours: side('ours') })
     const behind = async (maxBatchSize: number) => {
-      const waiting: TimeoutsInput = { ...load, ...behindLongRun, side: 'ours', model: matmulChain(5000), maxBatchSize }
+      const waiting: TimeoutsInput = { ...load, ...behindLongRun, side: 'ours', model: longRun, maxBatchSize }
       return run<TimeoutsResult>('programs/timeouts.ts', waiting)
     }
     const handedAhead = await takeTurns(rounds, { partial: () => behind(batchSizes.partial), full: () => behind(batchSizes.full) })
