@@ -12,6 +12,8 @@ export interface KeptResult {
   readonly trial: string
   /** The question in a line. */
   readonly describe?: string
+  /** What has to be known to read the rows. */
+  readonly reading?: string
   readonly rows: readonly Row[]
   /** In their place, where one table is not enough. */
   readonly tables?: readonly { readonly title: string; readonly rows: readonly Row[] }[]

@@ -12,13 +12,14 @@ export function resultsDocument(results: readonly KeptResult[]): string {
 }
 
 function section(result: KeptResult): string {
-  const { trial, describe, rows, tables = [{ title: '', rows }], targets, settings } = result
+  const { trial, describe, reading, rows, tables = [{ title: '', rows }], targets, settings } = result
   const shortened = result.quick === true ? ' A shortened run (`--quick`).' : ''
   return [
     `## ${trial}`,
     ...(describe === undefined ? [] : [`${describe}.`]),
     `${dayOf(result)}, ${machineText(result.machine)}.${shortened}`,
     ...tables.filter((table) => table.rows.length > 0).flatMap(({ title, rows: shownRows }) => [...(title === '' ? [] : [`### ${title}`]), tableOf(shownRows)]),
+    ...(reading === undefined ? [] : [reading]),
     ...(targets.length === 0 ? [] : [markdownTable(['asked', 'found', 'target', ''], targets.map(({ what, found, target, met }) => [what, textOf(found), target, met ? 'met' : '**not met**']))]),
     `<details><summary>Settings</summary>\n\n\`\`\`json\n${JSON.stringify(settings, null, 1)}\n\`\`\`\n\n</details>`,
   ].join('\n\n')

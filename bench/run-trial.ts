@@ -22,13 +22,15 @@ export async function runTrial(name: string, trial: Trial, options: RunOptions, 
   if (measured === null) return
   const { details, rows, targets, ...figures } = measured
 
+  const { reading } = trial
   console.log(tableOf(rows))
+  if (reading !== undefined) console.log(reading)
   console.log(`settings: ${JSON.stringify(figures.settings)}`)
   for (const { what, found, target, met } of targets) console.log(`${what}: ${found}, target ${target}: ${met ? 'met' : 'NOT met'}`)
 
   const { smoke, quick } = options
   const met = targets.every((target) => target.met)
-  const result = { trial: name, describe: trial.describe, ...figures, targets, met, rows, smoke, quick, machine, date: new Date().toISOString() }
+  const result = { trial: name, describe: trial.describe, reading, ...figures, targets, met, rows, smoke, quick, machine, date: new Date().toISOString() }
   if (file !== undefined) {
     mkdirSync(dirname(file), { recursive: true })
     writeFileSync(file, `${JSON.stringify({ ...result, details }, withoutOwnPaths, 2)}\n`)

@@ -55,6 +55,8 @@ export class TrialSkipped extends Error {
 /** One question and how it is answered. */
 export interface Trial {
   readonly describe: string
+  /** What has to be known to read its rows: why one is not as such experiments usually show it. */
+  readonly reading?: string
   /** Seconds per measurement unless the caller says otherwise; left out where a count decides. */
   readonly seconds?: number
   run(options: TrialOptions): Promise<TrialResult>

@@ -116,6 +116,8 @@ async function recorded({ timesMs, rows }: ReturnType<typeof schedule>): Promise
 }
 
 function figuresOf(arrivals: readonly Arrival[]): RunFigures {
+  const unknown = arrivals.filter(({ latencyUs }) => latencyUs === undefined).length
+  if (unknown > 0) throw new Error(`Expected the latency of each request; ${unknown} of ${arrivals.length} have none: so many wait at once that they were recorded before they were answered.`)
   const latenciesMs = arrivals.map(({ latencyUs }) => latencyUs! / 1000)
   const lastMs = arrivals.reduce((last, { atUs, latencyUs }) => Math.max(last, (atUs + latencyUs!) / 1000), 0)
   return { p50Ms: percentile(latenciesMs, 0.5), p95Ms: percentile(latenciesMs, 0.95), p99Ms: percentile(latenciesMs, 0.99), perSecond: (arrivals.length * 1000) / lastMs }

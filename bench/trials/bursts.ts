@@ -23,6 +23,8 @@ type Row = Record<'model' | 'way' | 'arrivals' | 'runs by rows', string> & Recor
 /** Arrivals in a rhythm and at random, below and above what one request after the other can have. */
 export const bursts: Trial = {
   describe: 'constant and Poisson arrivals at 30 to 120 % of what one session does of single requests: latencies, queue, batches',
+  reading:
+    'A delay of 100 us is one of about 1.1 ms, the least that timers of Node wait: that is the queue time of batches at low loads. The threads of a plain session spin from one request to the next, which at low loads answers sooner and keeps the cores busy; the engine lets them sleep after 20 us.',
   seconds: 20,
   async run({ seconds, rounds, quick, smoke }) {
     const each = quick ? 4 : seconds

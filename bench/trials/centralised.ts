@@ -79,6 +79,8 @@ async function measured(way: Way): Promise<Run> {
 /** The experiment that servers are shown with: a model opened by each job, or once for all of them. */
 export const centralised: Trial = {
   describe: 'ResNet-152, 1000 jobs: a process each, 1 to 8 at a time, against 100 jobs at once on one engine with 1 to 8 instances',
+  reading:
+    'A published form of this experiment, with a server, reached 3.75x. More instances add nothing where the threads of one fill all cores (the column of peak cores): there, they divide them. A batch adds what is saved by reading the weights once for its rows.',
   async run({ quick, smoke, rounds }) {
     const model = benchModel(smoke ? 'mlp' : 'resnet152')
     // What a process does for its job does not depend on how many come before it: fewer give the same rate.

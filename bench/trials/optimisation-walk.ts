@@ -23,6 +23,8 @@ const steps: Readonly<Record<string, LoadLevels['config']>> = {
 /** What each setting is worth, one after the other (Triton's user guide, "Optimization"). */
 export const optimisationWalk: Trial = {
   describe: 'ResNet-50 with 1 to 8 callers: no batching, dynamic batching, preferred [4], 2 instances, both, and a plain session',
+  reading:
+    'Each of two instances has half of the threads. With batching, callers that fit into one batch are answered together and ask again together: one instance has all of them and the other none. Both are of use from twice as many callers on as a batch holds, with which such guides measure; the sum of two instances without batching shows what they can do.',
   seconds: 10,
   async run({ seconds, rounds, quick, smoke }) {
     const model = benchModel(smoke ? 'mlp' : 'resnet50')

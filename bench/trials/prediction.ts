@@ -1,5 +1,5 @@
 import { run } from '../child.ts'
-import { benchModel, type BenchModel } from '../models.ts'
+import { benchModel, matmulChain, type BenchModel } from '../models.ts'
 import type { PredictionInput, PredictionResult, RunFigures } from '../programs/prediction.ts'
 import { median, round } from '../statistics.ts'
 import { atMost } from '../targets.ts'
@@ -35,7 +35,7 @@ export const prediction: Trial = {
   describe: "a real load, recorded, against the simulator's prediction of it: by the recorded runs, and by a calibration of the model before",
   seconds: 12,
   async run({ seconds, rounds, smoke }) {
-    const models = smoke ? ([['sleeper', 'sleeper']] as const) : ([['sleeper', 'sleeper'], ['mlp', benchModel('mlp')], ['resnet50', benchModel('resnet50')]] as const)
+    const models = smoke ? ([['sleeper', 'sleeper']] as const) : ([['sleeper', 'sleeper'], ['dense layers', matmulChain(200)], ['resnet50', benchModel('resnet50')]] as const)
     const rows = []
     const errors = { recording: { p99: [] as number[], throughput: [] as number[] }, model: { p99: [] as number[], throughput: [] as number[] } }
     const details: Record<string, PredictionResult[]> = {}

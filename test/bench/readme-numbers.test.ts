@@ -97,6 +97,11 @@ describe('bench/results.md', () => {
     expect(text).toContain('### MLP\n\n| peer | /s | note |\n|---|---|---|\n| a \\| b | 1 |  |\n| \\<c> |  |  |')
     expect(text).not.toContain('### none')
   })
+
+  it('says below the table what has to be known to read it', () => {
+    const text = resultsDocument([resultOf('bursts', { reading: 'Timers wait a millisecond.' })])
+    expect(text).toContain('| 64 | 420000 |\n\nTimers wait a millisecond.\n\n| asked |')
+  })
 })
 
 describe('results that are kept', () => {
