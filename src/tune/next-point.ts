@@ -13,10 +13,12 @@ const hopeless = 0.4
 const behind = 0.75
 /** What larger batches have to gain, for those three sizes up to be looked at. */
 const gain = 1.03
+/** With more rows a run takes longer, and mostly less for each: what gave so much less than with fewer rows is doubtful. */
+const doubtful = 0.85
 
 /**
- * What is calibrated next: every layout at few batch sizes, then those beside the best one of each layout that is not far behind. `null` when
- * each of these has a best size, with both its neighbours measured.
+ * What is calibrated next: every layout at few batch sizes, then those beside the best one of each layout that is not far behind, and the one
+ * above the largest that gave nearly as much: a single measurement may have met anything. `null` when all of these are measured.
  *
  * @param mayMeasure whether there is time for a point.
  */
@@ -40,7 +42,7 @@ export function nextPoint(points: readonly CalibrationPoint[], layouts: readonly
   }
   const promising = looks.filter((look) => look.best > 0 && look.best >= best * behind).sort((a, b) => b.best - a.best)
   for (const look of promising) {
-    const point = allowed(look, look.bestIndex - 1) ?? allowed(look, look.bestIndex + 1)
+    const point = allowed(look, look.bestIndex - 1) ?? allowed(look, look.bestIndex + 1) ?? allowed(look, look.lastNearBestIndex + 1)
     if (point !== null) return point
   }
   return null
@@ -48,9 +50,6 @@ export function nextPoint(points: readonly CalibrationPoint[], layouts: readonly
 
 /** What may be as good as the best, had it met something else that took half of the machine. */
 const perhapsDisturbed = 0.45
-
-/** With more rows a run takes longer, and mostly less for each: what gave so much less than with fewer rows is doubtful. */
-const doubtful = 0.85
 
 /**
  * What is measured once more, as a single measurement may have met anything: the best of a layout that is behind, and what gave less than
@@ -90,6 +89,11 @@ class LayoutLook {
 
   get bestIndex(): number {
     return this.#rates.findIndex((rate) => rate != null && rate === this.best)
+  }
+
+  /** Of the sizes that gave about as much as the best one, the largest. */
+  get lastNearBestIndex(): number {
+    return this.#rates.findLastIndex((rate) => rate != null && rate >= this.best * doubtful)
   }
 
   rate(index: number): number | null | undefined {

@@ -1,0 +1,27 @@
+import { describe, expect, it } from 'vitest'
+import type { CalibrationPoint } from '../../src/tune/batch-times.ts'
+import { nextPoint } from '../../src/tune/next-point.ts'
+
+const layout = { instances: 1, threads: 1 }
+const batchSizes = [1, 2, 4, 8, 16, 32, 64, 128]
+
+/** What is calibrated one after the other, where each batch size gives so many rows a second. */
+function calibrated(rowsPerSecond: Readonly<Record<number, number>>): number[] {
+  const points: CalibrationPoint[] = []
+  for (let next = nextPoint(points, [layout], batchSizes, () => true); next !== null; next = nextPoint(points, [layout], batchSizes, () => true)) {
+    const measurement = { rowsPerSecond: rowsPerSecond[next.maxBatchSize] ?? 1, p50Ms: 1, p99Ms: 1, memoryBytes: 1, meanBatchRows: 1, failures: 0 }
+    points.push({ ...next, runMs: 1, measurement, failure: null, isOwnMemory: true, times: 1 })
+  }
+  return points.map(({ maxBatchSize }) => maxBatchSize)
+}
+
+describe('batch sizes to calibrate', () => {
+  it('are every third, then those beside the best', () => {
+    expect(calibrated({ 1: 10, 4: 40, 8: 80, 16: 60, 64: 60 })).toEqual([1, 8, 64, 4, 16])
+  })
+
+  it('are larger ones too while they give nearly as much: the best may have met a better moment', () => {
+    expect(calibrated({ 1: 10, 8: 60, 16: 70, 32: 100, 64: 90, 128: 110 })).toContain(128)
+    expect(calibrated({ 1: 10, 8: 60, 16: 70, 32: 100, 64: 80, 128: 110 })).not.toContain(128)
+  })
+})
