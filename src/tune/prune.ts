@@ -88,11 +88,13 @@ function byPromise(prospects: readonly Prospect[], goal: Goal): Prospect[] {
   return prospects.toSorted((a, b) => promiseOf(goal, b.expected) - promiseOf(goal, a.expected))
 }
 
-/** A layout that is expected to come this close to the best has one configuration in the contest: the simulator may be wrong about a layout. */
+/** Who is expected to come this close to the best is in the contest, and of a layout one before the others: the simulator may be wrong about a layout. */
 const closeEnough = 0.7
+const fewestFinalists = 4
 
 /**
- * Who is measured: the best prospects as far as they can be afforded, and the best of each layout.
+ * Who is measured: the best of each layout and the best prospects, as far as they can be afforded. Time that others would take makes the
+ * measurements of these longer.
  *
  * @param cost of one measurement.
  */
@@ -100,14 +102,14 @@ export function finalistsOf(prospects: readonly Prospect[], goal: Goal, affordab
   const [first] = prospects
   if (first === undefined) return []
   const layoutOf = ({ candidate: { configuration } }: Prospect) => `${configuration.instances} ${configuration.threads}`
-  const close = promiseOf(goal, first.expected) * closeEnough
-  const heads = prospects.filter((prospect, index) => prospects.findIndex((other) => layoutOf(other) === layoutOf(prospect)) === index && promiseOf(goal, prospect.expected) >= close)
+  const isClose = ({ expected }: Prospect) => promiseOf(goal, expected) >= promiseOf(goal, first.expected) * closeEnough
+  const heads = prospects.filter((prospect, index) => prospects.findIndex((other) => layoutOf(other) === layoutOf(prospect)) === index && isClose(prospect))
   const chosen: Prospect[] = []
   let leftMs = affordableMs
   for (const prospect of new Set([first, ...heads, ...prospects])) {
     const costMs = cost(prospect)
     if (chosen.length >= 2 && costMs > leftMs) continue
-    if (chosen.length === mostFinalists) break
+    if (chosen.length === mostFinalists || (chosen.length >= fewestFinalists && !isClose(prospect))) break
     leftMs -= costMs
     chosen.push(prospect)
   }

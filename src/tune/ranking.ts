@@ -26,7 +26,7 @@ export interface Standing {
  * Scores are by what the others showed in the same round, so that it costs nobody that the machine was slower in one.
  */
 export function rank(keys: readonly string[], showings: Showings, goal: Goal): Standing[] {
-  const norms = normsOf(keys, showings, goal)
+  const norms = normsOf(keys, showings, goal, betterOnes)
   const standings = keys.map((key): Standing => {
     const rounds = showings.get(key) ?? []
     const measured = rounds.filter((measurement) => measurement !== null)
@@ -39,14 +39,24 @@ export function rank(keys: readonly string[], showings: Showings, goal: Goal): S
   return standings.sort(compare)
 }
 
-/** By how much measurements of one candidate differ from their median, as a share of it: most of them, not those that met something else. `null` with fewer than two each. */
+/**
+ * By how much measurements of one candidate differ from their median, as a share of it: most of them, not those that met something else. `null` with fewer than two each.
+ * Of few candidates the better ones are the best one, which never differs from them, and the middle may be off with one of them: the larger scatter is believed.
+ */
 export function scatterOf(keys: readonly string[], showings: Showings, goal: Goal): number | null {
-  const norms = normsOf(keys, showings, goal)
+  const by = (telling: typeof betterOnes) => scatterBy(normsOf(keys, showings, goal, telling), keys, showings, goal)
+  const [byBetterOnes, byMiddle] = [by(betterOnes), by(median)]
+  return byBetterOnes === null || byMiddle === null ? null : Math.max(byBetterOnes, byMiddle)
+}
+
+function scatterBy(norms: readonly number[], keys: readonly string[], showings: Showings, goal: Goal): number | null {
+  // A norm is made of what is compared with it: of few it is drawn to each.
+  const ofNorm = Math.sqrt(keys.length / Math.max(1, keys.length - 1))
   const differences = keys.flatMap((key) => {
     const scores = (showings.get(key) ?? []).flatMap((measurement, round) => (measurement === null ? [] : [valueOf(goal, measurement) / norms[round]!]))
     if (scores.length < 2) return []
-    // Of few the median is drawn to each.
-    const correction = Math.sqrt(scores.length / (scores.length - 1))
+    // And of few scores the median.
+    const correction = ofNorm * Math.sqrt(scores.length / (scores.length - 1))
     const middle = median(scores)
     return scores.map((score) => Math.abs(score / middle - 1) * correction)
   })
@@ -59,17 +69,17 @@ function compare(a: Standing, b: Standing): number {
   return a.excess - b.excess
 }
 
-/**
- * How good each round was: what its candidates showed, of what each of them mostly shows. It is the better ones that tell, as what else
- * the machine does makes one slower and none faster.
- */
-function normsOf(keys: readonly string[], showings: Showings, goal: Goal): number[] {
+/** What else the machine does makes one slower and none faster. */
+const betterOnes = (shares: readonly number[]): number => quantile(shares, 0.75)
+
+/** How good each round was: what its candidates showed, of what each of them mostly shows, by those of them that tell. */
+function normsOf(keys: readonly string[], showings: Showings, goal: Goal, telling: (shares: readonly number[]) => number): number[] {
   const valuesOf = keys.map((key) => (showings.get(key) ?? []).map((measurement) => (measurement === null ? null : valueOf(goal, measurement))))
   const usual = valuesOf.map((values) => median(values.filter((value) => value !== null)))
   const rounds = Math.max(0, ...valuesOf.map(({ length }) => length))
   return Array.from({ length: rounds }, (_, round) => {
     const shares = valuesOf.flatMap((values, index) => (values[round] == null ? [] : [values[round] / usual[index]!]))
-    return shares.length === 0 ? 1 : quantile(shares, 0.75)
+    return shares.length === 0 ? 1 : telling(shares)
   })
 }
 

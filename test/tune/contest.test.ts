@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { Contest } from '../../src/tune/contest.ts'
 import type { Goal } from '../../src/tune/goal.ts'
 import type { Measurement } from '../../src/tune/measurement.ts'
+import { mulberry32 } from '../models/random.ts'
 
 const showing = (rowsPerSecond: number, p99Ms = 1): Measurement => ({ rowsPerSecond, p50Ms: 1, p99Ms, memoryBytes: 1, meanBatchRows: 1, failures: 0 })
 
@@ -34,6 +35,18 @@ describe('a contest', () => {
     let shown = 0
     play(contest, (key) => showing(key === 'a' ? (++shown === 2 ? 40 : 100) : { b: 90, c: 80 }[key]!))
     expect(contest.standings()[0]!.key).toBe('a')
+  })
+
+  it('goes on between two that are left, while chance may decide', () => {
+    const random = mulberry32(1)
+    const rounds = (scatter: number) => {
+      const contest = new Contest(['a', 'b'], {})
+      play(contest, () => showing(100 * (1 + scatter * (2 * random() - 1))))
+      return contest.round
+    }
+    const longOnes = (scatter: number) => Array.from({ length: 20 }, () => rounds(scatter)).filter((count) => count === 30).length
+    expect(longOnes(0.001)).toBe(0)
+    expect(longOnes(0.1)).toBeGreaterThan(10)
   })
 
   it('is not misled by a machine that becomes slower within rounds that all meet', () => {

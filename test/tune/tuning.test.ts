@@ -100,7 +100,7 @@ describe('tuning a model for throughput', () => {
 
   it('says why one failed that was measured beside others', async () => {
     let measured = 0
-    const fails: NonNullable<FakeMachine['fails']> = ({ maxBatchSize }) => (maxBatchSize === 128 && ++measured > 20 ? 'crash' : null)
+    const fails: NonNullable<FakeMachine['fails']> = ({ maxBatchSize }) => (maxBatchSize === 128 && ++measured > 12 ? 'crash' : null)
     const { rows, best } = await tune(settings, {}, untilEnd(), new FakeGround({ ...machine(1), fails }))
     expect(rows.some(({ failure, isKept }) => failure === 'its process ended with SIGABRT' && !isKept)).toBe(true)
     expect(best!.failure).toBeNull()
