@@ -250,8 +250,8 @@ describe('a provider', () => {
 })
 
 describe('what was measured', () => {
-  async function interrupted(after: number): Promise<FakeGround> {
-    const ground = new FakeGround(machine(1), { ...noisy, seed: 1 })
+  async function interrupted(after: number, noise: Noise = { ...noisy, seed: 1 }): Promise<FakeGround> {
+    const ground = new FakeGround(machine(1), noise)
     const controller = new AbortController()
     const { end } = await tune(settings, { onMeasured: () => { if (showsAll(ground) >= after) controller.abort() } }, controller.signal, ground) // prettier-ignore
     expect(end).toBe('interrupted')
@@ -260,14 +260,14 @@ describe('what was measured', () => {
   }
 
   it.each([5, 20, 60])('is kept when it is interrupted after %i measurements, and the next call goes on', async (after) => {
-    const first = showsAll(await interrupted(after))
-    const whole = new FakeGround(machine(1), { ...noisy, seed: 1 })
+    const first = showsAll(await interrupted(after, quiet)) // with noise it is chance how long it takes
+    const whole = new FakeGround(machine(1))
     await tune({ ...settings, statePath: join(folder, 'other.json'), fresh: true }, {}, untilEnd(), whole)
-    const ground = new FakeGround(machine(1), { ...noisy, seed: 2 })
+    const ground = new FakeGround(machine(1))
     const { best, end } = await tune(settings, {}, untilEnd(), ground)
     expect(end).toBe('decided')
     expect(best).not.toBeNull()
-    expect(showsAll(ground) + first).toBeLessThan(1.3 * showsAll(whole))
+    expect(showsAll(ground) + first).toBe(showsAll(whole))
   })
 
   it('is enough for a call that asks the same again', async () => {
