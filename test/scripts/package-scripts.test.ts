@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { delimiter, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { named } from '../../scripts/package/named.mjs'
 import { SaidLines } from '../../scripts/package/said-lines.mjs'
 import { usersEnvironment } from '../../scripts/package/users-environment.mjs'
 
@@ -10,6 +11,18 @@ const bin = fileURLToPath(new URL('../../node_modules/.bin', import.meta.url))
 it('a user has nothing in the environment that has this checkout taken for the package', () => {
   const ours = { npm_config_registry: 'a', ONNXRUNTIME_NODE_INSTALL: 'skip', ZEROHOP_NATIVE: 'build/zerohop.node', ZEROHOP_EXECUTOR: 'native', NODE_PATH: bin }
   expect(usersEnvironment({ ...ours, HOME: '/home/me', PATH: [bin, join('/home', 'node_modules/.bin'), '/usr/bin'].join(delimiter) })).toEqual({ HOME: '/home/me', PATH: [join('/home', 'node_modules/.bin'), '/usr/bin'].join(delimiter) })
+})
+
+describe('what a command line names', () => {
+  it('is what is checked, all or less where it names nothing', () => {
+    expect(named(['a', 'b', 'c'], ['--quick', 'c', 'a'])).toEqual(['c', 'a'])
+    expect(named(['a', 'b', 'c'], [])).toEqual(['a', 'b', 'c'])
+    expect(named(['a', 'b', 'c'], ['--quick'], ['b'])).toEqual(['b'])
+  })
+
+  it('has to be known: what is misspelt would have all checked', () => {
+    expect(() => named(['npm 11', 'npm 12'], ['npm 13'])).toThrow('expected some of npm 11, npm 12, received npm 13')
+  })
 })
 
 describe('of what a program says', () => {
