@@ -36,7 +36,9 @@ function outcome(installer, major, scripts, tarball, folder) {
   copyFileSync(join(root, model), join(project, model)) // for who has no node_modules
   const files = { 'package.json': '{ "name": "project", "version": "1.0.0", "private": true, "type": "module" }\n', 'main.js': example(installer), ...installer.files?.(scripts) }
   for (const [name, text] of Object.entries(files)) writeFileSync(join(project, name), text)
-  machine.run(project, [installer.program(), ...installer.add([tarball, 'onnxruntime-node'], scripts)])
+  const adding = installer.add([tarball, 'onnxruntime-node'], scripts)
+  if (installer.isNode === false) machine.run(project, adding, installer.program())
+  else machine.run(project, [installer.program(), ...adding])
   const printed = machine.run(project, installer.runsNode ? [installer.program(), 'node', 'main.js'] : ['main.js'])
   if (machine.buildersStarted !== '') return `started ${machine.buildersStarted.trim().replaceAll('\n', ', ')}`
   if (!printed.includes('[ 1, 10 ]')) return `answered ${printed}`
