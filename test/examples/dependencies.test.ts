@@ -11,7 +11,7 @@ const names = readdirSync(examples).filter((name) => existsSync(join(examples, n
 function imported(name: string): string[] {
   const modules = readdirSync(join(examples, name), { recursive: true, encoding: 'utf8' }).filter((path) => /\.m?js$/.test(path) && !/^(?:node_modules|public|\.next)\b/.test(path))
   const texts = modules.map((path) => readFileSync(join(examples, name, path), 'utf8'))
-  const words = texts.flatMap((text) => [...text.matchAll(/^(?:import|export|} from)\b[^'\n]*'([^'.][^']*)'|\bimport\('([^'.][^']*)'\)/gm)].map(([, named, given]) => named ?? given!))
+  const words = texts.flatMap((text) => [...text.matchAll(/(?:\bfrom |^import |\bimport\()'([^'.][^']*)'/gm)].map(([, word]) => word!))
   return [...new Set(words.filter((word) => !isBuiltin(word)).map((word) => /^(?:@[^/]+\/)?[^/]+/.exec(word)![0]))]
 }
 
