@@ -67,28 +67,6 @@ function attempts() {
   return [...all, ...asked.map((installer) => ({ installer, major: majors[0], scripts: true }))]
 }
 
-const folder = mkdtempSync(join(tmpdir(), 'zerohop-installed-'))
-  const row = { installer: installer.name, node: `${major}`, scripts: scripts ? 'on' : 'off' }
-  let result
-  try {
-    result = major < installer.oldestNode ? `does not run on Node ${major}` : outcome(installer, major, scripts, tarball, folder)
-  } catch (error) {
-    result = `FAILED: ${error.message}`
-  }
-  rmSync(folder, { recursive: true, force: true })
-  const seconds = Math.round((performance.now() - started) / 1000)
-  console.log(`${row.installer}, Node ${row.node}, scripts ${row.scripts}: ${result} (${seconds} s)`)
-  return { ...row, seconds, result: result.split('\n', 1)[0] }
-}
-
-function attempts() {
-  const all = majors.flatMap((major) => asked.map((installer) => ({ installer, major, scripts: false })))
-  const withScripts = asked.map((installer) => ({ installer, major: majors[0], scripts: true }))
-  if (!quick) return [...all, ...withScripts]
-  const few = ['npm 11', 'pnpm 12', 'yarn 4 pnp']
-  return all.filter(({ installer, major }) => major === running && few.includes(installer.name))
-}
-
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-packed-'))
 const tarball = pack(folder)
 const rows = attempts().map(({ installer, major, scripts }) => attempt(installer, major, scripts, tarball))
