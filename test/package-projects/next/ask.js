@@ -8,7 +8,7 @@ import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 
 const folder = process.argv[2] === 'standalone' ? mkdtempSync(join(tmpdir(), 'zerohop-standalone-')) : null
-if (folder !== null) cpSync('.next/standalone', folder, { recursive: true })
+if (folder !== null) cpSync('.next/standalone', folder, { recursive: true, verbatimSymlinks: true })
 const program = folder === null ? [createRequire(import.meta.url).resolve('next/dist/bin/next'), 'start', '--port', '0', '--hostname', '127.0.0.1'] : [join(folder, 'server.js')]
 const environment = folder === null ? {} : { PORT: '0', HOSTNAME: '127.0.0.1' }
 const server = spawn(process.execPath, program, { stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ...environment } })

@@ -1,8 +1,12 @@
+import { fileURLToPath } from 'node:url'
+
 const packages = ['zerohop', 'onnxruntime-node', 'onnxruntime-common', 'piscina']
 
 export default {
   serverExternalPackages: ['zerohop', 'onnxruntime-node'],
-  // With the last line, what is copied into `.next/standalone` has what zerohop finds when it runs.
   output: process.env.STANDALONE ? 'standalone' : undefined,
+  // What is copied into `.next/standalone` has so what zerohop finds when it runs.
   outputFileTracingIncludes: { '/digits': packages.map((name) => `./node_modules/${name}/**/*`) },
+  // This project has a package-lock.json, and so has the folder above it.
+  outputFileTracingRoot: fileURLToPath(new URL('.', import.meta.url)),
 }
