@@ -1,12 +1,16 @@
 import { requireFromPackage } from './own-files.ts'
 
+/** In a bundle that has left the package, whatever package that is part of. */
+const unknown = 'unknown'
+
 /** The version of this package. */
 export const libraryVersion = version()
 
 function version(): string {
   try {
-    return (requireFromPackage('./package.json') as { version: string }).version
+    const found = requireFromPackage('./package.json') as { name?: string; version: string }
+    return found.name === 'zerohop' ? found.version : unknown
   } catch {
-    return 'unknown' // in a bundle that has left the package
+    return unknown
   }
 }

@@ -57,7 +57,8 @@ export function closedWhileLoading(model: string): InferenceError {
 /** The typed error of a load that failed with `error`: any that has no type is of a thread that was lost. */
 export function lostWhileLoading(model: string, error: Error): InferenceError {
   if (error instanceof InferenceError) return error
-  const hint = 'Load it again once the cause is gone: that starts a thread afresh'
+  const denied = (error as NodeJS.ErrnoException).code === 'ERR_ACCESS_DENIED'
+  const hint = denied ? 'Start Node with --allow-worker beside --permission' : 'Load it again once the cause is gone: that starts a thread afresh'
   return invalidArgument('workers', 'a worker thread that stays', error.message, { code: 'ERR_MODEL_LOAD', model, cause: error, hint })
 }
 

@@ -1,9 +1,10 @@
 import { existsSync } from 'node:fs'
+import module from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
-// Not imported: bundlers would answer by themselves what is resolved here, when they build.
-const { createRequire } = process.getBuiltinModule('node:module')
+// Not imported by its name: bundlers would answer by themselves what is resolved here, when they build.
+const { createRequire } = module
 // A bundle of CommonJS has no import.meta.
 const place = import.meta.url ?? pathToFileURL(__filename).href
 

@@ -1,21 +1,30 @@
-import { execFileSync } from 'node:child_process'
+import { existsSync, readFileSync } from 'node:fs'
+import { posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
+import { npmPack } from '../scripts/package/npm-pack.mjs'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
 
-/** Paths of the files that the package would have. */
-function packedFiles(): string[] {
-  const report = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
-  const [{ files }] = JSON.parse(report) as [{ files: { path: string }[] }]
-  return files.map(({ path }) => path)
-}
+const files = npmPack(root, '--dry-run').files.map(({ path }) => path)
 
 it('the package has what it needs to run and to build its addon, nothing that was built here, and nothing that npm would build by itself', () => {
-  const files = packedFiles()
   const needed = ['README.md', 'docs/coming-from.md', 'docs/statistics.md', 'docs/onnxruntime-api.md', 'LICENSE', 'dist/index.js', 'dist/index.d.ts', 'dist/image/exports.js', 'docs/kserve.md', 'examples/digits/model.onnx', 'dist/kserve/kserve-exports.js', 'dist/ort/ort-exports.js', 'dist/transformers/transformers-exports.js', 'dist/processes/public.js', 'dist/prometheus/prometheus-exports.js', 'dist/processes/serving-process.js', 'dist/cli/main.js', 'dist/perf/html-report/page/draw-charts.js', 'dist/inspector/inspector.js', 'dist/inspector/page/live-page.js', 'native/binding.gyp', 'native/sources.json', 'native/addon.cc']
   expect(files).toEqual(expect.arrayContaining(needed))
   // So nothing in the root: a binding.gyp there would be an install script to npm and yarn, whatever package.json says.
-  const expected = [/^(README\.md|CHANGELOG\.md|SECURITY\.md|LICENSE|package\.json)$/, /^dist\/.+\.(c?js|d\.c?ts|css|html)$/, /^docs\/[\w-]+\.(md|png)$/, /^docs\/api\/.+\.md$/, /^examples\/digits\/(README\.md|model\.onnx)$/, /^native\/(?!build\/|test\/)([\w-]+\/)*[\w-]+\.(cc|h|gyp|json)$/, /^native\/CMakeLists\.txt$/, /^prebuilds\/[\w-]+\/zerohop\.node$/]
+  const expected = [/^(README\.md|CHANGELOG\.md|CONTRIBUTING\.md|SECURITY\.md|LICENSE|package\.json)$/, /^dist\/.+\.(c?js|d\.c?ts|css|html)$/, /^docs\/[\w-]+\.(md|png)$/, /^docs\/api\/.+\.md$/, /^examples\/digits\/(README\.md|model\.onnx)$/, /^native\/(?!build\/|test\/)([\w-]+\/)*[\w-]+\.(cc|h|gyp|json)$/, /^native\/CMakeLists\.txt$/, /^prebuilds\/[\w-]+\/zerohop\.node$/]
   expect(files.filter((path) => !expected.some((pattern) => pattern.test(path)))).toEqual([])
+})
+
+it('the package has no module whose source is gone (npm run build:ts)', () => {
+  const sources = files.filter((path) => /^dist\/.+js$/.test(path)).map((path) => path.replace(/^dist\/(.+)js$/, 'src/$1ts'))
+  expect(sources).toEqual(expect.arrayContaining(['src/index.ts', 'src/worker-thread/entry.cts']))
+  expect(sources.filter((path) => !existsSync(root + path))).toEqual([])
+})
+
+it('links in the pages of the package lead to what is in it', () => {
+  const pages = files.filter((path) => path.endsWith('.md') && !path.startsWith('docs/api/'))
+  const links = pages.flatMap((page) => [...readFileSync(root + page, 'utf8').matchAll(/\]\((?!https?:)([^)#]+)/g)].map(([, path]) => posix.join(posix.dirname(page), path!)))
+  expect(links).toContain('CONTRIBUTING.md')
+  expect(links.filter((path) => !files.includes(path))).toEqual([])
 })

@@ -1,5 +1,6 @@
 """Prints what shared libraries are made of, a line of JSON for each: python binary-facts.py FILE..."""
 import json
+import re
 import sys
 
 import lief
@@ -11,14 +12,15 @@ lazy_or_not = (lief.MachO.DyldBindingInfo.CLASS.STANDARD, lief.MachO.DyldBinding
 def of_linux(binary):
     imported = [symbol for symbol in binary.dynamic_symbols if symbol.name and symbol.shndx == 0]
     versions = [version.name for library in binary.symbols_version_requirement for version in library.get_auxiliary_symbols()]
-    glibc = [tuple(map(int, name[len("GLIBC_"):].split("."))) for name in versions if name.startswith("GLIBC_")]
+    glibc = {name: tuple(map(int, name[len("GLIBC_"):].split("."))) for name in versions if re.fullmatch(r"GLIBC_[\d.]*\d", name)}
     return {
         "machine": binary.header.machine_type.name,
         "exports": [symbol.name for symbol in binary.dynamic_symbols if symbol.name and symbol.shndx != 0],
         "libraries": list(binary.libraries),
         "from_node": [symbol.name for symbol in imported if not (symbol.has_version and symbol.symbol_version.has_auxiliary_version)],
-        "system": max(glibc, default=(0, 0)),
-        "other_versions": [name for name in versions if not name.startswith("GLIBC_")],
+        "system": max(glibc.values(), default=(0, 0)),
+        # Also those that have no number, such as GLIBC_ABI_DT_RELR, which came with 2.36.
+        "other_versions": [name for name in versions if name not in glibc],
     }
 
 

@@ -2,8 +2,7 @@
 // --cmake (the default) puts it into build/cmake/<configuration>, --gyp into native/build/<configuration>.
 // --optional is for npm's prepare: nothing to do where a prebuild fits, and never a reason for npm to fail.
 import { existsSync, readFileSync, realpathSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { join, relative } from 'node:path'
 import { nodeDirectory } from './node-directory.mjs'
 import { fail, has, hasCompiler, packageFile, prebuildPath, root, run } from './toolchain.mjs'
 
@@ -11,7 +10,7 @@ const withoutIt =
   'Models run through the binding of onnxruntime-node then: slower, with runs that cannot be stopped, without sequences, maps and values of less than 8 bits'
 
 /** Builds with cmake-js; returns the path of the binary. */
-export function buildWithCMake(configuration) {
+function buildWithCMake(configuration) {
   const cmakeJs = packageFile('cmake-js', 'bin/cmake-js')
   const output = `build/cmake/${configuration}`
   forgetOther(output)
@@ -28,7 +27,7 @@ function forgetOther(output) {
 }
 
 /** Builds with node-gyp; returns the path of the binary. */
-export function buildWithGyp(configuration) {
+function buildWithGyp(configuration) {
   const nodeGyp = packageFile('node-gyp', 'bin/node-gyp.js')
   const nodedir = nodeDirectory()
   const flags = [configuration === 'Debug' ? '--debug' : '--release', ...(nodedir ? [`--nodedir=${nodedir}`] : [])]
@@ -55,16 +54,15 @@ function main(args) {
   try {
     if (lacking !== undefined) throw new Error(`${lacking} is missing`)
     console.log(`zerohop: built ${gyp ? buildWithGyp(configuration) : buildWithCMake(configuration)}`)
+    if (existsSync(prebuildPath)) console.warn(`zerohop: ${relative(root, prebuildPath)} goes before it; remove that one, or name this one by ZEROHOP_NATIVE`)
   } catch (error) {
     if (!optional) throw error
     console.warn(`zerohop: the native addon was not built (${error.message}). ${withoutIt}.`)
   }
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1]).href) {
-  try {
-    main(process.argv.slice(2))
-  } catch (error) {
-    fail(error)
-  }
+try {
+  main(process.argv.slice(2))
+} catch (error) {
+  fail(error)
 }

@@ -40,7 +40,7 @@ function check(prebuilds) {
 function main() {
   const { values, positionals } = parseArgs({ options: { folder: { type: 'string' }, suite: { type: 'boolean' } }, allowPositionals: true })
   const folder = values.folder === undefined ? join(root, 'prebuilds') : resolve(values.folder)
-  const named = positionals.filter((name) => name in platforms)
+  const named = positionals.filter((name) => Object.hasOwn(platforms, name))
   const files = positionals.filter((name) => !named.includes(name))
   if (files.length > 0 && !values.suite) throw new Error(`no platform ${files[0]}; expected some of ${Object.keys(platforms).join(', ')}`)
   check((named.length > 0 ? named : Object.keys(platforms)).map((platform) => ({ platform, path: join(folder, platform, 'zerohop.node') })))

@@ -44,8 +44,8 @@ function inside(name, file) {
 
 try {
   const asked = process.argv.slice(2)
-  const names = asked.includes('--all') ? Object.keys(platforms) : asked.length > 0 ? asked : [prebuildName()]
-  const unknown = names.find((name) => !(name in platforms))
+  const names = asked.join() === '--all' ? Object.keys(platforms) : asked.length > 0 ? [...new Set(asked)] : [prebuildName()]
+  const unknown = names.find((name) => !Object.hasOwn(platforms, name))
   if (unknown !== undefined) throw new Error(`no platform ${unknown}; expected --all or some of ${Object.keys(platforms).join(', ')}`)
   await pMap(names, build, { concurrency: availableParallelism() }) // each compiles one file after the other
 } catch (error) {

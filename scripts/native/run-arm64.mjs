@@ -62,7 +62,7 @@ async function writePixels(path) {
 function answersBy([command, ...before], pixels, labels) {
   const script = join(root, 'scripts/native/digits-answers.mjs')
   const started = performance.now()
-  const answer = JSON.parse(execFileSync(command, [...before, script, pixels], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ZEROHOP_NATIVE: '' } }))
+  const answer = JSON.parse(execFileSync(command, [...before, script, pixels], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'], env: { ...process.env, ZEROHOP_NATIVE: '' }, timeout: 600_000 }))
   const right = answer.scores.filter((scores, index) => scores.indexOf(Math.max(...scores)) === labels[index]).length
   const { arch, version, executor, native, stagedBytes } = answer
   const seconds = ((performance.now() - started) / 1000).toFixed(1)

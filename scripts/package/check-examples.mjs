@@ -9,6 +9,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { root } from '../native/toolchain.mjs'
 import { printTable } from '../print-table.mjs'
+import { named } from './named.mjs'
 import { ShellCommand } from './shell-command.mjs'
 import { usersEnvironment } from './users-environment.mjs'
 
@@ -26,8 +27,8 @@ const examples = {
   next: { line: /Local: +(http:\S+)/, ask: (address) => classify(`${address}/api/classify`) },
   'web-service': { line: /^listening on (\S+),/, ask: (address) => classify(`${address}/classify`) },
 }
-const named = process.argv.slice(2)
-const names = named.length > 0 ? named : readdirSync(join(root, 'examples'), { withFileTypes: true }).filter((entry) => entry.isDirectory() && isProject(entry.name)).map(({ name }) => name)
+const projects = readdirSync(join(root, 'examples'), { withFileTypes: true }).filter((entry) => entry.isDirectory() && isProject(entry.name)).map(({ name }) => name)
+const names = named(projects, process.argv.slice(2))
 
 /** What was started for an example, ended with it. */
 let running = []

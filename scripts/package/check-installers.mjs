@@ -12,18 +12,20 @@ import { root } from '../native/toolchain.mjs'
 import { majors, nodeOf } from '../nodes.mjs'
 import { printTable } from '../print-table.mjs'
 import { installers } from './installers.mjs'
+import { named } from './named.mjs'
 import { StrangersMachine } from './strangers-machine.mjs'
 import { pack } from './tarball.mjs'
 
 const model = 'examples/digits/model.onnx'
 const running = Number(process.versions.node.split('.')[0])
-const quick = process.argv.includes('--quick')
-const named = installers.filter(({ name }) => process.argv.includes(name))
+const words = process.argv.slice(2)
+const quick = words.includes('--quick')
+const asked = named(installers.map(({ name }) => name), words, quick ? ['npm 11', 'pnpm 12', 'yarn 4 pnp'] : undefined).map((name) => installers.find((installer) => installer.name === name))
 
-/** README's first example, to the letter, and whether it ran as it should. */
-function example() {
+/** README's first example, with the model where README says that the package has it, and whether it ran as it should. */
+function example({ runsNode = false }) {
   const [, code] = /^## Example\n.*?^```js\n(.*?)^```$/ms.exec(readFileSync(join(root, 'README.md'), 'utf8'))
-  return code.replace('await engine.close()', "console.log('executor', engine.capabilities().executor)\n$&")
+  return code.replace(model, runsNode ? model : `node_modules/zerohop/${model}`).replace('await engine.close()', "console.log('executor', engine.capabilities().executor)\n$&")
 }
 
 /** Installs and runs in an empty project; returns in words how that went. */
@@ -31,10 +33,12 @@ function outcome(installer, major, scripts, tarball, folder) {
   const machine = new StrangersMachine(folder, nodeOf(major))
   const project = join(folder, 'project')
   mkdirSync(join(project, dirname(model)), { recursive: true })
-  copyFileSync(join(root, model), join(project, model))
-  const files = { 'package.json': '{ "name": "project", "version": "1.0.0", "private": true, "type": "module" }\n', 'main.js': example(), ...installer.files?.(scripts) }
+  copyFileSync(join(root, model), join(project, model)) // for who has no node_modules
+  const files = { 'package.json': '{ "name": "project", "version": "1.0.0", "private": true, "type": "module" }\n', 'main.js': example(installer), ...installer.files?.(scripts) }
   for (const [name, text] of Object.entries(files)) writeFileSync(join(project, name), text)
-  machine.run(project, [installer.program(), ...installer.add([tarball, 'onnxruntime-node'], scripts)])
+  const adding = installer.add([tarball, 'onnxruntime-node'], scripts)
+  if (installer.isNode === false) machine.run(project, adding, installer.program())
+  else machine.run(project, [installer.program(), ...adding])
   const printed = machine.run(project, installer.runsNode ? [installer.program(), 'node', 'main.js'] : ['main.js'])
   if (machine.buildersStarted !== '') return `started ${machine.buildersStarted.trim().replaceAll('\n', ', ')}`
   if (!printed.includes('[ 1, 10 ]')) return `answered ${printed}`
@@ -58,12 +62,9 @@ function attempt(installer, major, scripts, tarball) {
 }
 
 function attempts() {
-  const asked = named.length > 0 ? named : installers
+  if (quick) return asked.map((installer) => ({ installer, major: running, scripts: false }))
   const all = majors.flatMap((major) => asked.map((installer) => ({ installer, major, scripts: false })))
-  const withScripts = asked.map((installer) => ({ installer, major: majors[0], scripts: true }))
-  if (!quick) return [...all, ...withScripts]
-  const few = ['npm 11', 'pnpm 12', 'yarn 4 pnp']
-  return all.filter(({ installer, major }) => major === running && few.includes(installer.name))
+  return [...all, ...asked.map((installer) => ({ installer, major: majors[0], scripts: true }))]
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-packed-'))

@@ -11,12 +11,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { root } from '../native/toolchain.mjs'
 import { printTable } from '../print-table.mjs'
+import { named } from './named.mjs'
 import { pack } from './tarball.mjs'
 import { usersEnvironment } from './users-environment.mjs'
 
 const projects = join(root, 'test/package-projects')
 const args = process.argv.slice(2)
-const folder = mkdtempSync(join(tmpdir(), 'zerohop-package-'))
 const rows = []
 
 /** Runs a command, which npm is not to think part of this checkout, and keeps how it went. */
@@ -40,9 +40,9 @@ const manifestOf = (name) => JSON.parse(readFileSync(join(projects, name, 'packa
 const all = readdirSync(projects, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name)
 /** Bundlers of many packages bring their own, into their own folder. */
 const large = (name) => manifestOf(name).dependencies !== undefined
-const named = args.filter((name) => all.includes(name))
-const asked = named.length > 0 ? named : all.filter((name) => !(args.includes('--quick') && large(name)))
+const asked = named(all, args, args.includes('--quick') ? all.filter((name) => !large(name)) : all)
 
+const folder = mkdtempSync(join(tmpdir(), 'zerohop-package-'))
 const tarball = pack(folder)
 try {
   check('publint', program('publint'), ['run', tarball, '--strict'], root)

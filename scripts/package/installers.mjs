@@ -1,4 +1,4 @@
-// Who installs packages: where each comes from, and how it is told to add some to a project.
+// Who installs packages: where each comes from, and how it is told to add some to a project. All but one are programs of Node's.
 import { join } from 'node:path'
 import { fromNpm } from '../nodes.mjs'
 
@@ -35,7 +35,16 @@ const yarn = (linker) => ({
   runsNode: linker === 'pnp',
 })
 
-export const installers = [npm(11, 20), npm(12, 22), pnpm(10), pnpm(12), yarnClassic, yarn('node-modules'), yarn('pnp')]
+/** The installer alone: what it has installed runs in Node. */
+const bun = {
+  name: 'bun',
+  oldestNode: 20,
+  isNode: false,
+  program: () => join(fromNpm('installers/bun-1', `@oven/bun-${process.platform}-${process.arch === 'arm64' ? 'aarch64' : process.arch}`, 1), 'bin/bun'),
+  add: (packages, scripts) => ['add', scripts ? '--trust' : '--ignore-scripts', ...packages],
+}
+
+export const installers = [npm(11, 20), npm(12, 22), pnpm(10), pnpm(12), yarnClassic, yarn('node-modules'), yarn('pnp'), bun]
 
 const isFile = (name) => name.endsWith('.tgz')
 

@@ -1,7 +1,7 @@
 // A machine without a compiler and without anything of ours: the path has Node and a shell, and what would build an addon is noticed.
 import { execFileSync, spawnSync } from 'node:child_process'
 import { chmodSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { root } from '../native/toolchain.mjs'
 
 const builders = ['cc', 'c++', 'gcc', 'g++', 'clang', 'clang++', 'make', 'cmake', 'ninja', 'python', 'python3', 'node-gyp', 'node-pre-gyp', 'prebuild-install']
@@ -36,11 +36,11 @@ export class StrangersMachine {
     return existsSync(this.#started) ? readFileSync(this.#started, 'utf8') : ''
   }
 
-  /** Runs a program of Node's in a project; returns what it printed, and throws that where it fails. */
-  run(project, args, env = {}) {
-    const { status, signal, stdout, stderr, error } = spawnSync(this.#node, args, { cwd: project, encoding: 'utf8', env: { ...this.#environment(), ...env }, timeout: 600_000 })
+  /** Runs a program in a project; returns what it printed, and throws that where it fails. */
+  run(project, args, command = this.#node) {
+    const { status, signal, stdout, stderr, error } = spawnSync(command, args, { cwd: project, encoding: 'utf8', env: this.#environment(), timeout: 600_000 })
     if (status === 0) return stdout
-    throw new Error(`node ${args.join(' ')} ended with ${error?.message ?? signal ?? `exit code ${status}`}\n${stdout}${stderr}`)
+    throw new Error(`${basename(command)} ${args.join(' ')} ended with ${error?.message ?? signal ?? `exit code ${status}`}\n${stdout}${stderr}`)
   }
 
   /** Nothing of this process's, which npm may have started with settings of its own, but where packages come from. */

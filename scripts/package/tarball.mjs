@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 import { cpSync, existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs'
 import { join } from 'node:path'
 import { prebuildName, prebuildPath, root } from '../native/toolchain.mjs'
+import { npmPack } from './npm-pack.mjs'
 
 const built = join(root, 'build/cmake/Release/zerohop.node')
 
@@ -27,9 +28,6 @@ export function pack(folder) {
   return named
 }
 
-/** What is in dist/ is packed: building it is left to who calls. */
 function packed(from, to) {
-  const report = execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', to], { cwd: from, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })
-  const [{ filename }] = Object.values(JSON.parse(report))
-  return join(to, filename)
+  return join(to, npmPack(from, '--pack-destination', to).filename)
 }

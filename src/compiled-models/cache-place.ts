@@ -5,14 +5,23 @@ import { isAbsolute, join } from 'node:path'
 /** The folder for caches of this user. @throws Error when the system tells of none. */
 export function userCacheFolder(): string {
   const { XDG_CACHE_HOME, LOCALAPPDATA } = process.env
-  const home = homedir()
-  const [told, usual] =
-    process.platform === 'darwin' ? [undefined, join(home, 'Library', 'Caches')]
-    : process.platform === 'win32' ? [LOCALAPPDATA, join(home, 'AppData', 'Local')]
-    : [XDG_CACHE_HOME, join(home, '.cache')] // prettier-ignore
-  const folder = told !== undefined && isAbsolute(told) ? told : usual
+  const [told, ...usual] =
+    process.platform === 'darwin' ? [undefined, 'Library', 'Caches']
+    : process.platform === 'win32' ? [LOCALAPPDATA, 'AppData', 'Local']
+    : [XDG_CACHE_HOME, '.cache'] // prettier-ignore
+  if (told !== undefined && isAbsolute(told)) return told
+  const folder = join(homeFolder(), ...usual)
   if (!isAbsolute(folder)) throw new Error('this user has no home folder; cache: { dir }, or ZEROHOP_CACHE, says where else it may be')
   return folder
+}
+
+/** Empty where the system knows none, as of a container's user who is but a number. */
+function homeFolder(): string {
+  try {
+    return homedir()
+  } catch {
+    return ''
+  }
 }
 
 const writableByAll = 0o002

@@ -27,13 +27,18 @@ interface Group {
 function groupsOf(controller: string, root: string): Group[] {
   const paths = readText(join(root, 'proc/self/cgroup')).split('\n').map((line) => /^\d+:([^:]*):(\/.*)$/.exec(line))
   return readText(join(root, 'proc/self/mountinfo')).split('\n').flatMap((line) => {
-    const [, from, folder, type, options] = /^\S+ \S+ \S+ (\/\S*) (\/\S*) .*? - (cgroup2?) \S+ (\S+)/.exec(line) ?? []
+    const [, from = '', folder, type, options] = /^\S+ \S+ \S+ (\/\S*) (\/\S*) .*? - (cgroup2?) \S+ (\S+)/.exec(line) ?? []
     if (folder === undefined) return []
     const isSecond = type === 'cgroup2'
     if (!isSecond && !options!.split(',').includes(controller)) return []
     const path = paths.find((match) => (isSecond ? match?.[1] === '' : match?.[1]?.split(',').includes(controller)))?.[2]
-    return path === undefined ? [] : withParents(below(from!, path)).map((group) => ({ folder: join(root, folder, group), isSecond }))
+    return path === undefined ? [] : withParents(below(unescaped(from), path)).map((group) => ({ folder: join(root, unescaped(folder), group), isSecond }))
   })
+}
+
+/** As it is: what a line cannot hold is told in octal, a backslash too, of which systemd's names have many. */
+function unescaped(path: string): string {
+  return path.replace(/\\([0-7]{3})/g, (_, code: string) => String.fromCharCode(parseInt(code, 8)))
 }
 
 /** The path of a group from the one on that is mounted. */

@@ -136,7 +136,9 @@ function defaultPaths(): string[] {
 }
 
 function open(path: string): NativeBinding {
-  if (!existsSync(path)) throw new Error('not there')
+  const file = statSync(path, { throwIfNoEntry: false })
+  if (file === undefined) throw new Error('not there')
+  if (!file.isFile()) throw new Error('no file') // of a pipe the first bytes would be waited for
   if (isCutShort(path)) throw new Error('the file is cut short')
   const addon = { exports: {} as Partial<NativeBinding> | null | undefined }
   // Not require(): it takes a file without the .node suffix for JavaScript.

@@ -1,6 +1,7 @@
 import { mkdirSync, statSync } from 'node:fs'
 import { dirname, resolve } from 'node:path'
 import { invalidArgument } from '../errors.ts'
+import { requireFromPackage } from '../own-files.ts'
 
 /** Longer ones the system cuts off. */
 const longestBytes = process.platform === 'linux' ? 107 : 103
@@ -16,7 +17,7 @@ export function addressOf(path: string): string {
 
 /** Elsewhere no client takes the memory of what it is made with. */
 function hashOf(path: string): string {
-  const { createHash } = process.getBuiltinModule('node:crypto')
+  const { createHash } = requireFromPackage('node:crypto') as typeof import('node:crypto')
   return createHash('sha256').update(path).digest('hex').slice(0, 32)
 }
 

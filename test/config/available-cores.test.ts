@@ -24,6 +24,7 @@ describe.skipIf(process.platform !== 'linux')('the cores that may be used', () =
       ['of a group that is mounted as the first one', { ...inGroup(version, '/docker/5f', '/docker/5f'), ...quotas(version, { '': [200_000, 100_000] }) }, 2],
       ['of a group below the one that is mounted', { ...inGroup(version, '/docker/5f/inner', '/docker/5f'), ...quotas(version, { '/inner': [100_000, 100_000], '': [200_000, 100_000] }) }, 1],
       ['of the mounted one, where the path is of another name space', { ...inGroup(version, '/', '/../..'), ...quotas(version, { '': [300_000, 100_000] }) }, 3],
+      ['of a group below one that is mounted and whose name systemd has made', { ...inGroup(version, '/my\\x2dapp.slice/inner', '/my\\134x2dapp.slice'), ...quotas(version, { '/inner': [100_000, 100_000], '': [200_000, 100_000] }) }, 1],
       ['of no other group whose name begins alike', { ...inGroup(version, '/docker/5f2', '/docker/5f'), ...quotas(version, { '/2': [100_000, 100_000], '': [200_000, 100_000] }) }, 2],
     ])(`follow control groups, version ${version}: the quota %s`, (_, files, quota) => {
       expect(quotaOf(files)).toBe(quota)
@@ -32,6 +33,11 @@ describe.skipIf(process.platform !== 'linux')('the cores that may be used', () =
 
   it('are read of the controller, whatever the order of its names and wherever it is mounted', () => {
     const files = { 'proc/self/cgroup': '2:cpuacct,cpu:/a\n', 'proc/self/mountinfo': '1 2 0:3 / /mnt/cpu rw - cgroup none rw,cpuacct,cpu\n', 'mnt/cpu/a/cpu.cfs_quota_us': '250000', 'mnt/cpu/a/cpu.cfs_period_us': '100000' }
+    expect(quotaOf(files)).toBe(2.5)
+  })
+
+  it('are read where the folder has a space in its name', () => {
+    const files = { 'proc/self/cgroup': '0::/\n', 'proc/self/mountinfo': '1 2 0:3 / /control\\040groups rw - cgroup2 none rw\n', 'control groups/cpu.max': '250000 100000\n' }
     expect(quotaOf(files)).toBe(2.5)
   })
 

@@ -1,10 +1,10 @@
 import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, symlinkSync } from 'node:fs'
-import { once } from 'node:events'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import { npmPack } from '../../scripts/package/npm-pack.mjs'
+import { SaidLines } from '../../scripts/package/said-lines.mjs'
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
@@ -18,7 +18,7 @@ export function packedExample(name: string): string {
   cpSync(join(root, 'examples', name), folder, { recursive: true, filter: (path) => !path.includes('node_modules') })
   const modules = join(folder, 'node_modules')
   mkdirSync(join(modules, 'zerohop'), { recursive: true })
-  const [{ filename }] = JSON.parse(execFileSync('npm', ['pack', '--json', '--ignore-scripts', '--pack-destination', folder], { cwd: root, encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'] })) as [{ filename: string }]
+  const { filename } = npmPack(root, '--pack-destination', folder)
   execFileSync('tar', ['-xzf', join(folder, filename), '-C', join(modules, 'zerohop'), '--strip-components=1'])
   rmSync(join(folder, filename))
   for (const each of readdirSync(join(root, 'node_modules')).filter((other) => !other.startsWith('.') && other !== 'zerohop')) symlinkSync(join(root, 'node_modules', each), join(modules, each))
@@ -45,23 +45,10 @@ export function startExample(folder: string, module: string, environment: Readon
   // Beside its own modules a linked package finds its dependencies here.
   const [command, ...rest] = [...within, process.execPath, '--preserve-symlinks', module, ...args]
   const child = spawn(command!, rest, { cwd: folder, env: { ...process.env, ...environment }, stdio: ['ignore', 'pipe', 'pipe'] })
-  const lines: string[] = []
-  const heard = [child.stdout, child.stderr].map((input) => createInterface({ input }))
-  for (const each of heard) each.on('line', (line) => lines.push(line))
-  const closed = once(child, 'close') as Promise<[number | null]>
+  const lines = new SaidLines(child)
   return {
     child,
-    said: async (pattern) => {
-      for (;;) {
-        const match = lines.map((line) => pattern.exec(line)).find((found) => found !== null)
-        if (match !== undefined && match !== null) return match
-        const ended = await Promise.race([closed.then(() => true), ...heard.map((each) => once(each, 'line').then(() => false))])
-        if (ended) throw new Error(`it has ended before it said ${String(pattern)}:\n${lines.join('\n')}`)
-      }
-    },
-    ended: async () => {
-      const [code] = await closed
-      return { code, text: lines.join('\n') }
-    },
+    said: (pattern) => lines.said(pattern),
+    ended: async () => ({ code: (await lines.ended()).code, text: lines.text }),
   }
 }

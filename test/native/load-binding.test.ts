@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -86,6 +87,18 @@ describe('without a binary the loader gives the reason', () => {
   test('the file is garbage, whatever its name', () => {
     put('garbage', 'this is no library')
     expect(load(join(home, 'garbage')).reason).toMatch(/garbage: .+/)
+  })
+
+  test.skipIf(process.platform === 'win32').each([
+    ['a folder', () => mkdirSync(join(home, 'there'))],
+    ['a pipe, into which nobody writes', () => execFileSync('mkfifo', [join(home, 'there')])],
+  ])('it is %s', (_, make) => {
+    make()
+    expect(load(join(home, 'there')).reason).toContain('there: no file')
+  })
+
+  test('the system does not say whether it is there, but why not', () => {
+    expect(load(join(home, 'n'.repeat(300))).reason).toContain('ENAMETOOLONG')
   })
 
   test.skipIf(foreignAddon === undefined)('the file is an addon of somebody else', () => {

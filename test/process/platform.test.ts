@@ -46,6 +46,10 @@ describe('where no engine can be made, everything can be imported, and ERR_PLATF
   })
 })
 
+it('nothing is needed that older ones of the supported versions have not', { timeout: limitMs }, async () => {
+  expect(await told([process.execPath], 'older')).toMatchObject({ failed: [], engine: 'made', session: [true, 'ERR_MODEL_NOT_FOUND', expect.stringContaining('model.onnx')] })
+})
+
 describe('an engine that Node.js serves is asked, over the socket and without the addon, from', () => {
   for (const runtime of [bun, deno]) {
     it.skipIf(missing(runtime))(titleOf(runtime), { timeout: 2 * limitMs }, async () => {

@@ -1,0 +1,1 @@
+export function usersEnvironment(environment?: NodeJS.ProcessEnv): Record<string, string | undefined>

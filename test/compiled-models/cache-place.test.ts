@@ -1,0 +1,22 @@
+import { describe, expect, it, vi } from 'vitest'
+import { userCacheFolder } from '../../src/compiled-models/cache-place.ts'
+
+// As of a container's user who is but a number, and has no HOME.
+vi.mock('node:os', async (original) => ({
+  ...(await original<typeof import('node:os')>()),
+  homedir: () => {
+    throw new Error('A system error occurred: uv_os_homedir returned ENOENT')
+  },
+}))
+
+describe.runIf(process.platform === 'linux')('of a user whom the system does not know', () => {
+  it('the folder is what the environment says', () => {
+    vi.stubEnv('XDG_CACHE_HOME', '/caches')
+    expect(userCacheFolder()).toBe('/caches')
+  })
+
+  it('there is none where it says nothing, and why is told', () => {
+    vi.stubEnv('XDG_CACHE_HOME', undefined)
+    expect(userCacheFolder).toThrow('this user has no home folder; cache: { dir }, or ZEROHOP_CACHE, says where else it may be')
+  })
+})
