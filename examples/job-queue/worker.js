@@ -50,7 +50,8 @@ worker.on('lockRenewalFailed', (ids) => ids.forEach((id) => worker.cancelJob(id,
 
 /** Jobs that are held are done, and no more are taken; then the process ends by itself. */
 async function stop() {
-  await worker.close()
+  // Where Redis is away nobody could be told of them: others do them when their locks have ended.
+  await worker.close(redis.status !== 'ready')
   await classifier.close()
   redis.disconnect()
 }
@@ -69,5 +70,4 @@ classifier.onFailed((reason) => {
   void stop()
 })
 
-await worker.waitUntilReady()
-console.log(`${worker.opts.name} takes jobs`)
+worker.once('ready', () => console.log(`${worker.opts.name} takes jobs`))

@@ -180,6 +180,26 @@ describe.skipIf(!hasRedis)(`the job queue${missingRedis}`, () => {
     expect(result.redone).toBe(result.cutOff)
   })
 
+  it('ends when it is told to also where Redis is away, from the beginning or while it holds jobs', async () => {
+    const { redis, watched, settings } = await ownQueue(ownPictures(300))
+    const worker = await ownWorker(settings)
+    const begun = new Promise<void>((resolve) => watched.onCommand((isStore) => isStore && resolve()))
+    await program('enqueue.js', settings)
+    await begun
+    await redis.kill()
+    await worker.running.said(/ECONNREFUSED/)
+    expect(await stopWorker(worker)).toMatchObject({ code: 0 })
+    const early = startExample(folder, 'worker.js', settings)
+    onTestFinished(() => void early.child.kill('SIGKILL'))
+    await early.said(/ECONNREFUSED/)
+    early.child.kill('SIGTERM')
+    expect(await early.ended()).toMatchObject({ code: 0 })
+    await redis.start()
+    await ownWorker({ ...settings, STALLED_MS: '500' })
+    await watched.ended(300)
+    expect((await watched.answers()).size).toBe(300)
+  })
+
   it('goes on where Redis is killed and comes back with what it had written', async () => {
     const { redis, watched, settings } = await ownQueue(ownPictures(300))
     const worker = await ownWorker(settings)
