@@ -43,7 +43,7 @@ export async function classifyFiles({ folder, results, classify, signal }) {
   } finally {
     bar.stop()
   }
-  return { classified, before, failed, failures, seconds: seconds() }
+  return { classified, failed, failures, seconds: seconds() }
 }
 
 /** Without it nobody could say how much is left. */

@@ -34,14 +34,20 @@ export async function openResults(path) {
   const handle = await open(path, 'a+')
   try {
     await checkBeginning(handle, path, format.begins)
-    await dropUnfinishedLine(handle)
+    let size = await dropUnfinishedLine(handle)
     const done = await filesDone(handle, path, format)
-    if ((await handle.stat()).size === 0) await handle.appendFile(format.header)
+    const append = async (line) => {
+      // Two that write to one file would give images two rows each.
+      if ((await handle.stat()).size !== size) throw new Error(`${path}: expected to be written by this process alone, and it was changed meanwhile. Start it again when no other one writes to it`)
+      await handle.appendFile(line)
+      size += Buffer.byteLength(line)
+    }
+    if (size === 0) await append(format.header)
     return {
-      /** The files that have a row. */
+      /** The files that had a row. */
       done,
       takes: format.takes,
-      add: (row) => handle.appendFile(format.line(row)),
+      add: (row) => append(format.line(row)),
       close: () => handle.close(),
     }
   } catch (error) {
@@ -67,16 +73,17 @@ async function filesDone(handle, path, format) {
   return done
 }
 
-/** A process that was killed may have written half a line. */
+/** A process that was killed may have written half a line. Returns how many bytes are left. */
 async function dropUnfinishedLine(handle) {
   const buffer = Buffer.alloc(64 * 1024)
-  let { size: end } = await handle.stat()
-  while (end > 0) {
+  const { size } = await handle.stat()
+  let wholeLines = 0
+  for (let end = size; end > 0 && wholeLines === 0; end -= buffer.length) {
     const start = Math.max(0, end - buffer.length)
     const { bytesRead } = await handle.read(buffer, 0, end - start, start)
     const newline = buffer.subarray(0, bytesRead).lastIndexOf('\n')
-    if (newline >= 0) return handle.truncate(start + newline + 1)
-    end = start
+    if (newline >= 0) wholeLines = start + newline + 1
   }
-  return handle.truncate(0)
+  if (wholeLines < size) await handle.truncate(wholeLines)
+  return wholeLines
 }

@@ -16,6 +16,7 @@ import { usersEnvironment } from './users-environment.mjs'
 const digits = join(root, 'examples/digits')
 const three = readFileSync(join(digits, 'images/3-0003.png'))
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-examples-'))
+process.once('exit', () => rmSync(folder, { recursive: true }))
 const pictures = readdirSync(join(digits, 'images')).length
 const timeoutMs = 300_000
 
@@ -39,16 +40,12 @@ for (const signal of ['SIGINT', 'SIGTERM']) {
   })
 }
 const rows = []
-try {
-  for (const name of names) {
-    const startedMs = performance.now()
-    const result = await check(name).catch((error) => `FAILED: ${error.message}`)
-    for (const command of running) await command.end()
-    running = []
-    rows.push({ example: name, seconds: Math.round((performance.now() - startedMs) / 1000), result })
-  }
-} finally {
-  rmSync(folder, { recursive: true })
+for (const name of names) {
+  const startedMs = performance.now()
+  const result = await check(name).catch((error) => `FAILED: ${error.message}`)
+  for (const command of running) await command.end()
+  running = []
+  rows.push({ example: name, seconds: Math.round((performance.now() - startedMs) / 1000), result })
 }
 printTable(rows)
 process.exitCode = rows.every(({ result }) => result === 'ok') ? 0 : 1

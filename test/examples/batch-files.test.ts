@@ -1,5 +1,7 @@
+import { spawn } from 'node:child_process'
 import { appendFileSync, copyFileSync, linkSync, mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { text as allText } from 'node:stream/consumers'
 import { fileURLToPath } from 'node:url'
 import { parse } from 'csv-parse/sync'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
@@ -128,10 +130,61 @@ describe('the files of a folder', () => {
     expect(text).toMatch(/^ {2}cut\.png: \S/m)
     for (const name of ['bad.png', 'cut.png', 'empty.jpg']) copyFileSync(`${digits}images/${names[0]}`, join(files.folder, name))
     expect(await start(files).ended()).toMatchObject({ code: 0, text: expect.stringMatching(/^3 images in .* now 4 in /m) })
+    rmSync(join(files.folder, 'bad.png'))
+    expect(await start(files).ended()).toMatchObject({ code: 0, text: expect.stringMatching(/^0 images in .* now 4 in /m) })
   })
 
   it.skipIf(process.platform === 'win32')('of names that CSV cannot hold on a line are listed, too', async () => {
-    expect(await start(folderOf(['two\nlines.png'])).ended()).toMatchObject({ code: 1, text: expect.stringContaining('its name has a line break, which only .jsonl can hold') })
+    expect(await start(folderOf(['two\nlines.png'])).ended()).toMatchObject({ code: 1, text: expect.stringContaining('  two\\x0alines.png: its name has a line break, which only .jsonl can hold') })
+  })
+
+  it('have one row each where two write to one file: who comes second ends before it writes', async () => {
+    const { text, ...told } = await script(
+      `import { readFileSync } from 'node:fs'
+      import { openResults } from './results.js'
+      const row = (file) => ({ file, label: 'x', score: 1 })
+      const first = await openResults('twice.csv')
+      await first.add(row('ä.png'))
+      const second = await openResults('twice.csv')
+      await first.add(row('b.png'))
+      const refused = await second.add(row('b.png')).catch(({ message }) => message)
+      await first.add(row('c.png'))
+      await Promise.all([first.close(), second.close()])
+      tell({ refused, rows: readFileSync('twice.csv', 'utf8') })`,
+    )
+    expect(told, String(text)).toEqual({ refused: expect.stringContaining('twice.csv: expected to be written by this process alone'), rows: 'file,label,score\nä.png,x,1\nb.png,x,1\nc.png,x,1\n' })
+  })
+
+  it('are left alone while somebody else is adding to their results', async () => {
+    const { text, ...told } = await script(
+      `import { appendFileSync, readFileSync } from 'node:fs'
+      import { open } from 'node:fs/promises'
+      import { openResults } from './results.js'
+      const results = await openResults('grows.jsonl')
+      await results.add({ file: 'a.png', label: 'x', score: 1 })
+      // Another one reads up to here, and this row comes before it cuts what it takes for half a line.
+      const prototype = Object.getPrototypeOf(await open('grows.jsonl'))
+      const { read } = prototype
+      let added = 0
+      prototype.read = async function (...args) {
+        const found = await read.apply(this, args)
+        if (args[0].length > 100 && added++ === 0) appendFileSync('grows.jsonl', '{"file":"b.png"}\\n')
+        return found
+      }
+      await (await openResults('grows.jsonl')).close()
+      tell({ rows: readFileSync('grows.jsonl', 'utf8').trim().split('\\n').length })`,
+    )
+    expect(told, String(text)).toEqual({ rows: 2 })
+  })
+
+  it.skipIf(process.platform === 'win32')('are finished when npm passes on the Ctrl-C that they had from the terminal as well', async () => {
+    const files = many(1500)
+    const npm = spawn('npm', ['start', '--node-options=--preserve-symlinks', '--', files.folder, files.results], { cwd: example, env: { ...process.env, ...settings }, stdio: ['ignore', 'pipe', 'ignore'], detached: true })
+    const said = allText(npm.stdout)
+    await until(() => (statSync(files.results, { throwIfNoEntry: false })?.size ?? 0) > 1000)
+    process.kill(-npm.pid!, 'SIGINT') // all programs of a terminal have it
+    const [, rows] = /^(\d+) images in .*[\n]Stopped/m.exec(await said) ?? []
+    expect(rowsOf(files.results).length).toBe(Number(rows))
   })
 
   it('have no results in a file of somebody else, which is left as it is', async () => {
@@ -157,10 +210,10 @@ describe('the files of a folder', () => {
         return { label: 'x', score: 1 }
       }
       const results = { done: new Set(['0.png', 'gone.png']), takes: () => true, add: () => new Promise((resolve) => setImmediate(() => resolve(written++))) }
-      const { classified, before, failed } = await classifyFiles({ folder: ${JSON.stringify(folder)}, results, classify, signal: new AbortController().signal })
-      tell({ classified, before, failed, isBounded: most > 32 && most <= 65 })`,
+      const { classified, failed } = await classifyFiles({ folder: ${JSON.stringify(folder)}, results, classify, signal: new AbortController().signal })
+      tell({ classified, failed, isBounded: most > 32 && most <= 65 })`,
     )
-    expect(told, String(text)).toEqual({ classified: 499, before: 1, failed: 0, isBounded: true })
+    expect(told, String(text)).toEqual({ classified: 499, failed: 0, isBounded: true })
     expect(text).toMatch(/1\/500 \| -\/s/)
     expect(text).toMatch(/500\/500 \| [\d.]+\/s \| \d+s left/)
   })

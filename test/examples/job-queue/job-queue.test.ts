@@ -1,5 +1,6 @@
-import { execFile } from 'node:child_process'
-import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { execFile, execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -13,6 +14,7 @@ import { killRound } from './kill-round.ts'
 import { manyPictures } from './pictures.ts'
 import { hasRedis, missingRedis, startRedis } from './redis.ts'
 import { slowCable } from './slow-cable.ts'
+import { threadsThatEnd } from './threads-that-end.ts'
 import { watchQueue } from './watched-queue.ts'
 import { startWorker, stopWorker, type RunningWorker, type WorkerSettings } from './workers.ts'
 
@@ -71,13 +73,50 @@ describe.skipIf(!hasRedis)(`the job queue${missingRedis}`, () => {
     writeFileSync(join(pictures, 'notes.jpg'), 'no picture')
     symlinkSync(join(pictures, 'nowhere.png'), join(pictures, 'gone: 1.png'))
     symlinkSync(join(digits, 'images/0-0000.png'), join(pictures, '0.png'))
+    writeFileSync(join(pictures, 'large.png'), '')
+    truncateSync(join(pictures, 'large.png'), 2 ** 30)
+    execFileSync('mkfifo', [join(pictures, 'pipe.png')])
     const { watched, settings } = await ownQueue(pictures)
-    await ownWorker(settings)
+    const worker = await ownWorker(settings)
     await program('enqueue.js', settings)
-    await watched.ended(3)
+    await watched.ended(5)
     const failed = await watched.queue.getFailed()
-    expect(failed.map(({ id, attemptsMade }) => [id, attemptsMade]).sort()).toEqual([['gone%3A%201.png', 1], ['notes.jpg', 1]])
+    expect(failed.map(({ id, attemptsMade, failedReason }) => [id, attemptsMade, failedReason]).sort()).toEqual([
+      ['gone%3A%201.png', 1, 'there is no such file'],
+      ['large.png', 1, `it has ${2 ** 30} bytes, and ${2 ** 26} at most are read`],
+      ['notes.jpg', 1, expect.stringContaining('expected an image')],
+      ['pipe.png', 1, 'it is no file'],
+    ])
+    expect(await stopWorker(worker)).toMatchObject({ code: 0 })
     expect([...(await watched.answers()).values()]).toMatchObject([{ picture: '0.png', label: '0' }])
+  })
+
+  it('leaves jobs to workers that can do them where one cannot, as its folder is not mounted', async () => {
+    const { watched, settings } = await ownQueue(ownPictures(100))
+    const empty = mkdtempSync(join(tmpdir(), 'zerohop-pictures-'))
+    onTestFinished(() => rmSync(empty, { recursive: true }))
+    const unable = await ownWorker({ ...settings, PICTURES: empty })
+    await program('enqueue.js', settings)
+    await unable.running.said(/: ENOENT/)
+    const able = await ownWorker(settings)
+    await watched.ended(100)
+    expect(await watched.queue.getJobCounts('completed', 'failed')).toEqual({ completed: 100, failed: 0 })
+    expect(await Promise.all([unable, able].map(async (worker) => (await stopWorker(worker)).code))).toEqual([0, 0])
+  })
+
+  it('ends with code 1 where its model serves no more, and others do the jobs', async () => {
+    const { watched, settings } = await ownQueue(ownPictures(300))
+    const threads = threadsThatEnd()
+    const worker = await ownWorker({ ...settings, MAX_WAITING: '8', NODE_OPTIONS: `--import=${threads.preload}` })
+    const begun = new Promise<void>((resolve) => watched.onCommand((isStore) => isStore && resolve()))
+    await program('enqueue.js', settings)
+    await begun
+    threads.end()
+    expect(await worker.running.ended()).toMatchObject({ code: 1, text: expect.stringContaining('the model serves no more: ') })
+    expect(await watched.queue.getJobCounts('active', 'failed')).toEqual({ active: 0, failed: 0 })
+    await ownWorker(settings)
+    await watched.ended(300)
+    expect(await watched.queue.getJobCounts('completed', 'failed')).toEqual({ completed: 300, failed: 0 })
   })
 
   it('holds no more jobs than the queue of its model can bear, so that none is refused', async () => {
@@ -121,12 +160,44 @@ describe.skipIf(!hasRedis)(`the job queue${missingRedis}`, () => {
     expect([...watched.stores.values()]).toEqual(Array(300).fill(1))
   })
 
+  it('does what it holds also where npm passes on the Ctrl-C that it had from the terminal', async () => {
+    const { watched, settings } = await ownQueue(ownPictures(300))
+    const npm = spawn('npm', ['start', '--node-options=--preserve-symlinks'], { cwd: folder, env: { ...process.env, ...settings, MAX_WAITING: '8' }, stdio: 'ignore', detached: true })
+    const exited = once(npm, 'exit')
+    const begun = new Promise<void>((resolve) => watched.onCommand((isStore) => isStore && resolve()))
+    await program('enqueue.js', settings)
+    await begun
+    process.kill(-npm.pid!, 'SIGINT') // all programs of a terminal have it
+    await exited
+    expect(await watched.queue.getJobCounts('active', 'failed')).toEqual({ active: 0, failed: 0 })
+  })
+
   it('loses no job where workers are killed, and does again only what they held', async () => {
     const random = mulberry32(1)
     const result = await killRound({ folder, pictures: join(digits, 'images'), jobs: 60, workers: 2, kills: 2, random, settings: { ...digitsModel, LOCK_MS: '4000', STALLED_MS: '500' } })
     expect(result).toMatchObject({ jobs: 60, kills: 2, lost: 0, failed: 0, redoneOfLiving: 0, duplicatesOfLiving: 0, notEnded: 0 })
     expect(result.duplicates).toBeLessThanOrEqual(result.cutOff)
     expect(result.redone).toBe(result.cutOff)
+  })
+
+  it('ends when it is told to also where Redis is away, from the beginning or while it holds jobs', async () => {
+    const { redis, watched, settings } = await ownQueue(ownPictures(300))
+    const worker = await ownWorker(settings)
+    const begun = new Promise<void>((resolve) => watched.onCommand((isStore) => isStore && resolve()))
+    await program('enqueue.js', settings)
+    await begun
+    await redis.kill()
+    await worker.running.said(/ECONNREFUSED/)
+    expect(await stopWorker(worker)).toMatchObject({ code: 0 })
+    const early = startExample(folder, 'worker.js', settings)
+    onTestFinished(() => void early.child.kill('SIGKILL'))
+    await early.said(/ECONNREFUSED/)
+    early.child.kill('SIGTERM')
+    expect(await early.ended()).toMatchObject({ code: 0 })
+    await redis.start()
+    await ownWorker({ ...settings, STALLED_MS: '500' })
+    await watched.ended(300)
+    expect((await watched.answers()).size).toBe(300)
   })
 
   it('goes on where Redis is killed and comes back with what it had written', async () => {
@@ -169,5 +240,7 @@ describe.skipIf(!hasRedis)(`the job queue${missingRedis}`, () => {
   it('says what it needs, where it is not told', async () => {
     expect(await startExample(folder, 'worker.js', {}).ended()).toMatchObject({ code: 1, text: expect.stringContaining('MODEL: expected the path of an ONNX image classifier') })
     expect(await startExample(folder, 'worker.js', { LOCK_MS: '1.5' }).ended()).toMatchObject({ code: 1, text: expect.stringContaining('LOCK_MS: expected a whole number of at least 100, received 1.5') })
+    expect(await startExample(folder, 'worker.js', { IMAGE: '{channels: "bgr"}' }).ended()).toMatchObject({ code: 1, text: expect.stringContaining('IMAGE: expected JSON, as {"channels":"bgr"}, received {channels: "bgr"}') })
+    expect(await startExample(folder, 'worker.js', { MAX_STALLS: '', IMAGE: '', REDIS_URL: '', LABELS: '', MODEL: '' }).ended()).toMatchObject({ code: 1, text: expect.stringContaining('MODEL: expected the path') })
   })
 })
