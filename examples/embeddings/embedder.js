@@ -23,8 +23,9 @@ export async function loadEmbedder(engine, folder) {
   const path = join(folder, 'onnx', 'model.onnx')
   const { inputs, outputs } = (await engine.load('encoder', { path })).metadata
   const states = outputs.find(({ name }) => name === 'last_hidden_state' || name === 'token_embeddings')?.name
-  const unknown = inputs.find(({ name }) => !(name in valuesOf([])))
-  if (unknown !== undefined) throw new Error(`${path}: expected no inputs but ${Object.keys(valuesOf([])).join(', ')}, received ${unknown.name}`)
+  const known = Object.keys(valuesOf([]))
+  const unknown = inputs.find(({ name }) => !known.includes(name))
+  if (unknown !== undefined) throw new Error(`${path}: expected no inputs but ${known.join(', ')}, received ${unknown.name}`)
   if (states === undefined) throw new Error(`${path}: expected an output last_hidden_state or token_embeddings, received ${outputs.map(({ name }) => name).join(', ')}`)
   const model = await engine.load('encoder', {
     path,
