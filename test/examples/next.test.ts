@@ -38,23 +38,25 @@ describe('the route handler for Next', () => {
       const aborted = new AbortController()
       const answer = ask(await readFile(IMAGES + '/' + files[0]), aborted.signal)
       aborted.abort()
+      const gone = await answer
       // They begin to come, and go on.
-      const gone = new AbortController()
-      const endless = () => new ReadableStream({ start: (controller) => gone.signal.addEventListener('abort', () => controller.close()) })
+      const bodies = []
+      const endless = () => new ReadableStream({ start: (body) => void bodies.push(body) })
       const coming = Array.from({ length: 100 }, () => POST(new Request('http://localhost/api/classify', { method: 'POST', body: endless(), duplex: 'half' })).then(({ status }) => status))
       const crowded = await ask(await readFile(IMAGES + '/' + files[0]))
-      gone.abort()
+      for (const body of bodies) body.close()
+      const crowd = await Promise.all(coming)
       console.log('told ' + JSON.stringify({
         unset,
         right: answers.filter(({ status, classes }, index) => status === 200 && classes.length === 5 && classes[0].label === files[index][0]).length / files.length,
         none: await ask('no picture'),
         empty: await ask(undefined),
         tooLarge: await ask(new Uint8Array(10 * 2 ** 20 + 1)),
-        gone: await answer,
+        gone,
         isKept: (await (await import('./lib/classifier.js?changed')).classifier()) === (await classifier()),
         state: await (await GET()).json(),
         crowded,
-        crowd: await Promise.all(coming),
+        crowd,
         afterwards: await ask(await readFile(IMAGES + '/' + files[0])),
         count: files.length,
       }))
