@@ -6,82 +6,8 @@ import { above0, count } from './argument-values.ts'
 import { readKeptResults } from './kept-result.ts'
 import { resultsDocument } from './results-document.ts'
 import { runTrial } from './run-trial.ts'
-import type { Trial, TrialOptions } from './trial.ts'
-import { batchers } from './trials/batchers.ts'
-import { bursts } from './trials/bursts.ts'
-import { centralised } from './trials/centralised.ts'
-import { decoding } from './trials/decoding.ts'
-import { eventLoop } from './trials/event-loop.ts'
-import { fairness } from './trials/fairness.ts'
-import { firstLoad } from './trials/first-load.ts'
-import { idle } from './trials/idle.ts'
-import { jobsTrial } from './trials/jobs.ts'
-import { keptMemory } from './trials/kept-memory.ts'
-import { latency } from './trials/latency.ts'
-import { latencyTarget } from './trials/latency-target.ts'
-import { leases } from './trials/leases.ts'
-import { mixedLengths } from './trials/mixed-lengths.ts'
-import { openVino } from './trials/openvino.ts'
-import { optimisationWalk } from './trials/optimisation-walk.ts'
-import { perf } from './trials/perf.ts'
-import { pipelines } from './trials/pipelines.ts'
-import { postprocessing } from './trials/postprocessing.ts'
-import { prediction } from './trials/prediction.ts'
-import { processes } from './trials/processes.ts'
-import { responses } from './trials/responses.ts'
-import { saturation } from './trials/saturation.ts'
-import { scheduler } from './trials/scheduler.ts'
-import { sequences } from './trials/sequences.ts'
-import { sessions } from './trials/sessions.ts'
-import { soak } from './trials/soak.ts'
-import { swaps } from './trials/swaps.ts'
-import { throughput } from './trials/throughput.ts'
-import { timeouts } from './trials/timeouts.ts'
-import { tokenBudget } from './trials/token-budget.ts'
-import { tracing } from './trials/tracing.ts'
-import { transformers } from './trials/transformers.ts'
-import { twoSoaks } from './trials/two-soaks.ts'
-import { tuneTrial } from './trials/tune.ts'
-import { warmLoad } from './trials/warm-load.ts'
-
-const trials: Readonly<Record<string, Trial>> = {
-  throughput,
-  latency,
-  batchers,
-  saturation,
-  openvino: openVino,
-  'event-loop': eventLoop,
-  jobs: jobsTrial,
-  sessions,
-  'first-load': firstLoad,
-  'warm-load': warmLoad,
-  'kept-memory': keptMemory,
-  idle,
-  'mixed-lengths': mixedLengths,
-  'token-budget': tokenBudget,
-  responses,
-  processes,
-  pipelines,
-  postprocessing,
-  decoding,
-  perf,
-  prediction,
-  sequences,
-  leases,
-  timeouts,
-  tracing,
-  transformers,
-  fairness,
-  'latency-target': latencyTarget,
-  scheduler,
-  swaps,
-  tune: tuneTrial,
-  soak,
-  centralised,
-  'optimisation-walk': optimisationWalk,
-  bursts,
-  'two-soaks': twoSoaks,
-}
+import type { TrialOptions } from './trial.ts'
+import { trials } from './all-trials.ts'
 
 /** The experiments that serving systems are shown with. */
 const ofTheField = ['centralised', 'optimisation-walk', 'bursts', 'two-soaks']

@@ -2,7 +2,8 @@ import { InferenceError, invalidArgument } from './errors.ts'
 import type { ModelSource } from './config/model-source.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import type { SampleFailed } from './instance/warm-up.ts'
-import { checkRegularFile, NotReadable } from './regular-file.ts'
+import { otherFormat, tellingBytes } from './onnx-file/other-formats.ts'
+import { beginningOf, NotReadable } from './regular-file.ts'
 
 /** What ONNX Runtime says when it knows an operator and has no kernel of it for these types and providers. */
 const noKernel = /(?:Could not find an implementation for|Failed to find kernel for) (\S+)/
@@ -68,15 +69,22 @@ export function unfitSample(model: string, error: SampleFailed): InferenceError 
 }
 
 /**
- * Checks that there is a file that can be opened: ONNX Runtime would wait for ever for what comes through a pipe.
+ * Checks that there is a file that can be opened: ONNX Runtime would wait for ever for what comes through a pipe. And that it is none of those that
+ * are taken for ONNX models, of all of which ONNX Runtime says no more than that it cannot parse them.
  *
- * @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_MODEL_LOAD` for a folder, pipe, socket or device, and when too many files are
- * open to look.
+ * @throws InferenceError `ERR_MODEL_NOT_FOUND`, or `ERR_MODEL_LOAD` for a folder, pipe, socket or device, for a file or bytes of another format, and when
+ * too many files are open to look.
  */
 export async function checkModelFile(model: string, source: ModelSource): Promise<void> {
-  const { path, bytes } = source
-  if (bytes !== null || source.function?.run) return
-  await checkRegularFile(path).catch((cause: NodeJS.ErrnoException) => {
+  if (source.function?.run) return
+  const beginning = source.bytes === null ? await readBeginning(model, source) : new Uint8Array(source.bytes, 0, Math.min(tellingBytes, source.bytes.byteLength))
+  const other = source.function === null ? otherFormat(beginning) : null
+  if (other !== null) throw unloadable(model, source, other)
+}
+
+function readBeginning(model: string, source: ModelSource): Promise<Uint8Array> {
+  const { path } = source
+  return beginningOf(path, tellingBytes).catch((cause: NodeJS.ErrnoException) => {
     if (cause instanceof NotReadable) throw unloadable(model, source, `${cause.message}. Give the path of ${source.function === null ? 'an .onnx or .ort file' : 'a module'}`, { cause })
     if (outOfFiles.has(cause.code ?? '')) {
       throw unloadable(model, source, `no more files can be open (${cause.code}). Close files or sockets, or raise the limit (ulimit -n), and load it again`, { cause })

@@ -51,6 +51,14 @@ export function checkRegularFile(path: string): Promise<void> {
   return withRegularFile(path, () => {})
 }
 
+/** The first bytes of a regular file, so many or as many as there are; rejects as {@link checkRegularFile} does. */
+export function beginningOf(path: string, byteLength: number): Promise<Buffer> {
+  return withRegularFile(path, async (file) => {
+    const { buffer, bytesRead } = await file.read(Buffer.alloc(byteLength), 0, byteLength, 0)
+    return buffer.subarray(0, bytesRead)
+  })
+}
+
 /**
  * The content of a regular file; rejects with {@link NotReadable} (code `EFBIG`) before more than `limitBytes` are read, also
  * of a file that grows or does not tell its size.

@@ -208,7 +208,7 @@ describe('decodeImage refuses with ERR_INVALID_ARG', () => {
   })
 
   it.each([
-    ['nothing', undefined], ['an empty path', ''], ['a number', 7], ['a web address', new URL('https://example.org/a.png')],
+    ['nothing', undefined], ['an empty path', ''], ['a number', 7], ['a web address', new URL('https://example.org/a.png')], ['one as text', 'https://example.org/a.png'], ['a data: URL', 'data:image/png;base64,iVBORw0KGgo='],
   ])('source: %s', async (_, source) => {
     await expect(decodeImage(source as never, SIZE)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'source' })
   })

@@ -4,6 +4,7 @@ import { posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
+import { trials } from '../bench/all-trials.ts'
 import { runFixture } from './process/child.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
@@ -103,6 +104,12 @@ describe('README and what it links to', () => {
     const named = documents.flatMap(({ text }) => [...text.matchAll(/npm run ([\w:-]+)/g)].map(([, name]) => name!))
     expect(named.length).toBeGreaterThan(3)
     for (const name of named) expect(Object.keys(scripts)).toContain(name)
+  })
+
+  it('names only trials that exist', () => {
+    const named = documents.flatMap(({ text }) => [...text.matchAll(/npm run bench -- ([a-z][a-z-]*)/g)].map(([, name]) => name!))
+    expect(named.length).toBeGreaterThan(10)
+    expect([...new Set(named)].filter((name) => !Object.hasOwn(trials, name))).toEqual([])
   })
 
   it('gives shell lines that are npm commands of this package', () => {

@@ -38,7 +38,7 @@ const random = mulberry32(3)
 const values = (count: number, scale = 1) => Float32Array.from({ length: count }, () => random() * scale)
 const feeds = 'boxes' in work ? detections(work.boxes, work.classes) : { logits: new Tensor('float32', values(work.classes, 8), [1, work.classes]) }
 
-/** A detector's answer: boxes all over a picture, few of which have a score that counts. */
+/** A detector's answer: boxes all over a picture, with one score of thirty that counts. */
 function detections(boxes: number, classes: number) {
   const corners = values(4 * boxes, 600)
   for (let box = 0; box < boxes; box++) for (const side of [0, 1]) corners[4 * box + 2 + side] = corners[4 * box + side]! + 20 + random() * 60

@@ -23,6 +23,9 @@ export async function loadEmbedder(engine, folder) {
   const path = join(folder, 'onnx', 'model.onnx')
   const { inputs, outputs } = (await engine.load('encoder', { path })).metadata
   const states = outputs.find(({ name }) => name === 'last_hidden_state' || name === 'token_embeddings')?.name
+  const known = Object.keys(valuesOf([]))
+  const unknown = inputs.find(({ name }) => !known.includes(name))
+  if (unknown !== undefined) throw new Error(`${path}: expected no inputs but ${known.join(', ')}, received ${unknown.name}`)
   if (states === undefined) throw new Error(`${path}: expected an output last_hidden_state or token_embeddings, received ${outputs.map(({ name }) => name).join(', ')}`)
   const model = await engine.load('encoder', {
     path,
@@ -36,12 +39,17 @@ export async function loadEmbedder(engine, folder) {
   /** The direction of a text: the mean over its tokens, of length 1. */
   const embed = async (text) => {
     const ids = firstTokens(tokenizer.encode(text).ids, mostTokens)
-    const values = { input_ids: ids, attention_mask: ids.map(() => 1), token_type_ids: ids.map(() => 0) }
+    const values = valuesOf(ids)
     const feeds = Object.fromEntries(inputs.map(({ name }) => [name, new Tensor('int64', BigInt64Array.from(values[name], BigInt), [1, ids.length])]))
     const { [states]: { data, dims } } = await model.infer(feeds)
     return normalised(sumOfRows(data, dims[2]))
   }
   return { embed, stats: () => model.stats() }
+}
+
+/** What a text is to a BERT; not every model takes all three. */
+function valuesOf(ids) {
+  return { input_ids: ids, attention_mask: ids.map(() => 1), token_type_ids: ids.map(() => 0) }
 }
 
 /** The last token says that the text ends. */

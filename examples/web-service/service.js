@@ -8,7 +8,9 @@ import { prometheusMetrics } from 'zerohop/prometheus'
 import { answerTo } from './answers.js'
 import { addPage } from './page.js'
 
-const imageTypes = ['image/jpeg', 'image/png', 'image/webp', 'image/gif', 'image/avif'] // not HEIC: phones that are not told that it may be send JPEG instead
+const imageTypes = ['image/jpeg', 'image/png', 'image/webp', 'image/gif'] // not HEIC: phones that are not told that it may be send JPEG instead
+/** What strangers may have decoded. Not AVIF, a kilobyte of which can be a picture that takes a gigabyte and many seconds. */
+const decoding = { formats: ['jpeg', 'png', 'webp', 'gif'], limitInputPixels: 25_000_000 }
 
 /**
  * The service, ready to listen. Closing it answers what was accepted, and releases everything.
@@ -54,7 +56,7 @@ async function loadClassifier(engine, { path, labels, image, maxWaiting }) {
   if (inputs.length !== 1 || outputs.length !== 1) throw new Error(`${path}: expected a model of one input and one output, received ${inputs.length} and ${outputs.length}`)
   return engine.load('classifier', {
     path,
-    inputs: [{ name: inputs[0].name, image }],
+    inputs: [{ name: inputs[0].name, image: { ...decoding, ...image } }],
     outputs: [{ name: outputs[0].name, labels }],
     dynamicBatching: { defaultQueuePolicy: { maxQueueSize: maxWaiting } },
   })

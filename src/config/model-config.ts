@@ -143,7 +143,7 @@ export interface ModelOptions {
   inputs?: readonly InputConfig[]
   /** Outputs as requests get them; others of the model's are left out. Default: all, as the model has them. */
   outputs?: readonly OutputConfig[]
-  /** For a model whose requests belong to sequences (`infer(feeds, { sequence })`). Default: none. */
+  /** For a model whose requests belong to sequences (`infer(feeds, { sequenceId })`). Default: none. */
   sequence?: SequenceConfig
   /**
    * Whether a load finds out by some runs on made-up rows whether rows depend on each other; see `metadata.joining`.

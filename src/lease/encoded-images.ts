@@ -4,13 +4,13 @@ import { dimsOf, type ResolvedImageOptions } from '../config/image-options.ts'
 import type { InferOptions } from '../config/infer-options.ts'
 import type { Feeds } from '../config/model-signature.ts'
 import { typed } from '../config/plain-options.ts'
-import { InferenceError } from '../errors.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
 import { decodePixels, newRow } from '../image/decode-image.ts'
 import { writePixels, type PixelArray } from '../image/pixels.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
 import { unwatch, watch } from '../request/abort-watch.ts'
-import type { ElementType, RawTensor } from '../tensor.ts'
+import { isTensorLike, type ElementType, type RawTensor } from '../tensor.ts'
 import { kindOf } from '../typed-array.ts'
 
 /** An encoded image that was given for an input. */
@@ -46,6 +46,7 @@ export function encodedImages(model: string, images: ReadonlyMap<string, Resolve
     for (const [name, options] of images) {
       const bytes = Object.hasOwn(feeds, name) ? (feeds as Feeds)[name] : undefined
       if (kindOf(bytes) === 'Uint8Array') encoded.push({ name, bytes: bytes as Uint8Array, options })
+      else if (bytes !== undefined && !ArrayBuffer.isView(bytes) && !isTensorLike(bytes)) throw invalidArgument(`input '${name}'`, 'an encoded image as a Buffer or Uint8Array, or a Tensor', bytes, { model })
     }
     return encoded.length === 0 ? null : { feeds: { ...(feeds as Feeds) }, encoded }
   } catch (error) {

@@ -5,6 +5,7 @@ import { findExternalFiles } from './external-data.ts'
 import { FileWindow } from './file-window.ts'
 import { GraphWalk, onnxDomain } from './graph-walk.ts'
 import type { OnnxFile } from './onnx-file.ts'
+import { otherFormat, tellingBytes } from './other-formats.ts'
 import { MalformedFile, WireReader, type Span } from './wire-reader.ts'
 
 /** The beginning of a text that is kept. */
@@ -26,7 +27,8 @@ export function readOnnxFile(path: string): Promise<OnnxFile | null> {
     const window = new FileWindow(fd, byteLength)
     try {
       if (isOrtFormat(window)) return null
-      if (isPointer(window)) throw new MalformedFile('it is a pointer of Git LFS, which has not fetched the model (git lfs pull)')
+      const other = otherFormat(window.copy(0, Math.min(tellingBytes, byteLength)))
+      if (other !== null) throw new MalformedFile(other)
       return readModel(absolute, window)
     } catch (error) {
       if (error instanceof MalformedFile || error instanceof RangeError) throw unreadable(absolute, error)
@@ -38,12 +40,6 @@ export function readOnnxFile(path: string): Promise<OnnxFile | null> {
 /** A flatbuffer has its kind behind its first four bytes. */
 function isOrtFormat(window: FileWindow): boolean {
   return window.byteLength >= 8 && window.copy(4, 8).toString('latin1') === 'ORTM'
-}
-
-/** What stands in a checkout in place of a large file. */
-function isPointer(window: FileWindow): boolean {
-  const beginning = 'version https://git-lfs'
-  return window.byteLength >= beginning.length && window.copy(0, beginning.length).toString('latin1') === beginning
 }
 
 function readModel(path: string, window: FileWindow): OnnxFile {

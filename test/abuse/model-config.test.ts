@@ -30,6 +30,7 @@ const cases: Record<string, Case[]> = {
   'a value is wrong': [
     ['a path that is empty', { path: '' }, 'path', ''],
     ['a path that is a URL of another scheme', { path: new URL('https://example.org/model.onnx') }, 'path', 'https://example.org/model.onnx'],
+    ['a path that is an address of the web', { path: 'https://example.org/model.onnx' }, 'path', 'https://example.org/model.onnx'],
     ['a path that is a number', { path: 3 }, 'path', 3],
     ['bytes beside a path', { path, bytes: new Uint8Array(1) }, 'bytes'],
     ['bytes that are none', { bytes: new Uint8Array(0) }, 'bytes'],

@@ -1,3 +1,7 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
 import type { InferenceSession } from 'onnxruntime-common'
 import { describe, expect, it } from 'vitest'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
@@ -33,6 +37,14 @@ describe('sessionOptions.extra', () => {
 
   it.each(['1.26.0', '1.30.0', '2.0.0'])('lets them spin for a moment where it does (%s)', (version) => {
     expect(extraOf({}, version)).toEqual({ [spinning]: '1', [spinUs]: '20' })
+  })
+
+  it('names an entry that ONNX Runtime knows: of others it says nothing', () => {
+    const { version } = createRequire(import.meta.url)('onnxruntime-node/package.json') as { version: string }
+    const folder = fileURLToPath(new URL(`../../node_modules/onnxruntime-node/bin/napi-v6/${process.platform}/${process.arch}/`, import.meta.url))
+    const libraries = readdirSync(folder).filter((file) => /^(?:lib)?onnxruntime\.(?:so|dll|[\d.]*dylib)/.test(file))
+    const isKnown = libraries.some((file) => readFileSync(join(folder, file)).includes(spinUs))
+    expect(isKnown).toBe(spinUs in extraOf({}, version)!)
   })
 
   it('is refused when one entry has two values, in two forms', () => {

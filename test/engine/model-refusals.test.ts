@@ -1,9 +1,11 @@
+import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { InferenceError, Tensor } from '../../src/index.ts'
 import * as small from '../models/small.ts'
 import { largestBatch, matchesPlain } from '../support/against-plain.ts'
 import { load, sharedEngine } from '../support/open.ts'
 import { noise } from '../support/samples.ts'
+import { temporaryFolder } from '../triton-repository/temporary.ts'
 
 // What it carries itself, the native executor serves: test/engine/raw-types.test.ts.
 const engine = sharedEngine({ executor: 'binding' })
@@ -37,6 +39,24 @@ describe('a model is refused with ERR_MODEL_LOAD and a sentence', () => {
     expect(error).toBeInstanceOf(InferenceError)
     expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'refused', message: expect.stringMatching(sentence) })
     expect(engine.models()).toEqual([])
+  })
+
+  it.each([
+    ['a pointer of Git LFS', 'version https://git-lfs.github.com/spec/v1\noid sha256:0\n', /it is a pointer of Git LFS, which has not fetched the model \(git lfs pull\)$/],
+    ['a page of the web', '<!doctype html><title>Not found</title>', /it is a page of the web/],
+    ['an archive of PyTorch', 'PK\x03\x04\0\0archive/data.pkl', /it is an archive, as of PyTorch.*torch\.onnx\.export/],
+    ['a pickle', '\x80\x02\x8a\nl\xfc\x9cF\xf9', /it is a pickle/],
+    ['a model of TensorFlow Lite', '\x1c\0\0\0TFL3', /it is a model of TensorFlow Lite/],
+    ['safetensors', '\x40\0\0\0\0\0\0\0{"weight":{}}', /safetensors, and no graph/],
+    ['compressed', '\x1f\x8b\x08', /compressed by gzip: unpack it$/],
+  ])('when it is no ONNX model but %s, as a file or as bytes', async (_, text, sentence) => {
+    const bytes = Buffer.from(text, 'latin1')
+    const path = join(temporaryFolder({ 'm.onnx': bytes }), 'm.onnx')
+    for (const [source, given] of [[{ path }, path], [{ bytes }, `its ${bytes.length} bytes`]] as const) {
+      const error = await engine.load('refused', source).catch((reason: unknown) => reason)
+      expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', argument: Object.keys(source)[0], message: expect.stringMatching(sentence) })
+      expect((error as Error).message).toContain(`cannot be loaded from ${given}: it `)
+    }
   })
 
   it('when it has two instances, as with one', async () => {

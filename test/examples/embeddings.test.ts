@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { env, pipeline } from '@huggingface/transformers'
@@ -77,5 +77,12 @@ describe('sentences', () => {
 
   it('of a folder without a model are refused with what it lacks', async () => {
     expect(await startExample(folder, 'main.js', { MODEL: fileURLToPath(example) }).ended()).toMatchObject({ code: 1, text: expect.stringContaining('tokenizer_config.json') })
+  })
+
+  it('and a model that takes something else, with what it takes', async () => {
+    const other = join(folder, 'other')
+    cpSync(new URL('model/', example), other, { recursive: true })
+    cpSync(new URL('../digits/model.onnx', example), join(other, 'onnx/model.onnx'))
+    expect(await startExample(folder, 'main.js', { MODEL: other }).ended()).toMatchObject({ code: 1, text: expect.stringContaining('expected no inputs but input_ids, attention_mask, token_type_ids, received image') })
   })
 })

@@ -28,7 +28,7 @@ describe('the route handler for Next', () => {
       const { IMAGES, MODEL } = process.env
       const ask = async (body, signal) => {
         const response = await POST(new Request('http://localhost/api/classify', { method: 'POST', body, signal }))
-        return { status: response.status, ...(response.status === 499 ? {} : await response.json()) }
+        return { status: response.status, ...(response.headers.has('retry-after') && { after: response.headers.get('retry-after') }), ...(response.status === 499 ? {} : await response.json()) }
       }
       delete process.env.MODEL
       const unset = await ask('no picture').catch((error) => error.message)
@@ -38,15 +38,26 @@ describe('the route handler for Next', () => {
       const aborted = new AbortController()
       const answer = ask(await readFile(IMAGES + '/' + files[0]), aborted.signal)
       aborted.abort()
+      const gone = await answer
+      // They begin to come, and go on.
+      const bodies = []
+      const endless = () => new ReadableStream({ start: (body) => void bodies.push(body) })
+      const coming = Array.from({ length: 100 }, () => POST(new Request('http://localhost/api/classify', { method: 'POST', body: endless(), duplex: 'half' })).then(({ status }) => status))
+      const crowded = await ask(await readFile(IMAGES + '/' + files[0]))
+      for (const body of bodies) body.close()
+      const crowd = await Promise.all(coming)
       console.log('told ' + JSON.stringify({
         unset,
         right: answers.filter(({ status, classes }, index) => status === 200 && classes.length === 5 && classes[0].label === files[index][0]).length / files.length,
         none: await ask('no picture'),
         empty: await ask(undefined),
         tooLarge: await ask(new Uint8Array(10 * 2 ** 20 + 1)),
-        gone: await answer,
+        gone,
         isKept: (await (await import('./lib/classifier.js?changed')).classifier()) === (await classifier()),
         state: await (await GET()).json(),
+        crowded,
+        crowd,
+        afterwards: await ask(await readFile(IMAGES + '/' + files[0])),
         count: files.length,
       }))
       process.exit()`,
@@ -69,6 +80,12 @@ describe('the route handler for Next', () => {
 
   it('drops what nobody waits for', () => {
     expect(told['gone']).toEqual({ status: 499 })
+  })
+
+  it('holds so much of pictures that come, and has others come back', () => {
+    expect(told['crowded']).toEqual({ status: 503, after: '1', error: 'Too many pictures come at once.' })
+    expect((told['crowd'] as number[]).filter((status) => status === 503)).toHaveLength(49) // 51 of 10 MiB are within 512 MiB
+    expect(told['afterwards']).toMatchObject({ status: 200 })
   })
 
   it('tells what it lacks, tries again after that, and keeps its engine when its modules are evaluated anew', () => {

@@ -3,6 +3,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { request as httpRequest } from 'node:http'
 import { join } from 'node:path'
 import type { Browser, Page } from 'playwright-core'
+import sharp from 'sharp'
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest'
 import { hasChromium, launch, openAt } from '../support/chromium.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
@@ -68,6 +69,14 @@ describe.skipIf(!hasShared)(`the web service${missingShared}`, () => {
     expect((await post(address, 'some text', 'text/plain')).status).toBe(415)
     expect((await post(address, '{}', 'application/json')).status).toBe(415)
     expect(await post(address, 'no picture at all')).toMatchObject({ status: 415, answer: { code: 'ERR_IMAGE_DECODE' } })
+  })
+
+  it('decodes nothing whose size or format makes little of a file much of a picture', async () => {
+    const picture = (side: number) => sharp({ create: { width: side, height: side, channels: 3, background: 'red' } })
+    const [avif, huge] = (await Promise.all([picture(64).avif().toBuffer(), picture(5001).png().toBuffer()])) as Buffer<ArrayBuffer>[]
+    expect((await post(url, avif!, 'image/avif')).status).toBe(415)
+    expect(await post(url, avif!)).toMatchObject({ status: 415, answer: { error: expect.stringContaining('heif') } }) // whatever it calls itself
+    expect(await post(url, huge!, 'image/png')).toMatchObject({ status: 413, answer: { error: expect.stringContaining('25000000 pixels') } })
   })
 
   it('tells a client why it is refused while it sends', async () => {

@@ -131,6 +131,13 @@ describe('a model that declares an image input', () => {
     for (const feeds of strange) await expect(model.infer(feeds as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: 'feeds', cause: mine })
   })
 
+  it('says what it takes where it is given a path, a promise or an ArrayBuffer', async () => {
+    const model = await declared()
+    for (const x of [files[0], Promise.resolve(Buffer.alloc(1)), new ArrayBuffer(8)]) {
+      await expect(model.infer({ x } as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: "input 'x'", expected: 'an encoded image as a Buffer or Uint8Array, or a Tensor' })
+    }
+  })
+
   it('takes them beside other inputs, which are to be given as ever, and are read by the call', async () => {
     const model = await load(engine, small.raised(rowDims), { maxBatchSize: 4, inputs: [{ name: 'x', image: {} }, { name: 'by' }] })
     const x = readFileSync(files[0]!)

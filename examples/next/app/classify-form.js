@@ -12,8 +12,8 @@ export function ClassifyForm() {
         {answer?.error && <p role="alert">{answer.error}</p>}
         {answer?.classes && (
           <ol>
-            {answer.classes.map(({ label, score }) => (
-              <li key={label}>
+            {answer.classes.map(({ label, score }, place) => (
+              <li key={place}>
                 {label} <meter value={score} /> {(100 * score).toFixed(1)} %
               </li>
             ))}

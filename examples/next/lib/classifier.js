@@ -12,6 +12,9 @@ export function classifier() {
   }))
 }
 
+/** What strangers may have decoded. Not AVIF, a kilobyte of which can be a picture that takes a gigabyte and many seconds. */
+const decoding = { formats: ['jpeg', 'png', 'webp', 'gif'], limitInputPixels: 25_000_000 }
+
 async function load({ MODEL: path, LABELS, IMAGE = '{}' }) {
   if (path === undefined) throw new Error('MODEL: expected the path of an ONNX image classifier. Set it: MODEL=model.onnx LABELS=labels.txt npm run dev')
   const labels = LABELS === undefined ? undefined : await readLabels(LABELS)
@@ -22,7 +25,7 @@ async function load({ MODEL: path, LABELS, IMAGE = '{}' }) {
     if (inputs.length !== 1 || outputs.length !== 1) throw new Error(`${path}: expected a model of one input and one output, received ${inputs.length} and ${outputs.length}`)
     return await engine.load('classifier', {
       path,
-      inputs: [{ name: inputs[0].name, image: JSON.parse(IMAGE) }],
+      inputs: [{ name: inputs[0].name, image: { ...decoding, ...JSON.parse(IMAGE) } }],
       outputs: [{ name: outputs[0].name, labels }],
       dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 256 } },
     })
