@@ -8,7 +8,7 @@ import type { ExecutorEvents } from '../executor/executor.ts'
 import { SharedMemory } from '../executor/binding/shared-memory.ts'
 import { NativeExecutor } from '../executor/native/native-executor.ts'
 import { NativeMemory } from '../executor/native/native-memory.ts'
-import { openNativeOrt } from '../executor/native/native-ort.ts'
+import { installedVersion, openNativeOrt } from '../executor/native/native-ort.ts'
 import type { ThreadExecutor, WorkerReady } from '../executor/thread-start.ts'
 import type { StagingMemory } from '../memory/staging-pool.ts'
 import { InlineBudget } from './inline-budget.ts'
@@ -50,7 +50,8 @@ export function chooseExecutors({ executor: asked, staging, inline, workers }: E
   if (typeof native !== 'string') return native
   if (asked === 'auto') {
     const meant = process.env.ZEROHOP_NATIVE === 'off' || (staging.kind ?? 'auto') !== 'auto'
-    if (!meant) warnOfFallback(native)
+    const runsAtAll = installedVersion() !== null // or a load says what to install
+    if (!meant && runsAtAll) warnOfFallback(native)
     return bindingExecutors(native, staging)
   }
   throw new InferenceError('ERR_NATIVE_LOAD', `executor 'native' cannot be had: ${native}`)
