@@ -257,6 +257,10 @@ describe('decodeImage refuses with ERR_IMAGE_DECODE', () => {
       expect(await refusal(source)).toMatchObject({ code: 'ERR_IMAGE_DECODE', message: expect.stringContaining('it is empty') })
     }
   })
+  it('HEIC of a phone, saying what that is', async () => {
+    const heic = Buffer.concat([Buffer.from([0, 0, 0, 24]), Buffer.from('ftypheic'), Buffer.alloc(40)])
+    expect((await refusal(heic)).message).toMatch(/received Buffer of 52 bytes: it is HEIC, .* send JPEG\. /)
+  })
   it('text', async () => {
     const error = await refusal(Buffer.from('this is no image'))
     expect(error).toMatchObject({ code: 'ERR_IMAGE_DECODE', received: 'Buffer of 16 bytes', cause: expect.any(Error) })

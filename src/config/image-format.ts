@@ -13,6 +13,11 @@ const svgWithinBytes = 1000
 /** A file type box of more bytes is none to libvips either, and might be the beginning of something else. */
 const largestFileTypeBox = 2048
 
+/** Whether it is HEIC, as phones make it, which sharp's own binaries do not decode. */
+export function isHeic(bytes: Uint8Array): boolean {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, Math.min(bytes.byteLength, 12)).toString('latin1', 4, 10) === 'ftyphe'
+}
+
 /**
  * The format that the first bytes of an image tell; `undefined` for any other. Nothing that gets one of the other names can
  * be taken for SVG, whose text starts with `<` or is compressed by gzip.

@@ -83,11 +83,11 @@ export function overLimit(source: CheckedSource, name: string, expected: string,
 }
 
 /** The typed error for a source that no image could be made of. */
-export function undecodable(source: CheckedSource, cause: Error): InferenceError {
+export function undecodable(source: CheckedSource, cause: Error, hint = ''): InferenceError {
   const expected = 'an image in a format that sharp reads'
   const received = describeSource(source)
   const reason = cause.message.slice(0, 1000).replace(/\s+/g, ' ').trim()
-  return new InferenceError('ERR_IMAGE_DECODE', `source: expected ${expected}, received ${received}: ${reason}`, {
+  return new InferenceError('ERR_IMAGE_DECODE', `source: expected ${expected}, received ${received}: ${hint}${reason}`, {
     name: 'source',
     expected,
     received,

@@ -1,4 +1,5 @@
 import type { Metadata, Sharp, SharpOptions } from 'sharp'
+import { isHeic } from '../config/image-format.ts'
 import type { ResolvedImageOptions } from '../config/image-options.ts'
 import { overLimit, readSource, undecodable } from './image-source.ts'
 import type { CheckedSource } from './image-source.ts'
@@ -9,6 +10,8 @@ import type { SharpFactory } from './sharp-loader.ts'
 
 /** What libvips calls a warning (a stray chunk, an odd profile) passes; damaged or truncated data does not. */
 const reading: SharpOptions = { failOn: 'error', autoOrient: true, pages: 1 }
+
+const heicHint = "it is HEIC, which sharp's own binaries do not decode: convert it, or have phones send JPEG. "
 
 /** sharp counts its time in seconds, an hour at most. */
 const longestSeconds = 3600
@@ -34,7 +37,7 @@ async function decodeBySharp(
     return await image.toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer()
   } catch (error) {
     const reason = error as Error
-    if (!/exceeds pixel limit/.test(reason.message)) throw undecodable(source, reason)
+    if (!/exceeds pixel limit/.test(reason.message)) throw undecodable(source, reason, isHeic(bytes) ? heicHint : '')
     const received = await sharp(bytes, { ...reading, limitInputPixels: false }).metadata().then(pixelsOf, () => 'more')
     throw overLimit(source, 'limitInputPixels', `at most ${limitInputPixels} pixels`, received, reason)
   }
