@@ -182,7 +182,7 @@ describe.skipIf(!hasRedis)(`the job queue${missingRedis}`, () => {
 
   it('ends when it is told to also where Redis is away, from the beginning or while it holds jobs', async () => {
     const { redis, watched, settings } = await ownQueue(ownPictures(300))
-    const worker = await ownWorker(settings)
+    const worker = await ownWorker({ ...settings, LOCK_MS: '3000' })
     const begun = new Promise<void>((resolve) => watched.onCommand((isStore) => isStore && resolve()))
     await program('enqueue.js', settings)
     await begun
