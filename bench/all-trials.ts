@@ -7,6 +7,7 @@ import { eventLoop } from './trials/event-loop.ts'
 import { fairness } from './trials/fairness.ts'
 import { firstLoad } from './trials/first-load.ts'
 import { idle } from './trials/idle.ts'
+import { inspectorTrial } from './trials/inspector.ts'
 import { jobsTrial } from './trials/jobs.ts'
 import { keptMemory } from './trials/kept-memory.ts'
 import { latency } from './trials/latency.ts'
@@ -63,6 +64,7 @@ export const trials: Readonly<Record<string, Trial>> = {
   leases,
   timeouts,
   tracing,
+  inspector: inspectorTrial,
   transformers,
   fairness,
   'latency-target': latencyTarget,

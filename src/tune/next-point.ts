@@ -52,8 +52,8 @@ export function nextPoint(points: readonly CalibrationPoint[], layouts: readonly
 const perhapsDisturbed = 0.45
 
 /**
- * What is measured once more, as a single measurement may have met anything: the best of a layout that is behind, and what gave less than
- * with fewer rows. `null` for nothing.
+ * What is measured once more, as a single measurement may have met anything: the best of a layout that is behind, what gave much less than
+ * with fewer rows, and what gave less than with both fewer and more. `null` for nothing.
  */
 export function pointToRepeat(points: readonly CalibrationPoint[], layouts: readonly Layout[], mayMeasure: (point: PointToCome) => boolean): PointToCome | null {
   const rateOf = ({ measurement }: CalibrationPoint) => measurement?.rowsPerSecond ?? 0
@@ -62,7 +62,13 @@ export function pointToRepeat(points: readonly CalibrationPoint[], layouts: read
     const measured = points.filter(({ instances, threads, measurement }) => instances === layout.instances && threads === layout.threads && measurement !== null)
     const own = measured.sort((a, b) => a.maxBatchSize - b.maxBatchSize)
     const top = Math.max(0, ...own.map(rateOf))
-    return own.filter((point, index) => (rateOf(point) === top ? top < best * behind : rateOf(point) < doubtful * Math.max(0, ...own.slice(0, index).map(rateOf))))
+    const isDoubted = (point: CalibrationPoint, index: number) => {
+      const rate = rateOf(point)
+      if (rate === top) return top < best * behind
+      const [before, after] = [own.slice(0, index), own.slice(index + 1)].map((others) => Math.max(0, ...others.map(rateOf)))
+      return rate < doubtful * before! || (top >= best * behind && rate < Math.min(before!, after!))
+    }
+    return own.filter(isDoubted)
   })
   const once = doubted.filter((point) => point.times === 1 && rateOf(point) >= best * perhapsDisturbed)
   return once.sort((a, b) => rateOf(b) - rateOf(a)).find(mayMeasure) ?? null

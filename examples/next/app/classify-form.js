@@ -6,29 +6,44 @@ import { useActionState } from 'react'
 export function ClassifyForm() {
   const [answer, submit, isPending] = useActionState(async (_, form) => classify(form.get('picture')), null)
   return (
-    <form action={submit}>
-      <input type="file" name="picture" accept="image/*" required aria-label="A picture" /> <button disabled={isPending}>Classify</button>
-      <div aria-live="polite">
-        {answer?.error && <p role="alert">{answer.error}</p>}
-        {answer?.classes && (
-          <ol>
-            {answer.classes.map(({ label, score }, place) => (
-              <li key={place}>
-                {label} <meter value={score} /> {(100 * score).toFixed(1)} %
-              </li>
-            ))}
-          </ol>
-        )}
-      </div>
-    </form>
+    <>
+      <form action={submit}>
+        <input type="file" name="picture" accept="image/*" required aria-label="A picture" />
+        <button disabled={isPending}>{isPending ? 'Looking …' : 'Classify'}</button>
+      </form>
+      <div aria-live="polite">{answer && <Answer {...answer} />}</div>
+    </>
   )
 }
 
-async function classify(picture) {
+function Answer({ picture, classes = [], error }) {
+  const forget = () => URL.revokeObjectURL(picture)
+  return (
+    <section className="answer">
+      <img key={picture} src={picture} alt="" onLoad={forget} onError={forget} />
+      {error && <p role="alert">{error}</p>}
+      {classes.length > 0 && (
+        <ol>
+          {classes.map(({ label, score }, place) => (
+            <li key={place}>
+              <span title={label}>{label}</span>
+              <i style={{ '--share': score }} />
+              <b>{(100 * score).toFixed(1)} %</b>
+            </li>
+          ))}
+        </ol>
+      )}
+    </section>
+  )
+}
+
+async function classify(file) {
+  const picture = URL.createObjectURL(file)
   try {
-    const response = await fetch('/api/classify', { method: 'POST', body: picture })
-    return response.headers.get('content-type') === 'application/json' ? await response.json() : { error: `It could not be classified (${response.status}).` }
+    const response = await fetch('/api/classify', { method: 'POST', body: file })
+    const isJson = response.headers.get('content-type') === 'application/json'
+    return { picture, ...(isJson ? await response.json() : { error: `It could not be classified (${response.status}).` }) }
   } catch (error) {
-    return { error: error.message }
+    return { picture, error: error.message }
   }
 }
