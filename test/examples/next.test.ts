@@ -146,6 +146,6 @@ describe.skipIf(process.env['ZEROHOP_NEXT'] === undefined)('the example for Next
     await page.goto(address)
     await page.locator('input[type=file]').setInputFiles(three)
     await page.getByRole('button', { name: 'Classify' }).click()
-    expect(await page.locator('li').first().innerText()).toMatch(/^3\s+100\.0 %$/)
+    expect(await page.locator('li').first().innerText()).toMatch(/^3\s+\d+\.\d %$/)
   })
 })
