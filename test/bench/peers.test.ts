@@ -114,6 +114,14 @@ describe.skipIf(process.platform !== 'linux')('a process tree', () => {
   })
 })
 
+describe('the lines of a load generator', () => {
+  it('end nothing where the last was cut off with its program', () => {
+    const watch = new LevelWatch({} as ProcessTree)
+    expect(watch.onLine('{"event":"end","answered":1,"samples":[{"ind')).toBe(false)
+    expect(watch.onLine('{"event":"end","answered":1}')).toBe(true)
+  })
+})
+
 describe('answers', () => {
   it('may differ a little from plain ONNX Runtime, and more for low precision', () => {
     const sample = { index: 1, values: Float32Array.of(10, 5.5) }
