@@ -70,7 +70,6 @@ export class LevelWatch {
   }
 }
 
-
 /** What a line tells; nothing where it was cut off as its program ended, which is no reason to end all other measurements. */
 function toldBy(line: string): ({ event: string } & LoopEnd) | null {
   if (!line.startsWith('{"event":')) return null
