@@ -227,4 +227,9 @@ describe('the table', () => {
   it('asks ours to be ahead wherever it is the least', () => {
     expect(targetsOf([asked], units, plan)).toMatchObject([{ what: expect.stringContaining('fastapi at 1') as string, found: 1, met: true }])
   })
+
+  it('holds it against ours where it failed and a peer did not', () => {
+    const broken = { ...unit('zerohop', 0, 100), error: 'it broke' }
+    expect(targetsOf([asked], [broken, unit('fastapi', 0, 50, 60)], plan)).toMatchObject([{ what: expect.stringContaining('fastapi at 64') as string, found: 0, met: false }])
+  })
 })
