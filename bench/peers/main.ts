@@ -16,7 +16,7 @@ import { expectedSeconds, levelsOf, planOf } from './plan.ts'
 import { endLeftovers } from './process-tree.ts'
 import { Found, isOurs, joined, markdownOf, tableOfWorkload, targetsOf, type Asked, type Row, type Unit } from './result.ts'
 import { checkWritable, readState, writeWhole } from './state.ts'
-import { workloadNames, type Workload } from './workload.ts'
+import { workloadNames, type Level, type Workload } from './workload.ts'
 import { prepare } from './workloads.ts'
 
 const { only, models = workloadNames, json, markdown } = options
@@ -89,22 +89,30 @@ async function measureOnce(peer: Peer, workload: Workload, round: number): Promi
 
 async function unitOf(peer: Peer, workload: Workload, round: number): Promise<Unit> {
   const key = { workload: workload.name, peer: peer.name, round, of: hashOf(peer, workload) }
+  const loads = levelsOf(plan, peer, workload)
   const levels: LevelFigures[] = []
   let failure: string | null = null
   try {
-    await measure(peer, workload, levelsOf(plan, peer, workload), levels)
+    await measure(peer, workload, loads, levels)
   } catch (error) {
-    failure = (error as Error).message
+    failure = `round ${round + 1}, ${loadText(loads[levels.length])}: ${(error as Error).message}`
   }
   return { ...key, levels: levels.length === 0 ? null : levels, error: failure, date: new Date().toISOString() }
+}
+
+/** Where a peer failed: what it gave at other loads stands. */
+function loadText(load: Level | undefined): string {
+  if (load === undefined) return 'at its end'
+  return load.callers === undefined ? `at ${load.ratePerSecond}/s` : `with ${load.callers} callers`
 }
 
 function isOf(unit: Unit, peer: Peer, workload: Workload): boolean {
   return unit.peer === peer.name && unit.workload === workload.name
 }
 
+/** The decoder that answers to JPEGs are compared with, and that of all Node peers, is of the build too. */
 function hashOf(peer: Peer, workload: Workload): string {
-  const facts = [machine, versions[peer.name], peer.settings(workload), isOurs(peer.name) ? build : null]
+  const facts = [machine, versions[peer.name], peer.settings(workload), isOurs(peer.name) || workload.jpeg ? build : null]
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 12)
 }
 
