@@ -19,6 +19,11 @@ import { checkWritable, readState, writeWhole } from './state.ts'
 import { workloadNames, type Level, type Workload } from './workload.ts'
 import { prepare } from './workloads.ts'
 
+const describe = 'zerohop beside what else answers with ONNX models, each peer alone on the machine and in turns'
+const reading = `requests/s by the number of callers; p50, p99 and CPU at the number in brackets; PSS is the most at any. \`zerohop to it\` is zerohop in process to the peer at the number of
+callers where it is the least ahead, within a round: of a peer over HTTP that is mostly HTTP, and \`in Fastify to it\`, the same behind Fastify, tells of the rest. A peer that failed has figures of the loads before, and
+says where. How each is tuned: bench/peers/README.md.`
+
 const { only, models = workloadNames, json, markdown } = options
 const plan = planOf(options)
 if (process.platform !== 'linux') command.error(`It measures on Linux only, by what the kernel tells of processes, not on ${process.platform}.`)
@@ -151,7 +156,7 @@ function resultOf(): Record<string, unknown> {
     peers: Object.fromEntries(pairs.map(({ peer, workload }) => [`${peer.name}, ${workload.name}`, peer.settings(workload)])),
   }
   return {
-    trial: 'peers', ours, plain, unit: `requests/s of ${callers} callers, MLP in process, against a batcher on their own thread`,
+    trial: 'peers', describe, reading, ours, plain, unit: `requests/s of ${callers} callers, MLP in process, against a batcher on their own thread`,
     ratio: found.ratio('mlp', 'zerohop', 'same-thread-batcher', callers), settings, targets, met: targets.length > 0 && targets.every(({ met }) => met),
     rows: joined(tables), tables, numbers: numbersOf(found, plan.callers), smoke: options.smoke, quick: options.quick, machine,
     date: state.units.map(({ date }) => date).sort().at(-1) ?? new Date().toISOString(), details: { plan, units: state.units },
