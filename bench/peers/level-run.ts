@@ -53,8 +53,9 @@ export class LevelWatch {
 
   /** @returns whether the level is over. */
   onLine(line: string): boolean {
-    if (!line.startsWith('{"event":')) return false
-    const { event, ...end } = JSON.parse(line) as { event: string } & LoopEnd
+    const told = toldBy(line)
+    if (told === null) return false
+    const { event, ...end } = told
     if (event === 'begin') this.#began = this.#tree.cpuSeconds()
     if (event === 'measured') {
       this.#cpuSeconds = this.#tree.cpuSeconds() - this.#began
@@ -69,3 +70,12 @@ export class LevelWatch {
   }
 }
 
+/** What a line tells; nothing where it was cut off as its program ended, which is no reason to end all other measurements. */
+function toldBy(line: string): ({ event: string } & LoopEnd) | null {
+  if (!line.startsWith('{"event":')) return null
+  try {
+    return JSON.parse(line) as { event: string } & LoopEnd
+  } catch {
+    return null
+  }
+}

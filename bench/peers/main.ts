@@ -16,8 +16,13 @@ import { expectedSeconds, levelsOf, planOf } from './plan.ts'
 import { endLeftovers } from './process-tree.ts'
 import { Found, isOurs, joined, markdownOf, tableOfWorkload, targetsOf, type Asked, type Row, type Unit } from './result.ts'
 import { checkWritable, readState, writeWhole } from './state.ts'
-import { workloadNames, type Workload } from './workload.ts'
+import { workloadNames, type Level, type Workload } from './workload.ts'
 import { prepare } from './workloads.ts'
+
+const describe = 'zerohop beside what else answers with ONNX models, each peer alone on the machine and in turns'
+const reading = `requests/s by the number of callers; p50, p99 and CPU at the number in brackets; PSS is the most at any. \`zerohop to it\` is zerohop in process to the peer at the number of
+callers where it is the least ahead, within a round: of a peer over HTTP that is mostly HTTP, and \`in Fastify to it\`, the same behind Fastify, tells of the rest. A peer that failed has figures of the loads before, and
+says where. How each is tuned: bench/peers/README.md.`
 
 const { only, models = workloadNames, json, markdown } = options
 const plan = planOf(options)
@@ -89,22 +94,30 @@ async function measureOnce(peer: Peer, workload: Workload, round: number): Promi
 
 async function unitOf(peer: Peer, workload: Workload, round: number): Promise<Unit> {
   const key = { workload: workload.name, peer: peer.name, round, of: hashOf(peer, workload) }
+  const loads = levelsOf(plan, peer, workload)
   const levels: LevelFigures[] = []
   let failure: string | null = null
   try {
-    await measure(peer, workload, levelsOf(plan, peer, workload), levels)
+    await measure(peer, workload, loads, levels)
   } catch (error) {
-    failure = (error as Error).message
+    failure = `round ${round + 1}, ${loadText(loads[levels.length])}: ${(error as Error).message}`
   }
   return { ...key, levels: levels.length === 0 ? null : levels, error: failure, date: new Date().toISOString() }
+}
+
+/** Where a peer failed: what it gave at other loads stands. */
+function loadText(load: Level | undefined): string {
+  if (load === undefined) return 'at its end'
+  return load.callers === undefined ? `at ${load.ratePerSecond}/s` : `with ${load.callers} callers`
 }
 
 function isOf(unit: Unit, peer: Peer, workload: Workload): boolean {
   return unit.peer === peer.name && unit.workload === workload.name
 }
 
+/** The decoder that answers to JPEGs are compared with, and that of all Node peers, is of the build too. */
 function hashOf(peer: Peer, workload: Workload): string {
-  const facts = [machine, versions[peer.name], peer.settings(workload), isOurs(peer.name) ? build : null]
+  const facts = [machine, versions[peer.name], peer.settings(workload), isOurs(peer.name) || workload.jpeg ? build : null]
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 12)
 }
 
@@ -143,7 +156,7 @@ function resultOf(): Record<string, unknown> {
     peers: Object.fromEntries(pairs.map(({ peer, workload }) => [`${peer.name}, ${workload.name}`, peer.settings(workload)])),
   }
   return {
-    trial: 'peers', ours, plain, unit: `requests/s of ${callers} callers, MLP in process, against a batcher on their own thread`,
+    trial: 'peers', describe, reading, ours, plain, unit: `requests/s of ${callers} callers, MLP in process, against a batcher on their own thread`,
     ratio: found.ratio('mlp', 'zerohop', 'same-thread-batcher', callers), settings, targets, met: targets.length > 0 && targets.every(({ met }) => met),
     rows: joined(tables), tables, numbers: numbersOf(found, plan.callers), smoke: options.smoke, quick: options.quick, machine,
     date: state.units.map(({ date }) => date).sort().at(-1) ?? new Date().toISOString(), details: { plan, units: state.units },

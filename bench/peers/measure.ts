@@ -76,8 +76,8 @@ const atHome = (command: Command, folder: string): Command => ({ ...command, env
 const limitSeconds = ({ warmupSeconds, seconds }: Level): number => 3 * (warmupSeconds + seconds) + 240
 
 function figures({ callers, ratePerSecond }: Level, end: LoopEnd, watch: LevelWatch, check: Pick<LevelFigures, 'checked' | 'difference'>): LevelFigures {
-  if (end.answered === 0 && callers !== undefined) throw new Error('no request was answered within the window')
   if (end.failed > 0) throw new Error(`${end.failed} requests were answered by an error`)
+  if (end.answered === 0 && callers !== undefined) throw new Error('no request was answered within the window')
   return {
     callers: callers ?? null,
     ratePerSecond: ratePerSecond ?? null,

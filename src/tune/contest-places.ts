@@ -12,7 +12,10 @@ export interface Place extends Placed {
   readonly failure: string | null
 }
 
-/** Where all candidates stand after a contest: before those of earlier ones. */
+/** With fewer rounds it says less than the contests before it. */
+const enoughRounds = 3
+
+/** Where all candidates stand after a contest: before those of earlier ones, once it has gone through some rounds. */
 export function placesOf(contest: Contest, recorded: RecordedContest, goal: Goal, earlier: readonly Placed[]): Place[] {
   const candidates = new Map(recorded.candidates.map((candidate) => [keyOf(candidate), candidate]))
   const places = contest.standings().map((standing): Place => {
@@ -21,7 +24,10 @@ export function placesOf(contest: Contest, recorded: RecordedContest, goal: Goal
     const failure = own.find((showing) => showing.failure !== null)?.failure ?? null
     return { candidate: candidates.get(standing.key)!, standing, measured: measurements.length === 0 ? null : summaryOf(measurements, goal, standing), failure }
   })
-  return [...places, ...(earlier as readonly Place[]).filter(({ candidate }) => !candidates.has(keyOf(candidate)))]
+  const before = earlier as readonly Place[]
+  const known = new Set(before.map(({ candidate }) => keyOf(candidate)))
+  if (contest.round < enoughRounds && contest.left.length > 0) return [...before, ...places.filter(({ candidate }) => !known.has(keyOf(candidate)))]
+  return [...places, ...before.filter(({ candidate }) => !candidates.has(keyOf(candidate)))]
 }
 
 /** Rows of a table. */

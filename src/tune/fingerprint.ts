@@ -7,7 +7,11 @@ import { ExternalFiles } from '../compiled-models/external-files.ts'
 import { availableCores } from '../config/available-cores.ts'
 import { installedVersion } from '../executor/native/native-ort.ts'
 import { libraryVersion } from '../library-version.ts'
+import { packageFolder } from '../own-files.ts'
+import { buildHash } from './build-hash.ts'
 import type { TuneSettings } from './tune-settings.ts'
+
+let ownBuild: string | undefined
 
 /**
  * What figures depend on, in words that tell which of it is another one.
@@ -20,6 +24,7 @@ export async function fingerprintOf({ path, options, kind, measuring: { requests
     model: await contentHash(path, signal),
     machine: [process.platform, process.arch, cpus()[0]?.model.trim() ?? '', `${usable} of ${machine} cores`].join(', '),
     'version of zerohop': libraryVersion,
+    'build of zerohop': (ownBuild ??= buildHash(packageFolder)),
     'version of ONNX Runtime': installedVersion() ?? 'unknown',
     'version of Node.js': process.versions.node,
     environment: JSON.stringify(Object.entries(process.env).filter(([name]) => name.startsWith('ZEROHOP_') && name !== 'ZEROHOP_PROGRAMS').sort()),

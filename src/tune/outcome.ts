@@ -1,6 +1,6 @@
 import type { CalibrationPoint } from './batch-times.ts'
 import { rowsOf, type Place } from './contest-places.ts'
-import { keyOf, type Candidate, type Configuration } from './configuration.ts'
+import { configurationKey, keyOf, type Candidate, type Configuration } from './configuration.ts'
 import type { Placed } from './further-contest.ts'
 import type { Goal } from './goal.ts'
 import { rank } from './ranking.ts'
@@ -40,12 +40,13 @@ const bestOf = (rows: readonly TunedRow[]): TunedRow | null => rows.find(({ isKe
 
 /** Where the points of the calibration would stand, had they been a round of a contest. */
 function calibratedPlaces({ calibration, goal, rowsPerRequest, places }: Found): Place[] {
-  const known = new Set(places.filter(({ measured }) => measured !== null).map(({ candidate }) => keyOf(candidate)))
+  // Whoever did not keep the bounds in a contest does not by a single measurement, nor with more callers than there.
+  const known = new Set(places.filter(({ measured }) => measured !== null).map(({ candidate }) => configurationKey(candidate.configuration)))
   const points = new Map<string, { readonly candidate: Candidate; readonly point: CalibrationPoint }>()
   for (const point of calibration) {
     const configuration = { instances: point.instances, threads: point.threads, maxBatchSize: point.maxBatchSize, maxQueueDelayMs: 0 }
     const candidate = { configuration, load: { concurrency: saturating(configuration, rowsPerRequest) } }
-    if (!known.has(keyOf(candidate))) points.set(keyOf(candidate), { candidate, point })
+    if (!known.has(configurationKey(configuration))) points.set(keyOf(candidate), { candidate, point })
   }
   const standings = rank([...points.keys()], new Map([...points].map(([key, { point }]) => [key, [point.measurement]])), goal)
   return standings.map((standing) => {

@@ -58,6 +58,7 @@ function scatterBy(norms: readonly number[], keys: readonly string[], showings: 
     // And of few scores the median.
     const correction = ofNorm * Math.sqrt(scores.length / (scores.length - 1))
     const middle = median(scores)
+    if (middle === 0) return [] // nothing was answered
     return scores.map((score) => Math.abs(score / middle - 1) * correction)
   })
   return differences.length === 0 ? null : madOfNormal * median(differences)
@@ -78,7 +79,7 @@ function normsOf(keys: readonly string[], showings: Showings, goal: Goal, tellin
   const usual = valuesOf.map((values) => median(values.filter((value) => value !== null)))
   const rounds = Math.max(0, ...valuesOf.map(({ length }) => length))
   return Array.from({ length: rounds }, (_, round) => {
-    const shares = valuesOf.flatMap((values, index) => (values[round] == null ? [] : [values[round] / usual[index]!]))
+    const shares = valuesOf.flatMap((values, index) => (values[round] == null || usual[index] === 0 ? [] : [values[round] / usual[index]!]))
     return shares.length === 0 ? 1 : telling(shares)
   })
 }

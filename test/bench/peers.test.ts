@@ -114,6 +114,14 @@ describe.skipIf(process.platform !== 'linux')('a process tree', () => {
   })
 })
 
+describe('the lines of a load generator', () => {
+  it('end nothing where the last was cut off with its program', () => {
+    const watch = new LevelWatch({} as ProcessTree)
+    expect(watch.onLine('{"event":"end","answered":1,"samples":[{"ind')).toBe(false)
+    expect(watch.onLine('{"event":"end","answered":1}')).toBe(true)
+  })
+})
+
 describe('answers', () => {
   it('may differ a little from plain ONNX Runtime, and more for low precision', () => {
     const sample = { index: 1, values: Float32Array.of(10, 5.5) }
@@ -218,5 +226,10 @@ describe('the table', () => {
 
   it('asks ours to be ahead wherever it is the least', () => {
     expect(targetsOf([asked], units, plan)).toMatchObject([{ what: expect.stringContaining('fastapi at 1') as string, found: 1, met: true }])
+  })
+
+  it('holds it against ours where it failed and a peer did not', () => {
+    const broken = { ...unit('zerohop', 0, 100), error: 'it broke' }
+    expect(targetsOf([asked], [broken, unit('fastapi', 0, 50, 60)], plan)).toMatchObject([{ what: expect.stringContaining('fastapi at 64') as string, found: 0, met: false }])
   })
 })

@@ -56,6 +56,13 @@ describe('a contest', () => {
     expect(contest.standings()[0]!.key).toBe('a')
   })
 
+  it('is not misled by one whose requests all fail', () => {
+    const contest = new Contest(['a', 'b', 'c', 'none'], {})
+    play(contest, (key) => (key === 'none' ? { ...showing(0), failures: 5 } : showing({ a: 90, b: 100, c: 95 }[key]!)))
+    expect(contest.standings().map(({ key, isKept }) => [key, isKept])).toEqual([['b', true], ['c', true], ['a', true], ['none', false]])
+    expect(contest.round).toBeGreaterThan(2)
+  })
+
   it('puts out at once who fails', () => {
     const contest = new Contest(['a', 'b', 'old'], {})
     const order = play(contest, (key) => (key === 'a' ? showing(1) : null))

@@ -1,19 +1,26 @@
 import { availableParallelism } from 'node:os'
 import type { InProcessPeer } from '../peer.ts'
 import { source } from '../folders.ts'
-import { isSmall } from './node.ts'
+import { isSmall, threadsOf } from './node.ts'
 import { noForm, python, setUpPython } from './python.ts'
 
 const cores = availableParallelism()
 
-/** The MLP's runs hold one thread; images have a thread for each core that decodes and runs, on one session. */
+/**
+ * The MLP's runs hold one thread. Photographs have a thread for each core that decodes and runs them one by one, on one session. Rows of
+ * ResNet have one whose runs hold all cores: of two threads the first would take all that waits, up to a batch, and the other nothing.
+ */
 export const pythonOnnxRuntime: InProcessPeer = {
   kind: 'in process',
   name: 'python-onnxruntime',
   describe: "Python's onnxruntime, batched by hand in the callers' process",
   lacks: noForm,
   setUp: setUpPython('onnxruntime', 'onnxruntime', 'numpy'),
-  settings: (workload) => ({ intraOpNumThreads: 1, threads: isSmall(workload) ? 1 : cores, maxBatchSize: workload.name === 'squeezenet' ? 1 : workload.maxBatchSize }),
+  settings: (workload) => ({
+    intraOpNumThreads: workload.jpeg ? 1 : threadsOf(workload),
+    threads: workload.jpeg ? cores : 1,
+    maxBatchSize: workload.jpeg ? 1 : workload.maxBatchSize,
+  }),
   program: () => python('onnxruntime', [source('onnxruntime/loop.py')]),
 }
 

@@ -15,11 +15,15 @@ export const rayServe: HttpPeer = {
     intraOpNumThreads: 1,
     maxBatchSize: workload.maxBatchSize,
     batchWaitSeconds: 0.001,
+    throughputOptimized: true,
   }),
   server: (workload, [port], folder) =>
     python('ray-serve', [source('ray-serve/server.py'), String(port), folder], {
       ...settingsVariable(workload, rayServe.settings(workload)),
       RAY_USAGE_STATS_ENABLED: '0',
+      // https://docs.ray.io/en/latest/serve/advanced-guides/performance.html; without a port for each replica, which needs HAProxy before them
+      RAY_SERVE_THROUGHPUT_OPTIMIZED: '1',
+      RAY_SERVE_ENABLE_DIRECT_INGRESS: '0',
     }),
   ...jsonOrBytes('/', '/'),
 }

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { npmEnvironment } from '../environments.ts'
 import { cacheFolder } from '../folders.ts'
@@ -12,7 +12,8 @@ function modelFolder({ name, model }: Workload): string {
   const models = cacheFolder('transformers-js', 'models')
   const onnx = cacheFolder('transformers-js', 'models', name, 'onnx')
   writeFileSync(join(models, name, 'config.json'), '{ "model_type": "custom" }\n')
-  if (!existsSync(join(onnx, 'model.onnx'))) symlinkSync(model.path, join(onnx, 'model.onnx'))
+  rmSync(join(onnx, 'model.onnx'), { force: true }) // that of an earlier run may lead nowhere, or to another model
+  symlinkSync(model.path, join(onnx, 'model.onnx'))
   return models
 }
 

@@ -17,7 +17,10 @@ model = workload["model"]
 core = openvino.Core()
 # https://docs.openvino.ai/2026/openvino-workflow/running-inference/optimize-inference/high-level-performance-hints.html
 config = {"PERFORMANCE_HINT": "THROUGHPUT", "INFERENCE_NUM_THREADS": settings["threads"], **settings["config"]}
-compiled = core.compile_model(model["path"], "CPU", config)
+network = core.read_model(model["path"])
+if settings["maxBatchSize"] == 1:  # https://docs.openvino.ai/2024/openvino-workflow/model-preparation/setting-input-shapes.html
+    network.reshape({model["input"]: [1, *model["rowDims"]]})
+compiled = core.compile_model(network, "CPU", config)
 queue = openvino.AsyncInferQueue(compiled)  # as many requests as the plugin holds for best
 bodies = [open(file, "rb").read() for file in workload["files"]]
 if not workload["jpeg"]:

@@ -1,0 +1,47 @@
+import { describe, expect, it } from 'vitest'
+import { keyOf, type Candidate } from '../../src/tune/configuration.ts'
+import { placesOf } from '../../src/tune/contest-places.ts'
+import { Contest } from '../../src/tune/contest.ts'
+import type { Measurement } from '../../src/tune/measurement.ts'
+import { outcomeOf } from '../../src/tune/outcome.ts'
+
+const goal = { p99Ms: 10 }
+const configuration = { instances: 1, threads: 1, maxBatchSize: 8, maxQueueDelayMs: 0 }
+const withCallers = (concurrency: number): Candidate => ({ configuration, load: { concurrency } })
+const measured = (p99Ms: number, rowsPerSecond = 100): Measurement => ({ rowsPerSecond, p50Ms: 1, p99Ms, memoryBytes: 1, meanBatchRows: 8, failures: 0 })
+
+/** Where candidates stand after so many rounds in which each shows the same. */
+function placesAfter(rounds: number, showings: readonly (readonly [Candidate, Measurement])[], earlier: ReturnType<typeof placesOf> = []) {
+  const contest = new Contest(showings.map(([candidate]) => keyOf(candidate)), goal)
+  const recorded = { candidates: showings.map(([candidate]) => candidate), showings: [] as { key: string; measurement: Measurement; failure: null; affordable: number }[] }
+  for (let index = 0; index < rounds * showings.length; index++) {
+    const key = contest.next()!
+    const measurement = showings.find(([candidate]) => keyOf(candidate) === key)![1]
+    recorded.showings.push({ key, measurement, failure: null, affordable: Infinity })
+    contest.record(key, measurement)
+  }
+  return placesOf(contest, recorded, goal, earlier)
+}
+
+const bestOf = (places: ReturnType<typeof placesOf>) => outcomeOf({ places, calibration: [], reference: null, goal, rowsPerRequest: 1 }).best
+
+describe('the best', () => {
+  it('is not one that was calibrated once within a bound which it did not keep in a contest', () => {
+    const calibration = [{ instances: 1, threads: 1, maxBatchSize: 8, runMs: 5, measurement: measured(9), failure: null, isOwnMemory: true, times: 1 }]
+    const places = placesAfter(4, [[withCallers(4), measured(20)]])
+    const { best, reason } = outcomeOf({ places, calibration, reference: null, goal, rowsPerRequest: 1 })
+    expect({ best, reason }).toEqual({ best: null, reason: 'no configuration keeps the bounds: allow for more, or take less load' })
+  })
+
+  it('of a contest stays so until one with other loads has gone through some rounds', () => {
+    const first = placesAfter(5, [[withCallers(4), measured(6, 100)]])
+    const further = [[withCallers(4), measured(6, 100)], [withCallers(6), measured(9, 140)]] as const
+    expect(bestOf(placesAfter(1, further, first))!.candidate).toEqual(withCallers(4))
+    expect(bestOf(placesAfter(3, further, first))!.candidate).toEqual(withCallers(6))
+  })
+
+  it('is of a contest of few rounds where those before it had none that kept the bound', () => {
+    const first = placesAfter(5, [[withCallers(4), measured(20)]])
+    expect(bestOf(placesAfter(1, [[withCallers(2), measured(9)]], first))!.candidate).toEqual(withCallers(2))
+  })
+})
