@@ -17,7 +17,10 @@ export function ClassifyForm() {
 }
 
 function Answer({ picture, classes = [], error }) {
-  const forget = () => URL.revokeObjectURL(picture)
+  const forget = ({ type, currentTarget }) => {
+    URL.revokeObjectURL(picture)
+    currentTarget.hidden = type === 'error' // what is no picture cannot be shown
+  }
   return (
     <section className="answer">
       <img key={picture} src={picture} alt="" onLoad={forget} onError={forget} />
