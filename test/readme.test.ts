@@ -5,10 +5,16 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { trials } from '../bench/all-trials.ts'
+import { batchReasons } from '../src/config/batching.ts'
+import { defaultInline } from '../src/config/engine-options.ts'
+import { resolveImageLimits } from '../src/config/image-limits.ts'
+import { defaultLimitBytes } from '../src/memory/staging-pool.ts'
+import { defaultMaxBatchSize } from '../src/metadata.ts'
+import { defaultMaxBytes, defaultMaxRequests } from '../src/processes/serve-options.ts'
 import { runFixture } from './process/child.ts'
 
 const root = fileURLToPath(new URL('..', import.meta.url))
-const { scripts } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as { scripts: Record<string, string> }
+const { scripts, engines, peerDependencies } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as Record<'scripts' | 'engines' | 'peerDependencies', Record<string, string>>
 
 /** What users and contributors read. */
 const documents = ['README.md', 'CONTRIBUTING.md', 'CHANGELOG.md', 'SECURITY.md', ...readdirSync(`${root}docs`).filter((file) => file.endsWith('.md')).map((file) => `docs/${file}`)].map((document) => ({ document, text: readFileSync(root + document, 'utf8') }))
@@ -98,6 +104,31 @@ describe('README and what it links to', () => {
     const told = new Set(sources.flatMap((text) => [...text.matchAll(/'(ZEROHOP_[A-Z0-9_]+)'/g)].map(([, code]) => code!)).filter((code) => code !== 'ZEROHOP_PROGRAMS')) // an environment variable
     const listed = [...readme.matchAll(/^\| (`ZEROHOP_.*?`) \|/gm)].flatMap(([, codes]) => codes!.match(/ZEROHOP_\w+/g)!)
     expect(listed.sort()).toEqual([...told].sort())
+  })
+
+  it('lists every reason of a batch, and no others', () => {
+    const [, sentence] = /^`reason` is ([^]*?)\.$/m.exec(readme)!
+    expect([...sentence!.matchAll(/`(\w+)`/g)].map(([, reason]) => reason).sort()).toEqual([...batchReasons].sort())
+  })
+
+  const { limitInputPixels, limitInputBytes } = resolveImageLimits({})
+  const mebibytes = (bytes: number) => `${bytes / 2 ** 20} MiB`
+  it.each([
+    ['inline', `\`{ maxUs: ${defaultInline.maxUs}, loopShare: ${defaultInline.loopShare} }\``], ['staging.limitBytes', mebibytes(defaultLimitBytes)],
+    ['defaultMaxBatchSize', `${defaultMaxBatchSize}`], ['maxRequests', `${defaultMaxRequests}`], ['maxBytes', mebibytes(defaultMaxBytes)],
+    ['limitInputPixels', `${limitInputPixels}`.replace(/\B(?=(\d{3})+$)/g, ' ')], ['limitInputBytes', mebibytes(limitInputBytes)],
+  ])('is right about the default of %s', (option, standard) => {
+    expect(readme).toContain(`\n| \`${option}\` | ${standard} |`)
+  })
+
+  it('asks for the versions that package.json asks for', () => {
+    const least = (range: string) => /^>=(\S+)/.exec(range)![1]!
+    const leastOf = (name: string) => least(peerDependencies[name]!)
+    expect(readme).toContain(`Node >= ${least(engines['node']!)}.`)
+    expect(readme).toContain(`\`onnxruntime-node\` (>= ${leastOf('onnxruntime-node')})`)
+    expect(readme).toContain(`\`npm install sharp\` (>= ${leastOf('sharp')},`)
+    expect(readme).toContain(`\`npm install @julusian/jpeg-turbo\` (${leastOf('@julusian/jpeg-turbo')} for Node ${least(engines['node']!).split('.')[0]},`)
+    expect(textOf('docs/statistics.md')).toContain(`\`npm install prom-client\` (${leastOf('prom-client')})`)
   })
 
   it('names only npm scripts that exist', () => {

@@ -4,6 +4,7 @@ import { json } from 'node:stream/consumers'
 import fastify from 'fastify'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { kserve } from '../../src/kserve/kserve-exports.ts'
+import { checkKserveOptions } from '../../src/kserve/kserve-options.ts'
 import * as small from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
 import { Serving, type IncomingMessage, type ServerResponse } from './serving.ts'
@@ -72,6 +73,17 @@ describe('options', () => {
   it('are refused with what is no engine', () => {
     expect(() => kserve({} as never)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'engine' }))
     expect(() => kserve(ownEngine(), null as never)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG' }))
+  })
+
+  it('are by default what the documentation says', () => {
+    const rows = readFileSync('docs/kserve.md', 'utf8').matchAll(/^\| `(\w+)` \| ([^|]+) \|/gm)
+    const bytes: Readonly<Record<string, number>> = { MiB: 2 ** 20, GiB: 2 ** 30 }
+    const valueOf = (text: string) => {
+      const [, digits, unit] = /^([\d ]+?)(?: (MiB|GiB))?$/.exec(text) ?? []
+      return digits === undefined ? text.replaceAll(/[`']/g, '') : String(Number(digits.replaceAll(' ', '')) * (unit === undefined ? 1 : bytes[unit]!))
+    }
+    const defaults = Object.entries(checkKserveOptions({})).map(([name, value]) => [name, String(value)])
+    expect(Object.fromEntries([...rows].map(([, name, text]) => [name!, valueOf(text!)]))).toEqual(Object.fromEntries(defaults))
   })
 
   it('are all in the documentation, with every status', () => {
