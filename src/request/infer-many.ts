@@ -11,7 +11,7 @@ import { awaited, checkSource, checkedItem, ignored, iterate, type ItemSource } 
 export interface InferManyOptions<Output extends string = string> extends Omit<InferOptions<Output>, 'report' | 'requestId' | keyof SequenceInferOptions> {
   /** Whether results come in the order of their items; `false`: as they are done. Default `true`. */
   ordered?: boolean | undefined
-  /** Most items in flight at once; no more are taken from the source meanwhile. Default: two full batches per instance. */
+  /** Most items in flight at once; no more are taken from the source meanwhile. Default: two full batches per instance, 128 of a model of another process. */
   maxInFlight?: number | undefined
 }
 
