@@ -63,7 +63,8 @@ export class ModelInstance implements BatchSource {
     if (!this.session.ready) return null
     for (;;) {
       const slot = this.#free.at(-1)
-      if (slot === undefined) return null
+      // The results of its last run are being handed out: it is asked again right after that, and nobody is to have its turn meanwhile.
+      if (slot === undefined) return this.#owner.hasWaiting ? 'when idle' : null
       const batch = this.#owner.take(idle, startsInMs)
       if (batch === null) return this.#owner.hasWaiting && !idle ? 'when idle' : null
       this.#free.pop()

@@ -49,6 +49,25 @@ describe('what is asked of a worker beside batches', () => {
   })
 })
 
+describe('busy models on one worker', () => {
+  it.each([3, 7])('share its time by their weights, 1 and %i', async (weight) => {
+    const house = await House.open(1)
+    const { threads } = house.places[0]!
+    const [light, heavy] = [await Served.on(house, 'light', house.places, { maxBatchSize: 1 }), await Served.on(house, 'heavy', house.places, { maxBatchSize: 1, weight })]
+    const runs = 40 * (1 + weight)
+    const sent = [light, heavy].map((model) => Array.from({ length: runs }, () => model.send(1)))
+    for (let run = 0; run < runs; run++) {
+      threads.current.claim()
+      house.clock.advanceBy(10)
+      threads.current.finish()
+      await settled()
+    }
+    const [ofLight, ofHeavy] = sent.map((requests) => requests.filter(({ settlements }) => settlements > 0).length)
+    expect(ofHeavy! / ofLight!).toBeGreaterThan(0.95 * weight)
+    expect(ofHeavy! / ofLight!).toBeLessThan(1.05 * weight)
+  })
+})
+
 describe('requests whose data was taken away', () => {
   it('are refused by the thousand, and those among them are answered', { timeout: 20_000 }, async () => {
     const house = await House.open(1)
