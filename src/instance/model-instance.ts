@@ -63,8 +63,7 @@ export class ModelInstance implements BatchSource {
     if (!this.session.ready) return null
     for (;;) {
       const slot = this.#free.at(-1)
-      // The results of its last run are being handed out: it is asked again right after that, and nobody is to have its turn meanwhile.
-      if (slot === undefined) return this.#owner.hasWaiting ? 'when idle' : null
+      if (slot === undefined) return this.#owner.hasWaiting ? 'when idle' : null // it is asked again once the results of its last run are handed out
       const batch = this.#owner.take(idle, startsInMs)
       if (batch === null) return this.#owner.hasWaiting && !idle ? 'when idle' : null
       this.#free.pop()

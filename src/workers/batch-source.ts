@@ -26,7 +26,8 @@ export interface BatchSource {
   /** Whether a batch of its model waits behind the run of some worker, which another one may have once it is idle. */
   readonly aheadElsewhere: boolean
   /**
-   * Prepares its next batch; `'when idle'` when it has one that only an idle worker should be given, `null` for none.
+   * Prepares its next batch; `'when idle'` when it has one that only an idle worker should be given, or the results of its last run
+   * are still to be handed out: nobody else has its turn meanwhile; `null` for none.
    *
    * @param idle whether the worker would start it at once, or it would wait behind the running one.
    * @param startsInMs when that one is reckoned to be done; 0 for an idle worker.
