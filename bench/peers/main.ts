@@ -1,9 +1,10 @@
 import { createHash } from 'node:crypto'
 import { availableParallelism, cpus } from 'node:os'
 import { createRequire } from 'node:module'
+import { packageFolder } from '../../src/own-files.ts'
+import { buildHash } from '../../src/tune/build-hash.ts'
 import { withoutOwnPaths } from '../own-paths.ts'
 import { tableOf } from '../table.ts'
-import { buildHash } from './build.ts'
 import { command, options, orError } from './command-line.ts'
 import { decodersMs, type DecodersMs } from './decoders.ts'
 import { endInOrder, isEnded } from './ending.ts'
@@ -64,7 +65,7 @@ if (options.setUpOnly) process.exit()
 const has = (peer: Peer, { name }: Workload): boolean => missing[peer.name] === undefined && (peer.lacks?.(name) ?? null) === null
 const pairs = workloads.flatMap((workload) => peers.filter((peer) => has(peer, workload)).map((peer) => ({ peer, workload })))
 const machine = machineFacts()
-const build = buildHash()
+const build = buildHash(packageFolder)
 const stale = state.units.filter((unit) => pairs.some(({ peer, workload }) => isOf(unit, peer, workload) && unit.of !== hashOf(peer, workload)))
 state.units.splice(0, Infinity, ...state.units.filter((unit) => !stale.includes(unit)))
 if (stale.length > 0) console.log(`${stale.length} measurements are of another build, other settings or another machine, and are made again`)
