@@ -10,7 +10,8 @@ export class RowBlocks {
   readonly rows = { inPlace: 0, copied: 0 }
   readonly #clock: Clock
   readonly #make: (spare: boolean) => RowBlock | null
-  readonly #most: () => number
+  readonly #needed: () => number
+  readonly #most: number
   readonly #forget: (block: RowBlock) => void
   readonly #blocks = new Set<RowBlock>()
   readonly #spare: RowBlock[] = []
@@ -21,12 +22,14 @@ export class RowBlocks {
 
   /**
    * @param make gives another block; `null` where blocks are of no use, and for a `spare` one where memory is short.
-   * @param most how many there may be.
+   * @param needed how many runs have use for at the same time.
+   * @param most how many there may be where memory is not short, for requests that wait; never less than are needed.
    * @param forget has everybody let go of the memory of a block, which is given back.
    */
-  constructor(clock: Clock, make: (spare: boolean) => RowBlock | null, most: () => number, forget: (block: RowBlock) => void) {
+  constructor(clock: Clock, make: (spare: boolean) => RowBlock | null, needed: () => number, most: number, forget: (block: RowBlock) => void) {
     this.#clock = clock
     this.#make = make
+    this.#needed = needed
     this.#most = most
     this.#forget = forget
   }
@@ -69,8 +72,10 @@ export class RowBlocks {
   }
 
   #add(spare: boolean): RowBlock | null {
-    if (this.#closed || this.#blocks.size >= this.#most()) return null
-    const block = this.#make(spare)
+    const needed = this.#needed()
+    const { size } = this.#blocks
+    if (this.#closed || size >= Math.max(needed, this.#most)) return null
+    const block = this.#make(spare || size >= needed)
     if (block === null) return null
     block.onUnused = () => this.#unused(block)
     this.#blocks.add(block)

@@ -94,10 +94,11 @@ describe('a batch is run in a block', () => {
 })
 
 describe('the blocks of a model', () => {
-  const blocksOf = (most: number, clock = new FakeClock()) => {
+  const blocksOf = (needed: number, { clock = new FakeClock(), most = 0, isShort = () => false } = {}) => {
     const forgotten: RowBlock[] = []
     const made: RowBlock[] = []
-    const blocks = new RowBlocks(clock, () => (made.push(blockOf(4)), made.at(-1)!), () => most, (block) => void forgotten.push(block))
+    const make = (spare: boolean) => (spare && isShort() ? null : (made.push(blockOf(4)), made.at(-1)!))
+    const blocks = new RowBlocks(clock, make, () => needed, most, (block) => void forgotten.push(block))
     return { blocks, made, forgotten, clock }
   }
 
@@ -109,6 +110,18 @@ describe('the blocks of a model', () => {
     taken[0]!.block.drop(0, 3)
     expect(blocks.take(4)).toMatchObject({ block: made[0], first: 0 })
     expect(blocks.take(5)).toBeNull()
+  })
+
+  it('are more than runs have use for while requests wait, unless memory is short', () => {
+    let isShort = false
+    const { blocks, made } = blocksOf(1, { most: 3, isShort: () => isShort })
+    expect([4, 4].map(() => made.indexOf(blocks.take(4)!.block))).toEqual([0, 1])
+    isShort = true
+    expect(blocks.take(4)).toBeNull()
+    isShort = false
+    expect([blocks.take(4)!.block, blocks.take(1)]).toEqual([made[2], null])
+    made[1]!.drop(0, 4)
+    expect(blocks.take(2)!.block).toBe(made[1])
   })
 
   it('are not filled further once a batch was made of them', () => {
