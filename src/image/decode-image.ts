@@ -7,6 +7,7 @@ import { dimsOf, resolveImageOptions } from '../config/image-options.ts'
 import type { ImageDataType, ImageOptions, ResolvedImageOptions } from '../config/image-options.ts'
 import { checkSource, overLimit } from './image-source.ts'
 import type { CheckedSource, ImageSource } from './image-source.ts'
+import { reusePixels } from './pixel-buffers.ts'
 import { hasPixelRows, pixelRows, type PixelRows } from './pixel-rows.ts'
 import { ARRAY_OF, writePixels } from './pixels.ts'
 import type { PixelArray } from './pixels.ts'
@@ -66,15 +67,17 @@ export async function decodeImage(source: ImageSource, options: ImageOptions, ta
   if (row !== null) {
     // Looked at again: the memory may have been given away while the image was decoded.
     row.write((elements) => writePixels(rgb, elements, resolved))
+    reusePixels(rgb)
     return
   }
   const data = newRow(resolved)
   writePixels(rgb, data, resolved)
+  reusePixels(rgb)
   return new Tensor(resolved.dtype, data, dimsOf(resolved))
 }
 
 /** The image in its final size, as 8-bit interleaved RGB. Rejects as {@link decodeImage}. */
-export function decodePixels(source: CheckedSource, options: ResolvedImageOptions): Promise<Uint8Array> {
+export function decodePixels(source: CheckedSource, options: ResolvedImageOptions): Promise<Buffer> {
   const { signal, timeoutMs } = options
   const timedOut = () => overLimit(source, 'timeoutMs', `at most ${timeoutMs} ms of reading and decoding`, 'one that takes longer')
   return inTurn(() => decodeRgb(source, options), { signal, timeoutMs, timedOut })

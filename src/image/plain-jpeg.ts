@@ -3,6 +3,7 @@ import { resizeFilters } from '../memory/native-jpeg.ts'
 import type { NativeJpeg } from '../memory/native-jpeg.ts'
 import { jpegDecoder } from './jpeg-decoder.ts'
 import { readPlainJpeg, type PlainJpeg } from './jpeg-header.ts'
+import { takePixels } from './pixel-buffers.ts'
 import { planResize } from './resize-plan.ts'
 import type { ResizePlan } from './resize-plan.ts'
 
@@ -16,7 +17,7 @@ const mostDecodedPixels = 2 ** 22
  * Makes of a plain JPEG what sharp makes of it, in less time. `null` where there is nothing to do so with, and for every image that
  * needs more than that or is not quite as it should be: what sharp says of it counts.
  */
-export async function decodePlainJpeg(bytes: Uint8Array, options: ResolvedImageOptions): Promise<Uint8Array | null> {
+export async function decodePlainJpeg(bytes: Uint8Array, options: ResolvedImageOptions): Promise<Buffer | null> {
   const decoder = jpegDecoder()
   const filter = (resizeFilters as readonly string[]).indexOf(options.kernel)
   if (decoder === null || filter === -1) return null
@@ -54,10 +55,10 @@ function isTooLarge({ frame: { width, height, shrink } }: ResizePlan): boolean {
 
 async function decode(
   decoder: NativeJpeg, bytes: Uint8Array, plan: ResizePlan, filter: number, options: ResolvedImageOptions,
-): Promise<Uint8Array | null> {
+): Promise<Buffer | null> {
   const { frame, columns, rows, left, top } = plan
   const stride = 3 * options.width
-  const rgb = Buffer.allocUnsafeSlow(stride * options.height)
+  const rgb = takePixels(stride * options.height)
   if (columns.count < options.width || rows.count < options.height) rgb.fill(Uint8Array.from(options.background, Math.round))
   const decoded = await decoder.decodeJpeg(bytes, rgb, frame, { columns, rows, filter, offset: top * stride + 3 * left, stride })
   return decoded ? rgb : null

@@ -17,7 +17,7 @@ const heicHint = "it is HEIC, which sharp's own binaries do not decode: convert 
 const longestSeconds = 3600
 
 /** Decodes, orients, flattens and resizes; gives the image in its final size as 8-bit interleaved RGB. */
-export async function decodeRgb(source: CheckedSource, options: ResolvedImageOptions): Promise<Uint8Array> {
+export async function decodeRgb(source: CheckedSource, options: ResolvedImageOptions): Promise<Buffer> {
   const sharp = await loadSharp()
   const bytes = await readSource(source, options)
   return (await decodePlainJpeg(bytes, options)) ?? decodeBySharp(sharp, source, bytes, options)
@@ -25,7 +25,7 @@ export async function decodeRgb(source: CheckedSource, options: ResolvedImageOpt
 
 async function decodeBySharp(
   sharp: SharpFactory, source: CheckedSource, bytes: Uint8Array, options: ResolvedImageOptions,
-): Promise<Uint8Array> {
+): Promise<Buffer> {
   const { limitInputPixels, timeoutMs } = options
   try {
     const image = sharp(bytes, { ...reading, limitInputPixels })

@@ -6,6 +6,7 @@ import type { Feeds } from '../config/model-signature.ts'
 import { typed } from '../config/plain-options.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import { decodePixels, newRow } from '../image/decode-image.ts'
+import { reusePixels } from '../image/pixel-buffers.ts'
 import { writePixels, type PixelArray } from '../image/pixels.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
@@ -30,7 +31,7 @@ export interface ImageFeeds {
 export interface DecodedImage {
   readonly name: string
   readonly options: ResolvedImageOptions
-  /** Writes it as a row of its input. */
+  /** Writes it as a row of its input, once. */
   writeTo(elements: PixelArray): void
 }
 
@@ -78,7 +79,11 @@ export async function decodeAll(images: readonly EncodedImage[], model: string, 
 
 async function decode({ name, bytes, options }: EncodedImage, signal: AbortSignal | undefined): Promise<DecodedImage> {
   const rgb = await decodePixels(bytes, { ...options, signal })
-  return { name, options, writeTo: (elements) => writePixels(rgb, elements, options) }
+  const writeTo = (elements: PixelArray) => {
+    writePixels(rgb, elements, options)
+    reusePixels(rgb)
+  }
+  return { name, options, writeTo }
 }
 
 function tooLate(model: string, limitMs: number, isTimeout: boolean, requestId: string | undefined): InferenceError {

@@ -168,6 +168,28 @@ describe.skipIf(!hasJpegDecoder)('while a plain JPEG is decoded', () => {
     expect(difference(data, (await decodeImage(jpeg, { ...size, dtype: 'uint8' })).data).most).toBeLessThanOrEqual(photograph.most)
   })
 
+  it('nobody else has its pixels, however long that takes after its caller has withdrawn; those that were written serve the next', async () => {
+    imageConcurrency(4)
+    const jpeg = await jpegOf(320, 300)
+    const own = { ...size, width: 223 }
+    const pixels: Uint8Array[] = []
+    const withdrawn = new AbortController()
+    let endIt!: (decoded: boolean) => void
+    decodeBy((_, rgb) => (pixels.push(rgb), new Promise((resolve) => (endIt = resolve))))
+    const stuck = decodeImage(jpeg, { ...own, signal: withdrawn.signal })
+    await vi.waitFor(() => expect(pixels).toHaveLength(1))
+    withdrawn.abort(new Error('no longer wanted'))
+    await expect(stuck).rejects.toThrow('no longer wanted')
+    decodeBy((_, rgb) => (pixels.push(rgb), Promise.resolve(true)))
+    for (let image = 0; image < 3; image++) await decodeImage(jpeg, own)
+    expect(pixels.map((each) => pixels.indexOf(each))).toEqual([0, 1, 1, 1])
+    await Promise.all([decodeImage(jpeg, own), decodeImage(jpeg, own)])
+    expect(pixels.map((each) => pixels.indexOf(each))).toEqual([0, 1, 1, 1, 1, 5])
+    endIt(true)
+    await decodeImage(jpeg, own)
+    expect(pixels.at(-1)).not.toBe(pixels[0])
+  })
+
   it('and that fails, sharp says what of it', async () => {
     decodeBy(() => Promise.reject(new Error('no memory')))
     const { ours, sharps } = await byBoth(await jpegOf(320, 300), size)
