@@ -73,7 +73,7 @@ async function baseline({ model, jpeg }: Workload, { intraOpNumThreads, maxBatch
   }
 }
 
-/** All Node peers have the same decoder, which is sharp. */
+/** All Node peers have the same decoder, which is ours. */
 const decoded = (jpeg: Uint8Array): Promise<Tensor> => decodeImage(jpeg, { width: 224, height: 224, channels: 'bgr' })
 
 /** What of transformers.js is used, which is not installed with this project. */
