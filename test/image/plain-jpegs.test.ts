@@ -172,7 +172,7 @@ describe.skipIf(!hasJpegDecoder)('while a plain JPEG is decoded', () => {
     imageConcurrency(4)
     const jpeg = await jpegOf(320, 300)
     const own = { ...size, width: 223 }
-    const pixels: Uint8Array[] = []
+    const pixels: unknown[] = []
     const withdrawn = new AbortController()
     let endIt!: (decoded: boolean) => void
     decodeBy((_, rgb) => (pixels.push(rgb), new Promise((resolve) => (endIt = resolve))))

@@ -94,7 +94,7 @@ describe('a batch is run in a block', () => {
 })
 
 describe('the blocks of a model', () => {
-  const blocksOf = (needed: number, { clock = new FakeClock(), most = 0, isShort = () => false } = {}) => {
+  const blocksOf = (needed: number, { clock = new FakeClock(), most = 0, isShort = (): boolean => false } = {}) => {
     const forgotten: RowBlock[] = []
     const made: RowBlock[] = []
     const make = (spare: boolean) => (spare && isShort() ? null : (made.push(blockOf(4)), made.at(-1)!))
