@@ -7,8 +7,8 @@ import type { WorkloadName } from './workload.ts'
 const baselines: readonly { readonly workload: WorkloadName; readonly model: string; readonly peer: string; readonly what: string }[] = [
   { workload: 'mlp', model: 'MLP', peer: 'same-thread-batcher', what: "a batcher (`dataloader`) on the callers' own thread" },
   { workload: 'mlp', model: 'MLP', peer: 'triton-in-process', what: "Triton in its callers' process, in C++" },
-  { workload: 'squeezenet', model: 'SqueezeNet, JPEG in', peer: 'same-thread-batcher', what: 'the same batcher, and the same decoder' },
-  { workload: 'squeezenet', model: 'SqueezeNet, JPEG in', peer: 'python-onnxruntime', what: "Python's onnxruntime by hand, with OpenCV's decoder" },
+  { workload: 'squeezenet', model: 'SqueezeNet of JPEGs', peer: 'same-thread-batcher', what: 'the same batcher, and the same decoder' },
+  { workload: 'squeezenet', model: 'SqueezeNet of JPEGs', peer: 'python-onnxruntime', what: "Python's onnxruntime by hand, with OpenCV's decoder" },
   { workload: 'resnet50', model: 'ResNet-50', peer: 'triton-in-process', what: "Triton in its callers' process, in C++" },
 ]
 

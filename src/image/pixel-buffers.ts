@@ -1,4 +1,4 @@
-/** Most bytes that are kept: those of 13 images of 224 x 224 at once, or one of 1182 x 1182. */
+/** Most bytes that are kept: those of 27 images of 224 x 224 at once, or one of 1182 x 1182. */
 const mostBytes = 4 * 2 ** 20
 
 const spare: Buffer[] = []
@@ -17,6 +17,7 @@ export function takePixels(byteLength: number): Buffer {
 
 /** Pixels that were written elsewhere, and that nobody has any more: to be called once, and not for those of an image that failed. */
 export function reusePixels(pixels: Buffer): void {
+  if (pixels.byteLength > mostBytes) return
   spareBytes += pixels.byteLength
   spare.push(pixels)
   while (spareBytes > mostBytes) spareBytes -= spare.shift()!.byteLength

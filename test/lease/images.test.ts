@@ -3,14 +3,14 @@ import { fileURLToPath } from 'node:url'
 import { describe, expect, it, onTestFinished } from 'vitest'
 import { inTurn } from '../../src/image/decode-queue.ts'
 import { decodeImage, imageConcurrency } from '../../src/image/exports.ts'
-import { InferenceEngine, Tensor, type ModelOptions } from '../../src/index.ts'
+import { Tensor, type ModelOptions } from '../../src/index.ts'
 import * as small from '../models/small.ts'
 import { deferred } from '../support/deferred.ts'
+import { runsInPlace } from '../support/native.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
 import { outcomeOf } from '../scheduling/outcome.ts'
 
 const engine = sharedEngine()
-const inPlace = new InferenceEngine().capabilities().native.available && process.env.ZEROHOP_EXECUTOR !== 'binding'
 const folder = fileURLToPath(new URL('../../examples/digits/images/', import.meta.url))
 const files = readdirSync(folder).slice(0, 40).map((file) => folder + file)
 const normalised = { scale: 1 / 255, mean: [0.485, 0.456, 0.406], std: [0.229, 0.224, 0.225] }
@@ -85,7 +85,7 @@ describe('an image that is decoded into a lease', () => {
 describe('a model that declares an image input', () => {
   const declared = (image: object = {}, config: ModelOptions = {}) => images('float32', { inputs: [{ name: 'x', image: { ...normalised, ...image } }], ...config })
 
-  it.runIf(inPlace)('has the rows of all images that wait where they will be run', async () => {
+  it.runIf(runsInPlace)('has the rows of all images that wait where they will be run', async () => {
     const model = await declared({}, { dynamicBatching: { holdUntilQueued: files.length }, maxBatchSize: 1 })
     await Promise.all(files.map((file) => model.infer({ x: readFileSync(file) })))
     expect(model.stats().leases).toMatchObject({ taken: files.length, rowsInPlace: files.length, rowsCopied: 0 })

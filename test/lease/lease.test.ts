@@ -1,17 +1,17 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { describe, expect, it } from 'vitest'
-import { InferenceEngine, type Lease, type Model } from '../../src/index.ts'
+import type { Lease, Model } from '../../src/index.ts'
 import { growing, scaledBlocks } from '../models/batch-axes.ts'
 import * as small from '../models/small.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
 import { collectGarbage } from '../support/garbage.ts'
+import { runsInPlace } from '../support/native.ts'
 import { until } from '../support/until.ts'
 import { outcomeOf } from '../scheduling/outcome.ts'
 
 const engine = sharedEngine()
 const elements = 2048
 const bigRows = (config: object = {}) => load(engine, small.bigRow(elements), { maxBatchSize: 8, ...config })
-const inPlace = new InferenceEngine().capabilities().native.available && process.env.ZEROHOP_EXECUTOR !== 'binding'
 
 function filled(model: Model, value: number, rows = 1): Lease {
   const lease = model.lease(rows)
@@ -65,7 +65,7 @@ describe('leased rows', () => {
     expectSum(model)
   })
 
-  it.runIf(inPlace)('run where they were written, a whole batch of them and parts of one', async () => {
+  it.runIf(runsInPlace)('run where they were written, a whole batch of them and parts of one', async () => {
     const model = await bigRows({ dynamicBatching: { holdUntilQueued: 8 } })
     await Promise.all(Array.from({ length: 8 }, (_, caller) => expectValues(filled(model, caller).infer(), caller)))
     expect(model.stats().leases).toMatchObject({ inferred: 8, rowsInPlace: 8, rowsCopied: 0 })
@@ -74,7 +74,7 @@ describe('leased rows', () => {
     expect(model.stats().leases).toMatchObject({ rowsInPlace: 10, rowsCopied: 0 })
   })
 
-  it.runIf(inPlace)('close the holes that released ones leave with the rows of others, which alone are copied', async () => {
+  it.runIf(runsInPlace)('close the holes that released ones leave with the rows of others, which alone are copied', async () => {
     const model = await bigRows({ dynamicBatching: { holdUntilQueued: 8 } })
     const leases = Array.from({ length: 8 }, (_, caller) => filled(model, caller))
     leases[2]!.release()

@@ -3,6 +3,9 @@ import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
 
 const { version, reason } = openNativeOrt()
 
+/** Whether rows are run where they were written, as engines are by default in this run of the tests. */
+export const runsInPlace = version !== undefined && process.env['ZEROHOP_EXECUTOR'] !== 'binding'
+
 /** Tests that need the native executor; skipped, with the reason, where there is none. */
 export function describeNative(what: string, tests: () => void): void {
   describe.skipIf(version === undefined)(`${what}${reason === undefined ? '' : ` (skipped: ${reason.split('\n', 1)[0]})`}`, tests)
