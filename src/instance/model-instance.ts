@@ -86,8 +86,7 @@ export class ModelInstance implements BatchSource {
   /** Takes the batch back that was handed ahead here; false when there is none, or it has started. */
   takeBackAhead(): boolean {
     const slot = this.#ahead
-    if (slot === null) return false
-    if (this.worker.takeBack(slot.id)) return true
+    if (slot === null || this.worker.takeBack(slot.id)) return slot !== null
     this.started(slot.id) // the worker has claimed it
     return false
   }
@@ -131,6 +130,7 @@ export class ModelInstance implements BatchSource {
   finished(slotId: number, { startMs, inferStartMs, inferEndMs, inline = false }: RunTimestamps, mailed: MailedOutputs | null, failures: RowFailures | null): void {
     const slot = this.#slots.get(slotId)!
     this.use.ran(startMs, inferEndMs, slot.rows - slot.emptyRows)
+    this.#owner.instances.rowBlocks?.ran(slot)
     const timeline = { takenAtMs: slot.takenAtMs, gatheredAtMs: slot.gatheredAtMs, startMs, inferStartMs, inferEndMs }
     // Field by field: a spread costs more here than all the rest of the way back.
     const { id, reason, isRerun, place } = slot.batch!
@@ -195,7 +195,7 @@ export class ModelInstance implements BatchSource {
     this.worker.executor.runsFor?.(slot.id, owner.observed.askerOf(batch))
     slot.gatheredAtMs = owner.clock.nowMs()
     const runMs = owner.times.runTimes.presentMs(requests[0]!.bucketKey, rows)
-    return { slotId: slot.id, layoutIndex: layout.index, mailed, runMs, alone: batch.alone, limited: batch.limited }
+    return { slotId: slot.id, layoutIndex: layout.index, mailed, runMs, alone: batch.alone, elsewhere: batch.limited || owner.times.divides }
   }
 
   #addSlot(): void {

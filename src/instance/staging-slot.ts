@@ -64,6 +64,9 @@ export class StagingSlot {
   layout: ViewedLayout | null = null
   /** Where its rows were written, if it is run there. */
   inPlace: InPlaceBatch | null = null
+  /** Rows of leases in it that lie where they were written, and those that were copied. */
+  leasedInPlace = 0
+  leasedCopied = 0
   /** When the batch was taken from the queue and when it had been gathered, in milliseconds. */
   takenAtMs = 0
   gatheredAtMs = 0
@@ -134,10 +137,9 @@ export class StagingSlot {
     const leased = leasedRows(batch)
     if (leased === 0) return null
     const placed = placeInBlock(batch, rows, this.#source.device ?? null)
-    const copied = placed === null ? leased : leasedRows(placed.moved.map(({ request }) => request))
-    blocks.rows.copied += copied
+    this.leasedCopied = placed === null ? leased : leasedRows(placed.moved.map(({ request }) => request))
+    this.leasedInPlace = leased - this.leasedCopied
     if (placed === null) return null
-    blocks.rows.inPlace += leased - copied
     blocks.seal(placed.block)
     placed.block.hold(placed.first, placed.rows)
     this.inPlace = placed
@@ -195,6 +197,7 @@ export class StagingSlot {
   end(): void {
     if (this.inPlace !== null) this.inPlace.block.drop(this.inPlace.first, this.inPlace.rows)
     this.batch = this.layout = this.inPlace = null
+    this.leasedInPlace = this.leasedCopied = 0
   }
 
   /** Forgets all layouts, and that a worker knows the slot: for a new thread, after a failure, or when an output is of another size than was reckoned. */

@@ -63,16 +63,19 @@ export async function decodeAll(images: readonly EncodedImage[], model: string, 
   const { signal, timeoutMs, deadlineMs = Infinity, requestId } = options
   const waitMs = (level.policy.timeoutAction === 'REJECT' && level.timeoutFor(timeoutMs)) || Infinity
   const limitMs = Math.min(waitMs, deadlineMs)
-  if (limitMs === Infinity) return Promise.all(images.map((image) => decode(image, signal)))
+  if (limitMs === Infinity && images.length === 1) return [await decode(images[0]!, signal)]
   const withdrawn = new AbortController()
   const withdraw = () => withdrawn.abort(signal!.reason)
-  const timer = clock.setTimer(() => withdrawn.abort(tooLate(model, limitMs, limitMs === waitMs, requestId)), limitMs)
+  const timer = limitMs === Infinity ? null : clock.setTimer(() => withdrawn.abort(tooLate(model, limitMs, limitMs === waitMs, requestId)), limitMs)
   if (signal?.aborted) withdraw()
   else if (signal !== undefined) watch(signal, withdraw)
   try {
     return await Promise.all(images.map((image) => decode(image, withdrawn.signal)))
+  } catch (error) {
+    withdrawn.abort(error) // nobody waits for the others
+    throw error
   } finally {
-    clock.clearTimer(timer)
+    if (timer !== null) clock.clearTimer(timer)
     if (signal !== undefined) unwatch(signal, withdraw)
   }
 }

@@ -20,6 +20,8 @@ const largestBlock = 64 * 2 ** 20
  * their own outlive young generations: with 64 photographs V8 collected its whole heap 15 times a second, a sixth of the throughput.
  */
 const blocksBytes = 256 * 2 ** 20
+/** And most of them: the pool that they are taken from looks at all it has lent, whenever some is taken or given back. */
+const blocksAtMost = 512
 /** Blocks beside those that run and those that wait behind: one is filled, another is written still. */
 const blocksBeside = 2
 
@@ -53,7 +55,7 @@ function blocksFor({ instances, clock }: Scheduler, layout: BlockLayout | null):
     return null
   }
   const needed = () => slotsFor(1) * instances.size + blocksBeside
-  const most = layout === null ? 0 : Math.floor(blocksBytes / layout.byteLength)
+  const most = layout === null ? 0 : Math.min(blocksAtMost, Math.floor(blocksBytes / layout.byteLength))
   return new RowBlocks(clock, make, needed, most, ({ buffer }) => instances.forgetMemory(buffer.memory))
 }
 

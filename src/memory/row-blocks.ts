@@ -14,9 +14,9 @@ export class RowBlocks {
   readonly #most: number
   readonly #forget: (block: RowBlock) => void
   readonly #blocks = new Set<RowBlock>()
-  readonly #spare: RowBlock[] = []
+  /** Those that nobody uses: the one that was used last is used next, so the first have been of no use for longest. */
+  readonly #spare: { readonly block: RowBlock; readonly sinceMs: number }[] = []
   #filling: RowBlock | null = null
-  #usedAtMs = 0
   #timer: unknown = null
   #closed = false
 
@@ -46,7 +46,7 @@ export class RowBlocks {
    */
   take(rows: number, spare = false): { readonly block: RowBlock; readonly first: number } | null {
     for (;;) {
-      const block = (this.#filling ??= this.#spare.pop() ?? this.#add(spare))
+      const block = (this.#filling ??= this.#spare.pop()?.block ?? this.#add(spare))
       if (block === null) return null
       const first = block.take(rows)
       if (first !== -1) return { block, first }
@@ -63,12 +63,18 @@ export class RowBlocks {
     if (this.#filling === block) this.#filling = null
   }
 
+  /** A batch was run. */
+  ran({ leasedInPlace, leasedCopied }: { readonly leasedInPlace: number; readonly leasedCopied: number }): void {
+    this.rows.inPlace += leasedInPlace
+    this.rows.copied += leasedCopied
+  }
+
   /** Keeps nothing that nobody uses, from now on. */
   close(): void {
     this.#closed = true
-    if (this.#filling?.unused) this.#spare.push(this.#filling)
-    this.#filling = null
-    this.#giveBack()
+    if (this.#timer !== null) this.#clock.clearTimer(this.#timer)
+    this.#timer = null
+    for (const { block } of this.#spare.splice(0)) this.#giveBack(block)
   }
 
   #add(spare: boolean): RowBlock | null {
@@ -77,50 +83,29 @@ export class RowBlocks {
     if (this.#closed || size >= Math.max(needed, this.#most)) return null
     const block = this.#make(spare || size >= needed)
     if (block === null) return null
-    block.onUnused = () => this.#unused(block)
+    block.onUnused = () => this.#keep(block)
     this.#blocks.add(block)
     return block
   }
 
-  #unused(block: RowBlock): void {
-    if (block === this.#filling && !block.lost) return this.#watch()
-    if (block === this.#filling) this.#filling = null
-    this.#keep(block)
-  }
-
   #keep(block: RowBlock): void {
-    this.#spare.push(block)
-    if (this.#closed || block.lost) this.#giveBack()
-    else this.#watch()
-  }
-
-  /** One timer, however often blocks become free: it looks whether any has been of use meanwhile. */
-  #watch(): void {
-    this.#usedAtMs = this.#clock.nowMs()
+    if (this.#filling === block) this.#filling = null
+    if (this.#closed || block.lost) return this.#giveBack(block)
+    this.#spare.push({ block, sinceMs: this.#clock.nowMs() })
     this.#timer ??= this.#clock.setTimer(this.#look, keptMs)
   }
 
+  /** One timer, however often blocks become free. */
   readonly #look = (): void => {
     this.#timer = null
-    const leftMs = this.#usedAtMs + keptMs - this.#clock.nowMs()
-    if (leftMs > 0) {
-      this.#timer = this.#clock.setTimer(this.#look, leftMs)
-      return
-    }
-    if (this.#filling?.unused) {
-      this.#spare.push(this.#filling)
-      this.#filling = null
-    }
-    this.#giveBack()
+    const keptSinceMs = this.#clock.nowMs() - keptMs
+    while (this.#spare.length > 0 && this.#spare[0]!.sinceMs <= keptSinceMs) this.#giveBack(this.#spare.shift()!.block)
+    if (this.#spare.length > 0) this.#timer = this.#clock.setTimer(this.#look, this.#spare[0]!.sinceMs - keptSinceMs)
   }
 
-  #giveBack(): void {
-    if (this.#timer !== null) this.#clock.clearTimer(this.#timer)
-    this.#timer = null
-    for (const block of this.#spare.splice(0)) {
-      this.#blocks.delete(block)
-      this.#forget(block)
-      block.buffer.release()
-    }
+  #giveBack(block: RowBlock): void {
+    this.#blocks.delete(block)
+    this.#forget(block)
+    block.buffer.release()
   }
 }

@@ -52,6 +52,8 @@ export interface StagingMemory {
    * @throws Error when the system has none.
    */
   acquire(byteLength: number, device: number | null, fellBack: (reason: string) => void): StagingBuffer
+  /** As `acquire`, of what can be done without; `null` where less than half of the limit would be left, and where rows cannot be run in place. */
+  acquireSpare(byteLength: number, device: number | null, fellBack: (reason: string) => void): StagingBuffer | null
   /** As `acquire`, off this thread; `null` where there is none within the limit. */
   acquireAhead(byteLength: number, device: number, fellBack: (reason: string) => void): Promise<StagingBuffer | null>
   /** Gives what is unused back to the system. */
@@ -120,11 +122,10 @@ export class StagingPool {
     return buffer === null ? null : this.#counted({ ...buffer, largeFromBytes: Infinity })
   }
 
-  /** As {@link acquire}, of what is of use and not needed: `null` where rows in it cannot be run in place, and where less than half of the limit would be left. */
+  /** See {@link StagingMemory.acquireSpare}. */
   acquireSpare(byteLength: number, device: number | null): StagingBuffer | null {
-    const { kind, reservedBytes, limitBytes } = this.#memory
-    const isNative = kind === 'native' || kind === 'pinned'
-    return isNative && 2 * (reservedBytes + byteLength) <= limitBytes ? this.acquire(byteLength, device) : null
+    const buffer = this.#memory.acquireSpare(byteLength, device, this.#fellBack)
+    return buffer === null ? null : this.#counted(buffer)
   }
 
   stats(): StagingStats {

@@ -1,15 +1,17 @@
 import { expect, it, vi } from 'vitest'
 import { NativeMemory } from '../../src/executor/native/native-memory.ts'
-import type { NativeBinding, NativeLease } from '../../src/memory/addon.ts'
+import type { NativeBinding, NativeLease, NativePoolStats } from '../../src/memory/addon.ts'
 import { StagingPool } from '../../src/memory/staging-pool.ts'
 
 /** A pool over an addon that gives the lease that is set. */
-function pool(given: Partial<NativeLease> | null) {
+function pool(given: Partial<NativeLease> | null, counted: Partial<NativePoolStats> = {}) {
   const release = vi.fn()
   const lease = given === null ? null : { id: 1, bytes: new ArrayBuffer(64), kind: 'plain', pastLimit: false, ...given }
-  const stats = () => ({ limitBytes: 2 ** 20, reservedBytes: 4096 })
-  const binding = { acquire: () => lease, acquireAsync: async () => lease, release, stats } as unknown as NativeBinding
-  return { staging: new StagingPool(new NativeMemory(binding, {})), release, lease }
+  let reservedBytes = 4096
+  const stats = () => ({ limitBytes: 2 ** 20, reservedBytes, usedBytes: 0, pinnedBytes: 0, ...counted })
+  const trim = vi.fn(() => void (reservedBytes = stats().usedBytes))
+  const binding = { acquire: vi.fn(() => lease), acquireAsync: async () => lease, release, stats, trim }
+  return { staging: new StagingPool(new NativeMemory(binding as unknown as NativeBinding, {})), release, lease, binding, reserve: (bytes: number) => void (reservedBytes = bytes) }
 }
 
 it('a slot for which the system has no memory is an error that says how much', () => {
@@ -38,4 +40,22 @@ it('memory that is made ahead is kept, and page-locked memory that cannot be had
   expect(staging.stats().fallbacks).toBe(1)
   expect(warn.mock.calls.map(([message]) => message)).toEqual(['Slower staging memory: page-locked memory cannot be had: no driver'])
   warn.mockRestore()
+})
+
+it('memory that can be done without is had as long as half of the limit is left, never past it, and what others are done with is given back for it', () => {
+  const { staging, binding, reserve } = pool({})
+  expect(staging.acquireSpare(64, null)).toMatchObject({ byteLength: 64 })
+  expect(binding.acquire.mock.calls).toEqual([[64, -1]])
+  expect(staging.stats().usedBytes).toBe(64)
+  reserve(2 ** 19)
+  expect(staging.acquireSpare(64, null)).not.toBeNull() // there is room in it
+  expect(binding.trim).not.toHaveBeenCalled()
+  reserve(2 ** 19 + 1)
+  expect(staging.acquireSpare(64, null)).not.toBeNull()
+  expect(binding.trim).toHaveBeenCalledTimes(1)
+  expect(pool({}, { usedBytes: 2 ** 19 - 63 }).staging.acquireSpare(64, null)).toBeNull()
+  expect(pool(null).staging.acquireSpare(64, null)).toBeNull()
+  const atWork = pool({}, { reservedBytes: 2 ** 19 + 1, pinnedBytes: 4096 }) // page-locked memory is not freed for that
+  expect(atWork.staging.acquireSpare(64, null)).toBeNull()
+  expect(atWork.binding.trim).not.toHaveBeenCalled()
 })

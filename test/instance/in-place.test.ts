@@ -149,6 +149,21 @@ describe('the blocks of a model', () => {
     expect(released).toContain(made[0]!.buffer)
   })
 
+  it('that only many at once needed go back as well while fewer are in use, which keep theirs', () => {
+    const { blocks, made, forgotten, clock } = blocksOf(1, { most: 5 })
+    for (const { block } of Array.from({ length: 5 }, () => blocks.take(4)!)) block.drop(0, 4)
+    for (let round = 0; round < 21; round++) {
+      const [one, two] = [blocks.take(4)!, blocks.take(4)!]
+      one.block.drop(0, 4)
+      two.block.drop(0, 4)
+      clock.advanceBy(100)
+    }
+    expect([blocks.count, clock.timers]).toEqual([2, 1])
+    expect(forgotten).toEqual(made.slice(0, 3))
+    clock.advanceBy(2000)
+    expect([blocks.count, clock.timers]).toEqual([0, 0])
+  })
+
   it('are never used again when somebody has got hold of their memory', () => {
     const { blocks, made, forgotten } = blocksOf(2)
     const { block } = blocks.take(2)!

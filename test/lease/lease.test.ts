@@ -93,6 +93,31 @@ describe('leased rows', () => {
     expectSum(model)
   })
 
+  it.runIf(runsInPlace)('lie in no more blocks than can be looked after quickly, however many there are', async () => {
+    const own = ownEngine({ staging: { limitBytes: 2 ** 30 } })
+    const model = await own.load('m', { path: small.bigRow(elements), maxBatchSize: 1 })
+    const leases = Array.from({ length: 2000 }, (_, caller) => filled(model, caller))
+    const blockBytes = 2 * 4 * elements
+    expect(own.stats().staging!.usedBytes).toBeLessThanOrEqual(512 * blockBytes)
+    await Promise.all(leases.map((lease, caller) => expectValues(lease.infer(), caller)))
+    expect(model.stats().leases).toMatchObject({ inferred: 2000, held: 0, rowsInPlace: 512 })
+  })
+
+  it.runIf(runsInPlace)('lie where they are run in the second burst as in the first', async () => {
+    const own = ownEngine({ staging: { limitBytes: 256 * 2 ** 20 } }) // of the process: what others hold of it makes little difference
+    const model = await own.load('m', { path: small.bigRow(2 ** 18), maxBatchSize: 1 })
+    const burst = async () => {
+      const before = model.stats().leases.rowsInPlace
+      const answers = await Promise.all(Array.from({ length: 80 }, (_, caller) => filled(model, caller).infer()))
+      expect(answers.map(({ y }) => y!.data.at(-1))).toEqual(answers.map((_, caller) => caller))
+      return model.stats().leases.rowsInPlace - before
+    }
+    const first = await burst()
+    await until(() => own.stats().staging!.usedBytes <= 8 * 2 ** 20) // the blocks went back, the slots are kept
+    expect(first).toBeGreaterThan(30)
+    expect(await burst()).toBeGreaterThan(first / 2) // beside the slots
+  })
+
   it('show nothing to who keeps an array: it is empty after the end', async () => {
     const model = await bigRows()
     const run = filled(model, 1)

@@ -44,6 +44,10 @@ export class SharedMemory implements StagingMemory {
     }
   }
 
+  acquireSpare(): null {
+    return null
+  }
+
   /** Nothing takes long here: slots get theirs with their first batch. */
   async acquireAhead(): Promise<null> {
     return null

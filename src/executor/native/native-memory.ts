@@ -29,6 +29,17 @@ export class NativeMemory implements StagingMemory {
     return this.#buffer(lease, device, fellBack)
   }
 
+  acquireSpare(byteLength: number, device: number | null, fellBack: (reason: string) => void): StagingBuffer | null {
+    const { usedBytes, pinnedBytes, limitBytes } = this.#binding.stats()
+    const half = limitBytes / 2
+    if (usedBytes + byteLength > half) return null
+    // What others are done with is kept, and would have it refused for good; but to free page-locked memory stops the GPU.
+    if (this.#reservedWith(byteLength) > half && pinnedBytes === 0) this.trim()
+    if (this.#reservedWith(byteLength) > half) return null
+    const lease = this.#binding.acquire(byteLength, device ?? plainMemory)
+    return lease === null ? null : this.#buffer(lease, device, fellBack)
+  }
+
   async acquireAhead(byteLength: number, device: number, fellBack: (reason: string) => void): Promise<StagingBuffer | null> {
     const lease = await this.#binding.acquireAsync(byteLength, device)
     return lease === null ? null : this.#buffer(lease, device, fellBack)
@@ -42,6 +53,12 @@ export class NativeMemory implements StagingMemory {
     if (this.#limitClaim !== null) this.#binding.dropLimit(this.#limitClaim)
     this.#limitClaim = null
     this.trim()
+  }
+
+  /** What is reserved once so much is used besides, unless what is free of it lies in pieces. */
+  #reservedWith(byteLength: number): number {
+    const { reservedBytes, usedBytes } = this.#binding.stats()
+    return reservedBytes - usedBytes >= byteLength ? reservedBytes : reservedBytes + byteLength
   }
 
   #lend(leaseId: number, offset: number, byteLength: number): LentBytes {
