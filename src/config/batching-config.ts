@@ -21,7 +21,11 @@ export interface QueuePolicy {
 
 /** How requests are gathered into batches; Triton's `dynamic_batching`. */
 export interface DynamicBatchingConfig {
-  /** Batch sizes in rows worth closing early for. Default: `maxBatchSize` alone. */
+  /**
+   * Batch sizes in rows worth closing early for. Default: `maxBatchSize` alone. Left out, and without a delay, costs, a target and `autoTune`: where
+   * all that is under way would fit one batch, it is divided among the instances, or from 24 rows on in two for the only one, if that is found to give
+   * more: runs overlap then, and answers with runs.
+   */
   preferredBatchSize?: number | readonly number[]
   /**
    * How long an idle instance waits for a batch to grow, in milliseconds from the arrival of its oldest request.

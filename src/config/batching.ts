@@ -6,10 +6,10 @@
  * | reason | |
  * |---|---|
  * | `full` | no further request fits, or it holds the maximum |
- * | `preferred` | it has a preferred size |
+ * | `preferred` | it has a preferred size, or one that the engine tries, or has found to give more |
  * | `idle` | an instance was idle and there is no delay to wait for |
  * | `bucket` | as `idle`, while requests waited that cannot share the run: of other shapes, or with `cost` of lengths too far from theirs |
- * | `delay` | its oldest request had waited for `maxQueueDelayMs` |
+ * | `delay` | its oldest request had waited for `maxQueueDelayMs`, or, once its parts were tried, for the rest of a load |
  * | `cost` | with one more request it would cost more than `maxBatchCost` |
  * | `deadline` | with one more row, or later, one of its requests would have missed its deadline |
  * | `drain` | the model is closing |

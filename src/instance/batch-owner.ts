@@ -13,7 +13,8 @@ export interface BatchOwner {
   readonly padding: Padding | null
   readonly unpredictable: UnpredictableOutputs
   readonly clock: Clock
-  readonly times: { readonly runTimes: RunTimes }
+  /** `divides`: a load that fits one batch is run in parts, which are to overlap. */
+  readonly times: { readonly runTimes: RunTimes; readonly divides: boolean }
   readonly instances: { readonly anyAhead: boolean; readonly rowBlocks?: RowBlocks | null }
   /** Who is told of what a run of a batch asks for; `null` where nobody looks on. */
   readonly observed: { askerOf(batch: Batch): object | null }

@@ -3,6 +3,7 @@ import { ArrivalRate } from './arrival-rate.ts'
 import { aloneKey, fullBatchRows, type BatchLimits } from '../config/batching.ts'
 import { BatchCap, type BatchSizer } from './batch-cap.ts'
 import { LatencyTarget } from './batch-size-for-target.ts'
+import { LoadDivision } from './load-division.ts'
 import type { RunTimes } from './run-times.ts'
 import { Throughput } from './throughput.ts'
 
@@ -31,6 +32,8 @@ export class Estimator {
   readonly target: LatencyTarget | null
   /** Has batches be as large as they are to be at present; `null` where nobody says so. */
   readonly cap: BatchCap | null
+  /** Divides a load that fits one batch; `null` where somebody else decides about the size of batches. */
+  readonly #division: LoadDivision | null
   readonly runTimes: RunTimes
   readonly #limits: BatchLimits
   readonly #weight: number
@@ -47,11 +50,24 @@ export class Estimator {
     this.#weight = weight
     this.target = latencyTargetMs > 0 && limits.joinRequests ? new LatencyTarget(limits, latencyTargetMs, runTimes, instances) : null
     this.cap = isCapped && limits.joinRequests ? new BatchCap(limits) : null
+    this.#division = latencyTargetMs === 0 && !isCapped && LoadDivision.suits(limits) ? new LoadDivision(limits) : null
+    this.instances = instances
   }
 
   /** `null` where batches have the limits of the model. */
   get sizer(): BatchSizer | null {
-    return this.target ?? this.cap
+    return this.target ?? this.cap ?? this.#division
+  }
+
+  /** Whether a load that fits one batch is divided at present. */
+  get divides(): boolean {
+    return this.#division !== null && this.#division.divides
+  }
+
+  /** How many instances the model has, 1 at least. */
+  set instances(count: number) {
+    if (this.target !== null) this.target.instances = count
+    if (this.#division !== null) this.#division.instances = count
   }
 
   /** Notes a request, accepted or not. */
@@ -59,13 +75,19 @@ export class Estimator {
     if (this.target !== null) this.#arrivals.arrived(rows, nowMs)
   }
 
-  /** Notes a finished batch; true when the limits of its bucket have changed by it. */
-  observe({ requests, rows, timeline }: TimedRun, nowMs: number): boolean {
+  /**
+   * Notes a finished batch; true when the limits of its bucket have changed by it, of all without a target.
+   *
+   * @param others requests that wait besides, and batches that run.
+   * @param waitingRows rows of those in no batch.
+   */
+  observe({ requests, rows, timeline }: TimedRun, others: number, waitingRows: number, nowMs: number): boolean {
     const { takenAtMs, startMs, inferEndMs } = timeline
     const { bucketKey } = requests[0]!
     this.runTimes.observe(bucketKey, rows, inferEndMs - startMs)
     this.throughput.finished(requests.length, takenAtMs, nowMs)
     this.runTimes.safetyFactor.answered(requests, nowMs)
+    if (this.#division !== null) return this.#division.finished(rows, takenAtMs, others === 0 && requests.length > 1, waitingRows, nowMs)
     return this.target !== null && ++this.#runs % reviewEveryRuns === 0 && this.target.review(bucketKey, this.#arrivals.rowsPerMs(nowMs))
   }
 

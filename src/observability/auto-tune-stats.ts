@@ -4,7 +4,7 @@ export interface AutoTuneStatistics {
   readonly state: 'watching' | 'searching'
   /** Instances that are in use while nothing is tried. */
   readonly instances: number
-  /** Rows that a batch may have meanwhile. */
+  /** Rows that a batch may have meanwhile; 1 where requests are not joined. */
   readonly batchRows: number
   /** Searches that came to their end. */
   readonly searchCount: number

@@ -108,8 +108,8 @@ export class Buckets<E extends WaitingRequest> {
   }
 
   /** The limits of a bucket, or of all, are no longer what they were. */
-  resize(key?: string): void {
-    for (const bucket of key === undefined ? this.all() : [this.#byKey.get(key) ?? []].flat()) {
+  resize(key: string | null = null): void {
+    for (const bucket of key === null ? this.all() : [this.#byKey.get(key) ?? []].flat()) {
       bucket.limits = this.#limitsOf(bucket.key)
       this.place(bucket)
     }

@@ -176,7 +176,7 @@ export class RequestQueue<E extends WaitingRequest> {
   }
 
   /** The limits of a bucket, or of all, are no longer what they were. */
-  resize(bucketKey?: string): void {
+  resize(bucketKey: string | null = null): void {
     this.#buckets.resize(bucketKey)
   }
 

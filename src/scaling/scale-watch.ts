@@ -15,12 +15,12 @@ export class ScaleWatch {
   readonly #scheduler: Scheduler
 
   /** @param failed told why a change could not be made. */
-  constructor({ instanceGroup, autoTune }: ResolvedConfig, scaling: Scaling, scheduler: Scheduler, clock: Clock, failed: (reason: Error) => void) {
+  constructor({ instanceGroup, autoTune, joinRequests }: ResolvedConfig, scaling: Scaling, scheduler: Scheduler, clock: Clock, failed: (reason: Error) => void) {
     this.#scheduler = scheduler
     const groups = instanceGroup.flatMap((limits, number) => (limits.minInstances < limits.maxInstances ? [{ number, limits }] : []))
     this.#autoscaler = groups.length === 0 ? null : new Autoscaler(groups, scaling, clock, failed)
     const cores = availableCores().usable
-    this.#tuner = autoTune === null ? null : new ThroughputTuner(tunedOf(scaling, scheduler, cores), autoTune, cores, clock)
+    this.#tuner = autoTune === null ? null : new ThroughputTuner(tunedOf(scaling, scheduler, cores, joinRequests), autoTune, cores, clock)
     const look = this.#autoscaler?.look ?? this.#tuner?.look
     if (look !== undefined) scheduler.demand.onUpdate = look
   }
@@ -45,7 +45,7 @@ export class ScaleWatch {
 
   #countInstances(): void {
     const { times, instances } = this.#scheduler
-    if (times.target !== null) times.target.instances = Math.max(1, instances.size)
+    times.instances = Math.max(1, instances.size)
   }
 
   close(): void {
@@ -55,7 +55,7 @@ export class ScaleWatch {
 }
 
 /** A model of one group, as its tuner sees it. */
-function tunedOf(scaling: Scaling, scheduler: Scheduler, cores: number): Tuned {
+function tunedOf(scaling: Scaling, scheduler: Scheduler, cores: number, joinRequests: boolean): Tuned {
   return {
     get changing() {
       return scaling.changing
@@ -76,7 +76,8 @@ function tunedOf(scaling: Scaling, scheduler: Scheduler, cores: number): Tuned {
       const workers = [...scheduler.instances].map(({ worker }) => worker)
       return new Set(workers).size === workers.length
     },
-    maxBatchSize: Math.max(1, scheduler.joining.largestBatch),
+    // Where none are joined a limit makes no difference, and instances are all that is to be tried.
+    maxBatchSize: joinRequests ? Math.max(1, scheduler.joining.largestBatch) : 1,
     capBatches(rows) {
       if (scheduler.times.cap === null) return
       scheduler.times.cap.rows = rows

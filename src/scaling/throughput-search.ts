@@ -1,3 +1,5 @@
+import { median } from '../median.ts'
+
 /**
  * The search for the settings that give most rows a second, among a few, where a single measurement is worth little: each is
  * measured once, the better half again, and the winner against what is in use in turns. It takes
@@ -48,6 +50,8 @@ export class ThroughputSearch {
   readonly #present: Candidate
   #round: Candidate[]
   #rounds = 0
+  /** Who is measured in turns with what is in use: nobody else may take its place. */
+  #finalist: Candidate | null = null
 
   /** @param settings the first is the one in use. */
   constructor(settings: readonly ThroughputSetting[]) {
@@ -92,12 +96,12 @@ export class ThroughputSearch {
   }
 
   get #winner(): Candidate {
-    const challenger = this.#ranked().find((candidate) => candidate !== this.#present)
-    if (challenger === undefined || this.#present.rates.length === 0) return this.#present
-    const [own, other] = [this.#present, challenger].map(({ rates }) => rates.slice(-finalTurns))
+    const finalist = this.#finalist
+    if (finalist === null || finalist.excluded || this.#present.rates.length === 0) return this.#present
+    const [own, other] = [this.#present, finalist].map(({ rates }) => rates.slice(-finalTurns))
     // Turn by turn, so that what else the machine does meets both.
     const gains = other!.map((rate, turn) => rate / (own![turn] ?? own!.at(-1)!))
-    return median(gains) >= leastGain && isMoreThanChance(gains) ? challenger : this.#present
+    return median(gains) >= leastGain && isMoreThanChance(gains) ? finalist : this.#present
   }
 
   /** Best first. */
@@ -116,7 +120,7 @@ export class ThroughputSearch {
       this.#rounds++
       if (challengers.length === 0) return
       if (this.#rounds === 1) this.#round = ranked.length <= 3 ? [] : ranked.slice(0, Math.ceil(ranked.length / 2))
-      else this.#round = thereAndBack(this.#present, challengers[0]!)
+      else this.#round = thereAndBack(this.#present, (this.#finalist = challengers[0]!))
     }
   }
 }
@@ -131,11 +135,4 @@ function isMoreThanChance(gains: readonly number[]): boolean {
   const mean = gains.reduce((sum, gain) => sum + gain, 0) / gains.length
   const squares = gains.reduce((sum, gain) => sum + (gain - mean) ** 2, 0)
   return gains.length > 1 && mean - 1 >= leastErrors * Math.sqrt(squares / (gains.length - 1) / gains.length)
-}
-
-/** The middle one, or the mean of the middle two; NaN of none. */
-export function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  const middle = sorted.length >> 1
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }

@@ -1,4 +1,4 @@
-import { median } from './throughput-search.ts'
+import { median } from '../median.ts'
 
 /** Rows a second, to the usual, from which on the load is another one ... */
 const otherBelow = 0.7

@@ -181,7 +181,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#ended(batch, indivisible === null ? null : `output '${indivisible}' does not have one entry per row`)
     this.#deaths = 0
     const nowMs = this.clock.nowMs()
-    if (this.times.observe(batch, nowMs)) this.#queue.resize(batch.requests[0]!.bucketKey)
+    if (this.times.observe(batch, this.waiting + this.running, this.#queue.rows, nowMs)) this.#queue.resize(this.times.target && batch.requests[0]!.bucketKey)
     if (indivisible === null) {
       if (this.unpredictable.note(batch)) for (const instance of this.instances) instance.forgetLayouts()
       this.#realRows?.served(batch.requests)

@@ -1,4 +1,4 @@
-import { medianOf } from './median.ts'
+import { median } from '../median.ts'
 
 /** What runs usually take, by their rows: on the lines between the sizes that were seen, in proportion above the largest. */
 export class SizeMedians {
@@ -7,7 +7,7 @@ export class SizeMedians {
 
   /** @param msByRows at least one size. */
   constructor(msByRows: ReadonlyMap<number, readonly number[]>) {
-    this.#seen = [...msByRows].map(([rows, ms]) => [rows, medianOf(ms)] as const).sort(([a], [b]) => a - b)
+    this.#seen = [...msByRows].map(([rows, ms]) => [rows, median(ms)] as const).sort(([a], [b]) => a - b)
   }
 
   of(rows: number): number {

@@ -196,11 +196,11 @@ export class BatchHandOut {
     this.#forIdle.clear()
   }
 
-  #handOver(executor: Executor, source: BatchSource, { slotId, layoutIndex, mailed, runMs, alone, limited }: PreparedBatch): void {
+  #handOver(executor: Executor, source: BatchSource, { slotId, layoutIndex, mailed, runMs, alone, elsewhere }: PreparedBatch): void {
     this.tasks.isTurn = true
     const idle = this.time.handedOver.length === 0
     this.time.given(source, slotId, runMs, alone)
-    const here = idle && !alone && !limited && mailed === null && this.#inline?.allows(runMs, source, source.hasWaiting)
+    const here = idle && !alone && !elsewhere && mailed === null && this.#inline?.allows(runMs, source, source.hasWaiting)
     if (here && executor.runHere!(slotId, layoutIndex)) return
     try {
       executor.submit(slotId, layoutIndex, mailed)

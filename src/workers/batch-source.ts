@@ -11,8 +11,8 @@ export interface PreparedBatch {
   readonly runMs: number
   /** Whether nothing else may be on the worker meanwhile. */
   readonly alone: boolean
-  /** Whether its run has a limit: it is to be stopped, which only a worker's thread does. */
-  readonly limited: boolean
+  /** Whether nobody but the worker runs it: it may have to be stopped, or this thread has something to do meanwhile. */
+  readonly elsewhere: boolean
 }
 
 /** Who has batches for a worker: an instance of a model. */

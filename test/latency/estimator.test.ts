@@ -1,4 +1,4 @@
-import { expect, it } from 'vitest'
+import { describe, expect, it } from 'vitest'
 import { Estimator } from '../../src/latency/estimator.ts'
 import { RunTimes } from '../../src/latency/run-times.ts'
 
@@ -10,4 +10,37 @@ it('a request is estimated at 0 ms, which says that nobody can tell, when no ins
   expect(times.estimatedAnswerMs('', 1, 0, [], 0)).toBe(0)
   expect(times.estimatedAnswerMs('', 1, 100, [], 0)).toBe(0)
   expect(times.estimatedAnswerMs('', 1, 0, [{ worker: { freeInMs: 0, sharing: () => 1 } }], 0)).toBeGreaterThan(5)
+})
+
+describe('where all that is under way fits one batch', () => {
+  const limits = { maxBatchSize: 64, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
+  const request = { bucketKey: '', deadlineAtMs: null }
+
+  /** Batches of 64, each taken half a millisecond after the one before it. */
+  function ran(times: Estimator, requests = [request, request]): boolean {
+    for (let run = 0; run < 100; run++) {
+      const startMs = run + 0.5
+      if (times.observe({ requests, rows: 64, timeline: { takenAtMs: startMs, startMs, inferEndMs: run + 1 } }, 0, 0, run + 1)) return true
+    }
+    return false
+  }
+
+  it('batches are to have half of it', () => {
+    const times = new Estimator(new RunTimes(), limits, 0, 1, 1)
+    expect([times.sizer?.limits(''), times.divides]).toEqual([limits, false])
+    expect(ran(times)).toBe(true)
+    expect([times.sizer?.limits(''), times.divides]).toEqual([{ ...limits, preferredBatchSizes: [32] }, true])
+  })
+
+  it('it stays as it is where it is one request', () => {
+    expect(ran(new Estimator(new RunTimes(), limits, 0, 1, 1), [request])).toBe(false)
+  })
+
+  it('batches have the size that a latency target, or a search for the best one, gives them', () => {
+    const [targeted, searched] = [new Estimator(new RunTimes(), limits, 1000, 1, 1), new Estimator(new RunTimes(), limits, 0, 1, 1, true)]
+    ran(targeted)
+    expect(targeted.sizer).toBe(targeted.target)
+    expect(ran(searched)).toBe(false)
+    expect(searched.sizer).toBe(searched.cap)
+  })
 })

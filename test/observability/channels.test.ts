@@ -37,6 +37,16 @@ describe('the channels of requests and batches', () => {
     expect(requests.at(-1)).toMatchObject({ type: 'ended', succeeded: false, error })
   })
 
+  it('tell nothing of a call that is refused as it is no request, which the statistics count; of one that was withdrawn before, they do', async () => {
+    const model = await load(ownEngine(), small.identity('float32'))
+    const requests = heard<RequestMessage>('zerohop:request')
+    await rejectionOf(() => model.infer({ x: new Float32Array(3) }))
+    expect(requests).toEqual([])
+    await rejectionOf(() => model.infer(row(), { signal: AbortSignal.abort() }))
+    expect(requests.map(({ type, succeeded }) => [type, succeeded])).toEqual([['begun', undefined], ['ended', false]])
+    expect(model.stats().refusals).toMatchObject({ invalid: 1, cancelled: 1 })
+  })
+
   it('tell those who listen from now on alone', async () => {
     const model = await load(ownEngine(), small.identity('float32'))
     const listener = () => expect.fail('told of')

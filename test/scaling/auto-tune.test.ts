@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished } from 'vitest'
+import { settingsToTry } from '../../src/scaling/throughput-search.ts'
 import * as small from '../models/small.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
@@ -35,6 +36,16 @@ describe('a model with autoTune', () => {
     expect(Object.values(rejections).every((count) => count === 0)).toBe(true)
     expect(inferenceStats.success.count).toBe(answered + alone.length)
   }, 60_000)
+
+  it.each([
+    [4, true, [4, 1]],
+    [1, false, [1]],
+  ] as const)('tries batches of up to %d rows where dynamicBatching is %j', async (batchRows, dynamicBatching, tried) => {
+    const model = await load(shared, small.identity('float32'), { maxBatchSize: 4, dynamicBatching: dynamicBatching ? {} : false, autoTune: { maxInstances: 2 } })
+    const { autoTune } = model.stats()
+    expect(autoTune).toMatchObject({ instances: 1, batchRows })
+    expect([...new Set(settingsToTry(2, batchRows, autoTune!).map((setting) => setting.batchRows))]).toEqual(tried)
+  })
 
   it('shows nothing of it where it is not asked for', async () => {
     expect((await load(shared, small.identity('float32'))).stats().autoTune).toBeNull()

@@ -51,6 +51,17 @@ describe('a search', () => {
     expect(search.tried[0]).toMatchObject({ instances: 2, batchRows: 1, rowsPerSecond: 106 })
   })
 
+  it('keeps what is in use where the winner is no better in turns with it, whatever others showed that never were', () => {
+    const [winner, second] = [{ instances: 2, batchRows: 1 }, { instances: 2, batchRows: 8 }]
+    const search = new ThroughputSearch(settingsToTry(2, 32, present))
+    let asked = 0
+    run(search, (setting) => {
+      if (isSame(setting, winner)) return ++asked <= 2 ? 112 : 95
+      return isSame(setting, second) ? 110 : isSame(setting, present) ? 100 : 50
+    })
+    expect(search.best).toEqual(present)
+  })
+
   it('leaves out what cannot be had, and all with as many instances', () => {
     const search = new ThroughputSearch(settingsToTry(4, 8, present))
     run(search, ({ instances }) => (instances > 1 ? null : 100))
@@ -63,6 +74,16 @@ describe('a search', () => {
     run(search, () => null)
     expect(search.best).toEqual(present)
     expect(search.tried).toEqual([])
+  })
+
+  it('keeps one of two that are twice as good and alike, whichever of them ranks higher in the end', () => {
+    const own = { instances: 1, batchRows: 8 }
+    for (let seed = 1; seed <= 200; seed++) {
+      const random = mulberry32(seed)
+      const search = new ThroughputSearch(settingsToTry(1, 8, own))
+      run(search, ({ batchRows }) => (batchRows === 8 ? 50 : 100) * (1 + 0.05 * (2 * random() - 1)))
+      expect([seed, search.best.batchRows]).not.toEqual([seed, 8])
+    }
   })
 
   it('ends after few measurements, and under noise of 5 % keeps nothing that is worse than what was in use by more than that', () => {

@@ -6,7 +6,7 @@ import type { Moment } from './live-charts.ts'
 /** Why batches are closed, as in the documentation. */
 const reasons: Readonly<Record<string, string>> = {
   full: 'no further request fits',
-  preferred: 'it has a preferred size',
+  preferred: 'it has a preferred size, or one tried or found to give more',
   idle: 'an instance was free, and nothing to wait for',
   bucket: 'others that wait have other shapes',
   delay: 'its oldest request has waited long enough',

@@ -1,5 +1,5 @@
-/** The value in the middle; 0 of none. */
-export function medianOf(values: readonly number[]): number {
+/** The value in the middle, or the mean of the two that are there; 0 of none. */
+export function median(values: readonly number[]): number {
   const sorted = values.toSorted((a, b) => a - b)
   const middle = sorted.length >> 1
   if (sorted.length === 0) return 0

@@ -1,0 +1,162 @@
+import { beforeEach, describe, expect, it } from 'vitest'
+import type { BatchLimits } from '../../src/config/batching.ts'
+import { LoadDivision } from '../../src/latency/load-division.ts'
+
+const limits: BatchLimits = { maxBatchSize: 64, preferredBatchSizes: [], maxQueueDelayMs: 0, joinRequests: true }
+
+/** What callers in turn do: as long as they fit one batch, that runs and is answered; else runs and answers overlap. */
+class Callers {
+  readonly division = new LoadDivision(limits)
+  callers = 64
+  instances = 1
+  /** Of the application's thread, for each answer and the call that follows from it. */
+  answerMs = 0.002
+  runMs = (rows: number): number => 0.02 + 0.002 * rows
+  nowMs = 0
+
+  get batchRows(): number {
+    const [preferred = limits.maxBatchSize] = this.division.limits().preferredBatchSizes
+    return Math.min(preferred, this.callers)
+  }
+
+  run(): boolean {
+    const rows = this.batchRows
+    const isAll = rows === this.callers
+    const answersMs = rows * this.answerMs
+    const tookMs = this.runMs(rows)
+    const takenAtMs = isAll ? this.nowMs + answersMs : this.nowMs
+    this.nowMs += isAll ? answersMs + tookMs : Math.max(answersMs, tookMs / this.instances)
+    return this.division.finished(rows, takenAtMs, isAll, Math.max(0, this.callers - (this.instances + 1) * rows), this.nowMs)
+  }
+
+  /** Sizes of batches until then, each counted once where it follows itself. */
+  until(ms: number): number[] {
+    const sizes: number[] = []
+    while (this.nowMs < ms) {
+      if (sizes.at(-1) !== this.batchRows) sizes.push(this.batchRows)
+      this.run()
+    }
+    return sizes
+  }
+}
+
+describe('a load that fits one batch', () => {
+  let load: Callers
+  beforeEach(() => {
+    load = new Callers()
+  })
+
+  it('is run as two where its answers take a thread that has nothing to do meanwhile otherwise', () => {
+    expect(load.until(100)).toEqual([64, 32])
+  })
+
+  it('is run as a whole again where halves give no more, and is tried ever more rarely', () => {
+    load.runMs = () => 0.2 // however few rows
+    expect(load.until(200)).toEqual([64, 32, 64])
+    const trials = load.until(60_000).filter((rows) => rows === 32).length
+    expect(trials).toBeGreaterThanOrEqual(5)
+    expect(trials).toBeLessThanOrEqual(10)
+  })
+
+  it('is tried at once where it differs from the one that was tried', () => {
+    load.runMs = () => 0.2
+    load.until(1000)
+    load.runMs = (rows) => 0.02 + 0.002 * rows
+    load.callers = 40
+    expect(load.until(1200)).toEqual([40, 20])
+  })
+
+  it('is run as a whole where its runs take nearly all of the time', () => {
+    load.runMs = (rows) => 0.5 * rows
+    expect(load.until(5000)).toEqual([64])
+  })
+
+  it('is divided among the instances where one would run it and the others had nothing', () => {
+    load.instances = load.division.instances = 4
+    load.callers = 8
+    load.runMs = (rows) => 10 * rows
+    expect(load.until(5000)).toEqual([8, 2])
+  })
+
+  it('is run by one of the instances where these have the same cores', () => {
+    load.instances = load.division.instances = 2
+    load.callers = 8
+    load.runMs = (rows) => 10 * rows * (rows === 8 ? 1 : 2)
+    expect(load.until(10_000)).toEqual([8, 4, 8])
+  })
+
+  it('is judged by what it does while it lasts: callers that pause say nothing of halves', () => {
+    for (let round = 0; round < 200; round++) {
+      for (let run = 0; run < 10; run++) load.run()
+      load.nowMs += 100
+    }
+    expect(load.batchRows).toBe(64)
+  })
+
+  it('is run as a whole where it is small', () => {
+    load.callers = 23
+    expect(load.until(5000)).toEqual([23])
+  })
+
+  it('is looked at as a whole from time to time, as its runs may have become others', () => {
+    expect(load.until(200)).toEqual([64, 32])
+    load.runMs = () => 0.2
+    expect(load.until(20_000).at(-1)).toBe(64)
+  })
+
+  it('is run in batches as large as they may be once it does not fit one any more', () => {
+    load.until(500)
+    load.callers = 256
+    const changedAtMs = load.nowMs
+    while (load.batchRows !== 64) load.run()
+    expect(load.nowMs - changedAtMs).toBeLessThan(5)
+    expect(load.until(5000)).toEqual([64])
+  })
+
+  it('is waited for once after a trial in vain, for no longer than it took as a whole', () => {
+    load.runMs = () => 0.2
+    while (load.division.limits().maxQueueDelayMs === 0) load.run()
+    const { preferredBatchSizes, maxQueueDelayMs } = load.division.limits()
+    expect(preferredBatchSizes).toEqual([64])
+    expect(maxQueueDelayMs).toBeCloseTo(0.2 + 64 * load.answerMs, 3)
+    load.run()
+    expect(load.division.limits()).toBe(limits)
+  })
+
+  it('is waited for in eight runs at most, where it does not come together', () => {
+    load.runMs = () => 0.2
+    while (load.division.limits().maxQueueDelayMs === 0) load.run()
+    for (let run = 0; run < 8; run++) load.division.finished(32, load.nowMs, false, 32, (load.nowMs += 1))
+    expect(load.division.limits()).toBe(limits)
+  })
+
+  it('of slow runs is tried as rarely, by the time that it takes', () => {
+    load.runMs = () => 100
+    load.answerMs = 0.3
+    let halvedMs = 0
+    while (load.nowMs < 1_000_000) {
+      const [fromMs, rows] = [load.nowMs, load.batchRows]
+      load.run()
+      if (rows === 32) halvedMs += load.nowMs - fromMs
+    }
+    expect(halvedMs).toBeGreaterThan(0)
+    expect(halvedMs).toBeLessThan(20_000)
+  })
+
+  it('is halved anew once it has become smaller', () => {
+    load.until(200)
+    load.callers = 30
+    expect(load.until(600)).toEqual([30, 15])
+  })
+})
+
+it.each([
+  ['sizes that batches are to have', { ...limits, preferredBatchSizes: [64] }],
+  ['a delay', { ...limits, maxQueueDelayMs: 1 }],
+  ['no batches at all', { ...limits, joinRequests: false }],
+  ['batches of one row', { ...limits, maxBatchSize: 1 }],
+  ['what a batch may cost', { ...limits, cost: { maxBatchCost: 100, isPadded: false, maxPaddingShare: 1 } }],
+])('where a model has %s, nothing is halved', (_what, others) => {
+  expect(LoadDivision.suits(others)).toBe(false)
+  expect(LoadDivision.suits(limits)).toBe(true)
+})
