@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import type { DynamicBatchingConfig, EngineOptions, ExecutorChoice, ModelOptions } from '../index.ts'
+import { fileErrorText } from './failure.ts'
 import type { FoundPlugin } from './find-plugins.ts'
 import { addPlugin } from './plugin-option.ts'
 import { above, list, whole } from './perf-values.ts'
@@ -96,7 +97,7 @@ export function json(text: string): Record<string, unknown> {
     const value: unknown = JSON.parse(/^\s*[{[]/.test(text) ? text : readFileSync(resolve(text), 'utf8'))
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
   } catch (error) {
-    throw new InvalidArgumentError((error as Error).message)
+    throw new InvalidArgumentError(`It has to be an object of JSON, or the path of a file with one: ${fileErrorText(error)}.`)
   }
-  throw new InvalidArgumentError('It has to be an object.')
+  throw new InvalidArgumentError('It has to be an object of JSON, or the path of a file with one.')
 }

@@ -1,4 +1,5 @@
 import { runLevels } from '../perf/perf-run.ts'
+import type { PerfSettings } from '../perf/perf-settings.ts'
 import { levelText, settingsText, summaryText, windowText } from '../perf/report/console-report.ts'
 import { throughputOf } from '../perf/stability.ts'
 import { levelNames, shownLevel } from '../perf/report/level-names.ts'
@@ -25,7 +26,7 @@ export async function measureLevels({ target, settings, shown, signal, print, pr
     print(levelText(load.mode, level))
     if (!meetsThreshold) print(`Measured latency went over the set limit of ${settings.latencyThresholdMs} msec. \n`)
     else if (signal.aborted) tellLine('interrupted: this is what was measured until then')
-    else if (!level.stable) tellLine(level.requestCount === 0 ? nothingAnswered(load.mode, level.level) : unstable(settings.maxTrials, load.mode, level.level))
+    else if (!level.stable) tellLine(level.requestCount === 0 ? nothingAnswered(load.mode, level.level) : unstable(settings, level.level))
   }
   try {
     const result = await runLevels(target, settings, shown, {
@@ -51,6 +52,7 @@ function nothingAnswered(mode: PerfResult['mode'], level: number): string {
   return `No request was answered as it has to be for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}: there is nothing to be told of.`
 }
 
-function unstable(maxTrials: number, mode: PerfResult['mode'], level: number): string {
-  return `Failed to obtain stable measurement within ${maxTrials} measurement windows for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}. Please try to increase the --measurement-interval.`
+function unstable({ maxTrials, measurementMode, load: { mode } }: PerfSettings, level: number): string {
+  const option = measurementMode === 'time_windows' ? '--measurement-interval' : '--measurement-request-count'
+  return `Failed to obtain stable measurement within ${maxTrials} measurement windows for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}. Please try to increase the ${option}${mode === 'concurrency' ? '' : ', or a lower rate'}.`
 }

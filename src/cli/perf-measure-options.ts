@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import { measureDefaults } from '../perf/measure-settings.ts'
 import type { LoadSettings, PerfSettings } from '../perf/perf-settings.ts'
+import { fileErrorText } from './failure.ts'
 import { above, goodput, mostCallers, range, whole } from './perf-values.ts'
 
 type Range = { readonly start: number; readonly end: number; readonly step: number }
@@ -65,6 +66,8 @@ export function measureSettings(options: MeasureOptions, sequences: PerfSettings
   if ('range' in load && load.range.end === 0 && latencyThreshold === 0) error('a range whose end is 0 needs --latency-threshold, at which it ends')
   if (binarySearch && (!('range' in load) || load.range.end === 0)) error('--binary-search needs a range with a start and an end')
   if (load.mode === 'periodic-concurrency' && requestCount > 0) error('--request-count and --periodic-concurrency-range cannot be given together: that ends by itself')
+  const callers = load.mode === 'concurrency' ? Math.max(load.range.start, load.range.end) : 0
+  if (requestCount > 0 && requestCount < callers) error(`--request-count ${requestCount} leaves some of ${callers} callers without a request: give at least as many as --concurrency-range has`)
   if (binarySearch && latencyThreshold === 0) error('--binary-search needs --latency-threshold')
   return {
     load, binarySearch, latencyThresholdMs: latencyThreshold, seed, sequences, measurementMode, measurementRequestCount, maxTrials, warmupRequestCount, requestCount,
@@ -91,7 +94,7 @@ function intervals(path: string): number[] {
   try {
     text = readFileSync(path, 'utf8')
   } catch (error) {
-    throw new InvalidArgumentError((error as Error).message)
+    throw new InvalidArgumentError(`It has to be the path of a file with a number of microseconds on each line: ${fileErrorText(error)}.`)
   }
   const lines = text.split(/\r?\n/).map((line) => line.trim()).filter((line) => line !== '')
   const values = lines.map(Number)

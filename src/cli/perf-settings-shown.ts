@@ -17,5 +17,5 @@ export function settingsShown(command: Command): Required<Pick<PerfResult, 'sett
 
 function shown(value: unknown): unknown {
   const { start, end, step } = Object(value) as { start?: number; end?: number; step?: number }
-  return start === undefined || end === undefined ? value : `${start}:${end}:${step}`
+  return start === undefined || end === undefined ? value : [start, end, ...(step === undefined ? [] : [step])].join(':')
 }

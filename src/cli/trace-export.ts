@@ -24,7 +24,7 @@ export const traceExport = new Command('trace-export')
   .option('--arrivals', 'a recording: a line of JSON for each request of a caller', false)
   .option('-o, --out <file>', 'where to; a recording goes to standard output without')
   .action(async function (this: Command, paths: string[], { perfetto, arrivals, out }: ExportOptions) {
-    if (perfetto === arrivals) this.error('one of --perfetto and --arrivals has to be given')
+    if (perfetto === arrivals) this.error('one of --perfetto and --arrivals has to be given, and not both')
     if (perfetto && out === undefined) this.error('--perfetto takes --out, as a timeline is no text')
     if (out !== undefined && paths.some((path) => isSameFile(path, out))) this.error(`error: --out ${out} is one of the files of traces`)
     const traces: Trace[] = []

@@ -20,7 +20,7 @@ function cells({ candidate: { configuration, load }, isDefault, measured, rounds
   const { instances, threads, maxBatchSize, maxQueueDelayMs, maxBatchCost } = configuration
   const remarks = [...(isBest ? ['best'] : []), ...(isDefault ? ['default'] : []), ...(failure !== null ? [oneLine(failure).slice(0, 60)] : !isKept && measured !== null ? ['over a bound'] : [])]
   const its = [instances, threads, maxBatchCost === undefined ? maxBatchSize : `${maxBatchSize}, cost ${maxBatchCost}`, maxQueueDelayMs].map(String)
-  const of = load.rate === undefined ? `${load.concurrency} callers` : `${load.rate}/s`
+  const of = load.rate === undefined ? `${load.concurrency} ${load.concurrency === 1 ? 'caller' : 'callers'}` : `${load.rate}/s`
   if (measured === null) return [...its, of, '', '', '', '', '', String(rounds), remarks.join(', ')]
   const { rowsPerSecond, p50Ms, p99Ms, memoryBytes } = measured
   return [...its, of, figure(rowsPerSecond), toDefault === null ? '' : `${toDefault.toFixed(2)}x`, figure(p50Ms), figure(p99Ms), (memoryBytes / 1e6).toFixed(0), String(rounds), remarks.join(', ')]

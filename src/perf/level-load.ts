@@ -1,14 +1,11 @@
 import type { SampleSource } from './input/sample.ts'
 import { ClosedLoop } from './load/closed-loop.ts'
-import type { LoadClock } from './load/load-clock.ts'
 import type { Load } from './load/load.ts'
-import { Metronome } from './load/metronome.ts'
+import { metronome } from './load/metronome.ts'
 import { OpenLoop } from './load/open-loop.ts'
 import { PeriodicConcurrency } from './load/periodic-concurrency.ts'
 import { constantSchedule, firstOf, intervalSchedule, poissonSchedule, type Schedule } from './load/schedule.ts'
 import type { PerfSettings } from './perf-settings.ts'
-
-const metronome = (clock: LoadClock) => new Metronome(clock)
 
 /** What makes the load of a level. */
 export function loadOf(source: SampleSource, settings: Pick<PerfSettings, 'load' | 'seed' | 'sequences' | 'requestCount' | 'warmupRequestCount'>, level: number): Load {

@@ -25,6 +25,7 @@ export const measureDefaults: MeasureSettings = {
   measurementRequestCount: 50,
   stability: 0.1,
   percentile: null,
+  latencyThresholdMs: 0,
   maxTrials: 10,
   warmupRequestCount: 0,
   requestCount: 0,

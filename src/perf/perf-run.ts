@@ -4,6 +4,7 @@ import { measure, type MeasureHooks } from './measure.ts'
 import type { PerfSettings } from './perf-settings.ts'
 import type { PerfTarget } from './perf-target.ts'
 import type { LevelResult, PerfResult } from './result.ts'
+import { meetsThreshold } from './stability.ts'
 
 /** What a run may be given beside its settings. */
 export interface RunHooks extends Omit<MeasureHooks, 'log' | 'onStart'> {
@@ -18,17 +19,15 @@ export interface RunHooks extends Omit<MeasureHooks, 'log' | 'onStart'> {
  * @param shown the settings as they are told in the result.
  */
 export async function runLevels(target: PerfTarget, settings: PerfSettings, shown: PerfResult['settings'], hooks: RunHooks = {}): Promise<PerfResult> {
-  const thresholdUs = settings.latencyThresholdMs * 1000
   const measureLevel = async (level: number) => {
     const { onLevel, onResult, ...rest } = hooks
     const load = loadOf(target.source, settings, level)
     // One window holds all of a load that comes to its end by itself.
     const isWhole = settings.load.mode === 'periodic-concurrency'
     const result = await measure(target, { level, load }, isWhole ? { ...settings, requestCount: 1 } : settings, { ...rest, ...onLevel?.(level) })
-    const judgedUs = result.percentile?.us ?? result.latency.averageUs
-    const meetsThreshold = thresholdUs === 0 || judgedUs < thresholdUs
-    onResult?.(result, meetsThreshold)
-    return { result, meetsThreshold }
+    const meets = meetsThreshold(result.percentile?.us ?? result.latency.averageUs, settings)
+    onResult?.(result, meets)
+    return { result, meetsThreshold: meets }
   }
   const levels = await searchLevels(searchOf(settings), measureLevel, hooks.signal)
   const { name, version } = target.model

@@ -13,8 +13,6 @@ export type LoadSettings =
 export interface PerfSettings extends MeasureSettings {
   readonly load: LoadSettings
   readonly binarySearch: boolean
-  /** Latency, of the kind that has to be stable, at which a search ends, in milliseconds; 0 for none. */
-  readonly latencyThresholdMs: number
   /** Of what is random in a load. */
   readonly seed: number
   /** Callers of a load that is sent by a schedule, each with a sequence of its own; `null` for a model without sequences. */

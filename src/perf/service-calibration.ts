@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { batchSizesToTry } from '../latency/calibration.ts'
 import type { Feeds } from '../index.ts'
-import { medianOf } from '../simulation/median.ts'
+import { median } from '../median.ts'
 import type { Overheads } from '../simulation/overheads.ts'
 import type { ServiceTime } from '../simulation/service-times.ts'
 import type { PerfModel } from './perf-target.ts'
@@ -60,7 +60,7 @@ export async function calibrateService(model: PerfModel, settings: CalibrationSe
     serviceTimes.push({ rows, ms, samplesMs: alone.runMs, ...(bucketKey === undefined ? {} : { bucketKey }) })
     if (instances === 1) continue
     const together = await measured(model, feeds, rows, instances, eachMs, signal)
-    slowdowns.push(medianOf(together.runMs) / medianOf(alone.runMs))
+    slowdowns.push(median(together.runMs) / median(alone.runMs))
   }
   const betweenMs = await measuredBetweenMs(model, settings, eachMs)
   return { serviceTimes, slowdown: slowdownOf(slowdowns, instances), overheads: { ...overheadsOf(model, all), betweenMs } }
@@ -104,7 +104,7 @@ async function measured(model: PerfModel, feeds: Feeds, rows: number, callers: n
 /** The same for every number of others: what each of them adds. */
 function slowdownOf(atAll: readonly number[], instances: number): number[] {
   if (instances === 1 || atAll.length === 0) return [1]
-  const each = Math.max(0, medianOf(atAll) - 1) / (instances - 1)
+  const each = Math.max(0, median(atAll) - 1) / (instances - 1)
   return Array.from({ length: instances }, (_, others) => 1 + each * others)
 }
 
@@ -116,11 +116,11 @@ function overheadsOf(model: PerfModel, all: readonly Measured[]): Overheads {
   const [first, last] = [0, all.length - 1]
   const perRow = (ms: readonly number[]) => (last === 0 ? 0 : Math.max(0, (ms[last]! - ms[first]!) / (all[last]!.rows - all[first]!.rows)))
   const [gatherRowMs, scatterRowMs] = [perRow(gather), perRow(scatter)]
-  const restMs = medianOf(all[first]!.restMs)
+  const restMs = median(all[first]!.restMs)
   return {
     gatherMs: Math.max(0, gather[first]! - gatherRowMs * all[first]!.rows),
     gatherRowMs,
-    handOverMs: medianOf(all[first]!.queuedMs),
+    handOverMs: median(all[first]!.queuedMs),
     wakeMs: Math.max(0, restMs - gather[first]! - scatter[first]!),
     scatterMs: Math.max(0, scatter[first]! - scatterRowMs * all[first]!.rows),
     scatterRowMs,

@@ -3,7 +3,7 @@ import type { Load } from './load/load.ts'
 import type { Recorder } from './load/recorder.ts'
 import type { MeasureSettings } from './measure-settings.ts'
 import type { MeasuredWindow } from './measured-window.ts'
-import { isStable, stableWindows } from './stability.ts'
+import { fallsBehind, isStable, isTooSlow, stableWindows } from './stability.ts'
 import type { WindowWatch } from './window-watch.ts'
 
 /** A window lasts a little longer than was asked for, as perf_analyzer's. */
@@ -27,7 +27,7 @@ export interface Windows {
   readonly stable: boolean
 }
 
-/** Windows one after the other until the last three agree, there have been `maxTrials`, or the load has come to its end. */
+/** Windows one after the other until the last three agree or went over the threshold, there have been `maxTrials`, or the load has come to its end. */
 export async function windowsUntilStable({ recorder, watch, load, settings, signal, onWindow }: WindowRun): Promise<Windows> {
   const windows: MeasuredWindow[] = []
   const ended = endOf(load, signal)
@@ -40,7 +40,8 @@ export async function windowsUntilStable({ recorder, watch, load, settings, sign
     if (windows.length > stableWindows) windows.shift()
     onWindow?.(window, trial)
     if (ended.aborted) break
-    if (isStable(windows, settings)) return { windows, stable: true }
+    if (isStable(windows, settings) && !(load.isOpen && fallsBehind(windows))) return { windows, stable: true }
+    if (isTooSlow(windows, settings)) break
   }
   return { windows, stable: false }
 }

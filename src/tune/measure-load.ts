@@ -2,6 +2,7 @@ import type { Model } from '../index.ts'
 import type { Sample, SampleSource } from '../perf/input/sample.ts'
 import { ClosedLoop } from '../perf/load/closed-loop.ts'
 import { loadClock, pause } from '../perf/load/load-clock.ts'
+import { metronome } from '../perf/load/metronome.ts'
 import { OpenLoop } from '../perf/load/open-loop.ts'
 import { Recorder } from '../perf/load/recorder.ts'
 import { poissonSchedule } from '../perf/load/schedule.ts'
@@ -36,7 +37,7 @@ export async function measureLoad(model: Model, given: SampleSource, { load, war
   const source = new WatchedSource(given)
   const recorder = new Recorder(loadClock)
   const ending = new AbortController()
-  const requests = load.rate === undefined ? new ClosedLoop(source, load.concurrency) : new OpenLoop(source, poissonSchedule(load.rate, seed))
+  const requests = load.rate === undefined ? new ClosedLoop(source, load.concurrency) : new OpenLoop(source, poissonSchedule(load.rate, seed), { pacer: metronome })
   const cut = async (afterMs: number) => {
     await pause(loadClock, afterMs)
     if (!requests.isOpen) await answersOf(source)

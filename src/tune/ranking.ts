@@ -1,3 +1,4 @@
+import { median } from '../median.ts'
 import { excessOf, valueOf, type Goal } from './goal.ts'
 import type { Measurement } from './measurement.ts'
 
@@ -82,13 +83,6 @@ function normsOf(keys: readonly string[], showings: Showings, goal: Goal, tellin
     const shares = valuesOf.flatMap((values, index) => (values[round] == null || usual[index] === 0 ? [] : [values[round] / usual[index]!]))
     return shares.length === 0 ? 1 : telling(shares)
   })
-}
-
-/** The middle one, or the mean of the middle two; NaN of none. */
-export function median(values: readonly number[]): number {
-  const sorted = values.toSorted((a, b) => a - b)
-  const middle = sorted.length >> 1
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }
 
 /** The value up to which a share of them lies; NaN of none. */

@@ -14,7 +14,7 @@ describe('zerohop', () => {
     [1, ['inspect', 'missing.onnx'], /^ERR_MODEL_NOT_FOUND: Model 'missing\.onnx': expected a file at .*missing\.onnx/],
     [1, ['types', join(root, 'package.json')], /^ERR_MODEL_LOAD: Model 'package\.json' cannot be loaded/],
     [1, ['inspect', join(root, 'src')], /^ERR_MODEL_LOAD: Model 'src' cannot be loaded .*it is a directory/],
-    [1, ['types', identity('float32', [2]), '--out', 'no/such/folder/out.ts'], /^error: ENOENT/],
+    [1, ['types', identity('float32', [2]), '--out', 'no/such/folder/out.ts'], /^error: ENOENT: .*out\.ts'\. What is read has to be there, and of what is written the folder: check the path\n$/],
     [2, ['types', identity('float32', [2]), '--name', 'a-b'], /^error: .*'a-b' is invalid.*It has to be the name of an interface/],
     [2, ['types', identity('float32', [2]), '--name', 'Float32Array'], /^error: .*'Float32Array' is invalid.*uses that name itself/],
     [2, ['types', join(root, 'src'), '--name', 'Name'], /^error: .*is for one model, and this is a folder/],

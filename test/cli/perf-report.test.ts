@@ -15,7 +15,7 @@ describe('zerohop perf --report', () => {
     const measured = await zerohop('perf', ...line, '--report', inFolder('page.html'), '--json', inFolder('kept.json'))
     expect({ code: measured.code, stderr: measured.stderr }).toEqual({ code: 0, stderr: '' })
     expect(readFileSync(inFolder('page.html'), 'utf8')).toContain('<h1>Performance of ')
-    expect(JSON.parse(readFileSync(inFolder('kept.json'), 'utf8'))).toMatchObject({ mode: 'concurrency', levels: [{ level: 1 }, { level: 2 }] })
+    expect(JSON.parse(readFileSync(inFolder('kept.json'), 'utf8'))).toMatchObject({ mode: 'concurrency', levels: [{ level: 1 }, { level: 2 }], settings: { 'concurrency-range': '1:2:1', 'sequence-id-range': '1:4294967296' } })
 
     const again = await zerohop('perf-report', inFolder('kept.json'), '-o', inFolder('again.html'))
     expect(again).toMatchObject({ code: 0, stdout: '', stderr: '' })
@@ -36,7 +36,7 @@ describe('zerohop perf --report', () => {
     [2, ['perf-report', root + 'package.json', '-o', root + 'package.json'], /^error: --out .* is one of the results\n$/],
     [3, ['perf', '-m', model, '--report', inFolder('both'), '-f', inFolder('both')], /is asked for twice/],
     [3, ['perf', '-m', model, '-f', model], /is what is read: name another file\n$/],
-    [1, ['perf-report', inFolder('none.json'), '-o', inFolder('out.html')], /^error: ENOENT/],
+    [1, ['perf-report', inFolder('none.json'), '-o', inFolder('out.html')], /^error: ENOENT: .*check the path\n$/],
   ])('exits with %d before it does anything: %j', async (code, line, message) => {
     const ended = await zerohop(...line)
     expect({ code: ended.code, stdout: ended.stdout }).toEqual({ code, stdout: '' })

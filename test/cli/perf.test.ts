@@ -61,6 +61,10 @@ describe('zerohop perf', () => {
     expect(code).toBe(2)
     expect(stdout).toContain('(not stable)')
     expect(stderr).toBe('Failed to obtain stable measurement within 2 measurement windows for concurrency 1. Please try to increase the --measurement-interval.\n')
+    const counted = await perf('-m', model(), '--measurement-mode', 'count_windows', '-r', '2')
+    expect([counted.code, counted.stderr]).toEqual([2, stderr.replace('--measurement-interval', '--measurement-request-count')])
+    const { stderr: ofRate } = await perf('-m', model(), '--request-rate-range', '100', '-p', '50', '-r', '2')
+    expect(ofRate).toBe('Failed to obtain stable measurement within 2 measurement windows for request rate 100. Please try to increase the --measurement-interval, or a lower rate.\n')
   })
 
   it('ends a search where latency goes over the threshold, which is no failure', async () => {
@@ -78,9 +82,9 @@ describe('zerohop perf', () => {
     [['--concurrency-range', '1000000000'], 'from 1 to 200000'], [['--concurrency-range', '4:'], '--concurrency-range'], [['--concurrency-range', '1:4:0'], '--concurrency-range'], [['--num-of-sequences', '1000000000'], '--num-of-sequences'],
     [['--request-rate-range', '1:2:1e-20'], 'step has to be larger'], [['--request-rate-range', '1:0:1e-20', '-l', '1'], 'step has to be larger'], [['--request-rate-range', '-1'], '--request-rate-range'], [['--request-rate-range', 'NaN'], '--request-rate-range'], [['--request-rate-range', 'Infinity'], '--request-rate-range'],
     [['-f', '/no/such/levels.csv'], 'a folder that is there'], [['-f', ''], 'the path of a file'], [['-f', '/tmp'], 'the path of a file'], [['--profile-export-file', '/no/such/requests.json'], 'a folder that is there'], [['--json', '/proc/levels.json'], 'in a folder that'], [['-f', 'levels.csv', '--json', './levels.csv'], 'a file of its own'],
-    [['--request-intervals', '/no/such/file'], 'ENOENT'], [['--request-intervals', '/tmp'], 'EISDIR'], [['--periodic-concurrency-range', '1:4', '--request-count', '9'], 'cannot be given together'],
+    [['--request-intervals', '/no/such/file'], 'a number of microseconds on each line: ENOENT'], [['--concurrency-range', '1:8', '--request-count', '7'], 'leaves some of 8 callers'], [['--request-intervals', '/tmp'], 'EISDIR'], [['--periodic-concurrency-range', '1:4', '--request-count', '9'], 'cannot be given together'],
     [['-p', '1e12'], 'at most 86400000'], [['--sequence-id-range', '1:5:2'], 'start:end'], [['--sequence-id-range', '5:4'], 'start:end'], [['--sequence-id-range', 'x'], 'start:end'],
-    [['-b', '0'], '-b'], [['--shape', 'x'], '--shape'], [['--request-parameter', 'color:red:string'], 'models here get nothing but their inputs'], [['--model-config', '[1]'], 'an object'], [['--model-config', '{'], '--model-config'], [['--no-such'], '--no-such'], [['--max-threads', '4'], '--max-threads'],
+    [['-b', '0'], '-b'], [['--shape', 'x'], '--shape'], [['--request-parameter', 'color:red:string'], 'models here get nothing but their inputs'], [['--model-config', '[1]'], 'an object'], [['--model-config', '{'], 'an object of JSON, or the path of a file with one'], [['--engine-options', '/no/such/file'], 'or the path of a file with one: ENOENT'], [['--no-such'], '--no-such'], [['--max-threads', '4'], '--max-threads'],
     [['-f', '/no/such/folder/levels.csv'], 'a folder that is there'], [['-f', '/'], 'the path of a file'], [['--profile-export-file', '/no/such/folder/requests.json'], 'a folder that is there'],
   ])('refuses %j, before anything is loaded', async (line, message) => {
     await expect(called('-m', '/no/such/model.onnx', ...line)).rejects.toMatchObject({ name: 'CommanderError', message: expect.stringContaining(message) })

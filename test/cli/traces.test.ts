@@ -87,7 +87,8 @@ describe('zerohop trace-export', () => {
 
   it('says what is wrong with a command line, and where it cannot write', async () => {
     const path = tritonFile()
-    expect(await zerohop('trace-export', path)).toMatchObject({ code: 2, stderr: 'error: one of --perfetto and --arrivals has to be given\n' })
+    expect(await zerohop('trace-export', path)).toMatchObject({ code: 2, stderr: 'error: one of --perfetto and --arrivals has to be given, and not both\n' })
+    expect(await zerohop('trace-export', path, '--perfetto', '--arrivals')).toMatchObject({ code: 2, stderr: 'error: one of --perfetto and --arrivals has to be given, and not both\n' })
     expect(await zerohop('trace-export', path, '--perfetto', '--arrivals')).toMatchObject({ code: 2 })
     expect(await zerohop('trace-export', path, '--perfetto')).toMatchObject({ code: 2, stderr: 'error: --perfetto takes --out, as a timeline is no text\n' })
     const { code, stderr } = await zerohop('trace-export', path, '--perfetto', '-o', join(temporaryFolder({}), 'none', 'out'))

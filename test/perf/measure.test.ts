@@ -31,6 +31,17 @@ describe('windows', () => {
     expect(result.requestCount).toBe(360)
   })
 
+  it('are no more than three where all three are over the threshold, though they do not agree: a queue that grows for ever', async () => {
+    const { result, windows } = await measured({ serviceMs: () => 20, servers: 'one' }, { latencyThresholdMs: 50 }, 100)
+    expect([windows.length, result.stable]).toEqual([3, false])
+  })
+
+  it('go on where one of them was over the threshold', async () => {
+    const { result, windows } = await measured({ serviceMs: () => 10, stall: [1300, 2000] }, { latencyThresholdMs: 50 }, 50)
+    expect(windows.length).toBeGreaterThan(3)
+    expect(result.stable).toBe(true)
+  })
+
   it('count a request where it ends', async () => {
     const { windows } = await measured({ serviceMs: () => 800 }, { maxTrials: 3 })
     expect(windows.map(({ load }) => load.requestCount)).toEqual([1, 2, 1])
@@ -154,6 +165,30 @@ describe('requests at a rate that a model cannot keep up with', () => {
     expect(result.unansweredCount).toBeGreaterThan(230)
     expect(result.unansweredCount).toBeLessThan(250)
     expect(result.sentPerSecond).toBeCloseTo(100, 0)
+  })
+
+  it('are not stable after many windows either, which differ by ever less of what waits by then', async () => {
+    const { result, windows } = await measured({ serviceMs: () => 11, servers: 'one' }, { maxTrials: 40, measurementIntervalMs: 100, stability: 0.5 }, 100)
+    expect([result.stable, windows.length]).toEqual([false, 40])
+    expect(windows[39]!.load.latency.averageUs / windows[37]!.load.latency.averageUs).toBeLessThan(1.1)
+  })
+
+  it('are not stable where as many wait as may be, and further ones are not sent: what is answered takes the same time then', async () => {
+    const failsOften = (call: number) => {
+      if (call % 2 === 0) throw Object.assign(new Error('too many wait'), { code: 'NOT_SENT' })
+      return 10
+    }
+    const { result } = await measured({ serviceMs: failsOften }, { maxTrials: 4 }, 100)
+    expect(result.stable).toBe(false)
+  })
+
+  it('are stable where a queue refuses what it cannot keep: what is answered waits no longer', async () => {
+    const refuses = (call: number) => {
+      if (call % 2 === 0) throw queueFull
+      return 20
+    }
+    const { result } = await measured({ serviceMs: refuses, servers: 'one' }, {}, 100)
+    expect(result.stable).toBe(true)
   })
 
   it('are withdrawn at the end, rather than waited for', async () => {

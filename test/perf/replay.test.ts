@@ -59,6 +59,13 @@ describe('the requests of a replay', () => {
     expect([...replaySchedule(arrivals, 2)]).toEqual([0, 0.5, 2.5])
   })
 
+  it.each([
+    ['dims that do not fit', { atUs: 1, rows: 1, dims: { ids: [1, 2], mask: [1, 2, 3] } }, "shape of input 'mask'"],
+    ['more rows than memory holds', { atUs: 1, rows: 2 ** 31 - 1, dims: { ids: [2 ** 31 - 1, 2] } }, 'request 2 of the recording: expected no more than'],
+  ])('are looked at before the first is sent: one of %s is refused', (_, arrival, message) => {
+    expect(() => source([{ atUs: 0, rows: 1, dims: { ids: [1, 2] } }, arrival])).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', message: expect.stringContaining(message) as string }))
+  })
+
   it('are those of one model, counted from its first', () => {
     const arrivals = ['a', 'b', 'b'].map((model, index) => ({ atUs: index * 10, rows: 1, model }))
     expect(arrivalsOf(arrivals, 'b').map(({ atUs }) => atUs)).toEqual([0, 10])

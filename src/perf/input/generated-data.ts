@@ -1,3 +1,4 @@
+import { availableMemory } from '../../config/available-memory.ts'
 import { toFloat16Bits } from '../../float16.ts'
 import type { ElementType, FeedValue, TensorData } from '../../index.ts'
 import { byteLengthOf, elementCount, makeTensor, storageLength, storageOf } from '../../tensor.ts'
@@ -28,6 +29,9 @@ export function generatedBytes(input: InputShape, rows: number, { stringLength, 
   const count = elementCount(knownDims(input)) * (input.batchAxis === -1 ? 1 : rows)
   return input.type === 'string' ? count * (bytesOfString + (stringData?.length ?? stringLength)) : byteLengthOf(input.type, count)
 }
+
+/** Of all that is made up together: it is held in memory, and what is longer fits in no array. */
+export const mostGeneratedBytes = Math.min(2 ** 32, availableMemory().usableBytes / 2)
 
 /** Beside its characters. */
 const bytesOfString = 24

@@ -1,10 +1,9 @@
 import { stat } from 'node:fs/promises'
-import { availableMemory } from '../../config/available-memory.ts'
 import { invalidArgument } from '../../errors.ts'
 import type { InferOptions, ModelMetadata } from '../../index.ts'
 import { mulberry32 } from '../../seeded-random.ts'
 import { readFolderInput } from './folder-input.ts'
-import { generatedBytes, generatedFeed, type GeneratedData } from './generated-data.ts'
+import { generatedBytes, generatedFeed, mostGeneratedBytes, type GeneratedData } from './generated-data.ts'
 import { hasRows, inputShapes, outputShapes, type GivenShapes, type InputShape } from './input-shapes.ts'
 import { readJsonInput, type ModelShapes } from './json-input.ts'
 import { SampleCycle } from './sample-cycle.ts'
@@ -74,12 +73,9 @@ export async function sampleSource({ inputs: all, ...others }: ModelMetadata, se
   return new SequenceSource(requests, hasLengths, sequences, random)
 }
 
-/** Of all that is made up together: it is held in memory, and what is longer fits in no array. */
-const mostBytes = Math.min(2 ** 32, availableMemory().usableBytes / 2)
-
 function generatedSamples(inputs: readonly InputShape[], { batchSize, uniqueInputs, options, ...data }: InputSettings & GeneratedData, random: () => number): Sample[] {
   const bytes = uniqueInputs * inputs.reduce((sum, input) => sum + generatedBytes(input, batchSize, data), 0)
-  if (bytes > mostBytes) throw invalidArgument('made-up requests', `no more than ${mostBytes} bytes, which are held in memory`, `${bytes} bytes`, { hint: 'Make them fewer or smaller: -b, --shape, --string-length, --unique-inputs' })
+  if (bytes > mostGeneratedBytes) throw invalidArgument('made-up requests', `no more than ${mostGeneratedBytes} bytes, which are held in memory`, `${bytes} bytes`, { hint: 'Make them fewer or smaller: -b, --shape, --string-length, --unique-inputs' })
   return Array.from({ length: uniqueInputs }, () => {
     const feeds = Object.fromEntries(inputs.map((input) => [input.name, generatedFeed(input, batchSize, data, random)]))
     return options === undefined ? { feeds, rows: batchSize } : { feeds, rows: batchSize, options }

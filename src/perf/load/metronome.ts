@@ -74,3 +74,6 @@ export class Metronome implements Pacer {
     awaited?.()
   }
 }
+
+/** What wakes the senders of real requests: whatever looks again and again takes its core from the model. */
+export const metronome = (clock: LoadClock): Pacer => new Metronome(clock)

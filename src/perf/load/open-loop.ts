@@ -9,12 +9,15 @@ import type { Schedule } from './schedule.ts'
 /** Sent without a turn of the event loop between them, when several are due: more would keep answers from coming. */
 const mostPerTurn = 16
 
-/** Requests waiting for their answers, beyond which further ones are failures of their own (`NOT_SENT`): memory has an end. */
+/** Requests waiting for their answers, beyond which further ones are failures of their own: memory has an end. */
 const mostPending = 200_000
+
+/** Their code. */
+export const notSentCode = 'NOT_SENT'
 
 /** What a request counts as that found too many waiting before it. */
 class NotSent extends Error {
-  readonly code = 'NOT_SENT'
+  readonly code = notSentCode
 }
 const notSent = new NotSent()
 

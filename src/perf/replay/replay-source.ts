@@ -1,8 +1,8 @@
 import type { Arrival } from '../../arrivals/arrival.ts'
 import { invalidArgument } from '../../errors.ts'
 import type { Feeds, InferOptions, ModelMetadata } from '../../index.ts'
-import { generatedFeed, type GeneratedData } from '../input/generated-data.ts'
-import { hasRows, inputShapes, type GivenShapes } from '../input/input-shapes.ts'
+import { generatedBytes, generatedFeed, mostGeneratedBytes, type GeneratedData } from '../input/generated-data.ts'
+import { hasRows, inputShapes, type GivenShapes, type InputShape } from '../input/input-shapes.ts'
 import type { Sample, SampleSource } from '../input/sample.ts'
 
 /** Different requests that are kept; one of another shape is made anew. */
@@ -21,7 +21,10 @@ export class ReplaySource implements SampleSource {
   readonly #sequences: ReadonlyMap<number | string, readonly [first: number, last: number]>
   #next = 0
 
-  /** @param shapes dims of inputs that are not in the recording. */
+  /**
+   * @param shapes dims of inputs that are not in the recording.
+   * @throws InferenceError `ERR_INVALID_ARG` for a request that the model does not take: once they are under way nobody could be told.
+   */
   constructor(arrivals: readonly Arrival[], metadata: ModelMetadata, data: GeneratedData, shapes: GivenShapes, random: () => number) {
     this.arrivals = arrivals
     this.#metadata = metadata
@@ -29,6 +32,11 @@ export class ReplaySource implements SampleSource {
     this.#shapes = shapes
     this.#random = random
     this.#sequences = sequencesOf(arrivals)
+    const checked = new Set<string>()
+    for (const [index, arrival] of arrivals.entries()) {
+      if (!checked.has(keyOf(arrival))) this.#check(arrival, index)
+      checked.add(keyOf(arrival))
+    }
   }
 
   next(): Sample {
@@ -44,13 +52,21 @@ export class ReplaySource implements SampleSource {
     return { feeds: this.#feedsOf(this.arrivals[0]!), rows: this.arrivals[0]!.rows }
   }
 
-  #feedsOf({ rows, dims }: Arrival): Feeds {
-    const key = dims === undefined ? String(rows) : `${rows} ${JSON.stringify(dims)}`
+  #check(arrival: Arrival, index: number): void {
+    const bytes = this.#inputsOf(arrival).reduce((sum, input) => sum + generatedBytes(input, arrival.rows, this.#data), 0)
+    if (bytes > mostGeneratedBytes) throw invalidArgument(`request ${index + 1} of the recording`, `no more than ${mostGeneratedBytes} bytes, which are held in memory`, `${arrival.rows} rows, ${bytes} bytes`)
+  }
+
+  #inputsOf({ rows, dims }: Arrival): InputShape[] {
+    if (rows > 1 && !hasRows(this.#metadata)) throw invalidArgument('rows', `1, as requests to '${this.#metadata.name}' have none`, rows)
+    return inputShapes(this.#metadata, new Map([...this.#shapes, ...this.#rowDims(rows, dims)]))
+  }
+
+  #feedsOf(arrival: Arrival): Feeds {
+    const key = keyOf(arrival)
     let feeds = this.#kept.get(key)
     if (feeds !== undefined) return feeds
-    if (rows > 1 && !hasRows(this.#metadata)) throw invalidArgument('rows', `1, as requests to '${this.#metadata.name}' have none`, rows)
-    const own = [...this.#shapes, ...this.#rowDims(rows, dims)]
-    feeds = Object.fromEntries(inputShapes(this.#metadata, new Map(own)).map((input) => [input.name, generatedFeed(input, rows, this.#data, this.#random)]))
+    feeds = Object.fromEntries(this.#inputsOf(arrival).map((input) => [input.name, generatedFeed(input, arrival.rows, this.#data, this.#random)]))
     if (this.#kept.size < mostKept) this.#kept.set(key, feeds)
     return feeds
   }
@@ -76,6 +92,11 @@ export class ReplaySource implements SampleSource {
       ...(sequence === undefined ? {} : { sequenceId: sequenceId!, sequenceStart: sequence[0] === index, sequenceEnd: sequence[1] === index }),
     }
   }
+}
+
+/** Requests that have the same have the same rows and dims. */
+function keyOf({ rows, dims }: Arrival): string {
+  return dims === undefined ? String(rows) : `${rows} ${JSON.stringify(dims)}`
 }
 
 function sequencesOf(arrivals: readonly Arrival[]): Map<number | string, readonly [number, number]> {

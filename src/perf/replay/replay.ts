@@ -1,5 +1,6 @@
 import type { Arrival } from '../../arrivals/arrival.ts'
 import { invalidArgument } from '../../errors.ts'
+import { metronome } from '../load/metronome.ts'
 import { OpenLoop } from '../load/open-loop.ts'
 import { measure, type MeasureHooks } from '../measure.ts'
 import type { MeasureSettings } from '../measure-settings.ts'
@@ -33,6 +34,6 @@ export function arrivalsOf(arrivals: readonly Arrival[], model: string | null): 
 /** Sends the requests of a recording once, and measures all of it as one window, from the first to the last answer. */
 export function replay(target: PerfTarget & { readonly source: ReplaySource }, speed: number, settings: MeasureSettings, hooks: MeasureHooks): Promise<LevelResult> {
   const { arrivals } = target.source
-  const load = new OpenLoop(target.source, replaySchedule(arrivals, speed))
+  const load = new OpenLoop(target.source, replaySchedule(arrivals, speed), { pacer: metronome })
   return measure(target, { level: speed, load }, { ...settings, warmupRequestCount: 0, requestCount: arrivals.length }, hooks)
 }

@@ -11,7 +11,6 @@ const warnedDelays = 0.01
 /** What is said before the first level. */
 export interface ShownSettings extends MeasureSettings {
   readonly batchSize: number
-  readonly latencyThresholdMs: number
   readonly mode: LoadMode
   readonly distribution: 'constant' | 'poisson' | null
 }
