@@ -1,11 +1,13 @@
 import { metrics, trace, type Attributes, type MeterProvider, type TracerProvider } from '@opentelemetry/api'
 import type { InferenceEngine } from '../engine.ts'
 import { observersOf } from '../engine-parts.ts'
+import { invalidArgument } from '../errors.ts'
 import { contained } from './contained.ts'
 import { EngineMetrics } from './engine-metrics.ts'
 import { EngineSpans } from './engine-spans.ts'
 
 const name = 'zerohop'
+const optionNames: readonly string[] = ['tracerProvider', 'meterProvider', 'attributes'] satisfies (keyof InstrumentOptions)[]
 
 /** What an engine is told to report, and to whom. */
 export interface InstrumentOptions {
@@ -32,10 +34,12 @@ export interface Instrumentation {
  * histograms `zerohop.request.duration`, `zerohop.queue.duration`, `zerohop.batch.duration` (seconds) and `zerohop.batch.size` (rows), the gauges
  * `zerohop.requests.pending`, `zerohop.instances` and `zerohop.staging.used` (bytes). What processors and readers throw comes to `diag`.
  *
- * @throws InferenceError `ERR_INVALID_ARG` where `engine` is none; TypeError where a provider is none.
+ * @throws InferenceError `ERR_INVALID_ARG` where `engine` is none, and for an option that is wrong.
  */
-export function instrument(engine: InferenceEngine, { tracerProvider, meterProvider, attributes = {} }: InstrumentOptions = {}): Instrumentation {
+export function instrument(engine: InferenceEngine, options: InstrumentOptions = {}): Instrumentation {
   const observers = observersOf(engine)
+  checkOptions(options)
+  const { tracerProvider, meterProvider, attributes = {} } = options
   const spans = tracerProvider === false ? null : new EngineSpans((tracerProvider ?? trace.getTracerProvider()).getTracer(name), { ...attributes })
   const measured = meterProvider === false ? null : new EngineMetrics((meterProvider ?? metrics.getMeterProvider()).getMeter(name), engine, { ...attributes })
   const told = [spans, measured].flatMap((observer) => (observer === null ? [] : [contained(observer)]))
@@ -47,4 +51,13 @@ export function instrument(engine: InferenceEngine, { tracerProvider, meterProvi
       measured?.end()
     },
   }
+}
+
+function checkOptions(options: InstrumentOptions): void {
+  if (typeof options !== 'object' || options === null) throw invalidArgument('options', 'an object', options)
+  for (const option of Object.keys(options)) if (!optionNames.includes(option)) throw invalidArgument(`options.${option}`, `one of ${optionNames.join(', ')}`, option)
+  const { tracerProvider, meterProvider, attributes = {} } = options
+  if (tracerProvider && typeof tracerProvider.getTracer !== 'function') throw invalidArgument('options.tracerProvider', 'a TracerProvider of OpenTelemetry, or false', tracerProvider)
+  if (meterProvider && typeof meterProvider.getMeter !== 'function') throw invalidArgument('options.meterProvider', 'a MeterProvider of OpenTelemetry, or false', meterProvider)
+  if (typeof attributes !== 'object' || attributes === null || Array.isArray(attributes)) throw invalidArgument('options.attributes', 'an object', attributes)
 }

@@ -87,4 +87,16 @@ describe('metrics of an engine', () => {
       expectRefusal(error, { argument: 'engine', expected: /an InferenceEngine/ })
     }
   })
+
+  it.each([
+    ['tracerProvider', 3, /a TracerProvider of OpenTelemetry, or false/], ['meterProvider', {}, /a MeterProvider of OpenTelemetry, or false/],
+    ['attributes', 5, /an object/], ['metrics', true, /one of tracerProvider, meterProvider, attributes/],
+  ])('are refused for %s: %j, and nothing is reported', (option, value, expected) => {
+    try {
+      instrument(ownEngine(), { [option]: value } as never)
+      expect.fail('was not refused')
+    } catch (error) {
+      expectRefusal(error, { argument: `options.${option}`, expected })
+    }
+  })
 })
