@@ -4,7 +4,7 @@ import * as small from '../models/small.ts'
 import { load, ownEngine } from '../support/open.ts'
 
 const requests = 100_000
-const inFlight = 256
+const inFlight = 16
 
 /** A model with an instance on each of two workers, one of which spends most of its time on another model. */
 async function unevenInstances(preserveOrdering: boolean) {
