@@ -23,7 +23,8 @@ import { prepare } from './workloads.ts'
 const describe = 'zerohop beside what else answers with ONNX models, each peer alone on the machine and in turns'
 const reading = `requests/s by the number of callers; p50, p99 and CPU at the number in brackets; PSS is the most at any. \`zerohop to it\` is zerohop in process to the peer at the number of
 callers where it is the least ahead, within a round: of a peer over HTTP that is mostly HTTP, and \`in Fastify to it\`, the same behind Fastify, tells of the rest. A peer that failed has figures of the loads before, and
-says where. How each is tuned: bench/peers/README.md.`
+says where. What is asked takes the best of zerohop's rows in process, of which the one with OpenVINO's bfloat16 counts beside a peer in bfloat16 only. In process, latency at a rate has up to a millisecond by which a timer of
+Node is late, of zerohop as of the other Node peers. How each is tuned: bench/peers/README.md.`
 
 const { only, models = workloadNames, json, markdown } = options
 const plan = planOf(options)

@@ -24,7 +24,7 @@ const steps: Readonly<Record<string, LoadLevels['config']>> = {
 export const optimisationWalk: Trial = {
   describe: 'ResNet-50 with 1 to 8 callers: no batching, dynamic batching, preferred [4], 2 instances, both, and a plain session',
   reading:
-    'Each of two instances has half of the threads. With batching, callers that fit into one batch are answered together and ask again together: one instance has all of them and the other none. Both are of use from twice as many callers on as a batch holds, with which such guides measure; the sum of two instances without batching shows what they can do.',
+    'Each of two instances has half of the threads. With batching, callers that fit into one batch are answered together and ask again together: one instance has all of them and the other none, until that is found to give less than a part for each, which takes some seconds of runs as long as these.',
   seconds: 10,
   async run({ seconds, rounds, quick, smoke }) {
     const model = benchModel(smoke ? 'mlp' : 'resnet50')

@@ -224,6 +224,12 @@ describe('the table', () => {
     expect(numbersOf(new Found(units), [1, 64])).toEqual([])
   })
 
+  it('sets OpenVINO in its own precision beside ours in the same', () => {
+    const ofImages = (name: string, ...perSecond: number[]): Unit => ({ ...unit(name, 0, ...perSecond), workload: 'squeezenet' })
+    const rows = numbersOf(new Found([ofImages('zerohop', 10, 20), ofImages('zerohop-openvino', 40, 80), ofImages('openvino', 50, 40)]), [1, 64])
+    expect(rows).toMatchObject([{ question: expect.stringContaining('both in bfloat16') as string, plain: '50, 40 requests/s (that one)', zerohop: '40, 80 requests/s', note: '0.80, 2.00 x' }])
+  })
+
   it('asks ours to be ahead wherever it is the least', () => {
     expect(targetsOf([asked], units, plan)).toMatchObject([{ what: expect.stringContaining('fastapi at 1') as string, found: 1, met: true }])
   })

@@ -3,7 +3,7 @@ import { InferenceEngine } from 'zerohop'
 import { openVinoPlugin } from '../../../test/providers/libraries.ts'
 import { step } from '../environments.ts'
 import { PeerMissing, type Versions } from '../peer.ts'
-import { behindFastify, inProcess, isSmall, ownVersions, threadsOf, type SettingsOf } from './node.ts'
+import { behindFastify, inProcess, ownVersions, threadsOf, type SettingsOf } from './node.ts'
 
 /**
  * Two instances of one thread without batches for SqueezeNet, which give 4 to 6 % more images/s on two cores than batches of 8; for
@@ -25,14 +25,6 @@ const withPlugin = (precision: 'float32' | undefined): SettingsOf => (workload) 
   }
 }
 
-/** Half of what 64 callers send: a batch runs while the answers of the other half are handed out, which takes as long. */
-const rowsInProcess = 32
-
-const inProcessOnTheCpu: SettingsOf = (workload) => {
-  const settings = onTheCpu(workload)
-  return { ...settings, maxBatchSize: isSmall(workload) ? rowsInProcess : settings.maxBatchSize }
-}
-
 /** Without its addon it falls back to onnxruntime-node's binding: figures of that are others. */
 async function setUp(): Promise<Versions> {
   const engine = new InferenceEngine()
@@ -52,7 +44,7 @@ const cpu = { describe: 'zerohop in the callers\' process', settingsOf: onTheCpu
 const float32 = { describe: "zerohop in process, on OpenVINO's plugin in float32", settingsOf: withPlugin('float32'), setUp: setUpPlugin }
 const own = { describe: "zerohop in process, on OpenVINO's plugin in the precision that it chooses", settingsOf: withPlugin(undefined), setUp: setUpPlugin, lowPrecision: true }
 
-export const zerohop = inProcess('zerohop', { ...cpu, settingsOf: inProcessOnTheCpu })
+export const zerohop = inProcess('zerohop', cpu)
 export const zerohopOpenVinoFloat32 = inProcess('zerohop-openvino-float32', float32)
 export const zerohopOpenVino = inProcess('zerohop-openvino', own)
 export const fastifyZerohop = behindFastify('fastify-zerohop', { ...cpu, describe: 'zerohop behind Fastify' })
