@@ -1,23 +1,18 @@
 import type { BatchLimits } from '../config/batching.ts'
 import { median } from '../median.ts'
+import { AttainedRate } from './attained-rate.ts'
 import type { BatchSizer } from './batch-cap.ts'
 
 /** A load of fewer rows is not divided for one instance: a run of half of them takes hardly less than one of all. */
 const leastRows = 24
 /** Part of the time that the only instance waits for the application's thread, at least: more than that cannot be gained. */
 const leastIdleShare = 0.15
-/** Loads are compared over so many runs, and for so long; or over fewer of those that take long. */
-const leastRuns = 32
-const leastMs = 20
-const leastLongRuns = 6
-const longMs = 500
-/** What has not been done for long is slow at first: code is not compiled, threads sleep. */
-const runsToSettle = 8
-const settleMs = 20
+/** What takes longer from one batch to the next is a pause. */
+const pauseMs = 500
 const leastGain = 1.05
-/** Comparisons of a load that count, the last ones: a single one may have met something else that the machine did. */
+/** Comparisons of a load that count, the last ones; the first ones follow soon after each other, as one may mislead. */
 const mostGains = 3
-/** What was found holds for so many times what it took to find out, then three times as long each time. */
+/** What these say holds for so many times what one took, then three times as long each time. */
 const firstHoldTimes = 10
 const mostHoldTimes = 300
 /** Runs in a row that say that the load has become another one. */
@@ -29,7 +24,8 @@ const similarShare = 0.75
 interface Verdict {
   /** By how much parts of it gave more. */
   readonly gains: number[]
-  holdTimes: number
+  /** How often it was tried, to the end or not. */
+  trials: number
   heldUntilMs: number
 }
 
@@ -43,16 +39,16 @@ export class LoadDivision implements BatchSizer {
   instances = 1
   readonly #own: BatchLimits
   #limits: BatchLimits
-  #state: 'watching' | 'settling' | 'trying' | 'kept' | 'gathering' = 'watching'
+  #state: 'watching' | 'trying' | 'kept' | 'gathering' = 'watching'
   /** Rows of the whole load, and what it gave in one batch, in rows per millisecond; and rows of a part. */
   #load = 0
   #wholeRate = 0
   #partRows = 0
   /** Of what is being compared. */
-  #runs = 0
-  #rows = 0
+  readonly #rate = new AttainedRate()
   #idleMs = 0
-  #sinceMs = 0
+  /** Of those that are waited for, in vain. */
+  #runs = 0
   #lastRows = 0
   #lastMs = 0
   /** In a row that say that the load is another one. */
@@ -60,9 +56,8 @@ export class LoadDivision implements BatchSizer {
   /** By the size of the load: those that come and go in turn are not tried each time. */
   readonly #verdicts = new Map<number, Verdict>()
   #verdict: Verdict = newVerdict()
-  /** When its comparison began, and when the parts of it did. */
+  /** When its comparison began. */
   #beganMs = 0
-  #triedAtMs = 0
 
   /** @param limits of the model. */
   constructor(limits: BatchLimits) {
@@ -106,43 +101,36 @@ export class LoadDivision implements BatchSizer {
 
   /** @param load rows of a load that was one batch; 0 where it was more, or less than is worth it. */
   #watch(load: number, idleMs: number, nowMs: number): boolean {
-    if (load === 0 || load !== this.#load || idleMs > longMs || nowMs < this.#verdict.heldUntilMs) {
+    if (load === 0 || load !== this.#load || idleMs > pauseMs || nowMs < this.#verdict.heldUntilMs) {
       if (load !== this.#load && load > 0) this.#verdict = this.#verdictOf(load)
       this.#load = load
       this.#begin(nowMs)
       return false
     }
     this.#idleMs += idleMs
-    const rate = this.#rate(load, nowMs)
+    const rate = this.#rate.ran(load, 1, nowMs)
     if (rate === null) return false
-    const idleShare = this.#idleMs / (nowMs - this.#sinceMs)
-    this.#beganMs = this.#sinceMs
+    this.#beganMs = this.#rate.sinceMs
+    const idleShare = this.#idleMs / (nowMs - this.#beganMs)
     this.#begin(nowMs)
     if (this.instances === 1 && idleShare < leastIdleShare) return false
     this.#wholeRate = rate
     this.#partRows = Math.ceil(load / Math.max(2, this.instances))
     this.#limits = { ...this.#own, preferredBatchSizes: [this.#partRows] }
-    this.#state = 'settling'
-    this.#triedAtMs = nowMs
+    this.#state = 'trying'
     this.#otherRuns = 0
     return true
   }
 
   #compare(rows: number, nowMs: number): boolean {
-    if (this.#state === 'settling') {
-      if (++this.#runs < runsToSettle || nowMs - this.#triedAtMs < settleMs) return false
-      this.#state = 'trying'
-      this.#begin(nowMs)
-      return false
-    }
-    const rate = this.#rate(rows, nowMs)
+    const rate = this.#rate.ran(rows, this.instances, nowMs)
     if (rate === null) return false
     const gain = rate / this.#wholeRate
-    const { gains } = this.#verdict
-    gains.push(gain)
-    if (gains.length > mostGains) gains.shift()
-    const isBetter = median(gains) >= leastGain
-    if (isBetter !== gain >= leastGain) this.#verdict.holdTimes = firstHoldTimes // looked at again soon
+    const verdict = this.#verdict
+    verdict.gains.push(gain)
+    if (verdict.gains.length > mostGains) verdict.gains.shift()
+    const isBetter = median(verdict.gains) >= leastGain
+    if (isBetter !== gain >= leastGain) verdict.trials = Math.min(verdict.trials, mostGains - 1) // looked at again soon
     this.#hold(nowMs)
     if (isBetter) this.#state = 'kept'
     return !isBetter && this.#gather(nowMs)
@@ -150,8 +138,9 @@ export class LoadDivision implements BatchSizer {
 
   #hold(nowMs: number): void {
     const verdict = this.#verdict
-    verdict.heldUntilMs = nowMs + verdict.holdTimes * (nowMs - this.#beganMs)
-    verdict.holdTimes = Math.min(mostHoldTimes, 3 * verdict.holdTimes)
+    const further = ++verdict.trials - mostGains
+    const holdTimes = further < 0 ? 1 : Math.min(mostHoldTimes, firstHoldTimes * 3 ** further)
+    verdict.heldUntilMs = nowMs + holdTimes * (nowMs - this.#beganMs)
   }
 
   #verdictOf(load: number): Verdict {
@@ -180,17 +169,8 @@ export class LoadDivision implements BatchSizer {
   }
 
   #begin(nowMs: number): void {
-    this.#runs = this.#rows = this.#idleMs = 0
-    this.#sinceMs = nowMs
-  }
-
-  /** What has been done since the comparison began; `null` when that is too little to tell. */
-  #rate(rows: number, nowMs: number): number | null {
-    this.#rows += rows
-    this.#runs++
-    const tookMs = nowMs - this.#sinceMs
-    const isEnough = (this.#runs >= leastRuns && tookMs >= leastMs) || (this.#runs >= leastLongRuns && tookMs >= longMs)
-    return isEnough ? this.#rows / tookMs : null
+    this.#runs = this.#idleMs = 0
+    this.#rate.begin(nowMs)
   }
 }
 
@@ -199,5 +179,5 @@ function isLike(load: number, other: number): boolean {
 }
 
 function newVerdict(): Verdict {
-  return { gains: [], holdTimes: firstHoldTimes, heldUntilMs: 0 }
+  return { gains: [], trials: 0, heldUntilMs: 0 }
 }

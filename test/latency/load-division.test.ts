@@ -38,6 +38,18 @@ class Callers {
     }
     return sizes
   }
+
+  /** The part of the time until then in which batches have so many rows. */
+  shareOf(rows: number, ms: number): number {
+    const beganMs = this.nowMs
+    let inItMs = 0
+    while (this.nowMs < ms) {
+      const [fromMs, isIt] = [this.nowMs, this.batchRows === rows]
+      this.run()
+      if (isIt) inItMs += this.nowMs - fromMs
+    }
+    return inItMs / (this.nowMs - beganMs)
+  }
 }
 
 describe('a load that fits one batch', () => {
@@ -75,14 +87,33 @@ describe('a load that fits one batch', () => {
     load.instances = load.division.instances = 4
     load.callers = 8
     load.runMs = (rows) => 10 * rows
-    expect(load.until(5000)).toEqual([8, 2])
+    expect(load.until(1500)).toEqual([8, 2])
+    expect(load.shareOf(2, 60_000)).toBeGreaterThan(0.8)
   })
 
   it('is run by one of the instances where these have the same cores', () => {
     load.instances = load.division.instances = 2
     load.callers = 8
     load.runMs = (rows) => 10 * rows * (rows === 8 ? 1 : 2)
-    expect(load.until(10_000)).toEqual([8, 4, 8])
+    expect(load.until(2000)).toEqual([8, 4, 8])
+    expect(load.shareOf(8, 60_000)).toBeGreaterThan(0.9)
+  })
+
+  it('is found to give more in halves though the first of them are slow, as all is that has not been done for long', () => {
+    let halves = 0
+    load.runMs = (rows) => (rows === 64 || ++halves > 300 ? 1 : 4) * (0.02 + 0.002 * rows)
+    load.until(1000)
+    expect(load.shareOf(32, 10_000)).toBeGreaterThan(0.9)
+  })
+
+  it('is judged by the same though a shared machine halts it at times, in whole and in halves', () => {
+    let runs = 0
+    load.runMs = (rows) => (++runs % 200 < 30 ? 3 : 1) * (0.02 + 0.002 * rows)
+    load.until(1000)
+    expect(load.shareOf(32, 10_000)).toBeGreaterThan(0.9)
+    load.runMs = () => (++runs % 200 < 30 ? 3 : 1) * 0.2
+    load.until(30_000)
+    expect(load.shareOf(64, 60_000)).toBeGreaterThan(0.9)
   })
 
   it('is judged by what it does while it lasts: callers that pause say nothing of halves', () => {
@@ -133,20 +164,15 @@ describe('a load that fits one batch', () => {
   it('of slow runs is tried as rarely, by the time that it takes', () => {
     load.runMs = () => 100
     load.answerMs = 0.3
-    let halvedMs = 0
-    while (load.nowMs < 1_000_000) {
-      const [fromMs, rows] = [load.nowMs, load.batchRows]
-      load.run()
-      if (rows === 32) halvedMs += load.nowMs - fromMs
-    }
-    expect(halvedMs).toBeGreaterThan(0)
-    expect(halvedMs).toBeLessThan(20_000)
+    const halved = load.shareOf(32, 1_000_000)
+    expect(halved).toBeGreaterThan(0)
+    expect(halved).toBeLessThan(0.02)
   })
 
   it('is halved anew once it has become smaller', () => {
     load.until(200)
     load.callers = 30
-    expect(load.until(600)).toEqual([30, 15])
+    expect(load.until(400)).toEqual([30, 15])
   })
 })
 

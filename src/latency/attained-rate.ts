@@ -1,0 +1,45 @@
+/** A window has so many runs for each thread that may run one, and lasts so long, at least. */
+const leastRounds = 3
+const leastMs = 10
+const windows = 6
+/** Fewer windows are enough where they last long. */
+const longMs = 500
+
+/**
+ * How much is done per millisecond when nothing is in the way: in the second best of six windows. What has not been done for long is slow
+ * at first, as code is not compiled and threads sleep, and on a shared machine any window may meet something else.
+ */
+export class AttainedRate {
+  readonly #rates: number[] = []
+  #runs = 0
+  #rows = 0
+  #sinceMs = 0
+  #windowMs = 0
+
+  /** When it began. */
+  get sinceMs(): number {
+    return this.#sinceMs
+  }
+
+  begin(nowMs: number): void {
+    this.#rates.length = this.#runs = this.#rows = 0
+    this.#sinceMs = this.#windowMs = nowMs
+  }
+
+  /**
+   * Notes a finished run.
+   *
+   * @param abreast how many run at a time.
+   * @returns `null` while there is too little to tell.
+   */
+  ran(rows: number, abreast: number, nowMs: number): number | null {
+    this.#rows += rows
+    const tookMs = nowMs - this.#windowMs
+    if (++this.#runs < leastRounds * abreast || tookMs < leastMs) return null
+    this.#rates.push(this.#rows / tookMs)
+    this.#runs = this.#rows = 0
+    this.#windowMs = nowMs
+    if (this.#rates.length < windows && nowMs - this.#sinceMs < longMs) return null
+    return this.#rates.sort((one, other) => other - one)[Math.floor(this.#rates.length / 4)]!
+  }
+}
