@@ -11,6 +11,8 @@ const leastRuns = 32
 const leastMs = 20
 const leastLongRuns = 6
 const longMs = 500
+/** With nothing to do for so many times what a run takes, callers have paused: halves cannot make up for much of that. */
+const pauseRuns = 10
 /** What has not been done for long is slow at first: code is not compiled, threads sleep. */
 const runsToSettle = 8
 const settleMs = 20
@@ -22,6 +24,8 @@ const firstHoldTimes = 10
 const mostHoldTimes = 300
 /** Runs in a row that say that the load has become another one. */
 const agreeing = 8
+/** For so many times what a load took as a whole it is gathered: a request that comes later waits for no other. */
+const gatheringTimes = 3
 /** Loads are alike of which the smaller has at least this share of the other. */
 const similarShare = 0.75
 
@@ -31,6 +35,8 @@ interface Verdict {
   readonly gains: number[]
   holdTimes: number
   heldUntilMs: number
+  /** As a whole, in rows per millisecond. */
+  wholeRate: number
 }
 
 /**
@@ -39,15 +45,15 @@ interface Verdict {
  * for each instance, and two for the only one. Whether that gives more is tried: a run of half the rows takes more than half the time.
  */
 export class LoadDivision implements BatchSizer {
-  /** How many instances the model has. */
-  instances = 1
   readonly #own: BatchLimits
   #limits: BatchLimits
+  #instances = 1
+  #instancesChanged = false
   #state: 'watching' | 'settling' | 'trying' | 'kept' | 'gathering' = 'watching'
-  /** Rows of the whole load, and what it gave in one batch, in rows per millisecond; and rows of a part. */
+  /** Rows of the whole load, and of a part; and how many of these it has. */
   #load = 0
-  #wholeRate = 0
   #partRows = 0
+  #parts = 1
   /** Of what is being compared. */
   #runs = 0
   #rows = 0
@@ -57,9 +63,9 @@ export class LoadDivision implements BatchSizer {
   #lastMs = 0
   /** In a row that say that the load is another one. */
   #otherRuns = 0
-  /** By the size of the load: those that come and go in turn are not tried each time. */
-  readonly #verdicts = new Map<number, Verdict>()
-  #verdict: Verdict = newVerdict()
+  /** By the number of instances and the size of the load: those that come and go in turn are not tried each time. */
+  readonly #verdicts = new Map<string, Verdict>()
+  #verdict = this.#verdictOf(2)
   /** When its comparison began, and when the parts of it did. */
   #beganMs = 0
   #triedAtMs = 0
@@ -83,6 +89,18 @@ export class LoadDivision implements BatchSizer {
     return this.#limits
   }
 
+  /** How many instances the model has. */
+  get instances(): number {
+    return this.#instances
+  }
+
+  set instances(count: number) {
+    if (count === this.#instances) return
+    this.#instances = count
+    if (this.#state === 'watching') this.#load = 0
+    else this.#instancesChanged = true
+  }
+
   /**
    * Notes a finished run; true when batches are to have another size from now on.
    *
@@ -93,37 +111,50 @@ export class LoadDivision implements BatchSizer {
     const [lastRows, lastMs] = [this.#lastRows, this.#lastMs]
     this.#lastRows = rows
     this.#lastMs = nowMs
-    if (this.#state === 'watching') return this.#watch(isAll && rows >= (this.instances > 1 ? 2 : leastRows) ? rows : 0, takenAtMs - lastMs, nowMs)
+    const idleMs = takenAtMs - lastMs
+    const paused = idleMs > Math.min(longMs, Math.max(leastMs, pauseRuns * (nowMs - takenAtMs)))
+    if (this.#state === 'watching') return this.#watch(isAll && !paused && rows >= (this.instances > 1 ? 2 : leastRows) ? rows : 0, idleMs, nowMs)
     if (this.#state === 'gathering') return (isAll || ++this.#runs >= agreeing) && this.#asWhole()
     const isOther = isAll || !isLike(rows + lastRows + waitingRows, 2 * this.#partRows)
     this.#otherRuns = isOther ? this.#otherRuns + 1 : 0
-    if (this.#otherRuns >= agreeing) {
-      if (this.#state !== 'kept') this.#hold(nowMs)
-      return this.#asWhole()
+    const isTrial = this.#state !== 'kept'
+    if (this.#otherRuns >= agreeing || this.#instancesChanged || (isTrial && paused)) {
+      if (isTrial) this.#hold(nowMs, lastMs)
+      return idleMs > 0 ? this.#asWhole() : this.#gather(waitingRows + this.#parts * Math.max(rows, lastRows), [], nowMs)
     }
-    return this.#state === 'kept' ? nowMs >= this.#verdict.heldUntilMs && this.#gather(nowMs) : this.#compare(rows, nowMs)
+    return isTrial ? this.#compare(rows, nowMs) : nowMs >= this.#verdict.heldUntilMs && this.#gather(this.#load, [this.#load], nowMs)
   }
 
-  /** @param load rows of a load that was one batch; 0 where it was more, or less than is worth it. */
+  /** @param load rows of a load that was one batch; 0 where it was more, or less than is worth it, or callers have paused. */
   #watch(load: number, idleMs: number, nowMs: number): boolean {
-    if (load === 0 || load !== this.#load || idleMs > longMs || nowMs < this.#verdict.heldUntilMs) {
-      if (load !== this.#load && load > 0) this.#verdict = this.#verdictOf(load)
+    if (load === 0 || load !== this.#load) {
+      if (load > 0) this.#verdict = this.#verdictOf(load)
       this.#load = load
       this.#begin(nowMs)
       return false
     }
     this.#idleMs += idleMs
     const rate = this.#rate(load, nowMs)
+    if (nowMs < this.#verdict.heldUntilMs) {
+      if (this.#runs < agreeing) return false
+      this.#begin(nowMs)
+      return isBetter(this.#verdict) && this.#divide('kept')
+    }
     if (rate === null) return false
     const idleShare = this.#idleMs / (nowMs - this.#sinceMs)
     this.#beganMs = this.#sinceMs
     this.#begin(nowMs)
     if (this.instances === 1 && idleShare < leastIdleShare) return false
-    this.#wholeRate = rate
-    this.#partRows = Math.ceil(load / Math.max(2, this.instances))
-    this.#limits = { ...this.#own, preferredBatchSizes: [this.#partRows] }
-    this.#state = 'settling'
+    this.#verdict.wholeRate = rate
     this.#triedAtMs = nowMs
+    return this.#divide('settling')
+  }
+
+  #divide(state: 'settling' | 'kept'): true {
+    this.#state = state
+    this.#partRows = Math.ceil(this.#load / Math.max(2, this.instances))
+    this.#parts = Math.ceil(this.#load / this.#partRows)
+    this.#limits = { ...this.#own, preferredBatchSizes: [this.#partRows] }
     this.#otherRuns = 0
     return true
   }
@@ -135,45 +166,51 @@ export class LoadDivision implements BatchSizer {
       this.#begin(nowMs)
       return false
     }
-    const rate = this.#rate(rows, nowMs)
+    const rate = this.#rate(rows, nowMs, this.#parts)
     if (rate === null) return false
-    const gain = rate / this.#wholeRate
-    const { gains } = this.#verdict
+    const { gains, wholeRate } = this.#verdict
+    const gain = rate / wholeRate
     gains.push(gain)
     if (gains.length > mostGains) gains.shift()
-    const isBetter = median(gains) >= leastGain
-    if (isBetter !== gain >= leastGain) this.#verdict.holdTimes = firstHoldTimes // looked at again soon
-    this.#hold(nowMs)
-    if (isBetter) this.#state = 'kept'
-    return !isBetter && this.#gather(nowMs)
+    const keeps = isBetter(this.#verdict)
+    if (keeps !== gain >= leastGain) this.#verdict.holdTimes = firstHoldTimes // looked at again soon
+    this.#hold(nowMs, nowMs)
+    if (keeps) this.#state = 'kept'
+    return !keeps && this.#gather(this.#load, [this.#load], nowMs)
   }
 
-  #hold(nowMs: number): void {
+  /** @param endMs of what has been compared. */
+  #hold(nowMs: number, endMs: number): void {
     const verdict = this.#verdict
-    verdict.heldUntilMs = nowMs + verdict.holdTimes * (nowMs - this.#beganMs)
+    verdict.heldUntilMs = nowMs + verdict.holdTimes * (endMs - this.#beganMs)
     verdict.holdTimes = Math.min(mostHoldTimes, 3 * verdict.holdTimes)
   }
 
   #verdictOf(load: number): Verdict {
-    const size = Math.round(Math.log(load) / -Math.log(similarShare))
-    let verdict = this.#verdicts.get(size)
-    if (verdict === undefined) this.#verdicts.set(size, (verdict = newVerdict()))
+    const key = `${this.instances} ${Math.round(Math.log(load) / -Math.log(similarShare))}`
+    let verdict = this.#verdicts.get(key)
+    if (verdict === undefined) this.#verdicts.set(key, (verdict = { gains: [], holdTimes: firstHoldTimes, heldUntilMs: 0, wholeRate: 0 }))
     return verdict
   }
 
   /**
    * Left to themselves parts stay parts: while one runs, another waits, and is taken as it is. For once what waits is held
    * back until all have come, for no longer than all of it took as a whole.
+   *
+   * @param load at most.
+   * @param preferredBatchSizes that it has where that is known.
    */
-  #gather(nowMs: number): true {
+  #gather(load: number, preferredBatchSizes: readonly number[], nowMs: number): true {
     this.#state = 'gathering'
     this.#begin(nowMs)
-    this.#limits = { ...this.#own, preferredBatchSizes: [this.#load], maxQueueDelayMs: this.#load / this.#wholeRate }
+    const maxQueueDelayMs = Math.min(load, this.#own.maxBatchSize) / this.#verdict.wholeRate
+    this.#limits = { ...this.#own, preferredBatchSizes, maxQueueDelayMs, delayEndsAtMs: nowMs + gatheringTimes * maxQueueDelayMs }
     return true
   }
 
   #asWhole(): true {
     this.#state = 'watching'
+    this.#instancesChanged = false
     this.#load = 0
     this.#limits = this.#own
     return true
@@ -185,12 +222,12 @@ export class LoadDivision implements BatchSizer {
   }
 
   /** What has been done since the comparison began; `null` when that is too little to tell. */
-  #rate(rows: number, nowMs: number): number | null {
+  #rate(rows: number, nowMs: number, parts = 1): number | null {
     this.#rows += rows
     this.#runs++
     const tookMs = nowMs - this.#sinceMs
     const isEnough = (this.#runs >= leastRuns && tookMs >= leastMs) || (this.#runs >= leastLongRuns && tookMs >= longMs)
-    return isEnough ? this.#rows / tookMs : null
+    return isEnough && this.#runs % parts === 0 ? this.#rows / tookMs : null
   }
 }
 
@@ -198,6 +235,6 @@ function isLike(load: number, other: number): boolean {
   return load >= similarShare * other && other >= similarShare * load
 }
 
-function newVerdict(): Verdict {
-  return { gains: [], holdTimes: firstHoldTimes, heldUntilMs: 0 }
+function isBetter({ gains }: Verdict): boolean {
+  return gains.length > 0 && median(gains) >= leastGain
 }
