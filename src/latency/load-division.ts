@@ -21,6 +21,8 @@ const leastGain = 1.05
 const mostGains = 3
 /** What was found holds for so many times what it took to find out, then three times as long each time. */
 const firstHoldTimes = 10
+/** What contradicts the last ones is looked at again soon, and so is a first gain: the code may just have been compiled meanwhile. */
+const soonHoldTimes = 3
 const mostHoldTimes = 300
 /** Runs in a row that say that the load has become another one. */
 const agreeing = 8
@@ -173,7 +175,7 @@ export class LoadDivision implements BatchSizer {
     gains.push(gain)
     if (gains.length > mostGains) gains.shift()
     const keeps = isBetter(this.#verdict)
-    if (keeps !== gain >= leastGain) this.#verdict.holdTimes = firstHoldTimes // looked at again soon
+    if (keeps !== gain >= leastGain || (keeps && gains.length === 1)) this.#verdict.holdTimes = soonHoldTimes
     this.#hold(nowMs, nowMs)
     if (keeps) this.#state = 'kept'
     return !keeps && this.#gather(this.#load, [this.#load], nowMs)
@@ -236,5 +238,5 @@ function isLike(load: number, other: number): boolean {
 }
 
 function isBetter({ gains }: Verdict): boolean {
-  return gains.length > 0 && median(gains) >= leastGain
+  return gains.length > 0 && (gains.length === 2 ? Math.min(...gains) : median(gains)) >= leastGain
 }

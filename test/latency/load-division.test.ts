@@ -76,7 +76,7 @@ describe('a load that fits one batch', () => {
     load.instances = load.division.instances = 4
     load.callers = 8
     load.runMs = (rows) => 10 * rows
-    expect(load.until(5000)).toEqual([8, 2])
+    expect(load.until(3000)).toEqual([8, 2])
   })
 
   it('is run by one of the instances where these have the same cores', () => {
@@ -154,6 +154,14 @@ describe('a load that fits one batch', () => {
     expect(load.until(resumedAtMs + 10_000).at(-1)).toBe(32)
   })
 
+  it('is not kept in parts because everything has become faster since it was seen as a whole', () => {
+    ;[load.answerMs, load.runMs] = [0.01, () => 0.2]
+    while (!load.division.divides) load.run()
+    load.answerMs = 0.002
+    expect(load.until(450).at(-1)).toBe(64)
+    expect(load.until(600)).toEqual([64])
+  })
+
   it('that comes back is divided at once where that was found to give more', () => {
     load.until(50_000)
     load.callers = 256
@@ -202,7 +210,7 @@ describe('a load that fits one batch', () => {
   it('is halved anew once it has become smaller', () => {
     load.until(200)
     load.callers = 30
-    expect(load.until(600)).toEqual([30, 15])
+    expect(load.until(400)).toEqual([30, 15])
   })
 })
 
