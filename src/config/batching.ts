@@ -55,6 +55,11 @@ export interface BatchLimits {
   readonly preferredBatchSizes: readonly number[]
   /** How long the oldest request may wait for a larger batch while an instance is idle. */
   readonly maxQueueDelayMs: number
+  /**
+   * From when on none waits for that any more. Left out where the delay is the user's; else it is the engine's own, for which
+   * nobody waits longer than half of a timeout.
+   */
+  readonly delayEndsAtMs?: number
   /** False: every request is a batch of its own. */
   readonly joinRequests: boolean
   /** Left out where nothing is said of what requests cost. */

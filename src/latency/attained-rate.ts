@@ -1,5 +1,5 @@
-/** A window has so many runs for each thread that may run one, and lasts so long, at least. */
-const leastRounds = 3
+/** A window has the whole load so many times, and lasts so long, at least. */
+const leastLoads = 4
 const leastMs = 10
 const windows = 6
 /** Fewer windows are enough where they last long. */
@@ -29,13 +29,13 @@ export class AttainedRate {
   /**
    * Notes a finished run.
    *
-   * @param abreast how many run at a time.
+   * @param parts of the whole load, each of them a run.
    * @returns `null` while there is too little to tell.
    */
-  ran(rows: number, abreast: number, nowMs: number): number | null {
+  ran(rows: number, parts: number, nowMs: number): number | null {
     this.#rows += rows
     const tookMs = nowMs - this.#windowMs
-    if (++this.#runs < leastRounds * abreast || tookMs < leastMs) return null
+    if (++this.#runs < leastLoads * parts || this.#runs % parts !== 0 || tookMs < leastMs) return null
     this.#rates.push(this.#rows / tookMs)
     this.#runs = this.#rows = 0
     this.#windowMs = nowMs

@@ -43,14 +43,15 @@ export class Estimator {
   /**
    * @param latencyTargetMs 0 for none.
    * @param isCapped whether the size of batches is found out while they run.
+   * @param isDivisible whether a part of a batch is less to do: not where each request has a slot, and empty ones are run too.
    */
-  constructor(runTimes: RunTimes, limits: BatchLimits, latencyTargetMs: number, instances: number, weight: number, isCapped = false) {
+  constructor(runTimes: RunTimes, limits: BatchLimits, latencyTargetMs: number, instances: number, weight: number, isCapped = false, isDivisible = true) {
     this.runTimes = runTimes
     this.#limits = limits
     this.#weight = weight
     this.target = latencyTargetMs > 0 && limits.joinRequests ? new LatencyTarget(limits, latencyTargetMs, runTimes, instances) : null
     this.cap = isCapped && limits.joinRequests ? new BatchCap(limits) : null
-    this.#division = latencyTargetMs === 0 && !isCapped && LoadDivision.suits(limits) ? new LoadDivision(limits) : null
+    this.#division = latencyTargetMs === 0 && !isCapped && isDivisible && LoadDivision.suits(limits) ? new LoadDivision(limits) : null
     this.instances = instances
   }
 

@@ -7,8 +7,10 @@ import type { BatchSizer } from './batch-cap.ts'
 const leastRows = 24
 /** Part of the time that the only instance waits for the application's thread, at least: more than that cannot be gained. */
 const leastIdleShare = 0.15
-/** What takes longer from one batch to the next is a pause. */
-const pauseMs = 500
+/** With nothing to do for so many times what a run takes, callers have paused: halves cannot make up for much of that. */
+const pauseRuns = 10
+const leastPauseMs = 20
+const mostPauseMs = 500
 const leastGain = 1.05
 /** Comparisons of a load that count, the last ones; the first ones follow soon after each other, as one may mislead. */
 const mostGains = 3
@@ -17,6 +19,8 @@ const firstHoldTimes = 10
 const mostHoldTimes = 300
 /** Runs in a row that say that the load has become another one. */
 const agreeing = 8
+/** For so many times what a load took as a whole it is gathered: a request that comes later waits for no other. */
+const gatheringTimes = 3
 /** Loads are alike of which the smaller has at least this share of the other. */
 const similarShare = 0.75
 
@@ -27,6 +31,8 @@ interface Verdict {
   /** How often it was tried, to the end or not. */
   trials: number
   heldUntilMs: number
+  /** As a whole, in rows per millisecond. */
+  wholeRate: number
 }
 
 /**
@@ -35,27 +41,27 @@ interface Verdict {
  * for each instance, and two for the only one. Whether that gives more is tried: a run of half the rows takes more than half the time.
  */
 export class LoadDivision implements BatchSizer {
-  /** How many instances the model has. */
-  instances = 1
   readonly #own: BatchLimits
   #limits: BatchLimits
+  #instances = 1
+  #instancesChanged = false
   #state: 'watching' | 'trying' | 'kept' | 'gathering' = 'watching'
-  /** Rows of the whole load, and what it gave in one batch, in rows per millisecond; and rows of a part. */
+  /** Rows of the whole load, and of a part; and how many of these it has. */
   #load = 0
-  #wholeRate = 0
   #partRows = 0
+  #parts = 1
   /** Of what is being compared. */
   readonly #rate = new AttainedRate()
   #idleMs = 0
-  /** Of those that are waited for, in vain. */
+  /** Of a load that is watched or gathered. */
   #runs = 0
   #lastRows = 0
   #lastMs = 0
   /** In a row that say that the load is another one. */
   #otherRuns = 0
-  /** By the size of the load: those that come and go in turn are not tried each time. */
-  readonly #verdicts = new Map<number, Verdict>()
-  #verdict: Verdict = newVerdict()
+  /** By the number of instances and the size of the load: those that come and go in turn are not tried each time. */
+  readonly #verdicts = new Map<string, Verdict>()
+  #verdict = this.#verdictOf(2)
   /** When its comparison began. */
   #beganMs = 0
 
@@ -78,6 +84,18 @@ export class LoadDivision implements BatchSizer {
     return this.#limits
   }
 
+  /** How many instances the model has. */
+  get instances(): number {
+    return this.#instances
+  }
+
+  set instances(count: number) {
+    if (count === this.#instances) return
+    this.#instances = count
+    if (this.#state === 'watching') this.#load = 0
+    else this.#instancesChanged = true
+  }
+
   /**
    * Notes a finished run; true when batches are to have another size from now on.
    *
@@ -88,89 +106,109 @@ export class LoadDivision implements BatchSizer {
     const [lastRows, lastMs] = [this.#lastRows, this.#lastMs]
     this.#lastRows = rows
     this.#lastMs = nowMs
-    if (this.#state === 'watching') return this.#watch(isAll && rows >= (this.instances > 1 ? 2 : leastRows) ? rows : 0, takenAtMs - lastMs, nowMs)
+    const idleMs = takenAtMs - lastMs
+    const paused = idleMs > Math.min(mostPauseMs, Math.max(leastPauseMs, pauseRuns * (nowMs - takenAtMs)))
+    if (this.#state === 'watching') return this.#watch(isAll && !paused && rows >= (this.instances > 1 ? 2 : leastRows) ? rows : 0, idleMs, nowMs)
     if (this.#state === 'gathering') return (isAll || ++this.#runs >= agreeing) && this.#asWhole()
     const isOther = isAll || !isLike(rows + lastRows + waitingRows, 2 * this.#partRows)
     this.#otherRuns = isOther ? this.#otherRuns + 1 : 0
-    if (this.#otherRuns >= agreeing) {
-      if (this.#state !== 'kept') this.#hold(nowMs)
-      return this.#asWhole()
+    const isTrial = this.#state !== 'kept'
+    if (this.#otherRuns >= agreeing || this.#instancesChanged || (isTrial && paused)) {
+      if (isTrial) this.#hold(nowMs, lastMs)
+      return idleMs > 0 ? this.#asWhole() : this.#gather(waitingRows + this.#parts * Math.max(rows, lastRows), [], nowMs)
     }
-    return this.#state === 'kept' ? nowMs >= this.#verdict.heldUntilMs && this.#gather(nowMs) : this.#compare(rows, nowMs)
+    return isTrial ? this.#compare(rows, nowMs) : nowMs >= this.#verdict.heldUntilMs && this.#gather(this.#load, [this.#load], nowMs)
   }
 
-  /** @param load rows of a load that was one batch; 0 where it was more, or less than is worth it. */
+  /** @param load rows of a load that was one batch; 0 where it was more, or less than is worth it, or callers have paused. */
   #watch(load: number, idleMs: number, nowMs: number): boolean {
-    if (load === 0 || load !== this.#load || idleMs > pauseMs || nowMs < this.#verdict.heldUntilMs) {
-      if (load !== this.#load && load > 0) this.#verdict = this.#verdictOf(load)
+    if (load === 0 || load !== this.#load) {
+      if (load > 0) this.#verdict = this.#verdictOf(load)
       this.#load = load
-      this.#begin(nowMs)
+      this.#runs = 0
+      this.#compares(nowMs)
       return false
+    }
+    this.#runs++
+    if (nowMs < this.#verdict.heldUntilMs) {
+      this.#compares(nowMs)
+      return this.#runs >= agreeing && isBetter(this.#verdict) && this.#divide('kept')
     }
     this.#idleMs += idleMs
     const rate = this.#rate.ran(load, 1, nowMs)
     if (rate === null) return false
     this.#beganMs = this.#rate.sinceMs
     const idleShare = this.#idleMs / (nowMs - this.#beganMs)
-    this.#begin(nowMs)
+    this.#compares(nowMs)
     if (this.instances === 1 && idleShare < leastIdleShare) return false
-    this.#wholeRate = rate
-    this.#partRows = Math.ceil(load / Math.max(2, this.instances))
+    this.#verdict.wholeRate = rate
+    return this.#divide('trying')
+  }
+
+  #divide(state: 'trying' | 'kept'): true {
+    this.#state = state
+    this.#partRows = Math.ceil(this.#load / Math.max(2, this.instances))
+    this.#parts = Math.ceil(this.#load / this.#partRows)
     this.#limits = { ...this.#own, preferredBatchSizes: [this.#partRows] }
-    this.#state = 'trying'
     this.#otherRuns = 0
     return true
   }
 
   #compare(rows: number, nowMs: number): boolean {
-    const rate = this.#rate.ran(rows, this.instances, nowMs)
+    const rate = this.#rate.ran(rows, this.#parts, nowMs)
     if (rate === null) return false
-    const gain = rate / this.#wholeRate
     const verdict = this.#verdict
+    const gain = rate / verdict.wholeRate
     verdict.gains.push(gain)
     if (verdict.gains.length > mostGains) verdict.gains.shift()
-    const isBetter = median(verdict.gains) >= leastGain
-    if (isBetter !== gain >= leastGain) verdict.trials = Math.min(verdict.trials, mostGains - 1) // looked at again soon
-    this.#hold(nowMs)
-    if (isBetter) this.#state = 'kept'
-    return !isBetter && this.#gather(nowMs)
+    const keeps = isBetter(verdict)
+    if (keeps !== gain >= leastGain) verdict.trials = Math.min(verdict.trials, mostGains - 1) // looked at again soon
+    this.#hold(nowMs, nowMs)
+    if (keeps) this.#state = 'kept'
+    return !keeps && this.#gather(this.#load, [this.#load], nowMs)
   }
 
-  #hold(nowMs: number): void {
+  /** @param endMs of what has been compared. */
+  #hold(nowMs: number, endMs: number): void {
     const verdict = this.#verdict
     const further = ++verdict.trials - mostGains
     const holdTimes = further < 0 ? 1 : Math.min(mostHoldTimes, firstHoldTimes * 3 ** further)
-    verdict.heldUntilMs = nowMs + holdTimes * (nowMs - this.#beganMs)
+    verdict.heldUntilMs = nowMs + holdTimes * (endMs - this.#beganMs)
   }
 
   #verdictOf(load: number): Verdict {
-    const size = Math.round(Math.log(load) / -Math.log(similarShare))
-    let verdict = this.#verdicts.get(size)
-    if (verdict === undefined) this.#verdicts.set(size, (verdict = newVerdict()))
+    const key = `${this.instances} ${Math.round(Math.log(load) / -Math.log(similarShare))}`
+    let verdict = this.#verdicts.get(key)
+    if (verdict === undefined) this.#verdicts.set(key, (verdict = { gains: [], trials: 0, heldUntilMs: 0, wholeRate: 0 }))
     return verdict
   }
 
   /**
    * Left to themselves parts stay parts: while one runs, another waits, and is taken as it is. For once what waits is held
    * back until all have come, for no longer than all of it took as a whole.
+   *
+   * @param load at most.
+   * @param preferredBatchSizes that it has where that is known.
    */
-  #gather(nowMs: number): true {
+  #gather(load: number, preferredBatchSizes: readonly number[], nowMs: number): true {
     this.#state = 'gathering'
-    this.#begin(nowMs)
-    this.#limits = { ...this.#own, preferredBatchSizes: [this.#load], maxQueueDelayMs: this.#load / this.#wholeRate }
+    this.#runs = 0
+    const maxQueueDelayMs = Math.min(load, this.#own.maxBatchSize) / this.#verdict.wholeRate
+    this.#limits = { ...this.#own, preferredBatchSizes, maxQueueDelayMs, delayEndsAtMs: nowMs + gatheringTimes * maxQueueDelayMs }
     return true
   }
 
   #asWhole(): true {
     this.#state = 'watching'
+    this.#instancesChanged = false
     this.#load = 0
     this.#limits = this.#own
     return true
   }
 
-  #begin(nowMs: number): void {
-    this.#runs = this.#idleMs = 0
-    this.#rate.begin(nowMs)
+  #compares(fromMs: number): void {
+    this.#idleMs = 0
+    this.#rate.begin(fromMs)
   }
 }
 
@@ -178,6 +216,6 @@ function isLike(load: number, other: number): boolean {
   return load >= similarShare * other && other >= similarShare * load
 }
 
-function newVerdict(): Verdict {
-  return { gains: [], trials: 0, heldUntilMs: 0 }
+function isBetter({ gains }: Verdict): boolean {
+  return gains.length > 0 && (gains.length === 2 ? Math.min(...gains) : median(gains)) >= leastGain
 }

@@ -16,6 +16,8 @@ export interface QueuedRows {
   readonly enqueuedAtMs: number
   /** When its answer is of no use any more; `null` for never. */
   readonly deadlineAtMs: number | null
+  /** When it leaves the queue if it still waits; `null`, or left out, for never. */
+  readonly timeoutAtMs?: number | null
 }
 
 /** What is to happen now. */
@@ -61,7 +63,7 @@ const notYet = (closeAtMs: number): BatchDecision => ({ requests: 0, reason: 'id
 export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment: Moment): BatchDecision {
   if (front.length === 0) return notYet(Infinity)
   if (!limits.joinRequests) return { requests: 1, reason: 'full', closeAtMs: Infinity }
-  const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs } = limits
+  const { maxBatchSize, preferredBatchSizes, maxQueueDelayMs, delayEndsAtMs } = limits
   const { nowMs, idle, draining, runTimes, closedBy = null } = moment
   const largestPreferred = fullBatchRows(limits)
   const startMs = nowMs + moment.startsInMs + deadlineMarginMs
@@ -72,7 +74,7 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
   let preferredReason: BatchReason = 'preferred'
   let full = false // the prefix can't grow, or has reached the largest preferred size
   let hurried = false // it can't grow, or a deadline would be missed
-  let oldestMs = Infinity
+  let delayEndMs = delayEndsAtMs ?? Infinity
   let deadlineMs = Infinity
   while (requests < front.length) {
     const entry = front[requests]!
@@ -96,7 +98,8 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
     }
     rows = sum
     requests++
-    if (maxQueueDelayMs > 0) oldestMs = Math.min(oldestMs, entry.enqueuedAtMs)
+    if (maxQueueDelayMs > 0) delayEndMs = Math.min(delayEndMs, entry.enqueuedAtMs + maxQueueDelayMs)
+    if (delayEndsAtMs !== undefined && typeof entry.timeoutAtMs === 'number') delayEndMs = Math.min(delayEndMs, (entry.enqueuedAtMs + entry.timeoutAtMs) / 2)
     deadlineMs = earliestMs
     if (preferredBatchSizes.includes(rows)) {
       preferred = requests
@@ -110,7 +113,7 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
   full ||= isClosed
 
   if (!idle && !full) return notYet(Infinity)
-  const delayExceeded = maxQueueDelayMs > 0 && nowMs >= oldestMs + maxQueueDelayMs
+  const delayExceeded = maxQueueDelayMs > 0 && nowMs >= delayEndMs
   const send = (count: number, reason: BatchReason): BatchDecision => ({ requests: count, reason, closeAtMs: Infinity })
   if (preferred > 0 && preferred < requests && idle && everything && delayExceeded) return send(requests, 'delay')
   if (preferred > 0) return send(preferred, preferredReason)
@@ -120,7 +123,7 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
   if (maxQueueDelayMs === 0) return send(requests, 'idle')
   const latestMs = runTimes === null || deadlineMs === Infinity ? Infinity : deadlineMs - runTimes.p99Ms(rows) - deadlineMarginMs
   if (nowMs >= latestMs) return send(requests, 'deadline')
-  return notYet(Math.min(oldestMs + maxQueueDelayMs, latestMs))
+  return notYet(Math.min(delayEndMs, latestMs))
 }
 
 /** Whether even a run as short as they usually are would end after the deadline of a request. */

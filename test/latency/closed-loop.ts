@@ -46,10 +46,10 @@ export class ClosedLoop {
     return this
   }
 
-  /** Requests per millisecond, and what 99 of 100 of them took at most, between two moments. */
-  figures(fromMs: number, toMs: number): { perMs: number; p99Ms: number } {
+  /** Requests per millisecond, and what 99 of 100 of them took at most, and all, between two moments. */
+  figures(fromMs: number, toMs: number): { perMs: number; p99Ms: number; longestMs: number } {
     const tookMs = this.answers.flatMap(([atMs, took]) => (atMs >= fromMs && atMs < toMs ? took : [])).sort((a, b) => a - b)
-    return { perMs: tookMs.length / (toMs - fromMs), p99Ms: tookMs[Math.floor(0.99 * tookMs.length)]! }
+    return { perMs: tookMs.length / (toMs - fromMs), p99Ms: tookMs[Math.floor(0.99 * tookMs.length)]!, longestMs: tookMs.at(-1)! }
   }
 
   #finish(): void {

@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { BatchLimits } from '../../src/config/batching.ts'
 import { ClosedLoop } from './closed-loop.ts'
@@ -13,8 +14,8 @@ function compared(callers: number, runMs: (rows: number) => number, change: (loo
       loop.until(ms + 50)
     }
     return loop.figures(fromMs, endMs)
-  }) as [{ perMs: number; p99Ms: number }, { perMs: number; p99Ms: number }]
-  return { rate: divided.perMs / whole.perMs, p99: divided.p99Ms / whole.p99Ms }
+  }) as [ReturnType<ClosedLoop['figures']>, ReturnType<ClosedLoop['figures']>]
+  return { rate: divided.perMs / whole.perMs, p99: divided.p99Ms / whole.p99Ms, longest: divided.longestMs / whole.longestMs }
 }
 
 describe('callers in turn before the queue and a worker', () => {
@@ -39,6 +40,37 @@ describe('callers in turn before the queue and a worker', () => {
     expect(rate).toBeGreaterThan(0.99)
     expect(p99).toBeLessThan(1.1)
   })
+
+  it.each(Array.from({ length: 12 }, (_, index) => 20 + 10 * index))('are served as a whole again where fewer are left in the middle of a trial (%d ms)', (changedAtMs) => {
+    const loop = new ClosedLoop(limits, 64, () => 0.2).until(changedAtMs)
+    loop.callers = 40
+    loop.until(3000)
+    expect(loop.sizes.slice(-1000).filter((rows) => rows < 40).length).toBeLessThan(300)
+  })
+
+  it('are served as a whole again where fewer are left in a trial, none of which is waited for in vain', () => {
+    for (let changedAtMs = 10; changedAtMs < 60; changedAtMs++) {
+      const loop = new ClosedLoop(limits, 64, () => 0.2).until(changedAtMs)
+      loop.callers = 20
+      expect([changedAtMs, new Set(loop.until(500).sizes.slice(-100))]).toEqual([changedAtMs, new Set([20])])
+    }
+  })
+
+  it('lose little whatever their numbers and runs are, and none waits for long', () => {
+    const phase = fc.record({ callers: fc.integer({ min: 1, max: 100 }), ms: fc.integer({ min: 1, max: 20 }) })
+    const history = fc.record({ phases: fc.array(phase, { minLength: 1, maxLength: 4 }), fixedMs: fc.double({ min: 0.02, max: 0.5, noNaN: true }), rowMs: fc.double({ min: 0, max: 0.01, noNaN: true }) })
+    fc.assert(
+      fc.property(history, ({ phases, fixedMs, rowMs }) => {
+        const turns = phases.flatMap(({ callers, ms }) => Array.from({ length: ms }, () => callers))
+        const runMs = (rows: number) => fixedMs + rowMs * rows
+        const change = (loop: ClosedLoop, ms: number) => void (loop.callers = turns[(ms / 50) % turns.length]!)
+        const { rate, longest } = compared(turns[0]!, runMs, change, [0, 2000])
+        expect(rate).toBeGreaterThan(0.93)
+        expect(longest).toBeLessThan(2.5)
+      }),
+      { numRuns: 10 },
+    )
+  }, 20_000)
 
   it('are served as a whole soon once halves, which gave more, give less', () => {
     const { rate } = compared(64, (rows) => 0.02 + 0.002 * rows, (loop, ms) => {

@@ -36,6 +36,10 @@ describe('where all that is under way fits one batch', () => {
     expect(ran(new Estimator(new RunTimes(), limits, 0, 1, 1), [request])).toBe(false)
   })
 
+  it('it stays as it is where its requests have slots', () => {
+    expect(new Estimator(new RunTimes(), limits, 0, 1, 1, false, false).sizer).toBeNull()
+  })
+
   it('batches have the size that a latency target, or a search for the best one, gives them', () => {
     const [targeted, searched] = [new Estimator(new RunTimes(), limits, 1000, 1, 1), new Estimator(new RunTimes(), limits, 0, 1, 1, true)]
     ran(targeted)

@@ -1,3 +1,4 @@
+import fc from 'fast-check'
 import { beforeEach, describe, expect, it } from 'vitest'
 import type { BatchLimits } from '../../src/config/batching.ts'
 import { LoadDivision } from '../../src/latency/load-division.ts'
@@ -167,6 +168,69 @@ describe('a load that fits one batch', () => {
     const halved = load.shareOf(32, 1_000_000)
     expect(halved).toBeGreaterThan(0)
     expect(halved).toBeLessThan(0.02)
+  })
+
+  it('that pauses during a trial is tried again soon, however long the pause was', () => {
+    while (!load.division.divides) load.run()
+    for (let run = 0; run < 20; run++) load.run()
+    load.nowMs += 3_600_000
+    const resumedAtMs = load.nowMs
+    load.run()
+    expect(load.division.limits()).toBe(limits)
+    expect(load.until(resumedAtMs + 10_000).at(-1)).toBe(32)
+  })
+
+  it('is not kept in parts because everything has become faster since it was seen as a whole', () => {
+    ;[load.answerMs, load.runMs] = [0.01, () => 0.2]
+    while (!load.division.divides) load.run()
+    load.answerMs = 0.002
+    expect(load.until(450).at(-1)).toBe(64)
+    expect(load.shareOf(64, 5000)).toBeGreaterThan(0.9)
+  })
+
+  it('that comes back is divided at once where that was found to give more', () => {
+    load.until(50_000)
+    load.callers = 256
+    expect(load.until(51_000).at(-1)).toBe(64)
+    load.callers = 64
+    expect(load.until(51_020)).toEqual([64, 32])
+  })
+
+  it('is tried anew once there is another number of instances', () => {
+    load.until(50_000)
+    load.instances = load.division.instances = 4
+    expect(load.until(51_000).at(-1)).toBe(16)
+  })
+
+  it('is never gathered for good: what comes later waits for no other', () => {
+    load.runMs = () => 0.2
+    while (load.division.limits().maxQueueDelayMs === 0) load.run()
+    const { maxQueueDelayMs, delayEndsAtMs } = load.division.limits()
+    expect(delayEndsAtMs).toBeCloseTo(load.nowMs + 3 * maxQueueDelayMs, 6)
+  })
+
+  it('of bursts, however they follow each other, is never kept in parts: these cannot give more', () => {
+    const bursts = fc.record({ instances: fc.integer({ min: 1, max: 5 }), rows: fc.integer({ min: 24, max: 64 }), everyMs: fc.double({ min: 0.5, max: 600, noNaN: true }), runShare: fc.double({ min: 0.01, max: 0.8, noNaN: true }) })
+    fc.assert(
+      fc.property(bursts, ({ instances, rows, everyMs, runShare }) => {
+        const division = new LoadDivision(limits)
+        division.instances = instances
+        let runsInParts = 0
+        for (let burst = 1; burst < 3000; burst++) {
+          const parts: number[] = []
+          for (let left = rows; left > 0; left -= parts.at(-1)!) parts.push(Math.min(left, division.limits().preferredBatchSizes[0] ?? 64))
+          const [atMs, runMs] = [burst * everyMs, (runShare * everyMs) / parts.length]
+          if (parts.length > 1) runsInParts++
+          for (const [index, part] of parts.entries()) {
+            const takenAtMs = atMs + (instances > 1 ? 0 : Math.max(0, index - 1) * runMs)
+            const leftRows = parts.slice(index + 2).reduce((sum, each) => sum + each, 0)
+            division.finished(part, takenAtMs, index === parts.length - 1, instances > 1 ? 0 : leftRows, atMs + (index + 1) * runMs)
+          }
+        }
+        expect(runsInParts).toBeLessThan(600)
+      }),
+      { numRuns: 200 },
+    )
   })
 
   it('is halved anew once it has become smaller', () => {

@@ -132,3 +132,25 @@ describe('decide when requests do not join', () => {
     { name: 'sends nothing from an empty queue', rows: [], join, sends: 0 },
   ])
 })
+
+describe('decide with a delay of the engine itself', () => {
+  const limits: BatchLimits = { maxBatchSize: 8, preferredBatchSizes: [8], maxQueueDelayMs: 100, delayEndsAtMs: 1150, joinRequests: true }
+  const waiting = (enqueuedAtMs: number, timeoutAtMs: number | null = null) => ({ rows: 1, enqueuedAtMs, deadlineAtMs: null, timeoutAtMs })
+
+  it('waits for it', () => {
+    expect(decide([waiting(1000)], limits, moment(1000))).toMatchObject({ requests: 0, closeAtMs: 1100 })
+    expect(decide([waiting(1000)], limits, moment(1100))).toMatchObject({ requests: 1, reason: 'delay' })
+  })
+
+  it('waits until it ends, and not at all from then on', () => {
+    expect(decide([waiting(1080)], limits, moment(1080))).toMatchObject({ requests: 0, closeAtMs: 1150 })
+    expect(decide([waiting(1160)], limits, moment(1160))).toMatchObject({ requests: 1, reason: 'delay' })
+  })
+
+  it('waits for no longer than half of the timeout of any request', () => {
+    const front = [waiting(1000), waiting(1010, 1030)]
+    expect(decide(front, limits, moment(1010))).toMatchObject({ requests: 0, closeAtMs: 1020 })
+    expect(decide(front, limits, moment(1020))).toMatchObject({ requests: 2, reason: 'delay' })
+    expect(decide(front, { ...limits, delayEndsAtMs: undefined }, moment(1010))).toMatchObject({ closeAtMs: 1100 })
+  })
+})
