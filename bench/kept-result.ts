@@ -15,6 +15,11 @@ export interface KeptResult {
   /** What has to be known to read the rows. */
   readonly reading?: string
   readonly rows: readonly Row[]
+  /** What it comes to: a figure of ours beside that of the baseline, which need not be in a table. */
+  readonly ours?: number
+  readonly plain?: number
+  readonly unit?: string
+  readonly ratio?: number
   /** In their place, where one table is not enough. */
   readonly tables?: readonly { readonly title: string; readonly rows: readonly Row[] }[]
   readonly numbers?: readonly NumbersRow[]

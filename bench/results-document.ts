@@ -19,10 +19,17 @@ function section(result: KeptResult): string {
     ...(describe === undefined ? [] : [`${describe}.`]),
     `${dayOf(result)}, ${machineText(result.machine)}.${shortened}`,
     ...tables.filter((table) => table.rows.length > 0).flatMap(({ title, rows: shownRows }) => [...(title === '' ? [] : [`### ${title}`]), tableOf(shownRows)]),
+    ...outcome(result),
     ...(reading === undefined ? [] : [reading]),
     ...(targets.length === 0 ? [] : [markdownTable(['asked', 'found', 'target', ''], targets.map(({ what, found, target, met }) => [what, textOf(found), target, met ? 'met' : '**not met**']))]),
     `<details><summary>Settings</summary>\n\n\`\`\`json\n${JSON.stringify(settings, null, 1)}\n\`\`\`\n\n</details>`,
   ].join('\n\n')
+}
+
+function outcome({ ours, plain, unit, ratio }: KeptResult): string[] {
+  if (ours === undefined || plain === undefined || unit === undefined || ratio === undefined) return []
+  const figure = (value: number) => String(Math.abs(value) >= 1000 ? Math.round(value) : Number(value.toPrecision(6)))
+  return [`In one line: ${figure(ours)} beside ${figure(plain)} ${unit}; ratio ${figure(ratio)}.`]
 }
 
 function tableOf(rows: KeptResult['rows']): string {

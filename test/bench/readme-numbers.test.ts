@@ -98,6 +98,11 @@ describe('bench/results.md', () => {
     expect(text).not.toContain('### none')
   })
 
+  it('says what a trial comes to, whose figures README has although no table does', () => {
+    const text = resultsDocument([resultOf('warm-load', { ours: 73, plain: 719.612345, unit: 'ms a load', ratio: 0.101442 })])
+    expect(text).toContain('| 64 | 420000 |\n\nIn one line: 73 beside 719.612 ms a load; ratio 0.101442.\n\n| asked |')
+  })
+
   it('says below the table what has to be known to read it', () => {
     const text = resultsDocument([resultOf('bursts', { reading: 'Timers wait a millisecond.' })])
     expect(text).toContain('| 64 | 420000 |\n\nTimers wait a millisecond.\n\n| asked |')
