@@ -20,7 +20,9 @@ describe('10 000 requests that are cancelled or have deadlines at random', () =>
       outputs: ['y'],
       maxInFlight: 48,
     })
-    for (let burst = 0; burst < 8; burst++) await Promise.all(Array.from({ length: 64 }, () => model.infer({ x: one(0) })))
+    for (let burst = 0; burst < 8; burst++) await Promise.all(Array.from({ length: 64 }, (_, x) => model.infer({ x: one(x) })))
+    // More than one batch of each at once: all memory that they may ever need at a time.
+    await Promise.all(Array.from({ length: 128 }, () => [engine.infer('identity', { x: one(0) }), engine.infer('twice', { x: one(0) }), engine.infer('sum', { a: one(0), b: one(0) })]).flat())
     const baseline = engine.stats()
     const before = model.stats().inferenceStats.success.count
     const ends: Record<string, number> = {}
