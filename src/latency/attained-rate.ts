@@ -2,8 +2,9 @@
 const leastLoads = 4
 const leastMs = 10
 const windows = 6
-/** Fewer windows are enough where they last long. */
+/** Fewer are enough where they last long. */
 const longMs = 500
+const leastLongLoads = 2
 
 /**
  * How much is done per millisecond when nothing is in the way: in the second best of six windows. What has not been done for long is slow
@@ -35,7 +36,8 @@ export class AttainedRate {
   ran(rows: number, parts: number, nowMs: number): number | null {
     this.#rows += rows
     const tookMs = nowMs - this.#windowMs
-    if (++this.#runs < leastLoads * parts || this.#runs % parts !== 0 || tookMs < leastMs) return null
+    const loads = ++this.#runs / parts
+    if (loads < (tookMs < longMs ? leastLoads : leastLongLoads) || loads % 1 !== 0 || tookMs < leastMs) return null
     this.#rates.push(this.#rows / tookMs)
     this.#runs = this.#rows = 0
     this.#windowMs = nowMs

@@ -17,8 +17,9 @@ const mostGains = 3
 /** What these say holds for so many times what one took, then three times as long each time. */
 const firstHoldTimes = 10
 const mostHoldTimes = 300
-/** Runs in a row that say that the load has become another one. */
+/** Runs in a row that say that the load has become another one; two of long ones that it is one that was seen before. */
 const agreeing = 8
+const longMs = 500
 /** For so many times what a load took as a whole it is gathered: a request that comes later waits for no other. */
 const gatheringTimes = 3
 /** Loads are alike of which the smaller has at least this share of the other. */
@@ -131,8 +132,9 @@ export class LoadDivision implements BatchSizer {
     }
     this.#runs++
     if (nowMs < this.#verdict.heldUntilMs) {
+      const enoughRuns = Math.max(2, Math.min(agreeing, longMs / (nowMs - this.#rate.sinceMs)))
       this.#compares(nowMs)
-      return this.#runs >= agreeing && isBetter(this.#verdict) && this.#divide('kept')
+      return this.#runs >= enoughRuns && isBetter(this.#verdict) && this.#divide('kept')
     }
     this.#idleMs += idleMs
     const rate = this.#rate.ran(load, 1, nowMs)

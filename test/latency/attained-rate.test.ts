@@ -30,8 +30,10 @@ describe('the rate that a load attains', () => {
     expect(said(Array<number>(1000).fill(0.7), 4)![0]).toBe(96)
   })
 
-  it('is told after half a second, with the runs of one window at least', () => {
-    expect(said(Array<number>(10).fill(400))![0]).toBe(4)
+  it('is told after half a second, with the whole load twice at least', () => {
+    expect(said(Array<number>(10).fill(400))![0]).toBe(2)
+    expect(said(Array<number>(10).fill(400), 2)![0]).toBe(4)
+    expect(said(Array<number>(10).fill(200))![0]).toBe(3)
     expect(said(Array<number>(10).fill(100))![0]).toBe(8)
   })
 

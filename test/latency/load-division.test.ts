@@ -196,6 +196,19 @@ describe('a load that fits one batch', () => {
     expect(load.until(51_020)).toEqual([64, 32])
   })
 
+  it('that comes back is divided after two runs where these take long', () => {
+    load.instances = load.division.instances = 2
+    load.callers = 8
+    load.runMs = (rows) => 80 * rows
+    load.until(20_000)
+    load.callers = 1
+    load.until(load.nowMs + 1000)
+    load.callers = 8
+    const cameBackAtMs = load.nowMs
+    while (load.batchRows === 8) load.run()
+    expect(load.nowMs - cameBackAtMs).toBeLessThan(2500)
+  })
+
   it('is tried anew once there is another number of instances', () => {
     load.until(50_000)
     load.instances = load.division.instances = 4
