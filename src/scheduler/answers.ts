@@ -87,27 +87,25 @@ export class Answers {
       outputMs: doneAtMs - scatterAtMs,
     }
     this.#stats.ran(rows, times, batch.inline, batch.slot.emptyRows)
-    const enqueuedAtMs: number[] = []
-    for (let member = 0; member < requests.length; member++) {
-      const request = requests[member]!
-      if (request.settled || failures?.[member] || strange?.[member]) continue // aborted while it ran, or about to be rejected
-      if (request.account !== null) request.account.ran(begunAtMs, times)
-      else if (this.#order === null) enqueuedAtMs.push(request.enqueuedAtMs)
-    }
-    this.#stats.waited(enqueuedAtMs, begunAtMs, doneAtMs)
-    this.#stats.computed(enqueuedAtMs.length, times)
     if (this.#padding !== null) this.#countPadding(batch)
     if (this.#observed.by.observer !== null) this.#observed.batchRan(batch, { takenAtMs, gatheredAtMs, startMs, inferStartMs, inferEndMs, scatterAtMs, doneAtMs }, begunAtMs, times)
-    let position = 0
-    for (let member = 0; member < requests.length; member++) {
-      const request = requests[member]!
-      const own = outputs[member]!
-      const output = strange?.[member]
-      const failure = failures?.[member]
-      if (failure) this.failed(request, this.#errors.failedRun(request, failure))
-      else if (output) this.failed(request, this.#errors.nonFinite(request, output))
-      else this.#succeed(request, request.wantsReport ? { outputs: own, report: this.#report(batch, request, position) } : own, begunAtMs, times)
-      position += request.rows
+    // Counted is what was answered: whoever is told of a batch, or of the end of another request, may have one withdrawn there and then.
+    const enqueuedAtMs: number[] = []
+    try {
+      let position = 0
+      for (let member = 0; member < requests.length; member++) {
+        const request = requests[member]!
+        const own = outputs[member]!
+        const output = strange?.[member]
+        const failure = failures?.[member]
+        if (failure) this.failed(request, this.#errors.failedRun(request, failure))
+        else if (output) this.failed(request, this.#errors.nonFinite(request, output))
+        else if (this.#succeed(request, request.wantsReport ? { outputs: own, report: this.#report(batch, request, position) } : own, begunAtMs, times)) enqueuedAtMs.push(request.enqueuedAtMs)
+        position += request.rows
+      }
+    } finally {
+      this.#stats.waited(enqueuedAtMs, begunAtMs, doneAtMs)
+      this.#stats.computed(enqueuedAtMs.length, times)
     }
   }
 
@@ -126,16 +124,21 @@ export class Answers {
     this.#order?.release()
   }
 
-  #succeed(request: InferRequest, answer: Answer, begunAtMs: number, itsTimes: BatchTimes): void {
-    if (request.settled) return
-    if (!(request instanceof RequestPart)) {
-      if (this.#order === null) request.succeed(answer) // counted with all of its batch
-      else this.#order.ended(request, { answer, count: this.#toCount(request, begunAtMs, itsTimes) })
-      return
-    }
-    request.succeed(answer)
-    const whole = request.parent
-    const outcome = whole.answered(request, answer)
+  /** Returns whether it is to be counted with its batch. */
+  #succeed(request: InferRequest, answer: Answer, begunAtMs: number, itsTimes: BatchTimes): boolean {
+    if (request.settled) return false
+    const { account } = request
+    if (account !== null) account.ran(begunAtMs, itsTimes)
+    if (request instanceof RequestPart) this.#succeedPart(request, answer)
+    else if (this.#order !== null) this.#order.ended(request, { answer, count: this.#toCount(request, begunAtMs, itsTimes) })
+    else return request.succeed(answer) && account === null
+    return false
+  }
+
+  #succeedPart(part: RequestPart, answer: Answer): void {
+    part.succeed(answer)
+    const whole = part.parent
+    const outcome = whole.answered(part, answer)
     if (outcome === null) return
     if ('reason' in outcome) return this.#fail(whole, 'execution', outcome.reason)
     if (whole.account !== null) whole.account.ran(whole.begunAtMs, whole.times)
