@@ -7,7 +7,8 @@ const longMs = 500
 const leastLongLoads = 2
 
 /**
- * How much is done per millisecond when nothing is in the way: in the second best of six windows. What has not been done for long is slow
+ * How much is done per millisecond when nothing is in the way: in the second best of six windows, or the best of those that half a
+ * second has, at most three, where they last long. What has not been done for long is slow
  * at first, as code is not compiled and threads sleep, and on a shared machine any window may meet something else.
  */
 export class AttainedRate {

@@ -43,7 +43,8 @@ export class Estimator {
   /**
    * @param latencyTargetMs 0 for none.
    * @param isCapped whether the size of batches is found out while they run.
-   * @param isDivisible whether a part of a batch is less to do: not where each request has a slot, and empty ones are run too.
+   * @param isDivisible whether a part of a batch is less to do, and requests may wait for each other to see that: not where each has a slot, and
+   * empty ones are run too, nor where some have a higher priority.
    */
   constructor(runTimes: RunTimes, limits: BatchLimits, latencyTargetMs: number, instances: number, weight: number, isCapped = false, isDivisible = true) {
     this.runTimes = runTimes
@@ -88,7 +89,7 @@ export class Estimator {
     this.runTimes.observe(bucketKey, rows, inferEndMs - startMs)
     this.throughput.finished(requests.length, takenAtMs, nowMs)
     this.runTimes.safetyFactor.answered(requests, nowMs)
-    if (this.#division !== null) return this.#division.finished(rows, takenAtMs, others === 0 && requests.length > 1, waitingRows, nowMs)
+    if (this.#division !== null) return this.#division.finished(rows, requests.length, takenAtMs, others, waitingRows, nowMs)
     return this.target !== null && ++this.#runs % reviewEveryRuns === 0 && this.target.review(bucketKey, this.#arrivals.rowsPerMs(nowMs))
   }
 

@@ -100,25 +100,35 @@ export class LoadDivision implements BatchSizer {
   /**
    * Notes a finished run; true when batches are to have another size from now on.
    *
-   * @param isAll whether nothing else of the model waits or runs, and it is of several requests.
+   * @param requests that it was of.
+   * @param others requests that wait besides, and batches that run.
    * @param waitingRows of those in no batch.
    */
-  finished(rows: number, takenAtMs: number, isAll: boolean, waitingRows: number, nowMs: number): boolean {
+  finished(rows: number, requests: number, takenAtMs: number, others: number, waitingRows: number, nowMs: number): boolean {
     const [lastRows, lastMs] = [this.#lastRows, this.#lastMs]
     this.#lastRows = rows
     this.#lastMs = nowMs
     const idleMs = takenAtMs - lastMs
+    const isLast = others === 0
+    const isAll = isLast && requests > 1
     const paused = idleMs > Math.min(mostPauseMs, Math.max(leastPauseMs, pauseRuns * (nowMs - takenAtMs)))
     if (this.#state === 'watching') return this.#watch(isAll && !paused && rows >= (this.instances > 1 ? 2 : leastRows) ? rows : 0, idleMs, nowMs)
-    if (this.#state === 'gathering') return (isAll || ++this.#runs >= agreeing) && this.#asWhole()
+    if (this.#state === 'gathering') {
+      if (isLast) return this.#asWhole()
+      if (++this.#runs < agreeing) return false
+      return this.#limits.preferredBatchSizes.length === 0 ? this.#asWhole() : this.#gather(waitingRows + this.#parts * Math.max(rows, lastRows), [], nowMs)
+    }
     const isOther = isAll || !isLike(rows + lastRows + waitingRows, 2 * this.#partRows)
     this.#otherRuns = isOther ? this.#otherRuns + 1 : 0
     const isTrial = this.#state !== 'kept'
     if (this.#otherRuns >= agreeing || this.#instancesChanged || (isTrial && paused)) {
       if (isTrial) this.#hold(nowMs, lastMs)
-      return idleMs > 0 ? this.#asWhole() : this.#gather(waitingRows + this.#parts * Math.max(rows, lastRows), [], nowMs)
+      return isLast || idleMs > 0 ? this.#asWhole() : this.#gather(waitingRows + this.#parts * Math.max(rows, lastRows), [], nowMs)
     }
-    return isTrial ? this.#compare(rows, nowMs) : nowMs >= this.#verdict.heldUntilMs && this.#gather(this.#load, [this.#load], nowMs)
+    const isOver = isTrial ? this.#isInVain(rows, nowMs) : !isOther && nowMs >= this.#verdict.heldUntilMs
+    if (!isOver) return false
+    // Where nothing is left to be gathered, what comes next may be a single request, which waits for nobody.
+    return isLast ? this.#asWhole() : this.#gather(this.#load, [this.#load], nowMs)
   }
 
   /** @param load rows of a load that was one batch; 0 where it was more, or less than is worth it, or callers have paused. */
@@ -156,7 +166,8 @@ export class LoadDivision implements BatchSizer {
     return true
   }
 
-  #compare(rows: number, nowMs: number): boolean {
+  /** Whether a trial has ended, and parts give no more. */
+  #isInVain(rows: number, nowMs: number): boolean {
     const rate = this.#rate.ran(rows, this.#parts, nowMs)
     if (rate === null) return false
     const verdict = this.#verdict
@@ -167,7 +178,7 @@ export class LoadDivision implements BatchSizer {
     if (keeps !== gain >= leastGain) verdict.trials = Math.min(verdict.trials, mostGains - 1) // looked at again soon
     this.#hold(nowMs, nowMs)
     if (keeps) this.#state = 'kept'
-    return !keeps && this.#gather(this.#load, [this.#load], nowMs)
+    return !keeps
   }
 
   /** @param endMs of what has been compared. */

@@ -75,7 +75,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     this.#errors = new RequestErrors(this.metadata.name, config.rerunAfterCrash)
     this.#rejectWaiting = ['closed', (request) => this.#errors.closed(request)]
     const limits = batchLimits(config, joining.largestBatch)
-    this.times = new Estimator(runTimes, limits, config.latencyTargetMs, instances, config.weight, config.autoTune !== null, config.sequence?.direct === undefined)
+    this.times = new Estimator(runTimes, limits, config.latencyTargetMs, instances, config.weight, config.autoTune !== null, config.sequence?.direct === undefined && config.levels.priorityLevels === 0)
     this.#admission = new Admission(this.times, this.#errors, this.stats, costs)
     this.#queue = new RequestQueue<InferRequest>({ ...limits, holdUntilQueued: config.holdUntilQueued }, clock, this, runTimes, this.times.sizer)
     this.#answers = new Answers(joining, padding, this.stats, this.#errors, clock, observed, config)

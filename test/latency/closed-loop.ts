@@ -59,7 +59,7 @@ export class ClosedLoop {
     this.#offer()
     this.sizes.push(entries.length)
     const others = this.#queue.count + this.#handed.length
-    if (this.division?.finished(entries.length, takenAtMs, others === 0, this.#queue.rows, this.clock.nowMs())) this.#queue.resize()
+    if (this.division?.finished(entries.length, entries.length, takenAtMs, others, this.#queue.rows, this.clock.nowMs())) this.#queue.resize()
     for (const { enqueuedAtMs } of entries) {
       this.#passes(this.answerMs)
       this.answers.push([this.clock.nowMs(), this.clock.nowMs() - enqueuedAtMs])

@@ -27,7 +27,7 @@ class Callers {
     const tookMs = this.runMs(rows)
     const takenAtMs = isAll ? this.nowMs + answersMs : this.nowMs
     this.nowMs += isAll ? answersMs + tookMs : Math.max(answersMs, tookMs / this.instances)
-    return this.division.finished(rows, takenAtMs, isAll, Math.max(0, this.callers - (this.instances + 1) * rows), this.nowMs)
+    return this.division.finished(rows, rows, takenAtMs, isAll ? 0 : 1, Math.max(0, this.callers - (this.instances + 1) * rows), this.nowMs)
   }
 
   /** Sizes of batches until then, each counted once where it follows itself. */
@@ -155,10 +155,10 @@ describe('a load that fits one batch', () => {
     expect(load.division.limits()).toBe(limits)
   })
 
-  it('is waited for in eight runs at most, where it does not come together', () => {
+  it('is waited for in eight runs at most, and in eight more whatever it has become, where it does not come together', () => {
     load.runMs = () => 0.2
     while (load.division.limits().maxQueueDelayMs === 0) load.run()
-    for (let run = 0; run < 8; run++) load.division.finished(32, load.nowMs, false, 32, (load.nowMs += 1))
+    for (let run = 0; run < 16; run++) load.division.finished(32, 32, load.nowMs, 33, 32, (load.nowMs += 1))
     expect(load.division.limits()).toBe(limits)
   })
 
@@ -222,6 +222,26 @@ describe('a load that fits one batch', () => {
     expect(delayEndsAtMs).toBeCloseTo(load.nowMs + 3 * maxQueueDelayMs, 6)
   })
 
+  it('that has gone is not waited for by a request that comes alone, however long afterwards', () => {
+    expect(load.until(200)).toEqual([64, 32])
+    for (const pauseMs of [1, 100, 3_600_000]) {
+      load.nowMs += pauseMs
+      for (let run = 0; run < 20; run++) {
+        load.division.finished(1, 1, load.nowMs, 0, 0, (load.nowMs += 0.02))
+        expect(load.division.limits().maxQueueDelayMs).toBe(0)
+      }
+    }
+  })
+
+  it('of which two are left when it is to be looked at again is not waited for', () => {
+    expect(load.until(200)).toEqual([64, 32])
+    load.nowMs += 3_600_000
+    for (let run = 0; run < 20; run++) {
+      load.division.finished(1, 1, load.nowMs, 1, 0, (load.nowMs += 0.02))
+      expect(load.division.limits().maxQueueDelayMs).toBeLessThan(0.05)
+    }
+  })
+
   it('of bursts, however they follow each other, is never kept in parts: these cannot give more', () => {
     const bursts = fc.record({ instances: fc.integer({ min: 1, max: 5 }), rows: fc.integer({ min: 24, max: 64 }), everyMs: fc.double({ min: 0.5, max: 600, noNaN: true }), runShare: fc.double({ min: 0.01, max: 0.8, noNaN: true }) })
     fc.assert(
@@ -237,7 +257,7 @@ describe('a load that fits one batch', () => {
           for (const [index, part] of parts.entries()) {
             const takenAtMs = atMs + (instances > 1 ? 0 : Math.max(0, index - 1) * runMs)
             const leftRows = parts.slice(index + 2).reduce((sum, each) => sum + each, 0)
-            division.finished(part, takenAtMs, index === parts.length - 1, instances > 1 ? 0 : leftRows, atMs + (index + 1) * runMs)
+            division.finished(part, part, takenAtMs, parts.length - 1 - index, instances > 1 ? 0 : leftRows, atMs + (index + 1) * runMs)
           }
         }
         expect(runsInParts).toBeLessThan(600)

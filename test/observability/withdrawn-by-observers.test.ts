@@ -1,6 +1,6 @@
 import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { afterEach, describe, expect, it } from 'vitest'
-import type { BatchMessage, ModelConfig, RequestMessage } from '../../src/index.ts'
+import type { BatchMessage, ModelOptions, RequestMessage } from '../../src/index.ts'
 import * as small from '../models/small.ts'
 import { one } from '../pipelines/arithmetic.ts'
 import { ownEngine } from '../support/open.ts'
@@ -17,7 +17,7 @@ afterEach(() => {
   for (const [channel, told] of listeners.splice(0)) unsubscribe(channel, told)
 })
 
-const kinds: Record<string, Partial<ModelConfig>> = {
+const kinds: Record<string, ModelOptions> = {
   'as they are': {},
   'in order': { dynamicBatching: { preserveOrdering: true } },
   'with a response cache': { responseCache: true },
