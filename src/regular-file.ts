@@ -1,4 +1,4 @@
-import { constants, statSync } from 'node:fs'
+import { closeSync, constants, fstatSync, openSync, readFileSync, statSync, type Stats } from 'node:fs'
 import { open } from 'node:fs/promises'
 
 /** By how much the room grows for a file that is longer than it says. */
@@ -21,15 +21,46 @@ export class NotReadable extends Error {
  * @throws NotReadable, or what `open` throws.
  */
 export async function withRegularFile<T>(path: string, read: (file: Awaited<ReturnType<typeof open>>, byteLength: number) => T): Promise<Awaited<T>> {
-  const file = await open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOCTTY ?? 0))
+  const file = await open(path, withoutWaiting)
   try {
     const stats = await file.stat()
-    if (stats.isDirectory()) throw new NotReadable('EISDIR', 'it is a directory')
-    if (!stats.isFile()) throw new NotReadable('EINVAL', 'it is no regular file but a pipe, a socket or a device')
+    checkStats(stats)
     return await read(file, stats.size)
   } finally {
     await file.close()
   }
+}
+
+const withoutWaiting = constants.O_RDONLY | (constants.O_NONBLOCK ?? 0) | (constants.O_NOCTTY ?? 0)
+
+function checkStats(stats: Stats): void {
+  if (stats.isDirectory()) throw new NotReadable('EISDIR', 'it is a directory')
+  if (!stats.isFile()) throw new NotReadable('EINVAL', 'it is no regular file but a pipe, a socket or a device')
+}
+
+/** More characters fit in no string of V8's. */
+export const mostTextBytes = 2 ** 29 - 25
+
+/** The text of a regular file, which is refused as those of {@link readRegularFile} are; without a byte order mark. */
+export async function readRegularText(path: string): Promise<string> {
+  return withoutMark((await readRegularFile(path, mostTextBytes)).toString())
+}
+
+/** The same where nobody may wait. */
+export function readRegularTextSync(path: string): string {
+  const file = openSync(path, withoutWaiting)
+  try {
+    const stats = fstatSync(file)
+    checkStats(stats)
+    if (stats.size > mostTextBytes) throw new NotReadable('EFBIG', `it has ${stats.size} bytes`)
+    return withoutMark(readFileSync(file, 'utf8'))
+  } finally {
+    closeSync(file)
+  }
+}
+
+function withoutMark(text: string): string {
+  return text.startsWith('\uFEFF') ? text.slice(1) : text
 }
 
 /** A file as far as its system tells of changes. */

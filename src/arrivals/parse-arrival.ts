@@ -14,8 +14,8 @@ const optional: readonly [field: keyof Arrival, expected: string, is: (value: un
   ['model', 'a name', (value) => typeof value === 'string' && value !== ''],
   ['dims', 'lists of whole numbers by the names of inputs', isDims],
   ['priority', 'a whole number of at least 0', isCount],
-  ['timeoutMs', 'a number from 0 to 1e15', isAmount],
-  ['deadlineMs', 'a number from 0 to 1e15', isAmount],
+  ['timeoutMs', 'a number above 0 and below 2^31', isDuration],
+  ['deadlineMs', 'a number above 0 and below 2^31', isDuration],
   ['sequenceId', 'a number or a string', (value) => typeof value === 'string' || isCount(value)],
   ['latencyUs', 'a number from 0 to 1e15', isAmount],
   ['afterAnswerUs', 'a number from 0 to 1e15', isAmount],
@@ -65,6 +65,11 @@ function wrong(where: string, field: string, expected: string, received: unknown
 
 function isAmount(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value <= mostAmount
+}
+
+/** As calls take it. */
+function isDuration(value: unknown): value is number {
+  return typeof value === 'number' && value > 0 && value < 2 ** 31
 }
 
 function isCount(value: unknown): value is number {

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import type { DynamicBatchingConfig, EngineOptions, ExecutorChoice, ModelOptions } from '../index.ts'
+import { readRegularTextSync } from '../regular-file.ts'
 import { fileErrorText } from './failure.ts'
 import type { FoundPlugin } from './find-plugins.ts'
 import { addPlugin } from './plugin-option.ts'
@@ -94,7 +94,7 @@ function batchingOf({ preferredBatchSizes, maxQueueDelayUs, maxQueueSize, preser
 /** An object, in the text itself or in the file that it names. */
 export function json(text: string): Record<string, unknown> {
   try {
-    const value: unknown = JSON.parse(/^\s*[{[]/.test(text) ? text : readFileSync(resolve(text), 'utf8'))
+    const value: unknown = JSON.parse(/^\s*[{[]/.test(text) ? text : readRegularTextSync(resolve(text)))
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Record<string, unknown>
   } catch (error) {
     throw new InvalidArgumentError(`It has to be an object of JSON, or the path of a file with one: ${fileErrorText(error)}.`)

@@ -6,6 +6,9 @@ import type { OpenedModel } from '../perf/open-target.ts'
 import type { LoadSettings, PerfSettings } from '../perf/perf-settings.ts'
 import { above, collect, mostCallers, whole } from './perf-values.ts'
 
+/** As many fit in a string of V8's. */
+const mostCharacters = 500_000_000
+
 /** Options of what is asked, as commander has them. */
 export interface InputOptions {
   readonly batchSize: number
@@ -29,7 +32,7 @@ export function addInputOptions(command: Command): Command {
     .option('-b, --batch-size <rows>', 'rows of each request', whole(1), inputDefaults.batchSize)
     .addOption(several('--shape <name:dims>', 'dims of an input that has variable ones, as IDS:1,128, without the batch dimension', shape))
     .addOption(several('--input-data <random|zero|path>', 'what requests hold: made up, a folder with a file for each input, or a file of JSON', String, 'random'))
-    .option('--string-length <characters>', 'of made-up strings', whole(1), inputDefaults.stringLength)
+    .option('--string-length <characters>', 'of made-up strings', whole(1, mostCharacters), inputDefaults.stringLength)
     .option('--string-data <text>', 'what each made-up string is instead')
     .option('--unique-inputs <count>', 'different requests that are made up, before they come again', whole(1), inputDefaults.uniqueInputs)
     .addOption(several('--request-parameter <name:value:type>', `an option of each request: ${Object.keys(parameters).join(', ')}`, parameter))

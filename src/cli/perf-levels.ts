@@ -48,11 +48,11 @@ export async function measureLevels({ target, settings, shown, signal, print, pr
   }
 }
 
-function nothingAnswered(mode: PerfResult['mode'], level: number): string {
+export function nothingAnswered(mode: PerfResult['mode'], level: number): string {
   return `No request was answered as it has to be for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}: there is nothing to be told of.`
 }
 
 function unstable({ maxTrials, measurementMode, load: { mode } }: PerfSettings, level: number): string {
   const option = measurementMode === 'time_windows' ? '--measurement-interval' : '--measurement-request-count'
-  return `Failed to obtain stable measurement within ${maxTrials} measurement windows for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}. Please try to increase the ${option}${mode === 'concurrency' ? '' : ', or a lower rate'}.`
+  return `Failed to obtain stable measurement within ${maxTrials} measurement windows for ${levelNames(mode).summary.toLowerCase()} ${shownLevel(level)}. Please try to increase the ${option}${mode === 'concurrency' ? '' : ', or, where answers become later, a lower rate'}.`
 }

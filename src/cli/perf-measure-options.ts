@@ -1,9 +1,12 @@
-import { readFileSync } from 'node:fs'
 import { InvalidArgumentError, Option, type Command } from 'commander'
 import { measureDefaults } from '../perf/measure-settings.ts'
 import type { LoadSettings, PerfSettings } from '../perf/perf-settings.ts'
+import { readRegularTextSync } from '../regular-file.ts'
 import { fileErrorText } from './failure.ts'
 import { above, goodput, mostCallers, range, whole } from './perf-values.ts'
+
+/** No timer tells the moments of more apart. */
+const mostPerSecond = 1e9
 
 type Range = { readonly start: number; readonly end: number; readonly step: number }
 
@@ -38,7 +41,7 @@ export function addMeasureOptions(command: Command): Command {
   return command
     .optionsGroup('Load:')
     .option('--concurrency-range <start:end:step>', 'requests at once; end 0: until --latency-threshold (default: 1)', range(whole(1, mostCallers), true))
-    .option('--request-rate-range <start:end:step>', 'requests a second, sent whatever becomes of those before; end 0: until --latency-threshold', range(above(0), true))
+    .option('--request-rate-range <start:end:step>', 'requests a second, sent whatever becomes of those before; end 0: until --latency-threshold', range(above(0, false, mostPerSecond), true))
     .addOption(new Option('--request-distribution <name>', 'intervals of --request-rate-range').choices(['constant', 'poisson']).default('constant'))
     .option('--request-intervals <file>', 'send by the intervals of a file: microseconds, one a line, begun again at its end', intervals)
     .option('--periodic-concurrency-range <start:end:step>', 'requests at once, more of them after every --request-period answers', range(whole(1, mostCallers), false))
@@ -92,7 +95,7 @@ function percentile(text: string): number {
 function intervals(path: string): number[] {
   let text: string
   try {
-    text = readFileSync(path, 'utf8')
+    text = readRegularTextSync(path)
   } catch (error) {
     throw new InvalidArgumentError(`It has to be the path of a file with a number of microseconds on each line: ${fileErrorText(error)}.`)
   }

@@ -12,7 +12,8 @@ import { tellLine } from './failure.ts'
 import type { PerfContext, PerfExtension, PerfOptions } from './perf-extension.ts'
 import { inputSettings, type InputOptions } from './perf-input-options.ts'
 import { levelOptionsBut } from './perf-instead.ts'
-import type { ReportOptions } from './perf-levels.ts'
+import { perfExitCodes } from './perf-exit-codes.ts'
+import { nothingAnswered, type ReportOptions } from './perf-levels.ts'
 import { PerfProgress } from './perf-progress.ts'
 import { above } from './perf-values.ts'
 
@@ -45,7 +46,7 @@ async function replaySource(options: ReplayOptions & PerfOptions, opened: Opened
   return new ReplaySource(arrivals, opened.model.metadata, { ...input, kind }, input.shapes, mulberry32(seed))
 }
 
-async function measureReplay(context: PerfContext): Promise<{ result: PerfResult }> {
+async function measureReplay(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {
   const options = context.options as unknown as ReplayOptions
   const { settings, shown, signal, print, profile } = context
   const target = { ...context.target, source: context.target.source as ReplaySource }
@@ -64,9 +65,11 @@ async function measureReplay(context: PerfContext): Promise<{ result: PerfResult
     const { name, version } = target.model
     const result: PerfResult = { model: name, version, settings: shown, machine: target.machine ?? {}, date: new Date().toISOString(), mode: 'replay', levels: [level] }
     print(levelText('replay', level))
+    const isInVain = level.requestCount === 0 && !signal.aborted
     if (signal.aborted) tellLine('interrupted: this is what was measured until then')
+    else if (isInVain) tellLine(nothingAnswered('replay', level.level))
     print(summaryText('replay', result.levels))
-    return { result }
+    return { result, exitCode: isInVain ? perfExitCodes.unstable : 0 }
   } finally {
     progress.end()
   }

@@ -1,6 +1,7 @@
 import { Command } from 'commander'
 import { libraryVersion } from '../library-version.ts'
-import { InferenceError } from '../errors.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
+import type { Model } from '../index.ts'
 import { sampleSource } from '../perf/input/sample-source.ts'
 import { openTarget } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
@@ -82,6 +83,12 @@ async function run(options: CommandLine, command: Command): Promise<void> {
   }
 }
 
+/** What was measured on the CPU is not what was asked for. */
+function checkProvider(provider: string | undefined, { metadata: { executionProviders } }: Model): void {
+  const asked = executionProviders.find(({ name }) => name === provider)
+  if (asked?.used === false) throw invalidArgument('--provider', 'one that the model can be run by', provider, { hint: `${provider} is not used: ${asked.reason}` })
+}
+
 /** Not every model takes what is made up: indices may be too large, texts no numbers. */
 function withHint(error: unknown, inputData: readonly string[]): unknown {
   const isMadeUp = inputData.every((kind) => kind === 'random' || kind === 'zero')
@@ -105,6 +112,7 @@ async function measureModel(options: CommandLine, measured: PerfSettings, signal
   const { model, machine, composingModels } = opened
   try {
     signal.throwIfAborted()
+    checkProvider(options['provider'] as string | undefined, model)
     const settings = { ...measured, sequences: sequencesOf(options, opened, measured.load) }
     const measuring = extensions.find((extension) => extension.measures?.(options) === true)
     const source = (await measuring?.source?.(options, opened, settings)) ?? (await sampleSource(model.metadata, inputSettings(options, opened, settings.seed)))

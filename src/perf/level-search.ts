@@ -39,7 +39,7 @@ export async function searchLevels({ range, binarySearch }: SearchSettings, meas
   if (!binarySearch) {
     // Counted in steps: a sum of many fractions would miss the end.
     for (let index = 0, level = start; end === 0 || level <= end + step * 1e-6; level = start + ++index * step) {
-      if (!(await meets(level))) break
+      if (!(await meets(level)) || level === end) break
     }
     return results
   }

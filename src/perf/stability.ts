@@ -32,13 +32,19 @@ export function throughputOf({ load }: MeasuredWindow): number {
   return load.seconds > 0 ? load.inferenceCount / load.seconds : 0
 }
 
-/** Whether the last three windows agree, in throughput and in latency; not where nothing was answered in one of them. */
-export function isStable(windows: readonly MeasuredWindow[], rule: StabilityRule): boolean {
+/**
+ * Whether the last three windows agree, in throughput and in latency; not where nothing was answered in one of them.
+ *
+ * @param isScheduled whether requests are sent by a schedule: what is due just as a window begins or ends is in it or beside it, and says nothing.
+ */
+export function isStable(windows: readonly MeasuredWindow[], rule: StabilityRule, isScheduled = false): boolean {
   if (windows.length < stableWindows) return false
   const last = windows.slice(-stableWindows)
   const throughputs = last.map(throughputOf)
   if (throughputs.some((throughput) => throughput === 0)) return false
-  return areClose(throughputs, rule.stability) && areClose(last.map((window) => stabilisingUs(window, rule)), rule.stability)
+  const counts = last.map(({ load }) => load.requestCount + load.failureCount)
+  const isSameSchedule = isScheduled && Math.max(...counts) - Math.min(...counts) <= 2
+  return (isSameSchedule || areClose(throughputs, rule.stability)) && areClose(last.map((window) => stabilisingUs(window, rule)), rule.stability)
 }
 
 /**

@@ -40,7 +40,7 @@ export async function windowsUntilStable({ recorder, watch, load, settings, sign
     if (windows.length > stableWindows) windows.shift()
     onWindow?.(window, trial)
     if (ended.aborted) break
-    if (isStable(windows, settings) && !(load.isOpen && fallsBehind(windows))) return { windows, stable: true }
+    if (isStable(windows, settings, load.isOpen) && !(load.isOpen && fallsBehind(windows))) return { windows, stable: true }
     if (isTooSlow(windows, settings)) break
   }
   return { windows, stable: false }

@@ -6,6 +6,8 @@ const [quote, backslash, open, close] = [...'"\\{}'].map((character) => characte
 const between = new Set([...' \t\r\n,[]'].map((character) => character.charCodeAt(0)))
 const blanks = new Set([...' \t\r\n'].map((character) => character.charCodeAt(0)))
 
+const mark = Buffer.from('\uFEFF')
+
 /** Why a file is no array of objects in JSON. */
 export class NoObjects extends Error {}
 
@@ -40,7 +42,7 @@ export class JsonObjects {
    */
   *take(bytes: Buffer): Generator<string> {
     let from = 0
-    for (let at = 0; at < bytes.length; at++) {
+    for (let at = this.#markLength(bytes); at < bytes.length; at++) {
       const byte = bytes[at]!
       if (this.#depth === 0) {
         if (byte === open) {
@@ -57,6 +59,11 @@ export class JsonObjects {
       }
     }
     if (this.#depth > 0) this.#keep(bytes.subarray(from))
+  }
+
+  /** Of a byte order mark. */
+  #markLength(bytes: Buffer): number {
+    return !this.#begun && this.count === 0 && bytes.subarray(0, mark.length).equals(mark) ? mark.length : 0
   }
 
   #text(byte: number): void {

@@ -64,7 +64,7 @@ describe('zerohop perf', () => {
     const counted = await perf('-m', model(), '--measurement-mode', 'count_windows', '-r', '2')
     expect([counted.code, counted.stderr]).toEqual([2, stderr.replace('--measurement-interval', '--measurement-request-count')])
     const { stderr: ofRate } = await perf('-m', model(), '--request-rate-range', '100', '-p', '50', '-r', '2')
-    expect(ofRate).toBe('Failed to obtain stable measurement within 2 measurement windows for request rate 100. Please try to increase the --measurement-interval, or a lower rate.\n')
+    expect(ofRate).toBe('Failed to obtain stable measurement within 2 measurement windows for request rate 100. Please try to increase the --measurement-interval, or, where answers become later, a lower rate.\n')
   })
 
   it('ends a search where latency goes over the threshold, which is no failure', async () => {
@@ -82,7 +82,7 @@ describe('zerohop perf', () => {
     [['--concurrency-range', '1000000000'], 'from 1 to 200000'], [['--concurrency-range', '4:'], '--concurrency-range'], [['--concurrency-range', '1:4:0'], '--concurrency-range'], [['--num-of-sequences', '1000000000'], '--num-of-sequences'],
     [['--request-rate-range', '1:2:1e-20'], 'step has to be larger'], [['--request-rate-range', '1:0:1e-20', '-l', '1'], 'step has to be larger'], [['--request-rate-range', '-1'], '--request-rate-range'], [['--request-rate-range', 'NaN'], '--request-rate-range'], [['--request-rate-range', 'Infinity'], '--request-rate-range'],
     [['-f', '/no/such/levels.csv'], 'a folder that is there'], [['-f', ''], 'the path of a file'], [['-f', '/tmp'], 'the path of a file'], [['--profile-export-file', '/no/such/requests.json'], 'a folder that is there'], [['--json', '/proc/levels.json'], 'in a folder that'], [['-f', 'levels.csv', '--json', './levels.csv'], 'a file of its own'],
-    [['--request-intervals', '/no/such/file'], 'a number of microseconds on each line: ENOENT'], [['--concurrency-range', '1:8', '--request-count', '7'], 'leaves some of 8 callers'], [['--request-intervals', '/tmp'], 'EISDIR'], [['--periodic-concurrency-range', '1:4', '--request-count', '9'], 'cannot be given together'],
+    [['--request-intervals', '/no/such/file'], 'a number of microseconds on each line: ENOENT'], [['--concurrency-range', '1:8', '--request-count', '7'], 'leaves some of 8 callers'], [['--request-intervals', '/tmp'], 'It has to be a file, and is a folder'], [['--request-intervals', '/dev/zero'], 'no regular file'], [['--model-config', '/dev/zero'], 'no regular file'], [['--engine-options', '/dev/zero'], 'no regular file'], [['--request-rate-range', '1e17'], 'at most 1000000000'], [['--periodic-concurrency-range', '1:4', '--request-count', '9'], 'cannot be given together'],
     [['-p', '1e12'], 'at most 86400000'], [['--sequence-id-range', '1:5:2'], 'start:end'], [['--sequence-id-range', '5:4'], 'start:end'], [['--sequence-id-range', 'x'], 'start:end'],
     [['-b', '0'], '-b'], [['--shape', 'x'], '--shape'], [['--request-parameter', 'color:red:string'], 'models here get nothing but their inputs'], [['--model-config', '[1]'], 'an object'], [['--model-config', '{'], 'an object of JSON, or the path of a file with one'], [['--engine-options', '/no/such/file'], 'or the path of a file with one: ENOENT'], [['--no-such'], '--no-such'], [['--max-threads', '4'], '--max-threads'],
     [['-f', '/no/such/folder/levels.csv'], 'a folder that is there'], [['-f', '/'], 'the path of a file'], [['--profile-export-file', '/no/such/folder/requests.json'], 'a folder that is there'],
@@ -95,7 +95,7 @@ describe('zerohop perf', () => {
   })
 
   it.each([
-    [['-m', '/no/such.onnx'], 'ERR_MODEL_NOT_FOUND'], [['-m', 'none', '--model-repository', '/tmp'], 'ERR_MODEL_NOT_FOUND'], [['--shape', 'no:1'], 'ERR_INVALID_ARG'], [['--input-data', '/no/such/file'], 'ENOENT'], [['-x', '1'], 'ERR_INVALID_ARG'],
+    [['-m', '/no/such.onnx'], 'ERR_MODEL_NOT_FOUND'], [['-m', 'none', '--model-repository', '/tmp'], 'ERR_MODEL_NOT_FOUND'], [['--shape', 'no:1'], 'ERR_INVALID_ARG'], [['--input-data', '/no/such/file'], 'ENOENT'], [['--input-data', '/dev/zero'], 'ERR_INVALID_ARG'], [['-x', '1'], 'ERR_INVALID_ARG'],
     [['-b', '1000000000'], 'ERR_INVALID_ARG'], [['--unique-inputs', '1000000000'], 'ERR_INVALID_ARG'],
     [['--model-config', '{"colour":1}'], 'ERR_MODEL_CONFIG'], [['--engine-options', '{"colour":1}'], 'ERR_INVALID_ARG'],
   ])('fails for %j', async (line, code) => {

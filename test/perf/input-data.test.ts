@@ -1,3 +1,4 @@
+import { symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import type { ElementType, ModelMetadata, Tensor } from '../../src/index.ts'
@@ -41,6 +42,17 @@ describe('made-up data', () => {
   it.each(types)('of zeros of %s is zeros', async (type) => {
     const [sample] = await samplesFor(modelOf(value('IN', type, ['N', 8])), { inputData: ['zero'] })
     expect(new Set(Array.from(tensor(sample!, 'IN').data as ArrayLike<number>, Number))).toEqual(new Set([0]))
+  })
+
+  it('that is a pipe, a device or a folder is refused, and not waited for', async () => {
+    const folder = temporaryFolder({})
+    symlinkSync('/dev/zero', join(folder, 'IN'))
+    for (const path of [folder, '/dev/zero']) await expect(samplesFor(fp32, { inputData: [path] })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('no regular file') })
+  })
+
+  it('may begin with a byte order mark', async () => {
+    const [sample] = await samplesFor(fp32, settingsOf('\uFEFF{"data":[{"IN":[1,2]}]}'))
+    expect([...(tensor(sample!, 'IN').data as Float32Array)]).toEqual([1, 2])
   })
 
   it('of strings has the length that was asked for, or the text', async () => {

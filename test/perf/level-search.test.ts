@@ -23,6 +23,10 @@ describe('levels one after the other', () => {
     }
   })
 
+  it('are one where start and end are so large that a step changes nothing', async () => {
+    expect(await searched({ start: 1e17, end: 1e17, step: 1 }, false)).toEqual([1e17])
+  })
+
   it('end with the first that goes over the threshold, or is not stable', async () => {
     expect(await searched({ start: 1, end: 100, step: 1 }, false, 3)).toEqual([1, 2, 3, 4])
     expect(await searched({ start: 1, end: 100, step: 1 }, false, Infinity, 1)).toEqual([1, 2])

@@ -156,6 +156,21 @@ describe('a model that stalls', () => {
   })
 })
 
+describe('requests at a low rate', () => {
+  it('are stable though windows of a few differ by what is due just as they begin and end', async () => {
+    // Six are due in each; the answer to the last one of the second window comes in the third.
+    const late = { serviceMs: (call: number) => [3][call] ?? (call === 11 ? 201 : 1) }
+    const { result, windows } = await measured(late, { maxTrials: 3, percentile: 50 }, 5)
+    expect(windows.map(({ load }) => load.requestCount)).toEqual([6, 5, 7])
+    expect(result.stable).toBe(true)
+  })
+
+  it('are not where they differ by more', async () => {
+    const { result } = await measured({ serviceMs: (call) => (call >= 9 && call < 12 ? 1000 : 1) }, { maxTrials: 3, percentile: 50 }, 5)
+    expect(result.stable).toBe(false)
+  })
+})
+
 describe('requests at a rate that a model cannot keep up with', () => {
   it('are not stable, as they take ever longer', async () => {
     const { result } = await measured({ serviceMs: () => 20, servers: 'one' }, { maxTrials: 4 }, 100)

@@ -29,6 +29,16 @@ function recordingOf(arrivals: readonly Arrival[]): string {
 }
 
 describe('the requests of a replay', () => {
+  it('are kept up to 256 MiB together, however many shapes there are, and made anew beyond that', () => {
+    const large = Array.from({ length: 40 }, (_, index): Arrival => ({ atUs: 0, rows: 1, dims: { ids: [1, 2 ** 21 + index], mask: [1, 1, 2] } }))
+    const replayed = source([...large, ...large])
+    const kept = new Set<unknown>()
+    for (const _ of large) kept.add(replayed.next().feeds)
+    const again = large.map(() => kept.has(replayed.next().feeds))
+    expect(again.filter((isKept) => isKept).length).toBeLessThanOrEqual(16)
+    expect(again[0]).toBe(true)
+  })
+
   it('have the rows and dims that were recorded, and those of --shape where none were', () => {
     const arrivals: Arrival[] = [{ atUs: 0, rows: 2, dims: { ids: [2, 7] } }, { atUs: 5, rows: 1, dims: { ids: [1, 4], mask: [1, 4, 2] } }]
     const replayed = source(arrivals)

@@ -13,7 +13,7 @@ describe('the table of levels', () => {
   const withP97 = levelOf({ percentile: { percentile: 97, us: 777.7 } })
   const withP95 = levelOf({ percentile: { percentile: 95, us: 950 } })
   const withOwn = 'Client Recv,p50 latency,p90 latency,p95 latency,p97 latency,p99 latency'
-  const verbose = ',Avg latency,request/response,response wait'
+  const verbose = ',request/response,response wait'
 
   it.each([
     ['concurrency', [levelOf({})], false, `Concurrency,${usual}${percentiles}`],
@@ -22,7 +22,7 @@ describe('the table of levels', () => {
     ['concurrency', [levelOf({}), withCache], false, `Concurrency,${usual}Server Cache Hit,Server Cache Miss,${percentiles}`],
     ['concurrency', [withP97], false, `Concurrency,${usual}${withOwn}`],
     ['concurrency', [withP95], false, `Concurrency,${usual}${percentiles}`],
-    ['concurrency', [levelOf({})], true, `Concurrency,${usual}${percentiles}${verbose}`],
+    ['concurrency', [levelOf({})], true, `Concurrency,${usual}${percentiles},Avg latency${verbose}`],
     ['concurrency', [withP97], true, `Concurrency,${usual}${withOwn}${verbose}`],
   ] as const)('under %s has the columns of perf_analyzer, in their order', (mode, levels, isVerbose, header) => {
     const [first, ...rows] = csvReport({ mode, levels }, isVerbose).trimEnd().split('\n')
@@ -96,7 +96,7 @@ describe('what is printed', () => {
     expect(text).toContain('    Avg send request rate: 101 infer/sec\n    Sequence count: 20 (4 seq/sec)\n')
     expect(text).toContain('    p97 latency: 778 usec\n')
     expect(text).toContain('    Avg send lag: 12 usec (p99 99 usec), 7 delayed by more than 1 msec\n')
-    expect(text).toContain('    [WARNING] 1.39 % of the requests were delayed: the sender could not keep up with the rate\n')
+    expect(text).toContain('    [WARNING] 1.39 % of the requests were sent more than 1 msec late: the thread that sends them was busy or paused, and their latency counts from when they were meant to be sent\n')
     expect(levelText('request-rate', levelOf({ sendLag: levelOf({}).latency, delayedCount: 5 }))).not.toContain('WARNING')
   })
 

@@ -75,6 +75,10 @@ describe('a file of traces', () => {
     expect(ids).toEqual(Array.from({ length: 12_000 }, (_, id) => id))
   })
 
+  it('may begin with a byte order mark', async () => {
+    expect((await readTraceFile(written(`\uFEFF[${JSON.stringify(named)}]`))).traces).toHaveLength(1)
+  })
+
   it.each([
     ['is no JSON', 'hello', 'it is no JSON array of objects'],
     ['is binary', Uint8Array.of(0, 1, 2, 255), 'it is no JSON array of objects'],

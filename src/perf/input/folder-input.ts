@@ -1,8 +1,9 @@
-import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { invalidArgument } from '../../errors.ts'
-import { elementCount, storageLength } from '../../tensor.ts'
+import { NotReadable, readRegularFile, readRegularText } from '../../regular-file.ts'
+import { elementCount, storageLength, type TensorData } from '../../tensor.ts'
 import { knownDims, type InputShape } from './input-shapes.ts'
+import { mostGeneratedBytes } from './generated-data.ts'
 import { fromBytes } from './json-tensor.ts'
 import type { RowTensor } from './row-tensors.ts'
 import type { Stream } from './step.ts'
@@ -20,10 +21,19 @@ export async function readFolderInput(folder: string, inputs: readonly InputShap
 
 async function readInput(path: string, input: InputShape): Promise<RowTensor> {
   const dims = knownDims(input)
-  const data = input.type === 'string' ? lines(await readFile(path, 'utf8')) : fromBytes(input.type, await readFile(path), path)
+  const data = await dataOf(path, input)
   const expected = storageLength(input.type, elementCount(dims))
   if (data.length !== expected) throw invalidArgument(path, `${expected} ${input.type === 'string' ? 'lines' : `elements of ${input.type}`}, as the shape is [${dims.join(', ')}]`, String(data.length))
   return { dims, data }
+}
+
+async function dataOf(path: string, { type }: InputShape): Promise<TensorData | string[]> {
+  try {
+    return type === 'string' ? lines(await readRegularText(path)) : fromBytes(type, await readRegularFile(path, mostGeneratedBytes), path)
+  } catch (error) {
+    if (error instanceof NotReadable) throw invalidArgument(path, 'a file with one row', error.message, { cause: error })
+    throw error
+  }
 }
 
 function lines(text: string): string[] {

@@ -83,5 +83,7 @@ function bits(value: number): number {
 }
 
 function word(length: number, random: () => number): string {
-  return Array.from({ length }, () => letters[Math.floor(random() * letters.length)]).join('')
+  const text = Buffer.alloc(length)
+  for (let index = 0; index < length; index++) text[index] = letters.charCodeAt(Math.floor(random() * letters.length))
+  return text.toString('latin1')
 }

@@ -1,5 +1,5 @@
-import { readFile } from 'node:fs/promises'
 import { invalidArgument } from '../../errors.ts'
+import { NotReadable, readRegularText } from '../../regular-file.ts'
 import type { InputShape } from './input-shapes.ts'
 import { readJsonTensor } from './json-tensor.ts'
 import type { RowTensor } from './row-tensors.ts'
@@ -44,11 +44,11 @@ export async function readJsonInput(path: string, { inputs, optionalInputs, outp
 }
 
 async function parsed(path: string): Promise<{ data?: unknown; validation_data?: unknown }> {
-  const bytes = await readFile(path)
   try {
-    return Object(JSON.parse(bytes.toString())) as object
+    return Object(JSON.parse(await readRegularText(path))) as object
   } catch (cause) {
-    throw invalidArgument(path, 'a file of JSON', (cause as Error).message, { cause })
+    if (cause instanceof SyntaxError || cause instanceof NotReadable) throw invalidArgument(path, 'a file of JSON', cause.message, { cause })
+    throw cause
   }
 }
 

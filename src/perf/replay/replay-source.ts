@@ -5,8 +5,9 @@ import { generatedBytes, generatedFeed, mostGeneratedBytes, type GeneratedData }
 import { hasRows, inputShapes, type GivenShapes, type InputShape } from '../input/input-shapes.ts'
 import type { Sample, SampleSource } from '../input/sample.ts'
 
-/** Different requests that are kept; one of another shape is made anew. */
+/** Different requests that are kept, and what they may take together; one of another shape is made anew. */
 const mostKept = 256
+const mostKeptBytes = Math.min(256 * 2 ** 20, mostGeneratedBytes / 4)
 
 /** Requests as they were recorded: with their rows, dims, options and sequences, and made-up data. */
 export class ReplaySource implements SampleSource {
@@ -17,6 +18,7 @@ export class ReplaySource implements SampleSource {
   readonly #shapes: GivenShapes
   readonly #random: () => number
   readonly #kept = new Map<string, Feeds>()
+  #keptBytes = 0
   /** By the id of a sequence, where its first and last requests are. */
   readonly #sequences: ReadonlyMap<number | string, readonly [first: number, last: number]>
   #next = 0
@@ -53,8 +55,12 @@ export class ReplaySource implements SampleSource {
   }
 
   #check(arrival: Arrival, index: number): void {
-    const bytes = this.#inputsOf(arrival).reduce((sum, input) => sum + generatedBytes(input, arrival.rows, this.#data), 0)
+    const bytes = this.#bytesOf(this.#inputsOf(arrival), arrival)
     if (bytes > mostGeneratedBytes) throw invalidArgument(`request ${index + 1} of the recording`, `no more than ${mostGeneratedBytes} bytes, which are held in memory`, `${arrival.rows} rows, ${bytes} bytes`)
+  }
+
+  #bytesOf(inputs: readonly InputShape[], { rows }: Arrival): number {
+    return inputs.reduce((sum, input) => sum + generatedBytes(input, rows, this.#data), 0)
   }
 
   #inputsOf({ rows, dims }: Arrival): InputShape[] {
@@ -66,8 +72,13 @@ export class ReplaySource implements SampleSource {
     const key = keyOf(arrival)
     let feeds = this.#kept.get(key)
     if (feeds !== undefined) return feeds
-    feeds = Object.fromEntries(this.#inputsOf(arrival).map((input) => [input.name, generatedFeed(input, arrival.rows, this.#data, this.#random)]))
-    if (this.#kept.size < mostKept) this.#kept.set(key, feeds)
+    const inputs = this.#inputsOf(arrival)
+    feeds = Object.fromEntries(inputs.map((input) => [input.name, generatedFeed(input, arrival.rows, this.#data, this.#random)]))
+    const bytes = this.#bytesOf(inputs, arrival)
+    if (this.#kept.size < mostKept && this.#keptBytes + bytes <= mostKeptBytes) {
+      this.#kept.set(key, feeds)
+      this.#keptBytes += bytes
+    }
     return feeds
   }
 

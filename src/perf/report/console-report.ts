@@ -67,7 +67,7 @@ function clientText(mode: LoadMode, result: LevelResult): string {
     `Avg latency: ${Math.round(latency.averageUs)} usec (standard deviation ${Math.round(latency.standardDeviationUs)} usec)`,
     ...percentilesOf(percentile?.percentile).map((number) => `p${number} latency: ${Math.round(percentileUs(result, number))} usec`),
     ...(sendLag === null ? [] : [`Avg send lag: ${Math.round(sendLag.averageUs)} usec (p99 ${Math.round(sendLag.p99Us)} usec), ${delayedCount} delayed by more than ${delayedAfterUs / 1000} msec`]),
-    ...(sendLag !== null && delayedShare > warnedDelays ? [`[WARNING] ${decimals(delayedShare * 100)} % of the requests were delayed: the sender could not keep up with the rate`] : []),
+    ...(sendLag !== null && delayedShare > warnedDelays ? [`[WARNING] ${decimals(delayedShare * 100)} % of the requests were sent more than ${delayedAfterUs / 1000} msec late: the thread that sends them was busy or paused, and their latency counts from when they were meant to be sent`] : []),
   ]
   return `  Client: \n${indented(lines)}`
 }

@@ -57,12 +57,13 @@ function columnsOf(level: string, levels: readonly LevelResult[], verbose: boole
   return [
     ...serverColumns(level, levels),
     ...percentilesOf(own).map((number): Column => ({ name: `p${number} latency`, value: (result) => us(percentileUs(result, number)) })),
+    ...(verbose && own === undefined ? [averageColumn] : []), // as perf_analyzer, where it is what has to be stable
     ...(verbose ? verboseColumns : []),
   ]
 }
 
+const averageColumn: Column = { name: 'Avg latency', value: ({ latency }) => us(latency.averageUs) }
 const verboseColumns: readonly Column[] = [
-  { name: 'Avg latency', value: ({ latency }) => us(latency.averageUs) },
   { name: 'request/response', value: (result) => us(clientSendUs(result)) },
   { name: 'response wait', value: (result) => us(Math.max(0, result.latency.averageUs - clientSendUs(result))) },
 ]
