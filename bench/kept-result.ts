@@ -30,6 +30,8 @@ export interface KeptResult {
   readonly date: string
   readonly smoke: boolean
   readonly quick?: boolean
+  /** Of a run that took less than the usual one, in whatever way: how long a measurement was, and how many rounds. */
+  readonly shortened?: { readonly seconds: number; readonly rounds: number } | null
 }
 
 /**
@@ -61,6 +63,8 @@ function jsonFiles(folder: string): string[] {
 export function machineText({ cores, cpu, node, onnxruntime }: KeptResult['machine']): string {
   return `${cores} cores${cpu === undefined ? '' : ` (${cpu})`}, Node ${node}, onnxruntime-node ${onnxruntime}`
 }
+
+export const isShortened = ({ quick, shortened }: KeptResult): boolean => quick === true || (shortened !== undefined && shortened !== null)
 
 export const dayOf = ({ date }: KeptResult): string => date.slice(0, 10)
 

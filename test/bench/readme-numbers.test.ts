@@ -62,6 +62,7 @@ describe("README's numbers", () => {
   it('say so where runs were shortened, or of several machines and days', () => {
     const text = numbersOf(resultOf('a', { quick: true }), resultOf('b', { date: '2026-11-20T00:00:00Z', machine: { cores: 64, node: '24.0.0', onnxruntime: '1.30.0' } }))
     expect(text).toContain('`a`, shortened |')
+    expect(numbersOf(resultOf('a', { shortened: { seconds: 1, rounds: 3 } }))).toContain('`a`, shortened |')
     expect(text).toContain('On the machines that `bench/results.md` names, 2026-11-20 to 2026-11-22;')
   })
 
@@ -101,6 +102,12 @@ describe('bench/results.md', () => {
   it('says what a trial comes to, whose figures README has although no table does', () => {
     const text = resultsDocument([resultOf('warm-load', { ours: 73, plain: 719.612345, unit: 'ms a load', ratio: 0.101442 })])
     expect(text).toContain('| 64 | 420000 |\n\nIn one line: 73 beside 719.612 ms a load; ratio 0.101442.\n\n| asked |')
+  })
+
+  it('says how a run was shortened', () => {
+    expect(resultsDocument([resultOf('a', { shortened: null })])).not.toContain('shortened')
+    expect(resultsDocument([resultOf('a', { shortened: { seconds: 1, rounds: 2 } })])).toContain('onnxruntime-node 1.30.0. A shortened run (`--seconds 1 --rounds 2`).')
+    expect(resultsDocument([resultOf('a', { quick: true })])).toContain('A shortened run (`--quick`).')
   })
 
   it('says below the table what has to be known to read it', () => {
