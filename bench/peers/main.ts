@@ -8,12 +8,12 @@ import { tableOf } from '../table.ts'
 import { command, options, orError } from './command-line.ts'
 import { decodersMs, type DecodersMs } from './decoders.ts'
 import { endInOrder, isEnded } from './ending.ts'
-import type { LevelFigures } from './level-run.ts'
+import { hasP99, type LevelFigures } from './level-run.ts'
 import { measure } from './measure.ts'
 import { numbersOf } from './numbers.ts'
 import { PeerMissing, type Peer, type Versions } from './peer.ts'
 import { peers as allPeers } from './peers.ts'
-import { expectedSeconds, levelsOf, planOf } from './plan.ts'
+import { expectedSeconds, levelsOf, planOf, shortenedOf } from './plan.ts'
 import { endLeftovers } from './process-tree.ts'
 import { Found, isOurs, joined, markdownOf, tableOfWorkload, targetsOf, type Asked, type Row, type Unit } from './result.ts'
 import { checkWritable, readState, writeWhole } from './state.ts'
@@ -21,7 +21,8 @@ import { workloadNames, type Level, type Workload } from './workload.ts'
 import { prepare } from './workloads.ts'
 
 const describe = 'zerohop beside what else answers with ONNX models, each peer alone on the machine and in turns'
-const reading = `requests/s by the number of callers; p50, p99 and CPU at the number in brackets; PSS is the most at any. \`zerohop to it\` is zerohop in process to the peer at the number of
+const reading = `requests/s by the number of callers; p50, p99 and CPU at the number in brackets; PSS is the most at any; a p99 of fewer than 100 requests is not shown. At a rate requests come at
+the same times for all peers of a round. \`zerohop to it\` is zerohop in process to the peer at the number of
 callers where it is the least ahead, within a round: of a peer over HTTP that is mostly HTTP, and \`in Fastify to it\`, the same behind Fastify, tells of the rest. A peer that failed has figures of the loads before, and
 says where. What is asked takes the best of zerohop's rows in process, of which the one with OpenVINO's bfloat16 counts beside a peer in bfloat16 only. In process, latency at a rate has up to a millisecond by which a timer of
 Node is late, of zerohop as of the other Node peers. How each is tuned: bench/peers/README.md.`
@@ -88,7 +89,7 @@ async function measureOnce(peer: Peer, workload: Workload, round: number): Promi
   const unit = await unitOf(peer, workload, round)
   if (isEnded.aborted) return new Promise(() => {}) // the process is about to end
   state.units.splice(0, Infinity, ...state.units.filter((other) => !isSame(other)), unit)
-  const said = unit.levels?.map(({ callers, ratePerSecond, requestsPerSecond, p99Ms }) => `${callers ?? `${ratePerSecond}/s`}: ${requestsPerSecond.toFixed(0)}/s p99 ${p99Ms.toFixed(2)} ms`)
+  const said = unit.levels?.map((level) => `${level.callers ?? `${level.ratePerSecond}/s`}: ${level.requestsPerSecond.toFixed(0)}/s p99 ${hasP99(level) ? level.p99Ms.toFixed(2) : '-'} ms`)
   const all = [...(said ?? []), ...(unit.error === null ? [] : [`FAILED: ${unit.error}`])]
   console.log(`round ${round + 1}, ${workload.name}, ${peer.name}: ${all.join(' | ')}`)
   if (json !== undefined) writeResult(json, resultOf())
@@ -100,7 +101,7 @@ async function unitOf(peer: Peer, workload: Workload, round: number): Promise<Un
   const levels: LevelFigures[] = []
   let failure: string | null = null
   try {
-    await measure(peer, workload, loads, levels)
+    await measure(peer, workload, round, loads, levels)
   } catch (error) {
     failure = `round ${round + 1}, ${loadText(loads[levels.length])}: ${(error as Error).message}`
   }
@@ -119,7 +120,7 @@ function isOf(unit: Unit, peer: Peer, workload: Workload): boolean {
 
 /** The decoder that answers to JPEGs are compared with, and that of all Node peers, is of the build too. */
 function hashOf(peer: Peer, workload: Workload): string {
-  const facts = [machine, versions[peer.name], peer.settings(workload), isOurs(peer.name) || workload.jpeg ? build : null]
+  const facts = [machine, versions[peer.name], peer.settings(workload), levelsOf(plan, peer, workload), isOurs(peer.name) || workload.jpeg ? build : null]
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 12)
 }
 
@@ -160,7 +161,7 @@ function resultOf(): Record<string, unknown> {
   return {
     trial: 'peers', describe, reading, ours, plain, unit: `requests/s of ${callers} callers, MLP in process, against a batcher on their own thread`,
     ratio: found.ratio('mlp', 'zerohop', 'same-thread-batcher', callers), settings, targets, met: targets.length > 0 && targets.every(({ met }) => met),
-    rows: joined(tables), tables, numbers: numbersOf(found, plan.callers), smoke: options.smoke, quick: options.quick, machine,
+    rows: joined(tables), tables, numbers: numbersOf(found, plan.callers), smoke: options.smoke, quick: options.quick, shortened: shortenedOf(plan), machine,
     date: state.units.map(({ date }) => date).sort().at(-1) ?? new Date().toISOString(), details: { plan, units: state.units },
   }
 }

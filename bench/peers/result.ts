@@ -1,6 +1,6 @@
 import { median, round } from '../statistics.ts'
 import { atLeast, type Target } from '../targets.ts'
-import type { LevelFigures } from './level-run.ts'
+import { hasP99, type LevelFigures } from './level-run.ts'
 import type { Peer } from './peer.ts'
 import type { Plan } from './plan.ts'
 import type { WorkloadName } from './workload.ts'
@@ -40,11 +40,11 @@ export class Found {
     return this.#of(workload, peer).length > 0
   }
 
-  /** At a load; `null` where it was not held. */
+  /** At a load; `null` where it was not held, or of too few requests for what is asked. */
   at(workload: WorkloadName, peer: string, load: Pick<LevelFigures, 'callers'> | Pick<LevelFigures, 'ratePerSecond'>, figure: Figure): number | null {
-    const values = this.#of(workload, peer).flatMap(({ levels }) =>
-      levels!.filter((level) => ('callers' in load ? level.callers === load.callers : level.ratePerSecond === load.ratePerSecond)).map((level) => level[figure]),
-    )
+    const isAsked = (level: LevelFigures): boolean => ('callers' in load ? level.callers === load.callers : level.ratePerSecond === load.ratePerSecond)
+    const tells = (level: LevelFigures): boolean => figure !== 'p99Ms' || hasP99(level)
+    const values = this.#of(workload, peer).flatMap(({ levels }) => levels!.filter((level) => isAsked(level) && tells(level)).map((level) => level[figure]))
     return values.length === 0 ? null : median(values)
   }
 

@@ -95,7 +95,7 @@ describe.skipIf(process.platform !== 'linux')('a program that makes its load its
     const peer = { kind: 'in process', name: 'at once', describe: '', setUp: async () => ({}), settings: () => ({}), program } as const
     const workload = { name: 'mlp', files: [], references: [], tolerance: 0 } as unknown as Workload
     const found: LevelFigures[] = []
-    await measure(peer, workload, [1, 8].map((callers) => ({ callers, warmupSeconds: 0, warmupRequests: 0, seconds: 1 })), found)
+    await measure(peer, workload, 0, [1, 8].map((callers) => ({ callers, warmupSeconds: 0, warmupRequests: 0, seconds: 1 })), found)
     expect(found.map(({ callers, requestsPerSecond }) => [callers, requestsPerSecond])).toEqual([[1, 10], [8, 20]])
   })
 })
