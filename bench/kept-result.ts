@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { OwnBuild } from './own-build.ts'
 import type { NumbersRow } from './trial.ts'
 
 type Row = Readonly<Record<string, string | number | null>>
@@ -26,6 +27,8 @@ export interface KeptResult {
   readonly targets: readonly { readonly what: string; readonly found: number; readonly target: string; readonly met: boolean }[]
   readonly settings: Readonly<Record<string, unknown>>
   readonly machine: { readonly cores: number; readonly cpu?: string; readonly node: string; readonly onnxruntime: string }
+  /** Of older results nobody knows. */
+  readonly build?: OwnBuild
   /** ISO 8601. */
   readonly date: string
   readonly smoke: boolean
@@ -63,6 +66,9 @@ function jsonFiles(folder: string): string[] {
 export function machineText({ cores, cpu, node, onnxruntime }: KeptResult['machine']): string {
   return `${cores} cores${cpu === undefined ? '' : ` (${cpu})`}, Node ${node}, onnxruntime-node ${onnxruntime}`
 }
+
+/** Which zerohop it was, from a comma on. */
+export const buildText = ({ build }: KeptResult): string => (build === undefined ? '' : `, zerohop ${build.version} (build ${build.hash})`)
 
 export const isShortened = ({ quick, shortened }: KeptResult): boolean => quick === true || (shortened !== undefined && shortened !== null)
 

@@ -1,4 +1,4 @@
-import { dayOf, machineText, markdownTable, type KeptResult } from './kept-result.ts'
+import { buildText, dayOf, machineText, markdownTable, type KeptResult } from './kept-result.ts'
 
 /** bench/results.md: the tables of all results that are kept. */
 export function resultsDocument(results: readonly KeptResult[]): string {
@@ -16,7 +16,7 @@ function section(result: KeptResult): string {
   return [
     `## ${trial}`,
     ...(describe === undefined ? [] : [`${describe}.`]),
-    `${dayOf(result)}, ${machineText(result.machine)}.${shortenedText(result)}`,
+    `${dayOf(result)}${buildText(result)}, ${machineText(result.machine)}.${shortenedText(result)}`,
     ...tables.filter((table) => table.rows.length > 0).flatMap(({ title, rows: shownRows }) => [...(title === '' ? [] : [`### ${title}`]), tableOf(shownRows)]),
     ...outcome(result),
     ...(reading === undefined ? [] : [reading]),

@@ -1,8 +1,7 @@
 import { createHash } from 'node:crypto'
 import { availableParallelism, cpus } from 'node:os'
 import { createRequire } from 'node:module'
-import { packageFolder } from '../../src/own-files.ts'
-import { buildHash } from '../../src/tune/build-hash.ts'
+import { ownBuild } from '../own-build.ts'
 import { withoutOwnPaths } from '../own-paths.ts'
 import { tableOf } from '../table.ts'
 import { command, options, orError } from './command-line.ts'
@@ -67,7 +66,7 @@ if (options.setUpOnly) process.exit()
 const has = (peer: Peer, { name }: Workload): boolean => missing[peer.name] === undefined && (peer.lacks?.(name) ?? null) === null
 const pairs = workloads.flatMap((workload) => peers.filter((peer) => has(peer, workload)).map((peer) => ({ peer, workload })))
 const machine = machineFacts()
-const build = buildHash(packageFolder)
+const build = ownBuild()
 const stale = state.units.filter((unit) => pairs.some(({ peer, workload }) => isOf(unit, peer, workload) && unit.of !== hashOf(peer, workload)))
 state.units.splice(0, Infinity, ...state.units.filter((unit) => !stale.includes(unit)))
 if (stale.length > 0) console.log(`${stale.length} measurements are of another build, other settings or another machine, and are made again`)
@@ -120,7 +119,7 @@ function isOf(unit: Unit, peer: Peer, workload: Workload): boolean {
 
 /** The decoder that answers to JPEGs are compared with, and that of all Node peers, is of the build too. */
 function hashOf(peer: Peer, workload: Workload): string {
-  const facts = [machine, versions[peer.name], peer.settings(workload), levelsOf(plan, peer, workload), isOurs(peer.name) || workload.jpeg ? build : null]
+  const facts = [machine, versions[peer.name], peer.settings(workload), levelsOf(plan, peer, workload), isOurs(peer.name) || workload.jpeg ? build.hash : null]
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 12)
 }
 
@@ -161,7 +160,7 @@ function resultOf(): Record<string, unknown> {
   return {
     trial: 'peers', describe, reading, ours, plain, unit: `requests/s of ${callers} callers, MLP in process, against a batcher on their own thread`,
     ratio: found.ratio('mlp', 'zerohop', 'same-thread-batcher', callers), settings, targets, met: targets.length > 0 && targets.every(({ met }) => met),
-    rows: joined(tables), tables, numbers: numbersOf(found, plan.callers), smoke: options.smoke, quick: options.quick, shortened: shortenedOf(plan), machine,
+    rows: joined(tables), tables, numbers: numbersOf(found, plan.callers), smoke: options.smoke, quick: options.quick, shortened: shortenedOf(plan), machine, build,
     date: state.units.map(({ date }) => date).sort().at(-1) ?? new Date().toISOString(), details: { plan, units: state.units },
   }
 }
