@@ -16,7 +16,7 @@ import { expectedSeconds, levelsOf, planOf, shortenedOf } from './plan.ts'
 import { endLeftovers } from './process-tree.ts'
 import { Found, isOurs, joined, markdownOf, tableOfWorkload, targetsOf, type Asked, type Row, type Unit } from './result.ts'
 import { checkWritable, readState, writeWhole } from './state.ts'
-import { workloadNames, type Level, type Workload } from './workload.ts'
+import { workloadNames, type Level, type Workload, type WorkloadName } from './workload.ts'
 import { prepare } from './workloads.ts'
 
 const describe = 'zerohop beside what else answers with ONNX models, each peer alone on the machine and in turns'
@@ -40,9 +40,13 @@ if (others.length > 0) console.log(`process ${others.join(', ')} measures as wel
 
 const peers = allPeers.filter(({ name }) => only === undefined || only.includes(name))
 
+const isShown = ({ name }: Peer): boolean => state.missing[name] !== undefined || state.units.some(({ peer }) => peer === name)
+/** Those that the results have beside what is asked for now: their rows stay. */
+const otherPeers = allPeers.filter((peer) => !peers.includes(peer) && isShown(peer))
 const workloads: Workload[] = []
 const missing: Record<string, string> = {}
-for (const name of models) {
+for (const name of workloadNames) {
+  if (!models.includes(name) && !state.units.some(({ workload }) => workload === name)) continue
   try {
     workloads.push(await prepare(name))
   } catch (error) {
@@ -51,6 +55,10 @@ for (const name of models) {
 }
 
 const versions: Record<string, Versions> = {}
+for (const { name } of otherPeers) {
+  if (state.versions[name] !== undefined) versions[name] = state.versions[name]
+  if (state.missing[name] !== undefined) missing[name] = state.missing[name]
+}
 for (const peer of peers) {
   try {
     versions[peer.name] = await peer.setUp(options)
@@ -64,19 +72,24 @@ for (const peer of peers) {
 if (options.setUpOnly) process.exit()
 
 const has = (peer: Peer, { name }: Workload): boolean => missing[peer.name] === undefined && (peer.lacks?.(name) ?? null) === null
-const pairs = workloads.flatMap((workload) => peers.filter((peer) => has(peer, workload)).map((peer) => ({ peer, workload })))
+const shownPeers = allPeers.filter((peer) => peers.includes(peer) || otherPeers.includes(peer))
+const shownPairs = workloads.flatMap((workload) => shownPeers.filter((peer) => has(peer, workload)).map((peer) => ({ peer, workload })))
+const pairs = shownPairs.filter(({ peer, workload }) => isAsked(peer.name, workload.name))
 const machine = machineFacts()
 const build = ownBuild()
-const stale = state.units.filter((unit) => pairs.some(({ peer, workload }) => isOf(unit, peer, workload) && unit.of !== hashOf(peer, workload)))
+const stale = state.units.filter((unit) => shownPairs.some(({ peer, workload }) => isOf(unit, peer, workload) && unit.of !== hashOf(peer, workload)))
 state.units.splice(0, Infinity, ...state.units.filter((unit) => !stale.includes(unit)))
-if (stale.length > 0) console.log(`${stale.length} measurements are of another build, other settings or another machine, and are made again`)
+const again = stale.filter((unit) => isAsked(unit.peer, unit.workload))
+if (again.length > 0) console.log(`${again.length} measurements are of another build, other settings or another machine, and are made again`)
+const dropped = new Set(stale.filter((unit) => !again.includes(unit)).map((unit) => `${unit.peer} with ${unit.workload}`))
+if (dropped.size > 0) console.log(`of another build, other settings or another machine, not asked for now and dropped: ${[...dropped].join(', ')}`)
 const left = pairs.reduce((count, { peer, workload }) => count - state.units.filter((unit) => isOf(unit, peer, workload) && unit.error === null).length, pairs.length * plan.rounds)
 console.log(`${pairs.length} pairs of peer and model, ${plan.rounds} rounds: about ${Math.ceil(expectedSeconds(plan, pairs) / 60)} minutes${state.units.length > 0 ? `, ${left} of ${pairs.length * plan.rounds} measurements left` : ''}`)
-const decoders = await decodersOf(workloads.find(({ jpeg }) => jpeg))
+const decoders = (await decodersOf(pairs.find(({ workload }) => workload.jpeg)?.workload)) ?? state.decodersMs ?? null
 
 for (let round = 0; round < plan.rounds; round++) {
   for (const workload of workloads) {
-    const turn = peers.filter((peer) => has(peer, workload))
+    const turn = pairs.filter((pair) => pair.workload === workload).map(({ peer }) => peer)
     for (const peer of round % 2 === 0 ? turn : turn.toReversed()) await measureOnce(peer, workload, round)
   }
 }
@@ -113,14 +126,28 @@ function loadText(load: Level | undefined): string {
   return load.callers === undefined ? `at ${load.ratePerSecond}/s` : `with ${load.callers} callers`
 }
 
+function isAsked(peer: string, workload: WorkloadName): boolean {
+  return models.includes(workload) && peers.some(({ name }) => name === peer)
+}
+
 function isOf(unit: Unit, peer: Peer, workload: Workload): boolean {
   return unit.peer === peer.name && unit.workload === workload.name
 }
 
 /** The decoder that answers to JPEGs are compared with, and that of all Node peers, is of the build too. */
 function hashOf(peer: Peer, workload: Workload): string {
-  const facts = [machine, versions[peer.name], peer.settings(workload), levelsOf(plan, peer, workload), isOurs(peer.name) || workload.jpeg ? build.hash : null]
+  const facts = [machine, versions[peer.name], settingsOf(peer, workload), levelsOf(plan, peer, workload), isOurs(peer.name) || workload.jpeg ? build.hash : null]
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 12)
+}
+
+/** Those of a peer that is not measured now may depend on what is no longer there. */
+function settingsOf(peer: Peer, workload: Workload): object | null {
+  try {
+    return peer.settings(workload)
+  } catch (error) {
+    if (peers.includes(peer)) throw error
+    return null
+  }
 }
 
 /** What of the figures with JPEGs is the decoder's, in a line. */
@@ -142,7 +169,7 @@ function writeResult(file: string, result: object): void {
 
 function resultOf(): Record<string, unknown> {
   const asked: Asked[] = workloads.map(({ name: workload, title, rates, inProcessRates }) => ({
-    workload, title, peers: peers.filter((peer) => workload !== 'mlp-binary' || peer.kind === 'http'),
+    workload, title, peers: shownPeers.filter((peer) => workload !== 'mlp-binary' || peer.kind === 'http'),
     rates: [...rates.slice(0, plan.openLoops), ...(plan.openLoops > 1 ? inProcessRates : [])],
   }))
   const tables = asked.map((each) => tableOfWorkload(each, state.units, missing, plan))
@@ -155,7 +182,7 @@ function resultOf(): Record<string, unknown> {
     versions,
     missing,
     ...(decoders === null ? {} : { decodersMs: decoders }),
-    peers: Object.fromEntries(pairs.map(({ peer, workload }) => [`${peer.name}, ${workload.name}`, peer.settings(workload)])),
+    peers: Object.fromEntries(shownPairs.map(({ peer, workload }) => [`${peer.name}, ${workload.name}`, settingsOf(peer, workload)])),
   }
   return {
     trial: 'peers', describe, reading, ours, plain, unit: `requests/s of ${callers} callers, MLP in process, against a batcher on their own thread`,

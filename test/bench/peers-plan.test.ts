@@ -55,6 +55,7 @@ describe('the plan', () => {
     expect(readState(file, plan).units).toEqual([])
     writeFileSync(file, JSON.stringify({ details: { plan, units: [{ peer: 'zerohop' }] } }))
     expect(readState(file, plan).units).toEqual([{ peer: 'zerohop' }])
+    expect(readState(file, plan)).toMatchObject({ versions: {}, missing: {} })
     expect(() => readState(file, { ...plan, seconds: 9 })).toThrow('holds results of another plan')
   })
 })
