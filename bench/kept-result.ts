@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { OwnBuild } from './own-build.ts'
 import type { NumbersRow } from './trial.ts'
 
 type Row = Readonly<Record<string, string | number | null>>
@@ -26,10 +27,14 @@ export interface KeptResult {
   readonly targets: readonly { readonly what: string; readonly found: number; readonly target: string; readonly met: boolean }[]
   readonly settings: Readonly<Record<string, unknown>>
   readonly machine: { readonly cores: number; readonly cpu?: string; readonly node: string; readonly onnxruntime: string }
+  /** Of older results nobody knows. */
+  readonly build?: OwnBuild
   /** ISO 8601. */
   readonly date: string
   readonly smoke: boolean
   readonly quick?: boolean
+  /** Of a run that took less than the usual one, in whatever way: how long a measurement was, and how many rounds. */
+  readonly shortened?: { readonly seconds: number; readonly rounds: number } | null
 }
 
 /**
@@ -61,6 +66,11 @@ function jsonFiles(folder: string): string[] {
 export function machineText({ cores, cpu, node, onnxruntime }: KeptResult['machine']): string {
   return `${cores} cores${cpu === undefined ? '' : ` (${cpu})`}, Node ${node}, onnxruntime-node ${onnxruntime}`
 }
+
+/** Which zerohop it was, from a comma on. */
+export const buildText = ({ build }: KeptResult): string => (build === undefined ? '' : `, zerohop ${build.version} (build ${build.hash})`)
+
+export const isShortened = ({ quick, shortened }: KeptResult): boolean => quick === true || (shortened !== undefined && shortened !== null)
 
 export const dayOf = ({ date }: KeptResult): string => date.slice(0, 10)
 

@@ -1,4 +1,4 @@
-import { dayOf, machineText, markdownTable, type KeptResult } from './kept-result.ts'
+import { dayOf, isShortened, machineText, markdownTable, type KeptResult } from './kept-result.ts'
 
 const begin = '<!-- Made by npm run bench:numbers of bench/results/: change nothing here by hand. -->'
 const end = '<!-- The end of what is made by npm run bench:numbers. -->'
@@ -29,9 +29,10 @@ function numbersText(results: readonly KeptResult[]): string {
   const days = results.map(dayOf).sort()
   const when = days[0] === days.at(-1) ? days[0] : `${days[0]} to ${days.at(-1)}`
   const where = machines.length === 1 ? machines[0] : 'the machines that `bench/results.md` names'
-  const rows = results.flatMap((result) => result.numbers!.map(({ question, plain, zerohop, note }) => [question, plain, zerohop, note, `\`${result.trial}\`${result.quick === true ? ', shortened' : ''}`]))
+  const rows = results.flatMap((result) => result.numbers!.map(({ question, plain, zerohop, note }) => [question, plain, zerohop, note, `\`${result.trial}\`${isShortened(result) ? ', shortened' : ''}`]))
   return `On ${where}, ${when}; plain is onnxruntime-node's \`session.run\` in the same run, unless a row says otherwise. Each row is of a trial
-(\`npm run bench -- <trial>\`; of peers \`npm run bench:peers\`), whose tables are in \`bench/results.md\`. Speeds of machines change from hour to hour: read the ratios, which are taken within a round; of several rounds it is the median.
+(\`npm run bench -- <trial>\`; of peers \`npm run bench:peers\`), whose tables are in \`bench/results.md\`. Speeds of machines change from hour to hour: read the ratios, which are taken within a round; of several rounds it is the median, and where the figures beside it
+are medians of their own it need not be their quotient.
 
 ${markdownTable(['question', 'plain', 'zerohop', '', 'trial'], rows)}`
 }

@@ -1,4 +1,4 @@
-import { dayOf, machineText, markdownTable, type KeptResult } from './kept-result.ts'
+import { buildText, dayOf, machineText, markdownTable, type KeptResult } from './kept-result.ts'
 
 /** bench/results.md: the tables of all results that are kept. */
 export function resultsDocument(results: readonly KeptResult[]): string {
@@ -13,17 +13,21 @@ export function resultsDocument(results: readonly KeptResult[]): string {
 
 function section(result: KeptResult): string {
   const { trial, describe, reading, rows, tables = [{ title: '', rows }], targets, settings } = result
-  const shortened = result.quick === true ? ' A shortened run (`--quick`).' : ''
   return [
     `## ${trial}`,
     ...(describe === undefined ? [] : [`${describe}.`]),
-    `${dayOf(result)}, ${machineText(result.machine)}.${shortened}`,
+    `${dayOf(result)}${buildText(result)}, ${machineText(result.machine)}.${shortenedText(result)}`,
     ...tables.filter((table) => table.rows.length > 0).flatMap(({ title, rows: shownRows }) => [...(title === '' ? [] : [`### ${title}`]), tableOf(shownRows)]),
     ...outcome(result),
     ...(reading === undefined ? [] : [reading]),
     ...(targets.length === 0 ? [] : [markdownTable(['asked', 'found', 'target', ''], targets.map(({ what, found, target, met }) => [what, textOf(found), target, met ? 'met' : '**not met**']))]),
     `<details><summary>Settings</summary>\n\n\`\`\`json\n${JSON.stringify(settings, null, 1)}\n\`\`\`\n\n</details>`,
   ].join('\n\n')
+}
+
+function shortenedText({ quick, shortened }: KeptResult): string {
+  const how = [...(quick === true ? ['`--quick`'] : []), ...(shortened ? [`\`--seconds ${shortened.seconds} --rounds ${shortened.rounds}\``] : [])]
+  return how.length === 0 ? '' : ` A shortened run (${how.join(', ')}).`
 }
 
 function outcome({ ours, plain, unit, ratio }: KeptResult): string[] {

@@ -2,6 +2,7 @@ import { mkdirSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { availableParallelism, cpus } from 'node:os'
 import { dirname } from 'node:path'
+import { ownBuild } from './own-build.ts'
 import { withoutOwnPaths } from './own-paths.ts'
 import { tableOf } from './table.ts'
 import { TrialSkipped, type Trial, type TrialOptions, type TrialResult } from './trial.ts'
@@ -18,6 +19,7 @@ export async function runTrial(name: string, trial: Trial, options: RunOptions, 
   console.log(`${name}: ${trial.describe}`)
   console.log(`${machine.cores} cores (${machine.cpu}), Node ${machine.node}, ONNX Runtime ${machine.onnxruntime}`)
 
+  const build = ownBuild()
   const measured = await measure(name, trial, options)
   if (measured === null) return
   const { details, rows, targets, ...figures } = measured
@@ -30,7 +32,7 @@ export async function runTrial(name: string, trial: Trial, options: RunOptions, 
 
   const { smoke, quick } = options
   const met = targets.every((target) => target.met)
-  const result = { trial: name, describe: trial.describe, reading, ...figures, targets, met, rows, smoke, quick, machine, date: new Date().toISOString() }
+  const result = { trial: name, describe: trial.describe, reading, ...figures, targets, met, rows, smoke, quick, machine, build, date: new Date().toISOString() }
   if (file !== undefined) {
     mkdirSync(dirname(file), { recursive: true })
     writeFileSync(file, `${JSON.stringify({ ...result, details }, withoutOwnPaths, 2)}\n`)

@@ -10,6 +10,11 @@ export function median(values: readonly number[]): number {
   return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2
 }
 
+/** What is in the middle by `valueOf`; of two the one with the lower value. */
+export function middleBy<T>(items: readonly T[], valueOf: (item: T) => number): T | undefined {
+  return items.toSorted((a, b) => valueOf(a) - valueOf(b))[Math.ceil(items.length / 2) - 1]
+}
+
 /** Slope of the least-squares line through the points. */
 export function slope(points: readonly { x: number; y: number }[]): number {
   const meanX = points.reduce((sum, { x }) => sum + x, 0) / points.length

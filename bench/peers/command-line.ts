@@ -20,7 +20,8 @@ ${peers.map(({ name, describe }) => `  ${name.padEnd(26)}${describe}`).join('\n'
 What a peer needs is made on first use below .cache/peers; one that cannot be had is a row that says why. It measures what is in
 dist/: run \`npm run build:ts\` first, and leave the machine alone meanwhile. With --json what was measured is kept after each
 peer, and the same command goes on where it was ended; what is of another build, other settings or another machine is made
-again. Ctrl-C ends what was started. See bench/peers/README.md.`
+again. Rows of
+peers and models that --only and --models leave out stay where they are still of that. Ctrl-C ends what was started. See bench/peers/README.md.`
 
 export interface CommandLine extends PeerOptions {
   readonly quick: boolean

@@ -22,6 +22,8 @@ export interface LevelFigures {
   readonly callers: number | null
   readonly ratePerSecond: number | null
   readonly requestsPerSecond: number
+  /** How many the percentiles are of: of an open loop all that were meant to be asked within the window. */
+  readonly latencies: number
   readonly p50Ms: number
   readonly p90Ms: number
   readonly p99Ms: number
@@ -36,6 +38,11 @@ export interface LevelFigures {
   /** Largest difference among them, as a part of the largest number. */
   readonly difference: number
 }
+
+/** Of fewer latencies the 99th percentile is the largest, and tells nothing. */
+const fewestForP99 = 100
+
+export const hasP99 = ({ latencies }: LevelFigures): boolean => latencies >= fewestForP99
 
 /** Reads the lines of a load generator, and the peer's accounts as its window begins and ends. */
 export class LevelWatch {

@@ -1,27 +1,27 @@
 import { createHash } from 'node:crypto'
 import { availableParallelism, cpus } from 'node:os'
 import { createRequire } from 'node:module'
-import { packageFolder } from '../../src/own-files.ts'
-import { buildHash } from '../../src/tune/build-hash.ts'
+import { ownBuild } from '../own-build.ts'
 import { withoutOwnPaths } from '../own-paths.ts'
 import { tableOf } from '../table.ts'
 import { command, options, orError } from './command-line.ts'
 import { decodersMs, type DecodersMs } from './decoders.ts'
 import { endInOrder, isEnded } from './ending.ts'
-import type { LevelFigures } from './level-run.ts'
+import { hasP99, type LevelFigures } from './level-run.ts'
 import { measure } from './measure.ts'
 import { numbersOf } from './numbers.ts'
 import { PeerMissing, type Peer, type Versions } from './peer.ts'
 import { peers as allPeers } from './peers.ts'
-import { expectedSeconds, levelsOf, planOf } from './plan.ts'
+import { expectedSeconds, levelsOf, planOf, shortenedOf } from './plan.ts'
 import { endLeftovers } from './process-tree.ts'
 import { Found, isOurs, joined, markdownOf, tableOfWorkload, targetsOf, type Asked, type Row, type Unit } from './result.ts'
 import { checkWritable, readState, writeWhole } from './state.ts'
-import { workloadNames, type Level, type Workload } from './workload.ts'
+import { workloadNames, type Level, type Workload, type WorkloadName } from './workload.ts'
 import { prepare } from './workloads.ts'
 
 const describe = 'zerohop beside what else answers with ONNX models, each peer alone on the machine and in turns'
-const reading = `requests/s by the number of callers; p50, p99 and CPU at the number in brackets; PSS is the most at any. \`zerohop to it\` is zerohop in process to the peer at the number of
+const reading = `requests/s by the number of callers; p50, p99 and CPU at the number in brackets; PSS is the most at any; a p99 of fewer than 100 requests is not shown. At a rate requests come at
+the same times for all peers of a round. \`zerohop to it\` is zerohop in process to the peer at the number of
 callers where it is the least ahead, within a round: of a peer over HTTP that is mostly HTTP, and \`in Fastify to it\`, the same behind Fastify, tells of the rest. A peer that failed has figures of the loads before, and
 says where. What is asked takes the best of zerohop's rows in process, of which the one with OpenVINO's bfloat16 counts beside a peer in bfloat16 only. In process, latency at a rate has up to a millisecond by which a timer of
 Node is late, of zerohop as of the other Node peers. How each is tuned: bench/peers/README.md.`
@@ -40,9 +40,13 @@ if (others.length > 0) console.log(`process ${others.join(', ')} measures as wel
 
 const peers = allPeers.filter(({ name }) => only === undefined || only.includes(name))
 
+const isShown = ({ name }: Peer): boolean => state.missing[name] !== undefined || state.units.some(({ peer }) => peer === name)
+/** Those that the results have beside what is asked for now: their rows stay. */
+const otherPeers = allPeers.filter((peer) => !peers.includes(peer) && isShown(peer))
 const workloads: Workload[] = []
 const missing: Record<string, string> = {}
-for (const name of models) {
+for (const name of workloadNames) {
+  if (!models.includes(name) && !state.units.some(({ workload }) => workload === name)) continue
   try {
     workloads.push(await prepare(name))
   } catch (error) {
@@ -51,6 +55,10 @@ for (const name of models) {
 }
 
 const versions: Record<string, Versions> = {}
+for (const { name } of otherPeers) {
+  if (state.versions[name] !== undefined) versions[name] = state.versions[name]
+  if (state.missing[name] !== undefined) missing[name] = state.missing[name]
+}
 for (const peer of peers) {
   try {
     versions[peer.name] = await peer.setUp(options)
@@ -64,19 +72,24 @@ for (const peer of peers) {
 if (options.setUpOnly) process.exit()
 
 const has = (peer: Peer, { name }: Workload): boolean => missing[peer.name] === undefined && (peer.lacks?.(name) ?? null) === null
-const pairs = workloads.flatMap((workload) => peers.filter((peer) => has(peer, workload)).map((peer) => ({ peer, workload })))
+const shownPeers = allPeers.filter((peer) => peers.includes(peer) || otherPeers.includes(peer))
+const shownPairs = workloads.flatMap((workload) => shownPeers.filter((peer) => has(peer, workload)).map((peer) => ({ peer, workload })))
+const pairs = shownPairs.filter(({ peer, workload }) => isAsked(peer.name, workload.name))
 const machine = machineFacts()
-const build = buildHash(packageFolder)
-const stale = state.units.filter((unit) => pairs.some(({ peer, workload }) => isOf(unit, peer, workload) && unit.of !== hashOf(peer, workload)))
+const build = ownBuild()
+const stale = state.units.filter((unit) => shownPairs.some(({ peer, workload }) => isOf(unit, peer, workload) && unit.of !== hashOf(peer, workload)))
 state.units.splice(0, Infinity, ...state.units.filter((unit) => !stale.includes(unit)))
-if (stale.length > 0) console.log(`${stale.length} measurements are of another build, other settings or another machine, and are made again`)
+const again = stale.filter((unit) => isAsked(unit.peer, unit.workload))
+if (again.length > 0) console.log(`${again.length} measurements are of another build, other settings or another machine, and are made again`)
+const dropped = new Set(stale.filter((unit) => !again.includes(unit)).map((unit) => `${unit.peer} with ${unit.workload}`))
+if (dropped.size > 0) console.log(`of another build, other settings or another machine, not asked for now and dropped: ${[...dropped].join(', ')}`)
 const left = pairs.reduce((count, { peer, workload }) => count - state.units.filter((unit) => isOf(unit, peer, workload) && unit.error === null).length, pairs.length * plan.rounds)
 console.log(`${pairs.length} pairs of peer and model, ${plan.rounds} rounds: about ${Math.ceil(expectedSeconds(plan, pairs) / 60)} minutes${state.units.length > 0 ? `, ${left} of ${pairs.length * plan.rounds} measurements left` : ''}`)
-const decoders = await decodersOf(workloads.find(({ jpeg }) => jpeg))
+const decoders = (await decodersOf(pairs.find(({ workload }) => workload.jpeg)?.workload)) ?? state.decodersMs ?? null
 
 for (let round = 0; round < plan.rounds; round++) {
   for (const workload of workloads) {
-    const turn = peers.filter((peer) => has(peer, workload))
+    const turn = pairs.filter((pair) => pair.workload === workload).map(({ peer }) => peer)
     for (const peer of round % 2 === 0 ? turn : turn.toReversed()) await measureOnce(peer, workload, round)
   }
 }
@@ -88,7 +101,7 @@ async function measureOnce(peer: Peer, workload: Workload, round: number): Promi
   const unit = await unitOf(peer, workload, round)
   if (isEnded.aborted) return new Promise(() => {}) // the process is about to end
   state.units.splice(0, Infinity, ...state.units.filter((other) => !isSame(other)), unit)
-  const said = unit.levels?.map(({ callers, ratePerSecond, requestsPerSecond, p99Ms }) => `${callers ?? `${ratePerSecond}/s`}: ${requestsPerSecond.toFixed(0)}/s p99 ${p99Ms.toFixed(2)} ms`)
+  const said = unit.levels?.map((level) => `${level.callers ?? `${level.ratePerSecond}/s`}: ${level.requestsPerSecond.toFixed(0)}/s p99 ${hasP99(level) ? level.p99Ms.toFixed(2) : '-'} ms`)
   const all = [...(said ?? []), ...(unit.error === null ? [] : [`FAILED: ${unit.error}`])]
   console.log(`round ${round + 1}, ${workload.name}, ${peer.name}: ${all.join(' | ')}`)
   if (json !== undefined) writeResult(json, resultOf())
@@ -100,7 +113,7 @@ async function unitOf(peer: Peer, workload: Workload, round: number): Promise<Un
   const levels: LevelFigures[] = []
   let failure: string | null = null
   try {
-    await measure(peer, workload, loads, levels)
+    await measure(peer, workload, round, loads, levels)
   } catch (error) {
     failure = `round ${round + 1}, ${loadText(loads[levels.length])}: ${(error as Error).message}`
   }
@@ -113,14 +126,28 @@ function loadText(load: Level | undefined): string {
   return load.callers === undefined ? `at ${load.ratePerSecond}/s` : `with ${load.callers} callers`
 }
 
+function isAsked(peer: string, workload: WorkloadName): boolean {
+  return models.includes(workload) && peers.some(({ name }) => name === peer)
+}
+
 function isOf(unit: Unit, peer: Peer, workload: Workload): boolean {
   return unit.peer === peer.name && unit.workload === workload.name
 }
 
 /** The decoder that answers to JPEGs are compared with, and that of all Node peers, is of the build too. */
 function hashOf(peer: Peer, workload: Workload): string {
-  const facts = [machine, versions[peer.name], peer.settings(workload), isOurs(peer.name) || workload.jpeg ? build : null]
+  const facts = [machine, versions[peer.name], settingsOf(peer, workload), levelsOf(plan, peer, workload), isOurs(peer.name) || workload.jpeg ? build.hash : null]
   return createHash('sha256').update(JSON.stringify(facts)).digest('hex').slice(0, 12)
+}
+
+/** Those of a peer that is not measured now may depend on what is no longer there. */
+function settingsOf(peer: Peer, workload: Workload): object | null {
+  try {
+    return peer.settings(workload)
+  } catch (error) {
+    if (peers.includes(peer)) throw error
+    return null
+  }
 }
 
 /** What of the figures with JPEGs is the decoder's, in a line. */
@@ -142,7 +169,7 @@ function writeResult(file: string, result: object): void {
 
 function resultOf(): Record<string, unknown> {
   const asked: Asked[] = workloads.map(({ name: workload, title, rates, inProcessRates }) => ({
-    workload, title, peers: peers.filter((peer) => workload !== 'mlp-binary' || peer.kind === 'http'),
+    workload, title, peers: shownPeers.filter((peer) => workload !== 'mlp-binary' || peer.kind === 'http'),
     rates: [...rates.slice(0, plan.openLoops), ...(plan.openLoops > 1 ? inProcessRates : [])],
   }))
   const tables = asked.map((each) => tableOfWorkload(each, state.units, missing, plan))
@@ -155,12 +182,12 @@ function resultOf(): Record<string, unknown> {
     versions,
     missing,
     ...(decoders === null ? {} : { decodersMs: decoders }),
-    peers: Object.fromEntries(pairs.map(({ peer, workload }) => [`${peer.name}, ${workload.name}`, peer.settings(workload)])),
+    peers: Object.fromEntries(shownPairs.map(({ peer, workload }) => [`${peer.name}, ${workload.name}`, settingsOf(peer, workload)])),
   }
   return {
     trial: 'peers', describe, reading, ours, plain, unit: `requests/s of ${callers} callers, MLP in process, against a batcher on their own thread`,
     ratio: found.ratio('mlp', 'zerohop', 'same-thread-batcher', callers), settings, targets, met: targets.length > 0 && targets.every(({ met }) => met),
-    rows: joined(tables), tables, numbers: numbersOf(found, plan.callers), smoke: options.smoke, quick: options.quick, machine,
+    rows: joined(tables), tables, numbers: numbersOf(found, plan.callers), smoke: options.smoke, quick: options.quick, shortened: shortenedOf(plan), machine, build,
     date: state.units.map(({ date }) => date).sort().at(-1) ?? new Date().toISOString(), details: { plan, units: state.units },
   }
 }

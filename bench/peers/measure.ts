@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { checked, floatsOf, type Sample } from './answers.ts'
+import { arrivalsWithin, isOpen, withArrivals } from './arrivals.ts'
 import { inPassingFolder } from './ending.ts'
 import { httpClient, readSamples, writeRequests } from './http-client.ts'
 import { LevelWatch, type LevelFigures, type LoopEnd } from './level-run.ts'
@@ -13,10 +14,14 @@ import type { Level, LoopInput, Workload } from './workload.ts'
 /**
  * Starts a peer, holds each load, and ends it; what it writes beside its own files goes with it.
  *
+ * @param round decides when the requests of open loops come.
  * @param found gets the figures of each level as it is over: what a peer does at one says nothing against those before.
  */
-export function measure(peer: Peer, workload: Workload, levels: readonly Level[], found: LevelFigures[]): Promise<void> {
-  return inPassingFolder((folder) => (peer.kind === 'http' ? overHttp(peer, workload, levels, found, folder) : inProcess(peer, workload, levels, found, folder)))
+export function measure(peer: Peer, workload: Workload, round: number, loads: readonly Level[], found: LevelFigures[]): Promise<void> {
+  return inPassingFolder((folder) => {
+    const levels = withArrivals(workload.name, round, loads, folder)
+    return peer.kind === 'http' ? overHttp(peer, workload, levels, found, folder) : inProcess(peer, workload, levels, found, folder)
+  })
 }
 
 async function inProcess(peer: InProcessPeer, workload: Workload, levels: readonly Level[], found: LevelFigures[], folder: string): Promise<void> {
@@ -51,9 +56,9 @@ async function overHttp(peer: HttpPeer, workload: Workload, levels: readonly Lev
   try {
     await whenReady(tree, ports[0]!, peer, requests[0]!)
     for (const level of levels) {
-      const { callers = 0, ratePerSecond = 0, warmupSeconds, warmupRequests, seconds } = level
+      const { callers = 0, warmupSeconds, warmupRequests, seconds, arrivals } = level
       const watch = new LevelWatch(tree)
-      const args = [ports[0], requestsFile, samplesFile, callers, ratePerSecond, warmupSeconds, warmupRequests, seconds, 1].map(String)
+      const args = [ports[0], requestsFile, samplesFile, callers, warmupSeconds, warmupRequests, seconds, arrivals ?? []].flat().map(String)
       const load = new ProcessTree({ file: client, args }, (line) => watch.onLine(line))
       try {
         const end = await unlessEnded(tree, unlessEnded(load, watch.ended, limitSeconds(level)), limitSeconds(level))
@@ -75,13 +80,15 @@ const atHome = (command: Command, folder: string): Command => ({ ...command, env
 /** For a level of this length nothing takes longer, a slow server's drain included. */
 const limitSeconds = ({ warmupSeconds, seconds }: Level): number => 3 * (warmupSeconds + seconds) + 240
 
-function figures({ callers, ratePerSecond }: Level, end: LoopEnd, watch: LevelWatch, check: Pick<LevelFigures, 'checked' | 'difference'>): LevelFigures {
+function figures(level: Level, end: LoopEnd, watch: LevelWatch, check: Pick<LevelFigures, 'checked' | 'difference'>): LevelFigures {
+  const { callers, ratePerSecond } = level
   if (end.failed > 0) throw new Error(`${end.failed} requests were answered by an error`)
   if (end.answered === 0 && callers !== undefined) throw new Error('no request was answered within the window')
   return {
     callers: callers ?? null,
     ratePerSecond: ratePerSecond ?? null,
     requestsPerSecond: end.answered / end.seconds,
+    latencies: isOpen(level) ? arrivalsWithin(level) : end.answered,
     p50Ms: end.p50Us / 1000,
     p90Ms: end.p90Us / 1000,
     p99Ms: end.p99Us / 1000,

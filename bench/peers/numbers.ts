@@ -19,15 +19,15 @@ const baselines: readonly { readonly workload: WorkloadName; readonly model: str
 export function numbersOf(found: Found, callers: readonly number[]): NumbersRow[] {
   return baselines.flatMap(({ workload, model, peer, what, ours = 'zerohop' }) => {
     const loads = callers.flatMap((count) => {
-      const ratio = found.ratio(workload, ours, peer, count)
-      return ratio === null ? [] : [{ count, ratio }]
+      const beside = found.beside(workload, ours, peer, count)
+      return beside === null ? [] : [{ count, ...beside }]
     })
     if (loads.length === 0) return []
-    const perSecond = (name: string): string => shownAll(loads.map(({ count }) => found.at(workload, name, { callers: count }, 'requestsPerSecond')!), 'requests/s')
+    const perSecond = (who: 'own' | 'other'): string => shownAll(loads.map((load) => load[who]), 'requests/s')
     return {
       question: `${model} in process, ${loads.map(({ count }) => count).join(', ')} callers, beside ${what}`,
-      plain: `${perSecond(peer)} (that one)`,
-      zerohop: perSecond(ours),
+      plain: `${perSecond('other')} (that one)`,
+      zerohop: perSecond('own'),
       note: `${loads.map(({ ratio }) => ratio.toFixed(2)).join(', ')} x`,
     }
   })

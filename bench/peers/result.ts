@@ -1,6 +1,6 @@
-import { median, round } from '../statistics.ts'
+import { median, middleBy, round } from '../statistics.ts'
 import { atLeast, type Target } from '../targets.ts'
-import type { LevelFigures } from './level-run.ts'
+import { hasP99, type LevelFigures } from './level-run.ts'
 import type { Peer } from './peer.ts'
 import type { Plan } from './plan.ts'
 import type { WorkloadName } from './workload.ts'
@@ -26,6 +26,13 @@ export interface Table {
   readonly rows: readonly Row[]
 }
 
+/** Requests a second of one of ours and of a peer in the same round. */
+interface Beside {
+  readonly own: number
+  readonly other: number
+  readonly ratio: number
+}
+
 type Figure = 'requestsPerSecond' | 'p50Ms' | 'p99Ms' | 'cpuUsPerRequest' | 'pssBytes'
 
 /** What was found of the peers with a workload, medians over the rounds. */
@@ -40,24 +47,33 @@ export class Found {
     return this.#of(workload, peer).length > 0
   }
 
-  /** At a load; `null` where it was not held. */
+  /** At a load; `null` where it was not held, or of too few requests for what is asked. */
   at(workload: WorkloadName, peer: string, load: Pick<LevelFigures, 'callers'> | Pick<LevelFigures, 'ratePerSecond'>, figure: Figure): number | null {
-    const values = this.#of(workload, peer).flatMap(({ levels }) =>
-      levels!.filter((level) => ('callers' in load ? level.callers === load.callers : level.ratePerSecond === load.ratePerSecond)).map((level) => level[figure]),
-    )
+    const isAsked = (level: LevelFigures): boolean => ('callers' in load ? level.callers === load.callers : level.ratePerSecond === load.ratePerSecond)
+    const tells = (level: LevelFigures): boolean => figure !== 'p99Ms' || hasP99(level)
+    const values = this.#of(workload, peer).flatMap(({ levels }) => levels!.filter((level) => isAsked(level) && tells(level)).map((level) => level[figure]))
     return values.length === 0 ? null : median(values)
   }
 
   /** Requests a second of one to those of the other, in the same round. */
   ratio(workload: WorkloadName, ours: string, peer: string, callers: number): number | null {
+    const rounds = this.#besides(workload, ours, peer, callers)
+    return rounds.length === 0 ? null : median(rounds.map(({ ratio }) => ratio))
+  }
+
+  /** Requests a second of both in the round whose ratio is in the middle: medians of their own may have another quotient. */
+  beside(workload: WorkloadName, ours: string, peer: string, callers: number): Beside | null {
+    return middleBy(this.#besides(workload, ours, peer, callers), ({ ratio }) => ratio) ?? null
+  }
+
+  #besides(workload: WorkloadName, ours: string, peer: string, callers: number): Beside[] {
     // There is no form in process: what callers do is the same.
     const ourWorkload = this.has(workload, ours) || workload !== 'mlp-binary' ? workload : 'mlp'
-    const ratios = this.#of(workload, peer).flatMap((unit) => {
-      const own = this.#of(ourWorkload, ours).find((other) => other.round === unit.round)
-      const [a, b] = [own, unit].map((each) => each?.levels!.find((level) => level.callers === callers)?.requestsPerSecond)
-      return a === undefined || b === undefined ? [] : [a / b]
+    return this.#of(workload, peer).flatMap((unit) => {
+      const round = this.#of(ourWorkload, ours).find((other) => other.round === unit.round)
+      const [a, b] = [round, unit].map((each) => each?.levels!.find((level) => level.callers === callers)?.requestsPerSecond)
+      return a === undefined || b === undefined ? [] : [{ own: a, other: b, ratio: a / b }]
     })
-    return ratios.length === 0 ? null : median(ratios)
   }
 
   #of(workload: WorkloadName, peer: string): Unit[] {

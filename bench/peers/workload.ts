@@ -40,6 +40,8 @@ export interface Level {
   /** Answers that the warm-up takes at least: one for each caller. */
   readonly warmupRequests: number
   readonly seconds: number
+  /** The file of an open loop's times (`withArrivals`), once they are known. */
+  readonly arrivals?: string
 }
 
 /** What programs in process are told. */

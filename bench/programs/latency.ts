@@ -4,7 +4,7 @@ import type { BenchModel } from '../models.ts'
 import { PingPong } from '../ping-pong.ts'
 import { feedsFor, openServer } from '../server.ts'
 import type { Side } from '../side.ts'
-import { median, percentile } from '../statistics.ts'
+import { median, middleBy, percentile } from '../statistics.ts'
 
 /** What to measure: one caller, one request at a time. */
 export interface LatencyInput {
@@ -16,6 +16,11 @@ export interface LatencyInput {
   readonly requestsAfterIdle: number
 }
 
+interface Beside {
+  readonly own: number
+  readonly plain: number
+}
+
 /** Of one side, in microseconds. */
 export interface LatencyTimes {
   /** Medians of the blocks. */
@@ -23,6 +28,8 @@ export interface LatencyTimes {
   readonly p99: number
   /** The median to that of plain in the same block; median of the blocks. */
   readonly toPlain: number
+  /** Both medians of the block in which that ratio was the one in the middle. */
+  readonly beside: Beside
   /** Median of the requests after a pause. */
   readonly afterIdle: number
 }
@@ -30,6 +37,8 @@ export interface LatencyTimes {
 export type LatencyResult = Readonly<Record<Side | 'ping-pong', LatencyTimes>>
 
 const idleMs = 100
+
+const ratioOf = ({ own, plain }: Beside): number => own / plain
 
 async function measure(requests: number, request: () => Promise<unknown>, pauseMs = 0): Promise<number[]> {
   const times: number[] = []
@@ -64,10 +73,12 @@ const plain = found.get('plain')!.map(median)
 const result: Record<string, LatencyTimes> = {}
 for (const [name, request] of requests) {
   const series = found.get(name)!
+  const besides = series.map((times, block): Beside => ({ own: median(times), plain: plain[block]! }))
   result[name] = {
-    p50: median(series.map(median)),
+    p50: median(besides.map(({ own }) => own)),
     p99: median(series.map((times) => percentile(times, 0.99))),
-    toPlain: median(series.map((times, block) => median(times) / plain[block]!)),
+    toPlain: median(besides.map(ratioOf)),
+    beside: middleBy(besides, ratioOf)!,
     afterIdle: median(await measure(requestsAfterIdle, request, idleMs)),
   }
 }

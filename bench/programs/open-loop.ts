@@ -5,13 +5,12 @@ import { mulberry32 } from '../../test/models/random.ts'
 const mostPerTurn = 16
 
 /**
- * Calls `send` at each of `timesMs`, ascending and counted from now, whatever became of the calls before: those whose
+ * Calls `send` at each of `timesMs`, ascending and counted from `startMs`, whatever became of the calls before: those whose
  * time passed while the event loop was held are made up for at once.
  *
  * @param send is told when it was meant to be called, on the clock of `performance.now()`.
  */
-export async function openLoop(timesMs: ArrayLike<number>, send: (intendedMs: number) => void): Promise<void> {
-  const startMs = performance.now()
+export async function openLoop(timesMs: ArrayLike<number>, send: (intendedMs: number) => void, startMs = performance.now()): Promise<void> {
   for (let next = 0; next < timesMs.length; ) {
     const dueMs = startMs + timesMs[next]!
     const waitMs = dueMs - performance.now()

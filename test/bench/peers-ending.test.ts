@@ -65,8 +65,8 @@ describe.skipIf(process.platform !== 'linux')('a measuring process', () => {
 
   it('goes on from its results, but not from those of another build, and names no path of this machine', () => {
     const file = join(folder, 'of/peers.json')
-    const run = (): string => {
-      const args = ['--import', 'tsx', 'bench/peers/main.ts', '--smoke', '--only', 'zerohop', '--models', 'mlp', '--json', file]
+    const run = (only = 'zerohop'): string => {
+      const args = ['--import', 'tsx', 'bench/peers/main.ts', '--smoke', '--only', only, '--models', 'mlp', '--json', file]
       const { stdout, stderr, status } = spawnSync(process.execPath, args, { cwd: root, encoding: 'utf8' })
       expect(stderr).toBe('')
       expect(status).toBe(0)
@@ -81,6 +81,16 @@ describe.skipIf(process.platform !== 'linux')('a measuring process', () => {
     expect(text).not.toContain(dirname(root))
     expect(run()).toContain('0 of 1 measurements left')
     expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ date: unit!.date })
+    const peersWith = (only: string): string[] => {
+      said = run(only)
+      return (JSON.parse(readFileSync(file, 'utf8')) as { rows: { peer: string; '8 /s': unknown }[] }).rows.filter((row) => row['8 /s'] !== '-').map(({ peer }) => peer)
+    }
+    let said = ''
+    expect(peersWith('onnxruntime-node')).toEqual(['zerohop', 'onnxruntime-node'])
+    expect(said).not.toContain('dropped')
+    writeFileSync(file, text.replace(unit!.of, 'another'))
+    expect(peersWith('onnxruntime-node')).toEqual(['onnxruntime-node'])
+    expect(said).toContain('dropped: zerohop with mlp')
     writeFileSync(file, text.replace(unit!.of, 'another'))
     expect(run()).toContain('1 measurements are of another build')
     expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ details: { units: [{ of: unit!.of, error: null }] } })
@@ -95,7 +105,7 @@ describe.skipIf(process.platform !== 'linux')('a program that makes its load its
     const peer = { kind: 'in process', name: 'at once', describe: '', setUp: async () => ({}), settings: () => ({}), program } as const
     const workload = { name: 'mlp', files: [], references: [], tolerance: 0 } as unknown as Workload
     const found: LevelFigures[] = []
-    await measure(peer, workload, [1, 8].map((callers) => ({ callers, warmupSeconds: 0, warmupRequests: 0, seconds: 1 })), found)
+    await measure(peer, workload, 0, [1, 8].map((callers) => ({ callers, warmupSeconds: 0, warmupRequests: 0, seconds: 1 })), found)
     expect(found.map(({ callers, requestsPerSecond }) => [callers, requestsPerSecond])).toEqual([[1, 10], [8, 20]])
   })
 })

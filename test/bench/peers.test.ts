@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import sharp from 'sharp'
 import { checked } from '../../bench/peers/answers.ts'
+import { withArrivals } from '../../bench/peers/arrivals.ts'
 import { decodersMs } from '../../bench/peers/decoders.ts'
 import { httpClient, readSamples, writeRequests } from '../../bench/peers/http-client.ts'
 import { kserve } from '../../bench/peers/kserve.ts'
@@ -14,11 +15,10 @@ import type { LevelFigures, LoopEnd } from '../../bench/peers/level-run.ts'
 import { LevelWatch } from '../../bench/peers/level-run.ts'
 import { numbersOf } from '../../bench/peers/numbers.ts'
 import { peers } from '../../bench/peers/peers.ts'
-import { expectedSeconds, levelsOf, planOf } from '../../bench/peers/plan.ts'
+import { planOf } from '../../bench/peers/plan.ts'
 import { ProcessTree } from '../../bench/peers/process-tree.ts'
 import { Found, joined, markdownOf, tableOfWorkload, targetsOf, type Unit } from '../../bench/peers/result.ts'
-import { readState } from '../../bench/peers/state.ts'
-import type { Workload } from '../../bench/peers/workload.ts'
+import type { Level, Workload } from '../../bench/peers/workload.ts'
 
 const folder = mkdtempSync(join(tmpdir(), 'zerohop-'))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -63,7 +63,9 @@ describe.skipIf(!canMeasure)('the load generator', () => {
     const { port } = server.address() as AddressInfo
     const [requests, samples] = [join(folder, 'requests'), join(folder, 'samples')]
     writeRequests(requests, port, ['first', 'the second, which is longer'].map((body) => ({ path, headers: {}, body: Buffer.from(body) })))
-    const args = [port, requests, samples, callers, rate, 0.05, callers, 0.2, 1].map(String)
+    const level = { warmupSeconds: 0.05, warmupRequests: callers, seconds: 0.2 }
+    const [{ arrivals }] = withArrivals('mlp', 0, [rate > 0 ? { ...level, ratePerSecond: rate } : { ...level, callers }], folder) as [Level]
+    const args = [port, requests, samples, callers, level.warmupSeconds, level.warmupRequests, level.seconds, arrivals ?? []].flat().map(String)
     let watch: LevelWatch | null = null
     const tree = new ProcessTree({ file: client, args }, (line) => watch!.onLine(line))
     watch = new LevelWatch(tree)
@@ -84,9 +86,11 @@ describe.skipIf(!canMeasure)('the load generator', () => {
   })
 
   it('sends at a rate whatever becomes of the answers', async () => {
+    seen = 0
     const { end } = await load('/', { rate: 400 })
     expect(end).toMatchObject({ failed: 0, unfinished: 0, seconds: 0.2 })
     expect(end.maxUs).toBeGreaterThan(0)
+    expect(seen).toBe(20 + 80) // warm-up and window
   })
 
   it('counts answers of another status as failures, and gives up', async () => {
@@ -157,32 +161,9 @@ describe('the time of decoders', () => {
   })
 })
 
-describe('the plan', () => {
-  const plan = planOf({ quick: false, smoke: false, rounds: 2, seconds: 1 })
-
-  it('holds closed loops before open ones, and more rates in process', () => {
-    const levels = levelsOf(plan, peerNamed('zerohop'), answering())
-    expect(levels.map(({ callers, ratePerSecond }) => callers ?? `${ratePerSecond}/s`)).toEqual([1, 8, 64, 256, '5/s', '9/s'])
-    expect(levelsOf(plan, peerNamed('fastapi'), answering()).map(({ callers, ratePerSecond }) => callers ?? `${ratePerSecond}/s`)).toEqual([1, 8, 64, 256, '5/s'])
-  })
-
-  it('takes as long as its rounds', () => {
-    const pairs = [{ peer: peerNamed('zerohop'), workload: answering() }]
-    expect(expectedSeconds({ ...plan, rounds: 4 }, pairs)).toBe(2 * expectedSeconds(plan, pairs))
-  })
-
-  it('goes on from results of the same plan only', () => {
-    const file = join(folder, 'result.json')
-    expect(readState(file, plan).units).toEqual([])
-    writeFileSync(file, JSON.stringify({ details: { plan, units: [{ peer: 'zerohop' }] } }))
-    expect(readState(file, plan).units).toEqual([{ peer: 'zerohop' }])
-    expect(() => readState(file, { ...plan, seconds: 9 })).toThrow('holds results of another plan')
-  })
-})
-
 describe('the table', () => {
   const level = (callers: number, requestsPerSecond: number): LevelFigures => ({
-    callers, ratePerSecond: null, requestsPerSecond, p50Ms: 1, p90Ms: 1, p99Ms: 2, maxMs: 3, failed: 0, unfinished: 0, cpuUsPerRequest: 4, pssBytes: 5e6, checked: 1, difference: 0,
+    callers, ratePerSecond: null, requestsPerSecond, latencies: 1000, p50Ms: 1, p90Ms: 1, p99Ms: 2, maxMs: 3, failed: 0, unfinished: 0, cpuUsPerRequest: 4, pssBytes: 5e6, checked: 1, difference: 0,
   })
   const made = { date: '2026-01-01T00:00:00.000Z', of: 'this' }
   const unit = (peer: string, round: number, ...rates: number[]): Unit => ({ workload: 'mlp', peer, round, levels: rates.map((rate, index) => level([1, 64][index]!, rate)), error: null, ...made })
@@ -198,6 +179,14 @@ describe('the table', () => {
     expect(new Found(units).at('mlp', 'zerohop', { callers: 64 }, 'requestsPerSecond')).toBe(1100)
     expect(new Found(units).ratio('mlp', 'zerohop', 'fastapi', 64)).toBe(10)
     expect(new Found(units).ratio('mlp', 'zerohop', 'fastapi', 1)).toBe(1)
+  })
+
+  it('has no p99 of fewer than 100 requests', () => {
+    const [one] = unit('zerohop', 0, 5).levels!
+    const p99 = (...counts: number[]) => new Found(counts.map((latencies, round) => ({ ...unit('zerohop', round), levels: [{ ...one!, latencies }] }))).at('mlp', 'zerohop', { callers: 1 }, 'p99Ms')
+    expect([p99(99), p99(100), p99(99, 100)]).toEqual([null, 2, 2])
+    const few = [{ ...unit('zerohop', 0), levels: [{ ...one!, callers: null, ratePerSecond: 5, latencies: 60 }] }]
+    expect(tableOfWorkload({ ...asked, rates: [5] }, few, {}, plan).rows[0]).toMatchObject({ 'p50 / p99 ms at 5/s': '1 / -' })
   })
 
   it('has a row for each peer, which says why it has no figures', () => {
@@ -220,8 +209,13 @@ describe('the table', () => {
   it('has lines for README of the hard baselines that were measured', () => {
     const [row, ...others] = numbersOf(new Found([...units, unit('same-thread-batcher', 0, 50, 1000)]), [1, 64])
     expect(others).toEqual([])
-    expect(row).toMatchObject({ plain: '50, 1 000 requests/s (that one)', zerohop: '100, 1 100 requests/s', note: '2.00, 0.90 x' })
+    expect(row).toMatchObject({ plain: '50, 1 000 requests/s (that one)', zerohop: '100, 900 requests/s', note: '2.00, 0.90 x' })
     expect(numbersOf(new Found(units), [1, 64])).toEqual([])
+  })
+
+  it('shows there the figures of the round that a ratio is of, so that a row does not contradict itself', () => {
+    const noisy = [10, 30, 20].flatMap((ours, round) => [unit('zerohop', round, ours), unit('same-thread-batcher', round, [10, 15, 80][round]!)])
+    expect(numbersOf(new Found(noisy), [1])).toMatchObject([{ plain: '10 requests/s (that one)', zerohop: '10 requests/s', note: '1.00 x' }])
   })
 
   it('sets OpenVINO in its own precision beside ours in the same', () => {

@@ -2,10 +2,11 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { readKeptResults, type KeptResult } from '../../bench/kept-result.ts'
 import { withNumbers } from '../../bench/numbers-section.ts'
 import { resultsDocument } from '../../bench/results-document.ts'
+import { runTrial } from '../../bench/run-trial.ts'
 import { shown, shownAll, shownRange } from '../../bench/shown.ts'
 
 const root = fileURLToPath(new URL('../../', import.meta.url))
@@ -62,6 +63,7 @@ describe("README's numbers", () => {
   it('say so where runs were shortened, or of several machines and days', () => {
     const text = numbersOf(resultOf('a', { quick: true }), resultOf('b', { date: '2026-11-20T00:00:00Z', machine: { cores: 64, node: '24.0.0', onnxruntime: '1.30.0' } }))
     expect(text).toContain('`a`, shortened |')
+    expect(numbersOf(resultOf('a', { shortened: { seconds: 1, rounds: 3 } }))).toContain('`a`, shortened |')
     expect(text).toContain('On the machines that `bench/results.md` names, 2026-11-20 to 2026-11-22;')
   })
 
@@ -103,6 +105,17 @@ describe('bench/results.md', () => {
     expect(text).toContain('| 64 | 420000 |\n\nIn one line: 73 beside 719.612 ms a load; ratio 0.101442.\n\n| asked |')
   })
 
+  it('says which build it was where that is known', () => {
+    const text = resultsDocument([resultOf('a', { build: { version: '0.1.0', hash: '0123456789ab' } })])
+    expect(text).toContain('2026-11-22, zerohop 0.1.0 (build 0123456789ab), 2 cores')
+  })
+
+  it('says how a run was shortened', () => {
+    expect(resultsDocument([resultOf('a', { shortened: null })])).not.toContain('shortened')
+    expect(resultsDocument([resultOf('a', { shortened: { seconds: 1, rounds: 2 } })])).toContain('onnxruntime-node 1.30.0. A shortened run (`--seconds 1 --rounds 2`).')
+    expect(resultsDocument([resultOf('a', { quick: true })])).toContain('A shortened run (`--quick`).')
+  })
+
   it('says below the table what has to be known to read it', () => {
     const text = resultsDocument([resultOf('bursts', { reading: 'Timers wait a millisecond.' })])
     expect(text).toContain('| 64 | 420000 |\n\nTimers wait a millisecond.\n\n| asked |')
@@ -122,6 +135,17 @@ describe('results that are kept', () => {
     ['without a date', resultOf('a', { date: 'yesterday' }), /a\.json: expected a date, received 'yesterday'/],
   ])('are refused %s', (_, result, message) => {
     expect(() => readKeptResults(folderWith({ 'a.json': result }))).toThrow(message)
+  })
+})
+
+describe('a result that is written', () => {
+  it('names the version and the build that were measured', async () => {
+    const file = join(folderWith({}), 'none.json')
+    const said = vi.spyOn(console, 'log').mockReturnValue()
+    const trial = { describe: 'nothing', run: async () => ({ ours: 1, plain: 1, unit: '', ratio: 1, targets: [], rows: [{ a: 1 }], settings: {} }) }
+    await runTrial('none', trial, { rounds: 1, smoke: true, quick: false, images: 1, requests: 1 }, file)
+    said.mockRestore()
+    expect(JSON.parse(readFileSync(file, 'utf8'))).toMatchObject({ build: { version: expect.stringMatching(/^\d+\.\d+/) as string, hash: expect.stringMatching(/^[0-9a-f]{12}$/) as string } })
   })
 })
 

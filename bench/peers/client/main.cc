@@ -1,7 +1,7 @@
 // A load generator for HTTP/1.1 servers of this machine: connections that are kept, closed or open loop.
-//   client PORT REQUESTS SAMPLES CALLERS RATE WARMUP_SECONDS WARMUP_REQUESTS SECONDS SEED
+//   client PORT REQUESTS SAMPLES CALLERS WARMUP_SECONDS WARMUP_REQUESTS SECONDS [ARRIVALS]
 // REQUESTS holds whole requests, each after its length (uint32), which are sent in turn; to SAMPLES go responses, each after the
-// index of its request and its length. Lines of JSON tell when the window begins, when it is over, and what was found.
+// index of its request and its length. ARRIVALS are the times of an open loop, whose CALLERS are 0. Lines of JSON tell when the window begins, when it is over, and what was found.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "arrivals.h"
 #include "closed-loop.h"
 #include "open-loop.h"
 
@@ -33,18 +34,17 @@ std::vector<std::string> readRequests(const char* path) {
 }  // namespace
 
 int main(int count, char** arguments) try {
-  if (count != 10) throw std::runtime_error("9 arguments are expected");
+  if (count < 8 || count > 9) throw std::runtime_error("7 or 8 arguments are expected");
   Settings settings;
   settings.port = static_cast<uint16_t>(std::atoi(arguments[1]));
   const std::vector<std::string> requests = readRequests(arguments[2]);
   std::FILE* samples = std::fopen(arguments[3], "wb");
   if (samples == nullptr) throw std::runtime_error(std::string("cannot write ") + arguments[3]);
   settings.callers = static_cast<uint32_t>(std::atoi(arguments[4]));
-  settings.ratePerSecond = std::atof(arguments[5]);
-  settings.warmupSeconds = std::atof(arguments[6]);
-  settings.warmupRequests = static_cast<uint64_t>(std::atoll(arguments[7]));
-  settings.seconds = std::atof(arguments[8]);
-  settings.seed = static_cast<uint64_t>(std::atoll(arguments[9]));
+  settings.warmupSeconds = std::atof(arguments[5]);
+  settings.warmupRequests = static_cast<uint64_t>(std::atoll(arguments[6]));
+  settings.seconds = std::atof(arguments[7]);
+  if (settings.callers == 0) settings.arrivalsNs = readArrivalsNs(count == 9 ? arguments[8] : "");
 
   Measurement measurement(samples);
   if (settings.callers > 0) closedLoop(settings, requests, measurement);

@@ -12,13 +12,12 @@ struct Settings {
   uint16_t port = 0;
   /** Connections of a closed loop; 0 for an open one. */
   uint32_t callers = 0;
-  /** Requests a second of an open loop, at the times of a Poisson process. */
-  double ratePerSecond = 0;
+  /** Of an open loop: when requests are meant to be sent, in nanoseconds since the warm-up began. */
+  std::vector<int64_t> arrivalsNs;
   double warmupSeconds = 0;
   /** Answers that the warm-up takes at least. */
   uint64_t warmupRequests = 0;
   double seconds = 0;
-  uint64_t seed = 1;
 };
 
 class Measurement {

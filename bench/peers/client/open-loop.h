@@ -1,8 +1,7 @@
-// Requests at the times of a Poisson process, whatever becomes of the ones before.
+// Requests at given times, whatever becomes of the ones before.
 #pragma once
 
 #include <deque>
-#include <random>
 #include <string>
 
 #include "connection.h"
@@ -15,14 +14,13 @@ inline void openLoop(const Settings& settings, const std::vector<std::string>& r
   std::deque<Connection> connections;
   std::vector<Connection*> idle;
   std::deque<int64_t> due;  // intended times of what found no connection
-  std::mt19937_64 random(settings.seed);
-  std::exponential_distribution<double> gapSeconds(settings.ratePerSecond);
+  const std::vector<int64_t>& arrivals = settings.arrivalsNs;
 
   const int64_t start = nowNs();
   const int64_t began = start + static_cast<int64_t>(settings.warmupSeconds * 1e9);
   const int64_t ended = began + static_cast<int64_t>(settings.seconds * 1e9);
   const int64_t giveUp = ended + static_cast<int64_t>(std::max(5.0, settings.seconds) * 1e9);
-  int64_t next = start;
+  size_t next = 0;
   uint64_t sent = 0, waitedFor = 0, answered = 0;
   const auto isMeasured = [&](int64_t intended) { return intended >= began && intended < ended; };
   // Latency counts from when a request was meant to be sent.
@@ -42,12 +40,14 @@ inline void openLoop(const Settings& settings, const std::vector<std::string>& r
   for (int64_t now = nowNs(); now < giveUp && (now < ended || waitedFor > 0); now = nowNs()) {
     if (!saidBegin && now >= began) Measurement::say("begin"), saidBegin = true;
     if (!saidMeasured && now >= ended) Measurement::say("measured"), saidMeasured = true;
-    for (; next <= now && next < ended; next += static_cast<int64_t>(gapSeconds(random) * 1e9) + 1) {
-      due.push_back(next);
-      if (isMeasured(next)) waitedFor++;
+    for (; next < arrivals.size() && start + arrivals[next] <= now; next++) {
+      due.push_back(start + arrivals[next]);
+      if (isMeasured(due.back())) waitedFor++;
     }
     sendDue();
-    loop.wakeAt(next < ended ? next : std::min(giveUp, std::max(ended, now + 10'000'000)));
+    // At the border of the window too: the peer's accounts are read there.
+    const int64_t border = now < began ? began : now < ended ? ended : std::min(giveUp, now + 10'000'000);
+    loop.wakeAt(next < arrivals.size() ? std::min(border, start + arrivals[next]) : border);
     for (const epoll_event& event : loop.wait()) {
       if (event.data.ptr == nullptr) continue;
       Connection& connection = *static_cast<Connection*>(event.data.ptr);

@@ -8,8 +8,13 @@ import { noForm } from './python.ts'
 import { noJpeg, setUpTriton, tritonBackends, tritonOfWheel, tritonRepository, tritonSettings } from './triton.ts'
 
 const program = source('triton/in-process.cc')
+const headers = ['arrivals.h', 'measurement.h'].map((name) => source(`../client/${name}`))
 
-const built = (): string => join(cacheFolder('triton'), `in-process-${createHash('sha256').update(readFileSync(program)).digest('hex').slice(0, 12)}`)
+function built(): string {
+  const hash = createHash('sha256')
+  for (const file of [program, ...headers]) hash.update(readFileSync(file))
+  return join(cacheFolder('triton'), `in-process-${hash.digest('hex').slice(0, 12)}`)
+}
 
 async function setUp(options: PeerOptions): Promise<Versions> {
   const versions = await setUpTriton(options)
@@ -35,7 +40,7 @@ export const tritonInProcess: InProcessPeer = {
   settings: tritonSettings,
   program(workload, levels) {
     const { input, output, rowDims } = workload.model
-    const loads = levels.map(({ callers = 0, ratePerSecond = 0, warmupSeconds, warmupRequests, seconds }) => [callers, ratePerSecond, warmupSeconds, warmupRequests, seconds].join(':'))
+    const loads = levels.map(({ callers = 0, warmupSeconds, warmupRequests, seconds, arrivals = '' }) => [callers, warmupSeconds, warmupRequests, seconds, arrivals].join(':'))
     return { file: built(), args: [tritonRepository(workload), tritonBackends(), input, output, rowDims.join(), workload.files.join(), loads.join()] }
   },
 }

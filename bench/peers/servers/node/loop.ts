@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openLoop, poissonTimes } from '../../../programs/open-loop.ts'
+import { openLoop } from '../../../programs/open-loop.ts'
 import type { Level, LoopInput } from '../../workload.ts'
 import { openBackEnd, type BackEnd, type BackEndSettings } from './back-end.ts'
 import { LoopRecord } from './loop-record.ts'
@@ -39,10 +39,12 @@ async function closed({ infer }: BackEnd, { warmupSeconds, warmupRequests, secon
   record.end()
 }
 
-async function opened({ infer }: BackEnd, { warmupSeconds, seconds, ratePerSecond }: Level): Promise<void> {
+async function opened({ infer }: BackEnd, { warmupSeconds, seconds, arrivals }: Level): Promise<void> {
   const record = new LoopRecord()
   const all: Promise<void>[] = []
-  const beganMs = performance.now() + warmupSeconds * 1000
+  const timesMs = new Float64Array(Uint8Array.from(readFileSync(arrivals!)).buffer)
+  const startMs = performance.now()
+  const beganMs = startMs + warmupSeconds * 1000
   const endedMs = beganMs + seconds * 1000
   setTimeout(() => record.begin(beganMs), warmupSeconds * 1000)
   const measured = sleep((warmupSeconds + seconds) * 1000).then(() => record.measured(endedMs))
@@ -51,7 +53,7 @@ async function opened({ infer }: BackEnd, { warmupSeconds, seconds, ratePerSecon
     const index = all.length % bodies.length
     record.answerTo(intendedMs, index, await infer(bodies[index]!))
   }
-  await openLoop(poissonTimes(1, ratePerSecond!, (warmupSeconds + seconds) * 1000), (intendedMs) => void all.push(ask(intendedMs)))
+  await openLoop(timesMs, (intendedMs) => void all.push(ask(intendedMs)), startMs)
   await measured
   await Promise.race([sleep(Math.max(5000, seconds * 1000)), Promise.all(all)])
   record.end()

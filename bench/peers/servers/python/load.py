@@ -3,7 +3,6 @@
 import base64
 import json
 import math
-import random
 import threading
 import time
 from collections import deque
@@ -36,15 +35,7 @@ class Load:
         else:
             self.end = self.warm_until + level["seconds"]
             self.give_up = self.end + max(5, level["seconds"])
-            self.waiting = deque(self.poisson(start))
-
-    def poisson(self, at):
-        source = random.Random(1)
-        while True:
-            at -= math.log(1 - source.random()) / self.level["ratePerSecond"]
-            if at >= self.end:
-                return
-            yield at
+            self.waiting = deque((start + numpy.fromfile(level["arrivals"], "<f8") / 1000).tolist())
 
     def take(self, most):
         """Up to so many requests that wait, at least one; None when the level is over."""
@@ -64,7 +55,9 @@ class Load:
                     while count < most and count < len(self.waiting) and self.waiting[count] <= now:
                         count += 1
                     if count == 0:
-                        due = self.waiting[0] if self.waiting else self.end
+                        # At the border of the window too: the peer's accounts are read there.
+                        border = self.warm_until if self.phase == "warm-up" else self.end
+                        due = min(border, self.waiting[0]) if self.waiting else border
                         self.lock.wait(max(0, due - now))
                 if count > 0:
                     break

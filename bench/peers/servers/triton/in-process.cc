@@ -1,6 +1,6 @@
 // Triton in the process of its callers, by its C API: one thread asks, and is told of answers through a queue.
 //   in-process REPOSITORY BACKENDS INPUT OUTPUT DIMS FILES LEVELS ...
-// with commas between dimensions, files and levels; a level is CALLERS:RATE:WARMUP_SECONDS:WARMUP_REQUESTS:SECONDS.
+// with commas between dimensions, files and levels; a level is CALLERS:WARMUP_SECONDS:WARMUP_REQUESTS:SECONDS:ARRIVALS.
 #include <triton/core/tritonserver.h>
 #include <unistd.h>
 
@@ -12,12 +12,12 @@
 #include <fstream>
 #include <iterator>
 #include <mutex>
-#include <random>
 #include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
+#include "../../client/arrivals.h"
 #include "../../client/measurement.h"
 
 namespace {
@@ -170,23 +170,25 @@ void hold(Peer& peer, const Settings& settings) {
   const int64_t start = nowNs();
   int64_t warm = start + static_cast<int64_t>(settings.warmupSeconds * 1e9);
   const int64_t length = static_cast<int64_t>(settings.seconds * 1e9);
-  std::mt19937_64 random(settings.seed);
-  std::exponential_distribution<double> gap(closed ? 1 : settings.ratePerSecond);
+  const std::vector<int64_t>& arrivals = settings.arrivalsNs;
+  size_t next = 0;
   enum { kWarmUp, kWindow, kDrain } phase = kWarmUp;
-  int64_t began = closed ? 0 : warm, ended = closed ? 0 : warm + length, next = start;
+  int64_t began = closed ? 0 : warm, ended = closed ? 0 : warm + length;
   uint64_t answers = 0, answered = 0, busy = 0, unfinished = 0;
   for (uint32_t caller = 0; caller < settings.callers; caller++, busy++) peer.ask(peer.idleSlot(), nowNs());
   while (phase != kDrain || busy > 0) {
     int64_t now = nowNs();
     if (!closed) {
-      for (; next <= now && next < ended; next += static_cast<int64_t>(gap(random) * 1e9) + 1, busy++) {
-        unfinished += next >= began;
-        peer.ask(peer.idleSlot(), next);
+      for (; next < arrivals.size() && start + arrivals[next] <= now; next++, busy++) {
+        unfinished += start + arrivals[next] >= began;
+        peer.ask(peer.idleSlot(), start + arrivals[next]);
       }
       if (phase == kWarmUp && now >= began) Measurement::say("begin"), phase = kWindow;
       if (phase == kWindow && now >= ended) Measurement::say("measured"), phase = kDrain;
     }
-    for (Slot* slot : events.waitUntil(closed || phase == kDrain ? now + 1'000'000'000 : std::min(next, ended))) {
+    // At the border of the window too: the peer's accounts are read there.
+    const int64_t border = closed || phase == kDrain ? now + 1'000'000'000 : phase == kWarmUp ? began : ended;
+    for (Slot* slot : events.waitUntil(next < arrivals.size() ? std::min(border, start + arrivals[next]) : border)) {
       if (--slot->pending > 0) continue;
       now = nowNs();
       if (++answers == settings.warmupRequests) warm = std::max(warm, now + kApartNs);
@@ -221,10 +223,10 @@ int main(int count, char** arguments) try {
     const std::vector<std::string> fields = parts(level, ':');
     Settings settings;
     settings.callers = static_cast<uint32_t>(std::stoul(fields.at(0)));
-    settings.ratePerSecond = std::stod(fields.at(1));
-    settings.warmupSeconds = std::stod(fields.at(2));
-    settings.warmupRequests = std::stoull(fields.at(3));
-    settings.seconds = std::stod(fields.at(4));
+    settings.warmupSeconds = std::stod(fields.at(1));
+    settings.warmupRequests = std::stoull(fields.at(2));
+    settings.seconds = std::stod(fields.at(3));
+    if (settings.callers == 0) settings.arrivalsNs = readArrivalsNs(fields.at(4));
     hold(peer, settings);
   }
   std::fflush(stdout);
