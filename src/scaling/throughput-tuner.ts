@@ -35,7 +35,9 @@ export class ThroughputTuner {
   readonly #bounds: TrialBounds
   readonly #memory: TrialMemory
   #mostInstances: number
+  /** What is kept; while another is tried, what is gone back to. */
   #present: ThroughputSetting
+  #batchRowsNow: number
   #search: ThroughputSearch | null = null
   #tried: readonly TriedSetting[] = []
   #searchCount = 0
@@ -63,10 +65,13 @@ export class ThroughputTuner {
     this.#memory = new TrialMemory(maxMemoryBytes, () => model.memoryBytes())
     this.#alarm = new Alarm(clock, () => this.#tookLong())
     this.#present = { instances: model.uses.length, batchRows: model.maxBatchSize }
+    this.#batchRowsNow = model.maxBatchSize
   }
 
   get stats(): AutoTuneStatistics {
-    return { state: this.#search === null ? 'watching' : 'searching', ...this.#present, searchCount: this.#searchCount, tried: this.#tried }
+    const search = this.#search
+    const inUse = { instances: this.#model.uses.length, batchRows: this.#batchRowsNow }
+    return { state: search === null ? 'watching' : 'searching', ...inUse, searchCount: this.#searchCount, tried: search?.tried ?? this.#tried }
   }
 
   /** Requests came, or runs ended. */
@@ -94,7 +99,7 @@ export class ThroughputTuner {
     if (this.#applying > 0 || this.#closed) return
     if (this.#search !== null) this.#rest()
     this.#present = { ...this.#present, instances: this.#model.uses.length }
-    this.#model.capBatches(this.#present.batchRows)
+    this.#capBatches(this.#present.batchRows)
     this.#startOver()
   }
 
@@ -108,7 +113,7 @@ export class ThroughputTuner {
 
   close(): void {
     this.#closed = true
-    if (this.#search !== null) this.#model.capBatches(this.#present.batchRows)
+    if (this.#search !== null) this.#capBatches(this.#present.batchRows)
     this.#endSearch()
   }
 
@@ -208,7 +213,7 @@ export class ThroughputTuner {
 
   /** False when the setting cannot be had. */
   async #apply({ instances, batchRows }: ThroughputSetting): Promise<boolean> {
-    this.#model.capBatches(batchRows)
+    this.#capBatches(batchRows)
     let had = true
     if (instances !== this.#model.uses.length) {
       this.#applying++
@@ -217,6 +222,11 @@ export class ThroughputTuner {
     }
     this.#startOver()
     return had
+  }
+
+  #capBatches(rows: number): void {
+    this.#batchRowsNow = rows
+    this.#model.capBatches(rows)
   }
 
   #endSearch(): void {

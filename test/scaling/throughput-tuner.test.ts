@@ -33,6 +33,21 @@ describe('a tuned model', () => {
     expect(model.clock.timers).toBe(0)
   })
 
+  it('tells what is in use while it searches, and what it has tried so far', async () => {
+    const model = new TunedModel(streams)
+    while (model.tuner.stats.state === 'watching') await model.serve(100)
+    const told: { used: ThroughputSetting; tried: number }[] = []
+    while (model.tuner.stats.state === 'searching') {
+      const { instances, batchRows, tried } = model.tuner.stats
+      expect({ instances, batchRows }).toEqual(model.setting)
+      told.push({ used: { instances, batchRows }, tried: tried.length })
+      await model.serve(100)
+    }
+    expect(new Set(told.map(({ used }) => JSON.stringify(used))).size).toBe(12)
+    expect(told.map(({ tried }) => tried)).toEqual(told.map(({ tried }) => tried).toSorted((a, b) => a - b))
+    expect([...new Set(told.map(({ tried }) => tried))]).toEqual(Array.from({ length: 13 }, (_, tried) => tried))
+  })
+
   it('rests after a search, as long as the load is the same', async () => {
     const model = new TunedModel(streams)
     await model.serve(2 * minuteMs)
