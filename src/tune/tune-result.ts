@@ -21,6 +21,8 @@ export interface TunedRow {
 export interface TuneResult {
   /** The best that keeps what has to be kept; `null` for none. */
   readonly best: TunedRow | null
+  /** Whether the best was measured in rounds, beside others; by a single measurement it is so by chance more easily. */
+  readonly isConfirmed: boolean
   /** Why there is none. */
   readonly reason: string | null
   /** The best first, by the last rounds in which each was measured. */
@@ -29,7 +31,7 @@ export interface TuneResult {
   readonly kind: InstanceKind
   /** What the tuner had to leave out, and why requests share runs or do not. */
   readonly notes: readonly string[]
-  /** `decided`: further rounds would change nothing; `budget`: the time was over; `interrupted`: by the user. */
+  /** `decided`: further rounds would change nothing; `budget`: there was no time for another measurement; `interrupted`: by the user. */
   readonly end: 'decided' | 'budget' | 'interrupted'
   /** All that it took. */
   readonly seconds: number
