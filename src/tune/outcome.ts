@@ -59,7 +59,7 @@ function calibratedPlaces({ calibration, goal, rowsPerRequest, places }: Found):
   const standings = rank([...points.keys()], new Map([...points].map(([key, { point }]) => [key, [point.measurement]])), goal)
   return standings.map((standing) => {
     const { candidate, point } = points.get(standing.key)!
-    return { candidate, standing, measured: point.measurement, failure: point.failure }
+    return { candidate, standing, measured: point.measurement, failure: point.failure, worstP99Ms: point.measurement?.p99Ms ?? null }
   })
 }
 

@@ -76,7 +76,7 @@ class Tuning {
     const { best, rows, reason, isUnconfirmed } = outcomeOf({ places: contests.places, calibration, reference: defaults?.configuration ?? null, goal: this.#goal, rowsPerRequest: this.#rowsPerRequest, leastSeconds })
     const end = this.#signal.aborted ? 'interrupted' : contests.isDecided ? 'decided' : 'budget'
     if (isUnconfirmed) this.#note(unconfirmedNote(end))
-    return { best, isConfirmed: best !== null && !isUnconfirmed, reason, rows, kind: this.#kind, notes: this.#notes, end, seconds: this.#budget.spentMs / 1000 }
+    return { best, judgedBy: this.#goal, isConfirmed: best !== null && !isUnconfirmed, reason, rows, kind: this.#kind, notes: this.#notes, end, seconds: this.#budget.spentMs / 1000 }
   }
 
   /** What is known already; nothing where there is no time to find out what it is for. */

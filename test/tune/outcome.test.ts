@@ -50,6 +50,27 @@ describe('the best', () => {
     expect(bestOf(placesAfter(3, further, first))!.candidate).toEqual(withCallers(6))
   })
 
+  it('is not one that kept the bound once, where another did so in many rounds', () => {
+    const first = placesAfter(7, [[withCallers(4), measured(6, 100)]])
+    const once = placesAfter(1, [[withCallers(8), measured(9, 300)]])
+    expect(bestOf([...once, ...first])!.candidate).toEqual(withCallers(4))
+    expect(bestOf(once)!.candidate).toEqual(withCallers(8))
+  })
+
+  it.each([
+    [[7, 7, 7, 12], false, 1],
+    [[7, 7, 7, 7, 12], true, 1],
+    [[7, 7, 7, 7, 7, 12, 13], false, 2],
+  ])('that shows a p99 of %j ms under a bound of 10 keeps it: %j, and is over it in %i', (p99sMs, isKept, roundsOver) => {
+    const key = keyOf(withCallers(4))
+    const contest = new Contest([key], goal)
+    for (const p99Ms of p99sMs) contest.record(key, measured(p99Ms))
+    const showings = p99sMs.map((p99Ms) => ({ key, measurement: measured(p99Ms), failure: null, affordable: Infinity }))
+    const places = placesOf(contest, { candidates: [withCallers(4)], showings }, goal, [])
+    const { rows } = outcomeOf({ places, calibration: [], reference: null, goal, rowsPerRequest: 1, leastSeconds: 9 })
+    expect(rows[0]).toMatchObject({ isKept, roundsOver, rounds: p99sMs.length, worstP99Ms: Math.max(...p99sMs), measured: { p99Ms: 7 } })
+  })
+
   it('is of a contest of few rounds where those before it had none that kept the bound', () => {
     const first = placesAfter(5, [[withCallers(4), measured(20)]])
     expect(bestOf(placesAfter(1, [[withCallers(2), measured(9)]], first))!.candidate).toEqual(withCallers(2))
