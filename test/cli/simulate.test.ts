@@ -154,6 +154,7 @@ describe('zerohop simulate', () => {
     [['--request-rate', '5', '--concurrency', '5'], 'has to be given, and not --request-rate and --concurrency', 2],
     [['--request-rate', '5', '--service', '1:2', '--model', 'm.onnx'], '--service and --model cannot be given together', 2],
     [['--request-rate', '5'], 'error: what runs take is not recorded: give --service or --model', 2],
+    [['--request-rate', '5', '--service', 'foo'], 'It has to be rows:ms,... as 1:5,8:21.', 2],
     [['--request-rate', '5', '--service', '1:2:3'], 'It has to be rows:ms,... as 1:5,8:21.', 2],
     [['--request-rate', '5', '--service', '1:2', '--preferred-batch-sizes', '3'], '--preferred-batch-sizes: expected sizes of at most 1', 1],
     [['--request-rate', '5', '--service', '1:2', '--instances', '1000000000'], 'from 1 to 256', 2],
