@@ -102,7 +102,7 @@ const parameters: Readonly<Record<string, (value: number) => InferOptions>> = {
 
 function parameter(text: string): InferOptions {
   const [name = '', value = '', ...type] = text.split(':')
-  if (type.length > 1) throw new InvalidArgumentError('It has to be a name and a value, and perhaps a type, as priority:1:int.')
+  if (value === '' || type.length > 1) throw new InvalidArgumentError('It has to be name:value:type, of which the type may be left out, as priority:1:int.')
   const read = Object.hasOwn(parameters, name) ? parameters[name] : undefined
   if (read === undefined) throw new InvalidArgumentError(`It has to be one of ${Object.keys(parameters).join(', ')}: models here get nothing but their inputs.`)
   return read(above(0, true)(value))

@@ -10,7 +10,11 @@ export const leftOut: readonly { readonly options: readonly string[]; readonly r
   { options: ['--fixed-schedule'], reason: 'recorded arrivals are replayed by --replay' },
   { options: ['--collect-metrics', '--metrics-url', '--metrics-interval'], reason: 'processor time and the delay of the event loop are always measured, in the process itself' },
   { options: ['--trace-level', '--trace-rate', '--trace-count', '--log-frequency'], reason: 'traces are an option of the engine (--engine-options)' },
-  { options: ['--data-directory', '-c', '-d', '-t', '-z'], reason: 'perf_analyzer has them for its past only: --input-data, --latency-threshold, --concurrency-range and --input-data zero stand for them' },
+  { options: ['--data-directory'], reason: 'perf_analyzer has it for its past only: --input-data stands for it' },
+  { options: ['-c'], reason: 'perf_analyzer has it for its past only: the end of --concurrency-range stands for it' },
+  { options: ['-d'], reason: 'perf_analyzer has it for its past only: --latency-threshold with --concurrency-range 1:0 stands for it' },
+  { options: ['-t'], reason: 'perf_analyzer has it for its past only: --concurrency-range stands for it' },
+  { options: ['-z'], reason: 'perf_analyzer has it for its past only: --input-data zero stands for it' },
 ]
 
 /** Columns of its CSV that `-f` has not, and why. */

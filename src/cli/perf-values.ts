@@ -26,10 +26,20 @@ const mostLevels = 1e9
 export const range = (number: (text: string) => number, endMayBe0: boolean) => (text: string): { start: number; end: number; step: number } => {
   const [start, end = start, step = '1', ...more] = text.split(':') as [string, string?, string?]
   if (more.length > 0) throw new InvalidArgumentError('It has to be start:end:step, of which end and step may be left out.')
-  const found = { start: number(start), end: endMayBe0 && /^0+$/.test(end) ? 0 : number(end), step: number(step) }
+  const found = { start: part('start', start, number), end: endMayBe0 && /^0+$/.test(end) ? 0 : part('end', end, number), step: part('step', step, number) }
   if (found.end !== 0 && found.end < found.start) throw new InvalidArgumentError('Its end has to be at least its start.')
   if (found.end !== found.start && Math.max(found.start, found.end) / found.step > mostLevels) throw new InvalidArgumentError(`Its step has to be larger: it leads over more than ${mostLevels} levels.`)
   return found
+}
+
+/** One part of what has several: what is wrong with it is told with its name. */
+function part(name: string, text: string, read: (text: string) => number): number {
+  try {
+    return read(text)
+  } catch (error) {
+    if (!(error instanceof InvalidArgumentError)) throw error
+    throw new InvalidArgumentError(`Its ${name} is '${text}'. ${error.message.replace(/^It has/, 'That has')}`)
+  }
 }
 
 /** Whole numbers with commas between them. */

@@ -2,8 +2,10 @@ import { Command } from 'commander'
 import type { Arrival } from '../arrivals/arrival.ts'
 import { checkPrediction, type PredictionCheck } from '../simulation/prediction-check.ts'
 import { recordedFigures } from '../simulation/recorded-figures.ts'
+import { seldomSizes, type SeldomSizes } from '../simulation/seldom-sizes.ts'
 import { configIn } from '../simulation/recorded-service.ts'
 import { simulate as simulateLoad, type SimulationOptions } from '../simulation/simulate.ts'
+import type { SimulationResult } from '../simulation/simulation-result.ts'
 import { printJson } from './print-json.ts'
 import { addSimulateOptions, simulatedRequests, usage, type SimulateOptions } from './simulate-options.ts'
 import { simulatedConfiguration } from './simulated-configuration.ts'
@@ -22,24 +24,31 @@ export const simulate = addSimulateOptions(new Command('simulate'))
     const costs = simulatedCosts(options)
     const predicted = simulateLoad({ ...service, ...configuration, levels, splitOversized, arrivals, requests: requestCount, seed, rows: [{ rows: batchSize, share: 1 }], ...costs })
     const recorded = recording === null || speed !== 1 ? null : recordedFigures(recording)
-    const check = recording === null ? null : checkOf(recording, service, seed)
+    const { serviceTimes } = service
+    const sizes = 'recorded' in serviceTimes ? seldomSizes(serviceTimes.recorded, predicted) : null
+    const check = recording === null ? null : checkOf(recording, service, seed, sizes)
     const { priorityLevels } = levels
-    if (options.json) printJson({ configuration: { ...configuration, priorityLevels, ...costs }, recorded, predicted, check })
-    else process.stdout.write(simulationText(predicted, recorded, configuration, check))
+    if (options.json) printJson({ configuration: { ...configuration, priorityLevels, ...costs }, recorded, predicted: withoutTarget(predicted), check, sizes })
+    else process.stdout.write(simulationText(predicted, recorded, configuration, check, sizes))
   })
 
 /**
  * How well a recording is predicted as it was: with the runs that it has, whatever is asked, or else with what is given; `null`
  * where its configuration is not known.
  */
-function checkOf(recording: readonly Arrival[], service: KnownService, seed: number): PredictionCheck | null {
+function checkOf(recording: readonly Arrival[], service: KnownService, seed: number, sizes: SeldomSizes | null): PredictionCheck | null {
   const config = configIn(recording)
   if (config === null) return null
   const { instances, maxBatchSize } = config
   const own = recordedService(recording) ?? service
   const configuration = simulatedConfiguration({ batchSize: 1 }, recording, { ...own, instances, maxBatchSize })
   const predicted = simulateLoad({ ...own, ...configuration, arrivals: { kind: 'recorded', arrivals: recording }, seed })
-  return checkPrediction(recordedFigures(recording), predicted)
+  return checkPrediction(recordedFigures(recording), predicted, sizes)
+}
+
+/** Without a target there is none to tell, and JSON has no word for what is infinite. */
+function withoutTarget({ targetMs, ...others }: SimulationResult): object {
+  return targetMs === Infinity ? others : { targetMs, ...others }
 }
 
 /** What requests cost, where that is said. */

@@ -88,7 +88,7 @@ export function usage(text: string): CommanderError {
 function service(text: string): ServiceTime[] {
   const table = text.split(',').map((pair) => {
     const [rows = '', ms = '', ...more] = pair.split(':')
-    if (more.length > 0) throw new InvalidArgumentError('It has to be rows:ms,... as 1:5,8:21.')
+    if (rows === '' || ms === '' || more.length > 0) throw new InvalidArgumentError('It has to be rows:ms,... as 1:5,8:21.')
     return { rows: whole(1)(rows), ms: above(0)(ms) }
   })
   return table.sort((a, b) => a.rows - b.rows)
@@ -97,7 +97,7 @@ function service(text: string): ServiceTime[] {
 function costs(text: string): CostShare[] {
   return text.split(',').map((pair) => {
     const [cost = '', share = '', ...more] = pair.split(':')
-    if (more.length > 0) throw new InvalidArgumentError('It has to be cost:share,... as 37:0.9,400:0.1.')
+    if (cost === '' || share === '' || more.length > 0) throw new InvalidArgumentError('It has to be cost:share,... as 37:0.9,400:0.1.')
     return { cost: above(0)(cost), share: above(0)(share) }
   })
 }

@@ -1,11 +1,13 @@
 import Table from 'cli-table3'
-import { trustedWithin, type PredictionCheck } from '../simulation/prediction-check.ts'
+import { isWithin, trustedWithin, type PredictionCheck } from '../simulation/prediction-check.ts'
 import type { RecordedFigures } from '../simulation/recorded-figures.ts'
+import { trustedSeldomShare, type SeldomSizes } from '../simulation/seldom-sizes.ts'
 import type { SimulationResult } from '../simulation/simulation-result.ts'
+import { fewestRuns } from '../simulation/size-medians.ts'
 import type { SimulatedConfiguration } from './simulated-configuration.ts'
 
 /** A prediction, beside what was recorded where the same was, and how far it is to be trusted. */
-export function simulationText(predicted: SimulationResult, recorded: RecordedFigures | null, configuration: Omit<SimulatedConfiguration, 'levels' | 'splitOversized'>, check: PredictionCheck | null): string {
+export function simulationText(predicted: SimulationResult, recorded: RecordedFigures | null, configuration: Omit<SimulatedConfiguration, 'levels' | 'splitOversized'>, check: PredictionCheck | null, sizes: SeldomSizes | null): string {
   const ms = (value: number | null) => (value === null ? '-' : value.toFixed(3))
   const number = (value: number | null) => (value === null ? '-' : value.toFixed(2))
   const lines: [string, (of: RecordedFigures | SimulationResult) => string][] = [
@@ -25,23 +27,30 @@ export function simulationText(predicted: SimulationResult, recorded: RecordedFi
   const table = new Table({ head: ['', ...columns], style: { head: [], border: [], compact: true }, colAligns })
   for (const [name, cell] of lines) table.push([name, ...(recorded === null ? [] : [cell(recorded)]), cell(predicted)])
   const { batches, costs, utilisation, maxQueued, refused, dropped } = predicted
-  const sizes = Object.entries(batches).map(([rows, count]) => `${rows}: ${count}`).join(', ')
+  const byRows = Object.entries(batches).map(([rows, count]) => `${rows}: ${count}`).join(', ')
   const rest = [
     configurationText(configuration),
-    `batches by rows: ${sizes}`,
+    `batches by rows: ${byRows}`,
     ...(costs === null ? [] : [`a batch costs ${costs.meanBatchCost.toFixed(1)} on average, ${costs.largestBatchCost.toFixed(1)} at most; ${(100 * costs.paddingShare).toFixed(1)} % of that is padding`]),
     `instances busy ${(utilisation * 100).toFixed(1)} % of the time; at most ${maxQueued} requests waiting`,
     ...(refused + dropped === 0 ? [] : [`refused: ${refused}; dropped from the queue: ${dropped}`]),
     ...(check === null ? [] : [checkText(check)]),
+    ...(sizes === null ? [] : sizesText(sizes)),
   ]
   return `${table.toString()}\n${rest.join('\n')}\n`
 }
 
-function checkText({ p99Off, throughputOff, isTrusted }: PredictionCheck): string {
+function checkText({ p99Off, throughputOff }: PredictionCheck): string {
   const percent = (share: number) => `${share < 0 ? '' : '+'}${(share * 100).toFixed(1)} %`
   const off = `the recording as it was: p99 ${percent(p99Off)}, answers/s ${percent(throughputOff)}`
-  if (isTrusted) return `off for ${off}`
+  if (isWithin({ p99Off, throughputOff })) return `off for ${off}`
   return `off for ${off}\nnot to be trusted: that is more than ${trustedWithin.p99 * 100} % of the p99 or ${trustedWithin.throughput * 100} % of the answers, and what is said of other configurations may be further off`
+}
+
+function sizesText({ batches, neverRan, seldomRan, isTrusted }: SeldomSizes): string[] {
+  if (neverRan + seldomRan === 0) return []
+  const told = `of ${batches} predicted batches ${neverRan} have sizes that never ran in the recording, ${seldomRan} such as ran fewer than ${fewestRuns} times: what they take is reckoned from other sizes`
+  return isTrusted ? [told] : [told, `not to be trusted: that is more than ${trustedSeldomShare * 100} % of the batches; have their times measured by -m model.onnx, or give them by --service`]
 }
 
 function configurationText({ instances, maxBatchSize, joinRequests, preferredBatchSizes, maxQueueDelayMs, latencyTargetMs }: Parameters<typeof simulationText>[2]): string {

@@ -15,7 +15,7 @@ import { readModelFile } from './model-file.ts'
 import { printJson } from './print-json.ts'
 import { addTuneOptions, type TuneOptions } from './tune-options.ts'
 import { TuneProgress } from './tune-progress.ts'
-import { tuneText } from './tune-text.ts'
+import { bestText, tuneText } from './tune-text.ts'
 
 const bytesPerMegabyte = 1e6
 /** What is left for the table, and for the end of this process and of those that measure. */
@@ -95,5 +95,5 @@ function finish({ best, end, reason, kind }: TuneResult, settings: TuneSettings,
   const { configuration } = best.candidate
   const name = basename(settings.path, extname(settings.path))
   writeFileSync(output, format === 'json' ? configJson(configuration, settings, kind) : configText(name, configuration, kind)!)
-  if (!json) process.stdout.write(`Written to ${output}.\n`)
+  if (!json) process.stdout.write(`Written to ${output}. ${bestText(best)}\n`)
 }

@@ -1,10 +1,12 @@
-import { stat } from 'node:fs/promises'
+import { readdir, stat } from 'node:fs/promises'
 import { basename, dirname, resolve } from 'node:path'
 import { invalidArgument } from '../errors.ts'
 import { InferenceEngine, type EngineOptions, type Model, type ModelOptions, type PipelineConfig } from '../index.ts'
 import { isFolder, readModelFolder, type VersionConfig } from '../triton-repository/model-folder.ts'
 import { machineFacts } from './machine-facts.ts'
 import type { PerfResult } from './result.ts'
+
+const mostNames = 20
 
 /** Which model is measured, and what it is served with. */
 export interface TargetSettings {
@@ -53,12 +55,12 @@ export async function openTarget({ model: path, repository, version, engine: opt
 
 async function findModel(given: string, repository: string | undefined, version: string | undefined, overrides: (before: ModelOptions) => ModelOptions): Promise<{ name: string; config: VersionConfig }> {
   if (repository === undefined && !(await isFolder(given))) {
-    if (version !== undefined) throw invalidArgument('model version', 'a version only of a repository', version)
+    if (version !== undefined) throw invalidArgument('model version', 'none, as only models of a repository have versions, and this is a file', version)
     await checkFile(given)
     return { name: basename(given), config: { ...overrides({}), path: given } }
   }
   const folder = repository === undefined ? resolve(given) : resolve(repository, given)
-  if (!(await isFolder(folder))) throw notFound(folder, `a model of the repository ${repository}`)
+  if (!(await isFolder(folder))) throw notFound(folder, repository === undefined ? 'the folder of a model' : `a model of the repository ${repository} (${await modelsIn(repository)})`)
   const { name, configs } = await readModelFolder(dirname(folder), basename(folder))
   const config = version === undefined ? configs[0] : configs.find((each) => String(each.version) === version)
   if (config === undefined) throw notFound(version, `one of the versions of '${name}' that are served (${configs.map((each) => each.version).join(', ')})`)
@@ -67,7 +69,15 @@ async function findModel(given: string, repository: string | undefined, version:
 
 async function checkFile(path: string): Promise<void> {
   const found = await stat(path).catch(() => null)
-  if (found?.isFile() !== true) throw notFound(path, "a model file, the folder of a repository's model, or its name beside --model-repository")
+  if (found?.isFile() !== true) throw notFound(resolve(path), "a model file, the folder of a repository's model, or its name beside --model-repository")
+}
+
+/** Names to choose from, as far as they fit a line. */
+async function modelsIn(repository: string): Promise<string> {
+  const entries = await readdir(repository, { withFileTypes: true }).catch(() => null)
+  if (entries === null) return 'which is no folder that can be read'
+  const names = entries.filter((entry) => entry.isDirectory()).map(({ name }) => name).sort()
+  return names.length === 0 ? 'which has none' : `it has ${names.slice(0, mostNames).join(', ')}${names.length > mostNames ? ', ...' : ''}`
 }
 
 /** The ensemble, and the models of its steps, which are of the same repository. */

@@ -1,4 +1,5 @@
 import { median } from '../median.ts'
+import type { AutoTuneDecision, AutoTuneFinalTurns } from '../observability/auto-tune-stats.ts'
 
 /**
  * The search for the settings that give most rows a second, among a few, where a single measurement is worth little: each is
@@ -91,17 +92,25 @@ export class ThroughputSearch {
 
   /** The setting to keep. */
   get best(): ThroughputSetting {
-    const { instances, batchRows } = this.#winner
+    const { instances, batchRows } = this.decision === 'changed' ? this.#finalist! : this.#present
     return { instances, batchRows }
   }
 
-  get #winner(): Candidate {
+  /** Why it is kept. */
+  get decision(): AutoTuneDecision {
+    if (this.#finalist === null) return 'no-other'
+    const { finalTurns } = this
+    return finalTurns === null ? 'unavailable' : decisionOf(finalTurns.gains)
+  }
+
+  /** What the winner gave in turns with what was in use; `null` where they were not measured so. */
+  get finalTurns(): AutoTuneFinalTurns | null {
     const finalist = this.#finalist
-    if (finalist === null || finalist.excluded || this.#present.rates.length === 0) return this.#present
+    if (finalist === null || finalist.excluded || this.#present.rates.length === 0) return null
     const [own, other] = [this.#present, finalist].map(({ rates }) => rates.slice(-finalTurns))
     // Turn by turn, so that what else the machine does meets both.
     const gains = other!.map((rate, turn) => rate / (own![turn] ?? own!.at(-1)!))
-    return median(gains) >= leastGain && isMoreThanChance(gains) ? finalist : this.#present
+    return { instances: finalist.instances, batchRows: finalist.batchRows, gains }
   }
 
   /** Best first. */
@@ -128,6 +137,13 @@ export class ThroughputSearch {
 /** In turns, with as few changes between the two as can be. */
 function thereAndBack<T>(one: T, other: T): T[] {
   return Array.from({ length: finalTurns }, (_, turn) => (turn % 2 === 0 ? [one, other] : [other, one])).flat()
+}
+
+function decisionOf(gains: readonly number[]): AutoTuneDecision {
+  const gain = median(gains)
+  if (!(gain > 1)) return 'no-gain'
+  if (gain < leastGain) return 'gain-too-small'
+  return isMoreThanChance(gains) ? 'changed' : 'gain-within-noise'
 }
 
 /** Whether gains are above 1 by more than they scatter. */

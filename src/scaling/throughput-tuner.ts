@@ -3,7 +3,7 @@ import type { ResolvedAutoTune } from '../config/auto-tune-options.ts'
 import type { AutoTuneStatistics } from '../observability/auto-tune-stats.ts'
 import { Alarm } from '../queue/alarm.ts'
 import { LongerPauses } from './longer-pauses.ts'
-import { isSame, settingsToTry, ThroughputSearch, type ThroughputSetting, type TriedSetting } from './throughput-search.ts'
+import { isSame, settingsToTry, ThroughputSearch, type ThroughputSetting } from './throughput-search.ts'
 import { ThroughputWindow } from './throughput-window.ts'
 import { TrialBounds } from './trial-bounds.ts'
 import { TrialMemory } from './trial-memory.ts'
@@ -35,9 +35,12 @@ export class ThroughputTuner {
   readonly #bounds: TrialBounds
   readonly #memory: TrialMemory
   #mostInstances: number
+  /** What is kept; while another is tried, what is gone back to. */
   #present: ThroughputSetting
+  #batchRowsNow: number
   #search: ThroughputSearch | null = null
-  #tried: readonly TriedSetting[] = []
+  /** What came of the last search. */
+  #last: Pick<AutoTuneStatistics, 'tried' | 'decision' | 'finalTurns'> = { tried: [], decision: null, finalTurns: null }
   #searchCount = 0
   #window: ThroughputWindow | null = null
   /** Since a change, with the runs that are not measured. */
@@ -63,10 +66,13 @@ export class ThroughputTuner {
     this.#memory = new TrialMemory(maxMemoryBytes, () => model.memoryBytes())
     this.#alarm = new Alarm(clock, () => this.#tookLong())
     this.#present = { instances: model.uses.length, batchRows: model.maxBatchSize }
+    this.#batchRowsNow = model.maxBatchSize
   }
 
   get stats(): AutoTuneStatistics {
-    return { state: this.#search === null ? 'watching' : 'searching', ...this.#present, searchCount: this.#searchCount, tried: this.#tried }
+    const search = this.#search
+    const inUse = { instances: this.#model.uses.length, batchRows: this.#batchRowsNow }
+    return { state: search === null ? 'watching' : 'searching', ...inUse, searchCount: this.#searchCount, ...this.#last, ...(search !== null && { tried: search.tried }) }
   }
 
   /** Requests came, or runs ended. */
@@ -94,7 +100,7 @@ export class ThroughputTuner {
     if (this.#applying > 0 || this.#closed) return
     if (this.#search !== null) this.#rest()
     this.#present = { ...this.#present, instances: this.#model.uses.length }
-    this.#model.capBatches(this.#present.batchRows)
+    this.#capBatches(this.#present.batchRows)
     this.#startOver()
   }
 
@@ -108,7 +114,7 @@ export class ThroughputTuner {
 
   close(): void {
     this.#closed = true
-    if (this.#search !== null) this.#model.capBatches(this.#present.batchRows)
+    if (this.#search !== null) this.#capBatches(this.#present.batchRows)
     this.#endSearch()
   }
 
@@ -161,7 +167,7 @@ export class ThroughputTuner {
     this.#isWorkingOff = false
     this.#alarm.clear()
     for (let { next } = search; search === this.#search; { next } = search) {
-      if (next === null) return this.#finish(search.best, search.tried)
+      if (next === null) return this.#finish(search)
       if (this.#model.changing) return this.#rest() // of somebody else's making; of its end we are told
       if (this.#memory.allows(next.instances) && (await this.#apply(next))) break
       if (search === this.#search) search.unavailable()
@@ -174,10 +180,10 @@ export class ThroughputTuner {
     this.#alarm.set(this.#clock.nowMs() + lostTimes * this.#longestWindowMs)
   }
 
-  #finish(best: ThroughputSetting, tried: readonly TriedSetting[]): Promise<void> {
-    this.#tried = tried
+  async #finish({ best, tried, decision, finalTurns }: ThroughputSearch): Promise<void> {
+    this.#last = { tried, decision, finalTurns }
     this.#searchCount++
-    return this.#keep(best)
+    if (!(await this.#keep(best))) this.#last = { ...this.#last, decision: 'unavailable' }
   }
 
   /** The load is gone; or, where runs go on ending, the setting is a slow one. */
@@ -194,10 +200,13 @@ export class ThroughputTuner {
     if (this.#search !== null) await this.#keep(this.#present)
   }
 
-  async #keep({ instances, batchRows }: ThroughputSetting): Promise<void> {
+  /** False when the setting cannot be had any more. */
+  async #keep({ instances, batchRows }: ThroughputSetting): Promise<boolean> {
     this.#rest()
     this.#present = { instances, batchRows }
-    if (!(await this.#apply(this.#present))) this.#present = { instances: this.#model.uses.length, batchRows }
+    const had = await this.#apply(this.#present)
+    if (!had) this.#present = { instances: this.#model.uses.length, batchRows }
+    return had
   }
 
   /** No search for a while, for longer with each. */
@@ -208,7 +217,7 @@ export class ThroughputTuner {
 
   /** False when the setting cannot be had. */
   async #apply({ instances, batchRows }: ThroughputSetting): Promise<boolean> {
-    this.#model.capBatches(batchRows)
+    this.#capBatches(batchRows)
     let had = true
     if (instances !== this.#model.uses.length) {
       this.#applying++
@@ -217,6 +226,11 @@ export class ThroughputTuner {
     }
     this.#startOver()
     return had
+  }
+
+  #capBatches(rows: number): void {
+    this.#batchRowsNow = rows
+    this.#model.capBatches(rows)
   }
 
   #endSearch(): void {

@@ -11,10 +11,11 @@ import type { TunedRow } from './tune-result.ts'
 /** A candidate with why it failed. */
 export interface Place extends Placed {
   readonly failure: string | null
+  readonly worstP99Ms: number | null
 }
 
-/** With fewer rounds it says less than the contests before it. */
-const enoughRounds = 3
+/** With fewer rounds a contest says less than those before it, and a candidate less than others. */
+export const enoughRounds = 3
 
 /** Where all candidates stand after a contest: before those of earlier ones, once it has gone through some rounds. */
 export function placesOf(contest: Contest, recorded: RecordedContest, goal: Goal, earlier: readonly Placed[]): Place[] {
@@ -23,7 +24,7 @@ export function placesOf(contest: Contest, recorded: RecordedContest, goal: Goal
     const own = recorded.showings.filter(({ key }) => key === standing.key)
     const measurements = own.flatMap(({ measurement }) => (measurement === null ? [] : [measurement]))
     const failure = own.find((showing) => showing.failure !== null)?.failure ?? null
-    return { candidate: candidates.get(standing.key)!, standing, measured: measurements.length === 0 ? null : summaryOf(measurements, goal, standing), failure }
+    return { candidate: candidates.get(standing.key)!, standing, measured: measurements.length === 0 ? null : summaryOf(measurements, goal, standing), failure, worstP99Ms: measurements.length === 0 ? null : Math.max(...measurements.map(({ p99Ms }) => p99Ms)) }
   })
   const before = earlier as readonly Place[]
   const known = new Set(before.map(({ candidate }) => keyOf(candidate)))
@@ -40,11 +41,15 @@ export function rowsOf(places: readonly Placed[], reference: Configuration | nul
     isDefault: isDefault(place),
     measured: place.measured,
     rounds: place.standing.rounds,
+    roundsOver: place.standing.roundsOver,
+    worstP99Ms: place.worstP99Ms,
     isKept: place.standing.isKept && place.failure === null,
     toDefault: its?.measured == null || place.measured === null ? null : place.measured.rowsPerSecond / its.measured.rowsPerSecond,
     failure: place.failure,
   }))
-  return [...rows.filter(({ isKept }) => isKept), ...rows.filter(({ isKept }) => !isKept)]
+  // A bound that was kept once may have been kept by chance.
+  const classOf = ({ isKept, rounds: count }: TunedRow) => (isKept ? (count >= enoughRounds ? 0 : 1) : 2)
+  return rows.toSorted((a, b) => classOf(a) - classOf(b))
 }
 
 /** Medians of several measurements of one candidate, of memory the most; rows a second as it is compared by them, whatever each round was like. */

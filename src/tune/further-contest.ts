@@ -3,6 +3,7 @@ import type { Goal } from './goal.ts'
 import type { Measurement } from './measurement.ts'
 import type { Standing } from './ranking.ts'
 import { saturating } from './search-space.ts'
+import type { RecordedContest } from './state-file.ts'
 
 /** A candidate with where it came in, and the medians of what it showed. */
 export interface Placed {
@@ -22,7 +23,7 @@ const aimedAt = 0.93
  * Where the load is free and latency is bound: with which loads it goes on, after what was expected turned out otherwise. With fewer callers
  * where nobody kept the bound, with more where it is not used up; nobody when there is nothing to gain.
  */
-export function furtherCandidates(places: readonly Placed[], { p99Ms }: Goal, rowsPerRequest: number, tried: ReadonlySet<string>): Candidate[] {
+function furtherCandidates(places: readonly Placed[], { p99Ms }: Goal, rowsPerRequest: number, tried: ReadonlySet<string>): Candidate[] {
   if (p99Ms === undefined) return []
   const of = new Map<string, Placed>()
   for (const place of places) {
@@ -40,6 +41,13 @@ export function furtherCandidates(places: readonly Placed[], { p99Ms }: Goal, ro
   const fresh = changed.filter((candidate, index) => !tried.has(keyOf(candidate)) && changed.findIndex((other) => keyOf(other) === keyOf(candidate)) === index)
   if (fresh.length === 0) return []
   return best === undefined ? fresh : [best.candidate, ...fresh.filter((candidate) => keyOf(candidate) !== keyOf(best.candidate))]
+}
+
+/** The contest that follows others, where there is one. */
+export function furtherContests(contests: readonly RecordedContest[], places: readonly Placed[], goal: Goal, rowsPerRequest: number): RecordedContest[] {
+  const tried = new Set(contests.flatMap(({ candidates }) => candidates.map(keyOf)))
+  const candidates = furtherCandidates(places, goal, rowsPerRequest, tried)
+  return candidates.length === 0 ? [] : [{ candidates, showings: [] }]
 }
 
 /** With how many callers the bound is about used up, or kept; `null` when they stay as they are. */

@@ -1,4 +1,10 @@
 import type { Measurement } from './measurement.ts'
+import type { TuneSettings } from './tune-settings.ts'
+
+/** Where the load is free it is so low that the bound on latency is kept by so much, as the next process is never quite like the last. */
+const latencyMargin = 0.95
+/** The same of memory: a heap grows for longer than is measured. */
+const memoryMargin = 0.97
 
 /** What the best configuration is best at, and what it must keep. */
 export interface Goal {
@@ -8,6 +14,16 @@ export interface Goal {
   readonly memoryBytes?: number | undefined
   /** Rows a second that are asked for: those who keep up are compared by their p99, and not by how much more they could do. */
   readonly rowsPerSecond?: number | undefined
+}
+
+/** What is asked for, with what bounds are kept by. */
+export function goalOf({ p99Ms, memoryBytes, rate, concurrency, measuring }: TuneSettings): Goal {
+  const isLoadFree = rate === undefined && concurrency === undefined
+  return {
+    p99Ms: p99Ms === undefined || !isLoadFree ? p99Ms : p99Ms * latencyMargin,
+    memoryBytes: memoryBytes === undefined ? undefined : memoryBytes * memoryMargin,
+    rowsPerSecond: rate === undefined ? undefined : rate * measuring.requests.rows,
+  }
 }
 
 /** Of a rate that is asked for, what has to be answered in a window that cuts some requests at its ends. */

@@ -1,3 +1,4 @@
+import { rmSync } from 'node:fs'
 import { newState, readState, writeState, type TuneState } from './state-file.ts'
 
 /** What one call knows, in its file for the next one. */
@@ -27,6 +28,13 @@ export class KeptState {
     const kept = new KeptState(path, known ?? newState(fingerprint), note)
     writeState(path, kept.state)
     return kept
+  }
+
+  /** Of no use to the next call is a file in which nothing was measured. */
+  removeIfEmpty(): void {
+    const { calibration, contests } = this.state
+    const showings = Object.values(contests).flatMap((each) => each.flatMap((contest) => contest.showings))
+    if ([...calibration, ...showings].every(({ measurement }) => measurement === null)) rmSync(this.#path, { force: true })
   }
 
   /** A disk that is full later costs the next call what this one knows, and not this one its result. */

@@ -15,6 +15,8 @@ export interface Found {
   readonly reference: Configuration | null
   readonly goal: Goal
   readonly rowsPerRequest: number
+  /** With how many seconds it would have been worth while. */
+  readonly leastSeconds: number
 }
 
 /** What comes of it. */
@@ -33,7 +35,13 @@ export function outcomeOf(found: Found): Outcome {
   const known = new Set(calibrated.map(({ candidate }) => keyOf(candidate)))
   const rows = rowsOf([...places.filter(({ candidate, measured }) => measured !== null || !known.has(keyOf(candidate))), ...calibrated], reference)
   const fallback = bestOf(rows)
-  return { best: fallback, rows, reason: fallback === null ? reasonOf(rows, reference) : null, isUnconfirmed: fallback !== null }
+  return { best: fallback, rows, reason: fallback === null ? reasonOf(rows, found) : null, isUnconfirmed: fallback !== null }
+}
+
+/** What is to be known of a best that was calibrated only. */
+export function unconfirmedNote(end: TuneResult['end']): string {
+  if (end === 'decided') return 'nothing that was measured in rounds keeps what has to be kept: the best is so by a single measurement, and may not keep it either'
+  return 'there was no time to measure the best beside others: it is so by a single measurement of each, and a longer budget may find a better one'
 }
 
 const bestOf = (rows: readonly TunedRow[]): TunedRow | null => rows.find(({ isKept, measured }) => isKept && measured !== null) ?? null
@@ -51,13 +59,13 @@ function calibratedPlaces({ calibration, goal, rowsPerRequest, places }: Found):
   const standings = rank([...points.keys()], new Map([...points].map(([key, { point }]) => [key, [point.measurement]])), goal)
   return standings.map((standing) => {
     const { candidate, point } = points.get(standing.key)!
-    return { candidate, standing, measured: point.measurement, failure: point.failure }
+    return { candidate, standing, measured: point.measurement, failure: point.failure, worstP99Ms: point.measurement?.p99Ms ?? null }
   })
 }
 
-function reasonOf(rows: readonly TunedRow[], reference: Configuration | null): string {
+function reasonOf(rows: readonly TunedRow[], { reference, leastSeconds }: Found): string {
   if (rows.some(({ measured, failure }) => measured !== null && failure === null)) return 'no configuration keeps the bounds: allow for more, or take less load'
   const failure = rows.find((row) => row.failure !== null)?.failure
   if (failure != null) return `no configuration served its requests: ${failure}`
-  return reference === null ? 'there was no time to load the model: take a longer budget' : 'there was no time to measure anything: the same call goes on from here, or take a longer budget'
+  return `there was no time to ${reference === null ? 'load the model' : 'measure anything'}: take a budget of ${leastSeconds} seconds or more`
 }

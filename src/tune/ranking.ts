@@ -11,11 +11,13 @@ export type Showings = ReadonlyMap<string, readonly (Measurement | null)[]>
 /** Where a candidate stands among others. */
 export interface Standing {
   readonly key: string
-  /** Whether it keeps what has to be kept, in three of four of its rounds. */
+  /** Whether it keeps what has to be kept: in all but less than a quarter of its rounds. */
   readonly isKept: boolean
   /** See {@link excessOf}: what three of four rounds keep to, and the least of them. */
   readonly excess: number
   readonly leastExcess: number
+  /** In how many of its rounds it does not keep what has to be kept. */
+  readonly roundsOver: number
   /** Its value, as in rounds that were as good as most: the median, and the best of its rounds. */
   readonly score: number
   readonly best: number
@@ -35,7 +37,7 @@ export function rank(keys: readonly string[], showings: Showings, goal: Goal): S
     const failed = measured.length < rounds.length || measured.length === 0
     const excesses = failed ? [Infinity] : measured.map((measurement) => excessOf(goal, measurement))
     const excess = quantile(excesses, 0.75)
-    return { key, isKept: excess <= 1, excess, leastExcess: Math.min(...excesses), score: failed ? 0 : median(scores), best: failed ? 0 : Math.max(...scores), rounds: measured.length }
+    return { key, isKept: excess <= 1, excess, leastExcess: Math.min(...excesses), roundsOver: failed ? rounds.length : excesses.filter((each) => each > 1).length, score: failed ? 0 : median(scores), best: failed ? 0 : Math.max(...scores), rounds: measured.length }
   })
   return standings.sort(compare)
 }

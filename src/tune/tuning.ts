@@ -8,8 +8,9 @@ import { confirm } from './confirm.ts'
 import { findDefaults } from './default-configuration.ts'
 import { fingerprintOf } from './fingerprint.ts'
 import { firstContest } from './first-contest.ts'
-import { furtherCandidates, type Placed } from './further-contest.ts'
-import type { Goal } from './goal.ts'
+import { furtherContests, type Placed } from './further-contest.ts'
+import { goalOf, type Goal } from './goal.ts'
+import { leastBudgetSeconds } from './least-budget.ts'
 import { processGround, type MeasuringGround } from './measuring-process.ts'
 import { ModelProcesses } from './model-processes.ts'
 import { MeasuringPlan } from './measuring-plan.ts'
@@ -17,7 +18,7 @@ import { placesOf } from './contest-places.ts'
 import { prospectsOf } from './prune.ts'
 import { batchSizesOf, layoutsOf } from './search-space.ts'
 import { KeptState } from './kept-state.ts'
-import { outcomeOf } from './outcome.ts'
+import { outcomeOf, unconfirmedNote } from './outcome.ts'
 import { newState, type DefaultFacts, type RecordedContest, type TuneState } from './state-file.ts'
 import { TimeBudget } from './time-budget.ts'
 import type { TuneResult } from './tune-result.ts'
@@ -28,10 +29,6 @@ const calibrationShare = 0.4
 const simulationShare = 0.15
 /** A call that has so much of the time of another has no more to find out. */
 const nearlyAsLong = 0.9
-/** Where the load is free it is so low that the bound on latency is kept by so much, as the next process is never quite like the last. */
-const latencyMargin = 0.95
-/** The same of memory: a heap grows for longer than is measured. */
-const memoryMargin = 0.97
 /** Contests that follow the first, with other loads. */
 const mostContests = 6
 
@@ -53,25 +50,33 @@ class Tuning {
   #startMs = 1000
 
   constructor(settings: TuneSettings, listener: TuneListener, signal: AbortSignal, ground: MeasuringGround) {
-    const { p99Ms, memoryBytes, rate, measuring, budgetMs, startedAtMs } = settings
     this.#settings = settings
     this.#listener = listener
     this.#signal = signal
     this.#ground = ground
-    this.#budget = new TimeBudget(ground.clock, budgetMs, startedAtMs)
-    this.#goal = { p99Ms: p99Ms === undefined || !this.#isLoadFree ? p99Ms : p99Ms * latencyMargin, memoryBytes: memoryBytes === undefined ? undefined : memoryBytes * memoryMargin, rowsPerSecond: rate === undefined ? undefined : rate * measuring.requests.rows }
+    this.#budget = new TimeBudget(ground.clock, settings.budgetMs, settings.startedAtMs)
+    this.#goal = goalOf(settings)
   }
 
   async run(): Promise<TuneResult> {
-    await this.#open()
+    try {
+      await this.#open()
+      return await this.#find()
+    } finally {
+      this.#kept?.removeIfEmpty()
+    }
+  }
+
+  async #find(): Promise<TuneResult> {
     const defaults = this.#signal.aborted || this.#budget.leftMs === 0 ? null : await this.#defaults()
+    const leastSeconds = leastBudgetSeconds(this.#budget.spentMs, defaults === null ? this.#budget.spentMs : this.#startMs, this.#settings.budgetMs)
     if (defaults !== null) await this.#calibrate(defaults)
     const contests = defaults === null ? { places: [], isDecided: false } : await this.#confirm(defaults)
     const { calibration } = this.#state
-    const { best, rows, reason, isUnconfirmed } = outcomeOf({ places: contests.places, calibration, reference: defaults?.configuration ?? null, goal: this.#goal, rowsPerRequest: this.#rowsPerRequest })
-    if (isUnconfirmed) this.#note('there was no time to measure the best beside others: it is so by a single measurement of each, and a longer budget may find a better one')
+    const { best, rows, reason, isUnconfirmed } = outcomeOf({ places: contests.places, calibration, reference: defaults?.configuration ?? null, goal: this.#goal, rowsPerRequest: this.#rowsPerRequest, leastSeconds })
     const end = this.#signal.aborted ? 'interrupted' : contests.isDecided ? 'decided' : 'budget'
-    return { best, reason, rows, kind: this.#kind, notes: this.#notes, end, seconds: this.#budget.spentMs / 1000 }
+    if (isUnconfirmed) this.#note(unconfirmedNote(end))
+    return { best, judgedBy: this.#goal, isConfirmed: best !== null && !isUnconfirmed, reason, rows, kind: this.#kind, notes: this.#notes, end, seconds: this.#budget.spentMs / 1000 }
   }
 
   /** What is known already; nothing where there is no time to find out what it is for. */
@@ -168,7 +173,7 @@ class Tuning {
         // Other loads, where there may be any, have their part.
         const round = await go(this.#isLoadFree && this.#goal.p99Ms !== undefined ? this.#budget.part(0.6) : this.#budget)
         const isLast = index === contests.length - 1
-        if (isLast && round > 0 && contests.length < mostContests) this.#addContest(contests, places)
+        if (isLast && round > 0 && contests.length < mostContests && this.#isLoadFree) contests.push(...furtherContests(contests, places, this.#goal, this.#rowsPerRequest))
         if (isLast && index === contests.length - 1 && !isDecided && !this.#signal.aborted) await go(this.#budget)
       }
     })
@@ -202,13 +207,6 @@ class Tuning {
     const plan = new MeasuringPlan(calibration, [], this.#budget.leftMs, this.#startMs)
     const first = firstContest({ prospects, goal: this.#goal, plan, reference, load, rowsPerRequest })
     return (this.#state.contests[key] = [first])
-  }
-
-  #addContest(contests: RecordedContest[], places: readonly Placed[]): void {
-    if (!this.#isLoadFree) return
-    const tried = new Set(contests.flatMap(({ candidates }) => candidates.map(keyOf)))
-    const candidates = furtherCandidates(places, this.#goal, this.#rowsPerRequest, tried)
-    if (candidates.length > 0) contests.push({ candidates, showings: [] })
   }
 
   get #rowsPerRequest(): number {

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { afterAll, describe, expect, it } from 'vitest'
 import type { Arrival } from '../../src/arrivals/arrival.ts'
 import type { PredictionCheck } from '../../src/simulation/prediction-check.ts'
+import type { SeldomSizes } from '../../src/simulation/seldom-sizes.ts'
 import type { SimulationResult } from '../../src/simulation/simulation-result.ts'
 import { identity } from '../models/small.ts'
 import { zerohop } from './run.ts'
@@ -17,7 +18,7 @@ function recordingOf(arrivals: readonly Arrival[]): string {
   return path
 }
 
-async function predicted(...line: string[]): Promise<{ recorded: SimulationResult | null; predicted: SimulationResult; configuration: object; check: PredictionCheck | null }> {
+async function predicted(...line: string[]): Promise<{ recorded: SimulationResult | null; predicted: SimulationResult; configuration: object; check: PredictionCheck | null; sizes: SeldomSizes | null }> {
   const { code, stdout, stderr } = await zerohop('simulate', '--json', ...line)
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
   return JSON.parse(stdout) as Awaited<ReturnType<typeof predicted>>
@@ -29,6 +30,12 @@ const alone = Array.from({ length: 50 }, (_, index): Arrival => {
   const run = { takenAtUs: atUs, rows: 2, requests: 1, instance: 'm_0', gatherUs: 0, handOverUs: 0, runUs: 20_000, wakeUs: 0, scatterUs: 0 }
   return { atUs, rows: 2, model: 'm', latencyUs: 20_000, runs: [run] }
 })
+
+/** How the model was configured that they were made to. */
+const pairs = {
+  instances: 1, maxBatchSize: 2, joinRequests: true, preferredBatchSizes: [], maxQueueDelayMs: 0, latencyTargetMs: 0, priorityLevels: 0, defaultPriorityLevel: 0,
+  defaultPolicy: { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 0 }, policies: [],
+} satisfies Arrival['config'] // prettier-ignore
 
 describe('zerohop simulate', () => {
   it('tells what was recorded beside what it makes of that', async () => {
@@ -88,10 +95,7 @@ describe('zerohop simulate', () => {
   })
 
   it('says how well it predicts the recording itself, and that what it does not is not to be trusted', async () => {
-    const config = {
-      instances: 1, maxBatchSize: 2, joinRequests: true, preferredBatchSizes: [], maxQueueDelayMs: 0, latencyTargetMs: 0, priorityLevels: 0, defaultPriorityLevel: 0,
-      defaultPolicy: { timeoutAction: 'REJECT', defaultTimeoutMs: 0, allowTimeoutOverride: false, maxQueueSize: 0 }, policies: [],
-    } satisfies Arrival['config'] // prettier-ignore
+    const config = pairs
     const path = recordingOf([{ ...alone[0]!, config }, ...alone.slice(1)])
     const { check } = await predicted('--replay', path, '--speed', '5', '--instances', '2')
     expect(check).toMatchObject({ isTrusted: true, p99Off: expect.closeTo(0, 6) as number })
@@ -100,6 +104,25 @@ describe('zerohop simulate', () => {
     const slower = recordingOf(alone.map((arrival, index) => ({ ...arrival, latencyUs: 2 * arrival.latencyUs!, ...(index === 0 ? { config } : {}) })))
     const { stdout } = await zerohop('simulate', '--replay', slower)
     expect(stdout).toMatch(/off for the recording as it was: p99 -50\.0 %, answers\/s \+0\.\d %\nnot to be trusted: /)
+  })
+
+  it('does not trust what it says of sizes that never ran, and advises to have them measured', async () => {
+    const path = recordingOf([{ ...alone[0]!, config: { ...pairs, maxBatchSize: 8 } }, ...alone.slice(1)])
+    const same = await predicted('--replay', path)
+    expect(same).toMatchObject({ sizes: { batches: 50, neverRan: 0, seldomRan: 0, isTrusted: true }, check: { isTrusted: true } })
+    const fast = await predicted('--replay', path, '--speed', '8')
+    expect(fast).toMatchObject({ sizes: { seldomRan: 0, isTrusted: false }, check: { p99Off: expect.closeTo(0, 6) as number, isTrusted: false } })
+    expect(fast.sizes!.neverRan).toBe(fast.sizes!.batches - (fast.predicted.batches[2] ?? 0))
+    const { stdout } = await zerohop('simulate', '--replay', path, '--speed', '8')
+    expect(stdout).toMatch(/of \d+ predicted batches \d+ have sizes that never ran in the recording, 0 such as ran fewer than 3 times/)
+    expect(stdout).toMatch(/\nnot to be trusted: that is more than 10 % of the batches; have their times measured by -m model\.onnx, or give them by --service\n$/)
+    expect(await predicted('--replay', path, '--speed', '8', '--service', '2:20,8:40')).toMatchObject({ sizes: null, check: { isTrusted: true } })
+  })
+
+  it('tells a target for latency in JSON only where there is one', async () => {
+    const line = ['--concurrency', '2', '--service', '1:10', '--request-count', '20']
+    expect((await predicted(...line)).predicted).not.toHaveProperty('targetMs')
+    expect((await predicted(...line, '--latency-target-ms', '50')).predicted).toHaveProperty('targetMs', 50)
   })
 
   it('serves priorities in their order where there are levels', async () => {
@@ -131,6 +154,7 @@ describe('zerohop simulate', () => {
     [['--request-rate', '5', '--concurrency', '5'], 'has to be given, and not --request-rate and --concurrency', 2],
     [['--request-rate', '5', '--service', '1:2', '--model', 'm.onnx'], '--service and --model cannot be given together', 2],
     [['--request-rate', '5'], 'error: what runs take is not recorded: give --service or --model', 2],
+    [['--request-rate', '5', '--service', 'foo'], 'It has to be rows:ms,... as 1:5,8:21.', 2],
     [['--request-rate', '5', '--service', '1:2:3'], 'It has to be rows:ms,... as 1:5,8:21.', 2],
     [['--request-rate', '5', '--service', '1:2', '--preferred-batch-sizes', '3'], '--preferred-batch-sizes: expected sizes of at most 1', 1],
     [['--request-rate', '5', '--service', '1:2', '--instances', '1000000000'], 'from 1 to 256', 2],

@@ -48,7 +48,8 @@ describe('zerohop tune', () => {
     let stderr = ''
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text))
     const ended = new Promise<number | null>((resolve) => child.once('close', resolve)) // also of those that hold its pipes
-    while (!existsSync(statePath('stopped')) && child.exitCode === null) await sleep(20)
+    const hasMeasured = () => existsSync(statePath('stopped')) && readFileSync(statePath('stopped'), 'utf8').includes('"rowsPerSecond"')
+    while (!hasMeasured() && child.exitCode === null) await sleep(20)
     process.kill(-child.pid!, 'SIGINT') // as a terminal does, to the whole group
     expect({ code: await ended, stderr }).toEqual({ code: 130, stderr: expect.stringContaining(`interrupted; what was measured is in ${statePath('stopped')}`) })
     expect(existsSync(output('stopped'))).toBe(false)
@@ -61,6 +62,12 @@ describe('zerohop tune', () => {
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining('no configuration keeps the bounds') })
     expect(stdout).toContain('over a bound')
     expect(existsSync(output('none'))).toBe(false)
+  })
+
+  it('tells the least useful budget where there is no time to measure anything, without an empty table or a state', async () => {
+    const { code, stdout, stderr } = await zerohop('tune', model, ...few, '--budget', '0.6', '-o', output('hurried'))
+    expect({ code, stdout, stderr }).toEqual({ code: 1, stdout: expect.not.stringContaining('rows/s'), stderr: expect.stringMatching(/^there was no time to (load the model|measure anything): take a budget of \d+ seconds or more$/m) })
+    expect(existsSync(statePath('hurried'))).toBe(false)
   })
 
   it.each([
@@ -81,6 +88,6 @@ describe('zerohop tune', () => {
   ])('refuses %s', async (_, line, code, message) => {
     const ended = await zerohop('tune', '-o', output('refused'), ...line)
     expect(ended).toMatchObject({ code, stdout: '', stderr: expect.stringContaining(message) })
-    expect(existsSync(output('refused'))).toBe(false)
+    expect([output('refused'), statePath('refused')].filter((path) => existsSync(path))).toEqual([])
   })
 })

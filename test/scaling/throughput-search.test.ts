@@ -42,12 +42,14 @@ describe('a search', () => {
     const search = new ThroughputSearch(settingsToTry(2, 32, present))
     run(search, (setting) => (isSame(setting, present) ? 100 : 102))
     expect(search.best).toEqual(present)
+    expect(search).toMatchObject({ decision: 'gain-too-small', finalTurns: { gains: [1.02, 1.02, 1.02, 1.02] } })
   })
 
   it('finds what is better', () => {
     const search = new ThroughputSearch(settingsToTry(2, 32, present))
     run(search, ({ instances, batchRows }) => (instances === 2 && batchRows === 1 ? 106 : 100 - batchRows / 10))
     expect(search.best).toEqual({ instances: 2, batchRows: 1 })
+    expect(search).toMatchObject({ decision: 'changed', finalTurns: { instances: 2, batchRows: 1 } })
     expect(search.tried[0]).toMatchObject({ instances: 2, batchRows: 1, rowsPerSecond: 106 })
   })
 
@@ -60,6 +62,23 @@ describe('a search', () => {
       return isSame(setting, second) ? 110 : isSame(setting, present) ? 100 : 50
     })
     expect(search.best).toEqual(present)
+    expect(search).toMatchObject({ decision: 'no-gain', finalTurns: { ...winner, gains: [0.95, 0.95, 0.95, 0.95] } })
+  })
+
+  it('keeps what is in use where the winner was better by no more than chance, and says so', () => {
+    const search = new ThroughputSearch(settingsToTry(1, 2, { instances: 1, batchRows: 2 }))
+    const rates = [112, 130, 90, 125, 99]
+    run(search, ({ batchRows }) => (batchRows === 2 ? 100 : rates.shift()!))
+    expect(search.best).toEqual({ instances: 1, batchRows: 2 })
+    expect(search).toMatchObject({ decision: 'gain-within-noise', finalTurns: { instances: 1, batchRows: 1, gains: [1.3, 0.9, 1.25, 0.99] } })
+  })
+
+  it('says that the winner cannot be had any more, and keeps what is in use', () => {
+    const search = new ThroughputSearch(settingsToTry(2, 1, { instances: 1, batchRows: 1 }))
+    let asked = 0
+    run(search, ({ instances }) => (instances === 1 ? 100 : ++asked > 2 ? null : 150))
+    expect(search.best).toEqual({ instances: 1, batchRows: 1 })
+    expect(search).toMatchObject({ decision: 'unavailable', finalTurns: null })
   })
 
   it('leaves out what cannot be had, and all with as many instances', () => {
@@ -74,6 +93,7 @@ describe('a search', () => {
     run(search, () => null)
     expect(search.best).toEqual(present)
     expect(search.tried).toEqual([])
+    expect(search).toMatchObject({ decision: 'no-other', finalTurns: null })
   })
 
   it('keeps one of two that are twice as good and alike, whichever of them ranks higher in the end', () => {

@@ -104,7 +104,7 @@ describe('settings', () => {
 describe('a trial', () => {
   async function trying(model: TunedModel): Promise<void> {
     while (model.setting.instances < 4) await model.serve(100)
-    expect(model.tuner.stats).toMatchObject({ state: 'searching', instances: 1 })
+    expect(model.tuner.stats).toMatchObject({ state: 'searching', instances: 4 })
   }
   const settled = async () => {
     for (let turn = 0; turn < 4; turn++) await Promise.resolve()

@@ -12,7 +12,7 @@ describe('a tuned model', () => {
   it('takes instances without batches where these give more', async () => {
     const model = new TunedModel(streams)
     await model.serve(2 * minuteMs)
-    expect(model.tuner.stats).toMatchObject({ state: 'watching', instances: 4, batchRows: 1, searchCount: 1 })
+    expect(model.tuner.stats).toMatchObject({ state: 'watching', instances: 4, batchRows: 1, searchCount: 1, decision: 'changed', finalTurns: { instances: 4, batchRows: 1 } })
     expect(model.setting).toEqual({ instances: 4, batchRows: 1 })
     expect(model.tuner.stats.tried.length).toBe(12)
   })
@@ -20,7 +20,7 @@ describe('a tuned model', () => {
   it('keeps batches where these give more', async () => {
     const model = new TunedModel(batches)
     await model.serve(2 * minuteMs)
-    expect(model.tuner.stats).toMatchObject({ state: 'watching', instances: 1, batchRows: 32, searchCount: 1 })
+    expect(model.tuner.stats).toMatchObject({ state: 'watching', instances: 1, batchRows: 32, searchCount: 1, decision: 'no-gain' })
     expect(model.setting).toEqual({ instances: 1, batchRows: 32 })
   })
 
@@ -29,8 +29,23 @@ describe('a tuned model', () => {
     model.demand = 0.7
     await model.serve(5 * minuteMs)
     expect(model.used).toEqual([{ instances: 1, batchRows: 32 }])
-    expect(model.tuner.stats).toEqual({ state: 'watching', instances: 1, batchRows: 32, searchCount: 0, tried: [] })
+    expect(model.tuner.stats).toEqual({ state: 'watching', instances: 1, batchRows: 32, searchCount: 0, tried: [], decision: null, finalTurns: null })
     expect(model.clock.timers).toBe(0)
+  })
+
+  it('tells what is in use while it searches, and what it has tried so far', async () => {
+    const model = new TunedModel(streams)
+    while (model.tuner.stats.state === 'watching') await model.serve(100)
+    const told: { used: ThroughputSetting; tried: number }[] = []
+    while (model.tuner.stats.state === 'searching') {
+      const { instances, batchRows, tried } = model.tuner.stats
+      expect({ instances, batchRows }).toEqual(model.setting)
+      told.push({ used: { instances, batchRows }, tried: tried.length })
+      await model.serve(100)
+    }
+    expect(new Set(told.map(({ used }) => JSON.stringify(used))).size).toBe(12)
+    expect(told.map(({ tried }) => tried)).toEqual(told.map(({ tried }) => tried).toSorted((a, b) => a - b))
+    expect([...new Set(told.map(({ tried }) => tried))]).toEqual(Array.from({ length: 13 }, (_, tried) => tried))
   })
 
   it('rests after a search, as long as the load is the same', async () => {

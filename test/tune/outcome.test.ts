@@ -3,7 +3,7 @@ import { keyOf, type Candidate } from '../../src/tune/configuration.ts'
 import { placesOf } from '../../src/tune/contest-places.ts'
 import { Contest } from '../../src/tune/contest.ts'
 import type { Measurement } from '../../src/tune/measurement.ts'
-import { outcomeOf } from '../../src/tune/outcome.ts'
+import { outcomeOf, unconfirmedNote } from '../../src/tune/outcome.ts'
 
 const goal = { p99Ms: 10 }
 const configuration = { instances: 1, threads: 1, maxBatchSize: 8, maxQueueDelayMs: 0 }
@@ -23,13 +23,23 @@ function placesAfter(rounds: number, showings: readonly (readonly [Candidate, Me
   return placesOf(contest, recorded, goal, earlier)
 }
 
-const bestOf = (places: ReturnType<typeof placesOf>) => outcomeOf({ places, calibration: [], reference: null, goal, rowsPerRequest: 1 }).best
+const bestOf = (places: ReturnType<typeof placesOf>) => outcomeOf({ places, calibration: [], reference: null, goal, rowsPerRequest: 1, leastSeconds: 9 }).best
+
+const calibratedOnce = (p99Ms: number) => ({ instances: 1, threads: 1, maxBatchSize: 8, runMs: 5, measurement: measured(p99Ms), failure: null, isOwnMemory: true, times: 1 })
 
 describe('the best', () => {
+  it('that was calibrated only is told to be so for the reason that there is', () => {
+    const { best, isUnconfirmed } = outcomeOf({ places: [], calibration: [calibratedOnce(9)], reference: null, goal, rowsPerRequest: 1, leastSeconds: 9 })
+    expect([best!.rounds, isUnconfirmed]).toEqual([1, true])
+    expect(unconfirmedNote('budget')).toMatch(/^there was no time to measure the best/)
+    expect(unconfirmedNote('decided')).toMatch(/^nothing that was measured in rounds keeps what has to be kept/)
+    expect(unconfirmedNote('decided')).not.toMatch(/time|budget/)
+  })
+
   it('is not one that was calibrated once within a bound which it did not keep in a contest', () => {
-    const calibration = [{ instances: 1, threads: 1, maxBatchSize: 8, runMs: 5, measurement: measured(9), failure: null, isOwnMemory: true, times: 1 }]
+    const calibration = [calibratedOnce(9)]
     const places = placesAfter(4, [[withCallers(4), measured(20)]])
-    const { best, reason } = outcomeOf({ places, calibration, reference: null, goal, rowsPerRequest: 1 })
+    const { best, reason } = outcomeOf({ places, calibration, reference: null, goal, rowsPerRequest: 1, leastSeconds: 9 })
     expect({ best, reason }).toEqual({ best: null, reason: 'no configuration keeps the bounds: allow for more, or take less load' })
   })
 
@@ -38,6 +48,27 @@ describe('the best', () => {
     const further = [[withCallers(4), measured(6, 100)], [withCallers(6), measured(9, 140)]] as const
     expect(bestOf(placesAfter(1, further, first))!.candidate).toEqual(withCallers(4))
     expect(bestOf(placesAfter(3, further, first))!.candidate).toEqual(withCallers(6))
+  })
+
+  it('is not one that kept the bound once, where another did so in many rounds', () => {
+    const first = placesAfter(7, [[withCallers(4), measured(6, 100)]])
+    const once = placesAfter(1, [[withCallers(8), measured(9, 300)]])
+    expect(bestOf([...once, ...first])!.candidate).toEqual(withCallers(4))
+    expect(bestOf(once)!.candidate).toEqual(withCallers(8))
+  })
+
+  it.each([
+    [[7, 7, 7, 12], false, 1],
+    [[7, 7, 7, 7, 12], true, 1],
+    [[7, 7, 7, 7, 7, 12, 13], false, 2],
+  ])('that shows a p99 of %j ms under a bound of 10 keeps it: %j, and is over it in %i', (p99sMs, isKept, roundsOver) => {
+    const key = keyOf(withCallers(4))
+    const contest = new Contest([key], goal)
+    for (const p99Ms of p99sMs) contest.record(key, measured(p99Ms))
+    const showings = p99sMs.map((p99Ms) => ({ key, measurement: measured(p99Ms), failure: null, affordable: Infinity }))
+    const places = placesOf(contest, { candidates: [withCallers(4)], showings }, goal, [])
+    const { rows } = outcomeOf({ places, calibration: [], reference: null, goal, rowsPerRequest: 1, leastSeconds: 9 })
+    expect(rows[0]).toMatchObject({ isKept, roundsOver, rounds: p99sMs.length, worstP99Ms: Math.max(...p99sMs), measured: { p99Ms: 7 } })
   })
 
   it('is of a contest of few rounds where those before it had none that kept the bound', () => {

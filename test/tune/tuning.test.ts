@@ -1,4 +1,4 @@
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeEach, describe, expect, it } from 'vitest'
@@ -185,24 +185,27 @@ describe('the time', () => {
     expect(ground.clock.nowMs()).toBeLessThanOrEqual(9000)
   })
 
-  it('that is enough for loading only is enough for more in the next call', async () => {
-    const short = { ...settings, budgetMs: 5000 }
-    expect((await tune(short, {}, untilEnd(), new FakeGround(slow))).best).toBeNull()
+  it('that is enough for loading only leaves no state, and tells a budget that is enough for more', async () => {
+    const { best, reason } = await tune({ ...settings, budgetMs: 5000 }, {}, untilEnd(), new FakeGround(slow))
+    expect({ best, reason }).toEqual({ best: null, reason: expect.stringMatching(/^there was no time to measure anything: take a budget of \d+ seconds or more$/) })
+    expect(existsSync(statePath)).toBe(false)
+    const budgetMs = 1000 * Number(/\d+/.exec(reason!)![0])
     const ground = new FakeGround(slow)
-    const { best } = await tune(short, {}, untilEnd(), ground)
-    expect(best).toMatchObject({ candidate: { configuration: { maxBatchSize: 1 } }, isDefault: false })
-    expect(ground.clock.nowMs()).toBeLessThanOrEqual(5000)
+    expect((await tune({ ...settings, budgetMs }, {}, untilEnd(), ground)).best).not.toBeNull()
+    expect(ground.clock.nowMs()).toBeLessThanOrEqual(budgetMs)
   })
 
   it('that is less than loading takes is told as that', async () => {
     const { best, reason, seconds } = await tune({ ...settings, budgetMs: 2000, startedAtMs: -500 }, {}, untilEnd(), new FakeGround(slow))
-    expect({ best, reason, seconds }).toEqual({ best: null, reason: 'there was no time to load the model: take a longer budget', seconds: 2 })
+    expect({ best, reason, seconds }).toEqual({ best: null, reason: 'there was no time to load the model: take a budget of 11 seconds or more', seconds: 2 })
+    expect(existsSync(statePath)).toBe(false)
   })
 
   it('that a measurement does not come to its end in says nothing of it: the next call measures it again', async () => {
     const slower: FakeMachine = { ...slow, runMs: () => 4000 }
     const { best, reason } = await tune({ ...settings, budgetMs: 15_000 }, {}, untilEnd(), new FakeGround(slower))
-    expect({ best, reason }).toEqual({ best: null, reason: expect.stringMatching(/^there was no time to measure anything/) })
+    expect({ best, reason }).toEqual({ best: null, reason: 'there was no time to measure anything: take a budget of 30 seconds or more' })
+    expect(existsSync(statePath)).toBe(false)
     const again = await tune({ ...settings, budgetMs: 600_000 }, {}, untilEnd(), new FakeGround(slower))
     expect(again.best).not.toBeNull()
     expect(again.rows.every(({ failure }) => failure === null)).toBe(true)
