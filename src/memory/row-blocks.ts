@@ -4,6 +4,9 @@ import type { RowBlock } from './row-block.ts'
 /** How long a block is kept that nobody uses, in milliseconds. */
 const keptMs = 2000
 
+/** For how long no spare block is asked for once memory was short: to find that out takes longer than to copy a row, in milliseconds. */
+const shortMs = 20
+
 /** The blocks of one model: one is being filled, others run or are written still, and some are kept for what comes. */
 export class RowBlocks {
   /** Rows that ran where they were written, and rows that were copied to their batch. */
@@ -18,6 +21,7 @@ export class RowBlocks {
   readonly #spare: { readonly block: RowBlock; readonly sinceMs: number }[] = []
   #filling: RowBlock | null = null
   #timer: unknown = null
+  #shortUntilMs = -Infinity
   #closed = false
 
   /**
@@ -81,8 +85,13 @@ export class RowBlocks {
     const needed = this.#needed()
     const { size } = this.#blocks
     if (this.#closed || size >= Math.max(needed, this.#most)) return null
-    const block = this.#make(spare || size >= needed)
-    if (block === null) return null
+    const isSpare = spare || size >= needed
+    if (isSpare && this.#clock.nowMs() < this.#shortUntilMs) return null
+    const block = this.#make(isSpare)
+    if (block === null) {
+      if (isSpare) this.#shortUntilMs = this.#clock.nowMs() + shortMs
+      return null
+    }
     block.onUnused = () => this.#keep(block)
     this.#blocks.add(block)
     return block

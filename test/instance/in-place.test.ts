@@ -102,6 +102,17 @@ describe('the blocks of a model', () => {
     return { blocks, made, forgotten, clock }
   }
 
+  it('beyond those needed are not asked for again soon where memory was short, as that takes longer than to copy a row', () => {
+    let asked = 0
+    const { blocks, clock } = blocksOf(1, { most: 8, isShort: () => ++asked > 0 })
+    blocks.take(4)
+    for (let request = 0; request < 100; request++) expect(blocks.take(1)).toBeNull()
+    expect(asked).toBe(1)
+    clock.advanceBy(25)
+    expect(blocks.take(1)).toBeNull()
+    expect(asked).toBe(2)
+  })
+
   it('are filled one after the other, and used again when nobody holds anything of them', () => {
     const { blocks, made } = blocksOf(2)
     const taken = [3, 2, 2].map((rows) => blocks.take(rows)!)
@@ -114,11 +125,12 @@ describe('the blocks of a model', () => {
 
   it('are more than runs have use for while requests wait, unless memory is short', () => {
     let isShort = false
-    const { blocks, made } = blocksOf(1, { most: 3, isShort: () => isShort })
+    const { blocks, made, clock } = blocksOf(1, { most: 3, isShort: () => isShort })
     expect([4, 4].map(() => made.indexOf(blocks.take(4)!.block))).toEqual([0, 1])
     isShort = true
     expect(blocks.take(4)).toBeNull()
     isShort = false
+    clock.advanceBy(25)
     expect([blocks.take(4)!.block, blocks.take(1)]).toEqual([made[2], null])
     made[1]!.drop(0, 4)
     expect(blocks.take(2)!.block).toBe(made[1])
