@@ -22,7 +22,7 @@ export interface QueuePolicy {
 /** How requests are gathered into batches; Triton's `dynamic_batching`. */
 export interface DynamicBatchingConfig {
   /**
-   * Batch sizes in rows worth closing early for. Default: `maxBatchSize` alone. Left out, and without a delay, costs, a target and `autoTune`: where
+   * Batch sizes in rows worth closing early for. Default: `maxBatchSize` alone. Left out, and without a delay, priority levels, costs, a target and `autoTune`: where
    * all that is under way would fit one batch, it is divided among the instances, or from 24 rows on in two for the only one, if that is found to give
    * more: runs overlap then, and answers with runs. From time to time both are compared anew; for that what comes is held back once, no longer
    * than the whole takes. `[maxBatchSize]` keeps batches as they are.
