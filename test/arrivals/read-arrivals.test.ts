@@ -67,7 +67,8 @@ describe('misuse', () => {
     ['half a row', '{"atUs":5,"rows":0.5}', 'rows: expected a whole number of at least 1'],
     ['dims that are no lists', '{"atUs":5,"rows":1,"dims":{"a":3}}', 'dims: expected lists of whole numbers'],
     ['a priority in words', '{"atUs":5,"rows":1,"priority":"high"}', 'priority: expected a whole number'],
-    ['a time that is none', '{"atUs":5,"rows":1,"timeoutMs":-1}', 'timeoutMs: expected a number from 0 to 1e15'],
+    ['a time that is none', '{"atUs":5,"rows":1,"timeoutMs":-1}', 'timeoutMs: expected a number above 0 and below 2^31'],
+    ['a time in which nothing is answered', '{"atUs":5,"rows":1,"deadlineMs":0}', 'deadlineMs: expected a number above 0 and below 2^31'],
     ['a model without a name', '{"atUs":5,"rows":1,"model":""}', 'model: expected a name'],
   ])('a line with %s is an error with its number', async (_, wrong, expected) => {
     await expect(reading(`{"atUs":5,"rows":1}\n\n${wrong}\n`)).rejects.toMatchObject({
