@@ -1,5 +1,6 @@
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { batchReasons } from '../config/batching.ts'
+import { isDuration } from '../config/check-infer-options.ts'
 import type { Arrival, ArrivalRun } from './arrival.ts'
 import { isRecordedConfig } from './recorded-config.ts'
 
@@ -65,11 +66,6 @@ function wrong(where: string, field: string, expected: string, received: unknown
 
 function isAmount(value: unknown): value is number {
   return typeof value === 'number' && value >= 0 && value <= mostAmount
-}
-
-/** As calls take it. */
-function isDuration(value: unknown): value is number {
-  return typeof value === 'number' && value > 0 && value < 2 ** 31
 }
 
 function isCount(value: unknown): value is number {

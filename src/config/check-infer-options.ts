@@ -110,7 +110,8 @@ function isLevel(value: unknown): value is number {
   return Number.isInteger(value) && (value as number) >= 0 && (value as number) <= maxPriorityLevel
 }
 
-function isDuration(value: unknown): value is number {
+/** Milliseconds as calls take them. */
+export function isDuration(value: unknown): value is number {
   return typeof value === 'number' && value > 0 && value < 2 ** 31
 }
 

@@ -95,7 +95,7 @@ describe('zerohop perf', () => {
   })
 
   it.each([
-    [['-m', '/no/such.onnx'], 'ERR_MODEL_NOT_FOUND'], [['-m', 'none', '--model-repository', '/tmp'], 'ERR_MODEL_NOT_FOUND'], [['--shape', 'no:1'], 'ERR_INVALID_ARG'], [['--input-data', '/no/such/file'], 'ENOENT'], [['--input-data', '/dev/zero'], 'ERR_INVALID_ARG'], [['-x', '1'], 'ERR_INVALID_ARG'],
+    [['-m', '/no/such.onnx'], 'ERR_MODEL_NOT_FOUND'], [['-m', 'none', '--model-repository', '/tmp'], 'ERR_MODEL_NOT_FOUND'], [['--shape', 'no:1'], 'ERR_INVALID_ARG'], [['--input-data', '/no/such/file'], 'ENOENT'], [['--input-data', '/dev/zero'], 'ERR_INVALID_ARG'], [['--plugin', 'example=/no/such.so', '--provider', 'example'], 'ERR_INVALID_ARG'], [['-x', '1'], 'ERR_INVALID_ARG'],
     [['-b', '1000000000'], 'ERR_INVALID_ARG'], [['--unique-inputs', '1000000000'], 'ERR_INVALID_ARG'],
     [['--model-config', '{"colour":1}'], 'ERR_MODEL_CONFIG'], [['--engine-options', '{"colour":1}'], 'ERR_INVALID_ARG'],
   ])('fails for %j', async (line, code) => {
