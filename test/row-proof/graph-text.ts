@@ -23,7 +23,7 @@ export interface GraphText {
   readonly model: Uint8Array
   readonly inputs: readonly GraphInput[]
   readonly outputs: readonly GraphOutput[]
-  /** Of all nodes, with their domains, as often as they occur. */
+  /** Of nodes from which an output is reached, with their domains, as often as they occur. */
   readonly operators: readonly string[]
 }
 
@@ -64,7 +64,6 @@ class GraphParser {
   readonly #tokens: string[] = []
   #at = 0
   readonly #inputs: GraphInput[] = []
-  readonly #operators: string[] = []
   readonly #functions: FunctionProto[] = []
   readonly #graphs: GraphProto[] = []
   #names = 0
@@ -102,7 +101,8 @@ class GraphParser {
     ]
     const functions = this.#functions.map((one) => ({ ...one, opsetImport: opsetImport }))
     const model = encodeModel({ irVersion: 10, producerName: 'test', graph: main, opsetImport, metadataProps: [], functions })
-    return { model, inputs: this.#inputs, outputs, operators: this.#operators }
+    const called = functions.flatMap(({ node }) => node)
+    return { model, inputs: this.#inputs, outputs, operators: [...reached(main), ...called].flatMap(operatorsOf) }
   }
 
   #version(text: string): void {
@@ -167,7 +167,6 @@ class GraphParser {
       if (this.#take('$')) attributes.push({ name, type: this.#typeCode(this.#next()), refAttrName: this.#next() })
       else attributes.push(attribute(name, this.#attributeValue()))
     }
-    if (domain !== 'local') this.#operators.push(domain === '' ? opType : `${domain}:${opType}`)
     const output = names ?? [this.#fresh()]
     this.#graph.node.push({ name: `${opType}_${this.#fresh()}`, opType, ...(domain && { domain }), input, output: output.map((name) => (name === '_' ? '' : name)), attribute: attributes })
     return output
@@ -348,4 +347,23 @@ class GraphParser {
   #fail(problem: string): never {
     throw new Error(`${problem}, at ${this.#tokens.slice(0, this.#at).join(' ')} of:\n${this.#text}`)
   }
+}
+
+/** Nodes from which an output is reached. */
+function reached(graph: GraphProto): NodeProto[] {
+  const needed = new Set(graph.output.map(({ name }) => name))
+  return graph.node.toReversed().filter((node) => {
+    if (!node.output.some((name) => needed.has(name))) return false
+    for (const name of namesUsed(node)) needed.add(name)
+    return true
+  })
+}
+
+function namesUsed(node: NodeProto): string[] {
+  return [...node.input, ...node.attribute.flatMap(({ g }) => (g ? [...g.node.flatMap(namesUsed), ...g.output.map(({ name }) => name)] : []))]
+}
+
+function operatorsOf({ opType, domain, attribute: attributes }: NodeProto): string[] {
+  const inside = attributes.flatMap(({ g }) => g?.node.flatMap(operatorsOf) ?? [])
+  return domain === 'local' ? inside : [domain ? `${domain}:${opType}` : opType, ...inside]
 }

@@ -50,6 +50,14 @@ export async function truthOf(graph: GraphText, seed = 1): Promise<Truth> {
   }
 }
 
+/** The outputs of one run of so many rows; throws where it fails. */
+export async function sampleRun(session: InferenceSession, { inputs, outputs }: GraphText, rows: number): Promise<Request> {
+  const random = mulberry32(rows)
+  const answer = await runOnce(session, Object.fromEntries(inputs.map((input) => [input.name, valuesOf(input, rows, 2, random)])), outputs)
+  if (typeof answer === 'string') throw new Error(answer)
+  return answer
+}
+
 async function compareRuns(session: InferenceSession, { inputs, outputs }: GraphText, seed: number): Promise<Truth> {
   const random = mulberry32(seed)
   const shared: Request = Object.fromEntries(inputs.filter((input) => batchAxisOf(input) < 0).map((input) => [input.name, valuesOf(input, 1, 0, random)]))
