@@ -23,6 +23,8 @@ export interface GraphText {
   readonly model: Uint8Array
   readonly inputs: readonly GraphInput[]
   readonly outputs: readonly GraphOutput[]
+  /** The model without nodes from which no output is reached. */
+  readonly withoutDeadEnds: () => Uint8Array
   /** Of nodes from which an output is reached, with their domains, as often as they occur. */
   readonly operators: readonly string[]
 }
@@ -100,9 +102,9 @@ class GraphParser {
       ...(this.#functions.length > 0 ? [{ domain: 'local', version: 1 }] : []),
     ]
     const functions = this.#functions.map((one) => ({ ...one, opsetImport: opsetImport }))
-    const model = encodeModel({ irVersion: 10, producerName: 'test', graph: main, opsetImport, metadataProps: [], functions })
+    const encode = (graph: GraphProto) => encodeModel({ irVersion: 10, producerName: 'test', graph, opsetImport, metadataProps: [], functions })
     const called = functions.flatMap(({ node }) => node)
-    return { model, inputs: this.#inputs, outputs, operators: [...reached(main), ...called].flatMap(operatorsOf) }
+    return { model: encode(main), withoutDeadEnds: () => encode({ ...main, node: reached(main).toReversed() }), inputs: this.#inputs, outputs, operators: [...reached(main), ...called].flatMap(operatorsOf) }
   }
 
   #version(text: string): void {

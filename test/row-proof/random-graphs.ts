@@ -65,7 +65,7 @@ export class GraphSource {
 
   /** The text of the graph of a seed. */
   graph(seed: number): string {
-    return new Growth(mulberry32(seed), this.#bySubject).grow()
+    return new Growth(seed, this.#bySubject).grow()
   }
 }
 
@@ -136,17 +136,20 @@ class Growth {
   #opset = newestOpset
   #mlOpset: number | null = null
   #names = 0
+  /** Counts on from graph to graph, so that all subjects have as many turns. */
+  #turn: number
 
-  constructor(random: Random, templates: ReadonlyMap<string, readonly Template[]>) {
-    this.#random = random
+  constructor(seed: number, templates: ReadonlyMap<string, readonly Template[]>) {
+    this.#random = mulberry32(seed)
     this.#templates = templates
-    this.#isPure = random() < 0.55
+    this.#turn = 5 * seed
+    this.#isPure = this.#random() < 0.55
   }
 
   grow(): string {
-    const steps = 1 + this.#below(6)
+    const steps = 2 + this.#below(6)
     for (let step = 0; step < steps; step++) {
-      if (step > 0 && this.#chance(0.3)) this.#free()
+      if (step > 0 && this.#chance(0.25)) this.#free()
       else this.#template()
     }
     const outputs = this.#outputs()
@@ -158,8 +161,8 @@ class Growth {
     const usable = this.#values.filter(({ axis, dims }) => axis >= 0 && dims.filter(({ of }) => of > 0).length === 1)
     if (usable.length === 0) usable.push(this.#input(['float32', [rows, fixed(3)]], null))
     const text = this.#lines.join('\n')
-    const ends = usable.slice(0, -1).filter(({ name }) => text.split(new RegExp(`\\b${name}\\b`)).length === 2 && this.#chance(0.7))
-    const apart = [...ends.slice(-3), usable.at(-1)!].map((value) => this.#unmerged(this.#like(value, value.name, {})))
+    const ends = usable.slice(0, -1).filter(({ name }) => text.split(new RegExp(`\\b${name}\\b`)).length === 2 && this.#chance(0.8))
+    const apart = [...ends.slice(-4), usable.at(-1)!].map((value) => this.#unmerged(this.#like(value, value.name, {})))
     return `-> ${apart.map(({ name, axis }) => `${name} ${axis}`).join(', ')}`
   }
 
@@ -168,7 +171,8 @@ class Growth {
   #template(): void {
     for (let tries = 0; tries < 20; tries++) {
       const isFirst = this.#lines.length === 0
-      const all = this.#templates.get(this.#pick(isFirst && this.#chance(0.15) ? this.#ofOwnVersion() : [...this.#templates.keys()]))!
+      const subjects = [...this.#templates.keys()]
+      const all = this.#templates.get(isFirst && this.#chance(0.15) ? this.#pick(this.#ofOwnVersion()) : tries > 0 ? this.#pick(subjects) : subjects[this.#turn++ % subjects.length]!)!
       const isWanted = ({ meets }: Template) => meets === (!this.#isPure && this.#chance(0.6))
       const fitting = all.filter(isWanted)
       if (fitting.length === 0) continue
