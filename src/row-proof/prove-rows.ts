@@ -118,8 +118,9 @@ class Proof {
       for (const [index, name] of node.outputs.entries()) if (name !== '') scope.set(name, values[index] ?? missing(name))
     }
     // What is not followed may have a shape all the same, which is looked for where one is asked for.
-    const shapes: (() => (readonly Dim[] | null)[])[] = []
-    const shapeAt = (index: number) => () => (shapes.length === 0 ? null : (shapes[0]!()[index] ?? null))
+    let findShapes = (): (readonly Dim[] | null)[] => []
+    let shapes: (readonly Dim[] | null)[] | null = null
+    const shapeAt = (index: number) => () => (shapes ??= findShapes())[index] ?? null
     const faultAt = (index: number, verdict: Fault['verdict'], reason: string): Fault => ({ kind: 'fault', verdict, order, node: shownNode(node), reason: `${shownNode(node)}: ${reason}`, shape: shapeAt(index) })
     try {
       const called = this.#model.functions.get(functionKey(node.domain, node.operator))
@@ -145,7 +146,7 @@ class Proof {
         const result = rule(new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, values, runGraph, (verdict, reason) => faultAt(-1, verdict, reason)))
         return Array.isArray(result) ? (result as readonly Value[]) : [result as Value]
       }
-      shapes.push(() => shapesWithout(given, apply))
+      findShapes = () => shapesWithout(given, apply)
       const fault = ofShape.has(key) ? null : worst(given)
       if (fault !== null) return set(node.outputs.map((_, index) => ({ ...fault, shape: shapeAt(index) })))
       set(apply(given))

@@ -283,7 +283,7 @@ const STFT: Rule = (op) => {
   const of = op.data(0)
   rowsOnly(of, [0], 'transforms')
   for (const index of [1, 2, 3]) if (op.has(index)) op.shared(index)
-  const dims = [1, 2].map((axis) => opaque(`${op.label} ${axis}`, [...of.shape.slice(1)], 0))
+  const dims = [1, 2].map((axis) => opaque(`${op.label} ${axis}`, of.shape.slice(1), 0))
   return tensor(of.type, [of.shape[0]!, ...dims, 2], { rows: of.rows })
 }
 
