@@ -172,6 +172,7 @@ export function rowsOnly({ rows }: Tensor, axes: readonly number[], does: string
 
 /** A tensor of the same entries as another in another order, or with some left out or repeated, each in its own row. */
 export function moved(of: Tensor, shape: readonly Dim[], rows: Rows | null, elements: readonly Dim[] | null = null): Tensor {
+  if (of.columns !== null) notFollowed('where the numbers of an index go is not followed')
   return tensor(of.type, shape, { rows, elements, place: of.place, bound: of.bound, nonZero: of.nonZero })
 }
 

@@ -64,19 +64,20 @@ const Loop: Rule = (op) => {
   }
   const body = op.graph('body')
   const initial = op.inputs.slice(2).map((value) => value ?? notFollowed('a state is left out'))
+  let endsEarly = condition !== null && condition.elements?.[0] !== 1
   const { states, made } = settle(op, initial, (own) => {
-    const [goesOn, ...values] = op.runGraph(body, [sharedScalar(op, 'turn', int64), tensor(bool, []), ...own])
-    checkCondition(goesOn!)
+    const [goesOn, ...values] = op.runGraph(body, [sharedScalar(op, 'turn', int64), withElements(bool, [], [1]), ...own])
+    endsEarly ||= checkCondition(goesOn!).elements?.[0] !== 1
     return values
   })
-  const count = limit?.elements?.[0] ?? opaque(`turns of ${op.label}`, [], 0)
+  const count = (endsEarly ? null : limit?.elements?.[0]) ?? opaque(`turns of ${op.label}`, [], 0)
   return [...states, ...made.slice(initial.length).map((value) => stacked(value, count, 0))]
 }
 
-function checkCondition(value: Value): void {
+function checkCondition(value: Value): Tensor {
   if (value.kind !== 'tensor') return value.kind === 'fault' && value.verdict === 'meets' ? meets(`whether it goes on: ${value.reason}`) : notFollowed('whether it goes on is not followed')
   if (value.rows !== null) meets('whether it goes on depends on what the rows hold')
-  if (countsRows(value)) meets('whether it goes on depends on the number of rows')
+  return countsRows(value) ? meets('whether it goes on depends on the number of rows') : value
 }
 
 /** What each turn gives, one behind the other along a new dimension. */
@@ -109,6 +110,7 @@ function overEachRow(op: Operation, scanned: readonly Tensor[], axes: readonly n
   if (initial.length > 0) return meets('it goes from row to row')
   const rows = scanned[0]!.rows ?? meets('one of its inputs has no rows, and another has')
   if (scanned.some((of, index) => of.rows === null || of.rows.axis !== axes[index] || !isSame(of.rows.outer, rows.outer) || !isSame(of.rows.inner, rows.inner))) return meets('rows of its inputs lie in each other in different ways')
+  if ([...(op.ints('scan_input_directions') ?? []), ...(op.ints('scan_output_directions') ?? [])].some((direction) => direction !== 0)) return notFollowed('it goes through the rows backwards')
   // In the body each turn has one row, as if that were all: nothing in it may have rows of its own.
   const slices = scanned.map((of, index) => tensor(of.type, of.shape.filter((_, axis) => axis !== axes[index])))
   const made = op.runGraph(op.graph('body'), slices)
