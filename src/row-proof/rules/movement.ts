@@ -27,21 +27,24 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
     return moved(of, dims.map((dim, axis) => (axis === open ? rest : dim)), null, of.elements)
   }
   const all = multiply(multiply(before(shape, rows), rowDim), after(shape, rows))
-  const unclear = (dim: Dim, by: Dim, reason: string): never => (typeof dim === 'number' && typeof by === 'number' ? meets(reason) : notFollowed(reason))
+  const noQuotient = (dim: Dim, by: Dim, what: string): never => {
+    if (typeof dim === 'number' && typeof by === 'number') return meets(`${what} shares entries with other rows in the shape ${shownDims(dims)}`)
+    return notFollowed(`whether ${what} shares entries with other rows in the shape ${shownDims(dims)} is not known`)
+  }
   const perRowOf = (dim: Dim) => perRow(dim) ?? meets(`the shape ${shownDims(dims)} is no multiple of the number of rows`)
   const to = dims.map((dim, axis) => {
     if (axis !== open) return dim
     const rest = divide(all, given)
     if (rest !== null) return rest
     if (ofRows(given)) return opaque('rest', [perRowOf(all), perRowOf(given)], 0)
-    return unclear(perRowOf(all), given, `a row of ${shown(perRowOf(all))} elements is not a multiple of ${shown(given)}, the other dimensions of the shape ${shownDims(dims)}`)
+    return noQuotient(perRowOf(all), given, `a row of ${shown(perRowOf(all))} elements`)
   })
   const axis = to.findIndex(ofRows)
   if (axis === -1) meets(`the shape ${shownDims(to)} has room for just one number of rows`)
   if (to.some((dim, other) => other !== axis && ofRows(dim))) meets(`the shape ${shownDims(to)} depends on the number of rows in more than one dimension`)
-  const split = `the shape ${shownDims(to)} divides rows among entries that have parts of others`
-  const outer = divide(before(shape, rows), product(to.slice(0, axis))) ?? unclear(before(shape, rows), product(to.slice(0, axis)), split)
-  const inner = divide(perRowOf(to[axis]!), outer) ?? unclear(perRowOf(to[axis]!), outer, split)
+  const front = product(to.slice(0, axis))
+  const outer = divide(before(shape, rows), front) ?? noQuotient(before(shape, rows), front, 'a row')
+  const inner = divide(perRowOf(to[axis]!), outer) ?? noQuotient(perRowOf(to[axis]!), outer, 'a row')
   return moved(of, to, { axis, outer, inner })
 }
 
