@@ -12,9 +12,9 @@ export interface Attribute {
   readonly s?: string
   readonly tensor?: StoredTensor
   readonly graph?: OnnxGraph
-  readonly ints?: readonly number[]
-  readonly floats?: readonly number[]
-  readonly strings?: readonly string[]
+  readonly ints?: readonly number[] | undefined
+  readonly floats?: readonly number[] | undefined
+  readonly strings?: readonly string[] | undefined
   /** How many graphs, tensors or types it has, which no rule reads. */
   readonly others?: number
   /** The attribute of the function around it that it takes its value from. */

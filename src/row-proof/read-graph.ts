@@ -15,6 +15,8 @@ const deepest = 100
 const mostFields = 10_000_000
 /** Characters of a name. */
 const mostText = 65_536
+/** Elements of a tensor of fractions that are kept: scales of a resize, not weights. */
+const mostFloats = 64
 /** Numbers of an attribute that are kept: axes, shapes, pads; the nodes of a forest of trees are not. */
 const mostNumbers = 4096
 
@@ -152,8 +154,7 @@ class GraphReader {
       return ints.length <= mostNumbers && floats.length <= mostNumbers && strings.length <= mostNumbers // else the rest of it does not count
     })
     const few = <T>(list: readonly T[]): readonly T[] | undefined => (list.length > mostNumbers ? undefined : list)
-    const lists = { ints: few(ints), floats: few(floats), strings: few(strings) }
-    attributes.set(name, { ...scalars, ...Object.fromEntries(Object.entries(lists).filter(([, list]) => list !== undefined)), others })
+    attributes.set(name, { ...scalars, ints: few(ints), floats: few(floats), strings: few(strings), others })
   }
 
   #input(start: number, end: number): DeclaredInput {
@@ -225,7 +226,7 @@ class GraphReader {
       else if (field === 14) isExternal = value === 1
     })
     const count = dims.reduce((sum, dim) => sum * dim, 1)
-    const isSmall = count <= mostElements && type !== elementType.string
+    const isSmall = count <= (isFloat(type) ? mostFloats : mostElements) && type !== elementType.string
     const elements = !isSmall ? null : isExternal ? this.#externalElements(type, count, external) : raw === null ? (listed.length === count && isPlain(type) ? listed : null) : this.#rawElements(type, count, raw)
     return { name, tensor: { type, dims, elements } }
   }
@@ -351,6 +352,10 @@ class GraphReader {
 
 function plainDomain(domain: string): string {
   return domain === 'ai.onnx' ? '' : domain
+}
+
+function isFloat(type: number): boolean {
+  return type === elementType.float32 || type === elementType.float64
 }
 
 /** Whether its elements are listed as the numbers that they are. */
