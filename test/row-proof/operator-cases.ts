@@ -3,6 +3,7 @@ import { contribCases } from './cases/contrib.ts'
 import { classicalCases } from './cases/classical.ts'
 import { exporterCases } from './cases/exporters.ts'
 import { onnxCases } from './cases/onnx.ts'
+import { trapCases } from './cases/traps.ts'
 
 export interface OperatorCase {
   /** The operator, or what a graph of several does. */
@@ -14,7 +15,7 @@ export interface OperatorCase {
 /** Those of single operators. */
 export const operatorCases = [onnxCases, contribCases, classicalCases].flatMap(listed)
 /** Those of several, as exporters write them. */
-export const graphCases = listed(exporterCases)
+export const graphCases = [exporterCases, trapCases].flatMap(listed)
 export const allCases: readonly OperatorCase[] = [...operatorCases, ...graphCases]
 
 function listed(table: CaseTable): OperatorCase[] {
