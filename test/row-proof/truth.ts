@@ -45,6 +45,29 @@ export async function truthOf(graph: GraphText, seed = 1): Promise<Truth> {
 const joinedFails = 'joined it fails'
 
 async function truthOfModel(graph: GraphText, model: Uint8Array, seed: number): Promise<Truth> {
+  return withRuns(graph, model, seed, (runs) => judge(runs, graph.outputs))
+}
+
+/** The same of each output by itself, for each of its dimensions as if rows lay there. */
+export async function truthsByAxis(graph: GraphText, seed = 1): Promise<{ output: GraphOutput; truth: Truth }[]> {
+  const truths: { output: GraphOutput; truth: Truth }[] = []
+  await withRuns(graph, graph.model, seed, async (runs) => {
+    for (const { name } of graph.outputs) {
+      const rank = Math.max(...runs.alone.map((answer) => (typeof answer === 'string' ? 0 : answer[name]!.dims.length)))
+      for (let batchAxis = 0; batchAxis < rank; batchAxis++) {
+        const truth = await judge(runs, [{ name, batchAxis }])
+        // Another output may be why it fails.
+        const isOther = graph.outputs.length > 1 && truth.where.startsWith(joinedFails)
+        truths.push({ output: { name, batchAxis }, truth: isOther ? { ...truth, answer: 'unsure' } : truth })
+      }
+    }
+    return { answer: 'same', where: '' }
+  })
+  return truths
+}
+
+/** Opens the model, runs requests alone and joined, and has them judged. */
+async function withRuns(graph: GraphText, model: Uint8Array, seed: number, judged: (runs: Runs) => Promise<Truth>): Promise<Truth> {
   let session: InferenceSession
   try {
     session = await openGraph(model)
@@ -52,7 +75,7 @@ async function truthOfModel(graph: GraphText, model: Uint8Array, seed: number): 
     return { answer: 'cannot run', where: String(error) }
   }
   try {
-    return await compareRuns(session, graph, seed)
+    return await judged(await runAll(session, graph, seed))
   } finally {
     await session.release()
   }
@@ -66,7 +89,16 @@ export async function sampleRun(session: InferenceSession, { inputs, outputs }: 
   return answer
 }
 
-async function compareRuns(session: InferenceSession, { inputs, outputs }: GraphText, seed: number): Promise<Truth> {
+/** What came of all requests: outputs, or why it failed. */
+interface Runs {
+  readonly run: (request: Request) => Promise<Request | string>
+  readonly requests: readonly Request[]
+  readonly alone: readonly (Request | string)[]
+  /** `null` where one of them fails alone. */
+  readonly joined: readonly (Request | string | null)[]
+}
+
+async function runAll(session: InferenceSession, { inputs, outputs }: GraphText, seed: number): Promise<Runs> {
   const random = mulberry32(seed)
   const shared: Request = Object.fromEntries(inputs.filter((input) => batchAxisOf(input) < 0).map((input) => [input.name, valuesOf(input, 1, 0, random)]))
   const batched = inputs.filter((input) => batchAxisOf(input) >= 0)
@@ -74,22 +106,25 @@ async function compareRuns(session: InferenceSession, { inputs, outputs }: Graph
   const run = (request: Request) => runOnce(session, { ...shared, ...request }, outputs)
   const alone: (Request | string)[] = []
   for (const request of requests) alone.push(await run(request))
-  const failure = alone.find((answer) => typeof answer === 'string')
-  if (alone.every((answer) => typeof answer === 'string')) return { answer: 'cannot run', where: failure! as string }
-  let unsure: string | null = null
-  const answers: (Request | string)[] = []
+  const answers: (Request | string | null)[] = []
   for (const members of joined) {
-    if (members.some((member) => typeof alone[member] === 'string')) {
-      answers.push('alone fails')
-      continue
-    }
-    const answer = await run(joinRequests(batched, members.map((member) => requests[member]!)))
-    answers.push(answer)
+    const fails = members.some((member) => typeof alone[member] === 'string')
+    answers.push(fails ? null : await run(joinRequests(batched, members.map((member) => requests[member]!))))
+  }
+  return { run, requests, alone, joined: answers }
+}
+
+async function judge({ run, requests, alone, joined: answers }: Runs, outputs: readonly GraphOutput[]): Promise<Truth> {
+  if (alone.every((answer) => typeof answer === 'string')) return { answer: 'cannot run', where: alone[0] as string }
+  let unsure: string | null = null
+  for (const [index, members] of joined.entries()) {
+    const answer = answers[index]!
+    if (answer === null) continue
     if (typeof answer === 'string') return { answer: 'differs', where: `${joinedFails}: ${answer}` }
+    const total = members.reduce((sum, other) => sum + requestRows[other]!, 0)
     let from = 0
     for (const member of members) {
       const rows = requestRows[member]!
-      const total = members.reduce((sum, other) => sum + requestRows[other]!, 0)
       for (const output of outputs) {
         const own = (alone[member] as Request)[output.name]!
         const where = `request ${member} of ${members.join(' + ')}, output '${output.name}'`
@@ -104,7 +139,7 @@ async function compareRuns(session: InferenceSession, { inputs, outputs }: Graph
   }
   for (const [first, second] of beside) {
     const [one, other] = [answers[first]!, answers[second]!]
-    if (typeof one === 'string' || typeof other === 'string') continue
+    if (one === null || other === null || typeof one === 'string' || typeof other === 'string') continue
     const rows = requestRows[joined[first]![0]!]!
     for (const { name, batchAxis } of outputs) {
       const own = sliceRows(one[name]!, batchAxis, 0, rows)
