@@ -145,7 +145,7 @@ const Einsum: Rule = (op) => {
 }
 
 /** How long the dimensions of an image are behind a window that slides over it. */
-function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2): Dim[] {
+export function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2): Dim[] {
   const spatial = kernel.length
   const list = (name: string, otherwise: number) => op.ints(name) ?? range(0, spatial).map(() => otherwise)
   const [strides, dilations] = [list('strides', 1), list('dilations', 1)]
@@ -163,9 +163,10 @@ function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2): 
 }
 
 /** Images `[N, C, ...]` by weights `[M, C / group, ...]`. @param weight the input that has these. */
-function convolution(weight: number, type: (op: Operation) => number, others: readonly number[] = [], isLast = false): Rule {
+function convolution(weight: number, type: (op: Operation) => number, others: readonly number[] = []): Rule {
   return (op) => {
     const of = op.data(0)
+    const isLast = op.int('channels_last', 0) !== 0
     rowsOnly(of, [0], 'slides a window')
     const weights = op.shared(weight, 'the weights')
     for (const index of others) if (op.has(index)) op.shared(index)
@@ -233,13 +234,6 @@ const pool = (isGlobal: boolean, isLast = false): Rule => (op) => {
   const size = of.shape.slice(1).reduce(multiply)
   const isOwn = of.rows === null || (of.rows.axis === 0 && isSame(of.rows.inner, 1) && isSame(of.rows.outer, 1))
   return [result, isOwn ? tensor(int64, shape, { rows: of.rows, place: of.rows && { stride: size, bound: size } }) : op.fault('meets', 'places of elements are counted over all rows')]
-}
-
-const MaxpoolWithMask: Rule = (op) => {
-  const [of, mask] = [op.data(0), op.data(1)]
-  const rows = together([{ of, axis: 0, what: 'the input' }, { of: mask, axis: 0, what: 'the mask' }]) // prettier-ignore
-  if (rows !== null && (mask.rows === null || of.rows === null)) return meets('images and masks are not one to one')
-  return tensor(of.type, [of.shape[0]!, of.shape[1]!, ...windows(op, of, op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing'))], { rows: of.rows })
 }
 
 const GridSample: Rule = (op) => {
@@ -325,6 +319,7 @@ export const linear: Rules = {
   'com.microsoft:FusedConv': FusedConv,
   ConvInteger: convolution(1, () => int32, [2, 3]),
   QLinearConv: convolution(3, (op) => op.data(7).type, [1, 2, 4, 5, 6, 7, 8]),
+  'com.microsoft:QLinearConv': convolution(3, (op) => op.data(7).type, [1, 2, 4, 5, 6, 7, 8]),
   ConvTranspose,
   'com.microsoft:ConvTransposeWithDynamicPads': ConvTranspose,
   DeformConv,
@@ -335,7 +330,6 @@ export const linear: Rules = {
   GlobalMaxPool: pool(true),
   GlobalLpPool: pool(true),
   'com.microsoft:NhwcMaxPool': pool(false, true),
-  'com.microsoft:MaxpoolWithMask': MaxpoolWithMask,
   GridSample,
   'com.microsoft:GridSample': GridSample,
   AffineGrid,
