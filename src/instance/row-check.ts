@@ -52,7 +52,7 @@ const poolCost: Record<number, number> = { 8: 40, 4: 12, 3: 6, 2: 4 }
  * with every size up to its largest batch; one of long runs with what fits into about four runs and 50 ms.
  */
 export async function checkRows(metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>, setup: RowCheckSetup, run: RunTrial): Promise<RowVerdict> {
-  const trials = new RowTrials(metadata.outputs.map(({ name }) => name), run, setup.tolerance)
+  const trials = new RowTrials(metadata.outputs, run, setup.tolerance)
   const inputs = metadata.inputs as readonly TensorMetadata[] // others have no rows, and are not checked
   const budget = setup.replacesWarmUp ? budgetRuns + 1 : budgetRuns
   const { recipe, pool } = await findRecipe(trials, inputs, setup, budget)
@@ -73,7 +73,7 @@ export async function checkRequests(
   run: RunTrial,
 ): Promise<RowVerdict> {
   const maxBatchSize = Math.min(largestBatch, largestTried)
-  const trials = new RowTrials(metadata.outputs.map(({ name }) => name), run, tolerance)
+  const trials = new RowTrials(metadata.outputs, run, tolerance)
   const runAlone = async (all: readonly TrialFeeds[]): Promise<Sampled[]> => {
     const pool: Sampled[] = []
     for (const feeds of all) {

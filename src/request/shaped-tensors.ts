@@ -6,6 +6,7 @@ import { invalidArgument, type InferenceError } from '../errors.ts'
 import { checkBatchDimension, notStackable, shownShape, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
 import { isElementType } from '../tensor.ts'
 import { withBatchAxes } from './batch-axes.ts'
+import { withOutputRows } from './output-rows.ts'
 import { Reshape } from './reshape.ts'
 import { withStateShapes } from './state-shapes.ts'
 
@@ -25,7 +26,7 @@ export interface ShapedTensors {
   readonly offered: readonly number[] | null
 }
 
-type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'inputs' | 'outputs' | 'sequence' | 'optionalInputs' | 'padding'>
+type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'defaultMaxBatchSize' | 'inputs' | 'outputs' | 'sequence' | 'optionalInputs' | 'padding'>
 
 /**
  * Checks what is said of a model's tensors against the model, by Triton's rules.
@@ -33,7 +34,7 @@ type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'inputs' | 'outputs' | 'sequ
  * @throws InferenceError `ERR_MODEL_CONFIG` with what the model has.
  */
 export function shapeTensors(model: string, config: Config, opened: ShapedTensors['served']): ShapedTensors {
-  const served = withBatchAxes(model, config, withStateShapes(config.sequence, opened))
+  const served = withBatchAxes(model, config, withOutputRows(model, config, withStateShapes(config.sequence, opened)))
   if (config.inputs === undefined && config.outputs === undefined) return { served, shown: served, inputs: null, outputs: null, offered: null }
   const batched = config.maxBatchSize === undefined ? notStackable(served) === null : config.maxBatchSize > 0
   if (batched) checkBatchDimension(model, config.maxBatchSize ?? 1, served)

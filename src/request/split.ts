@@ -1,11 +1,12 @@
 import { InferenceError } from '../errors.ts'
 import { cutElements, joinElements, type Elements } from '../elements.ts'
-import { elementCount, isPacked, makeTensor, putValue, type ElementType, type RawTensor, type Tensor } from '../tensor.ts'
+import { elementCount, isPacked, makeTensor, putValue, type ElementType, type RawTensor, type Tensor, type TensorData, type TensorLike } from '../tensor.ts'
 import { kindOf, plainView, viewAs } from '../typed-array.ts'
-import type { ValueMetadata } from '../metadata.ts'
+import type { OutputRows, ValueMetadata } from '../metadata.ts'
 import type { OutputValue } from '../values.ts'
 import type { BatchReport } from '../config/infer-options.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
+import { indexColumn, shiftRows } from './divided-entries.ts'
 import type { Answer, ParsedFeeds } from './infer-request.ts'
 import type { AnswerOptions } from '../config/check-infer-options.ts'
 
@@ -43,20 +44,29 @@ export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows:
   return parts
 }
 
+/** A request that was split, for its answer. */
+export interface SplitFacts extends Pick<AnswerOptions, 'report' | 'requestId'> {
+  readonly model: string
+  /** Of the model. */
+  readonly outputs: readonly ValueMetadata[]
+  /** Of each part. */
+  readonly rows: readonly number[]
+}
+
 /**
  * Joins the answers to the parts of a request, in their order.
  *
  * @throws InferenceError `ERR_EXECUTION` when rows of an output have one shape in one part and another in the next, or
  * there is no memory for all of them.
  */
-export function joinRows(answers: readonly Answer[], model: string, { report, requestId }: Pick<AnswerOptions, 'report' | 'requestId'>): Answer {
+export function joinRows(answers: readonly Answer[], { model, outputs: described, rows, report, requestId }: SplitFacts): Answer {
   const reported = answers as { outputs: AnyOutputs; report: BatchReport }[]
   const all = report ? reported.map(({ outputs }) => outputs) : (answers as AnyOutputs[])
   const outputs: AnyOutputs = {}
   for (const name of Object.keys(all[0]!)) {
     const values = all.map((part) => part[name]!)
     try {
-      putValue(outputs, name, joinValues(values))
+      putValue(outputs, name, joinValues(values, described.find((output) => output.name === name)?.rows, rows))
     } catch (cause) {
       const received = (cause as Error).message
       const details = { model, name, expected: 'rows that can be joined', received, cause, ...(requestId === undefined ? {} : { requestId }) }
@@ -69,17 +79,43 @@ export function joinRows(answers: readonly Answer[], model: string, { report, re
 }
 
 /** @throws Error when they cannot be joined. */
-function joinValues(values: readonly OutputValue[]): OutputValue {
-  return Array.isArray(values[0]) ? values.flatMap((rows) => rows as OutputValue[]) : joinTensors(values as (Tensor | RawTensor)[])
+function joinValues(values: readonly OutputValue[], entries: OutputRows | undefined, rows: readonly number[]): OutputValue {
+  if (Array.isArray(values[0])) return values.flatMap((items) => items as OutputValue[])
+  const { type, dims, data } = joinTensors(values as (Tensor | RawTensor)[], indexColumn(entries), rows)
+  return makeTensor(type, data, dims)
 }
 
-function joinTensors(tensors: readonly (Tensor | RawTensor)[]): Tensor | RawTensor {
+/**
+ * Tensors one behind the other.
+ *
+ * @param column of the numbers of rows in them, which go on from one to the next; `null` for none.
+ * @param rows of each, for these numbers.
+ * @throws Error when rows have one shape in one of them and another in the next.
+ */
+export function joinTensors(tensors: readonly TensorLike[], column: number | null, rows: readonly number[]): JoinedTensor {
   const { type, dims } = tensors[0]!
   const other = tensors.find((tensor) => tensor.dims.length === 0 || tensor.dims.slice(1).join() !== dims.slice(1).join())
   if (other !== undefined) throw new Error(`parts of the request have [${dims.join(', ')}] and [${other.dims.join(', ')}]`)
-  const joinedDims = [tensors.reduce((rows, tensor) => rows + tensor.dims[0]!, 0), ...dims.slice(1)]
   const parts = tensors.map(({ data, dims }) => ({ data: bitsOf(data as Elements), count: elementCount(dims) }))
-  return makeTensor(type as ElementType, joinElements(type as ElementType, parts), joinedDims)
+  const joined = {
+    type: type as ElementType,
+    dims: [tensors.reduce((sum, tensor) => sum + tensor.dims[0]!, 0), ...dims.slice(1)],
+    data: joinElements(type as ElementType, parts),
+  }
+  if (column === null) return joined
+  let [entry, row] = [0, 0]
+  for (const [index, part] of tensors.entries()) {
+    shiftRows(joined, column, row, entry, (entry += part.dims[0]!))
+    row += rows[index]!
+  }
+  return joined
+}
+
+/** A tensor with elements as they are stored. */
+interface JoinedTensor {
+  readonly type: ElementType
+  readonly dims: number[]
+  readonly data: TensorData | string[]
 }
 
 /** Newer Node shows float16 as numbers, older as bits. */

@@ -30,7 +30,7 @@ export async function checkAtLoad(
   const { samples } = warmUp
   const form = new RowForm(joining.stacked, samples[0]?.feeds ?? null)
   const { inputs, outputs, maxBatchSize } = form.metadata
-  const key = `rows ${JSON.stringify([maxBatchSize, paddingConfig, optionalInputs, joining.tolerance, ...form.axes, ...digestOf(samples)])}`
+  const key = `rows ${JSON.stringify([maxBatchSize, paddingConfig, optionalInputs, joining.tolerance, ...form.axes, ...outputs.flatMap(({ rows }, index) => (rows === undefined ? [] : [{ index, rows }])), ...digestOf(samples)])}`
   const known = readVerdict(session.note(key))
   if (known !== null) {
     joining.found(known)

@@ -5,7 +5,7 @@ import type { FinishedBatch } from '../instance/finished-batch.ts'
 import { InstanceSet } from '../instance/instance-set.ts'
 import type { BatchOwner } from '../instance/batch-owner.ts'
 import type { ModelInstance } from '../instance/model-instance.ts'
-import { indivisibleOutput } from '../instance/scatter.ts'
+import { divided, indivisibleOutput } from '../instance/scatter.ts'
 import { UnpredictableOutputs } from '../instance/unpredictable-outputs.ts'
 import { Estimator } from '../latency/estimator.ts'
 import type { ModelMetadata } from '../metadata.ts'
@@ -59,12 +59,16 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly #gaveUp: (reason: string) => void
   #rejectWaiting: [why: RejectionReason, error: (request: InferRequest) => Error]
   #deaths = 0
+  /** Whether outputs have other than one entry per row. */
+  readonly #divides: boolean
+  #hasWarned = false
 
   constructor({ joining, observed, realRows, padding, costs, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
     this.joining = joining
     this.observed = observed
     this.metadata = joining.stacked
     this.padding = padding
+    this.#divides = joining.stacked.outputs.some(({ rows }) => rows !== undefined)
     this.clock = clock
     this.levels = new PriorityLevels(config.levels)
     this.#config = config
@@ -178,6 +182,12 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
 
   finished(batch: FinishedBatch): void {
     const indivisible = indivisibleOutput(this.metadata, batch)
+    let divisions: ReturnType<typeof divided> = null
+    try {
+      if (indivisible === null && this.#divides) divisions = divided(this.metadata, batch)
+    } catch (error) {
+      return this.#undivided(batch, (error as Error).message)
+    }
     this.#ended(batch, indivisible === null ? null : `output '${indivisible}' does not have one entry per row`)
     this.#deaths = 0
     const nowMs = this.clock.nowMs()
@@ -185,12 +195,31 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     if (indivisible === null) {
       if (this.unpredictable.note(batch)) for (const instance of this.instances) instance.forgetLayouts()
       this.#realRows?.served(batch.requests)
-      this.#answers.answer(batch, nowMs)
+      this.#answers.answer(batch, nowMs, divisions)
     } else {
       this.joining.refuted(indivisible) // the model cannot be batched after all
       this.#supply.runSingly(batch.requests)
     }
     this.#supply.answered(nowMs)
+  }
+
+  /** What a run says of whose its entries are cannot be true: the request that it comes from is looked for, as one that fails a run. */
+  #undivided(batch: FinishedBatch, message: string): void {
+    this.#ended(batch, message)
+    this.#deaths = 0
+    if (batch.requests.length > 1) {
+      this.#warnOfUndivided(message)
+      this.#retries.bisect(batch)
+    } else for (const request of batch.requests) this.#answers.failed(request, this.#errors.failedRun(request, message))
+    this.#supply.answered(this.clock.nowMs())
+    this.#supply.offerSoon()
+  }
+
+  #warnOfUndivided(message: string): void {
+    if (this.#hasWarned) return
+    this.#hasWarned = true
+    const text = `A run of model '${this.metadata.name}' could not be divided among its requests, which are run again in halves: ${message}. Where this is not one caller's doing, check what is said of its outputs (rows), or give maxBatchSize 0.`
+    process.emitWarning(text, { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_DIVIDED' })
   }
 
   failed(batch: Batch, message: string): void {
