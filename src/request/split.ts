@@ -1,8 +1,8 @@
 import { InferenceError } from '../errors.ts'
-import { cutElements, joinElements, type Elements } from '../elements.ts'
-import { elementCount, isPacked, makeTensor, putValue, type ElementType, type RawTensor, type Tensor, type TensorData, type TensorLike } from '../tensor.ts'
+import { copyBlocks, cutElements, joinElements, type Elements } from '../elements.ts'
+import { elementCount, isPacked, makeTensor, putValue, storageOf, type ElementType, type RawTensor, type Tensor, type TensorData, type TensorLike } from '../tensor.ts'
 import { kindOf, plainView, viewAs } from '../typed-array.ts'
-import type { OutputRows, ValueMetadata } from '../metadata.ts'
+import type { ValueMetadata } from '../metadata.ts'
 import type { OutputValue } from '../values.ts'
 import type { BatchReport } from '../config/infer-options.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
@@ -66,7 +66,7 @@ export function joinRows(answers: readonly Answer[], { model, outputs: described
   for (const name of Object.keys(all[0]!)) {
     const values = all.map((part) => part[name]!)
     try {
-      putValue(outputs, name, joinValues(values, described.find((output) => output.name === name)?.rows, rows))
+      putValue(outputs, name, joinValues(values, described.find((output) => output.name === name) ?? {}, rows))
     } catch (cause) {
       const received = (cause as Error).message
       const details = { model, name, expected: 'rows that can be joined', received, cause, ...(requestId === undefined ? {} : { requestId }) }
@@ -79,34 +79,60 @@ export function joinRows(answers: readonly Answer[], { model, outputs: described
 }
 
 /** @throws Error when they cannot be joined. */
-function joinValues(values: readonly OutputValue[], entries: OutputRows | undefined, rows: readonly number[]): OutputValue {
-  if (Array.isArray(values[0])) return values.flatMap((items) => items as OutputValue[])
-  const { type, dims, data } = joinTensors(values as (Tensor | RawTensor)[], indexColumn(entries), rows)
+function joinValues(values: readonly OutputValue[], output: Pick<ValueMetadata, 'rows' | 'batchAxis'>, rows: readonly number[]): OutputValue {
+  if (values.every(Array.isArray)) return values.flatMap((items) => items as OutputValue[])
+  const strange = values.findIndex((value) => !Array.isArray((value as Partial<TensorLike> | null | undefined)?.dims))
+  if (strange !== -1) throw new Error(values[strange] == null ? `part ${strange} of the request has none` : 'parts of the request have values that are no tensors')
+  const { type, dims, data } = joinTensors(values as (Tensor | RawTensor)[], rows, { axis: output.batchAxis ?? 0, column: indexColumn(output.rows) })
   return makeTensor(type, data, dims)
+}
+
+/** How tensors are joined. */
+interface Joint {
+  /** The dimension that counts their rows. */
+  readonly axis: number
+  /** The column of the numbers of rows in them, which go on from one to the next; `null` for none. */
+  readonly column: number | null
 }
 
 /**
  * Tensors one behind the other.
  *
- * @param column of the numbers of rows in them, which go on from one to the next; `null` for none.
- * @param rows of each, for these numbers.
+ * @param rows of each, for the numbers in a column.
  * @throws Error when rows have one shape in one of them and another in the next.
  */
-export function joinTensors(tensors: readonly TensorLike[], column: number | null, rows: readonly number[]): JoinedTensor {
-  const { type, dims } = tensors[0]!
-  const other = tensors.find((tensor) => tensor.dims.length === 0 || tensor.dims.slice(1).join() !== dims.slice(1).join())
+export function joinTensors(tensors: readonly TensorLike[], rows: readonly number[], { axis, column }: Joint): JoinedTensor {
+  const type = tensors[0]!.type as ElementType
+  const { dims } = tensors[0]!
+  const rowDims = (own: readonly number[]) => own.filter((_, at) => at !== axis).join()
+  const other = tensors.find((tensor) => tensor.dims.length <= axis || rowDims(tensor.dims) !== rowDims(dims))
   if (other !== undefined) throw new Error(`parts of the request have [${dims.join(', ')}] and [${other.dims.join(', ')}]`)
-  const parts = tensors.map(({ data, dims }) => ({ data: bitsOf(data as Elements), count: elementCount(dims) }))
-  const joined = {
-    type: type as ElementType,
-    dims: [tensors.reduce((sum, tensor) => sum + tensor.dims[0]!, 0), ...dims.slice(1)],
-    data: joinElements(type as ElementType, parts),
-  }
+  const total = tensors.reduce((sum, tensor) => sum + tensor.dims[axis]!, 0)
+  const joined = { type, dims: dims.map((dim, at) => (at === axis ? total : dim)), data: axis === 0 ? joinElements(type, tensors.map(partOf)) : joinBlocks(type, tensors, axis) }
   if (column === null) return joined
   let [entry, row] = [0, 0]
   for (const [index, part] of tensors.entries()) {
     shiftRows(joined, column, row, entry, (entry += part.dims[0]!))
     row += rows[index]!
+  }
+  return joined
+}
+
+function partOf({ data, dims }: TensorLike): { data: Elements; count: number } {
+  return { data: bitsOf(data as Elements), count: elementCount(dims) }
+}
+
+/** Tensors whose rows lie along another dimension than the first. */
+function joinBlocks(type: ElementType, tensors: readonly TensorLike[], axis: number): TensorData {
+  const { dims } = tensors[0]!
+  const blocks = elementCount(dims.slice(0, axis))
+  const inner = elementCount(dims.slice(axis + 1))
+  const total = tensors.reduce((sum, tensor) => sum + tensor.dims[axis]!, 0)
+  const joined: TensorData = new (storageOf(type))(blocks * total * inner)
+  let row = 0
+  for (const { dims: own, data } of tensors) {
+    copyBlocks(bitsOf(data as Elements) as TensorData, own[axis]!, 0, joined, total, row, own[axis]!, blocks, inner)
+    row += own[axis]!
   }
   return joined
 }

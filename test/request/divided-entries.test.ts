@@ -46,7 +46,7 @@ describe('entries of a batch', () => {
         expect(numbersOf(entriesOf(values, divisions[1]!, request))).toEqual(expected.map(([entry]) => entry))
         return own
       })
-      const joined = joinTensors(parts, at, rows)
+      const joined = joinTensors(parts, rows, { axis: 0, column: at })
       const inOrder = [...entries.entries()].map(([entry, row]) => ({ entry, row, request: rows.findIndex((_, request) => row < firstRowOf(rows, request + 1)) })).sort((a, b) => a.request - b.request)
       expect(numbersOf(joined).filter((_, index) => index % width === at)).toEqual(inOrder.map(({ row }) => row))
     }), { numRuns: 500 })
