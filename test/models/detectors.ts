@@ -57,15 +57,15 @@ export const detector = (): string => modelPath('detector', () => graph('detecto
 
 /**
  * Entries whose rows callers have a say in: each row of x ['N', 2] makes two, whose row is the number in x, counted from its own: of 0
- * that row itself. `entries` of a type ['M', 1], `values` ['M'] are those of `v` ['N', 2].
+ * that row itself. `entries` of a type ['M', 1], `values` ['M', width] are those of `v` ['N', 2 * width].
  */
-export const claimedRows = (type: ElementType = 'float32', code = 1): string => modelPath(`claimed-rows-${type}`, () => graph('claimed-rows')
+export const claimedRows = (type: ElementType = 'float32', code = 1, width = 1): string => modelPath(`claimed-rows-${type}-${width}`, () => graph('claimed-rows')
   .input('x', 'float32', ['N', 2])
-  .input('v', 'float32', ['N', 2])
+  .input('v', 'float32', ['N', 2 * width])
   .output('entries', type, ['M', 1])
-  .output('values', 'float32', ['M'])
+  .output('values', 'float32', ['M', width])
   .initializer('as_entries', 'int64', [2], [-1n, 1n])
-  .initializer('as_values', 'int64', [1], [-1n])
+  .initializer('as_values', 'int64', [2], [-1n, BigInt(width)])
   .initializer('zero', 'int64', [], [0n])
   .initializer('one', 'int64', [], [1n])
   .initializer('axis', 'int64', [1], [1n])

@@ -147,6 +147,26 @@ describe('a run that does not say whose an entry is', () => {
   })
 })
 
+it('rows that were written where they are run come back as entries, too', async () => {
+  const width = 2048
+  const engine = ownEngine()
+  const outputs: OutputConfig[] = [{ name: 'entries', rows: { index: 0 } }, { name: 'values', rows: { index: 0, of: 'entries' } }]
+  const model = await load(engine, claimedRows('int64', 7, width), { maxBatchSize: 16, checkRows: false, outputs, dynamicBatching: { holdUntilQueued: 12 } })
+  const leases = Array.from({ length: 12 }, () => model.lease())
+  const answers = await Promise.all(leases.map((lease, caller) => {
+    const { x, v } = lease.inputs as { x: Float32Array; v: Float32Array }
+    x.set(caller === 11 ? [0, -11] : [0, 1])
+    v.fill(caller, 0, width).fill(100 + caller, width)
+    return lease.infer()
+  }))
+  for (const [caller, { entries, values }] of answers.entries()) {
+    const others = 100 + ((caller + 11) % 12)
+    expect(entries).toMatchObject({ dims: [2, 1], data: BigInt64Array.of(0n, 0n) })
+    expect([values!.dims, values!.data]).toEqual([[2, width], new Float32Array(2 * width).fill(caller === 0 ? 0 : others, 0, width).fill(caller === 0 ? others : caller, width)])
+  }
+  expect(model.stats().leases.rowsInPlace).toBeGreaterThan(0)
+})
+
 describe('a configuration', () => {
   const engine = sharedEngine()
   const wrong: [what: string, outputs: unknown, error: object, path?: string, config?: object][] = [
