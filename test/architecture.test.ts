@@ -320,7 +320,7 @@ describe('index.ts', () => {
       'InferManyResult', 'InferOptions', 'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InputConfig', 'InstanceGroup', 'InstanceKind', 'InstanceStatistics',
       'ItemSource', 'LatencyBucket', 'LatencyDistribution', 'LatencyPercentiles', 'Lease', 'LeaseOptions', 'LeaseStatistics', 'LeasedInputs', 'LoadOptions', 'MapEntry', 'MapValue', 'MemoryOptions',
       'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelFunction', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProvider', 'ModelSignature',
-      'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OldestSequences', 'OutputConfig', 'OutputValue', 'Outputs', 'OverCostAction', 'PaddingConfig',
+      'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OldestSequences', 'OutputConfig', 'OutputRows', 'OutputValue', 'Outputs', 'OverCostAction', 'PaddingConfig',
       'PipelineConfig', 'PipelineInput', 'PipelineInputs', 'PipelineOutput', 'PipelineOutputs', 'PipelineSignature', 'PipelineStep', 'PipelineTensors', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions',
       'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RecordingOptions', 'RefusalReason', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryModelConfig',
       'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'RequestCost', 'RequestMessage', 'ResolvedTraceSettings', 'ResponseCacheOptions', 'ResponseCacheStatistics',

@@ -36,7 +36,8 @@ export function withOutputRows<T extends Pick<ModelMetadata, 'outputs'>>(model: 
     byName.set(name, rows)
   }
   for (const [index, { rows }] of entries.entries()) {
-    const { index: column, of } = rows ?? {}
+    const { index: column, of, counts } = rows ?? {}
+    if (counts !== undefined && byName.has(counts)) throw invalid({ model, option: `outputs[${index}].rows.counts` }, 'an output with one entry per row', `'${counts}', whose rows are ${JSON.stringify(byName.get(counts))}`)
     if (of === undefined) continue
     const own = byName.get(of)
     if (own !== undefined && (own.index !== column || (own.of ?? of) !== of)) throw invalid({ model, option: `outputs[${index}].rows.of` }, `an output whose own rows are { index: ${column} }`, `'${of}', whose rows are ${JSON.stringify(own)}`)

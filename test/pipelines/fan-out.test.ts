@@ -256,6 +256,31 @@ describe('rows of a step that fans out', () => {
     expect(model.stats()).toMatchObject({ rejections: { cancelled: 1 }, steps: [{ cancelledCount: 1 }] })
   })
 
+  it('end with their engine, and leave nothing', async () => {
+    const own = ownEngine({ cpuWorkers: 1 })
+    const gate = await loadGate(own, 'gate', { concurrency: 1, maxBatchSize: 2 })
+    const model = await fannedNumber(own, 'gate')
+    const answers = expect(Promise.allSettled([model.infer({ x: numbers(1, 2, 3, 4, 5) }), model.infer({ x: numbers(6) })])).resolves.toMatchObject([{ reason: { code: 'ERR_CLOSED' } }, { reason: { code: 'ERR_CLOSED' } }])
+    await until(() => gate.calls === 1)
+    const destroyed = own.destroy()
+    await answers
+    gate.open()
+    await destroyed
+  })
+
+  it('go to the model that has taken the place of theirs', async () => {
+    const own = ownEngine({ cpuWorkers: 1 })
+    const gate = await loadGate(own, 'gate', { concurrency: 1, maxBatchSize: 1, dynamicBatching: { defaultQueuePolicy: { maxQueueSize: 1 } } })
+    const model = await fannedNumber(own, 'gate')
+    const answer = model.infer({ x: numbers(1, 2, 3, 4) })
+    await until(() => gate.calls === 1)
+    await loadNumber(own, 'gate', (x) => 10 * x)
+    gate.open()
+    const [first, ...others] = (await answer).y!.data as Float32Array
+    expect(first).toBe(1)
+    expect(others.slice(1)).toEqual([30, 40]) // the second may have waited in the queue before
+  })
+
   it('have the priority, the timeout and what is left of the deadline of their request', async () => {
     const own = ownEngine({ cpuWorkers: 1 })
     const gate = await loadGate(own, 'gate', { concurrency: 1, maxBatchSize: 1, dynamicBatching: { priorityLevels: 2, defaultPriorityLevel: 2 } })

@@ -179,6 +179,7 @@ describe('a configuration', () => {
     ['another output that is not there', [{ name: 'boxes', rows: { index: 0, of: 'picked' } }], { argument: 'outputs[0].rows.of', received: 'picked' }],
     ['counts that are not there', [{ name: 'boxes', rows: { counts: 'm' } }], { argument: 'outputs[0].rows.counts', received: 'm' }],
     ['counts that are more than one number', [{ name: 'boxes', rows: { counts: 'selected' } }], { argument: 'outputs[0].rows.counts' }],
+    ['counts that have no entry per row', [{ name: 'boxes', rows: { counts: 'images' } }, { name: 'images', rows: { index: 0 } }], { argument: 'outputs[0].rows.counts' }],
     ['counts of itself', [{ name: 'n', rows: { counts: 'n' } }], { argument: 'outputs[0].rows.counts' }],
     ['two columns of one output', [{ name: 'boxes', rows: { index: 0, of: 'selected' } }, { name: 'scores', rows: { index: 1, of: 'selected' } }], { argument: 'outputs[1].rows.of' }],
     ['an output that is not there', [{ name: 'box', rows: { index: 0 } }], { argument: 'outputs[0].name' }],
