@@ -213,7 +213,7 @@ type Divisions = readonly (Division | null)[]
 /**
  * Whose the entries are in outputs that have not one for each row; `null` where there are none.
  *
- * @throws Error when what the run says of it cannot be true.
+ * @throws UndividedOutput when what the run says of it cannot be true.
  */
 export function divided({ outputs }: Pick<ModelMetadata, 'outputs'>, { requests, slot, mailed }: FinishedBatch): Divisions | null {
   if (requests[0]!.whole) return null

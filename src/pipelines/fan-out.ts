@@ -22,7 +22,7 @@ export interface FannedStep {
   readonly wanted: Pick<AnswerOptions, 'report' | 'requestId'>
   /** What serves the model now, and the options of a row that is sent now. Throws where nothing does, or there is no time left. */
   renew(): { readonly binding: StepBinding; readonly options: CheckedOptions }
-  /** Told how it has ended, once. */
+  /** Notified of its end, once. */
   readonly caller: StepCaller & { failed(step: GraphStep, reason: unknown, row: number | null): void }
 }
 

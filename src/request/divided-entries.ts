@@ -18,13 +18,27 @@ export interface Division {
   readonly order: Int32Array | null
 }
 
+/** An output cannot be divided among the rows of a batch. */
+export class UndividedOutput extends Error {
+  readonly output: string
+  readonly expected: string
+  readonly received: string
+
+  constructor(output: string, received: string, expected: string) {
+    super(`output '${output}' has ${received}, where ${expected} was expected`)
+    this.output = output
+    this.received = received
+    this.expected = expected
+  }
+}
+
 /**
  * Which entries of the outputs of a batch belong to which of its requests, by output; `null` for one that has an entry for each row. What a
  * run says of that is not believed: each entry belongs to one request, or none is divided.
  *
  * @param rows of each request.
  * @param read the tensor of an output, by index; `null` for one that was not computed.
- * @throws Error with what is wrong with the outputs.
+ * @throws UndividedOutput
  */
 export function divideEntries(outputs: readonly ValueMetadata[], rows: readonly number[], read: (output: number) => Entries | null): (Division | null)[] {
   const known = new Map<string, Division>()
@@ -32,20 +46,20 @@ export function divideEntries(outputs: readonly ValueMetadata[], rows: readonly 
     const tensor = by === undefined ? null : read(index)
     if (tensor === null) return null
     const entries = tensor.dims[0]
-    if (entries === undefined) throw new Error(`output '${name}' is a scalar, where entries were expected`)
+    if (entries === undefined) throw new UndividedOutput(name, 'dims []', 'a first dimension that counts entries')
     const source = by!.counts ?? by!.of ?? name
     const key = `${by!.index ?? ''}:${source}`
     let division = known.get(key)
     if (division === undefined) known.set(key, (division = by!.counts === undefined ? byIndex(source, by!.index, rows, found(source)) : byCounts(source, rows, found(source))))
     const expected = division.starts.at(-1)!
     if (entries === expected) return division
-    const why = by!.counts === undefined ? `as '${source}' has` : `to which the counts in '${source}' add up`
-    throw new Error(`output '${name}' has ${entries} entries, where ${expected} were expected, ${why}`)
+    const why = by!.counts === undefined ? `as many as '${source}' has` : `the sum of the counts in '${source}'`
+    throw new UndividedOutput(name, `${entries} entries`, `${expected}, ${why},`)
   })
 
   function found(source: string): Entries {
     const tensor = read(outputs.findIndex(({ name }) => name === source))
-    if (tensor === null) throw new Error(`output '${source}', by which others are divided, was not computed`)
+    if (tensor === null) throw new UndividedOutput(source, 'no value', 'a tensor by which others are divided')
     return tensor
   }
 }
@@ -61,7 +75,7 @@ function byIndex(name: string, column: number, rows: readonly number[], { type, 
     const row = numberAt(type, data, entry * width + column)
     // Not `>=`: of NaN nothing is true.
     if (!(row >= 0 && row < requestOf.length && Number.isInteger(row))) {
-      throw new Error(`output '${name}' has ${row} in column ${column} of entry ${entry}, where the number of a row was expected: a whole number from 0 to ${requestOf.length - 1}`)
+      throw new UndividedOutput(name, `${row} in column ${column} of entry ${entry}`, `the number of a row from 0 to ${requestOf.length - 1}`)
     }
     const request = (requests[entry] = requestOf[row]!)
     starts[request + 1]!++
@@ -77,14 +91,14 @@ function byIndex(name: string, column: number, rows: readonly number[], { type, 
 
 function byCounts(name: string, rows: readonly number[], { type, dims, data }: Entries): Division {
   const total = rows.reduce((sum, count) => sum + count, 0)
-  if (dims[0] !== total || elementCount(dims) !== total) throw new Error(`output '${name}' has dims [${dims.join(', ')}], where one count for each of ${total} rows was expected`)
+  if (dims[0] !== total || elementCount(dims) !== total) throw new UndividedOutput(name, `dims [${dims.join(', ')}]`, `one count for each of ${total} rows`)
   const starts = new Float64Array(rows.length + 1)
   let row = 0
   let sum = 0
   for (let request = 0; request < rows.length; request++) {
     for (const end = row + rows[request]!; row < end; row++) {
       const count = numberAt(type, data, row)
-      if (!(count >= 0 && Number.isSafeInteger(count))) throw new Error(`output '${name}' has ${count} for row ${row}, where a number of entries was expected: a whole number of at least 0`)
+      if (!(count >= 0 && Number.isSafeInteger(count))) throw new UndividedOutput(name, `${count} for row ${row}`, 'a whole number of entries, 0 or more,')
       sum += count
     }
     starts[request + 1] = sum
@@ -134,7 +148,7 @@ export function shiftRows({ type, dims, data }: Entries, column: number, by: num
 function widthOf(name: string, column: number, dims: readonly number[]): number {
   const width = dims.length === 1 ? 1 : dims[1]!
   if (dims.length > 0 && dims.length < 3 && column < width) return width
-  throw new Error(`output '${name}' has dims [${dims.join(', ')}], where entries with a column ${column} were expected`)
+  throw new UndividedOutput(name, `dims [${dims.join(', ')}]`, `a list of entries with a column ${column}`)
 }
 
 function requestsOfRows(rows: readonly number[]): Int32Array {

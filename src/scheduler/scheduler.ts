@@ -15,6 +15,7 @@ import { PriorityLevels } from '../queue/priority-levels.ts'
 import { RequestQueue } from '../queue/request-queue.ts'
 import type { QueueOwner } from '../queue/queue-owner.ts'
 import type { QueueExit } from '../queue/waiting-request.ts'
+import type { UndividedOutput } from '../request/divided-entries.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { Padding } from '../request/padding.ts'
 import { Admission } from './admission.ts'
@@ -186,7 +187,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     try {
       if (indivisible === null && this.#divides) divisions = divided(this.metadata, batch)
     } catch (error) {
-      return this.#undivided(batch, (error as Error).message)
+      return this.#undivided(batch, error as UndividedOutput)
     }
     this.#ended(batch, indivisible === null ? null : `output '${indivisible}' does not have one entry per row`)
     this.#deaths = 0
@@ -204,13 +205,13 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   /** What a run says of whose its entries are cannot be true: the request that it comes from is looked for, as one that fails a run. */
-  #undivided(batch: FinishedBatch, message: string): void {
-    this.#ended(batch, message)
+  #undivided(batch: FinishedBatch, error: UndividedOutput): void {
+    this.#ended(batch, error.message)
     this.#deaths = 0
     if (batch.requests.length > 1) {
-      this.#warnOfUndivided(message)
+      this.#warnOfUndivided(error.message)
       this.#retries.bisect(batch)
-    } else for (const request of batch.requests) this.#answers.failed(request, this.#errors.failedRun(request, message))
+    } else for (const request of batch.requests) this.#answers.failed(request, this.#errors.undivided(request, error))
     this.#supply.answered(this.clock.nowMs())
     this.#supply.offerSoon()
   }
@@ -218,7 +219,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   #warnOfUndivided(message: string): void {
     if (this.#hasWarned) return
     this.#hasWarned = true
-    const text = `A run of model '${this.metadata.name}' could not be divided among its requests, which are run again in halves: ${message}. Where this is not one caller's doing, check what is said of its outputs (rows), or give maxBatchSize 0.`
+    const text = `A run of model '${this.metadata.name}' could not be divided among its requests, which are run again in halves: ${message}. If that is not one caller's doing, check the option rows of its outputs, or set maxBatchSize to 0.`
     process.emitWarning(text, { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_DIVIDED' })
   }
 

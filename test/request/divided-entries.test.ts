@@ -75,7 +75,7 @@ describe('entries of a batch', () => {
     fc.assert(fc.property(batches, strange, fc.nat(), ({ rows, entries }, number, place) => {
       const all = entries.toSpliced(place % (entries.length + 1), 0, number)
       const outputs = [output('index', { index: 0 })]
-      expect(() => divideEntries(outputs, rows, () => tensorOf('float64', [all.length], all))).toThrow(/^output 'index' has .* in column 0 of entry \d+, where the number of a row was expected/)
+      expect(() => divideEntries(outputs, rows, () => tensorOf('float64', [all.length], all))).toThrow(/^output 'index' has .* in column 0 of entry \d+, where the number of a row from 0 to \d+ was expected/)
       const counts = Array.from({ length: rows.reduce((sum, count) => sum + count, 0) }, (_, row) => (row === 0 ? number : 1))
       const values = tensorOf('float32', [counts.length, 1], counts.map(() => 0))
       expect(() => divideEntries([output('n'), output('values', { counts: 'n' })], rows, (index) => [tensorOf('float64', [counts.length], counts), values][index]!)).toThrow(/^output '(n' has .* for row 0|values' has \d+ entries, where)/)
@@ -91,13 +91,13 @@ describe('entries of a batch', () => {
   })
 
   it.each([
-    ['a scalar', [], /is a scalar/], ['entries of three dimensions', [1, 1, 1], /dims \[1, 1, 1\], where entries with a column 0 were expected/], ['entries without columns', [1, 0], /with a column 0/],
+    ['a scalar', [], /dims \[\], where a first dimension/], ['entries of three dimensions', [1, 1, 1], /dims \[1, 1, 1\], where a list of entries with a column 0 was expected/], ['entries without columns', [1, 0], /with a column 0/],
   ])('are not looked for in %s', (_, dims, message) => {
     expect(() => divideEntries([output('index', { index: 0 })], [1], () => tensorOf('float32', dims, [0]))).toThrow(message)
   })
 
   it('are as many in an output as in the one that says whose they are', () => {
     const read = (index: number) => tensorOf('int32', index === 0 ? [2] : [3], [0, 0, 0].slice(index === 0 ? 1 : 0))
-    expect(() => divideEntries([output('index', { index: 0 }), output('boxes', { index: 0, of: 'index' })], [1], read)).toThrow("output 'boxes' has 3 entries, where 2 were expected, as 'index' has")
+    expect(() => divideEntries([output('index', { index: 0 }), output('boxes', { index: 0, of: 'index' })], [1], read)).toThrow("output 'boxes' has 3 entries, where 2, as many as 'index' has, was expected")
   })
 })

@@ -119,7 +119,7 @@ describe('a run that does not say whose an entry is', () => {
     const answers = await Promise.allSettled(Array.from({ length: 12 }, (_, caller) => model.infer(claim(caller === 5 ? [0, number] : [0, 0], [caller, 100 + caller]))))
     for (const [caller, answer] of answers.entries()) {
       if (caller !== 5) expect(answer).toMatchObject({ value: { entries: { dims: [2, 1], data: Float32Array.of(0, 0) }, values: { data: Float32Array.of(caller, 100 + caller) } } })
-      else expect(answer).toMatchObject({ reason: { code: 'ERR_EXECUTION', message: expect.stringContaining(`output 'entries' has ${number === 0.5 ? '0.5' : shown} in column 0 of entry 1, where the number of a row was expected: a whole number from 0 to 0`) } })
+      else expect(answer).toMatchObject({ reason: { code: 'ERR_EXECUTION', argument: 'entries', expected: 'the number of a row from 0 to 0', received: `${number === 0.5 ? '0.5' : shown} in column 0 of entry 1`, message: expect.stringContaining("output 'entries' has") } })
     }
     expect(warn.mock.calls).toEqual([[expect.stringContaining('could not be divided'), { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_DIVIDED' }]])
     expect(model.stats().inferenceStats).toMatchObject({ success: { count: 11 }, fail: { count: 1 } })
@@ -131,7 +131,7 @@ describe('a run that does not say whose an entry is', () => {
     const answers = await Promise.allSettled(Array.from({ length: 12 }, (_, caller) => model.infer(feeds(caller))))
     for (const [caller, answer] of answers.entries()) {
       if (caller !== 3) expect(answer).toMatchObject({ value: { values: { data: Float32Array.of(caller, 100 + caller) } } })
-      else expect(answer).toMatchObject({ reason: { code: 'ERR_EXECUTION', message: expect.stringMatching(/output 'counts' has .* for row 0, where a number of entries|output 'values' has 2 entries, where [13] were expected, to which the counts in 'counts' add up/) } })
+      else expect(answer).toMatchObject({ reason: { code: 'ERR_EXECUTION', message: expect.stringMatching(/output 'counts' has .* for row 0, where a whole number of entries|output 'values' has 2 entries, where [13], the sum of the counts in 'counts', was expected/) } })
     }
   })
 
