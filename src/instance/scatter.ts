@@ -192,10 +192,14 @@ function cutLength(name: string, padding: Padding, { lengths }: ViewedLayout, in
   return { data: target, dims: ownDims }
 }
 
-/** The first output that cannot be divided among the rows of a batch, or `null`. */
-export function indivisibleOutput(metadata: ModelMetadata, { requests, rows, mailed }: FinishedBatch): string | null {
+/**
+ * The first output that cannot be divided among the rows of a batch, or `null`.
+ *
+ * @param needed indices of the outputs that requests have.
+ */
+export function indivisibleOutput(metadata: ModelMetadata, { requests, rows, mailed }: FinishedBatch, needed: readonly number[]): string | null {
   if (mailed === null || requests.length === 1) return null
-  const index = mailed.findIndex((value, at) => value && rowCount(value, batchAxisOf(metadata.outputs[at]!)) !== rows)
+  const index = mailed.findIndex((value, at) => value && needed.includes(at) && rowCount(value, batchAxisOf(metadata.outputs[at]!)) !== rows)
   return index === -1 ? null : metadata.outputs[index]!.name
 }
 
