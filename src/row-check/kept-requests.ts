@@ -22,11 +22,14 @@ interface Given {
 /** Requests of one shape, as the model takes them. */
 export interface KeptShape {
   readonly requests: readonly TrialFeeds[]
+  /** The bucket that they have. */
+  readonly bucketKey: string
   /** Whether they are worth a trial. */
   readonly isEnough: boolean
 }
 
 class Shape implements KeptShape {
+  readonly bucketKey: string
   readonly requests: TrialFeeds[] = []
   readonly #largestBatch: number
   seen = 0
@@ -34,7 +37,8 @@ class Shape implements KeptShape {
   /** Rows of the last that was seen. */
   lastRows = 0
 
-  constructor(largestBatch: number) {
+  constructor(bucketKey: string, largestBatch: number) {
+    this.bucketKey = bucketKey
     this.#largestBatch = largestBatch
   }
 
@@ -54,8 +58,13 @@ export class KeptRequests {
     this.#model = model
   }
 
-  /** Keeps a request, unless the same one is kept; `null` for one that cannot be tried. */
-  keep({ data, dims, rows }: InferRequest): KeptShape | null {
+  /** All that are kept. */
+  get shapes(): Iterable<KeptShape> {
+    return this.#byShape.values()
+  }
+
+  /** Keeps a request of a bucket, unless the same one is kept, or it cannot be tried. */
+  keep({ data, dims, rows }: InferRequest, bucketKey: string): void {
     const { inputs, maxBatchSize } = this.#model
     const feeds = data.map((values, index): Given | null => {
       const { type, shape } = inputs[index] as TensorMetadata // others have no rows
@@ -66,11 +75,11 @@ export class KeptRequests {
     })
     const rowsOf = feeds.flatMap((feed, index) => (feed === null || batchAxisOf(inputs[index]!) === -1 ? [] : [feed.dims[batchAxisOf(inputs[index]!)] ?? 0]))
     const [first = 0] = rowsOf
-    if (first === 0 || 2 * first > maxBatchSize || rowsOf.some((count) => count !== first)) return null
+    if (first === 0 || 2 * first > maxBatchSize || rowsOf.some((count) => count !== first)) return
     const given = feeds.filter((feed) => feed !== null)
     // Detached since it was run, or too large to be kept.
-    if (given.some(({ type, values, dims: own }) => values.length !== storageLength(type, elementCount(own))) || bytesOf(given) > maxBytes / 4) return null
-    const kept = this.#shapeOf(feeds.map((feed, index) => (feed === null ? '-' : this.#wordOf(feed, index))).join(';'))
+    if (given.some(({ type, values, dims: own }) => values.length !== storageLength(type, elementCount(own))) || bytesOf(given) > maxBytes / 4) return
+    const kept = this.#shapeOf(feeds.map((feed, index) => (feed === null ? '-' : this.#wordOf(feed, index))).join(';'), bucketKey)
     kept.seen++
     kept.lastRows = first
     if (!kept.requests.some((other) => isSame(other, feeds))) {
@@ -78,7 +87,6 @@ export class KeptRequests {
       kept.rows += first
       kept.requests.push(feeds.map((feed) => feed && copied(feed)))
     }
-    return kept
   }
 
   clear(): void {
@@ -91,11 +99,11 @@ export class KeptRequests {
     return `${dims.filter((_, at) => at !== axis).join()}${axis === -1 ? sharedKey(values) : ''}`
   }
 
-  #shapeOf(key: string): Shape {
+  #shapeOf(key: string, bucketKey: string): Shape {
     let shape = this.#byShape.get(key)
     if (shape !== undefined) return shape
     if (this.#byShape.size >= maxShapes || this.#bytes > maxBytes) this.clear()
-    this.#byShape.set(key, (shape = new Shape(this.#model.maxBatchSize)))
+    this.#byShape.set(key, (shape = new Shape(bucketKey, this.#model.maxBatchSize)))
     return shape
   }
 }

@@ -64,6 +64,8 @@ export class ModelRowCheck {
   readonly #buckets = new Map<string, 'proved' | 'meets' | 'unknown' | null>()
   /** Whether rows have lengths, beside the number of rows, that only requests show. */
   readonly #isOpen: boolean
+  /** Whether the graph is asked of buckets: it may know more of those. */
+  readonly #asksOfBuckets: boolean
   #session!: () => TriedSession
   #seen = 0
   #trials = 0
@@ -80,6 +82,7 @@ export class ModelRowCheck {
     this.#form = new RowForm(stacked, samples[0]?.feeds ?? null)
     this.#kept = new KeptRequests(stacked)
     this.#isOpen = stacked.inputs.some((input, index) => input.shape.some((dim, axis) => typeof dim === 'string' && axis !== batchAxisOf(input) && !this.#isPadded(index, axis)))
+    this.#asksOfBuckets = !joining.declared && (this.#isOpen || config.optionalInputs.length > 0)
   }
 
   /**
@@ -107,7 +110,11 @@ export class ModelRowCheck {
       session.setNote(key, writeVerdict(verdict))
       learnt(key, writeVerdict(verdict))
     })
-    void done.finally(() => (this.#busy = false)).catch(() => {}) // of a load the load is told; beside serving the first requests may decide
+    const over = (): void => {
+      this.#busy = false
+      this.#tryNext()
+    }
+    void done.then(over, over) // that it failed a load is told; beside serving the first requests may decide
     await Promise.race([done, this.#runs.paused])
     return true
   }
@@ -130,24 +137,24 @@ export class ModelRowCheck {
   #look(request: InferRequest): void {
     const key = this.#parser.rowKeyOf(request)
     const found = this.#ofBucket(key, request)
-    if (!this.#config.checkRows || found === 'proved' || found === 'meets' || this.#busy) return
-    const shape = this.#kept.keep(request)
-    if (shape !== null && found === 'unknown') this.#tryIfEnough(shape)
+    if (!this.#config.checkRows || found === 'proved' || found === 'meets') return
+    this.#kept.keep(request, key)
+    this.#tryNext()
   }
 
   /** What the graph says of a bucket: it is asked where no other length is known of its rows. */
   #ofBucket(key: string, { data, dims }: InferRequest): 'proved' | 'meets' | 'unknown' | null {
-    if (!this.#isOpen && this.#config.optionalInputs.length === 0) return 'unknown'
+    if (!this.#asksOfBuckets) return 'unknown'
     const found = this.#buckets.get(key)
     if (found !== undefined) return found
-    if (dims === null || this.#buckets.size >= maxBuckets) return 'unknown'
+    if (dims === null || this.#buckets.size >= maxBuckets) return null
     void this.#askOfBucket(key, (index) => (data[index] === null ? null : dims[index]!)).catch(() => this.#buckets.delete(key)) // its thread has ended
     return null
   }
 
   async #askOfBucket(key: string, dimsOf: (index: number) => readonly number[] | null): Promise<void> {
-    const { shaped, declared } = this.#joining
-    if (declared || (!this.#isOpen && this.#config.optionalInputs.length === 0) || this.#buckets.has(key)) return
+    const { shaped } = this.#joining
+    if (!this.#asksOfBuckets || this.#buckets.has(key)) return
     this.#buckets.set(key, null)
     const question = questionOf(shaped, (index) => {
       const dims = dimsOf(index)
@@ -158,6 +165,7 @@ export class ModelRowCheck {
     const [proof] = await ask(this.#session(), [question])
     this.#buckets.set(key, proof!.verdict)
     this.#joining.foundOfBucket(key, proof!)
+    this.#tryNext()
   }
 
   #isPadded(index: number, axis: number): boolean {
@@ -193,8 +201,12 @@ export class ModelRowCheck {
     this.#joining.found(isOfOthers ? { ...verdict, rows: 'unknown', reason: `${verdict.reason}, but with lengths that were made up; the first requests decide` } : verdict)
   }
 
-  #tryIfEnough(shape: KeptShape): void {
-    if (shape.isEnough && !this.#busy && this.#joining.undecided) void this.#try(shape)
+  /** Tries requests of a shape of which there are enough, and of which the graph says nothing. */
+  #tryNext(): void {
+    if (this.#busy || !this.#joining.undecided) return
+    for (const shape of this.#kept.shapes) {
+      if (shape.isEnough && (!this.#asksOfBuckets || this.#buckets.get(shape.bucketKey) === 'unknown')) return void this.#try(shape)
+    }
   }
 
   async #try({ requests }: KeptShape): Promise<void> {
