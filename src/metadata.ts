@@ -63,15 +63,26 @@ export interface RowJoining {
   /**
    * | | requests share runs |
    * |---|---|
-   * | `independent` | yes: rows gave the same alone and beside others, in every trial |
-   * | `declared` | yes, because `maxBatchSize` was given, whatever the check found |
-   * | `dependent` | no: rows change each other, or outputs cannot be divided among rows |
-   * | `unknown` | no: not checked, not to be joined, or nothing could be tried yet (the first real requests may decide) |
+   * | `independent` | yes: no row changes another |
+   * | `declared` | yes, because `maxBatchSize` was given, whatever was found |
+   * | `dependent` | no: rows change each other, or inputs or outputs cannot be divided among rows |
+   * | `unknown` | no: not to be joined, or not known yet (the first real requests may decide) |
    */
   readonly rows: 'independent' | 'declared' | 'dependent' | 'unknown'
   /**
+   * | | how that is known |
+   * |---|---|
+   * | `proved` | from the graph and its shapes; nothing was run |
+   * | `checked` | by running rows alone and beside others |
+   * | `declared` | the configuration says so |
+   * | `unknown` | it is not |
+   */
+  readonly how: 'proved' | 'checked' | 'declared' | 'unknown'
+  /** The node of the graph at which rows meet, or that could not be followed; left out where there is none. */
+  readonly node?: string
+  /**
    * By how much a row beside others differed from the same row alone, relative to the largest value of the row: the
-   * largest of all trials. `Infinity` where it has no measure (NaN, strings, another shape), `null` without a trial.
+   * largest of all trials. `Infinity` where it has no measure (NaN, strings, another shape), `null` where nothing was run.
    */
   readonly largestDifference: number | null
   /** Why, in words. */

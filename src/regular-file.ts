@@ -48,12 +48,19 @@ export async function readRegularText(path: string): Promise<string> {
 
 /** The same where nobody may wait. */
 export function readRegularTextSync(path: string): string {
+  return withRegularFileSync(path, (file, byteLength) => {
+    if (byteLength > mostTextBytes) throw new NotReadable('EFBIG', `it has ${byteLength} bytes`)
+    return withoutMark(readFileSync(file, 'utf8'))
+  })
+}
+
+/** As {@link withRegularFile}, where nobody may wait. */
+export function withRegularFileSync<T>(path: string, read: (file: number, byteLength: number) => T): T {
   const file = openSync(path, withoutWaiting)
   try {
     const stats = fstatSync(file)
     checkStats(stats)
-    if (stats.size > mostTextBytes) throw new NotReadable('EFBIG', `it has ${stats.size} bytes`)
-    return withoutMark(readFileSync(file, 'utf8'))
+    return read(file, stats.size)
   } finally {
     closeSync(file)
   }

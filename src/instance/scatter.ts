@@ -226,10 +226,14 @@ export function divided({ outputs }: Pick<ModelMetadata, 'outputs'>, { requests,
   })
 }
 
-/** The first output that cannot be divided among the rows of a batch, or `null`. */
-export function indivisibleOutput(metadata: ModelMetadata, { requests, rows, mailed }: FinishedBatch): string | null {
+/**
+ * The first output that cannot be divided among the rows of a batch, or `null`.
+ *
+ * @param needed indices of the outputs that requests have.
+ */
+export function indivisibleOutput(metadata: ModelMetadata, { requests, rows, mailed }: FinishedBatch, needed: readonly number[]): string | null {
   if (mailed === null || requests.length === 1) return null
-  const index = mailed.findIndex((value, at) => value && metadata.outputs[at]!.rows === undefined && rowCount(value, batchAxisOf(metadata.outputs[at]!)) !== rows)
+  const index = mailed.findIndex((value, at) => value && needed.includes(at) && metadata.outputs[at]!.rows === undefined && rowCount(value, batchAxisOf(metadata.outputs[at]!)) !== rows)
   return index === -1 ? null : metadata.outputs[index]!.name
 }
 

@@ -5,18 +5,25 @@ const largestBytes = 65_536
 /** ... and after a jump: behind weights there are some bytes up to the next ones. */
 const smallestBytes = 4096
 
-/** A file of any size, read at any place through a window: what is jumped over is never read. */
+/** A file of any size, read at any place through a window: what is jumped over is never read. Bytes in memory are read where they lie. */
 export class FileWindow {
   readonly byteLength: number
   readonly #file: number
-  readonly #bytes = Buffer.allocUnsafeSlow(largestBytes)
+  readonly #bytes: Buffer
   #start = 0
   #end = 0
 
-  /** @param file an open file, which stays its owner's. */
-  constructor(file: number, byteLength: number) {
-    this.#file = file
+  /** @param source an open file, which stays its owner's, or bytes. */
+  constructor(source: number | Uint8Array, byteLength: number) {
     this.byteLength = byteLength
+    if (typeof source === 'number') {
+      this.#file = source
+      this.#bytes = Buffer.allocUnsafeSlow(largestBytes)
+    } else {
+      this.#file = -1
+      this.#bytes = Buffer.from(source.buffer, source.byteOffset, source.byteLength)
+      this.#end = byteLength
+    }
   }
 
   /** @throws RangeError when the file has become shorter. */

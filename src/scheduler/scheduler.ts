@@ -22,8 +22,7 @@ import { Admission } from './admission.ts'
 import { Answers } from './answers.ts'
 import { BatchSupply } from './batch-supply.ts'
 import { InFlight } from './in-flight.ts'
-import type { Joining } from './joining.ts'
-import type { RealRowCheck } from './real-row-check.ts'
+import type { Joining } from '../row-check/joining.ts'
 import { RequestErrors } from './request-errors.ts'
 import { Retries } from './retries.ts'
 import { RunStops } from './run-stops.ts'
@@ -42,7 +41,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly levels: PriorityLevels
   readonly stats = new ModelStats()
   readonly times: Estimator
-  readonly unpredictable = new UnpredictableOutputs()
+  readonly unpredictable: UnpredictableOutputs
   readonly instances = new InstanceSet()
   readonly observed: ScheduledModel['observed']
   /** What waits, for whoever is to see that there are instances enough. */
@@ -56,7 +55,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly #inFlight: InFlight
   readonly #supply: BatchSupply
   readonly #stops: RunStops
-  readonly #realRows: RealRowCheck | null
+  readonly #rowCheck: ScheduledModel['rowCheck']
   readonly #gaveUp: (reason: string) => void
   #rejectWaiting: [why: RejectionReason, error: (request: InferRequest) => Error]
   #deaths = 0
@@ -64,16 +63,17 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly #divides: boolean
   #hasWarned = false
 
-  constructor({ joining, observed, realRows, padding, costs, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
+  constructor({ joining, observed, rowCheck, padding, costs, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
     this.joining = joining
     this.observed = observed
     this.metadata = joining.stacked
     this.padding = padding
     this.#divides = joining.stacked.outputs.some(({ rows }) => rows !== undefined)
+    this.unpredictable = new UnpredictableOutputs(joining.shaped.needed, joining.stacked.outputs.length)
     this.clock = clock
     this.levels = new PriorityLevels(config.levels)
     this.#config = config
-    this.#realRows = realRows
+    this.#rowCheck = rowCheck
     this.#gaveUp = gaveUp
     this.#inFlight = new InFlight(keepAlive)
     this.#retries = new Retries(config.rerunAfterCrash)
@@ -182,7 +182,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   finished(batch: FinishedBatch): void {
-    const indivisible = indivisibleOutput(this.metadata, batch)
+    const indivisible = indivisibleOutput(this.metadata, batch, this.joining.shaped.needed)
     let divisions: ReturnType<typeof divided> = null
     try {
       if (indivisible === null && this.#divides) divisions = divided(this.metadata, batch)
@@ -195,7 +195,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     if (this.times.observe(batch, this.waiting + this.running, this.#queue.rows, nowMs)) this.#queue.resize(this.times.target && batch.requests[0]!.bucketKey)
     if (indivisible === null) {
       if (this.unpredictable.note(batch)) for (const instance of this.instances) instance.forgetLayouts()
-      this.#realRows?.served(batch.requests)
+      this.#rowCheck?.served(batch.requests)
       this.#answers.answer(batch, nowMs, divisions)
     } else {
       this.joining.refuted(indivisible) // the model cannot be batched after all

@@ -3,7 +3,7 @@ import { mailedElements } from '../elements.ts'
 import type { ValueMetadata } from '../metadata.ts'
 import { divideEntries, entriesOf, indexColumn, shiftRows } from '../request/divided-entries.ts'
 import type { MailedTensor } from '../tensor.ts'
-import { rowCount, tensorsIn, type MailedValue } from '../values.ts'
+import { cutRows, rowCount, type MailedValue } from '../values.ts'
 import type { Comparison } from './compare-rows.ts'
 import { compareEntry, compareValue, valuesTellApart } from './compare-values.ts'
 import { joinFeeds, rowsIn, type TrialFeeds } from './trial-feeds.ts'
@@ -16,32 +16,25 @@ export interface Sampled {
   readonly feeds: TrialFeeds
   readonly rows: number
   readonly outputs: readonly MailedValue[]
+  /** Whether it is of a scale at which sums lose digits, so that it may differ by the size of a batch alone. */
+  readonly isFar: boolean
 }
 
-/** What a message to a worker and back costs, in milliseconds ... */
-const messageMs = 0.2
-/** ... and each MiB in it, made up, joined, copied and compared. */
-const mebibyteMs = 3
-/** A run that takes so many times what its rows took alone was held up by something else. */
-const heldUpTimes = 3
+/** By how much what is computed in the same way may differ. */
+const sameWay = 1e-5
 
-/** Runs requests alone and joined, and keeps book: of what it cost, and of how far the answers differed. */
+/** Runs requests alone and joined, and keeps book of how far the answers differed. */
 export class RowTrials {
   /** The largest relative difference seen; `null` before a joined run. */
   largestDifference: number | null = null
   /** Why rows depend on each other, in words; `null` while nothing shows it. */
   dependence: string | null = null
-  /** ONNX Runtime's message for the last request that could not be run alone. */
-  failure: string | null = null
-  /** What the trials took so far, in milliseconds. */
-  spentMs = 0
-  /** The shortest run of one row, in milliseconds; `Infinity` before any. */
-  rowMs = Infinity
+  /** Whether some request could not be run alone. */
+  anyFailed = false
   /** Runs so far. */
   runs = 0
   /** Outputs, by index, in which rows that were joined differ by enough for a mix-up to show. */
   readonly told = new Set<number>()
-  readonly #startMs = performance.now()
   readonly #outputs: readonly ValueMetadata[]
   readonly #names: readonly string[]
   readonly #run: RunTrial
@@ -54,32 +47,36 @@ export class RowTrials {
   constructor(outputs: readonly ValueMetadata[], run: RunTrial, tolerance: number) {
     this.#outputs = outputs
     this.#names = outputs.map(({ name }) => name)
-    this.#run = run
+    this.#run = async (feeds) => {
+      this.runs++
+      return run(feeds)
+    }
     this.#tolerance = tolerance
   }
 
-  /** Since the first trial, in milliseconds. */
-  get elapsedMs(): number {
-    return performance.now() - this.#startMs
+  /** Runs a request alone; `null` when it cannot be run. */
+  async alone(feeds: TrialFeeds, isFar = false): Promise<Sampled | null> {
+    const { error, outputs } = await this.#run(feeds)
+    if (error === null) return { feeds, rows: rowsIn(feeds), outputs, isFar }
+    this.anyFailed = true
+    return null
   }
 
-  /** Runs a request alone; `null` when it cannot be run. */
-  async alone(feeds: TrialFeeds): Promise<Sampled | null> {
-    const rows = rowsIn(feeds)
-    const { error, runMs, outputs } = await this.#timed(feeds, rows)
-    if (error === null) {
-      this.rowMs = Math.min(this.rowMs, (runMs + carryingMs(feeds) + carryingMs(outputs)) / Math.max(1, rows))
-      return { feeds, rows, outputs }
+  /** The same for several, without those that cannot be run. */
+  async allAlone(requests: Iterable<TrialFeeds>, isFar = false): Promise<Sampled[]> {
+    const pool: Sampled[] = []
+    for (const feeds of requests) {
+      const sampled = await this.alone(feeds, isFar)
+      if (sampled !== null) pool.push(sampled)
     }
-    this.failure = error
-    return null
+    return pool
   }
 
   /** Runs requests joined; false when an answer is not what it was alone, after which {@link dependence} says why. */
   async joined(requests: readonly Sampled[]): Promise<boolean> {
     const rows = requests.map((request) => request.rows)
-    const { error, outputs } = await this.#timed(joinFeeds(requests.map(({ feeds }) => feeds)), rows.reduce((sum, count) => sum + count, 0))
-    if (error !== null) return this.#differ(Infinity, `requests that run alone fail when joined: ${error}`)
+    const { error, outputs } = await this.#run(joinFeeds(requests.map(({ feeds }) => feeds)))
+    if (error !== null) return this.#differ(Infinity, 'requests that run alone fail when they are joined')
     let most = 0
     let wrong: string | null = null
     const shares = sharesOf(this.#outputs, rows, outputs)
@@ -92,11 +89,11 @@ export class RowTrials {
       most = Math.max(most, difference)
       wrong ??= reason
     }
-    if (wrong === null) {
-      this.largestDifference = Math.max(this.largestDifference ?? 0, most)
+    if (wrong === null || (await this.#isBySizeAlone(requests, outputs))) {
+      this.largestDifference = Math.max(this.largestDifference ?? 0, wrong === null ? most : 0)
       return true
     }
-    const again = await this.#timed(requests[0]!.feeds, rows[0]!)
+    const again = await this.#run(requests[0]!.feeds)
     const repeats = again.error === null && this.#names.every((name, index) => this.#isSame(name, requests[0]!.outputs[index]!, again.outputs[index]!))
     return this.#differ(most, repeats ? wrong : 'the same request gives other outputs each time it is run')
   }
@@ -116,6 +113,24 @@ export class RowTrials {
     return this.#names.find((_, index) => !this.told.has(index)) ?? null
   }
 
+  /**
+   * Whether all that differs in a batch is rows of far scales, each of which gives the same in its place among as many copies of itself:
+   * then it is the kernel for so many rows that sums in another order, and not the other rows that reach it.
+   */
+  async #isBySizeAlone(requests: readonly Sampled[], joined: readonly MailedValue[]): Promise<boolean> {
+    if (requests.some(({ rows }) => rows !== 1) || joined.some((value) => rowCount(value) !== requests.length)) return false
+    for (const [place, request] of requests.entries()) {
+      const own = joined.map((value) => cutRows(value, place, place + 1))
+      if (this.#names.every((name, index) => this.#isSame(name, request.outputs[index]!, own[index]!))) continue
+      if (!request.isFar) return false
+      const copies = await this.#run(joinFeeds(requests.map(() => request.feeds)))
+      if (copies.error !== null || copies.outputs.some((value) => rowCount(value) !== requests.length)) return false
+      const isOfSize = this.#names.every((name, index) => compareEntry(name, cutRows(copies.outputs[index]!, place, place + 1), own[index]!, sameWay).reason === null)
+      if (!isOfSize) return false
+    }
+    return true
+  }
+
   /** Whether an output of a request that was run once more is the same, whatever its first dimension counts. */
   #isSame(name: string, first: MailedValue, again: MailedValue): boolean {
     return compareEntry(name, first, again, this.#tolerance).reason === null
@@ -125,14 +140,6 @@ export class RowTrials {
     this.largestDifference = Math.max(this.largestDifference ?? 0, difference)
     this.dependence = reason
     return false
-  }
-
-  async #timed(feeds: TrialFeeds, rows: number): Promise<SampleRun> {
-    const result = await this.#run(feeds)
-    this.runs++
-    const expectedMs = this.rowMs === Infinity ? Infinity : heldUpTimes * rows * this.rowMs
-    this.spentMs += messageMs + Math.min(result.runMs + carryingMs(feeds) + carryingMs(result.outputs), expectedMs)
-    return result
   }
 }
 
@@ -159,10 +166,4 @@ function sharesOf(outputs: readonly ValueMetadata[], rows: readonly number[], va
 
 function worst(compared: readonly Comparison[]): Comparison {
   return { difference: Math.max(0, ...compared.map(({ difference }) => difference)), reason: compared.find(({ reason }) => reason !== null)?.reason ?? null }
-}
-
-function carryingMs(values: readonly (MailedValue | null)[]): number {
-  let bytes = 0
-  for (const value of values) for (const { data } of value ? tensorsIn(value) : []) if (data instanceof ArrayBuffer) bytes += data.byteLength
-  return (bytes / 2 ** 20) * mebibyteMs
 }
