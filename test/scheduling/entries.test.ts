@@ -8,6 +8,7 @@ import { executorKinds } from '../support/executors.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
 import { feedsOf, runPlain, type Samples } from '../support/plain.ts'
 import { expectClose, expectSame } from '../support/same.ts'
+import { until } from '../support/until.ts'
 
 const random = mulberry32(3)
 const images = (rows: number, scale = 3): Samples => ({ x: { type: 'float32', dims: [rows, 1, 8, 8], data: Float32Array.from({ length: 64 * rows }, () => scale * (random() - 0.5)) } })
@@ -82,6 +83,7 @@ describe('without maxBatchSize', () => {
 
   it('boxes are divided for the check, and the requests of a detector whose images do not meet are joined', async () => {
     const model = await load(engine, detector(), { outputs: all })
+    await until(() => model.metadata.joining.rows !== 'unknown')
     expect(model.metadata.joining).toMatchObject({ rows: 'independent', largestDifference: expect.closeTo(0, 4) })
     await matchesPlain(model, Array.from({ length: 40 }, (_, index) => images(1, index % 4 === 0 ? 0 : 3)), { outputs: all.map(({ name }) => name), same: expectNear })
     expect(largestBatch(model)).toBeGreaterThan(8)
@@ -90,6 +92,7 @@ describe('without maxBatchSize', () => {
   it('the requests of a detector whose entries are another caller\'s when it is joined are not', async () => {
     const outputs: OutputConfig[] = [{ name: 'entries', rows: { index: 0 } }, { name: 'values', rows: { index: 0, of: 'entries' } }]
     const model = await load(engine, claimedRows(), { outputs })
+    await until(() => model.metadata.joining.rows !== 'unknown')
     expect(model.metadata.joining).toMatchObject({ rows: 'dependent', reason: expect.stringContaining("output 'entries' has") })
     const claims = (): Samples => ({ x: { type: 'float32', dims: [1, 2], data: Float32Array.of(5, 7) }, v: { type: 'float32', dims: [1, 2], data: Float32Array.of(random(), random()) } })
     await matchesPlain(model, Array.from({ length: 8 }, claims)) // each as it is
