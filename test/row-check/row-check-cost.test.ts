@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { floatTolerance } from '../../src/instance/compare-rows.ts'
-import { checkRows, type RowCheckSetup } from '../../src/instance/row-check.ts'
-import type { TrialFeeds } from '../../src/instance/trial-feeds.ts'
+import { floatTolerance } from '../../src/row-check/compare-rows.ts'
+import { checkRows, type RowCheckSetup } from '../../src/row-check/row-check.ts'
+import type { TrialFeeds } from '../../src/row-check/trial-feeds.ts'
 import type { TensorMetadata } from '../../src/index.ts'
 
 const tensor = (name: string): TensorMetadata => ({ name, type: 'float32', shape: ['N', 4] })
 const metadata = { inputs: [tensor('x')], outputs: [tensor('y')] }
-const usual: RowCheckSetup = { maxBatchSize: 32, samples: [], padding: null, optional: new Set(), replacesWarmUp: false, tolerance: floatTolerance }
+const usual: RowCheckSetup = { maxBatchSize: 32, samples: [], padding: null, optional: new Set(), tolerance: floatTolerance }
 
 /** A model that gives what it is given, in `rowMs` a row; `first` as many times that for its first run. */
 function model(rowMs: number, first = 1) {
@@ -32,7 +32,7 @@ describe('the check of rows', () => {
 
   it.each([12, 60, 200, 1000])('of a model of %d ms a row may cost one run more where it is the warm-up', async (rowMs) => {
     const { run, cost } = model(rowMs, 1.5)
-    expect((await checkRows(metadata, { ...usual, replacesWarmUp: true }, run)).rows).toBe('independent')
+    expect((await checkRows(metadata, usual, run)).rows).toBe('independent')
     expect(cost()).toBeLessThanOrEqual(5.5 * rowMs + 50)
   })
 
