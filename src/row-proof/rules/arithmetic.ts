@@ -187,6 +187,15 @@ const Clip: Rule = (op) => {
   return isBounded && plain.bound === null ? { ...plain, bound: high + 1 } : plain
 }
 
+/** Several inputs, which had to have one shape before version 8: what is the same for all rows fitted a single row alone. */
+function variadic(calculate: Calculate | null): Rule {
+  const fitting = elementWise(null, calculate)
+  return (op) => {
+    if (op.version < 8 && op.inputs.some((_, index) => op.raw(index).rows !== null) && op.all().some(({ rows }) => rows === null)) return meets('one of its inputs has no rows, which fits just one number of them')
+    return fitting(op)
+  }
+}
+
 const each = elementWise()
 const asked = elementWise(bool)
 const unary = ['Acos', 'Acosh', 'Asin', 'Asinh', 'Atan', 'Atanh', 'BitCast', 'BitwiseNot', 'Celu', 'Cos', 'Cosh', 'Elu', 'Erf', 'Exp', 'Gelu', 'HardSigmoid', 'HardSwish', 'LeakyRelu', 'Log', 'Mish', 'Reciprocal', 'Relu', 'Selu', 'Shrink', 'Sigmoid', 'Sign', 'Sin', 'Sinh', 'Softplus', 'Softsign', 'Swish', 'Tan', 'Tanh', 'ThresholdedRelu'] // prettier-ignore
@@ -205,10 +214,10 @@ export const arithmetic: Rules = {
   Round: elementWise(null, ([a]) => whole(a!, (value) => (Math.abs(value % 1) === 0.5 ? 2 * Math.round(value / 2) : Math.round(value)), 'round')),
   Sqrt: elementWise(null, ([a]) => (typeof a === 'number' ? Math.sqrt(a) : null)),
   Pow: elementWise(null, ([a, b]) => (typeof a === 'number' && typeof b === 'number' ? a ** b : b === 1 ? a! : b === 2 ? multiply(a!, a!) : null)),
-  Min: elementWise(null, (all) => all.reduce(minimum)),
-  Max: elementWise(null, (all) => all.reduce(maximum)),
-  Sum: elementWise(null, (all) => all.reduce(add)),
-  Mean: each,
+  Min: variadic((all) => all.reduce(minimum)),
+  Max: variadic((all) => all.reduce(maximum)),
+  Sum: variadic((all) => all.reduce(add)),
+  Mean: variadic(null),
   PRelu: each,
   Clip,
   BitShift: each,
