@@ -1,7 +1,8 @@
 import type { ProofAnswer, ProofTask } from '../executor/thread-start.ts'
 import { stampOf } from '../regular-file.ts'
 import { proveRows, type RowProof, type RowQuestion } from '../row-proof/prove-rows.ts'
-import { readGraph, type OnnxModel } from '../row-proof/read-graph.ts'
+import type { OnnxModel } from '../row-proof/onnx-model.ts'
+import { readGraph } from '../row-proof/read-graph.ts'
 
 /** How long a graph is kept for the next question, in milliseconds. */
 const keptForMs = 5000
