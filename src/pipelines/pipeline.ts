@@ -137,7 +137,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   }
 
   capacity(): ModelCapacity {
-    return capacityOfSteps(this.targets, { maxBatchSize: this.metadata.maxBatchSize, waiting: this.#line.size, running: this.#begun.size })
+    return capacityOfSteps(this.targets, this.stepStats.map(({ rowsPerRequest }) => rowsPerRequest), { maxBatchSize: this.metadata.maxBatchSize, waiting: this.#line.size, running: this.#begun.size })
   }
 
   room(priority: number | undefined): number {

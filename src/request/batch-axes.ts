@@ -26,7 +26,7 @@ export interface BatchAxes {
 export function withBatchAxes<T extends Tensors>(model: string, config: Config, served: T, needed: readonly number[] = [...served.outputs.keys()], axes: BatchAxes | null = null): T {
   if (config.maxBatchSize === 0) return served
   const inputs = served.inputs.map((value) => saidOf(model, config.inputs, 'inputs', value))
-  const outputs = served.outputs.map((value) => saidOf(model, config.outputs, 'outputs', value))
+  const outputs = served.outputs.map((value) => (value.rows === undefined ? saidOf(model, config.outputs, 'outputs', value) : 0))
   const divided = (of: Tensors): Tensors => ({ inputs: of.inputs, outputs: needed.map((index) => of.outputs[index]!) })
   const isSaid = [...inputs, ...outputs].some((said) => said === null || (said ?? 0) > 0)
   if (!isSaid && axes === null && notStackable(divided(served)) === null) return served
@@ -67,7 +67,7 @@ function batchName({ inputs, outputs }: Tensors, saidInputs: readonly Said[], sa
   const common = [...names].filter(
     (name) =>
       inputs.every((value, index) => fits(value, saidInputs[index], name) || (saidInputs[index] === undefined && isFixed(value))) &&
-      outputs.every((value, index) => fits(value, saidOutputs[index], name)),
+      outputs.every((value, index) => value.rows !== undefined || fits(value, saidOutputs[index], name)),
   )
   return common.length === 1 ? common[0]! : null
 }

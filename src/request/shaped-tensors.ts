@@ -6,6 +6,7 @@ import { invalidArgument, type InferenceError } from '../errors.ts'
 import { checkBatchDimension, notStackable, shownShape, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
 import { isElementType } from '../tensor.ts'
 import { withBatchAxes, type BatchAxes } from './batch-axes.ts'
+import { withOutputRows } from './output-rows.ts'
 import { Reshape } from './reshape.ts'
 import { withStateShapes } from './state-shapes.ts'
 
@@ -29,7 +30,7 @@ export interface ShapedTensors {
   readonly needed: readonly number[]
 }
 
-type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'inputs' | 'outputs' | 'sequence' | 'optionalInputs' | 'padding'>
+type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'defaultMaxBatchSize' | 'inputs' | 'outputs' | 'sequence' | 'optionalInputs' | 'padding'>
 
 /**
  * Checks what is said of a model's tensors against the model, by Triton's rules.
@@ -39,7 +40,7 @@ type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'inputs' | 'outputs' | 'sequ
  */
 export function shapeTensors(model: string, config: Config, opened: ShapedTensors['served'], axes: BatchAxes | null = null): ShapedTensors {
   const needed = neededOutputs(config, opened)
-  const served = withBatchAxes(model, config, withStateShapes(config.sequence, opened), needed, axes)
+  const served = withBatchAxes(model, config, withOutputRows(model, config, withStateShapes(config.sequence, opened)), needed, axes)
   if (config.inputs === undefined && config.outputs === undefined) return { served, shown: served, inputs: null, outputs: null, offered: null, batched: served, needed }
   const all = batchedOf(served, needed)
   const batched = config.maxBatchSize === undefined ? notStackable(all) === null : config.maxBatchSize > 0
@@ -62,11 +63,12 @@ export function shapeTensors(model: string, config: Config, opened: ShapedTensor
   }
 }
 
-/** Indices of the outputs that requests have, or their sequences keep. */
+/** Indices of the outputs that requests have, or their sequences keep, or that say whose entries others have. */
 function neededOutputs({ outputs, sequence }: Config, opened: Tensors): number[] {
   const all = [...opened.outputs.keys()]
   if (outputs === undefined) return all
-  const names = new Set([...outputs, ...(sequence?.state ?? []).map(({ output }) => ({ name: output }))].map(({ name }) => name))
+  const divisors = outputs.flatMap(({ rows }) => rows?.of ?? rows?.counts ?? [])
+  const names = new Set([...outputs.map(({ name }) => name), ...(sequence?.state ?? []).map(({ output }) => output), ...divisors])
   return all.filter((index) => names.has(opened.outputs[index]!.name))
 }
 

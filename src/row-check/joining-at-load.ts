@@ -39,6 +39,8 @@ export async function joiningAtLoad(name: string, config: ResolvedConfig, opened
   if (!asksGraph(config)) return new Joining(name, config, opened, { tolerance })
   const shaped = (axes: BatchAxes | null = null) => shapeTensors(name, { ...config, maxBatchSize: undefined }, opened, axes)
   const usual = shaped()
+  const entries = entriesOf(usual)
+  if (entries !== null) return new Joining(name, config, opened, { tolerance, proof: entries })
   if (notStackable(usual.batched) === null) {
     return new Joining(name, config, opened, { tolerance, proof: await proofForAll(usual, config.optionalInputs, session) })
   }
@@ -49,6 +51,12 @@ export async function joiningAtLoad(name: string, config: ResolvedConfig, opened
   const proof = proofs.at(-1)!
   if (proof.verdict !== 'proved') return new Joining(name, config, opened, { tolerance })
   return new Joining(name, config, opened, { tolerance, proof, axes: readings[proofs.length - 1]!.axes })
+}
+
+/** What the graph is not asked of: outputs that have not one entry for each row; `null` where there are none. */
+export function entriesOf({ served, needed }: Pick<ShapedTensors, 'served' | 'needed'>): RowProof | null {
+  const index = needed.find((each) => served.outputs[each]!.rows !== undefined)
+  return index === undefined ? null : { verdict: 'unknown', node: null, reason: `output '${served.outputs[index]!.name}' has not one entry for each row` }
 }
 
 /** With each of the inputs that requests may leave out, and without: what is not proved of one is not of the model. */

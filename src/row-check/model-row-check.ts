@@ -9,7 +9,7 @@ import type { InferRequest } from '../request/infer-request.ts'
 import type { Padding } from '../request/padding.ts'
 import type { MailedValue } from '../values.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
-import { ask, questionOf, type AskedSession } from './joining-at-load.ts'
+import { ask, entriesOf, questionOf, type AskedSession } from './joining-at-load.ts'
 import type { Joining } from './joining.ts'
 import { KeptRequests, type KeptShape } from './kept-requests.ts'
 import { PacedRuns } from './paced-runs.ts'
@@ -82,7 +82,7 @@ export class ModelRowCheck {
     this.#form = new RowForm(stacked, samples[0]?.feeds ?? null)
     this.#kept = new KeptRequests(stacked)
     this.#isOpen = stacked.inputs.some((input, index) => input.shape.some((dim, axis) => typeof dim === 'string' && axis !== batchAxisOf(input) && !this.#isPadded(index, axis)))
-    this.#asksOfBuckets = !joining.declared && (this.#isOpen || config.optionalInputs.length > 0)
+    this.#asksOfBuckets = !joining.declared && entriesOf(joining.shaped) === null && (this.#isOpen || config.optionalInputs.length > 0)
   }
 
   /**
@@ -97,7 +97,7 @@ export class ModelRowCheck {
     for (const { feeds, bucketKey } of this.#samples) await this.#askOfBucket(bucketKey, (index) => feeds[index] && 'dims' in feeds[index] ? this.#ownDims(index, feeds[index].dims) : null)
     const isProved = this.#samples.length > 0 && this.#samples.every(({ bucketKey }) => this.#buckets.get(bucketKey) === 'proved')
     if (!this.#config.checkRows || !this.#joining.undecided || isProved) return false
-    const key = `checked ${libraryVersion} ${JSON.stringify([this.#form.metadata.maxBatchSize, this.#config.padding, this.#config.optionalInputs, this.#joining.tolerance, this.#joining.shaped.needed, ...this.#form.axes, ...digestOf(this.#samples)])}`
+    const key = `checked ${libraryVersion} ${JSON.stringify([this.#form.metadata.maxBatchSize, this.#config.padding, this.#config.optionalInputs, this.#joining.tolerance, this.#joining.shaped.needed, ...this.#form.axes, ...this.#form.metadata.outputs.flatMap(({ rows }, index) => (rows === undefined ? [] : [{ index, rows }])), ...digestOf(this.#samples)])}`
     const known = readVerdict(session.note(key))
     if (known !== null) {
       this.#foundAtLoad(known)

@@ -55,7 +55,7 @@ const scalesOfRequests = [1e-4, 30_000, 0.5, 50]
  * who has no time for it goes on with it later.
  */
 export async function checkRows(metadata: Pick<ModelMetadata, 'inputs' | 'outputs'>, setup: RowCheckSetup, run: RunTrial): Promise<RowVerdict> {
-  const trials = new RowTrials(metadata.outputs.map(({ name }) => name), run, setup.tolerance)
+  const trials = new RowTrials(metadata.outputs, run, setup.tolerance)
   const inputs = metadata.inputs as readonly TensorMetadata[] // others have no rows, and are not checked
   const { recipe, pool } = await findRecipe(trials, inputs, setup)
   const maxBatchSize = largestOf(setup.maxBatchSize, pool[0]?.feeds)
@@ -80,7 +80,7 @@ export async function checkRequests(
 ): Promise<RowVerdict> {
   const inputs = metadata.inputs as readonly TensorMetadata[]
   const maxBatchSize = largestOf(largestBatch, requests[0])
-  const trials = new RowTrials(metadata.outputs.map(({ name }) => name), run, tolerance)
+  const trials = new RowTrials(metadata.outputs, run, tolerance)
   const pool = await trials.allAlone(requests)
   const single = requests.flatMap((feeds) => singleRows(feeds, 2))
   const extremes = await trials.allAlone(single.length === 0 ? [] : extremesOf(inputs, single), true)

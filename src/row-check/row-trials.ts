@@ -1,5 +1,10 @@
 import type { SampleRun } from '../executor/executor.ts'
+import { mailedElements } from '../elements.ts'
+import type { ValueMetadata } from '../metadata.ts'
+import { divideEntries, entriesOf, indexColumn, shiftRows } from '../request/divided-entries.ts'
+import type { MailedTensor } from '../tensor.ts'
 import { cutRows, rowCount, type MailedValue } from '../values.ts'
+import type { Comparison } from './compare-rows.ts'
 import { compareEntry, compareValue, valuesTellApart } from './compare-values.ts'
 import { joinFeeds, rowsIn, type TrialFeeds } from './trial-feeds.ts'
 
@@ -32,16 +37,18 @@ export class RowTrials {
   runs = 0
   /** Outputs, by index, in which rows that were joined differ by enough for a mix-up to show. */
   readonly told = new Set<number>()
+  readonly #outputs: readonly ValueMetadata[]
   readonly #names: readonly string[]
   readonly #run: RunTrial
   readonly #tolerance: number
 
   /**
-   * @param names of the outputs.
+   * @param outputs of the model.
    * @param tolerance by how much floats may differ; see `compareOutput`.
    */
-  constructor(names: readonly string[], run: RunTrial, tolerance: number) {
-    this.#names = names
+  constructor(outputs: readonly ValueMetadata[], run: RunTrial, tolerance: number) {
+    this.#outputs = outputs
+    this.#names = outputs.map(({ name }) => name)
     this.#run = async (feeds) => {
       this.runs++
       return run(feeds)
@@ -78,9 +85,13 @@ export class RowTrials {
     if (error !== null) return this.#differ(Infinity, 'requests that run alone fail when they are joined')
     let most = 0
     let wrong: string | null = null
+    const shares = sharesOf(this.#outputs, rows, outputs)
+    if (typeof shares === 'string') return this.#differ(Infinity, shares)
     for (const [index, name] of this.#names.entries()) {
       const alone = requests.map((request) => request.outputs[index]!)
-      const { difference, reason } = compareValue(name, alone, rows, outputs[index]!, this.#tolerance)
+      const own = shares[index] ?? null
+      const { difference, reason } =
+        own === null ? compareValue(name, alone, rows, outputs[index]!, this.#tolerance) : worst(own.map((share, request) => compareEntry(name, alone[request]!, share, this.#tolerance)))
       most = Math.max(most, difference)
       wrong ??= reason
     }
@@ -96,7 +107,10 @@ export class RowTrials {
   /** Notes which outputs tell these requests, which were joined, apart. */
   tell(requests: readonly Sampled[]): void {
     for (const index of this.#names.keys()) {
-      if (!this.told.has(index) && valuesTellApart(requests.map(({ outputs }) => outputs[index]!), this.#tolerance)) this.told.add(index)
+      if (this.told.has(index)) continue
+      const values = requests.map(({ outputs }) => outputs[index]!)
+      const counts = this.#outputs[index]!.rows !== undefined && values.some((value) => rowCount(value) !== rowCount(values[0]!))
+      if (counts || valuesTellApart(values, this.#tolerance)) this.told.add(index)
     }
   }
 
@@ -133,4 +147,29 @@ export class RowTrials {
     this.dependence = reason
     return false
   }
+}
+
+/** What each request has of outputs that have not one entry per row, by output; `null` for another one. What is wrong with them, in words, where they cannot be divided. */
+function sharesOf(outputs: readonly ValueMetadata[], rows: readonly number[], values: readonly MailedValue[]): (readonly MailedValue[] | null)[] | string {
+  const tensorOf = (index: number) => values[index] as MailedTensor // of others nobody says so
+  try {
+    const divisions = divideEntries(outputs, rows, (index) => ({ ...tensorOf(index), data: mailedElements(tensorOf(index)) }))
+    return divisions.map((division, index) => {
+      if (division === null) return null
+      const column = indexColumn(outputs[index]!.rows)
+      let row = 0
+      return rows.map((count, request): MailedTensor => {
+        const { type, dims, data } = entriesOf({ ...tensorOf(index), data: mailedElements(tensorOf(index)) }, division, request)
+        if (column !== null) shiftRows({ type, dims, data }, column, -row)
+        row += count
+        return { type, dims, data: ArrayBuffer.isView(data) ? (data.buffer as ArrayBuffer) : data }
+      })
+    })
+  } catch (error) {
+    return (error as Error).message
+  }
+}
+
+function worst(compared: readonly Comparison[]): Comparison {
+  return { difference: Math.max(0, ...compared.map(({ difference }) => difference)), reason: compared.find(({ reason }) => reason !== null)?.reason ?? null }
 }

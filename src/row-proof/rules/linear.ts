@@ -296,13 +296,6 @@ const CDist: Rule = (op) => {
   return tensor(a.type, [a.shape[0]!, b.shape[0]!], { rows: a.rows ?? (b.rows && { ...b.rows, axis: 1 }) })
 }
 
-/** Regions that name their image in a number among others. */
-const regions: Rule = (op) => {
-  const tensors = op.all()
-  if (tensors.some(({ rows }) => rows !== null)) return notFollowed('which image a region is of is not followed')
-  return tensor(tensors[0]!.type, range(0, 4).map((axis) => opaque(`${op.label} ${axis}`, [], 0)))
-}
-
 export const linear: Rules = {
   MatMul,
   'com.microsoft:FusedMatMul': FusedMatMul,
@@ -313,7 +306,6 @@ export const linear: Rules = {
   QLinearMatMul: quantisedMatMul({ a: 0, b: 3, ofA: [1, 2], ofB: [4, 5], shared: [6, 7], type: (op) => op.data(7).type }),
   'com.microsoft:MatMulIntegerToFloat': quantisedMatMul({ a: 0, b: 1, ofA: [2, 4], ofB: [3, 5], shared: [6], type: () => float32 }),
   'com.microsoft:MatMulNBits': MatMulNBits,
-  'com.microsoft:MatMulBnb4': MatMulNBits,
   Einsum,
   Conv: convolution(1, sameType, [2]),
   'com.microsoft:FusedConv': FusedConv,
@@ -341,6 +333,4 @@ export const linear: Rules = {
   HammingWindow: generated(1),
   BlackmanWindow: generated(1),
   'com.microsoft:CDist': CDist,
-  'com.microsoft:CropAndResize': regions,
-  MaxRoiPool: regions,
 }
