@@ -120,9 +120,10 @@ export class Joining {
     if (this.#provedBuckets !== null && (rows !== 'independent' || this.#someMeet)) return // which are joined all the same
     if (rows === 'independent' && this.#someMeet) return
     if (rows === 'independent') this.#provedBuckets = null
-    const how = rows === 'unknown' ? 'unknown' : 'checked'
-    this.#show({ rows, how, ...nodeOf(rows === 'unknown' ? this.#proof : null), largestDifference, reason })
-    if (rows === 'unknown' && final) this.#warnOfUnknown(reason)
+    if (rows !== 'unknown') return this.#show({ rows, how: 'checked', largestDifference, reason })
+    const reasons = this.#proof === null ? reason : `${wordsOf(this.#proof)}; ${reason}`
+    this.#show({ rows, how: 'unknown', ...nodeOf(this.#proof), largestDifference, reason: reasons })
+    if (final) this.#warnOfUnknown(reasons)
   }
 
   /** The graph, with the lengths of a bucket, says something of its rows. */
@@ -220,6 +221,5 @@ function initially({ maxBatchSize, joinRequests, checkRows }: ResolvedConfig, ob
 }
 
 function wordsOf({ verdict, reason }: RowProof): string {
-  if (verdict === 'proved') return 'the graph proves that no row changes another'
-  return verdict === 'meets' ? reason : `the graph does not prove that rows are independent: ${reason}`
+  return verdict === 'unknown' ? `the graph does not prove that rows are independent: ${reason}` : reason
 }

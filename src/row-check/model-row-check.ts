@@ -189,6 +189,7 @@ export class ModelRowCheck {
         samples: this.#samples.flatMap(({ feeds }) => singleRows(feeds as TrialFeeds, maxSamples)).slice(0, maxSamples),
         padding: this.#padding,
         tolerance: this.#joining.tolerance,
+        isForWarning: this.#joining.declared,
         optional: new Set(metadata.inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : []))),
       },
       (feeds) => this.#run(this.#form, feeds),

@@ -25,14 +25,19 @@ export interface RowCheckSetup {
   readonly optional: ReadonlySet<number>
   /** By how much floats may differ; see `compareOutput`. */
   readonly tolerance: number
+  /** Whether it only has to find what is worth a warning, so that the sizes which tell most are enough. */
+  readonly isForWarning?: boolean
 }
 
 /** Sizes of joined runs that tell most, before all others in turn. */
 const tellingSizes = [3, 5, 2, 4, 8]
 /** The same for other values than the usual. */
 const otherSizes = [5, 3, 2]
-/** Every size up to this one is tried; beyond it each is half as large again as the one before. */
-const everySizeTo = 32
+/** Every size up to this one is tried, of a model of short runs up to the other; beyond it each is half as large again as the one before. */
+const everySizeTo = 8
+const everySizeOfShortRunsTo = 32
+/** What takes no longer for a row, in milliseconds, is a short run. */
+const shortRunMs = 1
 /** Rows of the largest joined run that is tried: only who asks for it gets a larger one, and is believed. */
 const largestTried = 256
 /** Elements of an input in the largest joined run. */
@@ -58,7 +63,7 @@ export async function checkRows(metadata: Pick<ModelMetadata, 'inputs' | 'output
   await fillPool(trials, pool, inputs, recipe, setup.samples)
   await joinPool(trials, pool, maxBatchSize, [...tellingSizes, maxBatchSize])
   if (recipe !== null) await tryOthers(trials, inputs, recipe, setup, maxBatchSize)
-  await joinPool(trials, pool, maxBatchSize, sizesUpTo(maxBatchSize))
+  if (setup.isForWarning !== true) await joinPool(trials, pool, maxBatchSize, sizesUpTo(maxBatchSize, trials.rowMs))
   return verdict(trials, recipe === null || setup.samples.length > 1 ? null : constantInput(inputs, recipe))
 }
 
@@ -80,7 +85,7 @@ export async function checkRequests(
   const single = requests.flatMap((feeds) => singleRows(feeds, 2))
   const extremes = await trials.allAlone(single.length === 0 ? [] : extremesOf(inputs, single), true)
   await tryExtremes(trials, extremes, maxBatchSize)
-  const sizes = [...tellingSizes, maxBatchSize, ...sizesUpTo(maxBatchSize)]
+  const sizes = [...tellingSizes, maxBatchSize, ...sizesUpTo(maxBatchSize, trials.rowMs)]
   await joinPool(trials, pool, maxBatchSize, sizes)
   // Requests of several rows may be independent of each other where their rows, which others may come in, are not.
   const several = trials.dependence === null && pool.some(({ rows }) => rows > 1)
@@ -216,10 +221,15 @@ function largestOf(maxBatchSize: number, row: TrialFeeds | undefined): number {
   return Math.min(maxBatchSize, largestTried, Math.max(2, Math.floor(mostElements / elements)))
 }
 
-/** Sizes that were not tried among the first ones. */
-function sizesUpTo(maxBatchSize: number): number[] {
+/**
+ * Sizes that were not tried among the first ones.
+ *
+ * @param rowMs the shortest run of a row.
+ */
+function sizesUpTo(maxBatchSize: number, rowMs: number): number[] {
+  const all = rowMs <= shortRunMs ? everySizeOfShortRunsTo : everySizeTo
   const sizes: number[] = []
-  for (let size = 1; size < maxBatchSize; size = size < everySizeTo ? size + 1 : Math.ceil(1.5 * size)) sizes.push(size)
+  for (let size = 1; size < maxBatchSize; size = size < all ? size + 1 : Math.ceil(1.5 * size)) sizes.push(size)
   return sizes.filter((size) => !tellingSizes.includes(size))
 }
 

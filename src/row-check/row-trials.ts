@@ -31,6 +31,8 @@ export class RowTrials {
   dependence: string | null = null
   /** Whether some request could not be run alone. */
   anyFailed = false
+  /** The shortest run of one row, in milliseconds; `Infinity` before any. */
+  rowMs = Infinity
   /** Runs so far. */
   runs = 0
   /** Outputs, by index, in which rows that were joined differ by enough for a mix-up to show. */
@@ -56,10 +58,14 @@ export class RowTrials {
 
   /** Runs a request alone; `null` when it cannot be run. */
   async alone(feeds: TrialFeeds, isFar = false): Promise<Sampled | null> {
-    const { error, outputs } = await this.#run(feeds)
-    if (error === null) return { feeds, rows: rowsIn(feeds), outputs, isFar }
-    this.anyFailed = true
-    return null
+    const { error, outputs, runMs } = await this.#run(feeds)
+    if (error !== null) {
+      this.anyFailed = true
+      return null
+    }
+    const rows = rowsIn(feeds)
+    this.rowMs = Math.min(this.rowMs, runMs / Math.max(1, rows))
+    return { feeds, rows, outputs, isFar }
   }
 
   /** The same for several, without those that cannot be run. */

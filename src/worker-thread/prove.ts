@@ -1,7 +1,8 @@
 import type { ProofAnswer, ProofTask } from '../executor/thread-start.ts'
 import { stampOf } from '../regular-file.ts'
-import { proveRows, type RowProof, type RowQuestion } from '../row-proof/prove-rows.ts'
-import { readGraph, type OnnxModel } from '../row-proof/read-graph.ts'
+import { answerQuestions } from '../row-proof/answer-questions.ts'
+import type { OnnxModel } from '../row-proof/onnx-model.ts'
+import { readGraph } from '../row-proof/read-graph.ts'
 
 /** How long a graph is kept for the next question, in milliseconds. */
 const keptForMs = 5000
@@ -10,19 +11,9 @@ const keptForMs = 5000
 let last: { readonly file: string; readonly graph: OnnxModel | null } | null = null
 let forgetting: NodeJS.Timeout | undefined
 
-/** Reads a graph, unless that is at hand, and answers what is asked of its rows; what cannot be read, or followed, is unknown. */
+/** Reads a graph, unless that is at hand, and answers what is asked of its rows. */
 export function prove({ model, questions, questionId }: ProofTask): ProofAnswer {
-  const proofs: RowProof[] = []
-  try {
-    const graph = graphOf(model)
-    for (const question of questions) {
-      proofs.push(proofOf(graph, question))
-      if (proofs.at(-1)!.verdict === 'proved') break
-    }
-  } catch (error) {
-    proofs.push(unknown(`its graph cannot be read: ${(error as Error).message}`))
-  }
-  return { type: 'proved', questionId, proofs }
+  return { type: 'proved', questionId, proofs: answerQuestions(() => graphOf(model), questions) }
 }
 
 function graphOf(model: ProofTask['model']): OnnxModel | null {
@@ -33,14 +24,3 @@ function graphOf(model: ProofTask['model']): OnnxModel | null {
   forgetting = setTimeout(() => (last = null), keptForMs).unref()
   return last.graph
 }
-
-function proofOf(graph: OnnxModel | null, question: RowQuestion): RowProof {
-  if (graph === null) return unknown("its file is of ONNX Runtime's own format, whose graph is not read")
-  try {
-    return proveRows(graph, question)
-  } catch (error) {
-    return unknown(`its graph cannot be followed: ${(error as Error).message}`)
-  }
-}
-
-const unknown = (reason: string): RowProof => ({ verdict: 'unknown', node: null, reason })

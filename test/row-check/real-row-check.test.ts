@@ -17,7 +17,7 @@ const runs = (model: Model) => model.stats().executionCount
 describe('a model that no made-up row can be run on', () => {
   it('is served alone until its first requests have shown that rows are independent, then joined', async () => {
     const model = await open(farIds().path)
-    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', reason: 'no rows could be made up that the model runs' } })
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', reason: expect.stringContaining('no rows could be made up that the model runs') } })
     await matchesPlain(model, several)
     expect(runs(model)).toBe(3)
     await decided(model)
@@ -57,7 +57,7 @@ describe('a model that no made-up row can be run on', () => {
     const of = (kind: number) => several.map((request): Samples => ({ ...request, kind: { type: 'int64', dims: [1], data: BigInt64Array.of(BigInt(kind)) } }))
     await matchesPlain(model, of(0))
     await until(() => model.metadata.joining.reason.includes('same in all'))
-    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', reason: "input 'kind' was the same in all requests that were compared" } })
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', reason: expect.stringContaining("input 'kind' was the same in all requests that were compared") } })
     await matchesPlain(model, [of(0)[1]!, of(1)[0]!, of(0)[2]!])
     await decided(model)
     expect(model.metadata.joining.rows).toBe('dependent')

@@ -32,7 +32,7 @@ describe('rows that meet only where their scales are far apart', () => {
   it.each(meetingByScaleOfAnyLength().map((graph) => [graph.name, graph] as const))('are found with requests of like scales: %s', async (_, graph) => {
     const { metadata, run } = plain(graph, () => ['T'])
     for (const scale of [1000, 0.3]) {
-      const requests = [1, 0.9, 1.1].map((each, at): TrialFeeds => {
+      const requests = [1, 0.9, 1.1].map((each): TrialFeeds => {
         const { data } = noise([1, 50])
         return [{ type: 'float32', dims: [1, 50], data: (data as Float32Array).map((value) => value * each * scale).buffer as ArrayBuffer }]
       })
