@@ -3,7 +3,7 @@ import { resolveImageInput } from '../config/image-input.ts'
 import type { ResolvedImageOptions } from '../config/image-options.ts'
 import { checkBatchSizes, type ResolvedConfig } from '../config/resolve-model-config.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { checkBatchDimension, notStackable, type ModelMetadata, type RowJoining, type ValueMetadata } from '../metadata.ts'
+import { batchAxisOf, checkBatchDimension, notStackable, type ModelMetadata, type RowJoining, type ValueMetadata } from '../metadata.ts'
 import type { BatchAxes } from '../request/batch-axes.ts'
 import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
 import type { RowProof } from '../row-proof/prove-rows.ts'
@@ -43,6 +43,10 @@ export class Joining {
   /** Whether the user said that rows are independent. */
   readonly declared: boolean
   readonly tolerance: number
+  /** Whether rows have lengths, beside their number, that only requests show. */
+  readonly isOpen: boolean
+  /** Whether the graph is asked of each bucket, so that what runs show of some is not the last word. */
+  readonly asksOfBuckets: boolean
   /** Called when {@link Joining.byRow}, or which buckets that is of, changes. */
   onChange: () => void = () => {}
   readonly #proof: RowProof | null
@@ -73,8 +77,13 @@ export class Joining {
     this.stacked = Object.freeze({ name, path: config.path, ...served, executionProviders: opened.executionProviders, maxBatchSize, joining })
     this.#never = !config.joinRequests
     const settled = proof !== null && proof.verdict !== 'unknown'
-    const mayBeFound = config.checkRows || (proof !== null && !this.declared)
-    this.#undecided = mayBeFound && !settled && config.joinRequests && maxBatchSize > 1 && obstacle === null
+    this.isOpen = served.inputs.some(({ name: input, shape, ...value }) => {
+      const isPadded = (axis: number) => config.padding.some((padded) => padded.input === input && padded.dim === axis)
+      return shape.some((dim, axis) => typeof dim === 'string' && axis !== batchAxisOf(value) && !isPadded(axis))
+    })
+    const hasEntries = batched.outputs.some(({ rows }) => rows !== undefined) // of which the graph says nothing
+    this.asksOfBuckets = proof?.verdict === 'unknown' && !this.declared && !hasEntries && (this.isOpen || config.optionalInputs.length > 0)
+    this.#undecided = (config.checkRows || this.asksOfBuckets) && !settled && config.joinRequests && maxBatchSize > 1 && obstacle === null
     this.#metadata = this.#shown(joining)
     if (joining.rows === 'declared' && proof?.verdict === 'meets') this.#warnOfDependence(proof.reason, null)
   }
@@ -111,15 +120,15 @@ export class Joining {
    */
   found({ rows, largestDifference, reason }: RowVerdict, final = false): void {
     if (this.#refuted || !this.#undecided) return // by a run meanwhile
-    if (rows !== 'unknown' || final) this.#undecided = false
+    const holdsForAll = rows === 'independent' && !this.#someMeet
+    if (rows !== 'unknown' || final) this.#undecided = this.asksOfBuckets && !holdsForAll
     if (this.declared) {
       this.#show({ ...this.#metadata.joining, largestDifference, reason: `maxBatchSize was given; ${reason}` })
       if (rows === 'dependent') this.#warnOfDependence(reason, largestDifference)
       return
     }
-    if (this.#provedBuckets !== null && (rows !== 'independent' || this.#someMeet)) return // which are joined all the same
-    if (rows === 'independent' && this.#someMeet) return
-    if (rows === 'independent') this.#provedBuckets = null
+    if (!holdsForAll && (rows === 'independent' || this.#provedBuckets !== null)) return // what is proved of buckets counts
+    if (holdsForAll) this.#provedBuckets = null
     if (rows !== 'unknown') return this.#show({ rows, how: 'checked', largestDifference, reason })
     const reasons = this.#proof === null ? reason : `${wordsOf(this.#proof)}; ${reason}`
     this.#show({ rows, how: 'unknown', ...nodeOf(this.#proof), largestDifference, reason: reasons })

@@ -9,7 +9,7 @@ import type { InferRequest } from '../request/infer-request.ts'
 import type { Padding } from '../request/padding.ts'
 import type { MailedValue } from '../values.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
-import { ask, entriesOf, questionOf, type AskedSession } from './joining-at-load.ts'
+import { ask, questionOf, type AskedSession } from './joining-at-load.ts'
 import type { Joining } from './joining.ts'
 import { KeptRequests, type KeptShape } from './kept-requests.ts'
 import { PacedRuns } from './paced-runs.ts'
@@ -62,15 +62,13 @@ export class ModelRowCheck {
   readonly #kept: KeptRequests
   /** What the graph has said of buckets, by their keys; `null` while it is asked. */
   readonly #buckets = new Map<string, 'proved' | 'meets' | 'unknown' | null>()
-  /** Whether rows have lengths, beside the number of rows, that only requests show. */
-  readonly #isOpen: boolean
-  /** Whether the graph is asked of buckets: it may know more of those. */
-  readonly #asksOfBuckets: boolean
   #session!: () => TriedSession
   #seen = 0
   #trials = 0
   /** Whether something is run for the check, or is still to be run before requests are. */
   #busy = false
+  /** Whether runs are to show no more. */
+  #isOver: boolean
 
   constructor({ joining, config, padding, parser, samples }: CheckedModel) {
     this.#joining = joining
@@ -81,8 +79,7 @@ export class ModelRowCheck {
     const { stacked } = joining
     this.#form = new RowForm(stacked, samples[0]?.feeds ?? null)
     this.#kept = new KeptRequests(stacked)
-    this.#isOpen = stacked.inputs.some((input, index) => input.shape.some((dim, axis) => typeof dim === 'string' && axis !== batchAxisOf(input) && !this.#isPadded(index, axis)))
-    this.#asksOfBuckets = !joining.declared && entriesOf(joining.shaped) === null && (this.#isOpen || config.optionalInputs.length > 0)
+    this.#isOver = !config.checkRows
   }
 
   /**
@@ -96,7 +93,7 @@ export class ModelRowCheck {
     this.#session = () => session
     for (const { feeds, bucketKey } of this.#samples) await this.#askOfBucket(bucketKey, (index) => feeds[index] && 'dims' in feeds[index] ? this.#ownDims(index, feeds[index].dims) : null)
     const isProved = this.#samples.length > 0 && this.#samples.every(({ bucketKey }) => this.#buckets.get(bucketKey) === 'proved')
-    if (!this.#config.checkRows || !this.#joining.undecided || isProved) return false
+    if (this.#isOver || !this.#joining.undecided || isProved) return false
     const key = `checked ${libraryVersion} ${JSON.stringify([this.#form.metadata.maxBatchSize, this.#config.padding, this.#config.optionalInputs, this.#joining.tolerance, this.#joining.shaped.needed, ...this.#form.axes, ...this.#form.metadata.outputs.flatMap(({ rows }, index) => (rows === undefined ? [] : [{ index, rows }])), ...digestOf(this.#samples)])}`
     const known = readVerdict(session.note(key))
     if (known !== null) {
@@ -137,14 +134,14 @@ export class ModelRowCheck {
   #look(request: InferRequest): void {
     const key = this.#parser.rowKeyOf(request)
     const found = this.#ofBucket(key, request)
-    if (!this.#config.checkRows || found === 'proved' || found === 'meets') return
+    if (this.#isOver || found === 'proved' || found === 'meets') return
     this.#kept.keep(request, key)
     this.#tryNext()
   }
 
   /** What the graph says of a bucket: it is asked where no other length is known of its rows. */
   #ofBucket(key: string, { data, dims }: InferRequest): 'proved' | 'meets' | 'unknown' | null {
-    if (!this.#asksOfBuckets) return 'unknown'
+    if (!this.#joining.asksOfBuckets) return 'unknown'
     const found = this.#buckets.get(key)
     if (found !== undefined) return found
     if (dims === null || this.#buckets.size >= maxBuckets) return null
@@ -154,7 +151,7 @@ export class ModelRowCheck {
 
   async #askOfBucket(key: string, dimsOf: (index: number) => readonly number[] | null): Promise<void> {
     const { shaped } = this.#joining
-    if (!this.#asksOfBuckets || this.#buckets.has(key)) return
+    if (!this.#joining.asksOfBuckets || this.#buckets.has(key)) return
     this.#buckets.set(key, null)
     const question = questionOf(shaped, (index) => {
       const dims = dimsOf(index)
@@ -198,15 +195,16 @@ export class ModelRowCheck {
 
   /** Lengths that were made up say nothing for those of requests, unless rows change each other at them already. */
   #foundAtLoad(verdict: RowVerdict): void {
-    const isOfOthers = verdict.rows === 'independent' && this.#isOpen && this.#samples.length === 0
+    const isOfOthers = verdict.rows === 'independent' && this.#joining.isOpen && this.#samples.length === 0
+    this.#isOver ||= verdict.rows === 'dependent'
     this.#joining.found(isOfOthers ? { ...verdict, rows: 'unknown', reason: `${verdict.reason}, but with lengths that were made up; the first requests decide` } : verdict)
   }
 
   /** Tries requests of a shape of which there are enough, and of which the graph says nothing. */
   #tryNext(): void {
-    if (this.#busy || !this.#joining.undecided) return
+    if (this.#busy || this.#isOver || !this.#joining.undecided) return
     for (const shape of this.#kept.shapes) {
-      if (shape.isEnough && (!this.#asksOfBuckets || this.#buckets.get(shape.bucketKey) === 'unknown')) return void this.#try(shape)
+      if (shape.isEnough && (!this.#joining.asksOfBuckets || this.#buckets.get(shape.bucketKey) === 'unknown')) return void this.#try(shape)
     }
   }
 
@@ -218,7 +216,8 @@ export class ModelRowCheck {
     const { inputs, outputs, maxBatchSize } = form.metadata
     try {
       const verdict = await checkRequests({ inputs, outputs: this.#neededOf(outputs) }, inRows, maxBatchSize, tolerance, (feeds) => this.#run(form, feeds))
-      this.#joining.found(verdict, ++this.#trials >= maxTrials)
+      this.#isOver = ++this.#trials >= maxTrials || verdict.rows !== 'unknown'
+      this.#joining.found(verdict, this.#isOver)
     } catch {
       // The worker died over it, or the model is being closed: the next requests may decide.
       this.#trials++
