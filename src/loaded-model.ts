@@ -20,11 +20,11 @@ import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
 import { RequestCosts } from './request/request-costs.ts'
 import { ResponseSharing } from './response-cache/response-sharing.ts'
-import { Joining } from './scheduler/joining.ts'
+import { joiningAtLoad, readsGraph } from './row-check/joining-at-load.ts'
+import type { Joining } from './row-check/joining.ts'
+import { ModelRowCheck } from './row-check/model-row-check.ts'
 import { calibrateAtLoad } from './scheduler/load-calibration.ts'
-import { checkAtLoad } from './scheduler/load-check.ts'
 import { batchingOf, ObservedRequests } from './scheduler/observed-requests.ts'
-import { RealRowCheck } from './scheduler/real-row-check.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import { SequenceInputs } from './sequences/sequence-inputs.ts'
 import { sequencesOf } from './sequences/sequences-of-model.ts'
@@ -105,16 +105,17 @@ export class LoadedModel implements Loadable {
       const opened = await this.#open()
       const tolerance = Math.max(...instances.opening.map((life) => life.tolerance))
       const served = { ...servable(this.name, opened, opened.carrier), executionProviders: this.#services.providers.opened(this.config) }
-      const joining = new Joining(this.name, this.config, served, tolerance)
+      const joining = await joiningAtLoad(this.name, this.config, served, tolerance, instances.opening[0]!.session)
       const padding = this.#parse(joining, opened.carrier)
       const warmUp = new WarmUp(joining.stacked, this.config, this.parser!, padding, joining)
-      const check = (session: WorkerSession) => checkAtLoad(joining, this.config, padding, warmUp, session)
-      await instances.warm(warmUp, joining.undecided ? check : undefined)
+      const rowCheck = joining.undecided ? new ModelRowCheck({ joining, config: this.config, padding, parser: this.parser!, samples: warmUp.samples }) : null
+      const learnt = (about: string, value: string) => this.#sources.learnt({ [about]: value })
+      await instances.warm(warmUp, rowCheck === null ? undefined : (session) => rowCheck.atLoad(session, learnt))
       const runTimes = await calibrateAtLoad(this.config, joining, warmUp, instances.opening[0]!.session)
       await instances.reserve(joining.stacked)
       await this.#services.accept?.()
       instances.checkOpen()
-      this.#serve(joining, padding, runTimes, warmUp)
+      this.#serve(joining, rowCheck, padding, runTimes, warmUp)
       this.#sources.learnt(this.session.noted)
     } catch (error) {
       await instances.closeOpening()
@@ -129,7 +130,7 @@ export class LoadedModel implements Loadable {
   async #open(): Promise<OpenedSession> {
     const instances = this.#instances
     try {
-      const [opened] = await instances.open()
+      const [opened] = await instances.open(undefined, (session) => readsGraph(this.config, session))
       return opened!
     } catch (error) {
       if (!(error instanceof OpenFailed) || this.state !== 'loading' || !(await this.#services.providers.lacking(this.config))) throw error
@@ -155,19 +156,23 @@ export class LoadedModel implements Loadable {
     return padding
   }
 
-  #serve(joining: Joining, padding: Padding | null, runTimes: RunTimes, warmUp: WarmUp): void {
+  #serve(joining: Joining, rowCheck: ModelRowCheck | null, padding: Padding | null, runTimes: RunTimes, warmUp: WarmUp): void {
     const { clock, keepAlive, observers } = this.#services
     const batching = batchingOf(this.config, joining, this.#instances.opening.length)
     const observed = new ObservedRequests({ name: this.name, version: this.version, metadata: joining.stacked, batching }, observers, this.config.preserveOrdering)
-    joining.onChange = () => void (this.parser!.byRow = joining.byRow)
+    const parser = this.parser!
+    joining.onChange = () => {
+      parser.byRow = joining.byRow
+      parser.rowBuckets = joining.provedBuckets
+    }
     joining.onChange()
-    const realRows = joining.undecided && warmUp.form.isPlain ? new RealRowCheck(joining, async (feeds) => this.session.runSample(feeds, true)) : null
     const scheduler = (this.scheduler = new Scheduler({
-      joining, observed, realRows, padding, costs: RequestCosts.of(joining.stacked, this.config.cost, padding), runTimes, clock, keepAlive, config: this.config, instances: this.#instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
+      joining, observed, rowCheck, padding, costs: RequestCosts.of(joining.stacked, this.config.cost, padding), runTimes, clock, keepAlive, config: this.config, instances: this.#instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
     })) // prettier-ignore
     this.responses = ResponseSharing.of(scheduler, this.config)
     this.sequences = sequencesOf(this.config.sequence, this.#sequenceInputs, { metadata: joining.stacked, parser: this.parser!, scheduler, clock, staging: () => this.#services.staging(this.config) })
     this.#instances.serve(scheduler)
+    rowCheck?.serve(() => this.session)
     this.#scaling = new Scaling(this.config, this.#instances, scheduler, warmUp)
     this.#become('ready')
     this.#watchScale(this.#scaling, scheduler)

@@ -15,6 +15,18 @@ export interface RawValueMetadata {
   readonly ragged?: boolean
 }
 
+/**
+ * How the entries of an output belong to the rows of a batch, where there is not one for each row: the boxes of a detector, say. Entries are
+ * those of the first dimension, and keep their order.
+ *
+ * | | whose row an entry is |
+ * |---|---|
+ * | `{ index: 0 }` | the number in column 0 of the entry says it: `selected_indices` of ONNX's `NonMaxSuppression`. A caller reads there the number among its own rows |
+ * | `{ index: 0, of: 'selected_indices' }` | the same column of another output, which has as many entries; that one is divided by it as well |
+ * | `{ counts: 'n' }` | output `n`, `[rows]` or `[rows, 1]`, says how many entries each row has; those of the first row come first |
+ */
+export type OutputRows = { readonly index: number; readonly of?: string; readonly counts?: undefined } | { readonly counts: string; readonly index?: undefined; readonly of?: undefined }
+
 /** One input or output of a loaded model. */
 export interface ValueMetadata {
   /** As feeds and answers have it. */
@@ -27,6 +39,8 @@ export interface ValueMetadata {
   readonly ragged?: boolean
   /** Which dimension counts the rows of a batch, where that is not the first; `null` for an input that all rows of a batch share. */
   readonly batchAxis?: number | null
+  /** How the entries of an output belong to rows, where there is not one for each; see `OutputConfig.rows`. */
+  readonly rows?: OutputRows
 }
 
 /** Which dimension of a value counts the rows of a batch; -1 for one that all rows share. */
@@ -49,15 +63,26 @@ export interface RowJoining {
   /**
    * | | requests share runs |
    * |---|---|
-   * | `independent` | yes: rows gave the same alone and beside others, in every trial |
-   * | `declared` | yes, because `maxBatchSize` was given, whatever the check found |
-   * | `dependent` | no: rows change each other, or outputs cannot be divided among rows |
-   * | `unknown` | no: not checked, not to be joined, or nothing could be tried yet (the first real requests may decide) |
+   * | `independent` | yes: no row changes another |
+   * | `declared` | yes, because `maxBatchSize` was given, whatever was found |
+   * | `dependent` | no: rows change each other, or inputs or outputs cannot be divided among rows |
+   * | `unknown` | no: not to be joined, or not known yet (the first real requests may decide) |
    */
   readonly rows: 'independent' | 'declared' | 'dependent' | 'unknown'
   /**
+   * | | how that is known |
+   * |---|---|
+   * | `proved` | from the graph and its shapes; nothing was run |
+   * | `checked` | by running rows alone and beside others |
+   * | `declared` | the configuration says so |
+   * | `unknown` | it is not |
+   */
+  readonly how: 'proved' | 'checked' | 'declared' | 'unknown'
+  /** The node of the graph at which rows meet, or that could not be followed; left out where there is none. */
+  readonly node?: string
+  /**
    * By how much a row beside others differed from the same row alone, relative to the largest value of the row: the
-   * largest of all trials. `Infinity` where it has no measure (NaN, strings, another shape), `null` without a trial.
+   * largest of all trials. `Infinity` where it has no measure (NaN, strings, another shape), `null` where nothing was run.
    */
   readonly largestDifference: number | null
   /** Why, in words. */
@@ -152,7 +177,7 @@ export function notStackable({ inputs, outputs }: Pick<ModelMetadata, 'inputs' |
   if (inputs.length === 0) return 'the model has no inputs'
   const structured = withoutRows({ inputs, outputs })
   if (structured !== undefined) return `'${structured.name}' is ${structured.type}, which has no rows`
-  const fixed = (values: readonly ValueMetadata[]) => values.find((value) => isElementType(value.type) && batchAxisOf(value) !== -1 && typeof value.shape[batchAxisOf(value)] !== 'string')
+  const fixed = (values: readonly ValueMetadata[]) => values.find((value) => isElementType(value.type) && value.rows === undefined && batchAxisOf(value) !== -1 && typeof value.shape[batchAxisOf(value)] !== 'string')
   const input = fixed(inputs)
   if (inputs.every((value) => batchAxisOf(value) === -1)) return 'all inputs are shared by the rows of a batch'
   if (input !== undefined) return `input '${input.name}' of shape ${shownShape(input.shape)} has no variable first dimension`
@@ -178,7 +203,7 @@ export function checkBatchDimension(model: string, maxBatchSize: number, metadat
   const structured = withoutRows(metadata)
   const fixed = [...metadata.inputs, ...metadata.outputs].find((value) => {
     const dim = value.shape[batchAxisOf(value)]
-    return isElementType(value.type) && batchAxisOf(value) !== -1 && typeof dim !== 'string' && !(maxBatchSize === 1 && dim === 1)
+    return isElementType(value.type) && value.rows === undefined && batchAxisOf(value) !== -1 && typeof dim !== 'string' && !(maxBatchSize === 1 && dim === 1)
   })
   if (structured !== undefined || fixed !== undefined) {
     const why = structured === undefined ? `'${fixed!.name}' has the fixed shape ${shownShape(fixed!.shape)}` : `'${structured.name}' is ${structured.type}`

@@ -3,10 +3,14 @@ import { statSync } from 'node:fs'
 import { bindingCarrier, libraryCarrier, type Carrier } from '../carriers.ts'
 import { InferenceError } from '../errors.ts'
 import type { ModelMetadata } from '../index.ts'
+import { resolveConfig } from '../config/resolve-model-config.ts'
 import { notStackable, servable } from '../metadata.ts'
 import type { OnnxFile } from '../onnx-file/onnx-file.ts'
 import type { DeclaredValue } from '../onnx-file/value-info.ts'
-import { withBatchAxes } from '../request/batch-axes.ts'
+import { joiningAtLoad } from '../row-check/joining-at-load.ts'
+import { floatTolerance } from '../row-check/compare-rows.ts'
+import { answerQuestions } from '../row-proof/answer-questions.ts'
+import { readGraph } from '../row-proof/read-graph.ts'
 import { failureOf, type Failure } from './failure.ts'
 import { completed, leavesOutShapes, leavesOutTypes, readModelFile, withShapes, type ModelValues } from './model-file.ts'
 import { openModel, type OpenedModel } from './open-in-child.ts'
@@ -17,7 +21,11 @@ export interface Batching {
   /** `null` where only running the model shows it. */
   readonly batchable: boolean | null
   readonly reason: string
-  /** As an engine has them, once the model was opened. */
+  /** How that is known; see `metadata.joining`. */
+  readonly how: ModelMetadata['joining']['how']
+  /** The node at which rows meet, or that was not followed; `null` for none. */
+  readonly node: string | null
+  /** As an engine has them; `null` where it would have to run the model first, which was not wanted. */
   readonly maxBatchSize: number | null
   readonly joining: ModelMetadata['joining'] | null
 }
@@ -66,7 +74,7 @@ export async function inspectModel(path: string, run: boolean, limitMs: number):
     format: file === null ? 'ort' : 'onnx',
     byteLength: file?.byteLength ?? statSync(absolute).size,
     ...values,
-    batching: batchingOf(values, model),
+    batching: model === null ? await provenBatching(absolute, values) : batchingOf(model),
     executors: { native: serving(path, values, libraryCarrier), binding: serving(path, values, bindingCarrier) },
     problems: file === null ? [] : problemsOf(file),
     opened: model?.executor ?? null,
@@ -83,21 +91,25 @@ async function attempt<T>(work: () => Promise<T>): Promise<T | InferenceError> {
   }
 }
 
-/** Of how requests share runs. */
-const nothingSaid = { maxBatchSize: undefined, inputs: undefined, outputs: undefined, padding: [] } as const
+/** As an engine has found it. */
+function batchingOf({ metadata }: OpenedModel): Batching {
+  const { maxBatchSize, joining } = metadata
+  const { reason, how, node = null } = joining
+  const batchable = maxBatchSize > 0 ? true : joining.rows === 'unknown' && notStackable(metadata) === null ? null : false
+  return { batchable, reason, how, node, maxBatchSize, joining }
+}
 
-function batchingOf(values: ModelValues<DeclaredValue>, opened: OpenedModel | null): Batching {
-  if (opened !== null) {
-    const { maxBatchSize, joining } = opened.metadata
-    const batchable = maxBatchSize > 0 ? true : joining.rows === 'unknown' && notStackable(opened.metadata) === null ? null : false
-    return { batchable, reason: joining.reason, maxBatchSize, joining }
-  }
-  const unknown = (reason: string): Batching => ({ batchable: null, reason, maxBatchSize: null, joining: null })
+/** By the file alone, as far as that says it. */
+async function provenBatching(path: string, values: ModelValues<DeclaredValue>): Promise<Batching> {
+  const unknown = (reason: string, node: string | null = null): Batching => ({ batchable: null, reason, how: 'unknown', node, maxBatchSize: null, joining: null })
   if (leavesOutTypes(values)) return unknown('the file does not say the types of all inputs and outputs')
   const untoldShape = [...values.inputs, ...values.outputs].find(({ shape }) => shape === null)
   if (untoldShape !== undefined) return unknown(`the file does not say the shape of '${untoldShape.name}'`)
-  const reason = notStackable(withBatchAxes('', nothingSaid, withShapes(values) as ModelValues))
-  return reason === null ? unknown('the shapes allow it; whether rows are independent is found out by running the model') : { ...unknown(reason), batchable: false }
+  const { inputs, outputs } = withShapes(values) as ModelValues
+  const graph = { note: () => '', setNote: () => {}, prove: async (questions: Parameters<typeof answerQuestions>[1]) => answerQuestions(() => readGraph(path), questions) }
+  const { joining, maxBatchSize } = (await joiningAtLoad('', resolveConfig('', { path }), { inputs, outputs, unservableOutputs: [], executionProviders: [] }, floatTolerance, graph)).metadata
+  const { rows, how, node = null, reason } = joining
+  return rows === 'unknown' ? unknown(reason, node) : { batchable: rows === 'independent', reason, how, node, maxBatchSize, joining }
 }
 
 function serving(path: string, values: ModelValues<DeclaredValue>, carrier: Carrier): Serving {

@@ -203,11 +203,11 @@ export class ModelPreparation {
     return null
   }
 
-  #prepared({ cache, key }: Job, manifest: Manifest): PreparedModel {
+  #prepared({ cache, key, content }: Job, manifest: Manifest): PreparedModel {
     void touch(cache, key)
     const { files, reason } = manifest
     if (files === null) return asItIs(reason)
-    const notes = readSealed<SessionNotes>(cache.notes(key)) ?? {}
+    let notes = readSealed<SessionNotes>(cache.notes(key)) ?? {}
     const origin = { compiled: true, reason }
     return {
       origin,
@@ -220,7 +220,9 @@ export class ModelPreparation {
       },
       learnt: (found) => {
         if (Object.keys(found).every((about) => notes[about] === found[about])) return
-        void writeSealed(cache.notes(key), { ...notes, ...found }).catch(() => {})
+        notes = { ...notes, ...found }
+        // Of what the entry was made from, and of nothing that has taken its place since.
+        void content.isCurrent(new AbortController().signal).then((current) => (current ? writeSealed(cache.notes(key), notes) : undefined)).catch(() => {})
       },
     }
   }

@@ -50,6 +50,14 @@ export interface PipelineStep {
   when?: (tensors: PipelineTensors) => boolean
   /** Tensors that `when` is given beside those that the step takes. Default: none. */
   needs?: readonly string[]
+  /**
+   * Whether each row of what the step takes is a request of its own to its model, such as each crop of a detector to a recogniser: the rows
+   * run with those of other callers, also by a model that takes but one row at a time, and their answers are one tensor again, in the order
+   * of the rows. There may be 0 to 10 000 of them, and another number in each request. As long as the queue of the model has no room the
+   * others wait; the first that fails fails the request. `true`: of all inputs, but for those that all rows of a batch share; or the names
+   * of the model's inputs whose rows are meant, beside which the others go with each row as they are. Default `false`.
+   */
+  fanOut?: boolean | readonly string[]
 }
 
 /** In the words of {@link PipelineInput}, or as bare names. */

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { listNames } from '../describe.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import type { TensorType } from '../tensor.ts'
 import { checkConfig } from './check-config.ts'
@@ -27,6 +28,8 @@ export interface ResolvedStep {
   readonly outputs: readonly (readonly [output: string, tensor: string])[]
   readonly when: NonNullable<PipelineStep['when']> | null
   readonly needs: readonly string[]
+  /** Names of the model's inputs of which each row is a request of its own; `null` for none. */
+  readonly fanOut: readonly string[] | 'all' | null
 }
 
 /** A configuration with every default in place that does not depend on a model. */
@@ -69,6 +72,7 @@ const schema = optionsOf({
         outputs: names,
         when: v.optional({ ...v.custom<NonNullable<PipelineStep['when']>>((given) => typeof given === 'function'), expects: 'a function' }),
         needs: v.optional(v.array(name), []),
+        fanOut: v.optional(v.union([v.boolean(), v.pipe(v.array(name), v.minLength(1, 'at least one input of the model'))]), false),
       }),
     ),
     v.check((given) => given.length > 0, 'at least one step'),
@@ -114,9 +118,18 @@ export function resolvePipelineConfig(model: string, config: unknown): ResolvedP
         outputs: Object.entries(step.outputs),
         when: step.when ?? null,
         needs: step.needs,
+        fanOut: fanOutOf(model, index, step),
       }
     }),
   })
+}
+
+function fanOutOf(model: string, index: number, { inputs, fanOut }: { readonly inputs: Readonly<Record<string, string>>; readonly fanOut: boolean | readonly string[] }): ResolvedStep['fanOut'] {
+  if (typeof fanOut === 'boolean') return fanOut ? 'all' : null
+  const names = Object.keys(inputs)
+  const strange = fanOut.findIndex((input, at) => !names.includes(input) || fanOut.indexOf(input) !== at)
+  if (strange === -1) return fanOut
+  throw pipelineError(model, `steps[${index}].fanOut[${strange}]`, `one of the inputs that the step gives its model (${listNames(names)}), each once`, fanOut[strange])
 }
 
 /** The error of what a pipeline's configuration says. */

@@ -1,8 +1,10 @@
 import * as v from 'valibot'
 import { invalidArgument } from '../errors.ts'
+import type { OutputRows } from '../metadata.ts'
 import { isElementType, isRawType, type ElementType, type TensorType } from '../tensor.ts'
 import type { ImageInput } from './image-input.ts'
 import { optionsOf, properties } from './options-schema.ts'
+import { wholeNumber } from './whole-number.ts'
 
 /** What requests give for an input, or get of an output; Triton's `ModelInput` and `ModelOutput`. */
 export interface TensorConfig {
@@ -41,6 +43,11 @@ export interface InputConfig extends TensorConfig {
 
 /** An output in particular. */
 export interface OutputConfig extends TensorConfig {
+  /**
+   * Says whose an entry is in an output that has not one for each row. Checked in every run: numbers that name no row, or counts that do not
+   * add up, reject the request whose run alone has them (`ERR_EXECUTION`). Not beside `batchAxis` or `sequence`. Default: one entry per row.
+   */
+  rows?: OutputRows
   /** Names of the classes whose scores it has, by index; for `model.classification()`. Default: none. */
   labels?: readonly string[]
 }
@@ -61,10 +68,11 @@ const entries = {
 
 /** Schema of an entry of `inputs`. */
 export const inputSchema = optionsOf({ ...entries, shared: v.optional(v.boolean()), image: v.optional(properties) })
+const rowsSchema = optionsOf({ index: v.optional(wholeNumber(0)), of: v.optional(entries.name), counts: v.optional(entries.name) })
 /** Schema of an entry of `outputs`. */
-export const outputSchema = optionsOf({ ...entries, labels: v.optional(v.array(v.string())) })
+export const outputSchema = optionsOf({ ...entries, labels: v.optional(v.array(v.string())), rows: v.optional(rowsSchema) })
 
-type Entry = Pick<v.InferOutput<typeof inputSchema>, keyof TensorConfig | 'shared'>
+type Entry = Pick<v.InferOutput<typeof inputSchema>, keyof TensorConfig | 'shared'> & Pick<v.InferOutput<typeof outputSchema>, 'rows'>
 
 /**
  * Checks what is said of inputs or outputs against itself, by Triton's rules.
@@ -82,7 +90,14 @@ export function checkTensors(model: string, option: 'inputs' | 'outputs', tensor
       const strange = values?.find((dim) => dim < 1 && dim !== -1)
       if (strange !== undefined) throw wrong(`[${index}].${list}`, 'dims of at least 1, or -1 for a variable one', strange)
     }
-    const { batchAxis, shared = false } = tensors[index]!
+    const { batchAxis, shared = false, rows } = tensors[index]!
+    if (rows !== undefined) {
+      if ((rows.index === undefined) === (rows.counts === undefined)) throw wrong(`[${index}].rows`, 'either index or counts', rows)
+      if (rows.of !== undefined && rows.index === undefined) throw wrong(`[${index}].rows.of`, 'to be left out beside counts', rows.of)
+      if (batchAxis !== undefined) throw wrong(`[${index}].batchAxis`, 'to be left out beside rows', batchAxis)
+      if (reshape !== undefined) throw wrong(`[${index}].reshape`, 'to be left out beside rows', reshape)
+      if (batched === false) throw wrong(`[${index}].rows`, 'to be left out for a model whose maxBatchSize is 0', rows)
+    }
     if (shared && batchAxis !== undefined) throw wrong(`[${index}].batchAxis`, 'to be left out for an input that is shared', batchAxis)
     if (batched === false && (shared || batchAxis !== undefined)) {
       throw wrong(`[${index}].${shared ? 'shared' : 'batchAxis'}`, 'to be left out for a model whose maxBatchSize is 0', batchAxis ?? shared)

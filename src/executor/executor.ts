@@ -2,6 +2,7 @@ import type { OpenOptions } from '../config/session-options.ts'
 import type { SlotMemory } from '../memory/staging-pool.ts'
 import type { Carrier } from '../carriers.ts'
 import type { RawValueMetadata } from '../metadata.ts'
+import type { RowProof, RowQuestion } from '../row-proof/prove-rows.ts'
 import type { MailedValue } from '../values.ts'
 
 /** A tensor's place in a slot. */
@@ -119,6 +120,15 @@ export interface Executor {
   openAhead?(model: string | SharedArrayBuffer, options: OpenOptions): OpeningAhead | null
   /** Runs a session once on sample inputs; rejects when the thread dies. */
   runSample(sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun>
+  /**
+   * Proves from the graph of a model what is asked of its rows, on the thread's own time; left out where what runs has no graph. What cannot
+   * be read is an answer as well. Rejects when the thread dies.
+   *
+   * @param model its path, or its bytes.
+   * @param questions in turn, until one is proved. None: the graph is read ahead.
+   * @returns what was found for each of those that were asked.
+   */
+  prove?(model: string | SharedArrayBuffer, questions: readonly RowQuestion[]): Promise<readonly RowProof[]>
   /** Releases a session and its slots; resolves also when the thread dies over it. */
   close(sessionId: number): Promise<void>
   defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void

@@ -1,4 +1,5 @@
 import type { MessagePort } from 'node:worker_threads'
+import type { RowProof, RowQuestion } from '../row-proof/prove-rows.ts'
 import type { Executor } from './executor.ts'
 
 /** What the init task of a thread is given, by the executor that it serves. Its port closes with the thread, however that ends. */
@@ -41,6 +42,21 @@ export interface StartTask {
 
 /** A worker's first word, and the only one if it cannot serve. */
 export type StartAnswer = { ready: WorkerReady } | { failed: StartRefusal }
+
+/** Asks a thread what the graph of a model says of its rows; see {@link Executor.prove}. */
+export interface ProofTask {
+  readonly type: 'prove'
+  readonly questionId: number
+  readonly model: string | SharedArrayBuffer
+  readonly questions: readonly RowQuestion[]
+}
+
+/** The answer to a {@link ProofTask}. */
+export interface ProofAnswer {
+  readonly type: 'proved'
+  readonly questionId: number
+  readonly proofs: readonly RowProof[]
+}
 
 /** What a worker says when it serves. */
 export interface WorkerReady {

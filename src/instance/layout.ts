@@ -56,10 +56,10 @@ export function layOut(
     return { ...place(type, [room[index]!]), rowDims: { offset: place('int32', [rows, dims.length - 1]).offset, rows } }
   })
   const outputs = metadata.outputs.map((output, index) => {
-    const { type, shape } = output
+    const { type, shape, rows: entries } = output
     const batchAxis = batchAxisOf(output)
     if (!wants(outputMask, index)) return undefined
-    if (!liesInSlot(type) || unpredictable.has(index)) return null
+    if (!liesInSlot(type) || entries !== undefined || unpredictable.has(index)) return null
     const dims = shape.map((dim, axis) => (batched && axis === batchAxis ? rows : typeof dim === 'number' ? dim : symbols.get(dim)))
     if (dims.includes(undefined)) return null
     const bytes = byteLengthOf(type, elementCount(dims as number[]))
@@ -71,6 +71,18 @@ export function layOut(
 /** Whether output `index` is wanted; -1 wants all. Outputs past the 31st are always computed. */
 export function wants(outputMask: number, index: number): boolean {
   return index > 30 || (outputMask & (1 << index)) !== 0
+}
+
+/** The same with the outputs that say whose the entries of those are. */
+export function withDivisors(outputs: readonly ValueMetadata[], outputMask: number): number {
+  if (outputMask === -1) return outputMask
+  let mask = outputMask
+  for (const [index, { rows }] of outputs.entries()) {
+    if (rows === undefined || !wants(outputMask, index)) continue
+    const divisor = outputs.findIndex(({ name }) => name === (rows.counts ?? rows.of))
+    if (divisor !== -1 && divisor <= 30) mask |= 1 << divisor
+  }
+  return mask
 }
 
 /** Whether values of a type are bytes of a known number: strings are not, nor what is no tensor. */

@@ -4,7 +4,8 @@ import { copyOf, elementCount, isElementType, isPacked, makeTensor, putValue, ty
 import { cutRows, isMailedTensor, outputOf, rowCount, type MailedValue, type OutputValue } from '../values.ts'
 import type { FinishedBatch } from './finished-batch.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
-import { batchAxisOf, type ModelMetadata } from '../metadata.ts'
+import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
+import { divideEntries, entriesOf, indexColumn, shiftRows, type Division, type Entries } from '../request/divided-entries.ts'
 import { copyResized, type Padding } from '../request/padding.ts'
 import type { Reshape } from '../request/reshape.ts'
 import type { ShapedTensors } from '../request/shaped-tensors.ts'
@@ -22,6 +23,7 @@ interface Piece {
  *
  * @param reshapes from the dims of each output to those of an answer.
  * @param failures of requests that have no answer, and get nothing here, by their place; `null` for none.
+ * @param divisions see {@link divided}.
  * @throws Error when an output cannot be cut back to a request's length, joined with those of other parts of a request, or has
  * other dims than configured.
  */
@@ -31,6 +33,7 @@ export function scatter(
   reshapes: ShapedTensors['outputs'],
   { requests, slot, mailed }: FinishedBatch,
   failures: readonly (string | null)[] | null = null,
+  divisions: Divisions | null = null,
 ): AnyOutputs[] {
   const layout = slot.layout!
   if (padding === null && reshapes === null && mailed === null && failures === null && takeAsTheyLie(metadata, layout, requests)) return scatterRows(metadata, layout, requests)
@@ -50,10 +53,14 @@ export function scatter(
       }
       const { turn } = request
       const isKept = turn !== null && turn.keeps(index)
-      const piece = value
-        ? cutMailed(value, mailedValues![index]!, batchAxisOf(metadata.outputs[index]!), request, row, requests.length === 1)
-        : cutFromSlot(metadata, layout, index, request, row, isKept && turn.hides(index))
-      if (request.isPart && piece.dims[0] !== request.rows) throw notByRow(name, request, `dims [${piece.dims.join(', ')}]`)
+      const division = divisions?.[index] ?? null
+      const piece =
+        division !== null && requests.length > 1
+          ? cutEntries(metadata.outputs[index]!, value as MailedTensor, mailedValues![index]!, division, member, row)
+          : value
+            ? cutMailed(value, mailedValues![index]!, batchAxisOf(metadata.outputs[index]!), request, row, requests.length === 1)
+            : cutFromSlot(metadata, layout, index, request, row, isKept && turn.hides(index))
+      if (request.isPart && division === null && piece.dims[0] !== request.rows) throw notByRow(name, request, `dims [${piece.dims.join(', ')}]`)
       const { data, dims } = padding === null ? piece : cutLength(name, padding, layout, index, request, piece)
       if (isKept) {
         if (!request.settled) turn.keep(index, data, dims) // else the sequence has gone on without it
@@ -152,6 +159,14 @@ function cutMailed({ type, dims }: MailedTensor, data: TensorData | string[], ax
   return { data: cutElements(type, data, row * elements, (row + request.rows) * elements), dims: [request.rows, ...dims.slice(1)] }
 }
 
+/** The entries of a request, which reads its own rows' numbers in them. */
+function cutEntries({ rows }: ValueMetadata, { type, dims }: MailedTensor, data: TensorData | string[], division: Division, member: number, row: number): Piece {
+  const own = entriesOf({ type, dims, data }, division, member)
+  const column = indexColumn(rows)
+  if (column !== null) shiftRows(own, column, -row)
+  return own
+}
+
 /** What is no tensor: a sequence is divided by its entries. */
 function cutStructured(name: string, value: MailedValue, request: InferRequest, row: number, alone: boolean): OutputValue {
   if (request.isPart && alone && rowCount(value) !== request.rows) throw notByRow(name, request, `${rowCount(value) ?? 'no'} entries`)
@@ -192,10 +207,33 @@ function cutLength(name: string, padding: Padding, { lengths }: ViewedLayout, in
   return { data: target, dims: ownDims }
 }
 
-/** The first output that cannot be divided among the rows of a batch, or `null`. */
-export function indivisibleOutput(metadata: ModelMetadata, { requests, rows, mailed }: FinishedBatch): string | null {
+/** By output; `null` for one that has an entry for each row. */
+type Divisions = readonly (Division | null)[]
+
+/**
+ * Whose the entries are in outputs that have not one for each row; `null` where there are none.
+ *
+ * @throws UndividedOutput when what the run says of it cannot be true.
+ */
+export function divided({ outputs }: Pick<ModelMetadata, 'outputs'>, { requests, slot, mailed }: FinishedBatch): Divisions | null {
+  if (requests[0]!.whole) return null
+  return divideEntries(outputs, requests.map(({ rows }) => rows), (index): Entries | null => {
+    const value = mailed?.[index]
+    const type = outputs[index]!.type as ElementType
+    if (value) return isMailedTensor(value) ? { type, dims: value.dims, data: mailedElements(value) } : null
+    const [place, data] = [slot.layout!.outputs[index], slot.layout!.outputViews[index]]
+    return place && data ? { type, dims: place.dims, data } : null
+  })
+}
+
+/**
+ * The first output that cannot be divided among the rows of a batch, or `null`.
+ *
+ * @param needed indices of the outputs that requests have.
+ */
+export function indivisibleOutput(metadata: ModelMetadata, { requests, rows, mailed }: FinishedBatch, needed: readonly number[]): string | null {
   if (mailed === null || requests.length === 1) return null
-  const index = mailed.findIndex((value, at) => value && rowCount(value, batchAxisOf(metadata.outputs[at]!)) !== rows)
+  const index = mailed.findIndex((value, at) => value && needed.includes(at) && metadata.outputs[at]!.rows === undefined && rowCount(value, batchAxisOf(metadata.outputs[at]!)) !== rows)
   return index === -1 ? null : metadata.outputs[index]!.name
 }
 

@@ -4,7 +4,7 @@ import type { SlotMemory, StagingBuffer } from '../memory/staging-pool.ts'
 import type { RowBlocks } from '../memory/row-blocks.ts'
 import { gatherBatch, gatherMoved } from './gather-batch.ts'
 import { leasedRows, placeInBlock, type InPlaceBatch } from './in-place.ts'
-import { layOut } from './layout.ts'
+import { layOut, withDivisors } from './layout.ts'
 import { hasRaggedInputs, roomForRows } from './ragged-rows.ts'
 import { layOutInPlace, viewLayout, type ViewedLayout } from './viewed-layout.ts'
 import type { Batch } from './batch.ts'
@@ -47,6 +47,8 @@ export class StagingSlot {
   readonly #padding: Padding | null
   readonly #source: SlotSource
   readonly #ragged: boolean
+  /** Whether outputs are divided by what others say. */
+  readonly #divides: boolean
   #buffer: StagingBuffer | null = null
   /** The memory by which the worker knows the slot; `null` when it does not. */
   #known: SlotMemory | null = null
@@ -77,6 +79,7 @@ export class StagingSlot {
     this.#metadata = metadata
     this.#padding = padding
     this.#ragged = hasRaggedInputs(metadata)
+    this.#divides = metadata.outputs.some(({ rows }) => rows?.of !== undefined || rows?.counts !== undefined)
   }
 
   /** How many of its requests stand for none. */
@@ -115,10 +118,11 @@ export class StagingSlot {
   layoutFor(
     batch: readonly InferRequest[],
     rows: number,
-    outputMask: number,
+    wantedMask: number,
     unpredictable: ReadonlySet<number>,
     blocks: RowBlocks | null = null,
   ): ViewedLayout {
+    const outputMask = this.#divides ? withDivisors(this.#metadata.outputs, wantedMask) : wantedMask
     const inPlace = blocks === null ? null : this.#layOutInPlace(batch, rows, outputMask, unpredictable, blocks)
     if (inPlace !== null) return inPlace
     const first = batch[0]!

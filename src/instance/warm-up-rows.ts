@@ -2,9 +2,9 @@ import { joinTensors } from '../elements.ts'
 import type { ModelMetadata, TensorMetadata } from '../metadata.ts'
 import type { PaddedInput } from '../request/padding.ts'
 import { byteLengthOf, elementCount, isElementType, isFloatType, type MailedTensor } from '../tensor.ts'
-import { rowRecipes, type RowRecipe } from './row-recipes.ts'
-import { sampleRow } from './row-samples.ts'
-import type { TrialFeeds } from './trial-feeds.ts'
+import { rowRecipes, type RowRecipe } from '../row-check/row-recipes.ts'
+import { sampleRow } from '../row-check/row-samples.ts'
+import type { TrialFeeds } from '../row-check/trial-feeds.ts'
 
 /** Which made-up values: zeros where they can do no harm, zeros, or random ones. */
 export type MadeUp = 'harmless' | 'zeros' | 'random'

@@ -1,5 +1,6 @@
 import { pipelineError, type ResolvedPipeline, type ResolvedTensor } from '../config/resolve-pipeline-config.ts'
 import { batchAxisOf, checkBatchDimension, shownShape, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
+import { indexColumn } from '../request/divided-entries.ts'
 import { isElementType } from '../tensor.ts'
 import type { GraphStep, PipelineGraph } from './pipeline-graph.ts'
 import type { StepBinding } from './step-binding.ts'
@@ -28,10 +29,11 @@ export class CheckedTensors {
     this.#known = graph.tensors.map(() => null)
     for (const [index, input] of config.inputs.entries()) this.#declare(index, input)
     for (const step of graph.steps) {
-      const { outputs } = bindings[step.index]!.metadata
+      const { outputs } = bindings[step.index]!.shown
       for (const { name, tensor } of step.outputs) {
-        const { name: output, ...made } = outputs.find((each) => each.name === name)!
-        this.#known[tensor] = { ...made, by: `made by output '${output}' of step '${step.name}'` }
+        const { name: output, rows, ...made } = outputs.find((each) => each.name === name)!
+        const own = indexColumn(rows) // the others name outputs that the pipeline may not have, or not by these names
+        this.#known[tensor] = { ...made, ...(own !== null && { rows: { index: own } }), by: `made by output '${output}' of step '${step.name}'` }
       }
     }
     for (const step of graph.steps) {
@@ -48,23 +50,23 @@ export class CheckedTensors {
   }
 
   /** Checks that a step takes and gives what the tensors are: its model may be another one by now. */
-  check(step: GraphStep, { metadata }: StepBinding): void {
+  check(step: GraphStep, { shown }: StepBinding): void {
     for (const { name, tensor } of step.inputs) {
-      const taken = metadata.inputs.find((input) => input.name === name)!
+      const taken = shown.inputs.find((input) => input.name === name)!
       const known = this.#known[tensor]
       if (known) this.#compare(`steps[${step.index}].inputs.${name}`, taken, `of input '${name}' of model '${step.model}'`, known, tensor)
     }
     for (const { name, tensor } of step.outputs) {
-      const made = metadata.outputs.find((output) => output.name === name)!
+      const made = shown.outputs.find((output) => output.name === name)!
       const known = this.#known[tensor]!
       this.#compare(`steps[${step.index}].outputs.${name}`, known, `of '${this.#graph.tensors[tensor]!.name}', ${known.by}`, { ...made, by: `output '${name}' of model '${step.model}'` }, null)
     }
   }
 
   /** What a model takes says more of a tensor, where that leaves something open. */
-  #learn(step: GraphStep, { metadata }: StepBinding): void {
+  #learn(step: GraphStep, { shown }: StepBinding): void {
     for (const { name, tensor } of step.inputs) {
-      const { name: input, ...taken } = metadata.inputs.find((each) => each.name === name)!
+      const { name: input, ...taken } = shown.inputs.find((each) => each.name === name)!
       const known = this.#known[tensor]
       this.#known[tensor] = known ? both(known, taken) : { ...taken, by: `taken by input '${input}' of step '${step.name}'` }
     }
@@ -85,10 +87,11 @@ export class CheckedTensors {
     return metadata
   }
 
-  /** Of the models that join requests the least; none is joined where one of them joins none. */
+  /** Of the models that join requests the least; none is joined where one of them joins none. The rows of a step that fans out are not those of a request. */
   #findMaxBatchSize(given: number | undefined, bindings: readonly StepBinding[]): number {
-    const sizes = bindings.map(({ serving }) => largestBatchOf(serving))
-    if (given === undefined) return Math.min(...sizes)
+    const sizes = bindings.map(({ serving, fanned }) => (fanned === null ? largestBatchOf(serving) : Infinity))
+    const smallest = Math.min(...sizes)
+    if (given === undefined) return smallest === Infinity ? 0 : smallest
     const least = Math.min(...sizes.filter((size) => size > 0))
     if (given <= least) return given
     const step = this.#graph.steps[sizes.indexOf(least)]!

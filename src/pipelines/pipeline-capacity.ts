@@ -1,9 +1,13 @@
 import { capacityOf, type ModelCapacity } from '../observability/model-capacity.ts'
 import type { StepServing, StepTarget } from './step-target.ts'
 
-/** How much more the models of a pipeline's steps can take: as much as the one that takes the least. */
-export function capacityOfSteps(targets: readonly StepTarget[], own: Pick<ModelCapacity, 'maxBatchSize' | 'waiting' | 'running'>): ModelCapacity {
-  const each = targets.map(({ serving }) => capacityOfServing(serving))
+/**
+ * How much more the models of a pipeline's steps can take: as much as the one that takes the least.
+ *
+ * @param perRequest requests of each step's model for one of the pipeline's.
+ */
+export function capacityOfSteps(targets: readonly StepTarget[], perRequest: readonly number[], own: Pick<ModelCapacity, 'maxBatchSize' | 'waiting' | 'running'>): ModelCapacity {
+  const each = targets.map(({ serving }, step) => forSeveral(capacityOfServing(serving), Math.max(1, perRequest[step]!)))
   const least = (figure: 'instances' | 'free' | 'requestsPerSecond') => Math.min(...each.map((capacity) => capacity[figure]))
   const isKnown = each.every(({ estimatedMs }) => estimatedMs > 0)
   return {
@@ -13,6 +17,10 @@ export function capacityOfSteps(targets: readonly StepTarget[], own: Pick<ModelC
     requestsPerSecond: least('requestsPerSecond'),
     estimatedMs: isKnown ? each.reduce((sum, { estimatedMs }) => sum + estimatedMs, 0) : 0,
   }
+}
+
+function forSeveral(capacity: ModelCapacity, requests: number): ModelCapacity {
+  return requests === 1 ? capacity : { ...capacity, free: Math.floor(capacity.free / requests), requestsPerSecond: capacity.requestsPerSecond / requests }
 }
 
 /** Requests of a level that would be accepted now. */

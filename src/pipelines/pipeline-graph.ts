@@ -18,6 +18,7 @@ export interface GraphStep {
   readonly inputs: readonly StepPort[]
   readonly outputs: readonly StepPort[]
   readonly when: ResolvedStep['when']
+  readonly fanOut: ResolvedStep['fanOut']
   /** Tensors that it waits for, each once: its inputs, and what its `when` is given. */
   readonly awaits: readonly number[]
 }
@@ -76,7 +77,7 @@ export class PipelineGraph {
       const needs = step.needs.map((tensor, at) => find(`steps[${index}].needs[${at}]`, tensor))
       const awaits = [...new Set([...inputs.map(({ tensor }) => tensor), ...needs])]
       for (const tensor of awaits) tensors[tensor]!.awaitedBy.push(index)
-      return { index, name: step.name, model: step.model, version: step.version, inputs, outputs: ports('outputs'), when: step.when, awaits }
+      return { index, name: step.name, model: step.model, version: step.version, inputs, outputs: ports('outputs'), when: step.when, fanOut: step.fanOut, awaits }
     })
     this.tensors = tensors
     this.inputs = config.inputs.map((_, index) => index)

@@ -4,6 +4,8 @@ import { rejectionOf, type RejectionReason } from '../observability/rejections.t
 import { unwatch, watch } from '../request/abort-watch.ts'
 import type { Answer, ParsedFeeds } from '../request/infer-request.ts'
 import { putValue, type TensorData, type TensorLike } from '../tensor.ts'
+import { FanOut } from './fan-out.ts'
+import { FannedFeeds } from './fanned-values.ts'
 import { shownValue, type PipelineValue } from './input-values.ts'
 import type { GraphStep, StepPlan } from './pipeline-graph.ts'
 import type { RunOwner } from './run-owner.ts'
@@ -95,12 +97,26 @@ export class PipelineRun implements StepCaller, RunningStep {
       if (!wanted) return this.#skip(step)
       const { serving } = binding
       if (this.#reports !== null) this.#reports.began(step, serving.version, nowMs - this.madeAtMs)
+      if (binding.fanned !== null) return this.#fanOut(step, binding, feeds as Readonly<Record<string, PipelineValue>>) // of what was made it needs more than the rows
       const options = this.#optionsOf(step, binding, nowMs)
       const running = made !== null ? submitStep(binding, made, options, this, step, nowMs) : startStep(binding, feeds, options, this, step)
       if (this.#beganAtMs[index] !== ended) this.#running[index] = running // else it was refused at once
     } catch (error) {
       this.failed(step, error)
     }
+  }
+
+  /** Each row of what the step takes is a request of its own. */
+  #fanOut(step: GraphStep, binding: StepBinding, feeds: Readonly<Record<string, PipelineValue>>): void {
+    const fanned = new FannedFeeds(step.model, binding.metadata.inputs, binding.fanned!, feeds)
+    this.#owner.stepStats[step.index]!.fannedOut(fanned.rows)
+    const renew = () => {
+      const now = this.#owner.bind(step, this.options.requestId)
+      return { binding: now, options: this.#optionsOf(step, now, this.#owner.nowMs()) }
+    }
+    const fanOut = new FanOut({ step, outputs: binding.metadata.outputs, feeds: fanned, wanted: this.options, caller: this, renew })
+    this.#running[step.index] = fanOut
+    fanOut.start()
   }
 
   answered(step: GraphStep, answer: Answer): void {
@@ -117,12 +133,12 @@ export class PipelineRun implements StepCaller, RunningStep {
     this.#stepEnded(step, nowMs)
   }
 
-  failed(step: GraphStep, reason: unknown): void {
+  failed(step: GraphStep, reason: unknown, row: number | null = null): void {
     if (this.settled) return
     const beganAtMs = this.#beganAtMs[step.index]!
     this.#owner.stepStats[step.index]!.failed(this.#owner.nowMs() - beganAtMs)
     this.#end(step.index)
-    const error = this.#owner.errors.ofStep(step, reason, beganAtMs - this.madeAtMs)
+    const error = this.#owner.errors.ofStep(step, reason, beganAtMs - this.madeAtMs, row)
     this.#settle()
     queueMicrotask(() => this.#endRunning(error)) // not at once: another step may be in the batch that is being answered
     this.#tellFailed(error, rejectionOf(error))

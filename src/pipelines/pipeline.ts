@@ -76,7 +76,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     this.#bindings = graph.steps.map((step) => bindStep(name, step, targets[step.index]!.serving))
     this.#tensors = new CheckedTensors(graph, config, this.#bindings)
     const { maxBatchSize } = this.#tensors
-    const joining = { rows: 'unknown', largestDifference: null, reason: 'each step joins requests for itself' } as const
+    const joining = { rows: 'unknown', how: 'unknown', largestDifference: null, reason: 'each step joins requests for itself' } as const
     this.metadata = Object.freeze({ name, path: '', ...this.#tensors.metadata(), unservableOutputs: [], executionProviders: [], maxBatchSize, joining })
     this.#observed = new ObservedRuns({ name, version: config.version ?? defaultVersion, metadata: this.metadata, batching: null }, observers)
     const optionalInputs = config.inputs.flatMap((input) => (input.optional ? [input.name] : []))
@@ -137,7 +137,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   }
 
   capacity(): ModelCapacity {
-    return capacityOfSteps(this.targets, { maxBatchSize: this.metadata.maxBatchSize, waiting: this.#line.size, running: this.#begun.size })
+    return capacityOfSteps(this.targets, this.stepStats.map(({ rowsPerRequest }) => rowsPerRequest), { maxBatchSize: this.metadata.maxBatchSize, waiting: this.#line.size, running: this.#begun.size })
   }
 
   room(priority: number | undefined): number {

@@ -3,6 +3,7 @@ import { pipelineError } from '../config/resolve-pipeline-config.ts'
 import { listNames } from '../describe.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { GraphStep, StepPort } from './pipeline-graph.ts'
+import { fannedInputs, shownFanned } from './fanned-values.ts'
 import { byteLengthOf, elementCount, type ElementType } from '../tensor.ts'
 import { metadataOf, type StepServing } from './step-target.ts'
 
@@ -14,6 +15,10 @@ export interface StepBinding {
   readonly serving: StepServing
   /** Of what serves, as it was when the step was found to fit. */
   readonly metadata: ModelMetadata
+  /** What the step takes and gives: of its model, or of one that is run for each row. */
+  readonly shown: Pick<ModelMetadata, 'inputs' | 'outputs'>
+  /** Names of the inputs of which each row is a request of its own; `null` for none. */
+  readonly fanned: ReadonlySet<string> | null
   /** Which outputs the model is asked for, in its own order; `null` for all. */
   readonly outputs: readonly number[] | null
   /** The options of a request that has none of its own. */
@@ -57,10 +62,13 @@ export function bindStep(pipeline: string, step: GraphStep, serving: StepServing
   }
   const named = outputs.flatMap(({ name }, index) => (isMapped(step.outputs, name) ? [index] : []))
   const wanted = named.length === outputs.length ? null : named
-  const tensors = serving.pipeline === null && serving.responses === null ? tensorsOf(metadata, step.inputs) : null
+  const fanned = step.fanOut === null ? null : fannedInputs(pipeline, step, metadata)
+  const tensors = fanned === null && serving.pipeline === null && serving.responses === null ? tensorsOf(metadata, step.inputs) : null
   return {
     serving,
     metadata,
+    shown: fanned === null ? metadata : shownFanned(metadata, fanned),
+    fanned,
     outputs: wanted,
     plainOptions: wanted === null ? noOptions : Object.freeze({ ...noOptions, outputs: wanted }),
     optional: step.inputs.map(({ name }) => serving.optionalInputs.includes(name)),

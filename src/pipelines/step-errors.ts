@@ -17,15 +17,16 @@ export class StepErrors {
    * An error of a step's model, as one of the pipeline.
    *
    * @param elapsedMs from the pipeline's call to that of the step.
+   * @param row of those that the step fans out to, for whose sake it failed; `null` for none.
    */
-  ofStep(step: GraphStep, reason: unknown, elapsedMs: number): unknown {
+  ofStep(step: GraphStep, reason: unknown, elapsedMs: number, row: number | null = null): unknown {
     if (!(reason instanceof InferenceError)) return reason // a signal's own
     if (reason.model === this.#pipeline && reason.step === step.name) return reason
     const details: InferenceErrorDetails = { step: step.name, cause: reason }
     for (const field of shared) if (reason[field] !== undefined) details[field] = reason[field] as never
     if (reason.argument !== undefined) details.name = reason.argument
     if (reason.estimatedMs !== undefined) details.estimatedMs = Math.round(reason.estimatedMs + elapsedMs)
-    return this.#make(reason.code, `${this.#shown(step)}: ${reason.message}`, details)
+    return this.#make(reason.code, `${this.#shown(step)}${row === null ? '' : `, row ${row}`}: ${reason.message}`, details)
   }
 
   /** The answer of a step has come too late for those after it. */

@@ -11,6 +11,8 @@ export class StepStats {
   #failMs = 0
   #cancelled = 0
   #skipped = 0
+  #fanned = 0
+  #rows = 0
 
   constructor(step: GraphStep) {
     this.#step = step
@@ -31,6 +33,17 @@ export class StepStats {
     this.#cancelled++
   }
 
+  /** A request fans out to so many rows. */
+  fannedOut(rows: number): void {
+    this.#fanned++
+    this.#rows += rows
+  }
+
+  /** Requests of its model for one that comes to the step: 1, or as many as its rows were on average. */
+  get rowsPerRequest(): number {
+    return this.#fanned === 0 ? 1 : this.#rows / this.#fanned
+  }
+
   skipped(): void {
     this.#skipped++
   }
@@ -44,6 +57,7 @@ export class StepStats {
       fail: durationOf(this.#failures, this.#failMs),
       cancelledCount: this.#cancelled,
       skippedCount: this.#skipped,
+      rowCount: this.#rows,
     }
   }
 }

@@ -9,27 +9,38 @@ type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'inputs' | 'outputs' | 'padd
 /** What is said of where the rows of a tensor are: a dimension, `null` for an input that all share, `undefined` for nothing. */
 type Said = number | null | undefined
 
+/** Which dimension of each input and output counts rows; `null` for an input that all rows share. */
+export interface BatchAxes {
+  readonly inputs: readonly (number | null)[]
+  readonly outputs: readonly number[]
+}
+
 /**
  * The tensors of a model with the dimension of each that counts rows: by what the user says, and by a name that shapes have in
  * common. Without a word of the user it is looked for only where the first dimensions are not all variable.
  *
+ * @param needed indices of the outputs that are divided; what others are like is all one.
+ * @param axes where they are known otherwise.
  * @throws InferenceError `ERR_MODEL_CONFIG` for a dimension that cannot be that of a batch.
  */
-export function withBatchAxes<T extends Tensors>(model: string, config: Config, served: T): T {
+export function withBatchAxes<T extends Tensors>(model: string, config: Config, served: T, needed: readonly number[] = [...served.outputs.keys()], axes: BatchAxes | null = null): T {
   if (config.maxBatchSize === 0) return served
   const inputs = served.inputs.map((value) => saidOf(model, config.inputs, 'inputs', value))
-  const outputs = served.outputs.map((value) => saidOf(model, config.outputs, 'outputs', value))
+  const outputs = served.outputs.map((value) => (value.rows === undefined ? saidOf(model, config.outputs, 'outputs', value) : 0))
+  const divided = (of: Tensors): Tensors => ({ inputs: of.inputs, outputs: needed.map((index) => of.outputs[index]!) })
   const isSaid = [...inputs, ...outputs].some((said) => said === null || (said ?? 0) > 0)
-  if (!isSaid && notStackable(served) === null) return served
-  const name = batchName(served, inputs, outputs)
-  if (name === null && !isSaid) return served
+  if (!isSaid && axes === null && notStackable(divided(served)) === null) return served
+  const name = axes === null ? batchName(divided(served), inputs, needed.map((index) => outputs[index])) : null
+  if (name === null && axes === null && !isSaid) return served
+  const inputAxis = (value: ValueMetadata, index: number) => (inputs[index] !== undefined ? inputs[index] : axes === null ? found(value, name, true) : axes.inputs[index])
+  const outputAxis = (value: ValueMetadata, index: number) => (outputs[index] !== undefined ? outputs[index] : axes === null ? found(value, name, false) : axes.outputs[index])
   const shaped = {
     ...served,
-    inputs: served.inputs.map((value, index) => withAxis(value, inputs[index] === undefined ? found(value, name, true) : inputs[index])),
-    outputs: served.outputs.map((value, index) => withAxis(value, outputs[index] === undefined ? found(value, name, false) : outputs[index])),
+    inputs: served.inputs.map((value, index) => withAxis(value, inputAxis(value, index))),
+    outputs: served.outputs.map((value, index) => (needed.includes(index) ? withAxis(value, outputAxis(value, index)) : value)),
   }
   checkPadding(model, config, shaped)
-  return isSaid || notStackable(shaped) === null ? shaped : served
+  return isSaid || notStackable(divided(shaped)) === null ? shaped : served
 }
 
 function saidOf(model: string, tensors: Config['inputs'], option: 'inputs' | 'outputs', value: ValueMetadata): Said {
@@ -56,7 +67,7 @@ function batchName({ inputs, outputs }: Tensors, saidInputs: readonly Said[], sa
   const common = [...names].filter(
     (name) =>
       inputs.every((value, index) => fits(value, saidInputs[index], name) || (saidInputs[index] === undefined && isFixed(value))) &&
-      outputs.every((value, index) => fits(value, saidOutputs[index], name)),
+      outputs.every((value, index) => value.rows !== undefined || fits(value, saidOutputs[index], name)),
   )
   return common.length === 1 ? common[0]! : null
 }
@@ -90,4 +101,23 @@ function checkPadding(model: string, { padding }: Config, { inputs, outputs }: T
 
 function invalid(model: string, name: string, expected: string, received: unknown): InferenceError {
   return invalidArgument(name, expected, received, { code: 'ERR_MODEL_CONFIG', model })
+}
+
+/** Readings that are tried of one model. */
+const mostReadings = 24
+
+/**
+ * Which dimensions may count rows, where neither the user nor the names of dimensions say it: the variable ones, the first
+ * before others; inputs of fixed shapes are shared. The likeliest first, and none where there is nothing to find.
+ *
+ * @param served with all that is known of it.
+ */
+export function possibleAxes({ inputs, outputs }: Tensors, needed: readonly number[]): BatchAxes[] {
+  const variable = (value: ValueMetadata) => value.shape.flatMap((dim, axis) => (typeof dim === 'string' && (axis === 0 || isBlocks(value)) ? [axis] : []))
+  const ofInputs = inputs.map((value): (number | null)[] => (isFixed(value) ? [null] : variable(value)))
+  const ofOutputs = outputs.map((value, index) => (needed.includes(index) ? variable(value) : [0]))
+  if (ofInputs.every(([axis]) => axis === null)) return []
+  let readings: (number | null)[][] = [[]]
+  for (const own of [...ofInputs, ...ofOutputs]) readings = readings.flatMap((reading) => own.map((axis) => [...reading, axis])).slice(0, mostReadings)
+  return readings.map((reading) => ({ inputs: reading.slice(0, inputs.length), outputs: reading.slice(inputs.length) as number[] }))
 }

@@ -35,6 +35,8 @@ export class FeedParser {
   readonly #places: readonly unknown[]
   /** Whether requests are divided into rows; else each is to run alone as it is. */
   byRow = true
+  /** The keys of the buckets of which that is true; `null` for all. */
+  rowBuckets: ReadonlySet<string> | null = null
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when an optional input is none of the model's. */
   constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false, carriesNul = true, limited = true, shaped, bySequence = [] }: FeedOptions = {}) {
@@ -64,7 +66,7 @@ export class FeedParser {
 
   /** For tensors of which all is known but whether they fit; `null` where feeds have to be {@link parse read}. */
   get made(): MadeTensors | null {
-    return this.byRow ? this.#made : null
+    return this.byRow && this.rowBuckets === null ? this.#made : null
   }
 
   /**
@@ -104,6 +106,11 @@ export class FeedParser {
   /** The bucket of a request whose data and dims are these now. */
   keyOf({ rows, whole, data, dims }: Pick<ParsedFeeds, 'rows' | 'whole' | 'data' | 'dims'>): string {
     return whole ? wholeKey(dims!.map((own, index) => (data[index] === null ? null : own))) : this.#bucketKey(rows, data, dims)
+  }
+
+  /** The bucket that a request has, or would have, where it is divided into rows. */
+  rowKeyOf({ rows, data, dims }: Pick<ParsedFeeds, 'rows' | 'data' | 'dims'>): string {
+    return this.#bucketKey(rows, data, this.#fixedShapes ? null : dims)
   }
 
   #parse(values: unknown[], split: boolean, filled: Filled | null): ParsedFeeds {
@@ -149,7 +156,9 @@ export class FeedParser {
       return wholeRequest(this.#metadata, data, dims, (index) => ownRows?.[index] ?? rows)
     }
     if (empty && first !== null && rows > this.#maxBatchSize) this.#checkParts(first, rows, maxEmptyParts, 'rows without any element')
-    return { rows, bucketKey: this.#bucketKey(rows, data, dims), whole: false, data, dims }
+    const bucketKey = this.#bucketKey(rows, data, dims)
+    if (this.rowBuckets !== null && !this.rowBuckets.has(bucketKey)) return wholeRequest(this.#metadata, data, dims, () => rows)
+    return { rows, bucketKey, whole: false, data, dims }
   }
 
   /** What is given for each input, each read once; `undefined` for an optional one that is not given. */

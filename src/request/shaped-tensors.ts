@@ -5,7 +5,8 @@ import { listNames } from '../describe.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { checkBatchDimension, notStackable, shownShape, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
 import { isElementType } from '../tensor.ts'
-import { withBatchAxes } from './batch-axes.ts'
+import { withBatchAxes, type BatchAxes } from './batch-axes.ts'
+import { withOutputRows } from './output-rows.ts'
 import { Reshape } from './reshape.ts'
 import { withStateShapes } from './state-shapes.ts'
 
@@ -23,33 +24,56 @@ export interface ShapedTensors {
   readonly outputs: readonly (Reshape | null)[] | null
   /** Indices of the outputs that requests have; `null` for all. */
   readonly offered: readonly number[] | null
+  /** Of what a batch is made up: without the outputs that no request has, and no sequence keeps. */
+  readonly batched: Tensors
+  /** Indices of its outputs. */
+  readonly needed: readonly number[]
 }
 
-type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'inputs' | 'outputs' | 'sequence' | 'optionalInputs' | 'padding'>
+type Config = Pick<ResolvedConfig, 'maxBatchSize' | 'defaultMaxBatchSize' | 'inputs' | 'outputs' | 'sequence' | 'optionalInputs' | 'padding'>
 
 /**
  * Checks what is said of a model's tensors against the model, by Triton's rules.
  *
+ * @param axes which dimension of each tensor counts rows, by its place among inputs and outputs, where that is known otherwise.
  * @throws InferenceError `ERR_MODEL_CONFIG` with what the model has.
  */
-export function shapeTensors(model: string, config: Config, opened: ShapedTensors['served']): ShapedTensors {
-  const served = withBatchAxes(model, config, withStateShapes(config.sequence, opened))
-  if (config.inputs === undefined && config.outputs === undefined) return { served, shown: served, inputs: null, outputs: null, offered: null }
-  const batched = config.maxBatchSize === undefined ? notStackable(served) === null : config.maxBatchSize > 0
-  if (batched) checkBatchDimension(model, config.maxBatchSize ?? 1, served)
+export function shapeTensors(model: string, config: Config, opened: ShapedTensors['served'], axes: BatchAxes | null = null): ShapedTensors {
+  const needed = neededOutputs(config, opened)
+  const served = withBatchAxes(model, config, withOutputRows(model, config, withStateShapes(config.sequence, opened)), needed, axes)
+  if (config.inputs === undefined && config.outputs === undefined) return { served, shown: served, inputs: null, outputs: null, offered: null, batched: served, needed }
+  const all = batchedOf(served, needed)
+  const batched = config.maxBatchSize === undefined ? notStackable(all) === null : config.maxBatchSize > 0
+  if (batched) checkBatchDimension(model, config.maxBatchSize ?? 1, all)
   const inputs = config.inputs === undefined ? unchanged(served.inputs) : shapeInputs(model, config, served.inputs, batched)
   const outputs = config.outputs === undefined ? unchanged(served.outputs) : shapeOutputs(model, config.outputs, served.outputs, batched)
   const names = config.outputs?.map(({ name }) => name)
   const offered = names === undefined || names.length === outputs.length ? null : [...outputs.keys()].filter((index) => names.includes(outputs[index]!.own.name))
   const lengths = fixedLengths(served.inputs, inputs)
   const reshapes = (tensors: readonly Shaped[]) => (tensors.every(({ reshape }) => reshape === null) ? null : tensors.map(({ reshape }) => reshape))
+  const own = { inputs: inputs.map((input) => input.own), outputs: outputs.map((output) => withLengths(output.own, lengths)), unservableOutputs: served.unservableOutputs }
   return {
-    served: { inputs: inputs.map(({ own }) => own), outputs: outputs.map(({ own }) => withLengths(own, lengths)), unservableOutputs: served.unservableOutputs },
+    served: own,
     shown: { inputs: inputs.map(({ shown }) => shown), outputs: (offered ?? [...outputs.keys()]).map((index) => outputs[index]!.shown) },
     inputs: reshapes(inputs),
     outputs: reshapes(outputs),
     offered,
+    batched: batchedOf(own, needed),
+    needed,
   }
+}
+
+/** Indices of the outputs that requests have, or their sequences keep, or that say whose entries others have. */
+function neededOutputs({ outputs, sequence }: Config, opened: Tensors): number[] {
+  const all = [...opened.outputs.keys()]
+  if (outputs === undefined) return all
+  const divisors = outputs.flatMap(({ rows }) => rows?.of ?? rows?.counts ?? [])
+  const names = new Set([...outputs.map(({ name }) => name), ...(sequence?.state ?? []).map(({ output }) => output), ...divisors])
+  return all.filter((index) => names.has(opened.outputs[index]!.name))
+}
+
+function batchedOf({ inputs, outputs }: Tensors, needed: readonly number[]): Tensors {
+  return { inputs, outputs: needed.map((index) => outputs[index]!) }
 }
 
 /** One tensor: as the model has it, as requests have it, and from one to the other. */

@@ -1,11 +1,12 @@
 import { InferenceError } from '../errors.ts'
-import { cutElements, joinElements, type Elements } from '../elements.ts'
-import { elementCount, isPacked, makeTensor, putValue, type ElementType, type RawTensor, type Tensor } from '../tensor.ts'
+import { copyBlocks, cutElements, joinElements, type Elements } from '../elements.ts'
+import { elementCount, isPacked, makeTensor, putValue, storageOf, type ElementType, type RawTensor, type Tensor, type TensorData, type TensorLike } from '../tensor.ts'
 import { kindOf, plainView, viewAs } from '../typed-array.ts'
 import type { ValueMetadata } from '../metadata.ts'
 import type { OutputValue } from '../values.ts'
 import type { BatchReport } from '../config/infer-options.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
+import { indexColumn, shiftRows } from './divided-entries.ts'
 import type { Answer, ParsedFeeds } from './infer-request.ts'
 import type { AnswerOptions } from '../config/check-infer-options.ts'
 
@@ -43,20 +44,29 @@ export function splitRows({ rows, bucketKey, data, dims }: ParsedFeeds, maxRows:
   return parts
 }
 
+/** A request that was split, for its answer. */
+export interface SplitFacts extends Pick<AnswerOptions, 'report' | 'requestId'> {
+  readonly model: string
+  /** Of the model. */
+  readonly outputs: readonly ValueMetadata[]
+  /** Of each part. */
+  readonly rows: readonly number[]
+}
+
 /**
  * Joins the answers to the parts of a request, in their order.
  *
  * @throws InferenceError `ERR_EXECUTION` when rows of an output have one shape in one part and another in the next, or
  * there is no memory for all of them.
  */
-export function joinRows(answers: readonly Answer[], model: string, { report, requestId }: Pick<AnswerOptions, 'report' | 'requestId'>): Answer {
+export function joinRows(answers: readonly Answer[], { model, outputs: described, rows, report, requestId }: SplitFacts): Answer {
   const reported = answers as { outputs: AnyOutputs; report: BatchReport }[]
   const all = report ? reported.map(({ outputs }) => outputs) : (answers as AnyOutputs[])
   const outputs: AnyOutputs = {}
   for (const name of Object.keys(all[0]!)) {
     const values = all.map((part) => part[name]!)
     try {
-      putValue(outputs, name, joinValues(values))
+      putValue(outputs, name, joinValues(values, described.find((output) => output.name === name) ?? {}, rows))
     } catch (cause) {
       const received = (cause as Error).message
       const details = { model, name, expected: 'rows that can be joined', received, cause, ...(requestId === undefined ? {} : { requestId }) }
@@ -69,17 +79,69 @@ export function joinRows(answers: readonly Answer[], model: string, { report, re
 }
 
 /** @throws Error when they cannot be joined. */
-function joinValues(values: readonly OutputValue[]): OutputValue {
-  return Array.isArray(values[0]) ? values.flatMap((rows) => rows as OutputValue[]) : joinTensors(values as (Tensor | RawTensor)[])
+function joinValues(values: readonly OutputValue[], output: Pick<ValueMetadata, 'rows' | 'batchAxis'>, rows: readonly number[]): OutputValue {
+  if (values.every(Array.isArray)) return values.flatMap((items) => items as OutputValue[])
+  const strange = values.findIndex((value) => !Array.isArray((value as Partial<TensorLike> | null | undefined)?.dims))
+  if (strange !== -1) throw new Error(values[strange] == null ? `part ${strange} of the request has none` : 'parts of the request have values that are no tensors')
+  const { type, dims, data } = joinTensors(values as (Tensor | RawTensor)[], rows, { axis: output.batchAxis ?? 0, column: indexColumn(output.rows) })
+  return makeTensor(type, data, dims)
 }
 
-function joinTensors(tensors: readonly (Tensor | RawTensor)[]): Tensor | RawTensor {
-  const { type, dims } = tensors[0]!
-  const other = tensors.find((tensor) => tensor.dims.length === 0 || tensor.dims.slice(1).join() !== dims.slice(1).join())
+/** How tensors are joined. */
+interface Joint {
+  /** The dimension that counts their rows. */
+  readonly axis: number
+  /** The column of the numbers of rows in them, which go on from one to the next; `null` for none. */
+  readonly column: number | null
+}
+
+/**
+ * Tensors one behind the other.
+ *
+ * @param rows of each, for the numbers in a column.
+ * @throws Error when rows have one shape in one of them and another in the next.
+ */
+export function joinTensors(tensors: readonly TensorLike[], rows: readonly number[], { axis, column }: Joint): JoinedTensor {
+  const type = tensors[0]!.type as ElementType
+  const { dims } = tensors[0]!
+  const rowDims = (own: readonly number[]) => own.filter((_, at) => at !== axis).join()
+  const other = tensors.find((tensor) => tensor.dims.length <= axis || rowDims(tensor.dims) !== rowDims(dims))
   if (other !== undefined) throw new Error(`parts of the request have [${dims.join(', ')}] and [${other.dims.join(', ')}]`)
-  const joinedDims = [tensors.reduce((rows, tensor) => rows + tensor.dims[0]!, 0), ...dims.slice(1)]
-  const parts = tensors.map(({ data, dims }) => ({ data: bitsOf(data as Elements), count: elementCount(dims) }))
-  return makeTensor(type as ElementType, joinElements(type as ElementType, parts), joinedDims)
+  const total = tensors.reduce((sum, tensor) => sum + tensor.dims[axis]!, 0)
+  const joined = { type, dims: dims.map((dim, at) => (at === axis ? total : dim)), data: axis === 0 ? joinElements(type, tensors.map(partOf)) : joinBlocks(type, tensors, axis) }
+  if (column === null) return joined
+  let [entry, row] = [0, 0]
+  for (const [index, part] of tensors.entries()) {
+    shiftRows(joined, column, row, entry, (entry += part.dims[0]!))
+    row += rows[index]!
+  }
+  return joined
+}
+
+function partOf({ data, dims }: TensorLike): { data: Elements; count: number } {
+  return { data: bitsOf(data as Elements), count: elementCount(dims) }
+}
+
+/** Tensors whose rows lie along another dimension than the first. */
+function joinBlocks(type: ElementType, tensors: readonly TensorLike[], axis: number): TensorData {
+  const { dims } = tensors[0]!
+  const blocks = elementCount(dims.slice(0, axis))
+  const inner = elementCount(dims.slice(axis + 1))
+  const total = tensors.reduce((sum, tensor) => sum + tensor.dims[axis]!, 0)
+  const joined: TensorData = new (storageOf(type))(blocks * total * inner)
+  let row = 0
+  for (const { dims: own, data } of tensors) {
+    copyBlocks(bitsOf(data as Elements) as TensorData, own[axis]!, 0, joined, total, row, own[axis]!, blocks, inner)
+    row += own[axis]!
+  }
+  return joined
+}
+
+/** A tensor with elements as they are stored. */
+interface JoinedTensor {
+  readonly type: ElementType
+  readonly dims: number[]
+  readonly data: TensorData | string[]
 }
 
 /** Newer Node shows float16 as numbers, older as bits. */

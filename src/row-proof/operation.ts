@@ -49,18 +49,24 @@ export class Operation {
     return (this.inputs[index] ?? null) !== null
   }
 
-  /** An input, whatever it holds. */
-  any(index: number): Tensor {
+  /** An input, whatever it holds: a shape as well, which may depend on the number of rows. */
+  raw(index: number): Tensor {
     const value = this.inputs[index] ?? null
     if (value === null) return notFollowed(`input ${index} is left out`)
     if (value.kind !== 'tensor') return notFollowed(`input ${index} is no tensor`)
     return value
   }
 
+  /** An input that may hold places of rows, as indices do; not how many there are. */
+  indices(index: number): Tensor {
+    const value = this.raw(index)
+    return countsRows(value) ? meets('a value depends on the number of rows') : value
+  }
+
   /** The dimensions of an input, which are often known although nothing else is. */
   shapeOf(index: number): readonly Dim[] {
     const value = this.inputs[index] ?? null
-    if (value?.kind !== 'fault') return this.any(index).shape
+    if (value?.kind !== 'fault') return this.raw(index).shape
     const shape = value.shape()
     if (shape === null) throw new FollowedFault(value)
     return shape
@@ -68,8 +74,7 @@ export class Operation {
 
   /** An input that is data: what depends on how many rows there are, or on their places, is none. */
   data(index: number): Tensor {
-    const value = this.any(index)
-    if (countsRows(value)) return meets('a value depends on the number of rows')
+    const value = this.indices(index)
     if (value.place !== null || value.columns !== null) return meets('a value depends on the places of rows in the batch')
     return value
   }
@@ -91,7 +96,7 @@ export class Operation {
 
   /** The elements of an input, which are to be known. */
   elements(index: number, what: string): readonly Dim[] {
-    const value = this.any(index)
+    const value = this.raw(index)
     if (value.rows !== null) return meets(`${what} ${isPlural(what) ? 'depend' : 'depends'} on what the rows hold`)
     return value.elements ?? notFollowed(`${what} ${isPlural(what) ? 'are' : 'is'} not known from the graph`)
   }
@@ -173,6 +178,7 @@ export function rowsOnly({ rows }: Tensor, axes: readonly number[], does: string
 /** A tensor of the same entries as another in another order, or with some left out or repeated, each in its own row. */
 export function moved(of: Tensor, shape: readonly Dim[], rows: Rows | null, elements: readonly Dim[] | null = null): Tensor {
   if (of.columns !== null) notFollowed('where the numbers of an index go is not followed')
+  if (elements === null && countsRows(of)) meets('a value depends on the number of rows')
   return tensor(of.type, shape, { rows, elements, place: of.place, bound: of.bound, nonZero: of.nonZero })
 }
 

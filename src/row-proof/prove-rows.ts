@@ -83,15 +83,16 @@ class Proof {
     const { graph, opsets } = this.#model
     const scope: Scope = new Map()
     const batchNames = new Set(inputs.flatMap(({ shape, batchAxis }) => (batchAxis === -1 ? [] : [shape[batchAxis]])))
-    for (const input of inputs) scope.set(input.name, this.#given(input, batchNames))
+    const types = new Map(graph.inputs.map(({ name, type }) => [name, type]))
+    for (const input of inputs) scope.set(input.name, this.#given(input, batchNames, types))
     this.#addInitializers(graph, scope)
     this.#runNodes(graph.nodes, scope, opsets, new Map(), outputs.map(({ name }) => name))
     return outputs.map(({ name }) => scope.get(name) ?? missing(name))
   }
 
   /** An input as requests give it. A length that is named like the batch is another one, wherever it does not count rows. */
-  #given({ name, shape, batchAxis }: RowInput, batchNames: ReadonlySet<unknown>): Tensor {
-    const type = this.#model.graph.inputs.find((input) => input.name === name)?.type ?? elementType.undefined
+  #given({ name, shape, batchAxis }: RowInput, batchNames: ReadonlySet<unknown>, types: ReadonlyMap<string, number>): Tensor {
+    const type = types.get(name) ?? elementType.undefined
     const dims = shape.map((dim, axis): Dim => {
       if (axis === batchAxis) return rowDim
       return typeof dim === 'number' ? dim : named(dim === '' || batchNames.has(dim) ? `${name}.${axis}` : dim)

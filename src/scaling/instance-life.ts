@@ -2,7 +2,7 @@ import type { Clock } from '../clock.ts'
 import { cudaDevice, type Placement } from '../config/session-options.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { OpenedSession } from '../executor/executor.ts'
-import { toleranceWith } from '../instance/compare-rows.ts'
+import { toleranceWith } from '../row-check/compare-rows.ts'
 import { ModelInstance } from '../instance/model-instance.ts'
 import { slotsFor, SlotsAhead } from '../instance/slots-ahead.ts'
 import type { WarmUp } from '../instance/warm-up.ts'
@@ -64,9 +64,9 @@ export class InstanceLife {
     this.session.openFrom(this.#parts.sources.at(this.seat.placement))
   }
 
-  /** Opens its session; rejects with ONNX Runtime's message, or when the thread dies. */
-  async open(): Promise<OpenedSession> {
-    const opened = await this.session.open()
+  /** Opens its session; see {@link WorkerSession.open}. */
+  async open(readsGraph = false): Promise<OpenedSession> {
+    const opened = await this.session.open(readsGraph)
     this.#movesFromBytes = opened.carrier.movesFromBytes
     return opened
   }

@@ -69,13 +69,14 @@ export class ModelInstances {
   /**
    * Opens the instances that the configuration asks for, or more beside them.
    *
+   * @param readsGraph whether the graph of the model is to be read while the first is opened.
    * @returns what their sessions said of themselves.
    */
-  async open(more?: readonly More[]): Promise<OpenedSession[]> {
+  async open(more?: readonly More[], readsGraph: (first: WorkerSession) => boolean = () => false): Promise<OpenedSession[]> {
     if (more === undefined) await this.#placeFirst()
     else for (const each of more) await this.#placeMore(each)
     this.checkWanted()
-    const results = await Promise.allSettled(this.#opening.map((life) => life.open()))
+    const results = await Promise.allSettled(this.#opening.map((life, index) => life.open(index === 0 && readsGraph(life.session))))
     const failed = results.find((result) => result.status === 'rejected')
     if (failed !== undefined) throw failed.reason instanceof ThreadEndedError ? failed.reason : new OpenFailed(failed.reason as Error)
     this.checkWanted()

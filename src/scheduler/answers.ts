@@ -10,13 +10,13 @@ import type { AnyOutputs } from '../config/model-signature.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { Padding } from '../request/padding.ts'
 import type { ShapedTensors } from '../request/shaped-tensors.ts'
-import type { Joining } from './joining.ts'
+import type { Joining } from '../row-check/joining.ts'
 import type { ObservedRequests } from './observed-requests.ts'
 import type { RequestErrors } from './request-errors.ts'
 import type { Answer, InferRequest } from '../request/infer-request.ts'
 import { AnswerOrder } from './answer-order.ts'
 import { failedRequests } from '../instance/failed-rows.ts'
-import { scatter } from '../instance/scatter.ts'
+import { scatter, type divided } from '../instance/scatter.ts'
 import { RequestPart, SplitRequest, wholeOf } from './split-request.ts'
 
 /** Divides finished batches among their requests, settles them, and counts it. */
@@ -57,10 +57,14 @@ export class Answers {
     this.#order?.accept(request)
   }
 
-  /** Answers the requests of a batch; when that cannot be done (there is no memory for the outputs, say) rejects them. */
-  answer(batch: FinishedBatch, nowMs: number): void {
+  /**
+   * Answers the requests of a batch; when that cannot be done (there is no memory for the outputs, say) rejects them.
+   *
+   * @param divisions of outputs that have not one entry for each row; `null` where there are none.
+   */
+  answer(batch: FinishedBatch, nowMs: number, divisions: ReturnType<typeof divided> = null): void {
     try {
-      this.#answer(batch, nowMs)
+      this.#answer(batch, nowMs, divisions)
     } catch (error) {
       const { message } = error as Error
       if (this.#observed.by.observer !== null) this.#observed.batchFailed(batch, message, nowMs)
@@ -68,11 +72,11 @@ export class Answers {
     }
   }
 
-  #answer(batch: FinishedBatch, scatterAtMs: number): void {
+  #answer(batch: FinishedBatch, scatterAtMs: number, divisions: ReturnType<typeof divided>): void {
     const { requests, rows, timeline } = batch
     const { takenAtMs, gatheredAtMs } = timeline
     const failures = batch.failures === null && batch.mailed === null ? null : failedRequests(this.#metadata, batch)
-    const outputs = scatter(this.#metadata, this.#padding, this.#reshapes, batch, failures)
+    const outputs = scatter(this.#metadata, this.#padding, this.#reshapes, batch, failures, divisions)
     const doneAtMs = this.#clock.nowMs()
 
     const strange = this.#finiteOnly ? outputs.map(nonFiniteOutput) : null

@@ -5,7 +5,7 @@ import { RunTimes } from '../latency/run-times.ts'
 import { wholeKey } from '../request/whole-request.ts'
 import { isMailedTensor } from '../values.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
-import type { Joining } from './joining.ts'
+import type { Joining } from '../row-check/joining.ts'
 
 /** What runs take; measured during a load where a latency target depends on it. */
 export async function calibrateAtLoad(

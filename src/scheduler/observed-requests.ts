@@ -6,7 +6,7 @@ import type { BatchTimes } from '../observability/model-stats.ts'
 import { Asker, Observers } from '../observability/observers.ts'
 import type { BatchMoments, ObservedBatch, ObservedBatching, ObservedModel, ObservedRun, RequestFacts, RequestObservation } from '../observability/request-observer.ts'
 import type { InferRequest, ParsedFeeds } from '../request/infer-request.ts'
-import type { Joining } from './joining.ts'
+import type { Joining } from '../row-check/joining.ts'
 import { RequestPart, wholeOf } from './split-request.ts'
 
 /** What a batch is, whether it has run or not. */

@@ -1,4 +1,5 @@
 import { InferenceError, type InferenceErrorCode, type InferenceErrorDetails } from '../errors.ts'
+import type { UndividedOutput } from '../request/divided-entries.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 
 /** The errors a request of `model` may be rejected with, in one place. */
@@ -67,6 +68,11 @@ export class RequestErrors {
 
   failedRun(request: InferRequest, reason: string): InferenceError {
     return this.#error('ERR_EXECUTION', request, `failed in model '${this.#model}': ${reason}`, { cause: new Error(reason) })
+  }
+
+  /** The run of the request alone says of its entries what cannot be true. */
+  undivided(request: InferRequest, { message, output, expected, received }: UndividedOutput): InferenceError {
+    return this.#error('ERR_EXECUTION', request, `failed in model '${this.#model}': ${message}`, { name: output, expected, received })
   }
 
   /** The error of one request as that of another, which shared its run. */

@@ -5,9 +5,9 @@ import type { RunTimes } from '../latency/run-times.ts'
 import type { Padding } from '../request/padding.ts'
 import type { RequestCosts } from '../request/request-costs.ts'
 import type { KeepAlive } from '../workers/keep-alive.ts'
-import type { Joining } from './joining.ts'
+import type { Joining } from '../row-check/joining.ts'
+import type { ModelRowCheck } from '../row-check/model-row-check.ts'
 import type { ObservedRequests } from './observed-requests.ts'
-import type { RealRowCheck } from './real-row-check.ts'
 
 /** The options of a call that the scheduler acts on. */
 export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'maxRunMs' | 'signal'>
@@ -16,7 +16,7 @@ export type SubmitOptions = Pick<CheckedOptions, 'timeoutMs' | 'deadlineMs' | 'm
 export interface ScheduledModel {
   readonly joining: Joining
   /** Watches what is served while that decides whether requests may be joined; else `null`. */
-  readonly realRows: RealRowCheck | null
+  readonly rowCheck: Pick<ModelRowCheck, 'served'> | null
   readonly padding: Padding | null
   /** What requests cost; `null` where nothing is said of it. */
   readonly costs: RequestCosts | null

@@ -5,7 +5,7 @@ import type { FinishedBatch } from '../instance/finished-batch.ts'
 import { InstanceSet } from '../instance/instance-set.ts'
 import type { BatchOwner } from '../instance/batch-owner.ts'
 import type { ModelInstance } from '../instance/model-instance.ts'
-import { indivisibleOutput } from '../instance/scatter.ts'
+import { divided, indivisibleOutput } from '../instance/scatter.ts'
 import { UnpredictableOutputs } from '../instance/unpredictable-outputs.ts'
 import { Estimator } from '../latency/estimator.ts'
 import type { ModelMetadata } from '../metadata.ts'
@@ -15,14 +15,14 @@ import { PriorityLevels } from '../queue/priority-levels.ts'
 import { RequestQueue } from '../queue/request-queue.ts'
 import type { QueueOwner } from '../queue/queue-owner.ts'
 import type { QueueExit } from '../queue/waiting-request.ts'
+import type { UndividedOutput } from '../request/divided-entries.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { Padding } from '../request/padding.ts'
 import { Admission } from './admission.ts'
 import { Answers } from './answers.ts'
 import { BatchSupply } from './batch-supply.ts'
 import { InFlight } from './in-flight.ts'
-import type { Joining } from './joining.ts'
-import type { RealRowCheck } from './real-row-check.ts'
+import type { Joining } from '../row-check/joining.ts'
 import { RequestErrors } from './request-errors.ts'
 import { Retries } from './retries.ts'
 import { RunStops } from './run-stops.ts'
@@ -41,7 +41,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly levels: PriorityLevels
   readonly stats = new ModelStats()
   readonly times: Estimator
-  readonly unpredictable = new UnpredictableOutputs()
+  readonly unpredictable: UnpredictableOutputs
   readonly instances = new InstanceSet()
   readonly observed: ScheduledModel['observed']
   /** What waits, for whoever is to see that there are instances enough. */
@@ -55,20 +55,25 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly #inFlight: InFlight
   readonly #supply: BatchSupply
   readonly #stops: RunStops
-  readonly #realRows: RealRowCheck | null
+  readonly #rowCheck: ScheduledModel['rowCheck']
   readonly #gaveUp: (reason: string) => void
   #rejectWaiting: [why: RejectionReason, error: (request: InferRequest) => Error]
   #deaths = 0
+  /** Whether outputs have other than one entry per row. */
+  readonly #divides: boolean
+  #hasWarned = false
 
-  constructor({ joining, observed, realRows, padding, costs, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
+  constructor({ joining, observed, rowCheck, padding, costs, config, runTimes, instances, clock, keepAlive, gaveUp }: ScheduledModel) {
     this.joining = joining
     this.observed = observed
     this.metadata = joining.stacked
     this.padding = padding
+    this.#divides = joining.stacked.outputs.some(({ rows }) => rows !== undefined)
+    this.unpredictable = new UnpredictableOutputs(joining.shaped.needed, joining.stacked.outputs.length)
     this.clock = clock
     this.levels = new PriorityLevels(config.levels)
     this.#config = config
-    this.#realRows = realRows
+    this.#rowCheck = rowCheck
     this.#gaveUp = gaveUp
     this.#inFlight = new InFlight(keepAlive)
     this.#retries = new Retries(config.rerunAfterCrash)
@@ -177,20 +182,45 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   }
 
   finished(batch: FinishedBatch): void {
-    const indivisible = indivisibleOutput(this.metadata, batch)
+    const indivisible = indivisibleOutput(this.metadata, batch, this.joining.shaped.needed)
+    let divisions: ReturnType<typeof divided> = null
+    try {
+      if (indivisible === null && this.#divides) divisions = divided(this.metadata, batch)
+    } catch (error) {
+      return this.#undivided(batch, error as UndividedOutput)
+    }
     this.#ended(batch, indivisible === null ? null : `output '${indivisible}' does not have one entry per row`)
     this.#deaths = 0
     const nowMs = this.clock.nowMs()
     if (this.times.observe(batch, this.waiting + this.running, this.#queue.rows, nowMs)) this.#queue.resize(this.times.target && batch.requests[0]!.bucketKey)
     if (indivisible === null) {
       if (this.unpredictable.note(batch)) for (const instance of this.instances) instance.forgetLayouts()
-      this.#realRows?.served(batch.requests)
-      this.#answers.answer(batch, nowMs)
+      this.#rowCheck?.served(batch.requests)
+      this.#answers.answer(batch, nowMs, divisions)
     } else {
       this.joining.refuted(indivisible) // the model cannot be batched after all
       this.#supply.runSingly(batch.requests)
     }
     this.#supply.answered(nowMs)
+  }
+
+  /** What a run says of whose its entries are cannot be true: the request that it comes from is looked for, as one that fails a run. */
+  #undivided(batch: FinishedBatch, error: UndividedOutput): void {
+    this.#ended(batch, error.message)
+    this.#deaths = 0
+    if (batch.requests.length > 1) {
+      this.#warnOfUndivided(error.message)
+      this.#retries.bisect(batch)
+    } else for (const request of batch.requests) this.#answers.failed(request, this.#errors.undivided(request, error))
+    this.#supply.answered(this.clock.nowMs())
+    this.#supply.offerSoon()
+  }
+
+  #warnOfUndivided(message: string): void {
+    if (this.#hasWarned) return
+    this.#hasWarned = true
+    const text = `A run of model '${this.metadata.name}' could not be divided among its requests, which are run again in halves: ${message}. If that is not one caller's doing, check the option rows of its outputs, or set maxBatchSize to 0.`
+    process.emitWarning(text, { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_DIVIDED' })
   }
 
   failed(batch: Batch, message: string): void {

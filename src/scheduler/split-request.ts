@@ -23,12 +23,13 @@ export class SplitRequest extends InferRequest {
   /** What the runs of its parts took, summed. */
   readonly times: { -readonly [Part in keyof BatchTimes]: number } = { inputMs: 0, inferMs: 0, outputMs: 0 }
   readonly #model: string
+  readonly #described: ModelMetadata['outputs']
   readonly #answers: Answer[] = [] // by part
   #withdraw: (part: RequestPart) => void = nobody
   #missing: number
 
   constructor(
-    { name, inputs }: Pick<ModelMetadata, 'name' | 'inputs'>,
+    { name, inputs, outputs }: Pick<ModelMetadata, 'name' | 'inputs' | 'outputs'>,
     feeds: ParsedFeeds,
     maxRows: number,
     level: PriorityLevel,
@@ -39,6 +40,7 @@ export class SplitRequest extends InferRequest {
     super(feeds, level, options, resolve, reject)
     this.parts = splitRows(feeds, maxRows, inputs).map((part, index) => new RequestPart(this, index, part, level, options))
     this.#model = name
+    this.#described = outputs
     this.#missing = this.parts.length
   }
 
@@ -74,7 +76,7 @@ export class SplitRequest extends InferRequest {
     this.#answers[index] = answer
     if (--this.#missing > 0) return null
     try {
-      return { answer: joinRows(this.#answers, this.#model, { report: this.wantsReport, requestId: this.requestId }) }
+      return { answer: joinRows(this.#answers, { model: this.#model, outputs: this.#described, rows: this.parts.map(({ rows }) => rows), report: this.wantsReport, requestId: this.requestId }) }
     } catch (reason) {
       return { reason }
     }

@@ -1,6 +1,6 @@
-import { rowRecipes } from '../instance/row-recipes.ts'
-import { sampleRow } from '../instance/row-samples.ts'
-import type { TrialFeeds } from '../instance/trial-feeds.ts'
+import { rowRecipes } from '../row-check/row-recipes.ts'
+import { sampleRow } from '../row-check/row-samples.ts'
+import type { TrialFeeds } from '../row-check/trial-feeds.ts'
 import type { TensorMetadata, ValueMetadata } from '../metadata.ts'
 import { isElementType } from '../tensor.ts'
 

@@ -1,5 +1,5 @@
-import { compareEntry } from '../instance/compare-values.ts'
-import type { TrialFeeds } from '../instance/trial-feeds.ts'
+import { compareEntry } from '../row-check/compare-values.ts'
+import type { TrialFeeds } from '../row-check/trial-feeds.ts'
 import type { LoadedModel } from '../loaded-model.ts'
 import type { MailedValue } from '../values.ts'
 import { madeUpFeeds } from './made-up-feeds.ts'

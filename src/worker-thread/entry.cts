@@ -1,4 +1,4 @@
-import type { StartTask, WorkerSetup } from '../executor/thread-start.ts' with { 'resolution-mode': 'import' }
+import type { ProofTask, StartTask, WorkerSetup } from '../executor/thread-start.ts' with { 'resolution-mode': 'import' }
 import type { NativeBinding } from '../memory/addon.ts' with { 'resolution-mode': 'import' }
 
 /**
@@ -18,14 +18,18 @@ module.exports = async (task: StartTask) => {
 
 /**
  * Starts the addon's loop, which does all the work on a thread of its own, for as long as this one lives. This thread stays
- * in its event loop: it can be looked into, reported on and terminated at any time. It takes no modules for that: they are
- * milliseconds of each load, and megabytes of each process.
+ * in its event loop, where it can be looked into, reported on and terminated at any time, and reads the graphs of models while the
+ * loop opens them. It takes no modules before the first of those: they are milliseconds of each load, and megabytes of each process.
  */
 function startLoop({ port, addon, loopId, niceIncrement, onnxruntimeVersion }: Extract<WorkerSetup, { kind: 'native' }>, { answer }: StartTask): void {
   const loaded = { exports: {} as NativeBinding }
   process.dlopen(loaded, addon)
   if (!loaded.exports.startLoop(loopId, niceIncrement)) return // nobody waits for this thread any more
-  port.once('message', () => port.close()) // the loop has ended
+  port.on('message', (message: ProofTask | 'exit') => {
+    if (message === 'exit') return port.close() // the loop has ended
+    const unknown = (reason: string) => ({ type: 'proved', questionId: message.questionId, proofs: [{ verdict: 'unknown', node: null, reason }] })
+    void import('./prove.ts').then(({ prove }) => prove(message)).catch((error: Error) => unknown(error.message)).then((answer) => port.postMessage(answer))
+  })
   port.unref()
   answer.postMessage({ ready: { onnxruntimeVersion } })
 }

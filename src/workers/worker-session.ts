@@ -1,11 +1,12 @@
 import type { Clock } from '../clock.ts'
 import { ThreadEndedError, type Arena, type Executor, type OpenedSession, type OpeningAhead, type SampleRun } from '../executor/executor.ts'
+import type { RowProof, RowQuestion } from '../row-proof/prove-rows.ts'
 import type { MailedValue } from '../values.ts'
 import { ArenaKeeper } from './arena-keeper.ts'
 import type { BatchSource } from './batch-source.ts'
 import { within } from './sample-limit.ts'
 import { checkSame, openFrom, type SessionSource } from './session-source.ts'
-import type { SessionState } from './session-state.ts'
+import { fileOf, type SessionState } from './session-state.ts'
 import type { WorkerResident } from './worker-resident.ts'
 import type { Worker } from './worker.ts'
 
@@ -32,6 +33,7 @@ export class WorkerSession implements WorkerResident {
   #state: SessionState | null = null
   #wasOpen = false
   readonly #noted: Record<string, string> = {}
+  #readsGraph = false
   /** While it is opened elsewhere, for {@link open}. */
   #ahead: OpeningAhead | null = null
   /** The thread on which it is open. */
@@ -86,8 +88,13 @@ export class WorkerSession implements WorkerResident {
     this.#ahead?.opened.catch(() => {}) // it may be closed before it is opened
   }
 
-  /** Opens it; rejects with ONNX Runtime's message, or when the thread dies. */
-  open(): Promise<OpenedSession> {
+  /**
+   * Opens it; rejects with ONNX Runtime's message, or when the thread dies.
+   *
+   * @param readsGraph whether something will be asked of its graph, which is read meanwhile.
+   */
+  open(readsGraph = false): Promise<OpenedSession> {
+    this.#readsGraph = readsGraph
     // Where others are served nothing is to be held up by it.
     if (this.#state === null && this.worker.sessions > 1) this.openAhead()
     const opening = this.#ahead === null ? this.#openHere() : this.#openAfter(this.#ahead)
@@ -110,6 +117,7 @@ export class WorkerSession implements WorkerResident {
   #openHere(): Promise<OpenedSession> {
     return this.worker.ask(this, null, (executor) =>
       this.#during(async () => {
+        if (this.#readsGraph) this.#readGraph(executor)
         const [opened, state] = await openFrom(executor, this.id, this.#source, () => this.#closing === null)
         this.#openOn = executor
         const first = this.#state ?? state
@@ -119,6 +127,25 @@ export class WorkerSession implements WorkerResident {
         return opened
       }),
     )
+  }
+
+  /** A file alone: what is in memory is read in the time that a look at it takes. */
+  #readGraph(executor: Executor): void {
+    const { model } = this.#source.original ?? this.#source
+    this.#readsGraph = false
+    if (typeof model === 'string') executor.prove?.(model, []).catch(() => {}) // who asks for something is told
+  }
+
+  /**
+   * Proves from the graph of the model that it was opened from, or that what it was opened from was made of, what is asked of its rows;
+   * see {@link Executor.prove}. Rejects when the thread dies.
+   */
+  async prove(questions: readonly RowQuestion[]): Promise<readonly RowProof[]> {
+    const thread = this.#openOn
+    if (thread === null || this.#closing !== null) throw new ThreadEndedError()
+    const { model } = this.#source.original ?? this.#source
+    const proofs = thread.prove === undefined ? [unproved('what runs it has no graph')] : await thread.prove(model, questions)
+    return fileOf(model)?.anything === this.#state!.file?.anything ? proofs : [unproved('its file has changed since it was opened')]
   }
 
   /**
@@ -138,6 +165,11 @@ export class WorkerSession implements WorkerResident {
   /** What was found out of it, by whichever model shares it; `''` for what is not known. */
   note(key: string): string {
     return this.#openOn?.note?.(this.id, key) || (this.#source.notes?.[key] ?? '')
+  }
+
+  /** Whether anything was known beforehand that begins like this. */
+  isKnown(about: string): boolean {
+    return Object.keys(this.#source.notes ?? {}).some((key) => key.startsWith(about))
   }
 
   setNote(key: string, value: string): void {
@@ -245,3 +277,5 @@ export class WorkerSession implements WorkerResident {
     }
   }
 }
+
+const unproved = (reason: string): RowProof => ({ verdict: 'unknown', node: null, reason })

@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { describe, expect, it } from 'vitest'
 import { inspectModel, type Inspection } from '../../src/cli/inspection.ts'
 import * as small from '../models/small.ts'
+import { ortForm } from '../support/ort-form.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
 import { temporaryFolder } from '../triton-repository/temporary.ts'
 import { field, message, model, tensorType, value } from '../onnx-file/wire.ts'
@@ -26,7 +27,7 @@ describe.skipIf(!hasShared)(`zerohop inspect, of published models${missingShared
       inputs: [rows('input_image', 'float32', ['batch', 1, 28, 28])], outputs: [rows('output_probs', 'float32', ['batch', 10])],
       operators: { Relu: 4, Conv: 2, MaxPool: 2, Gemm: 2, Constant: 1, Reshape: 1, LogSoftmax: 1 },
       parameters: { tensors: 8, elements: 21_840, byteLength: 87_360 }, constants: { tensors: 1, elements: 2, byteLength: 16 },
-    }, null],
+    }, true],
     ['silero-vad/silero_vad_16k_op15.onnx', {
       byteLength: 1_289_603, irVersion: 8, opsets: { 'ai.onnx': 15 }, producer: { name: 'pytorch', version: '2.3.1' }, graphName: 'main_graph',
       inputs: [rows('input', 'float32', ['batch', 'sequence']), rows('state', 'float32', [2, 'batch', 128]), rows('sr', 'int64', [])],
@@ -38,32 +39,33 @@ describe.skipIf(!hasShared)(`zerohop inspect, of published models${missingShared
       inputs: [rows('data_0', 'float32', ['N', 3, 224, 224])], outputs: [rows('softmaxout_1', 'float32', ['N', 1000, 1, 1])],
       operators: { Conv: 26, Relu: 26, Concat: 8, MaxPool: 3, Dropout: 1, GlobalAveragePool: 1, Softmax: 1 },
       parameters: { tensors: 52, elements: 1_235_496, byteLength: 4_941_984 }, constants: none,
-    }, null],
+    }, true],
     ['triton-repository/simple/1/model.onnx', {
       byteLength: 331, graphName: 'onnx_int32_int32_int32', inputs: [int32('INPUT0', 16), int32('INPUT1', 16)], outputs: [int32('OUTPUT0', 16), int32('OUTPUT1', 16)],
       operators: { Identity: 2, Cast: 2, Add: 1, Sub: 1 },
-    }, null],
+    }, true],
     ['triton-repository/simple_int8/1/model.onnx', {
       byteLength: 342, graphName: 'onnx_int8_int8_int8', inputs: ['INPUT0', 'INPUT1'].map((name) => rows(name, 'int8', ['', 16])),
       outputs: ['OUTPUT0', 'OUTPUT1'].map((name) => rows(name, 'int8', ['', 16])), operators: { Cast: 4, Add: 1, Sub: 1 },
-    }, null],
+    }, true],
     ['triton-repository/simple_string/1/model.onnx', {
       byteLength: 348, graphName: 'onnx_object_object_object', inputs: ['INPUT0', 'INPUT1'].map((name) => rows(name, 'string', ['', 16])),
       outputs: ['OUTPUT0', 'OUTPUT1'].map((name) => rows(name, 'string', ['', 16])), operators: { Cast: 4, Add: 1, Sub: 1 },
-    }, null],
+    }, true],
     ['triton-repository/simple_sequence/1/model.onnx', {
       byteLength: 243, graphName: 'onnx_sequence_int32', inputs: ['INPUT', 'START', 'READY'].map((name) => int32(name, 1)), outputs: [int32('OUTPUT', 1)],
       operators: { Identity: 1, Add: 1, Mul: 1, Cast: 1 },
-    }, null],
+    }, true],
     ['triton-repository/simple_dyna_sequence/1/model.onnx', {
       byteLength: 403, graphName: 'onnx_dyna_sequence_int32', outputs: [int32('OUTPUT', 1)],
       inputs: [...['INPUT', 'START', 'END', 'READY'].map((name) => int32(name, 1)), rows('CORRID', 'uint64', ['', 1])], operators: { Cast: 2, Add: 2, Mul: 2, Identity: 1 },
-    }, null],
+    }, true],
   ])('is right about %s', async (path, expected, batchable) => {
     const inspection = await inspected(sharedPath(`models/${path}`))
     const triton = path.startsWith('triton') ? { irVersion: 10, opsets: { 'ai.onnx': 21 }, producer: { name: 'triton', version: '' }, parameters: none, constants: none } : {}
     expect(inspection).toMatchObject({ format: 'onnx', ...triton, ...expected, initializedInputs: [], externalFiles: [], functions: [], metadata: {}, problems: [], opened: null })
-    expect(inspection.batching).toMatchObject({ batchable, maxBatchSize: null, joining: null })
+    const known = batchable === true ? { how: 'proved', node: null, maxBatchSize: 32, joining: { rows: 'independent' } } : batchable === false ? { how: 'proved', maxBatchSize: 0 } : { how: 'unknown', maxBatchSize: null, joining: null }
+    expect(inspection.batching).toMatchObject({ batchable, ...known })
     const serves = { serves: true, reason: null, leftOut: [] }
     expect(inspection.executors).toEqual({ native: serves, binding: serves })
   })
@@ -90,7 +92,7 @@ outputs     output  float32 [batch, 1]
 parameters  309,633 in 15 tensors, 1.2 MiB
 constants   164 in 162 tensors, 1.3 KiB
 operators   350: 160 Constant, 35 Unsqueeze, 30 Slice, 14 Identity, 13 Concat, 12 Cast, 12 If, 11 Gather, and 19 more kinds
-batchable   perhaps: the shapes allow it; whether rows are independent is found out by running the model (--run)
+batchable   perhaps: the graph does not prove that rows are independent: If '/model/decoder/If': branches give tensors with different numbers of dimensions; nothing has been run yet (--run)
 refused     nothing
 `)
   })
@@ -123,10 +125,15 @@ describe('zerohop inspect', () => {
     expect(stderr).toMatch(/^ERR_MODEL_LOAD: .*\n$/)
   })
 
-  it('tells apart what is not batchable by its shapes, by running, and perhaps', async () => {
+  it('tells apart what is batchable by its graph and what is not, by its shapes, by its graph and by running', async () => {
     expect((await inspected(small.identityUnbatched('float32', [2]))).batching).toMatchObject({ batchable: false, reason: expect.stringContaining('no variable first dimension') })
-    expect((await inspected(small.identity('float32', [2]))).batching).toMatchObject({ batchable: null, reason: expect.stringContaining('the shapes allow it') })
-    expect((await inspected(small.runningSumsAs('float32'), '--run')).batching).toMatchObject({ batchable: false, maxBatchSize: 0, joining: { rows: 'dependent' } })
+    expect((await inspected(small.identity('float32', [2]))).batching).toMatchObject({ batchable: true, how: 'proved', node: null, maxBatchSize: 32 })
+    const sums = { batchable: false, how: 'proved', node: expect.stringContaining('CumSum'), maxBatchSize: 0, joining: { rows: 'dependent', how: 'proved' } }
+    expect((await inspected(small.runningSumsAs('float32'))).batching).toMatchObject(sums)
+    expect((await inspected(small.runningSumsAs('float32'), '--run')).batching).toMatchObject(sums)
+    expect((await inspected(await ortForm(small.runningSumsAs('float32')), '--run')).batching).toMatchObject({ ...sums, how: 'checked', node: null, joining: { rows: 'dependent', how: 'checked' } })
+    const { stdout } = await zerohop('inspect', small.runningSumsAs('float32'))
+    expect(stdout).toMatch(/batchable {3}no: CumSum '.*'/)
   })
 
   const withoutShape = (type: Uint8Array) => join(temporaryFolder({

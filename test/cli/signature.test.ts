@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { ModelMetadata, ValueMetadata } from 'zerohop'
 import { signatureName, signatureSource } from '../../src/cli/signature-module.ts'
 
-const joining = { rows: 'declared', largestDifference: null, reason: '' } as const
+const joining = { rows: 'declared', how: 'declared', largestDifference: null, reason: '' } as const
 const metadata = (inputs: ValueMetadata[], outputs: ValueMetadata[], maxBatchSize = 32): ModelMetadata =>
   ({ name: 'm', path: 'm.onnx', inputs, outputs, unservableOutputs: [], executionProviders: [], maxBatchSize, joining })
 

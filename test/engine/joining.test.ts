@@ -1,4 +1,7 @@
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { readFileSync } from 'node:fs'
+import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
+import { BindingExecutor } from '../../src/executor/binding/binding-executor.ts'
+import { NativeExecutor } from '../../src/executor/native/native-executor.ts'
 import { Tensor, type Model } from '../../src/index.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
 import { dependentRows } from '../models/dependent-rows.ts'
@@ -7,6 +10,7 @@ import { optionalBias } from '../models/scheduling.ts'
 import * as small from '../models/small.ts'
 import { batchSizes, largestBatch, matchesPlain } from '../support/against-plain.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
+import { ortForm } from '../support/ort-form.ts'
 import { requestsOf } from '../support/row-requests.ts'
 import { noise } from '../support/samples.ts'
 
@@ -24,14 +28,28 @@ function warnings(): { code?: string; message: string }[] {
   onTestFinished(() => void process.off('warning', note))
   return seen
 }
+afterEach(() => void vi.restoreAllMocks())
 const turn = () => new Promise((resolve) => setImmediate(resolve))
 
 describe('a model whose maxBatchSize is given', () => {
-  it('is joined though its rows depend on each other, and one warning says by how much', async () => {
+  it('is joined though its rows meet in the graph, without a run, and one warning names the node', async () => {
     const seen = warnings()
-    const model = await load(engine, small.mixesRows(), { maxBatchSize: 8, ...hold(2), instanceGroup: [{ count: 2 }] })
+    const runs = vi.spyOn(NativeExecutor.prototype, 'runSample')
+    const model = await load(engine, small.mixesRows(), { maxBatchSize: 8, warmup: false, ...hold(2), instanceGroup: [{ count: 2 }] })
+    const { joining } = model.metadata
+    expect(joining).toEqual({ rows: 'declared', how: 'declared', node: expect.any(String), largestDifference: null, reason: expect.stringContaining('maxBatchSize') })
+    expect(runs).not.toHaveBeenCalled()
+    await Promise.all(ones(2).map(({ x }) => model.infer({ x: new Tensor('float32', x.data as Float32Array, x.dims) })))
+    expect(batchSizes(model)).toEqual([2])
+    await turn()
+    expect(seen).toEqual([expect.objectContaining({ code: 'ZEROHOP_DEPENDENT_ROWS', message: expect.stringContaining(joining.node!) })])
+  })
+
+  it('is joined though runs show that its rows depend on each other, and one warning says by how much', async () => {
+    const seen = warnings()
+    const model = await load(engine, await ortForm(small.mixesRows()), { maxBatchSize: 8, ...hold(2), instanceGroup: [{ count: 2 }] })
     expect(model.metadata).toMatchObject({ maxBatchSize: 8, joining: { rows: 'declared', reason: expect.stringContaining('maxBatchSize') } })
-    expect(model.metadata.joining.largestDifference).toBeGreaterThan(0.5)
+    await vi.waitFor(() => expect(model.metadata.joining.largestDifference).toBeGreaterThan(0.5))
     await Promise.all(ones(2).map(({ x }) => model.infer({ x: new Tensor('float32', x.data as Float32Array, x.dims) })))
     expect(batchSizes(model)).toEqual([2])
     await turn()
@@ -41,7 +59,9 @@ describe('a model whose maxBatchSize is given', () => {
   it('is not warned about where its rows are independent', async () => {
     const seen = warnings()
     const model = await load(engine, small.identity('float32'), { maxBatchSize: 8 })
-    expect(model.metadata.joining).toMatchObject({ rows: 'declared', largestDifference: 0 })
+    expect(model.metadata.joining).toMatchObject({ rows: 'declared', how: 'declared', largestDifference: null })
+    const unread = await load(engine, await ortForm(small.identity('float32')), { maxBatchSize: 8 })
+    await vi.waitFor(() => expect(unread.metadata.joining).toMatchObject({ rows: 'declared', largestDifference: 0 }))
     await turn()
     expect(seen).toEqual([])
   })
@@ -63,8 +83,8 @@ describe('a model whose maxBatchSize is given', () => {
 })
 
 describe('a model whose requests are not joined', () => {
-  it('is not without a check', async () => {
-    const model = await load(engine, small.identity('float32'), { checkRows: false, ...hold(3) })
+  it('is not without a check where nothing is proved', async () => {
+    const model = await load(engine, await ortForm(small.identity('float32')), { checkRows: false, ...hold(3) })
     expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', largestDifference: null, reason: expect.stringContaining('checkRows') } })
     await matchesPlain(model, [...ones(2), { x: noise([5, 4]) }])
     expect(model.stats().executionCount).toBe(3)
@@ -92,7 +112,7 @@ describe('a model whose requests are not joined', () => {
   })
 
   it('pads nothing', async () => {
-    const model = await load(engine, small.identityVariable('float32'), { padding: { input: 'x', dim: 1, sizes: [8] }, checkRows: false })
+    const model = await load(engine, await ortForm(small.identityVariable('float32')), { padding: { input: 'x', dim: 1, sizes: [8] }, checkRows: false })
     await matchesPlain(model, [{ x: noise([1, 3]) }, { x: noise([2, 5]) }])
   })
 
@@ -125,6 +145,36 @@ describe('a limit that nobody set', () => {
     const model = await load(engine, small.identity('float32'), { splitOversized: true })
     await matchesPlain(model, [{ x: noise([70, 4]) }])
     expect(model.stats().executionCount).toBe(3)
+  })
+})
+
+describe('a model whose rows are proved to be independent', () => {
+  it.each(['native', 'binding'] as const)('is joined from the first request on, without a run (%s)', async (executor) => {
+    const runs = [NativeExecutor, BindingExecutor].map((each) => vi.spyOn(each.prototype, 'runSample'))
+    const model = await load(ownEngine({ cpuWorkers: 1, executor }), small.identity('float32'), { warmup: false, ...hold(3) })
+    expect(model.metadata).toMatchObject({ maxBatchSize: 32, joining: { rows: 'independent', how: 'proved', largestDifference: null } })
+    await matchesPlain(model, ones(3))
+    expect(model.stats().executionCount).toBe(1)
+    for (const run of runs) expect(run).not.toHaveBeenCalled()
+  })
+
+  it('is so where it is given as bytes', async () => {
+    const model = await ownEngine({ cpuWorkers: 1 }).load('m', { bytes: readFileSync(small.identity('float32')) })
+    expect(model.metadata.joining).toMatchObject({ rows: 'independent', how: 'proved' })
+  })
+
+  it('is joined with checkRows: false as well, which is about runs', async () => {
+    const model = await load(engine, small.identity('float32'), { checkRows: false, ...hold(3) })
+    expect(model.metadata.joining).toMatchObject({ rows: 'independent', how: 'proved' })
+    await matchesPlain(model, ones(3))
+    expect(model.stats().executionCount).toBe(1)
+  })
+
+  it('is not joined, and not run, where its rows are proved to meet, whatever runs would show', async () => {
+    const runs = vi.spyOn(NativeExecutor.prototype, 'runSample')
+    const model = await load(engine, small.mixesRows(), { warmup: false })
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'dependent', how: 'proved', node: expect.any(String), largestDifference: null } })
+    expect(runs).not.toHaveBeenCalled()
   })
 })
 

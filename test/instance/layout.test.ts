@@ -5,7 +5,7 @@ import type { ModelMetadata, TensorMetadata } from '../../src/metadata.ts'
 function metadata(maxBatchSize: number, inputs: Partial<TensorMetadata>[], outputs: Partial<TensorMetadata>[]): ModelMetadata {
   const complete = (values: Partial<TensorMetadata>[], prefix: string) =>
     values.map((value, index) => ({ name: `${prefix}${index}`, type: 'float32', shape: [], ...value }) as TensorMetadata)
-  const joining = { rows: 'declared', largestDifference: null, reason: '' } as const
+  const joining = { rows: 'declared', how: 'declared', largestDifference: null, reason: '' } as const
   return { name: 'm', path: 'm.onnx', inputs: complete(inputs, 'x'), outputs: complete(outputs, 'y'), unservableOutputs: [], executionProviders: [], maxBatchSize, joining }
 }
 

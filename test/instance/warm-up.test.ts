@@ -5,7 +5,7 @@ import { SampleFailed, WarmUp } from '../../src/instance/warm-up.ts'
 import type { ValueMetadata } from '../../src/metadata.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { Padding } from '../../src/request/padding.ts'
-import { Joining } from '../../src/scheduler/joining.ts'
+import { Joining } from '../../src/row-check/joining.ts'
 import { deferred } from '../support/deferred.ts'
 import type { MailedTensor } from '../../src/tensor.ts'
 

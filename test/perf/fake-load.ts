@@ -47,7 +47,7 @@ export function oneSample(sample: Partial<Sample> = {}): SampleSource {
 
 const metadata: ModelMetadata = {
   name: 'fake', path: '', inputs: [], outputs: [], unservableOutputs: [], executionProviders: [], maxBatchSize: 0,
-  joining: { rows: 'unknown', largestDifference: null, reason: 'it is no model' },
+  joining: { rows: 'unknown', how: 'unknown', largestDifference: null, reason: 'it is no model' },
 }
 
 /** How a {@link fakeModel} answers. */

@@ -14,7 +14,7 @@ const value = (name: string, type: string, shape: (number | string)[], batchAxis
 
 /** What is known of a model with these inputs, which answers with the same. */
 function modelOf(...inputs: Value[]): ModelMetadata {
-  const joining = { rows: 'independent', largestDifference: 0, reason: '' } as const
+  const joining = { rows: 'independent', how: 'checked', largestDifference: 0, reason: '' } as const
   const outputs = inputs.map((input) => ({ ...input, name: `${input.name}_OUT` }))
   return { name: 'm', path: '', inputs, outputs, unservableOutputs: [], executionProviders: [], maxBatchSize: 32, joining }
 }

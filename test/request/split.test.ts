@@ -4,7 +4,7 @@ import type { AnyOutputs } from '../../src/config/model-signature.ts'
 import { Tensor } from '../../src/index.ts'
 
 const part = (dims: readonly number[], data: unknown, name = 'y') => ({ [name]: { type: 'float32', dims, data } }) as unknown as AnyOutputs
-const whole = { report: false, requestId: 'r' }
+const whole = { model: 'm', outputs: [], rows: [1, 1], report: false, requestId: 'r' }
 
 describe('parts that cannot be joined are a typed error', () => {
   const one = new Float32Array(1)
@@ -16,7 +16,7 @@ describe('parts that cannot be joined are a typed error', () => {
   ]
   it.each(cases)('%s', (_, parts, message) => {
     const error = { code: 'ERR_EXECUTION', argument: 'y', model: 'm', requestId: 'r', message: expect.stringMatching(message), cause: expect.any(Error) }
-    expect(() => joinRows(parts, 'm', whole)).toThrow(expect.objectContaining(error))
+    expect(() => joinRows(parts, whole)).toThrow(expect.objectContaining(error))
   })
 })
 
@@ -36,7 +36,7 @@ it('parts are views of the same memory', () => {
 
 it('an output named __proto__ is joined like any other', () => {
   const parts = [1, 2].map((value) => Object.fromEntries([['__proto__', new Tensor('float32', Float32Array.of(value), [1])]]))
-  const outputs = joinRows(parts, 'm', whole) as AnyOutputs
+  const outputs = joinRows(parts, whole) as AnyOutputs
   expect(Object.keys(outputs)).toEqual(['__proto__'])
   expect((outputs.__proto__ as Tensor).data).toEqual(Float32Array.of(1, 2))
 })

@@ -6,7 +6,7 @@ import type { StagingBuffer, StagingPool } from '../../src/memory/staging-pool.t
 import { FeedParser } from '../../src/request/feeds.ts'
 import { ModelInstances } from '../../src/scaling/model-instances.ts'
 import { SessionSources } from '../../src/scaling/session-sources.ts'
-import { Joining } from '../../src/scheduler/joining.ts'
+import { Joining } from '../../src/row-check/joining.ts'
 import { ObservedRequests } from '../../src/scheduler/observed-requests.ts'
 import { Scheduler } from '../../src/scheduler/scheduler.ts'
 import { SequenceInputs } from '../../src/sequences/sequence-inputs.ts'
@@ -35,7 +35,7 @@ export class ServedSequences {
     const { clock, keepAlive } = house
     this.scheduler = new Scheduler({
       observed: new ObservedRequests({ name: 'model', version: 1, metadata: joining.stacked, batching: null }),
-      joining, realRows: null, padding: null, costs: null, config, runTimes: new RunTimes(), instances: house.places.length, clock, keepAlive, gaveUp: (reason) => void (this.failure = reason),
+      joining, rowCheck: null, padding: null, costs: null, config, runTimes: new RunTimes(), instances: house.places.length, clock, keepAlive, gaveUp: (reason) => void (this.failure = reason),
     }) // prettier-ignore
     const inputs = new SequenceInputs(joining.stacked, config.sequence!, parser)
     const acquire = (byteLength: number) => buffer(byteLength, (bytes) => void (this.stateBytes += bytes))

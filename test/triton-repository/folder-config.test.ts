@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import { describe, expect, it } from 'vitest'
 import { defineModelConfig } from '../../src/index.ts'
 import { accumulator } from '../models/accumulator.ts'
+import { detector } from '../models/detectors.ts'
 import { gatherRow, identity, stringConcat } from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
 import { errorOf, temporaryFolder, type Files } from './temporary.ts'
@@ -30,6 +31,13 @@ describe('a configuration in a module', () => {
     expect(loaded!.metadata).toMatchObject({ maxBatchSize: 3, path: expect.stringMatching(/2[/\\]net\.onnx$/) })
     const outputs = await loaded!.infer({ x: Float32Array.of(1, 5) })
     expect(loaded!.classification(outputs)).toEqual([[{ index: 1, value: 5, label: 'dog' }]])
+  })
+  it('may say whose the entries of an output are', async () => {
+    const text = JSON.stringify(defineModelConfig({ maxBatchSize: 8, checkRows: false, outputs: [{ name: 'boxes', rows: { index: 0, of: 'selected' } }, { name: 'scores', rows: { counts: 'n' } }] }))
+    const [loaded] = await load({ 'm/1/model.onnx': readFileSync(detector()), 'm/config.json': text })
+    expect(loaded!.metadata.outputs).toMatchObject([{ name: 'boxes', rows: { index: 0, of: 'selected' } }, { name: 'scores', rows: { counts: 'n' } }])
+    const [boxes, none] = await Promise.all([1, 0].map((scale) => loaded!.infer({ x: Float32Array.from({ length: 64 }, (_, pixel) => scale * Math.sin(13 * pixel) * 3) })))
+    expect([boxes!.boxes!.dims[0], none!.boxes!.dims]).toEqual([boxes!.scores!.dims[0], [0, 4]])
   })
   it('and its labels may begin with a mark of their byte order', async () => {
     const text = JSON.stringify({ ...settings, versionPolicy: 'all' })

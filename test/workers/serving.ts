@@ -9,7 +9,7 @@ import { RunTimes } from '../../src/latency/run-times.ts'
 import type { StagingBuffer, StagingPool } from '../../src/memory/staging-pool.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
 import { InferRequest } from '../../src/request/infer-request.ts'
-import { Joining } from '../../src/scheduler/joining.ts'
+import { Joining } from '../../src/row-check/joining.ts'
 import { ModelInstances } from '../../src/scaling/model-instances.ts'
 import { Scaling } from '../../src/scaling/scaling.ts'
 import { SessionSources } from '../../src/scaling/session-sources.ts'
@@ -123,7 +123,7 @@ export class Served {
     this.#house = house
     this.#parser = new FeedParser(joining.stacked)
     this.scheduler = new Scheduler({
-      joining, observed: new ObservedRequests({ name, version: 1, metadata: joining.stacked, batching: null }, this.observers, resolved.preserveOrdering), realRows: null, padding: null, costs: null, config: resolved, runTimes: new RunTimes(), instances: count,
+      joining, observed: new ObservedRequests({ name, version: 1, metadata: joining.stacked, batching: null }, this.observers, resolved.preserveOrdering), rowCheck: null, padding: null, costs: null, config: resolved, runTimes: new RunTimes(), instances: count,
       clock: house.clock, keepAlive: house.keepAlive, gaveUp: (reason) => void (this.failure = reason),
     }) // prettier-ignore
     const opening = () => ({ model: name, options: {}, notes: {}, original: undefined })

@@ -2,6 +2,7 @@ import { MessageChannel, type MessagePort } from 'node:worker_threads'
 import { bindingCarrier } from '../../carriers.ts'
 import type { OpenOptions } from '../../config/session-options.ts'
 import type { SlotMemory } from '../../memory/staging-pool.ts'
+import type { RowProof, RowQuestion } from '../../row-proof/prove-rows.ts'
 import type { MailedValue } from '../../values.ts'
 import {
   ThreadEndedError,
@@ -76,6 +77,12 @@ export class BindingExecutor implements ThreadExecutor {
     const answer = await this.#ask((questionId) => ({ type: 'runSample', questionId, sessionId, feeds, wantsOutputs }))
     if (answer.type === 'refused') return { error: answer.message, runMs: 0, outputs: [] }
     return answer as Extract<FromWorker, { type: 'ranSample' }>
+  }
+
+  async prove(model: string | SharedArrayBuffer, questions: readonly RowQuestion[]): Promise<readonly RowProof[]> {
+    const answer = await this.#ask((questionId) => ({ type: 'prove', questionId, model, questions }))
+    if (answer.type === 'refused') throw new Error(answer.message)
+    return (answer as Extract<FromWorker, { type: 'proved' }>).proofs
   }
 
   async close(sessionId: number): Promise<void> {

@@ -2,6 +2,7 @@ import type { OpenOptions } from '../../config/session-options.ts'
 import type { RawValueMetadata } from '../../metadata.ts'
 import type { RowFailures, RunTimestamps, SampleRun, SlotLayout } from '../executor.ts'
 import type { MailedValue } from '../../values.ts'
+import type { ProofAnswer, ProofTask } from '../thread-start.ts'
 
 /**
  * Everything the application's thread and a worker say to each other. Per batch they exchange two small integers
@@ -14,6 +15,7 @@ import type { MailedValue } from '../../values.ts'
 export type ToWorker =
   | { type: 'open'; questionId: number; sessionId: number; model: string | SharedArrayBuffer; options: OpenOptions }
   | { type: 'runSample'; questionId: number; sessionId: number; feeds: readonly (MailedValue | null)[]; wantsOutputs: boolean }
+  | ProofTask
   | { type: 'close'; questionId: number; sessionId: number }
   /** `copied`: ONNX Runtime cannot read the buffer itself. */
   | { type: 'slot'; slotId: number; sessionId: number; buffer: SharedArrayBuffer; copied: boolean }
@@ -30,6 +32,7 @@ export type ToWorker =
 export type FromWorker =
   | { type: 'opened'; questionId: number; inputs: RawValueMetadata[]; outputs: RawValueMetadata[] }
   | ({ type: 'ranSample'; questionId: number } & SampleRun)
+  | ProofAnswer
   | { type: 'closed'; questionId: number }
   /** What was asked for could not be done. */
   | { type: 'refused'; questionId: number; message: string }

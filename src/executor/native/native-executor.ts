@@ -5,9 +5,10 @@ import type { NativeCompletionDetails, NativeRunLoop } from '../../memory/native
 import type { SlotMemory } from '../../memory/staging-pool.ts'
 import { libraryCarrier } from '../../carriers.ts'
 import type { RawValueMetadata } from '../../metadata.ts'
+import type { RowProof, RowQuestion } from '../../row-proof/prove-rows.ts'
 import type { MailedValue } from '../../values.ts'
 import { ThreadEndedError, type Arena, type ExecutorEvents, type MailedOutputs, type OpenedSession, type OpeningAhead, type RunTimestamps, type SampleRun, type SlotLayout } from '../executor.ts'
-import type { ThreadExecutor, WorkerSetup } from '../thread-start.ts'
+import type { ProofAnswer, ProofTask, ThreadExecutor, WorkerSetup } from '../thread-start.ts'
 import { bytesId } from './bytes-id.ts'
 import { completionHub, type CompletionHub, type LoopOwner } from './completion-hub.ts'
 import { guardLoop, unguardLoop } from './loop-guard.ts'
@@ -19,6 +20,11 @@ import { sessionSettings, sharable } from './session-settings.ts'
 interface Question {
   readonly sessionId: number
   resolve(answer: Answer): void
+  reject(reason: Error): void
+}
+
+interface ProofQuestion {
+  resolve(proofs: readonly RowProof[]): void
   reject(reason: Error): void
 }
 
@@ -39,6 +45,8 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   readonly #addon: string
   readonly #niceIncrement: number
   readonly #questions = new Map<number, Question>()
+  /** Asked of the worker's thread beside the loop, which reads graphs while that opens sessions. */
+  readonly #proofs = new Map<number, ProofQuestion>()
   /** Of each session the places, among all its outputs, of those that are served, and how many there are. */
   readonly #outputs = new Map<number, { readonly served: readonly number[]; readonly count: number }>()
   readonly #sessionOfSlot = new Map<number, number>()
@@ -64,6 +72,10 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     this.#ended = new Promise((resolve) => (this.#onEnded = resolve))
     // The port closes with the thread, however that ends: the one sign of death that names the worker.
     this.#closed = new Promise((resolve) => this.#port.once('close', () => resolve(this.#onClose())))
+    this.#port.on('message', ({ questionId, proofs }: ProofAnswer) => {
+      this.#proofs.get(questionId)?.resolve(proofs)
+      this.#proofs.delete(questionId)
+    })
     this.#port.unref()
     guardLoop(ort.binding, this.#loop)
   }
@@ -101,6 +113,15 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     if (details?.error != null) return { error: details.error, runMs: 0, outputs: [] }
     const given = (details?.outputs ?? []) as MailedValue[]
     return { error: null, runMs, outputs: wantsOutputs ? served.map((place) => given[place]!) : [] }
+  }
+
+  prove(model: string | SharedArrayBuffer, questions: readonly RowQuestion[]): Promise<readonly RowProof[]> {
+    return new Promise((resolve, reject) => {
+      if (this.#gone) return reject(new ThreadEndedError())
+      const task: ProofTask = { type: 'prove', questionId: ++this.#lastQuestion, model, questions }
+      this.#port.postMessage(task)
+      this.#proofs.set(task.questionId, { resolve, reject })
+    })
   }
 
   async close(sessionId: number): Promise<void> {
@@ -236,8 +257,9 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   #onClose(): void {
     this.#gone = true
     this.#hub.drain()
-    const questions = [...this.#questions.values()]
+    const questions = [...this.#questions.values(), ...this.#proofs.values()]
     this.#questions.clear()
+    this.#proofs.clear()
     for (const { reject } of questions) reject(new ThreadEndedError())
     if (!this.#leaving) this.#events.died()
     // Of a thread that was never started nobody tells the end.

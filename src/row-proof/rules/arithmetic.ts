@@ -22,14 +22,16 @@ export function elementWise(type: number | null = null, calculate: Calculate | n
 
 /** The result with its elements; `null` where they are not known, or too many. */
 function calculated(op: Operation, type: number | null, calculate: Calculate): Tensor | null {
-  const inputs = op.inputs.map((_, index) => (op.has(index) ? op.any(index) : null)).filter((input) => input !== null)
+  const inputs = op.inputs.map((_, index) => (op.has(index) ? op.raw(index) : null)).filter((input) => input !== null)
   if (inputs.length === 0 || inputs.some(({ elements, shape }) => elements === null || shape.some((dim) => typeof dim !== 'number'))) return null
   const { shape } = broadcast(inputs)
+  if (!inputs.every((input) => isExact(input.type))) return null
   const own = type ?? inputs[0]!.type
   const places = inputs.map((input) => broadcastPlaces(input.shape as number[], shape as number[]))
   const elements = Array.from({ length: (shape as number[]).reduce((count, dim) => count * dim, 1) }, (_, at) => {
     const element = calculate(inputs.map((input, index) => input.elements![places[index]![at]!]!), inputs[0]!.type, op)
-    return typeof element === 'number' && own === elementType.float32 ? Math.fround(element) : element
+    if (element === null || (isFloat(own) && !isExactAsFloat(element))) return null
+    return typeof element === 'number' && own === float32 ? Math.fround(element) : element
   })
   return elements.every((element) => element !== null) ? withElements(own, shape, elements) : null
 }
@@ -58,7 +60,12 @@ export function broadcastPlaces(from: readonly number[], to: readonly number[]):
   })
 }
 
-const { bool } = elementType
+const { bool, int32, int64, float32, float64 } = elementType
+/** Types that shapes are computed in: sums and products of lengths stay what they are. */
+const isExact = (type: number) => type === int64 || type === int32 || type === float32 || type === float64 || type === bool
+/** Small multiples of N, and halves and quarters of it, are exact in float32 for more than 65 536 rows. */
+const isExactAsFloat = (dim: Dim) =>
+  typeof dim === 'number' || !dim.ofRows || dim.terms.every(({ coefficient, factors }) => Math.abs(coefficient) <= 256 && Number.isInteger(256 * coefficient) && factors.length <= 1)
 const isFloat = (type: number) => !isInteger(type) && type !== bool
 
 /** Division as ONNX has it: of whole numbers towards 0. */
@@ -98,7 +105,7 @@ const negated = (a: Dim) => subtract(1, a)
 
 /** A row's own place stays one when what is added is its own, or the same for all, and bounded. */
 const Add: Rule = (op) => {
-  const [a, b] = [op.any(0), op.any(1)]
+  const [a, b] = [op.raw(0), op.raw(1)]
   const plain = elementWise(null, ([x, y]) => add(x!, y!))
   if (a.place === null && b.place === null) return plain(op)
   const { shape, rows } = broadcast([a, b])
@@ -108,7 +115,7 @@ const Add: Rule = (op) => {
 }
 
 const Mul: Rule = (op) => {
-  const [a, b] = [op.any(0), op.any(1)]
+  const [a, b] = [op.raw(0), op.raw(1)]
   if (a.place === null && b.place === null) return elementWise(null, ([x, y]) => multiply(x!, y!))(op)
   const [own, other] = a.place === null ? [b, a] : [a, b]
   const factor = other.elements?.length === 1 ? other.elements[0]! : null
@@ -120,7 +127,7 @@ const Mul: Rule = (op) => {
 
 /** The rest of a place, divided by how far rows are apart, is what a row has in its own part. */
 const Mod: Rule = (op) => {
-  const [a, b] = [op.any(0), op.any(1)]
+  const [a, b] = [op.raw(0), op.raw(1)]
   const divisor = b.elements?.length === 1 ? b.elements[0]! : null
   const { shape, rows } = broadcast([a, b])
   if (a.place !== null && divisor !== null && isSame(divisor, a.place.stride) && isAtLeast(subtract(divisor, a.place.bound), 0)) return tensor(a.type, shape, { rows, bound: a.place.bound })
@@ -130,7 +137,7 @@ const Mod: Rule = (op) => {
 }
 
 const Div: Rule = (op) => {
-  const [a, b] = [op.any(0), op.any(1)]
+  const [a, b] = [op.raw(0), op.raw(1)]
   const divisor = b.elements?.length === 1 ? b.elements[0]! : null
   if (a.place !== null && divisor !== null && isSame(divisor, a.place.stride) && isAtLeast(subtract(divisor, a.place.bound), 0) && isInteger(a.type)) {
     const { shape, rows } = broadcast([a, b])
@@ -140,7 +147,7 @@ const Div: Rule = (op) => {
 }
 
 const Where: Rule = (op) => {
-  const known = calculated(op, op.any(1).type, ([condition, x, y]) => (typeof condition === 'number' ? (condition === 0 ? y! : x!) : isSame(x!, y!) ? x! : opaque('where', [condition!, x!, y!], isAtLeast(x!, 0) && isAtLeast(y!, 0) ? 0 : -Infinity)))
+  const known = calculated(op, op.raw(1).type, ([condition, x, y]) => (typeof condition === 'number' ? (condition === 0 ? y! : x!) : isSame(x!, y!) ? x! : opaque('where', [condition!, x!, y!], isAtLeast(x!, 0) && isAtLeast(y!, 0) ? 0 : -Infinity)))
   if (known !== null) return known
   const { shape, rows } = broadcast(op.all())
   const [x, y] = [op.data(1), op.data(2)]
@@ -153,29 +160,45 @@ export function boundOfBoth(a: Tensor, b: Tensor): Dim | null {
 }
 
 const Cast: Rule = (op) => {
-  const type = op.operator === 'Cast' ? op.int('to', elementType.undefined) : op.any(1).type
-  const of = op.any(0)
-  const stays = isInteger(type) && (isInteger(of.type) || of.type === bool)
-  if (of.place !== null || of.columns !== null) return stays ? { ...of, type } : meets('a value depends on the places of rows in the batch')
-  const elements = of.elements?.map((element) => (type === bool ? (typeof element === 'number' ? Number(element !== 0) : isAtLeast(element, 1) ? 1 : null) : isInteger(type) ? (isWhole(element) ? element : whole(element, Math.trunc, 'trunc')) : element)) ?? null
-  if (elements !== null && elements.every((element) => element !== null) && type !== elementType.string) {
-    return withElements(type, of.shape, type === elementType.float32 ? elements.map((element) => (typeof element === 'number' ? Math.fround(element) : element)) : elements)
-  }
+  const type = op.operator === 'Cast' ? op.int('to', elementType.undefined) : op.raw(1).type
+  const of = op.raw(0)
+  const isWide = type === int64 || type === int32
+  if (of.place !== null || of.columns !== null) return isWide && isInteger(of.type) ? { ...of, type } : meets('a value depends on the places of rows in the batch')
+  const elements = of.elements?.map((element) => castElement(element, type)) ?? null
+  if (elements !== null && elements.every((element) => element !== null)) return withElements(type, of.shape, elements)
   const { shape, rows, bound, nonZero } = op.data(0)
-  return tensor(type, shape, { rows, bound: stays ? bound : null, nonZero: nonZero && (stays || type === bool) })
+  return tensor(type, shape, { rows, bound: isWide && (isInteger(of.type) || of.type === bool) ? bound : null, nonZero: nonZero && (isWide || type === bool) && isInteger(of.type) })
+}
+
+/** An element in another type; `null` where it may be another number there. Numbers of rows are kept as whole ones alone. */
+function castElement(element: Dim, type: number): Dim | null {
+  if (type === bool) return typeof element === 'number' ? Number(element !== 0) : isAtLeast(element, 1) ? 1 : null
+  if (type === int64 || type === int32) return whole(element, Math.trunc, 'trunc')
+  if (type !== float32 && type !== float64) return null
+  if (!isExactAsFloat(element)) return null
+  return typeof element === 'number' && type === float32 ? Math.fround(element) : element
 }
 
 /** @param of for its first input, with limits that may be left out. */
 const Clip: Rule = (op) => {
-  const [low, high] = op.version < 11 ? [op.float('min', -Infinity), op.float('max', Infinity)] : [1, 2].map((index) => (op.has(index) ? (op.any(index).elements?.[0] ?? null) : index === 1 ? -Infinity : Infinity))
+  const [low, high] = op.version < 11 ? [op.float('min', -Infinity), op.float('max', Infinity)] : [1, 2].map((index) => (op.has(index) ? (op.raw(index).elements?.[0] ?? null) : index === 1 ? -Infinity : Infinity))
   const plain = elementWise(null, ([x]) => (typeof x === 'number' && typeof low === 'number' && typeof high === 'number' ? Math.min(Math.max(x, low), high) : null))(op) as Tensor
   const isBounded = isInteger(plain.type) && typeof low === 'number' && low >= 0 && typeof high === 'number' && Number.isFinite(high)
   return isBounded && plain.bound === null ? { ...plain, bound: high + 1 } : plain
 }
 
+/** Several inputs, which had to have one shape before version 8: what is the same for all rows fitted a single row alone. */
+function variadic(calculate: Calculate | null): Rule {
+  const fitting = elementWise(null, calculate)
+  return (op) => {
+    if (op.version < 8 && op.inputs.some((_, index) => op.raw(index).rows !== null) && op.all().some(({ rows }) => rows === null)) return meets('one of its inputs has no rows, which fits just one number of them')
+    return fitting(op)
+  }
+}
+
 const each = elementWise()
 const asked = elementWise(bool)
-const unary = ['Acos', 'Acosh', 'Affine', 'Asin', 'Asinh', 'Atan', 'Atanh', 'BitCast', 'BitwiseNot', 'Celu', 'Cos', 'Cosh', 'Elu', 'Erf', 'Exp', 'Gelu', 'HardSigmoid', 'HardSwish', 'LeakyRelu', 'Log', 'Mish', 'ParametricSoftplus', 'Reciprocal', 'Relu', 'ScaledTanh', 'Selu', 'Shrink', 'Sigmoid', 'Sign', 'Sin', 'Sinh', 'Softplus', 'Softsign', 'Swish', 'Tan', 'Tanh', 'ThresholdedRelu'] // prettier-ignore
+const unary = ['Acos', 'Acosh', 'Asin', 'Asinh', 'Atan', 'Atanh', 'BitCast', 'BitwiseNot', 'Celu', 'Cos', 'Cosh', 'Elu', 'Erf', 'Exp', 'Gelu', 'HardSigmoid', 'HardSwish', 'LeakyRelu', 'Log', 'Mish', 'Reciprocal', 'Relu', 'Selu', 'Shrink', 'Sigmoid', 'Sign', 'Sin', 'Sinh', 'Softplus', 'Softsign', 'Swish', 'Tan', 'Tanh', 'ThresholdedRelu'] // prettier-ignore
 
 export const arithmetic: Rules = {
   ...Object.fromEntries(unary.map((name) => [name, each])),
@@ -191,10 +214,10 @@ export const arithmetic: Rules = {
   Round: elementWise(null, ([a]) => whole(a!, (value) => (Math.abs(value % 1) === 0.5 ? 2 * Math.round(value / 2) : Math.round(value)), 'round')),
   Sqrt: elementWise(null, ([a]) => (typeof a === 'number' ? Math.sqrt(a) : null)),
   Pow: elementWise(null, ([a, b]) => (typeof a === 'number' && typeof b === 'number' ? a ** b : b === 1 ? a! : b === 2 ? multiply(a!, a!) : null)),
-  Min: elementWise(null, (all) => all.reduce(minimum)),
-  Max: elementWise(null, (all) => all.reduce(maximum)),
-  Sum: elementWise(null, (all) => all.reduce(add)),
-  Mean: each,
+  Min: variadic((all) => all.reduce(minimum)),
+  Max: variadic((all) => all.reduce(maximum)),
+  Sum: variadic((all) => all.reduce(add)),
+  Mean: variadic(null),
   PRelu: each,
   Clip,
   BitShift: each,
@@ -221,5 +244,4 @@ export const arithmetic: Rules = {
   'com.microsoft:QuickGelu': each,
   'com.microsoft:FastGelu': each,
   'com.microsoft:BiasGelu': each,
-  'com.microsoft:BiasAdd': each,
 }

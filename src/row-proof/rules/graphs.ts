@@ -12,7 +12,7 @@ const { int64, bool } = { int64: 7, bool: 9 }
 
 /** The branch that is taken, where the graph shows that; else what both have in common. */
 const If: Rule = (op) => {
-  const condition = op.any(0)
+  const condition = op.raw(0)
   const run = (name: string) => op.runGraph(op.graph(name), [])
   const known = condition.rows === null ? (condition.elements?.[0] ?? null) : null
   if (typeof known === 'number') return run(known === 0 ? 'else_branch' : 'then_branch')
@@ -56,8 +56,8 @@ function sharedScalar(op: Operation, name: string, type: number): Tensor {
 }
 
 const Loop: Rule = (op) => {
-  const limit = op.has(0) ? op.any(0) : null
-  const condition = op.has(1) ? op.any(1) : null
+  const limit = op.has(0) ? op.raw(0) : null
+  const condition = op.has(1) ? op.raw(1) : null
   for (const each of [limit, condition]) {
     if (each !== null && each.rows !== null) return meets('how often it runs depends on what the rows hold')
     if (each !== null && countsRows(each)) return meets('how often it runs depends on the number of rows')
@@ -146,7 +146,7 @@ const SplitToSequence: Rule = (op) => {
   const dim = of.shape[axis]!
   if (typeof dim !== 'number') return notFollowed(`dimension ${shown(dim)} is not known`)
   const given = op.has(1) ? op.numbers(1, 'lengths') : [1]
-  const isOne = !op.has(1) || op.any(1).shape.length === 0
+  const isOne = !op.has(1) || op.raw(1).shape.length === 0
   const lengths = isOne ? Array.from({ length: Math.ceil(dim / given[0]!) }, (_, index) => Math.min(given[0]!, dim - index * given[0]!)) : given
   const parts = lengths.map((length) => moved(of, of.shape.map((own, other) => (other === axis ? length : own)), of.rows))
   return listOf(!op.has(1) && op.int('keepdims', 1) === 0 ? parts.map((part) => without(part, [axis])) : parts)
@@ -188,5 +188,5 @@ export const graphs: Rules = {
   ConcatFromSequence,
   Optional: OptionalGetElement,
   OptionalGetElement,
-  OptionalHasElement: () => withElements(bool, [], [1]),
+  OptionalHasElement: (op) => withElements(bool, [], [op.has(0) ? 1 : 0]),
 }

@@ -17,7 +17,7 @@ function checkOwn(place: Place | null, rows: Rows, what: string): void {
 }
 
 const Gather: Rule = (op) => {
-  const [of, index] = [op.any(0), op.any(1)]
+  const [of, index] = [op.raw(0), op.indices(1)]
   return gathered(of, index, op.axis(of.shape.length, 0))
 }
 
@@ -28,7 +28,6 @@ function gathered(of: Tensor, index: Tensor, axis: number): Tensor {
     return withElements(of.type, shape, index.elements.map((element) => of.elements![element < 0 ? element + count : element] ?? notFollowed(`index ${element} is out of ${count}`)))
   }
   if (of.elements?.some(ofRows)) meets('a value depends on the number of rows')
-  if (index.elements?.some(ofRows)) meets('an index depends on the number of rows')
   if (index.columns !== null || of.columns !== null) meets('a value depends on the places of rows in the batch')
   if (index.rows === null) {
     if (of.rows === null) return tensor(of.type, shape, { bound: of.bound, nonZero: of.nonZero })
@@ -46,7 +45,7 @@ function gathered(of: Tensor, index: Tensor, axis: number): Tensor {
 }
 
 const GatherElements: Rule = (op) => {
-  const [of, index] = [op.any(0), op.any(1)]
+  const [of, index] = [op.indices(0), op.indices(1)]
   const axis = op.axis(of.shape.length, 0)
   if (index.columns !== null || of.columns !== null) meets('a value depends on the places of rows in the batch')
   const result = (rows: Rows | null) => moved(of, index.shape, rows)
@@ -78,12 +77,11 @@ function checkColumns(index: Tensor, width: number, rowsAt: number): void {
 }
 
 const GatherND: Rule = (op) => {
-  const [of, index] = [op.any(0), op.any(1)]
+  const [of, index] = [op.indices(0), op.indices(1)]
   const batch = op.int('batch_dims', 0)
   const width = widthOf(index)
   const shape = [...index.shape.slice(0, -1), ...of.shape.slice(batch + width)]
   if (index.rows?.axis === index.shape.length - 1) meets('an index is made of several rows')
-  if (index.elements?.some(ofRows)) meets('an index depends on the number of rows')
   if (of.rows === null) {
     checkColumns(index, width, -1)
     if (index.rows !== null && index.rows.axis < batch) meets(`${shown(of.shape[index.rows.axis]!)} entries stand where the rows are counted`)
@@ -108,7 +106,7 @@ const GatherND: Rule = (op) => {
 /** Also `Scatter`, its first name. */
 const ScatterElements: Rule = (op) => {
   const of = op.data(0)
-  const [index, updates] = [op.any(1), op.data(2)]
+  const [index, updates] = [op.indices(1), op.data(2)]
   const axis = op.axis(of.shape.length, 0)
   if (index.columns !== null) meets('a value depends on the places of rows in the batch')
   if (of.rows === null && index.rows === null && updates.rows === null) return like(of)
@@ -121,7 +119,7 @@ const ScatterElements: Rule = (op) => {
 
 const ScatterND: Rule = (op) => {
   const of = op.data(0)
-  const [index, updates] = [op.any(1), op.data(2)]
+  const [index, updates] = [op.indices(1), op.data(2)]
   const width = widthOf(index)
   const last = index.shape.length - 1
   if (of.rows === null) return index.rows === null && updates.rows === null ? like(of) : meets('it puts what the rows hold into something that all share')
@@ -151,7 +149,7 @@ const TopK: Rule = (op) => {
   const of = op.data(0)
   const axis = op.axis(of.shape.length, -1)
   apart(of, [axis], 'sorts')
-  const given = op.version < 10 ? op.int('k', 1) : op.any(1)
+  const given = op.version < 10 ? op.int('k', 1) : op.indices(1)
   if (typeof given !== 'number' && given.rows !== null) meets('how many entries it gives depends on what the rows hold')
   const length = typeof given === 'number' ? given : (given.elements?.[0] ?? opaque(`k of ${op.label}`, [], 0))
   if (ofRows(length)) meets('how many entries it gives depends on the number of rows')
@@ -202,7 +200,7 @@ const ReverseSequence: Rule = (op) => {
 /** A dimension with a place for each class, put in at an axis. */
 const OneHot: Rule = (op) => {
   const of = op.data(0)
-  const given = op.any(1)
+  const given = op.indices(1)
   if (given.rows !== null) meets('how many classes there are depends on what the rows hold')
   const values = op.shared(2, 'values')
   const depth = given.elements?.[0] ?? opaque(`depth of ${op.label}`, [], 0)
@@ -220,11 +218,12 @@ const NonMaxSuppression: Rule = (op) => {
 
 /** Regions of images, `[regions, 4]`, of which each names its image. */
 const RoiAlign: Rule = (op) => {
-  const [of, regions, images] = [op.data(0), op.data(1), op.any(2)]
+  const [of, regions, images] = [op.data(0), op.data(1), op.indices(2)]
   const [channels, height, width] = [of.shape[1]!, op.int('output_height', 1), op.int('output_width', 1)]
   if (of.rows === null) {
     if (images.place !== null) meets('it picks entries by the places of rows in the batch')
     const rows = together([{ of: regions, axis: 0, what: 'regions' }, { of: images, axis: 0, what: 'image numbers' }]) // prettier-ignore
+    if (rows !== null && (regions.rows === null || images.rows === null)) return meets('regions and image numbers are not one to one')
     return tensor(of.type, [regions.shape[0]!, channels, height, width], { rows: rows && { axis: 0, ...rows } })
   }
   if (of.rows.axis !== 0) return meets(`the input has rows along dimension ${of.rows.axis}, where they do not stay apart`)
@@ -236,7 +235,7 @@ const RoiAlign: Rule = (op) => {
 
 /** Places of the largest elements in a tensor that was made smaller: they count from the first row on. */
 const MaxUnpool: Rule = (op) => {
-  const [of, index] = [op.data(0), op.any(1)]
+  const [of, index] = [op.data(0), op.indices(1)]
   const kernel = op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing')
   const strides = op.ints('strides') ?? kernel.map(() => 1)
   const pads = op.ints('pads') ?? kernel.flatMap(() => [0, 0])

@@ -145,7 +145,7 @@ const Einsum: Rule = (op) => {
 }
 
 /** How long the dimensions of an image are behind a window that slides over it. */
-function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2): Dim[] {
+export function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2): Dim[] {
   const spatial = kernel.length
   const list = (name: string, otherwise: number) => op.ints(name) ?? range(0, spatial).map(() => otherwise)
   const [strides, dilations] = [list('strides', 1), list('dilations', 1)]
@@ -163,9 +163,10 @@ function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2): 
 }
 
 /** Images `[N, C, ...]` by weights `[M, C / group, ...]`. @param weight the input that has these. */
-function convolution(weight: number, type: (op: Operation) => number, others: readonly number[] = [], isLast = false): Rule {
+function convolution(weight: number, type: (op: Operation) => number, others: readonly number[] = []): Rule {
   return (op) => {
     const of = op.data(0)
+    const isLast = op.int('channels_last', 0) !== 0
     rowsOnly(of, [0], 'slides a window')
     const weights = op.shared(weight, 'the weights')
     for (const index of others) if (op.has(index)) op.shared(index)
@@ -235,13 +236,6 @@ const pool = (isGlobal: boolean, isLast = false): Rule => (op) => {
   return [result, isOwn ? tensor(int64, shape, { rows: of.rows, place: of.rows && { stride: size, bound: size } }) : op.fault('meets', 'places of elements are counted over all rows')]
 }
 
-const MaxpoolWithMask: Rule = (op) => {
-  const [of, mask] = [op.data(0), op.data(1)]
-  const rows = together([{ of, axis: 0, what: 'the input' }, { of: mask, axis: 0, what: 'the mask' }]) // prettier-ignore
-  if (rows !== null && (mask.rows === null || of.rows === null)) return meets('images and masks are not one to one')
-  return tensor(of.type, [of.shape[0]!, of.shape[1]!, ...windows(op, of, op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing'))], { rows: of.rows })
-}
-
 const GridSample: Rule = (op) => {
   const [of, grid] = [op.data(0), op.data(1)]
   const rows = together([{ of, axis: 0, what: 'the input' }, { of: grid, axis: 0, what: 'the grid' }]) // prettier-ignore
@@ -302,13 +296,6 @@ const CDist: Rule = (op) => {
   return tensor(a.type, [a.shape[0]!, b.shape[0]!], { rows: a.rows ?? (b.rows && { ...b.rows, axis: 1 }) })
 }
 
-/** Regions that name their image in a number among others. */
-const regions: Rule = (op) => {
-  const tensors = op.all()
-  if (tensors.some(({ rows }) => rows !== null)) return notFollowed('which image a region is of is not followed')
-  return tensor(tensors[0]!.type, range(0, 4).map((axis) => opaque(`${op.label} ${axis}`, [], 0)))
-}
-
 export const linear: Rules = {
   MatMul,
   'com.microsoft:FusedMatMul': FusedMatMul,
@@ -319,12 +306,12 @@ export const linear: Rules = {
   QLinearMatMul: quantisedMatMul({ a: 0, b: 3, ofA: [1, 2], ofB: [4, 5], shared: [6, 7], type: (op) => op.data(7).type }),
   'com.microsoft:MatMulIntegerToFloat': quantisedMatMul({ a: 0, b: 1, ofA: [2, 4], ofB: [3, 5], shared: [6], type: () => float32 }),
   'com.microsoft:MatMulNBits': MatMulNBits,
-  'com.microsoft:MatMulBnb4': MatMulNBits,
   Einsum,
   Conv: convolution(1, sameType, [2]),
   'com.microsoft:FusedConv': FusedConv,
   ConvInteger: convolution(1, () => int32, [2, 3]),
   QLinearConv: convolution(3, (op) => op.data(7).type, [1, 2, 4, 5, 6, 7, 8]),
+  'com.microsoft:QLinearConv': convolution(3, (op) => op.data(7).type, [1, 2, 4, 5, 6, 7, 8]),
   ConvTranspose,
   'com.microsoft:ConvTransposeWithDynamicPads': ConvTranspose,
   DeformConv,
@@ -335,7 +322,6 @@ export const linear: Rules = {
   GlobalMaxPool: pool(true),
   GlobalLpPool: pool(true),
   'com.microsoft:NhwcMaxPool': pool(false, true),
-  'com.microsoft:MaxpoolWithMask': MaxpoolWithMask,
   GridSample,
   'com.microsoft:GridSample': GridSample,
   AffineGrid,
@@ -347,6 +333,4 @@ export const linear: Rules = {
   HammingWindow: generated(1),
   BlackmanWindow: generated(1),
   'com.microsoft:CDist': CDist,
-  'com.microsoft:CropAndResize': regions,
-  MaxRoiPool: regions,
 }

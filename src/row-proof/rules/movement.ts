@@ -49,20 +49,20 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
 }
 
 const Reshape: Rule = (op) => {
-  const of = op.any(0)
+  const of = op.raw(0)
   const given = op.version < 5 ? (op.ints('shape') ?? notFollowed('the shape is missing')) : op.elements(1, 'the shape')
   const copies = op.int('allowzero', 0) === 0
   return reshaped(of, given.map((dim, axis) => (dim === 0 && copies ? (of.shape[axis] ?? notFollowed(`dimension ${axis} is not there to be kept`)) : dim)))
 }
 
 const Flatten: Rule = (op) => {
-  const of = op.any(0)
+  const of = op.raw(0)
   const axis = op.axis(of.shape.length, 1)
   return reshaped(of, [product(of.shape.slice(0, axis)), product(of.shape.slice(axis))])
 }
 
 const Squeeze: Rule = (op) => {
-  const of = op.any(0)
+  const of = op.raw(0)
   const axes = op.axes(of.shape.length, 13) ?? of.shape.flatMap((dim, axis) => (isOne(dim, of.rows?.axis === axis) ? [axis] : []))
   if (of.rows !== null && axes.includes(of.rows.axis)) meets(`it takes away dimension ${of.rows.axis}, which counts the rows`)
   return without(of, axes)
@@ -82,7 +82,7 @@ export function without(of: Tensor, axes: readonly number[]): Tensor {
 }
 
 const Unsqueeze: Rule = (op) => {
-  const of = op.any(0)
+  const of = op.raw(0)
   const given = op.version < 13 && op.operator === 'Unsqueeze' ? (op.ints('axes') ?? notFollowed('axes are missing')) : op.numbers(1, 'axes')
   const rank = of.shape.length + given.length
   const axes = given.map((axis) => axisIn(axis, rank))
@@ -104,7 +104,7 @@ export function withAxes(of: Tensor, axes: readonly number[]): Tensor {
 }
 
 const Transpose: Rule = (op) => {
-  const of = op.any(0)
+  const of = op.raw(0)
   return transposed(of, op.ints('perm') ?? [...of.shape.keys()].reverse())
 }
 
@@ -129,7 +129,7 @@ function picked(of: Tensor, shape: readonly Dim[], from: (at: readonly number[])
 }
 
 const Concat: Rule = (op) => {
-  const parts = op.inputs.filter((value): value is Value => value !== null).map((_, index) => op.any(index))
+  const parts = op.inputs.filter((value): value is Value => value !== null).map((_, index) => op.raw(index))
   return joined(parts, op.axis(parts[0]!.shape.length, 1))
 }
 
@@ -173,7 +173,7 @@ function columnsOf(parts: readonly Tensor[], axis: number): (Place | null)[] | n
 }
 
 const Split: Rule = (op) => {
-  const of = op.any(0)
+  const of = op.raw(0)
   const axis = op.axis(of.shape.length, 0)
   if (of.rows?.axis === axis && op.outputCount > 1) apart(of, [axis], 'divides')
   const dim = of.shape[axis]!
@@ -199,8 +199,8 @@ function partOf(of: Tensor, axis: number, length: Dim, start: number | null, ste
 }
 
 const Slice: Rule = (op) => {
-  const of = op.any(0)
-  const read = (name: string, index: number) => (op.version < 10 ? op.ints(name) : op.has(index) ? op.any(index) : null)
+  const of = op.raw(0)
+  const read = (name: string, index: number) => (op.version < 10 ? op.ints(name) : op.has(index) ? op.raw(index) : null)
   const dimsOf = (given: readonly number[] | Tensor | null, what: string): readonly (Dim | null)[] | null => {
     if (given === null) return null
     if (!('kind' in given)) return given
@@ -274,7 +274,7 @@ export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
 }
 
 const Tile: Rule = (op) => {
-  const of = op.any(0)
+  const of = op.raw(0)
   const repeats = op.elements(1, 'repeats')
   const [copies] = repeats
   if (of.elements !== null && of.shape.length === 1 && typeof copies === 'number' && copies * of.elements.length <= mostElements) {
@@ -320,7 +320,7 @@ const Shape: Rule = (op) => {
 
 const ConstantOfShape: Rule = (op) => {
   const value = op.attribute('value')?.tensor ?? { type: elementType.float32, elements: [0] }
-  const given = op.any(0)
+  const given = op.raw(0)
   if (given.elements === null && given.rows === null && typeof given.shape[0] === 'number') {
     return tensor(value.type, Array.from({ length: given.shape[0] }, (_, axis) => opaque(`${op.label} ${axis}`, [], 0)))
   }
@@ -334,7 +334,7 @@ const ConstantOfShape: Rule = (op) => {
 }
 
 const Range: Rule = (op) => {
-  const parts = [0, 1, 2].map((index) => (op.has(index) ? op.any(index) : null))
+  const parts = [0, 1, 2].map((index) => (op.has(index) ? op.raw(index) : null))
   const type = parts[0]!.type
   if (parts.some((part) => part !== null && part.rows !== null)) meets('how long it is depends on what the rows hold')
   if (parts.some((part) => part !== null && part.elements === null)) return tensor(type, [opaque(`range ${op.label}`, [], 0)])
@@ -391,7 +391,7 @@ const Resize: Rule = (op) => {
   if (of.rows !== null && mode === 'tf_crop_and_resize' && axes.includes(of.rows.axis)) notFollowed('it crops along the rows as well')
   if (of.rows !== null && op.string('keep_aspect_ratio_policy', 'stretch') !== 'stretch' && axes.includes(of.rows.axis)) notFollowed('its scales depend on all dimensions')
   const hasSizes = sizeInput !== -1 && op.has(sizeInput)
-  const given = hasSizes ? op.any(sizeInput) : op.has(scaleInput) ? op.any(scaleInput) : null
+  const given = hasSizes ? op.raw(sizeInput) : op.has(scaleInput) ? op.raw(scaleInput) : null
   if (given !== null && given.rows !== null) meets('its scales depend on what the rows hold')
   const listed = given === null ? op.attribute('scales')?.floats : given.elements
   const shape = of.shape.map((dim, axis): Dim => {
@@ -464,14 +464,14 @@ export const movement: Rules = {
   Squeeze,
   Unsqueeze,
   'com.microsoft:ExpandDims': (op) => {
-    const of = op.any(0)
+    const of = op.raw(0)
     return withAxes(of, [axisIn(op.numbers(1, 'the axis')[0]!, of.shape.length + 1)])
   },
   Transpose,
   Concat,
   Split,
   Slice,
-  Expand: (op) => expanded(op.any(0), op.elements(1, 'the shape')),
+  Expand: (op) => expanded(op.raw(0), op.elements(1, 'the shape')),
   Tile,
   Pad,
   'com.microsoft:Pad': Pad,

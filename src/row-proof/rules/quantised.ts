@@ -1,6 +1,7 @@
+import { opaque } from '../dims.ts'
 import { broadcast, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, meets, notFollowed, tensor } from '../values.ts'
-import { swappedMatMul } from './linear.ts'
+import { swappedMatMul, windows } from './linear.ts'
 import { joined } from './movement.ts'
 
 /**
@@ -58,7 +59,8 @@ const pooled: Rule = (op) => {
   for (let index = 1; index < op.inputs.length; index++) if (op.has(index)) op.shared(index, 'a scale')
   const rank = of.shape.length
   if (op.operator === 'QLinearGlobalAveragePool') return tensor(of.type, of.shape.map((dim, axis) => (axis === 0 || axis === (isLast ? rank - 1 : 1) ? dim : 1)), { rows: of.rows })
-  return notFollowed('its window is not followed')
+  const spatial = windows(op, of, op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing'), isLast ? 1 : 2)
+  return tensor(of.type, isLast ? [of.shape[0]!, ...spatial, of.shape[rank - 1]!] : [of.shape[0]!, of.shape[1]!, ...spatial], { rows: of.rows })
 }
 
 const QLinearConcat: Rule = (op) => {
@@ -82,6 +84,16 @@ const QGemm: Rule = (op) => {
   return swappedMatMul(op.data(0), op.data(3), op.int('transA', 0) !== 0, op.int('transB', 0) !== 0, op.has(8) ? op.data(8).type : float32)
 }
 
+/** Picks from a table of blocks with scales, which all rows share. */
+const GatherBlockQuantized: Rule = (op) => {
+  const [table, index] = [op.shared(0, 'the table'), op.data(1)]
+  const scales = op.shared(2, 'a scale')
+  if (op.has(3)) op.shared(3, 'a zero point')
+  const axis = op.axis(table.shape.length, 0, 'gather_axis')
+  const own = table.shape.map((dim, at) => (at < axis ? dim : opaque(`${op.label} ${at}`, [], 0)))
+  return tensor(scales.type, [...own.slice(0, axis), ...index.shape, ...own.slice(axis + 1)], { rows: index.rows && { ...index.rows, axis: axis + index.rows.axis } })
+}
+
 export const quantisation: Rules = {
   QuantizeLinear: quantised,
   'com.microsoft:QuantizeLinear': quantised,
@@ -91,6 +103,8 @@ export const quantisation: Rules = {
   'com.microsoft:DynamicQuantizeMatMul': dynamicProduct,
   'com.microsoft:QLinearAdd': withScales(0, 3),
   'com.microsoft:QLinearMul': withScales(0, 3),
+  // condition, X, its scale and zero point, Y and its own, and those of the result
+  'com.microsoft:QLinearWhere': withScales(1, 0, 4),
   'com.microsoft:QLinearSigmoid': withScales(0),
   'com.microsoft:QLinearLeakyRelu': withScales(0),
   'com.microsoft:QLinearSoftmax': QLinearSoftmax,
@@ -98,4 +112,5 @@ export const quantisation: Rules = {
   'com.microsoft:QLinearAveragePool': pooled,
   'com.microsoft:QLinearConcat': QLinearConcat,
   'com.microsoft:QGemm': QGemm,
+  'com.microsoft:GatherBlockQuantized': GatherBlockQuantized,
 }

@@ -1,5 +1,5 @@
 import { multiply, opaque, type Dim } from '../dims.ts'
-import { apart, together, type Operation, type Rule, type Rules } from '../operation.ts'
+import { together, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, meets, notFollowed, tensor, type Rows, type Tensor } from '../values.ts'
 
 /**
@@ -148,24 +148,7 @@ const EmbedLayerNormalization: Rule = (op) => {
 /** It makes one scale of each step of all rows. */
 const DynamicQuantizeLSTM: Rule = (op) => (op.data(0).rows === null ? notFollowed('its shapes are not followed') : meets('it makes one scale of its whole input'))
 
-/** Relative positions, of which the two lengths are numbers. */
-const RelativePositionBias: Rule = (op) => {
-  const lengths = [1, 2].map((index) => op.elements(index, 'lengths')[0]!)
-  return tensor(op.shared(0).type, [1, op.shared(0).shape[1]!, lengths[0]!, lengths[1]!])
-}
-
-/** Experts are chosen for each token by itself. */
-const mixture: Rule = (op) => {
-  const of = op.data(0)
-  const routes = op.data(1)
-  apart(of, [of.shape.length - 1], 'sums up')
-  for (let index = 2; index < op.inputs.length; index++) if (op.has(index)) op.shared(index, 'the weights')
-  // Routes have two dimensions, all tokens of all rows one behind the other.
-  const { rows } = of
-  if (rows === null || routes.rows === null) return rows === routes.rows ? of : meets('tokens and their routes are not one to one')
-  return rows.axis === 0 && routes.rows.axis === 0 ? tensor(of.type, of.shape, { rows }) : notFollowed('how its tokens and their routes belong together is not followed')
-}
-
+/** Scores of a next token, of which those that would repeat what is there are taken away. */
 const NGramRepeatBlock: Rule = (op) => {
   const scores = op.data(1)
   rowsOf(op, batchFirst(0, 1))
@@ -187,8 +170,5 @@ export const recurrence: Rules = {
   'com.microsoft:RotaryEmbedding': rotary(1, [2, 3]),
   'com.microsoft:EmbedLayerNormalization': EmbedLayerNormalization,
   'com.microsoft:DynamicQuantizeLSTM': DynamicQuantizeLSTM,
-  'com.microsoft:RelativePositionBias': RelativePositionBias,
-  'com.microsoft:MoE': mixture,
-  'com.microsoft:QMoE': mixture,
   'com.microsoft:NGramRepeatBlock': NGramRepeatBlock,
 }

@@ -20,14 +20,14 @@ export function reduced(of: Tensor, axes: readonly number[], keeps: boolean, typ
 /** @param sinceInput the version from which on axes are an input. @param fold for elements of a shape. */
 function reduce(sinceInput: number, fold: ((all: readonly Dim[], op: Operation) => Value | null) | null = null): Rule {
   return (op) => {
-    const raw = op.any(0)
+    const raw = op.raw(0)
     const keeps = op.int('keepdims', 1) !== 0
     if (raw.shape.length === 1 && raw.elements !== null && fold !== null && op.int('noop_with_empty_axes', 0) === 0) {
       const folded = fold(raw.elements, op)
       if (folded !== null) return keeps ? { ...(folded as Tensor), shape: [1] } : folded
     }
     const of = op.data(0)
-    if (op.version >= sinceInput && op.has(1) && op.any(1).elements === null) return notFollowed('axes are not known from the graph')
+    if (op.version >= sinceInput && op.has(1) && op.raw(1).elements === null) return notFollowed('axes are not known from the graph')
     const axes = op.axes(of.shape.length, sinceInput) ?? []
     if (axes.length > 0) return reduced(of, axes, keeps)
     return op.int('noop_with_empty_axes', 0) !== 0 ? like(of) : reduced(of, range(0, of.shape.length), keeps)
@@ -35,9 +35,9 @@ function reduce(sinceInput: number, fold: ((all: readonly Dim[], op: Operation) 
 }
 
 /** As the element-wise operator of that name does it with two. */
-const folding = (with_: (all: readonly number[]) => number) => (all: readonly Dim[], op: Operation) => (all.every((each) => typeof each === 'number') ? withElements(op.any(0).type, [], [with_(all as number[])]) : null)
-const multiplied = (all: readonly Dim[], op: Operation): Value => withElements(op.any(0).type, [], [productOf(all)])
-const sum = (all: readonly Dim[], op: Operation): Value => withElements(op.any(0).type, [], [all.reduce(add, 0)])
+const folding = (with_: (all: readonly number[]) => number) => (all: readonly Dim[], op: Operation) => (all.every((each) => typeof each === 'number') ? withElements(op.raw(0).type, [], [with_(all as number[])]) : null)
+const multiplied = (all: readonly Dim[], op: Operation): Value => withElements(op.raw(0).type, [], [productOf(all)])
+const sum = (all: readonly Dim[], op: Operation): Value => withElements(op.raw(0).type, [], [all.reduce(add, 0)])
 
 /** Axes from one on, as softmax had them at first; or one alone. */
 function alongAxis(sinceSingle: number): Rule {
@@ -101,7 +101,7 @@ const MeanVarianceNormalization: Rule = (op) => {
 
 const CumSum: Rule = (op) => {
   const of = op.data(0)
-  const axis = op.any(1)
+  const axis = op.raw(1)
   if (axis.elements === null || typeof axis.elements[0] !== 'number') return notFollowed('the axis is not known from the graph')
   apart(of, [axisIn(axis.elements[0], of.shape.length)], 'sums up')
   return like(of)
@@ -157,7 +157,6 @@ export const reductions: Rules = {
   BatchNormalization,
   InstanceNormalization: perImage,
   GroupNormalization: perImage,
-  'com.microsoft:GroupNorm': perImage,
   MeanVarianceNormalization,
   LRN: (op) => {
     const of = op.data(0)
@@ -181,6 +180,4 @@ export const reductions: Rules = {
   RandomUniformLike: random,
   Bernoulli: random,
   Multinomial: random,
-  'com.microsoft:BiasDropout': random,
-  'com.microsoft:BitmaskDropout': random,
 }

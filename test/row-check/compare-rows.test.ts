@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { PluginProvider } from '../../src/config/provider-options.ts'
-import { compareOutput, tellsApart, toleranceWith } from '../../src/instance/compare-rows.ts'
+import { compareOutput, tellsApart, toleranceWith } from '../../src/row-check/compare-rows.ts'
 import { toFloat16Bits } from '../../src/float16.ts'
 import { storageOf, type MailedTensor, type ElementType } from '../../src/tensor.ts'
 

@@ -1,6 +1,6 @@
 import { expect, it, vi } from 'vitest'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
-import { Joining } from '../../src/scheduler/joining.ts'
+import { Joining } from '../../src/row-check/joining.ts'
 
 const tensor = (name: string) => ({ name, type: 'float32', shape: ['N', 4] }) as const
 const served = { inputs: [tensor('x')], outputs: [tensor('y')], unservableOutputs: [], executionProviders: [] }

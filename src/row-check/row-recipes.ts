@@ -1,4 +1,4 @@
-import type { TensorMetadata } from '../metadata.ts'
+import { batchAxisOf, type TensorMetadata } from '../metadata.ts'
 import type { PaddedInput } from '../request/padding.ts'
 import { isFloatType } from '../tensor.ts'
 import type { Draw } from './row-samples.ts'
@@ -68,6 +68,12 @@ const isSigned = ({ type }: TensorMetadata): boolean => type.startsWith('int')
 export function other(inputs: readonly TensorMetadata[], { rowDims, draws }: RowRecipe, otherDraw: 'wide' | 'far'): RowRecipe {
   const drawOf = (input: TensorMetadata): Draw => (otherDraw === 'far' && isInteger(input) && /ids?$/i.test(input.name) ? 'padded' : otherDraw)
   return { rowDims, draws: draws.map((draw, index) => (draw === 'usual' ? drawOf(inputs[index]!) : draw)) }
+}
+
+/** As a recipe that runs, with floats of extreme scales; `null` where it has none that rows do not share. */
+export function extreme(inputs: readonly TensorMetadata[], { rowDims, draws }: RowRecipe): RowRecipe | null {
+  const drawn = draws.map((draw, index): Draw => (draw === 'usual' && isFloatType(inputs[index]!.type) && batchAxisOf(inputs[index]!) !== -1 ? 'extreme' : draw))
+  return drawn.includes('extreme') ? { rowDims, draws: drawn } : null
 }
 
 /** As a recipe that runs, without what may be left out. */

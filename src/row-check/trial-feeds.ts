@@ -14,9 +14,9 @@ export function alike(a: TrialFeeds, b: TrialFeeds): boolean {
   return a.every((own, index) => own?.dims.slice(1).join() === b[index]?.dims.slice(1).join() && (own === null) === (b[index] === null))
 }
 
-/** The first input that has the same values in all requests, so that its part in them stays in the dark; -1 without such. */
-export function sameInput([first, ...others]: readonly TrialFeeds[]): number {
-  return first!.findIndex((own, index) => own !== null && others.every((feeds) => sameValues(own.data, feeds[index]!.data)))
+/** The first input of those that count that has the same values in all requests, so that its part in them stays in the dark; -1 without such. */
+export function sameInput([first, ...others]: readonly TrialFeeds[], counts: (index: number) => boolean): number {
+  return first!.findIndex((own, index) => own !== null && counts(index) && others.every((feeds) => sameValues(own.data, feeds[index]!.data)))
 }
 
 /** Requests of equal row shapes one behind the other, as a batch holds them. */

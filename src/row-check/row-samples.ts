@@ -1,6 +1,6 @@
-import { packed } from '../elements.ts'
+import { mailedElements, packed } from '../elements.ts'
 import { mulberry32 } from '../seeded-random.ts'
-import { isSmallFloat, toSmallFloat } from '../small-floats.ts'
+import { fromSmallFloat, isSmallFloat, toSmallFloat } from '../small-floats.ts'
 import { elementCount, isFloatType, isPacked, storageOf, type ElementType, type MailedTensor } from '../tensor.ts'
 import { batchAxisOf, type TensorMetadata } from '../metadata.ts'
 import type { TrialFeeds } from './trial-feeds.ts'
@@ -13,6 +13,8 @@ export type Draw =
   | 'wide'
   /** As usual, with rows in turn that have something particular: a value far from all others, zeros, nothing positive. */
   | 'far'
+  /** Floats at scales that lie as far apart as they come, of both signs or of one; what is no float as usual. */
+  | 'extreme'
   /** Whole numbers 1 to 7: floats that stand for something countable. */
   | 'whole'
   /** 1 to 3, for integers. */
@@ -34,6 +36,10 @@ export type Draw =
 
 /** Scales of the rows in turn: what one row adds to another shows wherever the other is smaller by far. */
 const scales = [1, 30, 0.03, 100, 0.01, 5, 0.2, 10_000]
+/** Scales and signs of rows of the extreme kind in turn: what is a matter of the loudest, or of a threshold, shows between two of them. */
+const extremes: readonly (readonly [scale: number, sign: -1 | 0 | 1])[] = [[1, 0], [30_000, 0], [1e-4, 0], [50, 1], [0.5, 1], [30_000, 1], [300, -1], [0, 1]] // prettier-ignore
+/** How many there are. */
+export const extremeRows = extremes.length
 /** Every so many rows one has no negative float. */
 const positiveEvery = 4
 const largestSmall = 7
@@ -86,6 +92,20 @@ export function sampleRow(
   })
 }
 
+/** A row with its floats at other scales: the largest of each input that rows do not share is what is said, or all are 0 where that is 0. */
+export function rescaled(inputs: readonly TensorMetadata[], feeds: TrialFeeds, scale: number): TrialFeeds {
+  return feeds.map((feed, index): MailedTensor | null => {
+    if (feed === null || !isFloatType(feed.type) || isPacked(feed.type) || batchAxisOf(inputs[index]!) === -1) return feed
+    const { type, dims } = feed
+    const own = mailedElements(feed) as Float32Array
+    const numbers = isSmallFloat(type) ? Float32Array.from(own, (bits) => fromSmallFloat(type, bits)) : own
+    const peak = numbers.reduce((most, value) => (Number.isFinite(value) ? Math.max(most, Math.abs(value)) : most), 0)
+    const data = new (storageOf(type))(own.length) as Float32Array
+    for (let at = 0; at < own.length; at++) data[at] = stored(type, peak === 0 ? 0 : (numbers[at]! / peak) * scale)
+    return { type, dims, data: data.buffer as ArrayBuffer }
+  })
+}
+
 /** A number as an element of the type, held within its range. */
 function stored(type: ElementType, value: number): number {
   if (!isSmallFloat(type)) return value
@@ -103,6 +123,10 @@ function element(type: MailedTensor['type'], draw: Draw, row: number, random: ()
   if (draw === 'padded') {
     const filled = row % largestSmall
     return (at) => (at <= filled ? small(random) : 0)
+  }
+  if (isFloatType(type) && draw === 'extreme') {
+    const [scale, sign] = extremes[row % extremes.length]!
+    return () => (sign === 0 ? (random() < 0.5 ? scale : -scale) : sign * scale) * (0.1 + 0.9 * random())
   }
   if (isFloatType(type)) {
     const scale = draw === 'wide' ? 1 : scales[row % scales.length]!

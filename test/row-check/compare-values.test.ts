@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { compareValue, valuesTellApart } from '../../src/instance/compare-values.ts'
+import { compareValue, valuesTellApart } from '../../src/row-check/compare-values.ts'
 import type { MailedTensor } from '../../src/tensor.ts'
 import type { MailedMaps, MailedValue } from '../../src/values.ts'
 

@@ -1,0 +1,100 @@
+import type { ResolvedConfig } from '../config/resolve-model-config.ts'
+import { libraryVersion } from '../library-version.ts'
+import { batchAxisOf, notStackable } from '../metadata.ts'
+import { possibleAxes, type BatchAxes } from '../request/batch-axes.ts'
+import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
+import type { RowProof, RowQuestion } from '../row-proof/prove-rows.ts'
+import type { WorkerSession } from '../workers/worker-session.ts'
+import { Joining, type Served } from './joining.ts'
+
+/** A session, as far as its graph can be asked. */
+export type AskedSession = Pick<WorkerSession, 'prove' | 'note' | 'setNote'>
+
+/** With what the notes of proofs begin; what another version has proved is proved anew. */
+const noteOf = (questions: readonly RowQuestion[]) => `${proofNotes}${JSON.stringify(questions)}`
+const proofNotes = `proof ${libraryVersion} `
+
+/** Optional inputs of which all combinations are asked for; with more it is asked for those of each request. */
+const mostOptional = 3
+
+/** Whether the graph of a model has to be read when its session is opened. */
+export function readsGraph(config: ResolvedConfig, session: Pick<WorkerSession, 'isKnown'>): boolean {
+  return asksGraph(config) && !session.isKnown(proofNotes)
+}
+
+/** Not where requests are not joined anyway, or nothing comes of the answer. */
+function asksGraph({ joinRequests, maxBatchSize, checkRows, function: fn }: ResolvedConfig): boolean {
+  return fn === null && joinRequests && (maxBatchSize === undefined ? true : maxBatchSize > 1 && checkRows)
+}
+
+/**
+ * How the requests of a model are joined, by its configuration and its graph. Where nothing says which dimensions of its tensors
+ * count rows, those do that the graph proves to.
+ *
+ * @param opened what its session says of it.
+ * @param tolerance by how much floats may differ.
+ * @throws InferenceError `ERR_MODEL_CONFIG` when what is said does not fit the model.
+ */
+export async function joiningAtLoad(name: string, config: ResolvedConfig, opened: Served, tolerance: number, session: AskedSession): Promise<Joining> {
+  if (!asksGraph(config)) return new Joining(name, config, opened, { tolerance })
+  const shaped = (axes: BatchAxes | null = null) => shapeTensors(name, { ...config, maxBatchSize: undefined }, opened, axes)
+  const usual = shaped()
+  const entries = entriesOf(usual)
+  if (entries !== null) return new Joining(name, config, opened, { tolerance, proof: entries })
+  if (notStackable(usual.batched) === null) {
+    return new Joining(name, config, opened, { tolerance, proof: await proofForAll(usual, config.optionalInputs, session) })
+  }
+  const possible = config.padding.length > 0 ? [] : possibleAxes(usual.served, usual.needed)
+  const readings = possible.map((axes) => ({ axes, ...shaped(axes) })).filter(({ batched }) => notStackable(batched) === null)
+  if (readings.length === 0) return new Joining(name, config, opened, { tolerance })
+  const proofs = await ask(session, readings.map((reading) => questionOf(reading)))
+  const proof = proofs.at(-1)!
+  if (proof.verdict !== 'proved') return new Joining(name, config, opened, { tolerance })
+  return new Joining(name, config, opened, { tolerance, proof, axes: readings[proofs.length - 1]!.axes })
+}
+
+/** What the graph is not asked of: outputs that have not one entry for each row; `null` where there are none. */
+export function entriesOf({ served, needed }: Pick<ShapedTensors, 'served' | 'needed'>): RowProof | null {
+  const index = needed.find((each) => served.outputs[each]!.rows !== undefined)
+  return index === undefined ? null : { verdict: 'unknown', node: null, reason: `output '${served.outputs[index]!.name}' has not one entry for each row` }
+}
+
+/** With each of the inputs that requests may leave out, and without: what is not proved of one is not of the model. */
+async function proofForAll(shaped: ShapedTensors, optionalInputs: readonly string[], session: AskedSession): Promise<RowProof> {
+  const optional = optionalInputs.filter((name) => shaped.served.inputs.some((input) => input.name === name))
+  if (optional.length > mostOptional) return { verdict: 'unknown', node: null, reason: `it has ${optional.length} optional inputs, each of which a request may leave out` }
+  let proof: RowProof | null = null
+  for (let given = 0; given < 2 ** optional.length; given++) {
+    const left = optional.filter((_, at) => (given & (1 << at)) !== 0)
+    const question = questionOf(shaped, (index) => (left.includes(shaped.served.inputs[index]!.name) ? null : shaped.served.inputs[index]!.shape))
+    if (!question.inputs.some(({ batchAxis }) => batchAxis !== -1)) continue // no such request has rows
+    proof = (await ask(session, [question]))[0]!
+    if (proof.verdict !== 'proved') return proof
+  }
+  return proof!
+}
+
+/**
+ * What the graph of a model is asked.
+ *
+ * @param shapeOf the shape of an input, by its index; `null` for one that is left out. Default: as the model has it.
+ */
+export function questionOf({ served, needed }: Pick<ShapedTensors, 'served' | 'needed'>, shapeOf = (index: number): readonly (number | string)[] | null => served.inputs[index]!.shape): RowQuestion {
+  return {
+    inputs: served.inputs.flatMap((input, index) => {
+      const shape = shapeOf(index)
+      return shape === null ? [] : [{ name: input.name, shape, batchAxis: batchAxisOf(input) }]
+    }),
+    outputs: needed.map((index) => ({ name: served.outputs[index]!.name, batchAxis: batchAxisOf(served.outputs[index]!) })),
+  }
+}
+
+/** What the graph says, or was noted to have said, to questions of which one is to be proved. */
+export async function ask(session: AskedSession, questions: readonly RowQuestion[]): Promise<readonly RowProof[]> {
+  const key = noteOf(questions)
+  const noted = session.note(key)
+  if (noted !== '') return JSON.parse(noted) as RowProof[]
+  const proofs = await session.prove(questions)
+  session.setNote(key, JSON.stringify(proofs))
+  return proofs
+}

@@ -1,0 +1,234 @@
+import { noOptions, type CheckedOptions } from '../config/check-infer-options.ts'
+import { resolveImageInput } from '../config/image-input.ts'
+import type { ResolvedImageOptions } from '../config/image-options.ts'
+import { checkBatchSizes, type ResolvedConfig } from '../config/resolve-model-config.ts'
+import { invalidArgument, type InferenceError } from '../errors.ts'
+import { batchAxisOf, checkBatchDimension, notStackable, type ModelMetadata, type RowJoining, type ValueMetadata } from '../metadata.ts'
+import type { BatchAxes } from '../request/batch-axes.ts'
+import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
+import type { RowProof } from '../row-proof/prove-rows.ts'
+import { floatTolerance } from './compare-rows.ts'
+import type { RowVerdict } from './row-check.ts'
+
+/** What a session says of a model. */
+export type Served = Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs' | 'executionProviders'>
+
+/** What is known of a model's rows before it serves. */
+export interface KnownRows {
+  /** By how much a float may differ in one run with others, relative to the largest of its row. */
+  readonly tolerance?: number
+  /** What its graph says; `null` where that was not asked. */
+  readonly proof?: RowProof | null
+  /** Where its rows are, if the graph has said that. */
+  readonly axes?: BatchAxes | null
+}
+
+const settles = 'lengths for its variable dimensions (inputs: [{ name, dims }]), a warm-up sample (warmup: [{ feeds }]), or maxBatchSize, where it is known that no row changes another'
+
+/**
+ * Whether a model's requests may share runs: what the user says of it counts, else what its graph proves, else what is found
+ * by running. It may change while the model serves, and {@link Joining.metadata} is then another object.
+ */
+export class Joining {
+  /** The model as it would be if its requests were joined: for whoever lays out batches. */
+  readonly stacked: ModelMetadata
+  /** The model's tensors as it has them, and as requests have them. */
+  readonly shaped: ShapedTensors
+  /** Names of classes by output, of those that have them. */
+  readonly labels: ReadonlyMap<string, readonly string[]>
+  /** Of inputs that take encoded images, how those become rows; `null` without any. */
+  readonly images: ReadonlyMap<string, ResolvedImageOptions> | null
+  /** The options of a request that gives none. */
+  readonly plainOptions: CheckedOptions
+  /** Whether the user said that rows are independent. */
+  readonly declared: boolean
+  readonly tolerance: number
+  /** Whether rows have lengths, beside their number, that only requests show. */
+  readonly isOpen: boolean
+  /** Whether the graph is asked of each bucket, so that what runs show of some is not the last word. */
+  readonly asksOfBuckets: boolean
+  /** Called when {@link Joining.byRow}, or which buckets that is of, changes. */
+  onChange: () => void = () => {}
+  readonly #proof: RowProof | null
+  readonly #never: boolean
+  readonly #warned = new Set<string>()
+  #metadata: ModelMetadata
+  #undecided: boolean
+  #refuted = false
+  /** Whether it is proved of some bucket that its rows meet, so that what is found by running holds for no other. */
+  #someMeet = false
+  #provedBuckets: Set<string> | null = null
+
+  /** @throws InferenceError `ERR_MODEL_CONFIG` when the batch size, or what is said of its tensors, does not fit the model. */
+  constructor(name: string, config: ResolvedConfig, opened: Served, { tolerance = floatTolerance, proof = null, axes = null }: KnownRows = {}) {
+    this.shaped = shapeTensors(name, config, opened, axes)
+    const { served, batched, offered } = this.shaped
+    this.plainOptions = offered === null ? noOptions : Object.freeze({ ...noOptions, outputs: offered })
+    const obstacle = notStackable(batched)
+    const maxBatchSize = config.maxBatchSize ?? (obstacle === null ? config.defaultMaxBatchSize : 0)
+    checkBatchDimension(name, maxBatchSize, batched)
+    checkBatchSizes(name, config, maxBatchSize)
+    this.labels = new Map(config.outputs?.flatMap(({ name: output, labels }) => (labels === undefined ? [] : [[output, labels] as const])))
+    this.images = imagesOf(name, config, this.shaped.shown.inputs, maxBatchSize > 0)
+    this.tolerance = tolerance
+    this.declared = config.maxBatchSize !== undefined
+    this.#proof = proof
+    const joining = initially(config, obstacle, proof)
+    this.stacked = Object.freeze({ name, path: config.path, ...served, executionProviders: opened.executionProviders, maxBatchSize, joining })
+    this.#never = !config.joinRequests
+    const settled = proof !== null && proof.verdict !== 'unknown'
+    this.isOpen = served.inputs.some(({ name: input, shape, ...value }) => {
+      const isPadded = (axis: number) => config.padding.some((padded) => padded.input === input && padded.dim === axis)
+      return shape.some((dim, axis) => typeof dim === 'string' && axis !== batchAxisOf(value) && !isPadded(axis))
+    })
+    const hasEntries = batched.outputs.some(({ rows }) => rows !== undefined) // of which the graph says nothing
+    this.asksOfBuckets = proof?.verdict === 'unknown' && !this.declared && !hasEntries && (this.isOpen || config.optionalInputs.length > 0)
+    this.#undecided = (config.checkRows || this.asksOfBuckets) && !settled && config.joinRequests && maxBatchSize > 1 && obstacle === null
+    this.#metadata = this.#shown(joining)
+    if (joining.rows === 'declared' && proof?.verdict === 'meets') this.#warnOfDependence(proof.reason, null)
+  }
+
+  /** The model as its users see it. */
+  get metadata(): ModelMetadata {
+    return this.#metadata
+  }
+
+  /** Whether requests are divided into rows, which may share runs where they are joined at all; else each runs as it is. */
+  get byRow(): boolean {
+    return this.declared || this.#never || this.#metadata.joining.rows === 'independent'
+  }
+
+  /** The keys of the buckets whose requests are divided into rows; `null` for all. */
+  get provedBuckets(): ReadonlySet<string> | null {
+    return this.#provedBuckets
+  }
+
+  /** Whether it is still to be found out if rows are independent. */
+  get undecided(): boolean {
+    return this.#undecided
+  }
+
+  /** Most rows in one run, now or once it is decided; 0 when requests are never joined. */
+  get largestBatch(): number {
+    return this.byRow || this.#undecided ? this.stacked.maxBatchSize : 0
+  }
+
+  /**
+   * Takes note of what a check found by running. A declared model is joined whatever that is, and a difference is warned about once.
+   *
+   * @param final whether nothing more is to be tried when the check has shown nothing.
+   */
+  found({ rows, largestDifference, reason }: RowVerdict, final = false): void {
+    if (this.#refuted || !this.#undecided) return // by a run meanwhile
+    const holdsForAll = rows === 'independent' && !this.#someMeet
+    if (rows !== 'unknown' || final) this.#undecided = this.asksOfBuckets && !holdsForAll
+    if (this.declared) {
+      this.#show({ ...this.#metadata.joining, largestDifference, reason: `maxBatchSize was given; ${reason}` })
+      if (rows === 'dependent') this.#warnOfDependence(reason, largestDifference)
+      return
+    }
+    if (!holdsForAll && (rows === 'independent' || this.#provedBuckets !== null)) return // what is proved of buckets counts
+    if (holdsForAll) this.#provedBuckets = null
+    if (rows !== 'unknown') return this.#show({ rows, how: 'checked', largestDifference, reason })
+    const reasons = this.#proof === null ? reason : `${wordsOf(this.#proof)}; ${reason}`
+    this.#show({ rows, how: 'unknown', ...nodeOf(this.#proof), largestDifference, reason: reasons })
+    if (final) this.#warnOfUnknown(reasons)
+  }
+
+  /** The graph, with the lengths of a bucket, says something of its rows. */
+  foundOfBucket(key: string, { verdict, node, reason }: RowProof): void {
+    if (this.#refuted || verdict === 'unknown' || this.declared) return
+    if (verdict === 'meets') {
+      this.#someMeet = true
+      if (this.#provedBuckets === null && this.#metadata.joining.rows !== 'independent') {
+        this.#show({ rows: 'dependent', how: 'proved', ...nodeOf({ node }), largestDifference: null, reason: `${reason} (for requests of the shapes so far)` })
+      }
+      return
+    }
+    if (this.#provedBuckets === null && this.byRow) return // all are joined
+    this.#provedBuckets ??= new Set()
+    this.#provedBuckets.add(key)
+    this.#show({ rows: 'independent', how: 'proved', largestDifference: null, reason: 'proved from the graph for requests of some shapes; those of others run alone' })
+    this.onChange()
+  }
+
+  /** A run has shown that an output cannot be divided among the rows of a batch. */
+  refuted(output: string): void {
+    if (this.#refuted) return // other batches may have been on their way
+    this.#refuted = true
+    this.#undecided = false
+    process.emitWarning(
+      `Output '${output}' of model '${this.stacked.name}' does not have one entry per row, so its requests are run one by one from now on.`,
+      { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_BATCHABLE' },
+    )
+    this.#show({ rows: 'dependent', how: 'checked', largestDifference: null, reason: `output '${output}' does not have one entry per row` })
+  }
+
+  #show(joining: RowJoining): void {
+    const before = this.byRow
+    this.#metadata = this.#shown(joining)
+    if (this.byRow !== before) this.onChange()
+  }
+
+  #shown(joining: RowJoining): ModelMetadata {
+    const maxBatchSize = this.declared || joining.rows === 'independent' ? this.stacked.maxBatchSize : 0
+    return Object.freeze({ ...this.stacked, ...this.shaped.shown, maxBatchSize, joining: Object.freeze(joining) })
+  }
+
+  #warnOfDependence(reason: string, largestDifference: number | null): void {
+    const measured = Number.isFinite(largestDifference) ? `up to ${(100 * largestDifference!).toPrecision(2)} % of the row's largest value` : 'not measurable'
+    const difference = largestDifference === null ? '' : `; difference ${measured}, allowed ${100 * this.tolerance} %`
+    this.#warn(
+      'ZEROHOP_DEPENDENT_ROWS',
+      `Rows of model '${this.stacked.name}' do not give the same alone and in one run with others (${reason}${difference}), ` +
+        'but are joined because maxBatchSize says so. Without maxBatchSize every request runs alone.',
+    )
+  }
+
+  #warnOfUnknown(reason: string): void {
+    this.#warn('ZEROHOP_ROWS_UNKNOWN', `Whether rows of model '${this.stacked.name}' change each other is not known (${reason}), so its requests run one by one. What settles it: ${settles}.`)
+  }
+
+  /** Each once. */
+  #warn(code: string, message: string): void {
+    if (this.#warned.has(code)) return
+    this.#warned.add(code)
+    process.emitWarning(message, { type: 'ZerohopWarning', code })
+  }
+}
+
+function imagesOf(model: string, { inputs = [], sequence }: ResolvedConfig, shown: readonly ValueMetadata[], batched: boolean): Joining['images'] {
+  const images = inputs.flatMap(({ name, image }, index) => {
+    if (image === undefined) return []
+    if (sequence !== null) throw noImages(model, `inputs[${index}].image`, image)
+    const input = shown.find((each) => each.name === name)!
+    return [[name, resolveImageInput(model, `inputs[${index}].image`, image, input, batched)] as const]
+  })
+  return images.length === 0 ? null : new Map(images)
+}
+
+/** Images of a sequence would overtake each other while they are decoded. */
+function noImages(model: string, option: string, image: unknown): InferenceError {
+  const hint = 'Decode images with decodeImage() and give the tensors in their order'
+  return invalidArgument(option, 'to be left out for a model with sequences', image, { code: 'ERR_MODEL_CONFIG', model, hint })
+}
+
+function nodeOf(proof: Pick<RowProof, 'node'> | null): { readonly node?: string } {
+  return proof === null || proof.node === null ? {} : { node: proof.node }
+}
+
+function initially({ maxBatchSize, joinRequests, checkRows }: ResolvedConfig, obstacle: string | null, proof: RowProof | null): RowJoining {
+  const joining = (rows: RowJoining['rows'], how: RowJoining['how'], reason: string): RowJoining => ({ rows, how, ...nodeOf(proof), largestDifference: null, reason })
+  if (maxBatchSize === 0) return joining('unknown', 'unknown', 'requests are not joined because maxBatchSize is 0')
+  if (obstacle !== null && maxBatchSize === undefined) return joining('dependent', 'proved', obstacle)
+  if (!joinRequests) return joining('unknown', 'unknown', 'requests are not joined because dynamicBatching is false')
+  if (maxBatchSize !== undefined) return joining('declared', 'declared', `maxBatchSize was given${proof === null ? (checkRows ? '' : '; checkRows is false') : `; ${wordsOf(proof)}`}`)
+  if (proof?.verdict === 'proved') return joining('independent', 'proved', wordsOf(proof))
+  if (proof?.verdict === 'meets') return joining('dependent', 'proved', wordsOf(proof))
+  const open = checkRows ? 'nothing has been run yet' : 'checkRows is false, and without a check nothing is joined'
+  return joining('unknown', 'unknown', proof === null ? open : `${wordsOf(proof)}; ${open}`)
+}
+
+function wordsOf({ verdict, reason }: RowProof): string {
+  return verdict === 'unknown' ? `the graph does not prove that rows are independent: ${reason}` : reason
+}

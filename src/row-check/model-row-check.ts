@@ -1,0 +1,256 @@
+import { createHash } from 'node:crypto'
+import { serialize } from 'node:v8'
+import type { ResolvedConfig } from '../config/resolve-model-config.ts'
+import type { SampleRun } from '../executor/executor.ts'
+import { libraryVersion } from '../library-version.ts'
+import { batchAxisOf, type ModelMetadata } from '../metadata.ts'
+import type { FeedParser } from '../request/feeds.ts'
+import type { InferRequest } from '../request/infer-request.ts'
+import type { Padding } from '../request/padding.ts'
+import type { MailedValue } from '../values.ts'
+import type { WorkerSession } from '../workers/worker-session.ts'
+import { ask, questionOf, type AskedSession } from './joining-at-load.ts'
+import type { Joining } from './joining.ts'
+import { KeptRequests, type KeptShape } from './kept-requests.ts'
+import { PacedRuns } from './paced-runs.ts'
+import { checkRequests, checkRows, type RowVerdict } from './row-check.ts'
+import { RowForm } from './row-form.ts'
+import { singleRows, type TrialFeeds } from './trial-feeds.ts'
+
+/** A session on which trials are run. */
+export type TriedSession = AskedSession & Pick<WorkerSession, 'runSample'>
+
+/** A request that the user has given beforehand, in the form of trials. */
+interface Sample {
+  readonly feeds: readonly (MailedValue | null)[]
+  readonly bucketKey: string
+}
+
+/** What a {@link ModelRowCheck} is made for. */
+export interface CheckedModel {
+  readonly joining: Joining
+  readonly config: ResolvedConfig
+  readonly padding: Padding | null
+  readonly parser: FeedParser
+  /** What the model is warmed up with. */
+  readonly samples: readonly Sample[]
+}
+
+/** Rows of warm-up samples that take part. */
+const maxSamples = 4
+/** Trials of requests that may show nothing before the question is left open. */
+const maxTrials = 4
+/** Buckets of which the graph is asked. */
+const maxBuckets = 1024
+/** Requests that are looked at; of later ones one of so many is. */
+const attentiveFor = 64
+const lookAtEvery = 16
+
+/**
+ * Finds out whether rows of a model are independent where its graph, as it is, leaves that open. The graph is asked once more with
+ * the lengths of each bucket; rows that are made up are run, a while of the load and then beside serving; and the first different
+ * requests of a shape are run once more, alone and joined, one run at a time between other work. Until then requests run alone.
+ */
+export class ModelRowCheck {
+  readonly #joining: Joining
+  readonly #config: ResolvedConfig
+  readonly #padding: Padding | null
+  readonly #parser: FeedParser
+  readonly #samples: readonly Sample[]
+  readonly #form: RowForm<ModelMetadata>
+  readonly #runs = new PacedRuns()
+  readonly #kept: KeptRequests
+  /** What the graph has said of buckets, by their keys; `null` while it is asked. */
+  readonly #buckets = new Map<string, 'proved' | 'meets' | 'unknown' | null>()
+  #session!: () => TriedSession
+  #seen = 0
+  #trials = 0
+  /** Whether something is run for the check, or is still to be run before requests are. */
+  #busy = false
+  /** Whether runs are to show no more. */
+  #isOver: boolean
+
+  constructor({ joining, config, padding, parser, samples }: CheckedModel) {
+    this.#joining = joining
+    this.#config = config
+    this.#padding = padding
+    this.#parser = parser
+    this.#samples = samples
+    const { stacked } = joining
+    this.#form = new RowForm(stacked, samples[0]?.feeds ?? null)
+    this.#kept = new KeptRequests(stacked)
+    this.#isOver = !config.checkRows
+  }
+
+  /**
+   * Begins during a load, with made-up rows and those of the warm-up samples.
+   *
+   * @param session of one of the instances. What is found is noted there, for others that share it.
+   * @param learnt told of that as well.
+   * @returns whether the instance has been warmed up by it.
+   */
+  async atLoad(session: TriedSession, learnt: (about: string, value: string) => void): Promise<boolean> {
+    this.#session = () => session
+    for (const { feeds, bucketKey } of this.#samples) await this.#askOfBucket(bucketKey, (index) => feeds[index] && 'dims' in feeds[index] ? this.#ownDims(index, feeds[index].dims) : null)
+    const isProved = this.#samples.length > 0 && this.#samples.every(({ bucketKey }) => this.#buckets.get(bucketKey) === 'proved')
+    if (this.#isOver || !this.#joining.undecided || isProved) return false
+    const key = `checked ${libraryVersion} ${JSON.stringify([this.#form.metadata.maxBatchSize, this.#config.padding, this.#config.optionalInputs, this.#joining.tolerance, this.#joining.shaped.needed, ...this.#form.axes, ...this.#form.metadata.outputs.flatMap(({ rows }, index) => (rows === undefined ? [] : [{ index, rows }])), ...digestOf(this.#samples)])}`
+    const known = readVerdict(session.note(key))
+    if (known !== null) {
+      this.#foundAtLoad(known)
+      return true
+    }
+    this.#busy = true
+    const done = this.#checkMadeUp().then((verdict) => {
+      this.#foundAtLoad(verdict)
+      if (verdict.largestDifference === null) return
+      session.setNote(key, writeVerdict(verdict))
+      learnt(key, writeVerdict(verdict))
+    })
+    const over = (): void => {
+      this.#busy = false
+      this.#tryNext()
+    }
+    void done.then(over, over) // that it failed a load is told; beside serving the first requests may decide
+    await Promise.race([done, this.#runs.paused])
+    return true
+  }
+
+  /** The model serves, on one of these sessions at any time. */
+  serve(session: () => TriedSession): void {
+    this.#session = session
+    this.#runs.serve()
+  }
+
+  /** To be told of requests that were answered, before their callers hear of it: their data is theirs to change then. */
+  served(requests: readonly InferRequest[]): void {
+    if (!this.#joining.undecided) return
+    for (const request of requests) {
+      // One that stays undecided for long should cost next to nothing.
+      if (request.rows > 0 && (++this.#seen <= attentiveFor || this.#seen % lookAtEvery === 0)) this.#look(request)
+    }
+  }
+
+  #look(request: InferRequest): void {
+    const key = this.#parser.rowKeyOf(request)
+    const found = this.#ofBucket(key, request)
+    if (this.#isOver || found === 'proved' || found === 'meets') return
+    this.#kept.keep(request, key)
+    this.#tryNext()
+  }
+
+  /** What the graph says of a bucket: it is asked where no other length is known of its rows. */
+  #ofBucket(key: string, { data, dims }: InferRequest): 'proved' | 'meets' | 'unknown' | null {
+    if (!this.#joining.asksOfBuckets) return 'unknown'
+    const found = this.#buckets.get(key)
+    if (found !== undefined) return found
+    if (dims === null || this.#buckets.size >= maxBuckets) return null
+    void this.#askOfBucket(key, (index) => (data[index] === null ? null : dims[index]!)).catch(() => this.#buckets.delete(key)) // its thread has ended
+    return null
+  }
+
+  async #askOfBucket(key: string, dimsOf: (index: number) => readonly number[] | null): Promise<void> {
+    const { shaped } = this.#joining
+    if (!this.#joining.asksOfBuckets || this.#buckets.has(key)) return
+    this.#buckets.set(key, null)
+    const question = questionOf(shaped, (index) => {
+      const dims = dimsOf(index)
+      const { shape } = shaped.served.inputs[index]!
+      const axisOfRows = batchAxisOf(shaped.served.inputs[index]!)
+      return dims && shape.map((dim, axis) => (axis === axisOfRows || this.#isPadded(index, axis) ? dim : dims[axis]!))
+    })
+    const [proof] = await ask(this.#session(), [question])
+    this.#buckets.set(key, proof!.verdict)
+    this.#joining.foundOfBucket(key, proof!)
+    this.#tryNext()
+  }
+
+  #isPadded(index: number, axis: number): boolean {
+    return this.#padding?.inputs.some((input) => input.index === index && input.axis === axis) === true
+  }
+
+  /** Dims as the model has them, of those in the form of trials. */
+  #ownDims(index: number, dims: readonly number[]): readonly number[] {
+    const axis = batchAxisOf(this.#joining.stacked.inputs[index]!)
+    const [rows, ...others] = dims
+    return axis === -1 ? others : [...others.slice(0, axis), rows!, ...others.slice(axis)]
+  }
+
+  #checkMadeUp(): Promise<RowVerdict> {
+    const { metadata } = this.#form
+    const { optionalInputs } = this.#config
+    return checkRows(
+      { inputs: metadata.inputs, outputs: this.#neededOf(metadata.outputs) },
+      {
+        maxBatchSize: metadata.maxBatchSize,
+        samples: this.#samples.flatMap(({ feeds }) => singleRows(feeds as TrialFeeds, maxSamples)).slice(0, maxSamples),
+        padding: this.#padding,
+        tolerance: this.#joining.tolerance,
+        isForWarning: this.#joining.declared,
+        optional: new Set(metadata.inputs.flatMap(({ name }, index) => (optionalInputs.includes(name) ? [index] : []))),
+      },
+      (feeds) => this.#run(this.#form, feeds),
+    )
+  }
+
+  /** Lengths that were made up say nothing for those of requests, unless rows change each other at them already. */
+  #foundAtLoad(verdict: RowVerdict): void {
+    const isOfOthers = verdict.rows === 'independent' && this.#joining.isOpen && this.#samples.length === 0
+    this.#isOver ||= verdict.rows === 'dependent'
+    this.#joining.found(isOfOthers ? { ...verdict, rows: 'unknown', reason: `${verdict.reason}, but with lengths that were made up; the first requests decide` } : verdict)
+  }
+
+  /** Tries requests of a shape of which there are enough, and of which the graph says nothing. */
+  #tryNext(): void {
+    if (this.#busy || this.#isOver || !this.#joining.undecided) return
+    for (const shape of this.#kept.shapes) {
+      if (shape.isEnough && (!this.#joining.asksOfBuckets || this.#buckets.get(shape.bucketKey) === 'unknown')) return void this.#try(shape)
+    }
+  }
+
+  async #try({ requests }: KeptShape): Promise<void> {
+    this.#busy = true
+    const { stacked, tolerance } = this.#joining
+    const inRows = requests.map((feeds) => this.#form.rowsOf(feeds) as TrialFeeds)
+    const form = new RowForm(stacked, inRows[0]!) // what rows share is the same in all of them
+    const { inputs, outputs, maxBatchSize } = form.metadata
+    try {
+      const verdict = await checkRequests({ inputs, outputs: this.#neededOf(outputs) }, inRows, maxBatchSize, tolerance, (feeds) => this.#run(form, feeds))
+      this.#isOver = ++this.#trials >= maxTrials || verdict.rows !== 'unknown'
+      this.#joining.found(verdict, this.#isOver)
+    } catch {
+      // The worker died over it, or the model is being closed: the next requests may decide.
+      this.#trials++
+    }
+    this.#kept.clear()
+    this.#busy = false
+  }
+
+  #run(form: RowForm<ModelMetadata>, feeds: TrialFeeds): Promise<SampleRun> {
+    return this.#runs.run(feeds, async (own) => {
+      const run = await form.run(this.#session(), own, true)
+      return run.error === null ? { ...run, outputs: this.#neededOf(run.outputs) } : run
+    })
+  }
+
+  /** Of values by output: those of outputs that a batch is divided by. */
+  #neededOf<T>(values: readonly T[]): T[] {
+    return this.#joining.shaped.needed.map((index) => values[index]!)
+  }
+}
+
+/** What tells samples from others; nothing for none. */
+function digestOf(samples: readonly Sample[]): string[] {
+  return samples.length === 0 ? [] : [createHash('sha256').update(serialize(samples.map(({ feeds }) => feeds))).digest('hex')]
+}
+
+/** As text; the difference may be infinite, which JSON cannot say. */
+function writeVerdict({ rows, largestDifference, reason }: RowVerdict): string {
+  return JSON.stringify([rows, String(largestDifference), reason])
+}
+
+function readVerdict(text: string): RowVerdict | null {
+  if (text === '') return null
+  const [rows, largestDifference, reason] = JSON.parse(text) as [RowVerdict['rows'], string, string]
+  return { rows, largestDifference: Number(largestDifference), reason, runs: 0 }
+}

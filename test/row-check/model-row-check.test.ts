@@ -1,0 +1,194 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import type { ModelOptions } from '../../src/index.ts'
+import { PriorityLevel } from '../../src/queue/priority-levels.ts'
+import { noOptions } from '../../src/config/check-infer-options.ts'
+import { FeedParser } from '../../src/request/feeds.ts'
+import { InferRequest } from '../../src/request/infer-request.ts'
+import { joiningAtLoad } from '../../src/row-check/joining-at-load.ts'
+import { ModelRowCheck, type TriedSession } from '../../src/row-check/model-row-check.ts'
+import type { TrialFeeds } from '../../src/row-check/trial-feeds.ts'
+import type { RowProof, RowQuestion } from '../../src/row-proof/prove-rows.ts'
+
+type Rows = (rows: Float32Array[]) => Float32Array[]
+const identity: Rows = (rows) => rows
+/** Decibels, cut off 80 below the loudest of all rows. */
+const cutOff: Rows = (rows) => {
+  const db = rows.map((row) => row.map((value) => 10 * Math.log10(Math.max(1e-10, value * value))))
+  const loudest = Math.max(...db.flatMap((row) => [...row]))
+  return db.map((row) => row.map((value) => Math.max(value, loudest - 80)))
+}
+const unknown: RowProof = { verdict: 'unknown', node: "Odd 'odd'", reason: "Odd 'odd': it has no rule" }
+const proved: RowProof = { verdict: 'proved', node: null, reason: 'the graph shows it' }
+
+/** A model of floats ['N', length] whose runs take so long for each row, on a clock that only they move. */
+async function model(compute: Rows, rowMs: number, { length = 4, prove = () => unknown, config = {} }: { length?: number | string; prove?: (question: RowQuestion) => RowProof; config?: ModelOptions } = {}) {
+  const notes = new Map<string, string>()
+  const sizes: number[] = []
+  const asked: RowQuestion[] = []
+  const session: TriedSession = {
+    note: (key) => notes.get(key) ?? '',
+    setNote: (key, value) => void notes.set(key, value),
+    prove: async (questions) => questions.map((question) => (asked.push(question), prove(question))),
+    runSample: async (feeds) => {
+      const { dims, data, type } = (feeds as TrialFeeds)[0]!
+      const [rows, width] = dims as [number, number]
+      sizes.push(rows)
+      vi.advanceTimersByTime(rows * rowMs)
+      const values = Array.from({ length: rows }, (_, row) => new Float32Array(data as ArrayBuffer, 4 * row * width, width))
+      const outputs = [{ type, dims, data: Float32Array.from(compute(values).flatMap((row) => [...row])).buffer }]
+      return { error: null, runMs: rows * rowMs, outputs }
+    },
+  }
+  const resolved = resolveConfig('m', { path: 'm.onnx', ...config })
+  const tensor = (name: string) => ({ name, type: 'float32' as const, shape: ['N', length] })
+  const joining = await joiningAtLoad('m', resolved, { inputs: [tensor('x')], outputs: [tensor('y')], unservableOutputs: [], executionProviders: [] }, 1e-3, session)
+  const parser = new FeedParser(joining.stacked)
+  const check = new ModelRowCheck({ joining, config: resolved, padding: null, parser, samples: [] })
+  joining.onChange = () => {
+    parser.byRow = joining.byRow
+    parser.rowBuckets = joining.provedBuckets
+  }
+  joining.onChange()
+  const learnt = vi.fn()
+  /** Requests that were served, one after the other. */
+  const serve = (requests: readonly (readonly number[])[]) => {
+    for (const values of requests) {
+      const parsed = parser.parse({ x: { type: 'float32', dims: [1, values.length], data: Float32Array.from(values) } })
+      check.served([new InferRequest(parsed, new PriorityLevel(0, {} as never), noOptions, () => {}, () => {})])
+    }
+  }
+  return { joining, parser, check, session, notes, learnt, sizes, asked, serve, rows: () => joining.metadata.joining.rows }
+}
+
+beforeEach(() => void vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] }))
+afterEach(() => {
+  vi.useRealTimers()
+  vi.restoreAllMocks()
+})
+/** Until nothing moves any more, with pauses between runs. */
+const goOn = async () => {
+  for (let pause = 0; pause < 2000; pause++) await vi.advanceTimersByTimeAsync(1000)
+}
+
+describe('a check for which a load has no time', () => {
+  it.each([15, 60, 5000])('holds it up for 40 ms and one run at most, and finds the same later (%d ms a row)', async (rowMs) => {
+    const { check, session, learnt, notes, joining, rows, sizes } = await model(identity, rowMs)
+    const startMs = performance.now()
+    await check.atLoad(session, learnt)
+    expect(performance.now() - startMs).toBeLessThanOrEqual(40 + 8 * rowMs)
+    expect(rows()).toBe('unknown')
+    expect(joining.metadata.maxBatchSize).toBe(0)
+    expect([learnt.mock.calls, [...notes.keys()].filter((key) => key.startsWith('checked'))]).toEqual([[], []]) // it was cut short
+    const before = sizes.length
+    await goOn()
+    expect([sizes.length, rows()]).toEqual([before, 'unknown']) // nothing is run before it serves
+    check.serve(() => session)
+    await goOn()
+    expect(joining.metadata).toMatchObject({ maxBatchSize: 32, joining: { rows: 'independent', how: 'checked', largestDifference: 0 } })
+    expect(learnt).toHaveBeenCalledOnce()
+  })
+
+  it.each([0.01, 15, 60, 5000])('never takes rows for independent that are not (%d ms a row)', async (rowMs) => {
+    const { check, session, learnt, joining } = await model(cutOff, rowMs)
+    const seen = new Set<string>()
+    const onChange = joining.onChange
+    joining.onChange = () => (seen.add(joining.metadata.joining.rows), onChange())
+    await check.atLoad(session, learnt)
+    check.serve(() => session)
+    await goOn()
+    expect(joining.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'dependent', how: 'checked' } })
+    expect(seen).not.toContain('independent')
+  })
+
+  it('leaves half of the time to others', async () => {
+    const { check, session, learnt } = await model(identity, 15)
+    await check.atLoad(session, learnt)
+    const waits = vi.spyOn(globalThis, 'setTimeout')
+    check.serve(() => session)
+    const startMs = performance.now()
+    await goOn()
+    const pausedMs = waits.mock.calls.reduce((sum, [, ms = 0]) => sum + ms, 0)
+    expect(performance.now() - startMs).toBeGreaterThan(0)
+    expect(pausedMs).toBeGreaterThan(1000)
+  })
+})
+
+describe('lengths that only requests show', () => {
+  it('are asked of the graph, bucket by bucket, before anything is run on requests', async () => {
+    const { check, session, learnt, asked, serve, joining, parser, sizes } = await model(identity, 0.01, {
+      length: 'T', prove: ({ inputs }) => (inputs[0]!.shape[1] === 8 ? proved : unknown),
+    }) // prettier-ignore
+    await check.atLoad(session, learnt)
+    expect(joining.metadata.joining).toMatchObject({ rows: 'unknown', node: "Odd 'odd'", reason: expect.stringContaining('lengths that were made up') })
+    check.serve(() => session)
+    const runs = sizes.length
+    serve([Array<number>(8).fill(1)])
+    await vi.advanceTimersByTimeAsync(1)
+    expect(asked.at(-1)!.inputs).toEqual([{ name: 'x', shape: ['N', 8], batchAxis: 0 }])
+    expect(joining.metadata).toMatchObject({ maxBatchSize: 32, joining: { rows: 'independent', how: 'proved', largestDifference: null } })
+    expect(sizes.length).toBe(runs)
+    const keyOf = (width: number) => parser.parse({ x: { type: 'float32', dims: [2, width], data: new Float32Array(2 * width) } })
+    expect([keyOf(8).whole, keyOf(9).whole]).toEqual([false, true]) // of others nothing is proved
+  })
+
+  it('are those of rows that are run, at scales of their own, where the graph leaves it open', async () => {
+    for (const [compute, expected] of [[identity, 'independent'], [cutOff, 'dependent']] as const) {
+      const { check, session, learnt, serve, joining, notes } = await model(compute, 0.01, { length: 'T' })
+      // A front end that takes no lengths but long ones.
+      const run = session.runSample
+      session.runSample = async (feeds, wantsOutputs) => ((feeds as TrialFeeds)[0]!.dims[1] === 100 ? run(feeds, wantsOutputs) : { error: 'too short', runMs: 0, outputs: [] })
+      await check.atLoad(session, learnt)
+      expect(joining.metadata.joining).toMatchObject({ rows: 'unknown', reason: expect.not.stringContaining('too short') })
+      check.serve(() => session)
+      serve([1, 0.9, 1.1].map((scale) => Array.from({ length: 100 }, (_, at) => 1000 * scale * Math.sin(at))))
+      await goOn()
+      expect(joining.metadata.joining).toMatchObject({ rows: expected, how: 'checked' })
+      expect([...notes.keys()].filter((key) => key.startsWith('checked'))).toEqual([])
+    }
+  })
+
+  it('settle nothing for others where rows meet at some', async () => {
+    const meets: RowProof = { verdict: 'meets', node: "If 'if'", reason: "If 'if': rows meet" }
+    const { check, session, learnt, serve, joining, parser } = await model(identity, 0.01, {
+      length: 'T', prove: ({ inputs }) => ({ 8: proved, 9: meets })[inputs[0]!.shape[1] as 8] ?? unknown,
+    }) // prettier-ignore
+    await check.atLoad(session, learnt)
+    check.serve(() => session)
+    const whole = (width: number) => parser.parse({ x: { type: 'float32', dims: [2, width], data: new Float32Array(2 * width) } }).whole
+    serve([Array<number>(9).fill(1)])
+    await vi.advanceTimersByTimeAsync(1)
+    expect(joining.metadata.joining).toMatchObject({ rows: 'dependent', how: 'proved', node: "If 'if'" })
+    serve([1, 2, 3].map((value) => [value, 1, 2, value])) // which runs find to be independent
+    await goOn()
+    expect([whole(8), whole(9), whole(4)]).toEqual([true, true, true])
+    serve([Array<number>(8).fill(1)])
+    await vi.advanceTimersByTimeAsync(1)
+    expect([whole(8), whole(9), whole(4)]).toEqual([false, true, true])
+  })
+})
+
+describe('a model of which it stays unknown', () => {
+  it('is warned about once, with what would settle it, when nothing more is tried', async () => {
+    const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const nothing: Rows = (rows) => rows.map((row) => row.map(() => 0))
+    const { check, session, learnt, serve, joining } = await model(nothing, 0.01)
+    await check.atLoad(session, learnt)
+    check.serve(() => session)
+    expect(warn).not.toHaveBeenCalled()
+    for (let round = 0; round < 8; round++) {
+      serve([1, 2, 3].map((value) => [value, round, 2, value]))
+      await vi.advanceTimersByTimeAsync(1000)
+    }
+    expect(joining.metadata.joining).toMatchObject({ rows: 'unknown', how: 'unknown', node: "Odd 'odd'", reason: expect.stringContaining("output 'y' is the same") })
+    expect(warn.mock.calls).toEqual([[expect.stringMatching(/dims.*warm-up sample.*maxBatchSize/), { type: 'ZerohopWarning', code: 'ZEROHOP_ROWS_UNKNOWN' }]])
+  })
+
+  it('is not warned about where requests are not to be run', async () => {
+    const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const { joining } = await model(identity, 0.01, { config: { checkRows: false } })
+    expect([joining.undecided, (await model(identity, 0.01, { length: 'T', config: { checkRows: false } })).joining.undecided]).toEqual([false, true]) // lengths may settle it still
+    expect(joining.metadata.joining.rows).toBe('unknown')
+    expect(warn).not.toHaveBeenCalled()
+  })
+})
