@@ -42,7 +42,8 @@ export async function truthOf(graph: GraphText, seed = 1): Promise<Truth> {
   return truth.answer === 'differs' && truth.where.startsWith(joinedFails) ? truthOfModel(graph, graph.withoutDeadEnds(), seed) : truth
 }
 
-const joinedFails = 'joined it fails'
+/** How `where` begins where a joined run fails, while each alone does not. */
+export const joinedFails = 'joined it fails'
 
 async function truthOfModel(graph: GraphText, model: Uint8Array, seed: number): Promise<Truth> {
   return withRuns(graph, model, seed, (runs) => judge(runs, graph.outputs))
