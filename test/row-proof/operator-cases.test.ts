@@ -5,8 +5,8 @@ import { allCases, operatorCases } from './operator-cases.ts'
 import { proofOf } from './proof.ts'
 import { truthOf } from './truth.ts'
 
-/** Operators that ONNX Runtime's CPU provider runs in no version that is tested, or only as parts of what writes no tensor. */
-const withoutCase = new Set<string>([])
+/** What gives no tensor that onnxruntime-node can read, or has no kernel in what it brings along. */
+const withoutCase = new Set(['ai.onnx.ml:ZipMap', 'com.microsoft:Tokenizer', 'com.microsoft:IsAllFinite'])
 
 describe('operator cases', () => {
   it('are what ONNX Runtime makes of them', async () => {

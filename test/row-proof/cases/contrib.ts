@@ -67,6 +67,8 @@ export const contribCases: CaseTable = {
   MatMulIntegerToFloat: { proved: ['ms.MatMulIntegerToFloat(in(uint8 N,3), k(uint8 3,4), 0.1, 0.2, uint8:3, uint8:1, k(4))', 'ms.MatMulIntegerToFloat(in(uint8 N,3), k(uint8 3,4), 0.1, k(4 0.1..1))'], meets: ['ms.MatMulIntegerToFloat(in(uint8 3,N), in(uint8 N,4), 0.1, 0.2)'] },
   MatMulInteger16: { proved: ['ms.MatMulInteger16(in(int16 N,3), k(int16 3,4))'] },
   MatMulNBits: { proved: ['ms.MatMulNBits(in(N,16), k(uint8 4,1,8 <255), k(4 0.1..1)) K=16 N=4 bits=4 block_size=16', 'ms.MatMulNBits(in(N,2,16), k(uint8 4,1,8 <255), k(4 0.1..1), k(uint8 4 <15)) K=16 N=4 bits=4 block_size=16', 'ms.MatMulNBits(in(2,N,16), k(uint8 4,1,8 <255), k(4 0.1..1)) K=16 N=4 bits=4 block_size=16 -> 1'] },
+  MatMulBnb4: { same: ['ms.MatMulBnb4(in(N,16), k(uint8 32 <255), k(4 0.1..1)) K=16 N=4 block_size=16 quant_type=1'] },
+  MoE: { same: [`ms.MoE(in(N,4), in(N,2), k(2,6,4), k(2,6), k(2,4,6), k(2,4)) k=1 activation_type='relu'`] },
   DynamicQuantizeLSTM: {
     meets: [
       'y, h = ms.DynamicQuantizeLSTM(in(3,N,3), k(uint8 1,3,8), k(uint8 1,2,8), _, _, _, _, _, k(1 0.1..1), uint8:[1], k(1 0.1..1), uint8:[1]) hidden_size=2\n-> 2,1',

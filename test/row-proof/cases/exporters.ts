@@ -26,8 +26,7 @@ export const exporterCases: CaseTable = {
     meets: ['x = in(N,1,4)\ns = [3,1,4]\nExpand(x, Where(Equal(s, [-1,-1,-1]), [1,1,1], s))'],
   },
   'ConstantOfShape to NonZero': {
-    proved: ['x = in(N,4)\np = NonZero(ConstantOfShape(Shape(x) start=1) value=int64:[1])\nGather(x, Squeeze(p, [0])) axis=1'],
-    same: ['x = in(N,4)\np = NonZero(ConstantOfShape(Shape(x) start=0 end=1) value=int64:[1])\nGather(x, Squeeze(p, [0])) axis=0'],
+    proved: ['x = in(N,4)\np = NonZero(ConstantOfShape(Shape(x) start=1) value=int64:[1])\nGather(x, Squeeze(p, [0])) axis=1', 'x = in(N,4)\np = NonZero(ConstantOfShape(Shape(x) start=0 end=1) value=int64:[1])\nGather(x, Squeeze(p, [0])) axis=0'],
     meets: ['x = in(N,4)\np = NonZero(ConstantOfShape(Shape(x) start=0 end=1) value=int64:[1])\nAdd(x, Cast(Transpose(p)) to=float32)'],
   },
   'If on shapes': {
@@ -78,7 +77,7 @@ export const exporterCases: CaseTable = {
       'x = in(N,4)\nCumSum(x, Mod(Gather(Shape(x), 0), 2))',
       'x = in(N,4)\nx1 = Reshape(x, Concat([-1], Shape(x) start=0 end=1) axis=0)\nReduceSum(x1, [0]) keepdims=0',
     ],
-    same: ['x = in(N,3)\nn = Cast(Gather(Shape(x), 0)) to=float32\nMul(x, Sub(Div(n, n), 0.5))'],
+    proved: ['x = in(N,3)\nn = Cast(Gather(Shape(x), 0)) to=float32\nMul(x, Sub(Div(n, n), 0.5))'],
   },
   'values by position': {
     meets: [
@@ -91,12 +90,13 @@ export const exporterCases: CaseTable = {
       'x = in(N,4)\nTrilu(x)',
       'x = in(N,2)\nn = Gather(Shape(x), 0)\nGather(x, Sub(Sub(n, 1), Range(0, n, 1)))',
     ],
-    same: ['x = in(N,2)\nGather(x, Range(0, Gather(Shape(x), 0), 1))'],
+    proved: ['x = in(N,2)\nGather(x, Range(0, Gather(Shape(x), 0), 1))'],
   },
   'gathers of the own row': {
     proved: [
       'x = in(N,5,3)\ni = ArgMax(in(N,5)) axis=1 keepdims=0\nf = Add(Mul(Range(0, Gather(Shape(x), 0), 1), 5), i)\nGather(Reshape(x, [-1,3]), f)',
       'x = in(N,5,3)\ni = ArgMax(in(N,5)) axis=1\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, Concat(r, i) axis=1)',
+      'x = in(N,5,3)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, Concat(r, in(int64 N,1 <5)) axis=1)',
     ],
     meets: [
       'x = in(N,5,3)\ni = ArgMax(in(N,6)) axis=1 keepdims=0\nf = Add(Mul(Range(0, Gather(Shape(x), 0), 1), 5), i)\nGather(Reshape(x, [-1,3]), Min(f, Sub(Mul(Gather(Shape(x), 0), 5), 1)))',
@@ -105,7 +105,6 @@ export const exporterCases: CaseTable = {
       'x = in(N,5,3)\ni = ArgMax(in(N,5)) axis=1 keepdims=0\nGather(Reshape(x, [-1,3]), i)',
       'x = in(N,5,3)\ni = ArgMax(in(N,5)) axis=1\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, Concat(Mul(r, 0), i) axis=1)',
     ],
-    same: ['x = in(N,5,3)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, Concat(r, in(int64 N,1 <5)) axis=1)'],
   },
   'the largest of all': {
     meets: [
