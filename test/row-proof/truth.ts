@@ -52,8 +52,9 @@ async function truthOfModel(graph: GraphText, model: Uint8Array, seed: number): 
 
 /** The same of each output by itself, for each of its dimensions as if rows lay there. */
 export async function truthsByAxis(graph: GraphText, seed = 1): Promise<{ output: GraphOutput; truth: Truth }[]> {
-  const truths: { output: GraphOutput; truth: Truth }[] = []
+  let truths: { output: GraphOutput; truth: Truth }[] = []
   await withRuns(graph, graph.model, seed, async (runs) => {
+    truths = []
     for (const { name } of graph.outputs) {
       const rank = Math.max(...runs.alone.map((answer) => (typeof answer === 'string' ? 0 : answer[name]!.dims.length)))
       for (let batchAxis = 0; batchAxis < rank; batchAxis++) {
@@ -77,7 +78,9 @@ async function withRuns(graph: GraphText, model: Uint8Array, seed: number, judge
     return { answer: 'cannot run', where: String(error) }
   }
   try {
-    return await judged(await runAll(session, graph, seed))
+    const truth = await judged(await runAll(session, graph, seed, 0))
+    // What requests share is given twice, so that each branch is taken.
+    return truth.answer === 'same' && graph.inputs.some((input) => batchAxisOf(input) < 0) ? await judged(await runAll(session, graph, seed, 1)) : truth
   } finally {
     await session.release()
   }
@@ -96,23 +99,19 @@ interface Runs {
   readonly run: (request: Request) => Promise<Request | string>
   readonly requests: readonly Request[]
   readonly alone: readonly (Request | string)[]
-  /** `null` where one of them fails alone. */
-  readonly joined: readonly (Request | string | null)[]
+  readonly joined: readonly (Request | string)[]
 }
 
-async function runAll(session: InferenceSession, { inputs, outputs }: GraphText, seed: number): Promise<Runs> {
-  const random = mulberry32(seed)
-  const shared: Request = Object.fromEntries(inputs.filter((input) => batchAxisOf(input) < 0).map((input) => [input.name, valuesOf(input, 1, 0, random)]))
+async function runAll(session: InferenceSession, { inputs, outputs }: GraphText, seed: number, round: 0 | 1): Promise<Runs> {
+  const random = mulberry32(seed + round)
+  const shared: Request = Object.fromEntries(inputs.filter((input) => batchAxisOf(input) < 0).map((input) => [input.name, sharedValue(input, round, random)]))
   const batched = inputs.filter((input) => batchAxisOf(input) >= 0)
   const requests = requestRows.map((rows, index) => Object.fromEntries(batched.map((input, place) => [input.name, valuesOf(input, rows, firstRow[index]! + 5 * place, random)])))
   const run = (request: Request) => runOnce(session, { ...shared, ...request }, outputs)
   const alone: (Request | string)[] = []
   for (const request of requests) alone.push(await run(request))
-  const answers: (Request | string | null)[] = []
-  for (const members of joined) {
-    const fails = members.some((member) => typeof alone[member] === 'string')
-    answers.push(fails ? null : await run(joinRequests(batched, members.map((member) => requests[member]!))))
-  }
+  const answers: (Request | string)[] = []
+  for (const members of joined) answers.push(await run(joinRequests(batched, members.map((member) => requests[member]!))))
   return { run, requests, alone, joined: answers }
 }
 
@@ -121,7 +120,11 @@ async function judge({ run, requests, alone, joined: answers }: Runs, outputs: r
   let unsure: string | null = null
   for (const [index, members] of joined.entries()) {
     const answer = answers[index]!
-    if (answer === null) continue
+    const failing = members.find((member) => typeof alone[member] === 'string')
+    if (failing !== undefined) {
+      if (typeof answer === 'string') continue
+      return { answer: 'differs', where: `request ${failing} fails alone, and not in ${members.join(' + ')}: ${alone[failing] as string}` }
+    }
     if (typeof answer === 'string') return { answer: 'differs', where: `${joinedFails}: ${answer}` }
     const total = members.reduce((sum, other) => sum + requestRows[other]!, 0)
     let from = 0
@@ -141,7 +144,7 @@ async function judge({ run, requests, alone, joined: answers }: Runs, outputs: r
   }
   for (const [first, second] of beside) {
     const [one, other] = [answers[first]!, answers[second]!]
-    if (one === null || other === null || typeof one === 'string' || typeof other === 'string') continue
+    if (typeof one === 'string' || typeof other === 'string') continue
     const rows = requestRows[joined[first]![0]!]!
     for (const { name, batchAxis } of outputs) {
       const own = sliceRows(one[name]!, batchAxis, 0, rows)
@@ -186,6 +189,11 @@ const arrays = {
   float32: Float32Array, float64: Float64Array, float16: Uint16Array, int8: Int8Array, uint8: Uint8Array, int16: Int16Array, uint16: Uint16Array,
   int32: Int32Array, uint32: Uint32Array, int64: BigInt64Array, uint64: BigUint64Array, bool: Uint8Array,
 } as const // prettier-ignore
+
+function sharedValue(input: GraphInput, round: 0 | 1, random: Random): Values {
+  const values = valuesOf(input, 1, 0, random)
+  return input.type === 'bool' ? { ...values, data: Uint8Array.from(values.data as Uint8Array, (_, index) => (index + round) % 2) } : values
+}
 
 /** Values of one request: floats have a scale for each row. */
 function valuesOf({ type, dims: declared, range }: GraphInput, rows: number, first: number, random: Random): Values {

@@ -4,8 +4,64 @@ const counted = 'x = in(N,3)\nn = Mod(Gather(Shape(x), [0]), [4])'
 const placed = 'x = in(N,5,3)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nc = Concat(r, in(int64 N,1 <5)) axis=1'
 const own = 'x = in(N,50)\ni = ArgMax(in(N,50)) axis=1 keepdims=0\nf = Add(Mul(Range(0, Gather(Shape(x), 0), 1), 50), i)'
 
+const rowsOfFive = 'x = in(N,5,3)\nn = Gather(Shape(x), 0)\nr = Range(0, n, 1)\nflat = Reshape(x, [-1,3])'
+const fromOwn = (index: string) => `${rowsOfFive}\nGather(flat, Add(Mul(r, 5), ${index}))`
+const twoWays = 'a = Reshape(in(2,N,3), [-1,3])\nb = Reshape(in(N,2,3), [-1,3])'
+const branches = (then: string, other: string) => `If(in(bool)) then_branch={ t = ${then} -> t } else_branch={ u = ${other} -> u }`
+
 /** What a proof may stumble over. */
 export const trapCases: CaseTable = {
+  'indices within a row': {
+    proved: ['Mod(in(int64 N -9..9), 5)', 'Clip(in(int64 N -9..9), 0, 4)', 'ArgMin(in(N,5)) axis=1 keepdims=0', 'Gather([4,0,2], in(int64 N <3))', 'Where(in(bool N), ArgMax(in(N,5)) axis=1 keepdims=0, 3)', 'Gather([1,2,3], ArgMax(in(N,3)) axis=1 keepdims=0)', 'Squeeze(NonZero([0,0,0,1]), [0])', '4'].map(fromOwn).concat(
+      `${rowsOfFive}\nGather(flat, Add(Unsqueeze(Mul(r, 5), [1]), Range(0, 5, 1)))`,
+      `${rowsOfFive}\nv, i = TopK(in(N,5), [2]) axis=1\nGather(flat, Add(Unsqueeze(Mul(r, 5), [1]), i))`,
+      `${rowsOfFive}\nGather(flat, Range(0, Mul(n, 5), 5))`,
+      `${rowsOfFive}\ni = ArgMax(in(N,5)) axis=1 keepdims=0\nf = Add(Mul(r, 5), i)\nGather(flat, Reshape(Transpose(Unsqueeze(f, [1])) perm=[1,0], [-1]))`,
+    ),
+    meets: ['Mod(in(int64 N -9..9), 6)', 'Mod(in(int64 N -9..9), -5)', 'Mod(in(int64 N -9..9), 5) fmod=1', 'Clip(in(int64 N -9..9), 0, 5)', 'Clip(in(int64 N -9..9), -1, 4)', 'Clip(in(int64 N -9..9), _, 4)', 'ConstantOfShape(Shape(r)) value=int64:[-1]', 'Gather([4,0,5], in(int64 N <3))', 'Where(in(bool N), ArgMax(in(N,5)) axis=1 keepdims=0, 5)', 'Where(in(bool N), 7, ArgMax(in(N,5)) axis=1 keepdims=0)', 'Gather([1,2,9], ArgMax(in(N,3)) axis=1 keepdims=0)', 'in(int64 N <7)', '-1', 'Neg(ArgMax(in(N,5)) axis=1 keepdims=0)', 'Mul(ArgMax(in(N,5)) axis=1 keepdims=0, 2)', 'Add(ArgMax(in(N,5)) axis=1 keepdims=0, 1)', 'Sub(ArgMax(in(N,5)) axis=1 keepdims=0, 1)', 'r', 'Add(r, ArgMax(in(N,5)) axis=1 keepdims=0)'].map(fromOwn).concat(
+      `${rowsOfFive}\nv, i = TopK(in(N,6), [2]) axis=1\nGather(flat, Add(Unsqueeze(Mul(r, 5), [1]), i))`,
+      `${rowsOfFive}\nGather(flat, Range(0, Mul(n, 4), 4))`,
+      `${rowsOfFive}\nGather(flat, Mul(Add(r, 1), 4))`,
+      `${rowsOfFive}\nGather(flat, Mul(r, n))`,
+      `${rowsOfFive}\nGather(flat, Add(Mul(r, 5), Mod(n, 5)))`,
+      `${rowsOfFive}\nGather(flat, ${branches('Mul(r, 5)', 'Mul(r, 4)')})`,
+      `${rowsOfFive}\nGather(flat, ${branches('Mul(r, 4)', 'Mul(r, 5)')})`,
+      `${rowsOfFive}\ni = ${branches('ArgMax(in(N,5)) axis=1 keepdims=0', 'ArgMax(in(N,9)) axis=1 keepdims=0')}\nGather(flat, Add(Mul(r, 5), i))`,
+      `${rowsOfFive}\ni = ${branches('ArgMax(in(N,9)) axis=1 keepdims=0', 'ArgMax(in(N,5)) axis=1 keepdims=0')}\nGather(flat, Add(Mul(r, 5), i))`,
+      'x = in(9,N)\nGather(x, Range(0, Gather(Shape(x), 1), 1)) axis=0',
+      'x = in(2,N,3)\nGather(Reshape(x, [-1,3]), Mul(Range(0, Gather(Shape(x), 1), 1), 2))',
+      'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherElements(x, r) axis=1',
+      'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nScatterElements(x, r, in(N,1)) axis=1',
+      'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, r) batch_dims=1',
+      'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(k(9,3), r)',
+      'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, Concat(r, r) axis=1)',
+      'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(k(9,9), Concat(r, in(int64 N,1 <9)) axis=1)',
+      'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(k(9,9), Concat(in(int64 N,1 <9), r) axis=1)',
+      'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, Concat(in(int64 N,1 <1), r) axis=1)',
+      'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nScatterND(x, Concat(r, r) axis=1, in(N))',
+      'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nScatterND(x, Concat(r, in(int64 N,1 <9)) axis=1, k(1))',
+      'x = in(9,N)\nr = Unsqueeze(Range(0, Gather(Shape(x), 1), 1), [1])\nScatterND(x, r, MatMul(in(N,1), in(1,N))) -> 1',
+      'x = in(1,1,6,6)\nr = Range(0, Gather(Shape(in(N)), 0), 1)\nRoiAlign(k(9,1,6,6), Concat(in(N,2 0..2), in(N,2 3..5)) axis=1, r)',
+    ),
+    same: [fromOwn('ConstantOfShape(Shape(r)) value=int64:[4]'), 'x = in(N,3)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nScatterND(x, r, in(N,3))', 'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nScatterND(x, Concat(r, in(int64 N,1 <9)) axis=1, in(N))', 'x = in(N,1,6,6)\nr = Range(0, Gather(Shape(x), 0), 1)\nRoiAlign(x, Concat(in(N,2 0..2), in(N,2 3..5)) axis=1, r)'],
+  },
+  'rows that lie in each other in two ways': {
+    proved: ['Reshape(Add(Reshape(in(2,N,3), [-1,3]), Reshape(in(2,N,3), [-1,3])), [2,-1,3]) -> 1', 'Reshape(Concat(Reshape(in(N,2,3), [-1,3]), Reshape(in(N,2,3), [-1,3])) axis=1, [-1,2,6])'],
+    meets: [
+      ...['Add(a, b)', 'Where(Greater(a, 0.0), a, b)', 'Concat(a, b) axis=1', 'PRelu(a, b)', 'Max(b, a)', 'Sum(a, b, a)', `Einsum(a, b) equation='bi,bi->bi'`, 'GatherElements(a, ArgMax(b) axis=1) axis=1', 'ScatterElements(a, ArgMax(b) axis=1, ReduceMax(a, [1])) axis=1', 'ScatterElements(a, ArgMax(a) axis=1, ReduceMax(b, [1])) axis=1', 'GatherND(a, ArgMax(b) axis=1) batch_dims=1', 'Gemm(a, k(3,3), b)', 'ms.SkipLayerNormalization(a, b, k(3))', 'ml.FeatureVectorizer(a, b) inputdimensions=[3,3]', 'Squeeze(MatMul(Unsqueeze(a, [1]), Unsqueeze(b, [2])), [2])', 'NegativeLogLikelihoodLoss(a, ArgMax(b) axis=1 keepdims=0) reduction=\'none\'', 'ReverseSequence(a, Add(ArgMax(b) axis=1 keepdims=0, 1)) batch_axis=0 time_axis=1', 'Squeeze(GridSample(Reshape(a, [-1,1,1,3]), Reshape(Clip(Slice(b, [0], [2], [1]), -1.0, 1.0), [-1,1,1,2])), [1,2])', 'Reshape(RotaryEmbedding(Reshape(Concat(a, a) axis=1, [-1,1,1,6]), Reshape(b, [-1,1,3]), Reshape(b, [-1,1,3])), [-1,6]) @23'].map((op) => {
+        const [text, version = ''] = op.split(/ (?=@\d+$)/)
+        return `${twoWays}\ny = ${text}\nReshape(y, Concat([2,-1], Shape(y) start=1) axis=0) ${version} -> 1`
+      }),
+      `${twoWays}\ny, h = GRU(Unsqueeze(a, [0]), k(1,6,3), k(1,6,2), _, _, Unsqueeze(Slice(b, [0], [2], [1]), [0])) hidden_size=2\nReshape(h, [1,2,-1,2])\n-> 2`,
+      `${twoWays}\ny = ${branches('Identity(a)', 'Identity(b)')}\nReshape(y, [2,-1,3]) -> 1`,
+      `${twoWays}\ny = ${branches('Identity(b)', 'Identity(a)')}\nReshape(y, [-1,2,3])`,
+      `${twoWays}\ny = Scan(a, b) num_scan_inputs=2 body={ (p float32, q float32) t = Add(p, q); -> t }\nReshape(y, [2,-1,3]) -> 1`,
+    ],
+    same: [`${branches('in(N,3)', 'Relu(in(N,3))')}`],
+  },
+  'large tensors of counts': {
+    meets: ['Tile(count, [5000])', 'Expand(count, [5000])', 'Gather(count, Expand([0], [5000]))', 'Gather(Shape(x), in(int64 1 <1))', 'Slice(Shape(x), in(int64 1 <1), [1])', 'Gather(Shape(x), in(int64 <1))', 'Reshape(Tile(count, [4]), [2,2])', 'Transpose(Reshape(Tile(count, [4]), [2,2]))', 'GatherElements(Shape(x), [0])', 'GatherND(Shape(x), [[0]])', 'Unsqueeze(count, [0])', 'Where(Equal(in(int64 1 <1), 0), count, [9])', 'Concat(count, in(int64 1)) axis=0', 'ScatterElements([1,2], [0], count) axis=0', 'ConcatFromSequence(SequenceConstruct(count, count)) axis=0', 'SequenceAt(SequenceConstruct(count), 0)', 'SequenceAt(SplitToSequence(Shape(x)) axis=0, 0)', 'OptionalGetElement(Optional(count))', 'Identity(count)', 'Squeeze(count, [0])', 'Flatten(count)', 'Pad(count, [1,1])', 'Resize(Cast(count) to=float32, _, [2.0])', 'Max(count, [0])', 'Abs(count)', 'Pow(count, [2])', 'Mod(count, [2])', 'Trilu(Reshape(count, [1,1]))', 'CumSum(count, 0)', 'ReduceSum(Shape(x))', 'ReduceProd(Shape(x))', 'ReduceMax(Shape(x))', 'ReduceMean(Shape(x))', 'ReduceMin(Shape(x))', 'Size(x)', 'TopK', 'DepthToSpace(Cast(Reshape(count, [1,1,1,1])) to=float32) blocksize=1', 'Compress(Shape(x), bool:[1,0]) axis=0', 'Unique(count)', 'Einsum(Cast(count) to=float32) equation=\'i->i\'', 'MatMul(Cast(count) to=float32, k(1,2))', 'Softplus(Cast(count) to=float32)', 'Mul(OneHot(Mod(count, [3]), 3, [0,1]), [1,2,3])', 'Shape(NonZero(Sub(count, [1])))', 'Clip(count, 0, 9)', 'Equal(count, [2])', 'Range(0, Gather(count, 0), 1)'].filter((op) => op !== 'TopK').map((op) => `x = in(N,3)\ncount = Shape(x) start=0 end=1\nv = Cast(${op}) to=float32\nAdd(x, ReduceSum(v) keepdims=0)`),
+  },
   'indices by the number of rows': {
     meets: [
       `${counted}\nAdd(x, GatherElements(k(4), n) axis=0)`,
@@ -77,18 +133,34 @@ export const trapCases: CaseTable = {
     meets: ['ms.Attention(in(N,3,4), k(4,12), k(12), Reshape(in(int32 N,2 1..4), [-1])) num_heads=2'],
     same: ['m = in(int32 N 3..4)\ns = in(int32 N <1)\nms.Attention(in(N,3,4), k(4,12), k(12), Reshape(Concat(Unsqueeze(m, [0]), Unsqueeze(s, [0])) axis=0, [-1])) num_heads=2'],
   },
+  'all of what is not 0': {
+    proved: ['x = in(N,3)\nGather(x, Squeeze(NonZero(Expand([1], Shape(x) start=0 end=1)), [0]))', 'x = in(N,3)\nTranspose(Gather(Transpose(x), Squeeze(NonZero(Expand([2], Shape(x) start=1 end=2)), [0])))'],
+    meets: ['x = in(N,3)\nGather(x, Squeeze(NonZero(Expand([0], Shape(x) start=0 end=1)), [0]))', 'x = in(N)\nGather(x, Squeeze(NonZero(Greater(x, 0.0)), [0]))', 'x = in(N,3)\nGather(x, Gather(NonZero(ConstantOfShape(Shape(x)) value=int64:[1]), 0))'],
+  },
+  'rows that are cropped, scaled or turned': {
+    meets: [
+      `x = in(N,4)\nResize(x, _, _, Concat(Shape(x) start=0 end=1, [2]) axis=0) keep_aspect_ratio_policy='not_larger' mode='nearest'`,
+      `Resize(in(N,1,2,2), _, in(4 2..2.1)) mode='nearest'`,
+      'y = Scan(in(N,3)) num_scan_inputs=1 scan_input_directions=[1] body={ (x float32) t = Tanh(x); -> t }',
+      'y = Scan(in(N,3)) num_scan_inputs=1 scan_output_directions=[1] body={ (x float32) t = Tanh(x); -> t }',
+    ],
+    proved: ['s, y = Scan(in(N,2), in(4,N,2)) num_scan_inputs=1 scan_input_directions=[1] body={ (s float32, x float32) t = Tanh(Add(s, x)); -> t, t }\n-> 0,1'],
+  },
+  'sequences by place': {
+    proved: ['y = SequenceAt(SequenceErase(SequenceConstruct(in(N,3), in(N,2))), 0)\nReshape(y, [-1,3])', 'y = SequenceAt(SequenceErase(SequenceConstruct(in(N,3), in(N,2)), 0), 0)\nReshape(y, [-1,2])', 'y = SequenceAt(SequenceInsert(SequenceConstruct(in(N,3)), in(N,2), 0), 0)\nReshape(y, [-1,2])', 'y = SequenceAt(SequenceInsert(SequenceConstruct(in(N,3)), in(N,2)), -1)\nReshape(y, [-1,2])', 'y = SequenceAt(SplitToSequence(in(N,5), [2,3]) axis=1, -1)\nReshape(y, [-1,3])', 'y = SequenceAt(SplitToSequence(in(N,5), 2) axis=1, 2)\nReshape(y, [-1])', 'y = ConcatFromSequence(SplitToSequence(in(N,5)) axis=1 keepdims=0) axis=1 new_axis=1\nReshape(y, [-1,5])'],
+  },
   'shapes and their zeros': {
     proved: ['Reshape(in(N,2,3), [-1,6]) allowzero=1', 'ReduceMax(in(N,3), int64:[]) noop_with_empty_axes=1', 'Reshape(ReduceSum(Reshape(Tile(in(N,3), [2,1]), [2,-1,3]), [0]), [-1,3])', 'Flatten(in(N,3)) axis=-1', 'Slice(Shape(in(2,N,3)), [0], [1])\nx = in(N,3)\nAdd(x, 1.0)'],
     meets: ['x = in(N,3)\nSub(x, ReduceMax(x, int64:[]))', 'x = in(2,N,3)\nReduceSum(Reshape(Tile(x, [1,2,1]), [2,-1,2,3]), [2]) keepdims=0 -> 1', 'Reshape(Tile(in(N,3), [2,1]), [-1,2,3])'],
   },
   'older versions': {
     proved: [
-      ...['Slice(in(N,5)) starts=[1] ends=[3] axes=[1] @9', 'Squeeze(in(N,1,3)) axes=[1] @11', 'Unsqueeze(in(N,3)) axes=[1] @11', 'Clip(in(N,3)) min=0.0 max=1.0 @9', 'Pad(in(N,3)) pads=[0,1,0,1] @9', 'Dropout(in(N,3)) ratio=0.5 @10', 'ReduceSum(in(N,3)) axes=[1] keepdims=0 @11', 'BatchNormalization(in(N,3), k(3), k(3), k(3), k(3 1..2)) @9', 'Gemm(in(N,3), k(3,4), k(4)) @7', 'Softmax(in(N,2,3)) axis=1 @9', 'Softmax(in(N,2,3)) @9', 'LogSoftmax(in(2,N,3)) axis=2 @11 -> 1', 'Hardmax(in(N,2,3)) @11', `Upsample(in(N,1,2,2)) scales=[1.0,1.0,2.0,2.0] mode='nearest' @7`, `Resize(in(N,1,2,2), [1.0,1.0,2.0,2.0]) mode='nearest' @10`, 'Flatten(in(N,2,3)) @9', 'Cast(in(N,3)) to=float64 @9', 'ConstantOfShape(Shape(in(N,3))) value=float32:[2] @9', 's, y = Scan(in(N,2), in(4,N,2)) num_scan_inputs=1 body={ (s float32, x float32) t = Tanh(Add(s, x)); -> t, t } @9\n-> 0,1'],
+      ...['Slice(in(N,5)) starts=[1] ends=[3] axes=[1] @9', 'Squeeze(in(N,1,3)) axes=[1] @11', 'Unsqueeze(in(N,3)) axes=[1] @11', 'Unsqueeze(in(N,3), [1]) @13', 'Squeeze(in(N,1,3), [1]) @13', 'ReduceSum(in(N,3), [1]) @13', 'ReduceMax(in(N,3), [1]) @18', 'ReduceMean(in(N,3)) axes=[1] @17', 'Pad(in(N,3), [0,1,0,1]) @11', 'Clip(in(N,3), 0.0, 1.0) @11', 'Slice(in(N,5), [1], [3], [1]) @10', 'Softmax(in(N,2,3)) axis=1 @13', 'Dropout(in(N,3), 0.5) @12', 'Clip(in(N,3)) min=0.0 max=1.0 @9', 'Pad(in(N,3)) pads=[0,1,0,1] @9', 'Dropout(in(N,3)) ratio=0.5 @10', 'ReduceSum(in(N,3)) axes=[1] keepdims=0 @11', 'BatchNormalization(in(N,3), k(3), k(3), k(3), k(3 1..2)) @9', 'Gemm(in(N,3), k(3,4), k(4)) @7', 'Softmax(in(N,2,3)) axis=1 @9', 'Softmax(in(N,2,3)) @9', 'LogSoftmax(in(2,N,3)) axis=2 @11 -> 1', 'Hardmax(in(N,2,3)) @11', `Upsample(in(N,1,2,2)) scales=[1.0,1.0,2.0,2.0] mode='nearest' @7`, `Resize(in(N,1,2,2), [1.0,1.0,2.0,2.0]) mode='nearest' @10`, 'Flatten(in(N,2,3)) @9', 'Cast(in(N,3)) to=float64 @9', 'ConstantOfShape(Shape(in(N,3))) value=float32:[2] @9', 's, y = Scan(in(N,2), in(4,N,2)) num_scan_inputs=1 body={ (s float32, x float32) t = Tanh(Add(s, x)); -> t, t } @9\n-> 0,1'],
       'v, i = TopK(in(N,5)) k=2 axis=1 @9\n-> 0,0',
       'a, b = Split(in(N,5)) split=[2,3] axis=1 @11\n-> 0,0',
     ],
     meets: [
-      'Slice(in(N,5)) starts=[0] ends=[1] axes=[0] @9',
+      'Slice(in(N,5)) starts=[0] ends=[1] axes=[0] @9', 'x = in(N,3)\nSub(x, ReduceMax(x, [0])) @18', 'x = in(N,3)\nSub(x, ReduceSum(x, [0])) @13', 'x = in(N,3)\nSub(x, ReduceMean(x) axes=[0]) @17', 'Softmax(in(2,N,3)) axis=1 @13 -> 1', 'Softmax(in(2,N,3)) axis=0 @12 -> 1', 'Unsqueeze(in(N,3), [0]) @13',
       'Squeeze(in(N,3)) axes=[0] @11',
       'Pad(in(N,3)) pads=[1,0,0,0] @9',
       'x = in(N,3)\nSub(x, ReduceSum(x) axes=[0]) @11',
