@@ -30,7 +30,8 @@ function calculated(op: Operation, type: number | null, calculate: Calculate): T
   const places = inputs.map((input) => broadcastPlaces(input.shape as number[], shape as number[]))
   const elements = Array.from({ length: (shape as number[]).reduce((count, dim) => count * dim, 1) }, (_, at) => {
     const element = calculate(inputs.map((input, index) => input.elements![places[index]![at]!]!), inputs[0]!.type, op)
-    return typeof element === 'number' && own === elementType.float32 ? Math.fround(element) : element
+    if (element === null || (isFloat(own) && !isExactAsFloat(element))) return null
+    return typeof element === 'number' && own === float32 ? Math.fround(element) : element
   })
   return elements.every((element) => element !== null) ? withElements(own, shape, elements) : null
 }
@@ -62,6 +63,9 @@ export function broadcastPlaces(from: readonly number[], to: readonly number[]):
 const { bool, int32, int64, float32, float64 } = elementType
 /** Types that shapes are computed in: sums and products of lengths stay what they are. */
 const isExact = (type: number) => type === int64 || type === int32 || type === float32 || type === float64 || type === bool
+/** Small multiples of N, and halves and quarters of it, are exact in float32 for more than 65 536 rows. */
+const isExactAsFloat = (dim: Dim) =>
+  typeof dim === 'number' || !dim.ofRows || dim.terms.every(({ coefficient, factors }) => Math.abs(coefficient) <= 256 && Number.isInteger(256 * coefficient) && factors.length <= 1)
 const isFloat = (type: number) => !isInteger(type) && type !== bool
 
 /** Division as ONNX has it: of whole numbers towards 0. */
@@ -171,7 +175,8 @@ function castElement(element: Dim, type: number): Dim | null {
   if (type === bool) return typeof element === 'number' ? Number(element !== 0) : isAtLeast(element, 1) ? 1 : null
   if (type === int64 || type === int32) return whole(element, Math.trunc, 'trunc')
   if (type !== float32 && type !== float64) return null
-  return typeof element === 'number' ? (type === float32 ? Math.fround(element) : element) : ofRows(element) ? null : element
+  if (!isExactAsFloat(element)) return null
+  return typeof element === 'number' && type === float32 ? Math.fround(element) : element
 }
 
 /** @param of for its first input, with limits that may be left out. */
@@ -180,6 +185,15 @@ const Clip: Rule = (op) => {
   const plain = elementWise(null, ([x]) => (typeof x === 'number' && typeof low === 'number' && typeof high === 'number' ? Math.min(Math.max(x, low), high) : null))(op) as Tensor
   const isBounded = isInteger(plain.type) && typeof low === 'number' && low >= 0 && typeof high === 'number' && Number.isFinite(high)
   return isBounded && plain.bound === null ? { ...plain, bound: high + 1 } : plain
+}
+
+/** Several inputs, which had to have one shape before version 8: what is the same for all rows fitted a single row alone. */
+function variadic(calculate: Calculate | null): Rule {
+  const fitting = elementWise(null, calculate)
+  return (op) => {
+    if (op.version < 8 && op.inputs.some((_, index) => op.raw(index).rows !== null) && op.all().some(({ rows }) => rows === null)) return meets('one of its inputs has no rows, which fits just one number of them')
+    return fitting(op)
+  }
 }
 
 const each = elementWise()
@@ -200,10 +214,10 @@ export const arithmetic: Rules = {
   Round: elementWise(null, ([a]) => whole(a!, (value) => (Math.abs(value % 1) === 0.5 ? 2 * Math.round(value / 2) : Math.round(value)), 'round')),
   Sqrt: elementWise(null, ([a]) => (typeof a === 'number' ? Math.sqrt(a) : null)),
   Pow: elementWise(null, ([a, b]) => (typeof a === 'number' && typeof b === 'number' ? a ** b : b === 1 ? a! : b === 2 ? multiply(a!, a!) : null)),
-  Min: elementWise(null, (all) => all.reduce(minimum)),
-  Max: elementWise(null, (all) => all.reduce(maximum)),
-  Sum: elementWise(null, (all) => all.reduce(add)),
-  Mean: each,
+  Min: variadic((all) => all.reduce(minimum)),
+  Max: variadic((all) => all.reduce(maximum)),
+  Sum: variadic((all) => all.reduce(add)),
+  Mean: variadic(null),
   PRelu: each,
   Clip,
   BitShift: each,

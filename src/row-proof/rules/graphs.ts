@@ -188,5 +188,5 @@ export const graphs: Rules = {
   ConcatFromSequence,
   Optional: OptionalGetElement,
   OptionalGetElement,
-  OptionalHasElement: () => withElements(bool, [], [1]),
+  OptionalHasElement: (op) => withElements(bool, [], [op.has(0) ? 1 : 0]),
 }

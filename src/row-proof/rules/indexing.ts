@@ -223,6 +223,7 @@ const RoiAlign: Rule = (op) => {
   if (of.rows === null) {
     if (images.place !== null) meets('it picks entries by the places of rows in the batch')
     const rows = together([{ of: regions, axis: 0, what: 'regions' }, { of: images, axis: 0, what: 'image numbers' }]) // prettier-ignore
+    if (rows !== null && (regions.rows === null || images.rows === null)) return meets('regions and image numbers are not one to one')
     return tensor(of.type, [regions.shape[0]!, channels, height, width], { rows: rows && { axis: 0, ...rows } })
   }
   if (of.rows.axis !== 0) return meets(`the input has rows along dimension ${of.rows.axis}, where they do not stay apart`)
