@@ -17,11 +17,13 @@ const floors: [floor: string, on: string[]][] = [
   ['staging memory, and loops over it', ['memory/']],
   ['what stands by itself', ['functions/', 'observability/', 'image/', 'triton-repository/', 'onnx-file/', 'latency/', 'compiled-models/']],
   ['requests as they came', ['arrivals/']],
+  ['what a graph says of its rows', ['row-proof/']],
   ['traces: made, and read', ['tracing/', 'trace-files/']],
   ['the queue, and the way to run something', ['queue/', 'executor/executor.ts', 'executor/thread-start.ts']],
   ['requests; the executors; how a function is run', ['request/', 'executor/binding/', 'executor/native/', 'function-run/']],
   ['functions on threads of their own', ['executor/function/']],
   ['threads, and what runs in them', ['workers/', 'worker-thread/', 'function-thread/']],
+  ['whether rows are independent', ['row-check/']],
   ['an instance of a model', ['instance/']],
   ['queue and instances joined', ['scheduler/']],
   ['requests that go on from each other', ['sequences/']],
@@ -76,7 +78,8 @@ const texts = textsIn(root)
 const files = [...texts.keys()]
 const imports = importsIn(texts)
 
-const folderOf = (file: string) => posix.dirname(file)
+/** The proof and its rules are one. */
+const folderOf = (file: string) => posix.dirname(file).replace('row-proof/rules', 'row-proof')
 const shown = ({ from, to }: Import) => `${from} -> ${to}`
 
 function floorOf(file: string): number {

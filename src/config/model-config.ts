@@ -132,9 +132,9 @@ export interface ModelOptions {
    */
   version?: number | string
   /**
-   * Most rows in one run. 0: every request is its own run, as it is. Left out: 32 for a model whose inputs and outputs
-   * all have a variable first dimension and whose rows a check at load finds to be independent, else 0; requests of more
-   * rows then run alone as they are. Given: rows are believed to be independent, and a check that finds otherwise warns.
+   * Most rows in one run. 0: every request is its own run, as it is. Left out: 32 for a model whose graph proves that no row
+   * changes another, or of which runs show it where the graph leaves it open, else 0; requests of more rows then run alone as
+   * they are. Given: rows are believed to be independent, and what shows otherwise warns once. See `metadata.joining`.
    */
   maxBatchSize?: number
   /** Most rows in one run where `maxBatchSize` is left out and rows are found to be independent. Default 32. */
@@ -146,8 +146,8 @@ export interface ModelOptions {
   /** For a model whose requests belong to sequences (`infer(feeds, { sequenceId })`). Default: none. */
   sequence?: SequenceConfig
   /**
-   * Whether a load finds out by some runs on made-up rows whether rows depend on each other; see `metadata.joining`.
-   * `false` without `maxBatchSize`: requests are never joined. Default `true`.
+   * Whether runs on made-up rows, and on copies of the first requests, find out if rows depend on each other where the graph leaves
+   * that open; see `metadata.joining`. `false` without `maxBatchSize`: then requests are never joined. Default `true`.
    */
   checkRows?: boolean
   /** `false`: requests are never joined, though one request may still hold several rows. Default: `{}`. */

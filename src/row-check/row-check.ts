@@ -94,9 +94,9 @@ export async function checkRequests(
   const found = verdict(trials)
   if (found.rows !== 'independent') return found
   const unknown = (reason: string): RowVerdict => ({ ...found, rows: 'unknown', reason })
-  const same = sameInput(pool.map(({ feeds }) => feeds), (index) => batchAxisOf(inputs[index]!) !== -1)
-  if (same !== -1) return unknown(`input '${metadata.inputs[same]!.name}' was the same in all requests that were compared`)
   if (rows.length < 2) return unknown('requests cannot be divided into rows')
+  const same = sameInput([...single, ...extremes.map(({ feeds }) => feeds)], (index) => batchAxisOf(inputs[index]!) !== -1)
+  if (same !== -1) return unknown(`input '${metadata.inputs[same]!.name}' was the same in all requests that were compared`)
   const hasFloats = inputs.some((input, index) => requests[0]![index] !== null && isFloatType(input.type) && batchAxisOf(input) !== -1)
   return hasFloats && extremes.length < 2 ? unknown('rows of other scales than those of the requests cannot be run') : found
 }

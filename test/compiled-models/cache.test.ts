@@ -1,16 +1,19 @@
 import { copyFileSync, readdirSync, readFileSync, rmSync, statSync, utimesSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, vi } from 'vitest'
 import { ModelPreparation } from '../../src/compiled-models/model-preparation.ts'
 import { resolveCache, resolveVerify } from '../../src/config/cache-options.ts'
 import type { ModelRuntime } from '../../src/config/model-runtime.ts'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
+import { NativeExecutor } from '../../src/executor/native/native-executor.ts'
 import { openNativeOrt } from '../../src/executor/native/native-ort.ts'
 import { InferenceEngine, type ModelConfig, type ModelOptions } from '../../src/index.ts'
+import { WorkerSession } from '../../src/workers/worker-session.ts'
+import { decided } from '../support/decided.ts'
 import { describeNative } from '../support/native.ts'
 import { until } from '../support/until.ts'
 import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
-import { perceptron, perceptronOutside, row } from './models.ts'
+import { perceptron, perceptronOutside, row, unfollowed } from './models.ts'
 
 describe('a model that was loaded before', () => {
   it.each([
@@ -34,21 +37,29 @@ describe('a model that was loaded before', () => {
     expect((await cachedLoad(dir, { path: join(folder, 'elsewhere.onnx') }, { verify: 'none' })).origin.compiled).toBe(true)
   })
 
-  it('is not run to find out what is known: rows and samples', async () => {
+  it.each([
+    ['its graph has said of its rows, nor is that read', perceptron, 'proved', 'proof '],
+    ['runs have shown of them', unfollowed, 'checked', 'checked '],
+  ] as const)('is not run to find out again what %s', async (_, path, how, note) => {
     const dir = ownFolder()
-    const config: ModelConfig = { path: perceptron(), warmup: [{ feeds: { x: row() } }] }
+    const config: ModelConfig = { path: path(), warmup: [{ feeds: { x: row() } }] }
     const joining = async () => {
       const engine = new InferenceEngine({ cache: { dir }, verify: 'child' })
       const model = await engine.load('model', config)
+      await decided(model)
       await engine.close()
       return model.metadata.joining
     }
     const first = await joining()
-    expect(first.rows).toBe('independent')
+    expect(first).toMatchObject({ rows: 'independent', how })
     const notes = join(dir, 'compiled-models-v1', 'notes')
-    const written = () => readdirSync(notes).some((name) => readFileSync(join(notes, name), 'utf8').includes('rows '))
+    const written = () => readdirSync(notes).some((name) => readFileSync(join(notes, name), 'utf8').includes(note))
     await until(written) // nobody waits for it
+    const asked = vi.spyOn(NativeExecutor.prototype, 'prove').mockClear()
+    const runs = vi.spyOn(WorkerSession.prototype, 'runSample').mockClear()
     expect(await joining()).toEqual(first)
+    expect([asked.mock.calls.length, runs.mock.calls.length]).toEqual([0, 1]) // the sample of the user
+    vi.restoreAllMocks()
   })
 
   it('is served on by another thread when its compiled form is gone', async () => {

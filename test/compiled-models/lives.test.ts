@@ -106,7 +106,7 @@ describe('a model that is known', () => {
     const notes = join(dir, 'compiled-models-v1', 'notes')
     const written = () => readdirSync(notes).map((name) => readFileSync(join(notes, name), 'utf8')).join()
     await cachedLoad(dir, { path: perceptron(), ...config })
-    await until(() => written().includes('rows '))
+    await until(() => written().includes('proof '))
     const spy = vi.spyOn(WorkerSession.prototype, 'runSample').mockClear()
     const { origin } = await cachedLoad(dir, { path: perceptron(), ...config })
     expect(origin.compiled).toBe(true)
@@ -118,7 +118,7 @@ describe('a model that is known', () => {
     const asked = await runsOfSecond({ warmup: { data: 'zeros', batchSizes: [1, 4], count: 3 } })
     expect(asked.runs).toBe(6)
     expect(asked.notes).not.toContain('zeros')
-    expect(['warm', 'warm ["harmless",null]', 'rows []', 'warm ["zeros",[1]]'].map(holdsLater)).toEqual([true, true, true, false])
+    expect(['warm', 'warm ["harmless",null]', 'proof []', 'warm ["zeros",[1]]'].map(holdsLater)).toEqual([true, true, true, false])
   })
 })
 

@@ -9,6 +9,18 @@ export function perceptron(seed = 1): string {
   return modelPath(`cached-perceptron-${seed}`, () => layers(seed).build())
 }
 
+/** The same through an operator that has no rule, so that only runs show that its rows are independent. */
+export function unfollowed(): string {
+  return modelPath('cached-unfollowed', () =>
+    layers(1, undefined, 'z')
+      .output('y', 'float32', ['N', classes])
+      .initializer('axis', 'int64', [1], [1])
+      .node('com.microsoft:UnfoldTensor', ['z'], ['windows'], { dim: 1, size: classes, step: 1 })
+      .node('Squeeze', ['windows', 'axis'], ['y'])
+      .build({ domains: { 'com.microsoft': 1 } }),
+  )
+}
+
 /** The same with its weights in a file beside it. */
 export function perceptronOutside(seed = 1): string {
   return modelPath(`cached-perceptron-outside-${seed}`, () => layers(seed, `cached-perceptron-outside-${seed}.bin`).bundle())
@@ -17,17 +29,17 @@ export function perceptronOutside(seed = 1): string {
 /** One row of x. */
 export const row = (): Float32Array => Float32Array.from({ length: width }, (_, index) => Math.sin(index + 1))
 
-function layers(seed: number, externalFile?: string) {
+function layers(seed: number, externalFile?: string, last = 'y') {
   const random = mulberry32(seed)
   const outside = externalFile === undefined ? {} : { externalFile }
-  return graph('cached-perceptron')
-    .input('x', 'float32', ['N', width])
-    .output('y', 'float32', ['N', classes])
+  const model = graph('cached-perceptron').input('x', 'float32', ['N', width])
+  if (last === 'y') model.output('y', 'float32', ['N', classes])
+  return model
     .initializer('first', 'float32', [width, hidden], heWeights(random, width, hidden), outside)
     .initializer('second', 'float32', [hidden, classes], heWeights(random, hidden, classes), outside)
     .node('MatMul', ['x', 'first'], ['hidden'])
     .node('Relu', ['hidden'], ['active'])
-    .node('MatMul', ['active', 'second'], ['y'])
+    .node('MatMul', ['active', 'second'], [last])
 }
 
 /** Ends the process in which it is opened: the smallest constant there is is divided by -1, and the largest is one less than that. */
