@@ -1,0 +1,209 @@
+import { fork } from 'node:child_process'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
+import { parseArgs } from 'node:util'
+import type * as proveRowsModule from '../../src/row-proof/prove-rows.ts'
+import { readGraph } from '../../src/row-proof/read-graph.ts'
+import { batchAxisOf, parseGraph, type GraphOutput } from './graph-text.ts'
+import { derivedCases } from './derived-cases.ts'
+import { truthsOf } from './derived-truths.ts'
+import { allCases } from './operator-cases.ts'
+import { proofOf } from './proof.ts'
+import { GraphSource } from './random-graphs.ts'
+import { truthOf } from './truth.ts'
+
+/**
+ * Breaks the proof on purpose, one line at a time, and looks whether the operator cases and random graphs notice:
+ *
+ *     npx tsx test/row-proof/broken-rules.ts [--graphs 500] [--only indexing.ts] [--every 1]
+ *
+ * A broken rule is caught where it proves what ONNX Runtime refutes (refuted), does not prove what has to be proved (missed), or throws.
+ * What nothing notices is listed, with its line; those that make no difference, or only lose proofs, are in `harmless` below.
+ */
+const sources = fileURLToPath(new URL('../../src/row-proof', import.meta.url))
+const perChild = 120
+/** Of derived cases that fail for one reason at one operator. */
+const alikeKept = 8
+
+/** One change of one line. */
+interface Mutant {
+  readonly file: string
+  readonly line: number
+  readonly kind: string
+  readonly before: string
+  readonly after: string
+}
+
+/** What has to come of a graph; `null` where both will do. */
+interface Expected {
+  readonly text: string
+  /** Where they are not those of the text. */
+  readonly outputs?: readonly GraphOutput[]
+  readonly proved: boolean
+}
+
+type Caught = 'refuted' | 'missed' | 'threw'
+
+// What is changed
+
+const isCheck = /\b(apart|rowsOnly|checkOwn|checkColumns|mustFit|meets|notFollowed|wrong|fixedBeside)\(/
+
+/** All changes of a line. */
+function changesOf(line: string): { kind: string; after: string }[] {
+  const changes: { kind: string; after: string }[] = []
+  const add = (kind: string, after: string) => {
+    if (after !== line) changes.push({ kind, after })
+  }
+  /** One change for each place where something stands. */
+  const eachPlace = (kind: string, of: RegExp, to: (found: RegExpMatchArray) => string) => {
+    for (const found of line.matchAll(of)) add(kind, line.slice(0, found.index) + to(found) + line.slice(found.index + found[0].length))
+  }
+  if (/^\s*((else )?if \(|for \(|apart\(|rowsOnly\(|checkOwn\(|checkColumns\(|mustFit\()/.test(line) && isCheck.test(line) && !/\{\s*$/.test(line)) add('check dropped', '')
+  add('check dropped', line.replace(/^(\s*(?:return|const [\w: ]+ =) )(.+?) \? (.+) : (?:meets|notFollowed)\(.*\)$/, '$1$3'))
+  if (/\bif \(/.test(line) && isCheck.test(line)) {
+    eachPlace('condition weakened', /(?<=\(|\|\| )[^()|]+(?:\([^()]*\))?[^()|]* \|\| /g, () => '')
+    eachPlace('condition weakened', / \|\| [^()|]+(?:\([^()]*\))?[^()|]*(?=\))/g, () => '')
+    eachPlace('condition weakened', /\bif \((.+)\) (?=(?:return )?(?:meets|notFollowed|throw))/g, ([, condition]) => `if (false && (${condition})) `)
+  }
+  if (/\b(axis|rows|place|axes|stride|bound|inner|outer)\b/.test(line)) {
+    eachPlace('comparison turned', / (===|!==) /g, ([, sign]) => ` ${sign === '===' ? '!==' : '==='} `)
+    eachPlace('comparison off by one', / (<|<=|>|>=) /g, ([, sign]) => ` ${sign!.length === 1 ? `${sign}=` : sign![0]} `)
+    eachPlace('axis off by one', / [-+] 1\b/g, () => '')
+    eachPlace('other axis', /(?<=\[|axis: |axis, )0(?=\]|,| )/g, () => '1')
+    eachPlace('other axis', /range\((\d), /g, ([, from]) => `range(${Number(from) + 1}, `)
+  }
+  eachPlace('any value taken as data', /\bop\.(data|optional)\(/g, () => 'op.any(')
+  eachPlace('rows taken as shared', /\bop\.shared\(/g, () => 'op.data(')
+  eachPlace('rows lost or kept', /rows: of\.rows(?= \})/g, () => 'rows: null')
+  return changes
+}
+
+function mutantsOf(only: string | undefined): Mutant[] {
+  const files = readdirSync(sources, { recursive: true, encoding: 'utf8' }).filter((file) => file.endsWith('.ts') && !/(read-graph|onnx-model|index)\.ts$/.test(file) && (only === undefined || file.includes(only)))
+  return files.flatMap((file) => {
+    let inComment = false
+    return readFileSync(join(sources, file), 'utf8').split('\n').flatMap((before, index) => {
+      if (before.trimStart().startsWith('/**')) inComment = true
+      const isText = inComment || /^\s*(\/\/|import |export (type|interface)|interface |readonly )/.test(before)
+      if (before.includes('*/')) inComment = false
+      return isText ? [] : changesOf(before).map(({ kind, after }) => ({ file, line: index + 1, kind, before, after }))
+    })
+  })
+}
+
+/** Rules that let rows through whatever the axis: the entry of each operator in turn. */
+function passingRules(operators: readonly string[]): Mutant[] {
+  return operators.map((operator) => ({ file: 'rules/index.ts', line: 0, kind: 'rule lets all through', before: operator, after: operator }))
+}
+
+// What notices
+
+class Judge {
+  readonly #graphs: readonly { text: string; model: NonNullable<ReturnType<typeof readGraph>>; question: proveRowsModule.RowQuestion; proved: boolean }[]
+
+  constructor(expected: readonly Expected[]) {
+    this.#graphs = expected.flatMap(({ text, proved, outputs: given }) => {
+      const { model, inputs, outputs: own } = parseGraph(text)
+      const outputs = given ?? own
+      const question = (known: boolean) => ({ inputs: inputs.map((input) => ({ name: input.name, shape: input.dims.map((size, axis) => (known || size === 'N' ? size : `${input.name}.${axis}`)), batchAxis: batchAxisOf(input) })), outputs })
+      const read = readGraph(model)!
+      return (proved ? [true] : [true, false]).map((known) => ({ text, model: read, question: question(known), proved }))
+    })
+  }
+
+  judge({ proveRows }: typeof proveRowsModule): { caught: Caught; by: string } | null {
+    try {
+      for (const wanted of [false, true]) {
+        for (const { text, model, question, proved } of this.#graphs) {
+          if (proved === wanted && (proveRows(model, question).verdict === 'proved') !== proved) return { caught: proved ? 'missed' : 'refuted', by: text }
+        }
+      }
+    } catch (error) {
+      return { caught: 'threw', by: String(error) }
+    }
+    return null
+  }
+}
+
+async function judgeMutant(judge: Judge, { file, line, after, kind }: Mutant): Promise<ReturnType<Judge['judge']>> {
+  const folder = mkdtempSync(join(sources, '../.broken-'))
+  try {
+    cpSync(sources, join(folder, 'row-proof'), { recursive: true })
+    const path = join(folder, 'row-proof', file)
+    const text = readFileSync(path, 'utf8')
+    const passing = `\nconst passing = (op: { inputs: readonly (any)[]; outputCount: number }) => Array.from({ length: op.outputCount }, () => op.inputs.find((value) => value?.kind === 'tensor' && value.rows !== null) ?? op.inputs[0])\n;(rules as any)['${after}'] = passing\n`
+    writeFileSync(path, kind === 'rule lets all through' ? text + passing : text.split('\n').with(line - 1, after).join('\n'))
+    return judge.judge((await import(pathToFileURL(join(folder, 'row-proof/prove-rows.ts')).href)) as typeof proveRowsModule)
+  } catch (error) {
+    return { caught: 'threw', by: String(error) }
+  } finally {
+    rmSync(folder, { recursive: true })
+  }
+}
+
+/** What is known of graphs: operator cases, some of those derived from them, and random graphs by their runs. */
+async function expectedOf(graphs: number): Promise<Expected[]> {
+  const expected: Expected[] = allCases.filter(({ expected: wanted }) => wanted !== 'same').map(({ text, expected: wanted }) => ({ text, proved: wanted === 'proved' }))
+  expected.push(...(await expectedOfDerived()))
+  const source = await GraphSource.open()
+  for (let seed = 1; seed <= graphs; seed++) {
+    const text = source.graph(seed)
+    if ((await truthOf(parseGraph(text), seed)).answer === 'differs') expected.push({ text, proved: false })
+  }
+  return expected
+}
+
+/** All that are proved, and some of those that meet for each reason that the proof has. */
+async function expectedOfDerived(): Promise<Expected[]> {
+  const alike = new Map<string, number>()
+  return (await truthsOf(derivedCases().map(({ text }) => text))).flatMap(({ text, output, truth }): Expected[] => {
+    const outputs = [output]
+    const { verdict, node, reason } = proofOf({ ...parseGraph(text), outputs })
+    if (truth.answer === 'same') return verdict === 'proved' ? [{ text, outputs, proved: true }] : []
+    if (truth.answer !== 'differs') return []
+    const key = `${node?.split(' ')[0]} ${reason.replaceAll(/'[^']*'|\d/g, '')}`
+    alike.set(key, (alike.get(key) ?? 0) + 1)
+    return alike.get(key)! <= alikeKept ? [{ text, outputs, proved: false }] : []
+  })
+}
+
+// Children judge some mutants each, as modules are never forgotten
+
+if (process.send !== undefined && process.argv[2] === 'child') {
+  const { expected, mutants } = JSON.parse(readFileSync(process.argv[3]!, 'utf8')) as { expected: Expected[]; mutants: Mutant[] }
+  const judge = new Judge(expected)
+  for (const mutant of mutants) process.send({ mutant, verdict: await judgeMutant(judge, mutant) })
+  process.disconnect()
+} else {
+  const { values } = parseArgs({ options: { graphs: { type: 'string', default: '500' }, only: { type: 'string' }, every: { type: 'string', default: '1' } } })
+  const { proveRows } = await import('../../src/row-proof/prove-rows.ts')
+  const { rules } = await import('../../src/row-proof/rules/index.ts')
+  const all = await expectedOf(Number(values.graphs))
+  // What is not as it should be without any change says nothing of changes.
+  const unbroken = all.filter((each) => new Judge([each]).judge({ proveRows }) === null)
+  if (unbroken.length < all.length) console.log(`${all.length - unbroken.length} of ${all.length} graphs are left out: they fail with the rules as they are`)
+  const mutants = [...mutantsOf(values.only), ...(values.only === undefined ? passingRules(Object.keys(rules)) : [])].filter((_, index) => index % Number(values.every) === 0)
+  const folder = mkdtempSync(join(tmpdir(), 'broken-rules-'))
+  const results: { mutant: Mutant; verdict: ReturnType<Judge['judge']> }[] = []
+  for (let from = 0; from < mutants.length; from += perChild) {
+    const task = join(folder, `${from}.json`)
+    writeFileSync(task, JSON.stringify({ expected: unbroken, mutants: mutants.slice(from, from + perChild) }))
+    await new Promise<void>((resolve, reject) => {
+      const child = fork(fileURLToPath(import.meta.url), ['child', task])
+      child.on('message', (result) => results.push(result as (typeof results)[number]))
+      child.on('exit', (code) => (code === 0 ? resolve() : reject(new Error(`a child ended with code ${code}`))))
+    })
+    console.error(`${Math.min(from + perChild, mutants.length)} of ${mutants.length}, ${results.filter(({ verdict }) => verdict === null).length} not caught`)
+  }
+  const survivors = results.filter(({ verdict }) => verdict === null)
+  for (const { mutant } of survivors) console.log(`${mutant.file}:${mutant.line} ${mutant.kind}\n  - ${mutant.before.trim()}\n  + ${mutant.after.trim()}`)
+  const count = (caught: Caught) => results.filter(({ verdict }) => verdict?.caught === caught).length
+  const share = (100 * (results.length - survivors.length)) / results.length
+  console.log(`${results.length} broken rules: ${count('refuted')} refuted, ${count('missed')} missed a proof, ${count('threw')} threw, ${survivors.length} not noticed; caught ${share.toFixed(1)} %`)
+  for (const kind of new Set(results.map(({ mutant }) => mutant.kind))) {
+    const own = results.filter(({ mutant }) => mutant.kind === kind)
+    console.log(`  ${kind}: ${own.length}, refuted ${own.filter(({ verdict }) => verdict?.caught === 'refuted').length}, not noticed ${own.filter(({ verdict }) => verdict === null).length}`)
+  }
+}
