@@ -86,6 +86,7 @@ class Proof {
     const types = new Map(graph.inputs.map(({ name, type }) => [name, type]))
     for (const input of inputs) scope.set(input.name, this.#given(input, batchNames, types))
     this.#addInitializers(graph, scope)
+    for (const { name } of graph.inputs) if (!scope.has(name)) scope.set(name, leftOut)
     this.#runNodes(graph.nodes, scope, opsets, new Map(), outputs.map(({ name }) => name))
     return outputs.map(({ name }) => scope.get(name) ?? missing(name))
   }
@@ -185,7 +186,7 @@ function shapesWithout(inputs: readonly (Value | null)[], apply: (values: readon
   }
 }
 
-/** An input of a function that its caller has left out. */
+/** An input that requests leave out, or the caller of a function. */
 const leftOut: Fault = { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: 'it is left out', shape: unknownShape }
 
 function missing(name: string): Fault {

@@ -68,7 +68,7 @@ describeNative('with the native executor', () => {
 
   it('a sequence that has other entries is the reason why requests are not joined', async () => {
     const model = await load(engine, small.sequenceAndTensor())
-    expect(model.metadata.joining).toMatchObject({ rows: 'dependent', reason: "output 's' of 2 entries is not divided by rows (1)" })
+    expect(model.metadata.joining).toMatchObject({ rows: 'dependent', how: 'proved', reason: "output 's' is a sequence without an entry for each row" })
     await Promise.all([1, 2, 3].map((rows) => model.infer({ x: floats(Array<number>(rows * 4).fill(rows), [rows, 4]) })))
     expect(largestBatch(model)).toBe(1)
     const declared = await load(engine, small.sequenceAndTensor(), { maxBatchSize: 8, checkRows: false, splitOversized: true })

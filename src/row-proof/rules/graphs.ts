@@ -142,6 +142,8 @@ function placeIn(op: Operation, index: number, length: number, otherwise: number
 const SplitToSequence: Rule = (op) => {
   const of = op.data(0)
   const axis = op.axis(of.shape.length, 0)
+  // Without lengths each entry is of length 1.
+  if (of.rows?.axis === axis && !op.has(1) && isSame(of.rows.outer, 1) && isSame(of.rows.inner, 1)) return { kind: 'list', items: null, byRow: true }
   apart(of, [axis], 'divides')
   const dim = of.shape[axis]!
   if (typeof dim !== 'number') return notFollowed(`dimension ${shown(dim)} is not known`)
