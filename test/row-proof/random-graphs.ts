@@ -136,13 +136,13 @@ class Growth {
   #opset = newestOpset
   #mlOpset: number | null = null
   #names = 0
-  /** Counts on from graph to graph, so that all subjects have as many turns. */
-  #turn: number
+  /** The subject that it begins with: all have as many turns. */
+  readonly #turn: number
 
   constructor(seed: number, templates: ReadonlyMap<string, readonly Template[]>) {
     this.#random = mulberry32(seed)
     this.#templates = templates
-    this.#turn = 5 * seed
+    this.#turn = Math.floor(((seed * 0.6180339887) % 1) * templates.size)
     this.#isPure = this.#random() < 0.55
   }
 
@@ -172,7 +172,7 @@ class Growth {
     for (let tries = 0; tries < 20; tries++) {
       const isFirst = this.#lines.length === 0
       const subjects = [...this.#templates.keys()]
-      const all = this.#templates.get(isFirst && this.#chance(0.15) ? this.#pick(this.#ofOwnVersion()) : tries > 0 ? this.#pick(subjects) : subjects[this.#turn++ % subjects.length]!)!
+      const all = this.#templates.get(isFirst && tries === 0 ? subjects[this.#turn]! : isFirst && this.#chance(0.15) ? this.#pick(this.#ofOwnVersion()) : this.#pick(subjects))!
       const isWanted = ({ meets }: Template) => meets === (!this.#isPure && this.#chance(0.6))
       const fitting = all.filter(isWanted)
       if (fitting.length === 0) continue

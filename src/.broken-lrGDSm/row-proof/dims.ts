@@ -1,0 +1,224 @@
+/**
+ * What a dimension or an element of a shape can be: a number, or a polynomial in symbols, one of which is the number of rows. Equal
+ * polynomials have equal keys; what is no polynomial (a quotient with a remainder, a minimum) becomes a symbol named by what it is.
+ */
+export type Dim = number | Polynomial
+
+/** Something that has one value in each run. */
+interface Unknown {
+  readonly name: string
+  /** Whether its value depends on the number of rows. */
+  readonly ofRows: boolean
+  /** It is never below this. */
+  readonly least: number
+  /** Of which it is the smaller one. */
+  readonly minimumOf?: readonly Dim[]
+  /** Of which it is the quotient, rounded down. */
+  readonly floorOf?: { readonly of: Dim; readonly by: number }
+}
+
+/** A coefficient and what it is multiplied by, in the order of the names. */
+interface Term {
+  readonly coefficient: number
+  readonly factors: readonly Unknown[]
+}
+
+/** A sum of terms, of which at least one has a factor. */
+export class Polynomial {
+  readonly key: string
+  readonly terms: readonly Term[]
+  readonly ofRows: boolean
+
+  constructor(terms: readonly Term[]) {
+    this.terms = terms
+    this.key = terms.map(({ coefficient, factors }) => [coefficient, ...factors.map(({ name }) => name)].join('*')).join(' + ')
+    this.ofRows = terms.some(({ factors }) => factors.some(({ ofRows }) => ofRows))
+  }
+}
+
+const rowCount: Unknown = { name: 'N', ofRows: true, least: 1 }
+/** The number of rows of a run: any number from 1. */
+export const rowDim: Dim = new Polynomial([{ coefficient: 1, factors: [rowCount] }])
+
+/** A dimension of which nothing is known but a name, and that it is the same in all requests that may share a run. */
+export function named(name: string): Dim {
+  return new Polynomial([{ coefficient: 1, factors: [{ name, ofRows: false, least: 0 }] }])
+}
+
+/** The value of a function that is no polynomial, and the same wherever its arguments are. */
+export function opaque(what: string, of: readonly Dim[], least = -Infinity): Dim {
+  return symbol({ name: `${what}(${of.map(shown).join(', ')})`, ofRows: of.some(ofRows), least })
+}
+
+function symbol(unknown: Unknown): Dim {
+  return new Polynomial([{ coefficient: 1, factors: [unknown] }])
+}
+
+export function ofRows(dim: Dim): boolean {
+  return typeof dim !== 'number' && dim.ofRows
+}
+
+/** The names of what a dimension is made of. */
+export function symbolsOf(dim: Dim): string[] {
+  return typeof dim === 'number' ? [] : dim.terms.flatMap(({ factors }) => factors.map(({ name }) => name))
+}
+
+export function shown(dim: Dim): string {
+  return typeof dim === 'number' ? String(dim) : dim.key.replaceAll(/(^|\+ )1\*/g, '$1')
+}
+
+export function shownDims(dims: readonly Dim[]): string {
+  return `[${dims.map(shown).join(', ')}]`
+}
+
+export function isSame(a: Dim, b: Dim): boolean {
+  return typeof a === 'number' || typeof b === 'number' ? a === b : a.key === b.key
+}
+
+export function areSame(a: readonly Dim[], b: readonly Dim[]): boolean {
+  return a.length === b.length && a.every((dim, index) => isSame(dim, b[index]!))
+}
+
+const termsOf = (dim: Dim): readonly Term[] => (typeof dim === 'number' ? (dim === 0 ? [] : [{ coefficient: dim, factors: [] }]) : dim.terms)
+const keyOf = ({ factors }: Term): string => factors.map(({ name }) => name).join('*')
+
+/** Terms with equal factors are put together. */
+function sumOf(terms: readonly Term[]): Dim {
+  const byKey = new Map<string, Term>()
+  for (const term of terms) {
+    const key = keyOf(term)
+    byKey.set(key, { coefficient: term.coefficient + (byKey.get(key)?.coefficient ?? 0), factors: term.factors })
+  }
+  const left = [...byKey].filter(([, { coefficient }]) => coefficient !== 0).sort(([a], [b]) => (a < b ? -1 : 1))
+  if (left.length === 0) return 0
+  return left.length === 1 && left[0]![0] === '' ? left[0]![1].coefficient : new Polynomial(left.map(([, term]) => term))
+}
+
+export function add(a: Dim, b: Dim): Dim {
+  return typeof a === 'number' && typeof b === 'number' ? a + b : sumOf([...termsOf(a), ...termsOf(b)])
+}
+
+export function subtract(a: Dim, b: Dim): Dim {
+  return isSame(a, b) ? 0 : add(a, multiply(b, -1))
+}
+
+export function multiply(a: Dim, b: Dim): Dim {
+  if (typeof a === 'number' && typeof b === 'number') return a * b
+  if (a === 1) return b
+  if (b === 1) return a
+  return sumOf(termsOf(a).flatMap((left) => termsOf(b).map((right) => timesTerm(left, right))))
+}
+
+function timesTerm(left: Term, right: Term): Term {
+  return {
+    coefficient: left.coefficient * right.coefficient,
+    factors: [...left.factors, ...right.factors].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)),
+  }
+}
+
+export function product(dims: readonly Dim[]): Dim {
+  return dims.reduce<Dim>(multiply, 1)
+}
+
+/** The quotient, where it is a polynomial with whole coefficients; else `null`. */
+export function divide(a: Dim, b: Dim): Dim | null {
+  if (b === 1) return a
+  if (b === 0) return null
+  if (isSame(a, b)) return 1
+  if (typeof a === 'number' && typeof b === 'number') return a % b === 0 ? a / b : null
+  const divisor = termsOf(b)
+  const leading = divisor.at(-1)!
+  let rest = a
+  const quotient: Term[] = []
+  // Long division by the last term; a step that takes away what it should ends after as many steps as there are terms.
+  for (let step = 0; step < 16 && rest !== 0; step++) {
+    const term = quotientOf(termsOf(rest).at(-1)!, leading)
+    if (term === null) return null
+    quotient.push(term)
+    rest = subtract(rest, sumOf(divisor.map((each) => timesTerm(each, term))))
+  }
+  return rest === 0 ? sumOf(quotient) : null
+}
+
+function quotientOf(term: Term, by: Term): Term | null {
+  const coefficient = term.coefficient / by.coefficient
+  if (!Number.isInteger(coefficient)) return null
+  const factors = [...term.factors]
+  for (const { name } of by.factors) {
+    const at = factors.findIndex((factor) => factor.name === name)
+    if (at === -1) return null
+    factors.splice(at, 1)
+  }
+  return { coefficient, factors }
+}
+
+/** What a dimension is times the number of rows; `null` where it is no such multiple. */
+export function perRow(dim: Dim): Dim | null {
+  const quotient = ofRows(dim) ? divide(dim, rowDim) : null
+  return quotient === null || ofRows(quotient) ? null : quotient
+}
+
+/** Whether a value is at least `least`, whatever its symbols are. */
+export function isAtLeast(dim: Dim, least: number): boolean {
+  if (typeof dim === 'number') return dim >= least
+  const leastOf = ({ coefficient, factors }: Term) => (coefficient < 0 || factors.some((factor) => factor.least < 0) ? -Infinity : factors.reduce((value, factor) => value * factor.least, coefficient))
+  return dim.terms.reduce((sum, term) => sum + (term.factors.length === 0 ? term.coefficient : leastOf(term)), 0) >= least
+}
+
+export function minimum(a: Dim, b: Dim): Dim {
+  if (isAtLeast(subtract(b, a), 0)) return a
+  if (isAtLeast(subtract(a, b), 0)) return b
+  const of = inOrder(a, b)
+  const least = isAtLeast(a, 0) && isAtLeast(b, 0) ? 0 : -Infinity
+  return symbol({ name: `min(${of.map(shown).join(', ')})`, ofRows: of.some(ofRows), least, minimumOf: of })
+}
+
+export function maximum(a: Dim, b: Dim): Dim {
+  if (isAtLeast(subtract(b, a), 0)) return b
+  if (isAtLeast(subtract(a, b), 0)) return a
+  return opaque('max', inOrder(a, b), isAtLeast(a, 0) || isAtLeast(b, 0) ? 0 : -Infinity)
+}
+
+function inOrder(a: Dim, b: Dim): readonly Dim[] {
+  return shown(a) < shown(b) ? [a, b] : [b, a]
+}
+
+/** The largest whole number that is not above a quotient. What is a multiple of the divisor is taken out first, so that equal ones look equal. */
+export function floorOf(a: Dim, b = 1): Dim {
+  if (typeof a === 'number') return Math.floor(a / b)
+  if (!isWhole(a) || !Number.isInteger(b) || b <= 0) return opaque('floor', [a, b], b > 0 && isAtLeast(a, 0) ? 0 : -Infinity)
+  const parts = a.terms.map(({ coefficient, factors }) => ({ factors, whole: Math.floor(coefficient / b), rest: ((coefficient % b) + b) % b }))
+  const rest = sumOf(parts.map(({ factors, rest: coefficient }) => ({ coefficient, factors })))
+  const whole = sumOf(parts.map(({ factors, whole: coefficient }) => ({ coefficient, factors })))
+  return add(whole, typeof rest === 'number' ? Math.floor(rest / b) : quotientRoundedDown(rest, b))
+}
+
+function quotientRoundedDown(of: Polynomial, by: number): Dim {
+  const inner = of.terms.length === 1 && of.terms[0]!.coefficient === 1 && of.terms[0]!.factors.length === 1 ? of.terms[0]!.factors[0]!.floorOf : undefined
+  if (inner !== undefined) return floorOf(inner.of, inner.by * by) // in two steps, as it is in one
+  return symbol({ name: `floor(${shown(of)}, ${by})`, ofRows: of.ofRows, least: isAtLeast(of, 0) ? 0 : -Infinity, floorOf: { of, by } })
+}
+
+/** Whether it is a whole number whatever its symbols are, all of which are whole. */
+export function isWhole(dim: Dim): boolean {
+  return typeof dim === 'number' ? Number.isInteger(dim) : dim.terms.every(({ coefficient }) => Number.isInteger(coefficient))
+}
+
+/** The dimension that two become where one is repeated to fit the other; `null` where they cannot fit. */
+export function broadcastDims(a: Dim, b: Dim): Dim | null {
+  if (isSame(a, b) || b === 1) return a
+  if (a === 1) return b
+  if (typeof a === 'number' && typeof b === 'number') return null
+  // Beside a number above 1 only that and 1 can stand.
+  if (typeof a === 'number') return a
+  if (typeof b === 'number') return b
+  // A minimum that fits one of its two is that one, or 1.
+  if (isMinimumOf(b, a)) return a
+  if (isMinimumOf(a, b)) return b
+  return opaque('fitted', inOrder(a, b), 0)
+}
+
+function isMinimumOf(dim: Polynomial, other: Polynomial): boolean {
+  const { coefficient, factors } = dim.terms[0]!
+  return dim.terms.length === 1 && coefficient === 1 && factors.length === 1 && factors[0]!.minimumOf?.some((each) => isSame(each, other)) === true
+}

@@ -1,0 +1,242 @@
+import { isSame, named, rowDim, shownDims, symbolsOf, type Dim } from './dims.ts'
+import { functionKey, type Attribute, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
+import { Operation } from './operation.ts'
+import { rules } from './rules/index.ts'
+import { countsRows, elementType, FollowedFault, NotProved, rowsAt, tensor, unknownShape, type Fault, type Tensor, type Value } from './values.ts'
+
+/** What the graph says of its rows. */
+export interface RowProof {
+  /**
+   * | | joining requests |
+   * |---|---|
+   * | `proved` | changes no answer, for every number of rows and whatever they hold |
+   * | `meets` | lets rows meet, or gives values that depend on how many rows there are, or on their places |
+   * | `unknown` | may be either: a node was not followed |
+   */
+  readonly verdict: 'proved' | 'meets' | 'unknown'
+  /** The first node at which rows meet, or that was not followed, as `ReduceMax 'mel/max'`; `null` where none is at fault. */
+  readonly node: string | null
+  /** Why, in words. */
+  readonly reason: string
+}
+
+/** What is asked of a model: where the rows of its inputs and outputs are. */
+export interface RowQuestion {
+  /** Inputs that requests give. Those of the graph that are not among them have their own values, or none. */
+  readonly inputs: readonly RowInput[]
+  /** Outputs that requests are answered with. */
+  readonly outputs: readonly { readonly name: string; readonly batchAxis: number }[]
+}
+
+/** An input that requests give. */
+export interface RowInput {
+  readonly name: string
+  /** Numbers fix a dimension. Equal names are equal lengths; '' is a length of its own. */
+  readonly shape: readonly (number | string)[]
+  /** The dimension that counts rows; -1 for an input that all rows share, so that requests share a run only where it is equal. */
+  readonly batchAxis: number
+}
+
+/** Calls of functions in each other, and subgraphs. */
+const deepest = 50
+
+/**
+ * Proves from the graph that requests may share a run: that for every number of rows, and whatever they hold, each row gives what it
+ * gives alone. Each value of the graph is followed with where its rows are; operators have rules in `rules/`. Nothing is run, and it
+ * takes milliseconds.
+ */
+export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
+  const proof = new Proof(model)
+  const outputs = proof.run(question)
+  const faults = question.outputs.map(({ name, batchAxis }, index) => faultOf(name, batchAxis, outputs[index]!)).filter((fault) => fault !== null)
+  const first = (['meets', 'unknown'] as const).flatMap((verdict) => faults.filter((fault) => fault.verdict === verdict).sort((a, b) => a.order - b.order))[0]
+  if (first === undefined) return { verdict: 'proved', node: null, reason: 'the graph shows that each row is computed by itself' }
+  return { verdict: first.verdict, node: first.node, reason: first.reason }
+}
+
+/** Why an output cannot be divided into rows that are those of each request alone; `null` where it can. */
+function faultOf(name: string, batchAxis: number, value: Value): Fault | null {
+  if (value.kind === 'fault') return value
+  const wrong = (reason: string): Fault => ({ kind: 'fault', verdict: 'meets', order: Number.MAX_SAFE_INTEGER, node: null, reason: `output '${name}' ${reason}`, shape: unknownShape })
+  if (value.kind === 'list') return value.byRow && batchAxis === 0 ? null : wrong('is a sequence without an entry for each row')
+  if (countsRows(value)) return wrong('depends on the number of rows')
+  if (value.place !== null || value.columns !== null) return wrong('depends on the places of rows in the batch')
+  if (value.rows === null) return wrong('is the same for any number of rows')
+  const { axis, outer, inner } = value.rows
+  if (axis !== batchAxis) return wrong(`has its rows along dimension ${axis}, and not along dimension ${batchAxis}`)
+  return isSame(outer, 1) && isSame(inner, 1) ? null : wrong(`has the shape ${shownDims(value.shape)}, with more than one entry for each of N rows`)
+}
+
+type Scope = Map<string, Value>
+
+/** Follows the values of one model. */
+class Proof {
+  readonly #model: OnnxModel
+  #order = 0
+  #depth = 0
+
+  constructor(model: OnnxModel) {
+    this.#model = model
+  }
+
+  run({ inputs, outputs }: RowQuestion): Value[] {
+    const { graph, opsets } = this.#model
+    const scope: Scope = new Map()
+    const batchNames = new Set(inputs.flatMap(({ shape, batchAxis }) => (batchAxis === -1 ? [] : [shape[batchAxis]])))
+    const types = new Map(graph.inputs.map(({ name, type }) => [name, type]))
+    for (const input of inputs) scope.set(input.name, this.#given(input, batchNames, types))
+    this.#addInitializers(graph, scope)
+    for (const { name } of graph.inputs) if (!scope.has(name)) scope.set(name, leftOut)
+    this.#runNodes(graph.nodes, scope, opsets, new Map(), outputs.map(({ name }) => name))
+    return outputs.map(({ name }) => scope.get(name) ?? missing(name))
+  }
+
+  /** An input as requests give it. A length that is named like the batch is another one, wherever it does not count rows. */
+  #given({ name, shape, batchAxis }: RowInput, batchNames: ReadonlySet<unknown>, types: ReadonlyMap<string, number>): Tensor {
+    const type = types.get(name) ?? elementType.undefined
+    const dims = shape.map((dim, axis): Dim => {
+      if (axis === batchAxis) return rowDim
+      return typeof dim === 'number' ? dim : named(dim === '' || batchNames.has(dim) ? `${name}.${axis}` : dim)
+    })
+    return tensor(type, dims, { rows: batchAxis === -1 ? null : rowsAt(batchAxis) })
+  }
+
+  #addInitializers({ initializers }: OnnxGraph, scope: Scope): void {
+    for (const [name, stored] of initializers) if (!scope.has(name)) scope.set(name, constantOf(stored))
+  }
+
+  /** @param wanted values for whose sake nodes are followed; others are not. */
+  #runNodes(nodes: readonly OnnxNode[], scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, wanted: readonly string[]): void {
+    if (++this.#depth > deepest) throw new NotProved('unknown', 'functions call each other, or graphs lie in each other, too deep')
+    const needed = neededNodes(nodes, wanted)
+    for (const node of nodes) if (needed.has(node)) this.#runNode(node, scope, opsets, references)
+    this.#depth--
+  }
+
+  #runNode(node: OnnxNode, scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>): void {
+    const order = this.#order++
+    const inputs = node.inputs.map((name) => (name === '' ? null : (scope.get(name) ?? missing(name))))
+    const set = (values: readonly (Value | null)[]) => {
+      for (const [index, name] of node.outputs.entries()) if (name !== '') scope.set(name, values[index] ?? missing(name))
+    }
+    // What is not followed may have a shape all the same, which is looked for where one is asked for.
+    let findShapes = (): (readonly Dim[] | null)[] => []
+    let shapes: (readonly Dim[] | null)[] | null = null
+    const shapeAt = (index: number) => () => (shapes ??= findShapes())[index] ?? null
+    const faultAt = (index: number, verdict: Fault['verdict'], reason: string): Fault => ({ kind: 'fault', verdict, order, node: shownNode(node), reason: `${shownNode(node)}: ${reason}`, shape: shapeAt(index) })
+    try {
+      const called = this.#model.functions.get(functionKey(node.domain, node.operator))
+      const attributes = resolved(node.attributes, references)
+      if (called !== undefined) {
+        const own: Scope = new Map(called.inputs.map((name, index) => [name, inputs[index] ?? leftOut] as const))
+        this.#runNodes(called.nodes, own, called.opsets, new Map([...called.defaults, ...attributes]), called.outputs)
+        return set(called.outputs.map((name) => own.get(name) ?? missing(name)))
+      }
+      const given = inputs.map((value) => (value === leftOut ? null : value))
+      const key = node.domain === '' ? node.operator : `${node.domain}:${node.operator}`
+      const rule = Object.hasOwn(rules, key) ? rules[key]! : null
+      if (rule === null) throw new NotProved('unknown', 'the operator is not known')
+      const runGraph = (graph: OnnxGraph, values: readonly Value[]): Value[] => {
+        const inner: Scope = new Map(scope)
+        for (const [index, value] of values.entries()) if (graph.inputs[index] !== undefined) inner.set(graph.inputs[index].name, value)
+        for (const [name, stored] of graph.initializers) inner.set(name, constantOf(stored))
+        this.#runNodes(graph.nodes, inner, opsets, references, graph.outputs)
+        return graph.outputs.map((name) => inner.get(name) ?? missing(name))
+      }
+      const label = node.outputs.find((name) => name !== '') ?? `${order}`
+      const apply = (values: readonly (Value | null)[]) => {
+        const result = rule(new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, values, runGraph, (verdict, reason) => faultAt(-1, verdict, reason)))
+        return Array.isArray(result) ? (result as readonly Value[]) : [result as Value]
+      }
+      findShapes = () => shapesWithout(given, apply)
+      const fault = ofShape.has(key) ? null : worst(given)
+      if (fault !== null) return set(node.outputs.map((_, index) => ({ ...fault, shape: shapeAt(index) })))
+      set(apply(given))
+    } catch (error) {
+      if (error instanceof FollowedFault) return set(node.outputs.map(() => error.fault))
+      if (!(error instanceof NotProved)) throw error
+      set(node.outputs.map((_, index) => faultAt(index, error.verdict, error.message)))
+    }
+  }
+}
+
+/** Operators that ask for nothing but the shapes of their inputs. */
+const ofShape: ReadonlySet<string> = new Set(['Shape', 'Size'])
+
+/**
+ * The shapes of what an operator makes, whatever it does with rows: of inputs that have shapes alone. One that depends on anything
+ * but their dimensions is not known.
+ */
+function shapesWithout(inputs: readonly (Value | null)[], apply: (values: readonly (Value | null)[]) => readonly (Value | null)[]): (readonly Dim[] | null)[] {
+  const plain: (Value | null)[] = []
+  for (const value of inputs) {
+    if (value === null || (value.kind === 'tensor' && value.rows === null)) plain.push(value)
+    else {
+      const shape = value.kind === 'list' ? null : value.kind === 'tensor' ? value.shape : value.shape()
+      if (shape === null) return []
+      plain.push(tensor(value.kind === 'tensor' ? value.type : elementType.undefined, shape))
+    }
+  }
+  const known = new Set(plain.flatMap((value) => (value?.kind === 'tensor' ? [...value.shape, ...(value.elements ?? [])].flatMap(symbolsOf) : [])))
+  try {
+    return apply(plain).map((value) => (value?.kind === 'tensor' && value.shape.every((dim) => symbolsOf(dim).every((name) => known.has(name))) ? value.shape : null))
+  } catch (error) {
+    if (error instanceof NotProved || error instanceof FollowedFault) return []
+    throw error
+  }
+}
+
+/** An input that requests leave out, or the caller of a function. */
+const leftOut: Fault = { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: 'it is left out', shape: unknownShape }
+
+function missing(name: string): Fault {
+  return { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: `value '${name}' is made by no node`, shape: unknownShape }
+}
+
+/** What counts of the inputs of a node. */
+function worst(inputs: readonly (Value | null)[]): Fault | null {
+  const faults = inputs.filter((value): value is Fault => value?.kind === 'fault')
+  if (faults.length === 0) return null
+  return faults.reduce((one, other) => (one.verdict === other.verdict ? (one.order <= other.order ? one : other) : one.verdict === 'meets' ? one : other))
+}
+
+function shownNode({ operator, domain, name, outputs }: OnnxNode): string {
+  const own = name === '' ? outputs.find((output) => output !== '') : name
+  return `${domain === '' || domain === 'com.microsoft' || domain === 'ai.onnx.ml' ? '' : `${domain}:`}${operator}${own === undefined ? '' : ` '${own}'`}`
+}
+
+function constantOf({ type, dims, elements }: StoredTensor): Tensor {
+  const nonZero = elements !== null && elements.every((element) => element !== 0)
+  const largest = elements?.reduce((most, element) => Math.max(most, element), -1) ?? -1
+  const isIndex = elements !== null && type !== elementType.float32 && elements.every((element) => Number.isInteger(element) && element >= 0)
+  return tensor(type, dims, { elements, nonZero, bound: isIndex ? largest + 1 : null })
+}
+
+/** Attributes of a node in a function, with what they take from the function's own. */
+function resolved(attributes: ReadonlyMap<string, Attribute>, references: ReadonlyMap<string, Attribute>): ReadonlyMap<string, Attribute> {
+  if (![...attributes.values()].some(({ reference }) => reference !== undefined && reference !== '')) return attributes
+  return new Map([...attributes].flatMap(([name, attribute]) => {
+    if (attribute.reference === undefined || attribute.reference === '') return [[name, attribute] as const]
+    const own = references.get(attribute.reference)
+    return own === undefined ? [] : [[name, own] as const]
+  }))
+}
+
+/** Nodes from which one of these values is reached, with what their subgraphs take from around them. */
+function neededNodes(nodes: readonly OnnxNode[], wanted: readonly string[]): ReadonlySet<OnnxNode> {
+  const makers = new Map(nodes.flatMap((node) => node.outputs.filter((name) => name !== '').map((name) => [name, node] as const)))
+  const needed = new Set<OnnxNode>()
+  const open = [...wanted]
+  for (let name = open.pop(); name !== undefined; name = open.pop()) {
+    const node = makers.get(name)
+    if (node === undefined || needed.has(node)) continue
+    needed.add(node)
+    open.push(...node.inputs, ...capturedBy(node))
+  }
+  return needed
+}
+
+/** Names that the subgraphs of a node ask for; their own are among them, which does no harm. */
+function capturedBy({ attributes }: OnnxNode): string[] {
+  return [...attributes.values()].flatMap(({ graph }) => (graph === undefined ? [] : [...graph.outputs, ...graph.nodes.flatMap((node) => [...node.inputs, ...capturedBy(node)])]))
+}

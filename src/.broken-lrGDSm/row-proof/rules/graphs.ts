@@ -1,0 +1,194 @@
+import { areSame, isSame, ofRows, opaque, shown, type Dim } from '../dims.ts'
+import { apart, axisIn, moved, type Operation, type Rule, type Rules } from '../operation.ts'
+import { countsRows, either, meets, notFollowed, sameRows, tensor, type List, type Tensor, type Value } from '../values.ts'
+import { withElements } from './arithmetic.ts'
+import { joined, without, withAxes } from './movement.ts'
+
+/**
+ * Operators with graphs in them, and sequences of tensors. Source: onnx.ai/onnx/operators/onnx__NAME.html.
+ */
+
+const { int64, bool } = { int64: 7, bool: 9 }
+
+/** The branch that is taken, where the graph shows that; else what both have in common. */
+const If: Rule = (op) => {
+  const condition = op.raw(0)
+  const run = (name: string) => op.runGraph(op.graph(name), [])
+  const known = condition.rows === null ? (condition.elements?.[0] ?? null) : null
+  if (typeof known === 'number') return run(known === 0 ? 'else_branch' : 'then_branch')
+  if (condition.rows !== null) return meets('which branch it takes depends on what the rows hold')
+  if (known !== null && ofRows(known)) return meets('which branch it takes depends on the number of rows')
+  const [yes, no] = [run('then_branch'), run('else_branch')]
+  return yes.map((value, index) => inCommon(op, value, no[index]!, index))
+}
+
+/** What two branches have in common, or why that is not known. */
+function inCommon(op: Operation, a: Value, b: Value, index: number): Value {
+  const value = either(a, b, `${op.label} ${index}`)
+  return value.kind === 'fault' && value.node === null ? op.fault(value.verdict, value.reason) : value
+}
+
+/** Turns of a loop after which what goes through it has to stay as it is. */
+const mostTurns = 6
+
+/** Runs a body until what goes from turn to turn does not change any more. */
+function settle(op: Operation, first: readonly Value[], turn: (states: readonly Value[]) => Value[]): { readonly states: readonly Value[]; readonly made: readonly Value[] } {
+  let states = first
+  for (let turns = 0; turns < mostTurns; turns++) {
+    const made = turn(states)
+    const next = states.map((state, index) => inCommon(op, state, made[index]!, index))
+    if (next.every((value, index) => isSameValue(value, states[index]!))) return { states, made }
+    states = next
+  }
+  return notFollowed('what goes from turn to turn does not settle')
+}
+
+function isSameValue(a: Value, b: Value): boolean {
+  if (a.kind !== 'tensor' || b.kind !== 'tensor') return a === b || (a.kind === 'fault' && b.kind === 'fault' && a.reason === b.reason) || (a.kind === 'list' && b.kind === 'list' && a.items === b.items)
+  const sameElements = a.elements === b.elements || (a.elements !== null && b.elements !== null && areSame(a.elements, b.elements))
+  const sameBounds = a.bound === b.bound || (a.bound !== null && b.bound !== null && isSame(a.bound, b.bound))
+  return areSame(a.shape, b.shape) && sameElements && sameBounds && a.nonZero === b.nonZero && (a.rows === b.rows || (a.rows !== null && b.rows !== null && sameRows(a.rows, b.rows)))
+}
+
+/** Something like a state whose values are not known in a later turn: the counter, and elements that change. */
+function sharedScalar(op: Operation, name: string, type: number): Tensor {
+  return tensor(type, [], { elements: [opaque(`${name} of ${op.label}`, [], 0)] })
+}
+
+const Loop: Rule = (op) => {
+  const limit = op.has(0) ? op.raw(0) : null
+  const condition = op.has(1) ? op.raw(1) : null
+  for (const each of [limit, condition]) {
+    if (each !== null && each.rows !== null) return meets('how often it runs depends on what the rows hold')
+    if (each !== null && countsRows(each)) return meets('how often it runs depends on the number of rows')
+  }
+  const body = op.graph('body')
+  const initial = op.inputs.slice(2).map((value) => value ?? notFollowed('a state is left out'))
+  let endsEarly = condition !== null && condition.elements?.[0] !== 1
+  const { states, made } = settle(op, initial, (own) => {
+    const [goesOn, ...values] = op.runGraph(body, [sharedScalar(op, 'turn', int64), withElements(bool, [], [1]), ...own])
+    endsEarly ||= checkCondition(goesOn!).elements?.[0] !== 1
+    return values
+  })
+  const count = (endsEarly ? null : limit?.elements?.[0]) ?? opaque(`turns of ${op.label}`, [], 0)
+  return [...states, ...made.slice(initial.length).map((value) => stacked(value, count, 0))]
+}
+
+function checkCondition(value: Value): Tensor {
+  if (value.kind !== 'tensor') return value.kind === 'fault' && value.verdict === 'meets' ? meets(`whether it goes on: ${value.reason}`) : notFollowed('whether it goes on is not followed')
+  if (value.rows !== null) meets('whether it goes on depends on what the rows hold')
+  return countsRows(value) ? meets('whether it goes on depends on the number of rows') : value
+}
+
+/** What each turn gives, one behind the other along a new dimension. */
+function stacked(value: Value, count: Dim, axis: number): Value {
+  if (value.kind !== 'tensor') return value
+  const at = axisIn(axis, value.shape.length + 1)
+  const shape = [...value.shape.slice(0, at), count, ...value.shape.slice(at)]
+  return moved(value, shape, value.rows && { ...value.rows, axis: value.rows.axis + (value.rows.axis >= at ? 1 : 0) })
+}
+
+/** Goes along an axis of some inputs: along that of the rows where nothing goes from one turn to the next. */
+const Scan: Rule = (op) => {
+  if (op.version < 9) return notFollowed('its first version is not followed')
+  const count = op.int('num_scan_inputs', 1)
+  const body = op.graph('body')
+  const initial = op.inputs.slice(0, op.inputs.length - count).map((value) => value ?? notFollowed('a state is left out'))
+  const scanned = Array.from({ length: count }, (_, index) => op.data(initial.length + index))
+  const axes = scanned.map((of, index) => axisIn(op.ints('scan_input_axes')?.[index] ?? 0, of.shape.length))
+  const overRows = scanned.filter((of, index) => of.rows?.axis === axes[index])
+  if (overRows.length > 0) return overEachRow(op, scanned, axes, initial)
+  const slices = scanned.map((of, index) => without(of, [axes[index]!]))
+  const plain = slices.map((slice) => ({ ...slice, elements: null }))
+  const { states, made } = settle(op, initial, (own) => op.runGraph(body, [...own, ...plain]))
+  const outputAxes = op.ints('scan_output_axes')
+  const steps = scanned[0]!.shape[axes[0]!]!
+  return [...states, ...made.slice(initial.length).map((value, index) => stacked(value, steps, outputAxes?.[index] ?? 0))]
+}
+
+function overEachRow(op: Operation, scanned: readonly Tensor[], axes: readonly number[], initial: readonly Value[]): readonly Value[] {
+  if (initial.length > 0) return meets('it goes from row to row')
+  const rows = scanned[0]!.rows ?? meets('one of its inputs has no rows, and another has')
+  if (scanned.some((of, index) => of.rows === null || of.rows.axis !== axes[index] || !isSame(of.rows.outer, rows.outer) || !isSame(of.rows.inner, rows.inner))) return meets('rows of its inputs lie in each other in different ways')
+  if ([...(op.ints('scan_input_directions') ?? []), ...(op.ints('scan_output_directions') ?? [])].some((direction) => direction !== 0)) return notFollowed('it goes through the rows backwards')
+  // In the body each turn has one row, as if that were all: nothing in it may have rows of its own.
+  const slices = scanned.map((of, index) => tensor(of.type, of.shape.filter((_, axis) => axis !== axes[index])))
+  const made = op.runGraph(op.graph('body'), slices)
+  const outputAxes = op.ints('scan_output_axes')
+  return made.map((value, index) => {
+    if (value.kind !== 'tensor') return value
+    if (value.rows !== null || countsRows(value)) return op.fault('meets', 'a row meets all others')
+    // A length that depends on what a row holds would be another one in each.
+    if (value.shape.some((dim) => typeof dim !== 'number' && dim.key.includes('('))) return op.fault('unknown', 'whether its turns give equal shapes is not known')
+    const at = axisIn(outputAxes?.[index] ?? 0, value.shape.length + 1)
+    return tensor(value.type, [...value.shape.slice(0, at), scanned[0]!.shape[axes[0]!]!, ...value.shape.slice(at)], { rows: { axis: at, outer: rows.outer, inner: rows.inner } })
+  })
+}
+
+function listAt(op: Operation, index: number): readonly Tensor[] {
+  const value = op.inputs[index] ?? null
+  if (value === null || value.kind !== 'list') return notFollowed('an input is no sequence')
+  return value.items ?? notFollowed('how long a sequence is is not known')
+}
+
+const listOf = (items: readonly Tensor[]): List => ({ kind: 'list', items, byRow: false })
+
+/** A place in a sequence, from its end where it is below 0. */
+function placeIn(op: Operation, index: number, length: number, otherwise: number): number {
+  const place = op.number(index, 'a place in a sequence', otherwise)
+  return place < 0 ? place + length : place
+}
+
+const SplitToSequence: Rule = (op) => {
+  const of = op.data(0)
+  const axis = op.axis(of.shape.length, 0)
+  // Without lengths each entry is of length 1.
+  if (of.rows?.axis === axis && !op.has(1) && isSame(of.rows.outer, 1) && isSame(of.rows.inner, 1)) return { kind: 'list', items: null, byRow: true }
+  apart(of, [axis], 'divides')
+  const dim = of.shape[axis]!
+  if (typeof dim !== 'number') return notFollowed(`dimension ${shown(dim)} is not known`)
+  const given = op.has(1) ? op.numbers(1, 'lengths') : [1]
+  const isOne = !op.has(1) || op.raw(1).shape.length === 0
+  const lengths = isOne ? Array.from({ length: Math.ceil(dim / given[0]!) }, (_, index) => Math.min(given[0]!, dim - index * given[0]!)) : given
+  const parts = lengths.map((length) => moved(of, of.shape.map((own, other) => (other === axis ? length : own)), of.rows))
+  return listOf(!op.has(1) && op.int('keepdims', 1) === 0 ? parts.map((part) => without(part, [axis])) : parts)
+}
+
+const ConcatFromSequence: Rule = (op) => {
+  const items = listAt(op, 0)
+  if (items.length === 0) return notFollowed('a sequence is empty')
+  const isNew = op.int('new_axis', 0) === 1
+  const axis = axisIn(op.int('axis', 0), items[0]!.shape.length + (isNew ? 1 : 0))
+  return joined(isNew ? items.map((item) => withAxes(item, [axis])) : items, axis)
+}
+
+/** A value that may be there or not: one that is. */
+const OptionalGetElement: Rule = (op) => op.inputs[0] ?? notFollowed('it is given nothing')
+
+export const graphs: Rules = {
+  If,
+  Loop,
+  Scan,
+  SequenceConstruct: (op) => listOf([...op.inputs.keys()].map((index) => op.data(index))),
+  SequenceEmpty: () => listOf([]),
+  SequenceAt: (op) => {
+    const items = listAt(op, 0)
+    return items[placeIn(op, 1, items.length, 0)] ?? notFollowed('a place is not in its sequence')
+  },
+  SequenceInsert: (op) => {
+    const items = [...listAt(op, 0)]
+    items.splice(placeIn(op, 2, items.length, items.length), 0, op.data(1))
+    return listOf(items)
+  },
+  SequenceErase: (op) => {
+    const items = listAt(op, 0)
+    const place = placeIn(op, 1, items.length, items.length - 1)
+    return listOf(items.filter((_, index) => index !== place))
+  },
+  SequenceLength: (op) => withElements(int64, [], [listAt(op, 0).length]),
+  SplitToSequence,
+  ConcatFromSequence,
+  Optional: OptionalGetElement,
+  OptionalGetElement,
+  OptionalHasElement: (op) => withElements(bool, [], [op.has(0) ? 1 : 0]),
+}

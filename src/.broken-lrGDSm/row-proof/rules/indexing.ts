@@ -1,0 +1,277 @@
+import { isSame, ofRows, opaque, shown, type Dim } from '../dims.ts'
+import { apart, axisIn, like, moved, pointsInto, together, type Rule, type Rules } from '../operation.ts'
+import { elementType, meets, notFollowed, sameRows, tensor, type Place, type Rows, type Tensor } from '../values.ts'
+import { withElements } from './arithmetic.ts'
+
+/**
+ * Operators that take or put elements by indices, and those that give indices. An index into the dimension of the rows has to be one of
+ * the row's own. Source: onnx.ai/onnx/operators/onnx__NAME.html.
+ */
+
+const { int64 } = elementType
+
+/** Throws where an index that counts from the first row on is not known to stay within its own. */
+function checkOwn(place: Place | null, rows: Rows, what: string): void {
+  if (place === null) meets(`${what} picks entries along dimension ${rows.axis}, which counts the rows`)
+  else if (!isSame(rows.outer, 1) || !pointsInto(place, rows.inner)) notFollowed(`whether ${what} picks entries of its own row alone is not known`)
+}
+
+const Gather: Rule = (op) => {
+  const [of, index] = [op.raw(0), op.indices(1)]
+  return gathered(of, index, op.axis(of.shape.length, 0))
+}
+
+function gathered(of: Tensor, index: Tensor, axis: number): Tensor {
+  const shape = [...of.shape.slice(0, axis), ...index.shape, ...of.shape.slice(axis + 1)]
+  if (of.elements !== null && of.shape.length === 1 && index.elements?.every((element) => typeof element === 'number')) {
+    const count = of.elements.length
+    return withElements(of.type, shape, index.elements.map((element) => of.elements![element < 0 ? element + count : element] ?? notFollowed(`index ${element} is out of ${count}`)))
+  }
+  if (of.elements?.some(ofRows)) meets('a value depends on the number of rows')
+  if (index.columns !== null || of.columns !== null) meets('a value depends on the places of rows in the batch')
+  if (index.rows === null) {
+    if (of.rows === null) return tensor(of.type, shape, { bound: of.bound, nonZero: of.nonZero })
+    apart(of, [axis], 'picks entries')
+    return moved(of, shape, { ...of.rows, axis: of.rows.axis < axis ? of.rows.axis : of.rows.axis - 1 + index.shape.length })
+  }
+  const rows = { ...index.rows, axis: axis + index.rows.axis }
+  if (of.rows === null) {
+    if (index.place !== null) meets('it picks entries by the places of rows in the batch')
+    return tensor(of.type, shape, { rows, bound: of.bound, nonZero: of.nonZero })
+  }
+  if (of.rows.axis !== axis) meets('each row picks entries of all others')
+  checkOwn(index.place, of.rows, 'its index')
+  return moved(of, shape, rows)
+}
+
+const GatherElements: Rule = (op) => {
+  const [of, index] = [op.indices(0), op.indices(1)]
+  const axis = op.axis(of.shape.length, 0)
+  if (index.columns !== null || of.columns !== null) meets('a value depends on the places of rows in the batch')
+  const result = (rows: Rows | null) => moved(of, index.shape, rows)
+  if (index.rows === null) return of.rows === null ? result(null) : meets('it picks entries by the places of rows in the batch')
+  if (of.rows === null) {
+    if (index.rows.axis !== axis || index.place !== null) meets('it picks entries by the places of rows in the batch')
+    return result(index.rows)
+  }
+  if (!sameRows(of.rows, index.rows)) meets('rows of its inputs lie in each other in different ways')
+  if (of.rows.axis === axis) checkOwn(index.place, of.rows, 'its index')
+  else if (index.place !== null) meets('a value depends on the places of rows in the batch')
+  return result(index.rows)
+}
+
+/** Of each number of an index, along the dimension that it picks from, whether that is a row's place. */
+function placeOf(index: Tensor, column: number): Place | null {
+  const width = index.shape.at(-1)!
+  return index.columns === null ? (width === 1 ? index.place : index.place === null ? null : meets('a value depends on the places of rows in the batch')) : (index.columns[column] ?? null)
+}
+
+function widthOf(index: Tensor): number {
+  const width = index.shape.at(-1)
+  return typeof width === 'number' ? width : notFollowed('how many numbers an index has is not known')
+}
+
+/** Throws where a number of an index other than that of the rows is a place of rows. */
+function checkColumns(index: Tensor, width: number, rowsAt: number): void {
+  for (let column = 0; column < width; column++) if (column !== rowsAt && placeOf(index, column) !== null) meets('it picks entries by the places of rows in the batch')
+}
+
+const GatherND: Rule = (op) => {
+  const [of, index] = [op.indices(0), op.indices(1)]
+  const batch = op.int('batch_dims', 0)
+  const width = widthOf(index)
+  const shape = [...index.shape.slice(0, -1), ...of.shape.slice(batch + width)]
+  if (index.rows?.axis === index.shape.length - 1) meets('an index is made of several rows')
+  if (of.rows === null) {
+    checkColumns(index, width, -1)
+    if (index.rows !== null && index.rows.axis < batch) meets(`${shown(of.shape[index.rows.axis]!)} entries stand where the rows are counted`)
+    return tensor(of.type, shape, { rows: index.rows, bound: of.bound, nonZero: of.nonZero })
+  }
+  const { axis } = of.rows
+  if (axis < batch) {
+    checkColumns(index, width, -1)
+    if (index.rows === null || !sameRows(index.rows, of.rows)) meets('rows of its inputs lie in each other in different ways')
+    return moved(of, shape, of.rows)
+  }
+  if (axis < batch + width) {
+    if (index.rows === null) meets('it picks entries by the places of rows in the batch')
+    checkOwn(placeOf(index, axis - batch), of.rows, 'its index')
+    checkColumns(index, width, axis - batch)
+    return moved(of, shape, index.rows)
+  }
+  if (index.rows !== null) meets('each row picks entries of all others')
+  return moved(of, shape, { ...of.rows, axis: index.shape.length - 1 + axis - batch - width })
+}
+
+/** Also `Scatter`, its first name. */
+const ScatterElements: Rule = (op) => {
+  const of = op.data(0)
+  const [index, updates] = [op.indices(1), op.data(2)]
+  const axis = op.axis(of.shape.length, 0)
+  if (index.columns !== null) meets('a value depends on the places of rows in the batch')
+  if (of.rows === null && index.rows === null && updates.rows === null) return like(of)
+  // An entry that no index names stays as it is, so that fewer indices than rows would be for the first of them.
+  for (const each of [of, index, updates]) if (each.rows === null || !sameRows(each.rows, (of.rows ?? index.rows ?? updates.rows)!)) meets('it puts entries by the places of rows in the batch')
+  if (of.rows!.axis === axis) checkOwn(index.place, of.rows!, 'its index')
+  else if (index.place !== null) meets('it puts entries by the places of rows in the batch')
+  return like(of)
+}
+
+const ScatterND: Rule = (op) => {
+  const of = op.data(0)
+  const [index, updates] = [op.indices(1), op.data(2)]
+  const width = widthOf(index)
+  const last = index.shape.length - 1
+  if (of.rows === null) return index.rows === null && updates.rows === null ? like(of) : meets('it puts what the rows hold into something that all share')
+  if (of.rows.axis < width) {
+    if (index.rows === null || index.rows.axis === last) return meets('it puts entries by the places of rows in the batch')
+    checkOwn(placeOf(index, of.rows.axis), of.rows, 'its index')
+    checkColumns(index, width, of.rows.axis)
+    if (updates.rows === null || !sameRows(updates.rows, index.rows)) meets('rows of its inputs lie in each other in different ways')
+    return like(of)
+  }
+  if (index.rows !== null || index.place !== null) meets('what it puts into a row depends on others')
+  const own = { ...of.rows, axis: last + of.rows.axis - width }
+  if (updates.rows === null || !sameRows(updates.rows, own)) meets('rows of its inputs lie in each other in different ways')
+  return like(of)
+}
+
+/** A key and a value cache, into which each row's update is put from an index of its own on. */
+const TensorScatter: Rule = (op) => {
+  const [past, update, indices] = [op.data(0), op.data(1), op.optional(2)]
+  const rows = together([{ of: past, axis: 0, what: 'the cache' }, { of: update, axis: 0, what: 'the update' }, { of: indices, axis: 0, what: 'the index' }]) // prettier-ignore
+  if (rows !== null && [past, update, indices].some((each) => each !== null && each.rows === null)) meets('caches, updates and indices are not one to one')
+  return like(past)
+}
+
+/** Values and where they were, along an axis. */
+const TopK: Rule = (op) => {
+  const of = op.data(0)
+  const axis = op.axis(of.shape.length, -1)
+  apart(of, [axis], 'sorts')
+  const given = op.version < 10 ? op.int('k', 1) : op.indices(1)
+  if (typeof given !== 'number' && given.rows !== null) meets('how many entries it gives depends on what the rows hold')
+  const length = typeof given === 'number' ? given : (given.elements?.[0] ?? opaque(`k of ${op.label}`, [], 0))
+  if (ofRows(length)) meets('how many entries it gives depends on the number of rows')
+  const shape = of.shape.map((dim, other) => (other === axis ? length : dim))
+  return [tensor(of.type, shape, { rows: of.rows }), tensor(int64, shape, { rows: of.rows, bound: of.shape[axis]! })]
+}
+
+const ArgMax: Rule = (op) => {
+  const of = op.data(0)
+  const axis = op.axis(of.shape.length, 0)
+  apart(of, [axis], 'compares entries')
+  const keeps = op.int('keepdims', 1) !== 0
+  const shape = keeps ? of.shape.map((dim, other) => (other === axis ? 1 : dim)) : of.shape.filter((_, other) => other !== axis)
+  return tensor(int64, shape, { rows: of.rows && { ...of.rows, axis: of.rows.axis - (keeps || of.rows.axis < axis ? 0 : 1) }, bound: of.shape[axis]! })
+}
+
+const Compress: Rule = (op) => {
+  const of = op.data(0)
+  const condition = op.shared(1, 'which entries it takes')
+  const length = opaque(`entries of ${op.label}`, [...condition.shape], 0)
+  if (!op.has_('axis')) return of.rows === null ? tensor(of.type, [length]) : meets('it takes entries of all rows, one behind the other')
+  const axis = op.axis(of.shape.length, 0)
+  apart(of, [axis], 'takes some of the entries')
+  return moved(of, of.shape.map((dim, other) => (other === axis ? length : dim)), of.rows)
+}
+
+const Unique: Rule = (op) => {
+  const of = op.data(0)
+  if (of.rows !== null) meets('it compares entries of all rows')
+  const length = opaque(`entries of ${op.label}`, [], 0)
+  const axis = op.has_('axis') ? op.axis(of.shape.length, 0) : null
+  const own = axis === null ? [length] : of.shape.map((dim, other) => (other === axis ? length : dim))
+  const whole = axis === null ? opaque('all', [...of.shape], 0) : of.shape[axis]!
+  return [tensor(of.type, own), tensor(int64, [length]), tensor(int64, [whole]), tensor(int64, [length])]
+}
+
+const ReverseSequence: Rule = (op) => {
+  const [of, lengths] = [op.data(0), op.data(1)]
+  const [batch, time] = [op.int('batch_axis', 1), op.int('time_axis', 0)]
+  apart(of, [time], 'turns the order')
+  if (of.rows?.axis === batch || lengths.rows !== null) {
+    together([{ of, axis: batch, what: 'the input' }, { of: lengths, axis: 0, what: 'lengths' }]) // prettier-ignore
+    if (of.rows === null || lengths.rows === null) meets('lengths are not those of each row')
+  }
+  return like(of)
+}
+
+/** A dimension with a place for each class, put in at an axis. */
+const OneHot: Rule = (op) => {
+  const of = op.data(0)
+  const given = op.indices(1)
+  if (given.rows !== null) meets('how many classes there are depends on what the rows hold')
+  const values = op.shared(2, 'values')
+  const depth = given.elements?.[0] ?? opaque(`depth of ${op.label}`, [], 0)
+  if (ofRows(depth)) meets('how many classes there are depends on the number of rows')
+  const axis = axisIn(op.int('axis', -1), of.shape.length + 1)
+  const shape = [...of.shape.slice(0, axis), depth, ...of.shape.slice(axis)]
+  return tensor(values.type, shape, { rows: of.rows && { ...of.rows, axis: of.rows.axis < axis ? of.rows.axis : of.rows.axis + 1 } })
+}
+
+/** Which boxes of all images are left: one list, whose entries are not one to a row. */
+const NonMaxSuppression: Rule = (op) => {
+  for (const each of op.all()) if (each.rows !== null) meets('how many boxes it gives for each row depends on what that holds')
+  return tensor(int64, [opaque(`boxes of ${op.label}`, [], 0), 3])
+}
+
+/** Regions of images, `[regions, 4]`, of which each names its image. */
+const RoiAlign: Rule = (op) => {
+  const [of, regions, images] = [op.data(0), op.data(1), op.indices(2)]
+  const [channels, height, width] = [of.shape[1]!, op.int('output_height', 1), op.int('output_width', 1)]
+  if (of.rows === null) {
+    if (images.place !== null) meets('it picks entries by the places of rows in the batch')
+    const rows = together([{ of: regions, axis: 0, what: 'regions' }, { of: images, axis: 0, what: 'image numbers' }]) // prettier-ignore
+    if (rows !== null && (regions.rows === null || images.rows === null)) return meets('regions and image numbers are not one to one')
+    return tensor(of.type, [regions.shape[0]!, channels, height, width], { rows: rows && { axis: 0, ...rows } })
+  }
+  if (of.rows.axis !== 0) return meets(`the input has rows along dimension ${of.rows.axis}, where they do not stay apart`)
+  if (images.rows === null || regions.rows === null) return meets('it picks images by their places in the batch')
+  checkOwn(images.place, of.rows, 'a number of an image')
+  const rows = together([{ of: regions, axis: 0, what: 'regions' }, { of: images, axis: 0, what: 'image numbers' }])! // prettier-ignore
+  return tensor(of.type, [regions.shape[0]!, channels, height, width], { rows: { axis: 0, ...rows } })
+}
+
+/** Places of the largest elements in a tensor that was made smaller: they count from the first row on. */
+const MaxUnpool: Rule = (op) => {
+  const [of, index] = [op.data(0), op.indices(1)]
+  const kernel = op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing')
+  const strides = op.ints('strides') ?? kernel.map(() => 1)
+  const pads = op.ints('pads') ?? kernel.flatMap(() => [0, 0])
+  const shape = op.has(2)
+    ? [...op.elements(2, 'the shape')]
+    : of.shape.map((dim, axis): Dim => {
+        const at = axis - 2
+        return at < 0 ? dim : typeof dim === 'number' ? (dim - 1) * strides[at]! - pads[at]! - pads[at + kernel.length]! + kernel[at]! : opaque(`${op.label} ${axis}`, [], 0)
+      })
+  if (of.rows === null && index.rows === null) return tensor(of.type, shape)
+  const rows = together([{ of, axis: 0, what: 'the input' }, { of: index, axis: 0, what: 'its index' }])! // prettier-ignore
+  if (of.rows === null || index.rows === null) return meets('it puts entries by the places of rows in the batch')
+  const size = shape.slice(1).reduce<Dim | null>((product, dim) => (typeof product === 'number' && typeof dim === 'number' ? product * dim : null), 1)
+  if (index.place === null || size === null || !isSame(rows.inner, 1) || !pointsInto(index.place, size)) return notFollowed('whether its index picks places of its own row alone is not known')
+  if (!isSame(shape[0]!, of.shape[0]!)) return notFollowed('its shape is not known to have all rows')
+  return tensor(of.type, shape, { rows: { axis: 0, ...rows } })
+}
+
+export const indexing: Rules = {
+  Gather,
+  GatherElements,
+  GatherND,
+  'com.microsoft:GatherND': GatherND,
+  ScatterElements,
+  Scatter: ScatterElements,
+  ScatterND,
+  TensorScatter,
+  TopK,
+  ArgMax,
+  ArgMin: ArgMax,
+  Compress,
+  Unique,
+  'com.microsoft:Unique': Unique,
+  ReverseSequence,
+  OneHot,
+  NonMaxSuppression,
+  RoiAlign,
+  MaxUnpool,
+}

@@ -1,0 +1,140 @@
+import { add, isSame, opaque, type Dim } from '../dims.ts'
+import { apart, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
+import { elementType, meets, notFollowed, tensor, type Tensor } from '../values.ts'
+import { elementWise } from './arithmetic.ts'
+import { reshaped } from './movement.ts'
+
+/**
+ * Classical learning and texts, `[N, features]`. Source: onnx.ai/onnx/operators/onnx_aionnxml_NAME.html, onnx.ai/onnx/operators/onnx__NAME.html.
+ */
+
+const { float32, int64, string, bool } = elementType
+
+/** An input of samples with features; one without a dimension of samples is a single sample. */
+function samples(op: Operation): Tensor {
+  const of = op.data(0)
+  if (of.shape.length !== 2) return of.rows === null ? of : notFollowed(`it has ${of.shape.length} dimensions, where samples and features are two`)
+  apart(of, [1], 'takes features together')
+  return of
+}
+
+const countOf = (of: Tensor): Dim => (of.shape.length === 2 ? of.shape[0]! : 1)
+
+/** @param listed the attribute that has an entry for each number that a sample gives. */
+const regressor = (listed: string): Rule => (op) => {
+  const of = samples(op)
+  const targets = op.int(listed, 1)
+  return tensor(float32, [countOf(of), targets], { rows: of.rows })
+}
+
+/** A label, and scores by class. */
+const classifier: Rule = (op) => {
+  const of = samples(op)
+  const labels = op.has_('classlabels_strings') || op.has_('class_labels') ? string : int64
+  const count = op.attribute('classlabels_strings')?.strings?.length || op.attribute('classlabels_int64s')?.ints?.length || op.attribute('classlabels_ints')?.ints?.length || 0
+  return [tensor(labels, [countOf(of)], { rows: of.rows }), tensor(float32, [countOf(of), count > 0 ? count : opaque(`classes of ${op.label}`, [], 0)], { rows: of.rows })]
+}
+
+/** By feature, which are the last dimension. */
+const perFeature: Rule = (op) => {
+  const of = samples(op)
+  return tensor(float32, of.shape, { rows: of.rows })
+}
+
+const FeatureVectorizer: Rule = (op) => {
+  const parts = op.all()
+  const rows = parts.find((part) => part.rows !== null)?.rows ?? null
+  for (const part of parts) {
+    if (part.shape.length !== 2) return rows === null ? tensor(float32, [1, opaque(`features of ${op.label}`, [], 0)]) : notFollowed('one of its inputs has no dimension of samples')
+    rowsOnly(part, [0], 'puts features together')
+    if (rows !== null && (part.rows === null || !isSame(part.rows.inner, rows.inner) || !isSame(part.rows.outer, rows.outer))) return meets('one of its inputs has a fixed number of rows')
+  }
+  return tensor(float32, [parts[0]!.shape[0]!, parts.map(({ shape }) => shape[1]!).reduce(add)], { rows })
+}
+
+const OneHotEncoder: Rule = (op) => {
+  const of = op.data(0)
+  const count = op.attribute('cats_int64s')?.ints?.length || op.attribute('cats_strings')?.strings?.length || 0
+  return tensor(float32, [...of.shape, count > 0 ? count : opaque(`classes of ${op.label}`, [], 0)], { rows: of.rows })
+}
+
+/** Entries along the last dimension. An index of rows, whatever its shape, gives them one behind the other there. */
+const ArrayFeatureExtractor: Rule = (op) => {
+  const [of, index] = [op.data(0), reshaped(op.data(1), [-1])]
+  if (of.rows !== null && index.rows !== null) return meets('each row picks entries of all others')
+  if (of.rows !== null && (of.shape.length === 1 || of.rows.axis === of.shape.length - 1)) return meets(`it picks entries along dimension ${of.rows.axis}, which counts the rows`)
+  const shape = [...(of.shape.length === 1 ? [1] : of.shape.slice(0, -1)), index.shape[0]!]
+  return tensor(of.type, shape, { rows: index.rows === null ? of.rows : { ...index.rows, axis: shape.length - 1 } })
+}
+
+/** A map from classes to scores for each sample. */
+const ZipMap: Rule = (op) => {
+  const of = op.data(0)
+  if (of.rows === null) return { kind: 'list', items: null, byRow: false }
+  const { axis, outer, inner } = of.rows
+  return axis === 0 && of.shape.length === 2 && isSame(outer, 1) && isSame(inner, 1) ? { kind: 'list', items: null, byRow: true } : meets('its maps are not one for each row')
+}
+
+/** Words, or characters, of which it may take some out. */
+const StringNormalizer: Rule = (op) => {
+  const of = op.data(0)
+  if (of.rows !== null && (op.attribute('stopwords')?.strings?.length ?? 0) > 0) return meets('how many words are left depends on what the rows hold')
+  if (of.rows !== null && of.shape.length === 2 && of.rows.axis === 0) return meets('it takes one row of words only')
+  return like(of)
+}
+
+const TfIdfVectorizer: Rule = (op) => {
+  const of = op.data(0)
+  apart(of, [of.shape.length - 1], 'counts words')
+  const size = (op.ints('ngram_indexes') ?? []).reduce((most, index) => Math.max(most, index + 1), 0)
+  return tensor(float32, [...of.shape.slice(0, -1), size], { rows: of.rows })
+}
+
+const StringSplit: Rule = (op) => {
+  const of = op.data(0)
+  const parts = of.rows === null ? tensor(string, [...of.shape, opaque(`parts of ${op.label}`, [], 0)]) : op.fault('meets', 'it is as wide as the longest of all rows')
+  return [parts, like(of, int64)]
+}
+
+/** The rows of forests of trees, which are samples. */
+const TreeEnsemble: Rule = (op) => {
+  const of = samples(op)
+  return tensor(of.type, [countOf(of), op.int('n_targets', 1)], { rows: of.rows })
+}
+
+const each = elementWise()
+const encoded: Rule = (op) => {
+  const given = ['keys_int64s', 'keys_strings', 'keys_floats', 'keys_tensor'].some((name) => op.has_(name))
+  const type = op.has_('values_strings') ? string : op.has_('values_int64s') ? int64 : op.has_('values_floats') ? float32 : given ? (op.attribute('values_tensor')?.tensor?.type ?? 0) : op.data(0).type === string ? int64 : string
+  return like(op.data(0), type)
+}
+
+export const learning: Rules = {
+  'ai.onnx.ml:LinearRegressor': regressor('targets'),
+  'ai.onnx.ml:LinearClassifier': classifier,
+  'ai.onnx.ml:SVMRegressor': regressor('n_targets'),
+  'ai.onnx.ml:SVMClassifier': classifier,
+  'ai.onnx.ml:TreeEnsembleRegressor': regressor('n_targets'),
+  'ai.onnx.ml:TreeEnsembleClassifier': classifier,
+  'ai.onnx.ml:TreeEnsemble': TreeEnsemble,
+  'ai.onnx.ml:Scaler': perFeature,
+  'ai.onnx.ml:Normalizer': perFeature,
+  'ai.onnx.ml:Imputer': (op) => {
+    const of = samples(op)
+    return like(of)
+  },
+  'ai.onnx.ml:Binarizer': each,
+  'ai.onnx.ml:LabelEncoder': encoded,
+  'ai.onnx.ml:CategoryMapper': encoded,
+  'ai.onnx.ml:OneHotEncoder': OneHotEncoder,
+  'ai.onnx.ml:ArrayFeatureExtractor': ArrayFeatureExtractor,
+  'ai.onnx.ml:FeatureVectorizer': FeatureVectorizer,
+  'ai.onnx.ml:ZipMap': ZipMap,
+  StringNormalizer,
+  TfIdfVectorizer,
+  StringSplit,
+  'com.microsoft:MurmurHash3': elementWise(elementType.int32),
+  'com.microsoft:Tokenizer': (op) => (op.data(0).rows === null ? notFollowed('its texts are not followed') : meets('it is as wide as the longest of all rows')),
+  'com.microsoft:IsAllFinite': (op) => (op.all().some(({ rows }) => rows !== null) ? meets('it looks at all rows') : tensor(bool, [])),
+}
+

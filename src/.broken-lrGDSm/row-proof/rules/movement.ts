@@ -1,0 +1,491 @@
+import { add, broadcastDims, divide, floorOf, isAtLeast, isSame, minimum, multiply, ofRows, opaque, perRow, product, rowDim, shown, shownDims, subtract, type Dim } from '../dims.ts'
+import { apart, axisIn, moved, rowsOnly, type Rule, type Rules } from '../operation.ts'
+import { after, before, elementType, extent, findRows, meets, mostElements, notFollowed, sameRows, tensor, type Place, type Rows, type Tensor, type Value } from '../values.ts'
+import { boundOfBoth, broadcastPlaces, withElements } from './arithmetic.ts'
+
+/**
+ * Operators that only move elements, repeat them, or leave some out; and shapes, by which most of that is done.
+ * Source: onnx.ai/onnx/operators/onnx__NAME.html.
+ */
+
+const areNumbers = (dims: readonly Dim[]): dims is readonly number[] => dims.every((dim) => typeof dim === 'number')
+
+/**
+ * A tensor in another shape. Its elements keep their order, so that rows lie where one dimension takes up all that is before them in
+ * the old shape: `[N, 12, 64]` is `[N * 12, 64]` as well as `[N, 768]`, but `[4, N * 192]` has parts of several rows in each entry.
+ *
+ * @param dims -1 stands for what is left.
+ */
+export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
+  const { rows, shape } = of
+  const open = dims.indexOf(-1)
+  const given = product(dims.filter((_, axis) => axis !== open))
+  if (rows === null) {
+    if (dims.some(ofRows)) meets(`the shape ${shownDims(dims)} depends on the number of rows, and what gets it does not`)
+    const all = product(shape)
+    const rest = open === -1 ? 1 : (divide(all, given) ?? opaque('rest', [all, given], 0))
+    return moved(of, dims.map((dim, axis) => (axis === open ? rest : dim)), null, of.elements)
+  }
+  const all = multiply(multiply(before(shape, rows), rowDim), after(shape, rows))
+  const noQuotient = (dim: Dim, by: Dim, what: string): never => {
+    if (typeof dim === 'number' && typeof by === 'number') return meets(`${what} shares entries with other rows in the shape ${shownDims(dims)}`)
+    return notFollowed(`whether ${what} shares entries with other rows in the shape ${shownDims(dims)} is not known`)
+  }
+  const perRowOf = (dim: Dim) => perRow(dim) ?? meets(`the shape ${shownDims(dims)} is no multiple of the number of rows`)
+  const to = dims.map((dim, axis) => {
+    if (axis !== open) return dim
+    const rest = divide(all, given)
+    if (rest !== null) return rest
+    if (ofRows(given)) return opaque('rest', [perRowOf(all), perRowOf(given)], 0)
+    return noQuotient(perRowOf(all), given, `a row of ${shown(perRowOf(all))} elements`)
+  })
+  const axis = to.findIndex(ofRows)
+  if (axis === -1) meets(`the shape ${shownDims(to)} has room for just one number of rows`)
+  if (to.some((dim, other) => other !== axis && ofRows(dim))) meets(`the shape ${shownDims(to)} depends on the number of rows in more than one dimension`)
+  const front = product(to.slice(0, axis))
+  const outer = divide(before(shape, rows), front) ?? noQuotient(before(shape, rows), front, 'a row')
+  const inner = divide(perRowOf(to[axis]!), outer) ?? noQuotient(perRowOf(to[axis]!), outer, 'a row')
+  return moved(of, to, { axis, outer, inner })
+}
+
+const Reshape: Rule = (op) => {
+  const of = op.raw(0)
+  const given = op.version < 5 ? (op.ints('shape') ?? notFollowed('the shape is missing')) : op.elements(1, 'the shape')
+  const copies = op.int('allowzero', 0) === 0
+  return reshaped(of, given.map((dim, axis) => (dim === 0 && copies ? (of.shape[axis] ?? notFollowed(`dimension ${axis} is not there to be kept`)) : dim)))
+}
+
+const Flatten: Rule = (op) => {
+  const of = op.raw(0)
+  const axis = op.axis(of.shape.length, 1)
+  return reshaped(of, [product(of.shape.slice(0, axis)), product(of.shape.slice(axis))])
+}
+
+const Squeeze: Rule = (op) => {
+  const of = op.raw(0)
+  const axes = op.axes(of.shape.length, 13) ?? of.shape.flatMap((dim, axis) => (isOne(dim, of.rows?.axis === axis) ? [axis] : []))
+  if (of.rows !== null && axes.includes(of.rows.axis)) meets(`it takes away dimension ${of.rows.axis}, which counts the rows`)
+  return without(of, axes)
+}
+
+/** Whether a dimension would be taken away by a squeeze without axes. */
+function isOne(dim: Dim, isRows: boolean): boolean {
+  if (dim === 1) return true
+  if (typeof dim === 'number' || isAtLeast(dim, 2)) return false
+  return isRows ? meets('it takes away the dimension of the rows where there is one of them') : notFollowed(`whether dimension ${shown(dim)} is 1 is not known`)
+}
+
+/** A tensor without dimensions of length 1. */
+export function without(of: Tensor, axes: readonly number[]): Tensor {
+  const left = of.shape.filter((_, axis) => !axes.includes(axis))
+  return moved(of, left, of.rows && { ...of.rows, axis: of.rows.axis - axes.filter((axis) => axis < of.rows!.axis).length }, of.elements)
+}
+
+const Unsqueeze: Rule = (op) => {
+  const of = op.raw(0)
+  const given = op.version < 13 && op.operator === 'Unsqueeze' ? (op.ints('axes') ?? notFollowed('axes are missing')) : op.numbers(1, 'axes')
+  const rank = of.shape.length + given.length
+  const axes = given.map((axis) => axisIn(axis, rank))
+  return withAxes(of, axes)
+}
+
+/** A tensor with dimensions of length 1 at these places of the result. */
+export function withAxes(of: Tensor, axes: readonly number[]): Tensor {
+  const shape: Dim[] = []
+  let rows = of.rows
+  for (let axis = 0, from = 0; axis < of.shape.length + axes.length; axis++) {
+    if (axes.includes(axis)) shape.push(1)
+    else {
+      if (of.rows?.axis === from) rows = { ...of.rows, axis }
+      shape.push(of.shape[from++]!)
+    }
+  }
+  return moved(of, shape, rows, of.elements)
+}
+
+const Transpose: Rule = (op) => {
+  const of = op.raw(0)
+  return transposed(of, op.ints('perm') ?? [...of.shape.keys()].reverse())
+}
+
+export function transposed(of: Tensor, perm: readonly number[]): Tensor {
+  const shape = perm.map((axis) => of.shape[axis] ?? notFollowed(`axis ${axis} is not there`))
+  const elements = picked(of, shape, (at) => perm.map((_, axis) => at[perm.indexOf(axis)]!))
+  return moved(of, shape, of.rows && { ...of.rows, axis: perm.indexOf(of.rows.axis) }, elements)
+}
+
+/** The elements of a part of a small tensor, or of one in another order: of each place of the result, from which place it is. */
+function picked(of: Tensor, shape: readonly Dim[], from: (at: readonly number[]) => readonly number[]): Dim[] | null {
+  if (of.elements === null || !areNumbers(of.shape) || !areNumbers(shape)) return null
+  const dims = of.shape
+  return Array.from({ length: shape.reduce((count, dim) => count * dim, 1) }, (_, index) => {
+    const at: number[] = []
+    for (let axis = shape.length - 1, rest = index; axis >= 0; axis--) {
+      at.unshift(rest % shape[axis]!)
+      rest = Math.floor(rest / shape[axis]!)
+    }
+    return of.elements![from(at).reduce((place, each, axis) => place * dims[axis]! + each, 0)]!
+  })
+}
+
+const Concat: Rule = (op) => {
+  const parts = op.inputs.filter((value): value is Value => value !== null).map((_, index) => op.raw(index))
+  return joined(parts, op.axis(parts[0]!.shape.length, 1))
+}
+
+/** Tensors one behind the other along an axis. */
+export function joined(parts: readonly Tensor[], axis: number): Tensor {
+  const first = parts[0]!
+  if (parts.length === 1) return first
+  const rows = parts.find((part) => part.rows !== null)?.rows ?? null
+  if (rows !== null) {
+    if (rows.axis === axis) meets(`it puts something before or behind the rows along dimension ${axis}, which counts them`)
+    const fixed = parts.find((part) => part.rows === null)
+    if (fixed !== undefined) meets(`one of its inputs has ${shown(fixed.shape[rows.axis]!)} entries where the rows are counted, which fit just one number of rows`)
+    if (parts.some((part) => !sameRows(part.rows!, rows))) meets('rows of its inputs lie in each other in different ways')
+  }
+  const shape = first.shape.map((dim, at) => (at === axis ? parts.map((part) => part.shape[at]!).reduce(add) : at === rows?.axis ? extent(rows) : parts.reduce((one, { shape: other }) => broadcastDims(one, other[at]!) ?? one, dim)))
+  const { type } = first
+  if (rows === null) {
+    const isFlat = first.shape.length === 1 && parts.every(({ elements }) => elements !== null)
+    if (isFlat) return withElements(type, shape, parts.flatMap(({ elements }) => elements!))
+    if (parts.some(({ elements }) => elements?.some(ofRows))) meets('a value depends on the number of rows')
+    return tensor(type, shape, { bound: parts.map(({ bound }) => bound).reduce((one, other) => (one === null || other === null ? null : maximumOf(one, other))) })
+  }
+  const columns = columnsOf(parts, axis)
+  if (columns !== null) return tensor(type, shape, { rows, columns })
+  return tensor(type, shape, { rows, bound: parts.reduce((one, other) => ({ ...one, bound: boundOfBoth(one, other) })).bound, nonZero: parts.every(({ nonZero }) => nonZero) })
+}
+
+function maximumOf(a: Dim, b: Dim): Dim | null {
+  return isAtLeast(subtract(a, b), 0) ? a : isAtLeast(subtract(b, a), 0) ? b : null
+}
+
+/** Places by entry of the last dimension, along which indices with several numbers are put together. */
+function columnsOf(parts: readonly Tensor[], axis: number): (Place | null)[] | null {
+  if (parts.every(({ place, columns }) => place === null && columns === null)) return null
+  const ofPart = ({ place, columns, shape }: Tensor): readonly (Place | null)[] => {
+    const length = shape[axis]!
+    if (axis !== shape.length - 1 || typeof length !== 'number') return meets('a value depends on the places of rows in the batch')
+    return columns ?? Array.from({ length }, () => place)
+  }
+  return parts.flatMap(ofPart)
+}
+
+const Split: Rule = (op) => {
+  const of = op.raw(0)
+  const axis = op.axis(of.shape.length, 0)
+  if (of.rows?.axis === axis && op.outputCount > 1) apart(of, [axis], 'divides')
+  const dim = of.shape[axis]!
+  const given = op.version < 13 ? op.ints('split') : op.has(1) ? op.elements(1, 'lengths') : null
+  const count = op.int('num_outputs', op.outputCount)
+  const each = typeof dim === 'number' ? Math.ceil(dim / count) : (divide(dim, count) ?? opaque('part', [dim, count], 0))
+  let from: Dim = 0
+  return Array.from({ length: op.outputCount }, (_, index) => {
+    const length = given?.[index] ?? (typeof dim === 'number' && typeof each === 'number' ? Math.min(each, dim - index * each) : each)
+    const start = from
+    from = add(from, length)
+    return partOf(of, axis, length, typeof start === 'number' ? start : null)
+  })
+}
+
+/** Some of the entries along an axis that does not count rows. @param start `null` where that is not known. */
+function partOf(of: Tensor, axis: number, length: Dim, start: number | null, step = 1): Tensor {
+  const shape = of.shape.map((dim, other) => (other === axis ? length : dim))
+  const elements = start === null ? null : picked(of, shape, (at) => at.map((index, other) => (other === axis ? start + index * step : index)))
+  if (elements !== null) return withElements(of.type, shape, elements)
+  if (of.elements?.some(ofRows)) notFollowed('which elements of a shape it takes is not known')
+  return moved(of, shape, of.rows)
+}
+
+const Slice: Rule = (op) => {
+  const of = op.raw(0)
+  const read = (name: string, index: number) => (op.version < 10 ? op.ints(name) : op.has(index) ? op.raw(index) : null)
+  const dimsOf = (given: readonly number[] | Tensor | null, what: string): readonly (Dim | null)[] | null => {
+    if (given === null) return null
+    if (!('kind' in given)) return given
+    if (given.rows !== null) return meets(`its ${what} depend on what the rows hold`)
+    return given.elements ?? (typeof given.shape[0] === 'number' ? Array.from({ length: given.shape[0] }, () => null) : notFollowed(`its ${what} are not known`))
+  }
+  const starts = dimsOf(read('starts', 1), 'starts') ?? notFollowed('its starts are missing')
+  const ends = dimsOf(read('ends', 2), 'ends') ?? notFollowed('its ends are missing')
+  const steps = dimsOf(read('steps', 4), 'steps')
+  const axes = dimsOf(read('axes', 3), 'axes') ?? starts.map((_, index) => index)
+  let result = of
+  for (const [index, given] of axes.entries()) {
+    if (typeof given !== 'number') return notFollowed('its axes are not known')
+    result = sliced(result, axisIn(given, of.shape.length), starts[index]!, ends[index]!, steps === null ? 1 : steps[index]!, `${op.label} ${index}`)
+  }
+  return result
+}
+
+/** @param start `null`, and so the others, where it is not known. */
+function sliced(of: Tensor, axis: number, start: Dim | null, end: Dim | null, step: Dim | null, label: string): Tensor {
+  const dim = of.shape[axis]!
+  const isWhole = start !== null && end !== null && step === 1 && (start === 0 || (typeof start === 'number' && typeof dim === 'number' && start <= -dim)) && isAtLeast(subtract(end, dim), 0)
+  // A length that is given as the largest number there is, whatever the tensor's is.
+  if (isWhole || (start === 0 && step === 1 && typeof end === 'number' && end >= 2 ** 31 - 1)) return of
+  apart(of, [axis], 'takes some of the entries')
+  if ([start, end, step].some((each) => each !== null && ofRows(each))) meets('which entries it takes depends on the number of rows')
+  if (start === null || end === null || typeof step !== 'number') return partOf(of, axis, opaque('slice', [dim, opaque(label, [])], 0), null)
+  const from = placeIn(start, dim, step > 0 ? 0 : -1)
+  const to = placeIn(end, dim, step > 0 ? 0 : -1)
+  if (typeof from === 'number' && typeof to === 'number') {
+    return partOf(of, axis, Math.max(0, Math.ceil((to - from) / step)), from, step)
+  }
+  const length = subtract(to, from)
+  return partOf(of, axis, step === 1 ? length : opaque('slice', [from, to, step], 0), null)
+}
+
+/** A start or an end within a dimension. @param least what one before the beginning is. */
+function placeIn(place: Dim, dim: Dim, least: 0 | -1): Dim {
+  if (typeof place === 'number' && typeof dim === 'number') {
+    const own = place < 0 ? place + dim : place
+    return Math.min(Math.max(own, least), least === 0 ? dim : dim - 1)
+  }
+  if (typeof place === 'number' && place < 0) return place < -(2 ** 31) ? least : add(dim, place)
+  if (typeof place === 'number' && place >= 2 ** 31 - 1) return dim
+  return place === 0 ? 0 : minimum(place, dim)
+}
+
+/** Repeats a tensor until it has a shape, as far as it has to be. */
+export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
+  const rank = Math.max(of.shape.length, target.length)
+  const ownAt = (axis: number) => of.shape[axis - rank + of.shape.length] ?? 1
+  const targetAt = (axis: number) => target[axis - rank + target.length] ?? 1
+  let rows: Rows | null = of.rows && { ...of.rows, axis: of.rows.axis + rank - of.shape.length }
+  const shape = Array.from({ length: rank }, (_, axis) => {
+    const [own, to] = [ownAt(axis), targetAt(axis)]
+    if (axis === rows?.axis) return isSame(to, 1) || isSame(own, to) ? own : meets(`the rows get the length ${shown(to)}`)
+    if (ofRows(to)) {
+      if (own !== 1) return meets(`${shown(own)} entries get a length that depends on the number of rows`)
+      if (of.rows !== null) return meets('each row is repeated for all others')
+      return to
+    }
+    return broadcastDims(own, to) ?? notFollowed(`a length of ${shown(own)} cannot become ${shown(to)}`)
+  })
+  if (rows === null) rows = shape.some(ofRows) ? (findRows(shape) ?? meets(`the shape ${shownDims(shape)} is no multiple of the number of rows`)) : null
+  const count = product(shape)
+  if (of.elements !== null && areNumbers(shape) && areNumbers(of.shape) && typeof count === 'number' && count <= mostElements) {
+    return withElements(of.type, shape, broadcastPlaces(of.shape, shape).map((place) => of.elements![place]!))
+  }
+  if (of.elements?.some(ofRows)) meets('a value depends on the number of rows')
+  return moved(of, shape, rows)
+}
+
+const Tile: Rule = (op) => {
+  const of = op.raw(0)
+  const repeats = op.elements(1, 'repeats')
+  const [copies] = repeats
+  if (of.elements !== null && of.shape.length === 1 && typeof copies === 'number' && copies * of.elements.length <= mostElements) {
+    return withElements(of.type, [copies * of.elements.length], Array.from({ length: copies }, () => of.elements!).flat())
+  }
+  let rows = of.rows
+  const shape = of.shape.map((dim, axis) => {
+    const times = repeats[axis] ?? 1
+    if (!ofRows(times)) {
+      if (axis === of.rows?.axis) rows = { ...of.rows, outer: multiply(of.rows.outer, times) }
+      return multiply(dim, times)
+    }
+    const own = perRow(times)
+    if (rows !== null || own !== 1) return meets('how often it repeats something depends on the number of rows')
+    rows = { axis, outer: 1, inner: dim }
+    return multiply(dim, times)
+  })
+  if (of.elements?.some(ofRows)) meets('a value depends on the number of rows')
+  return moved(of, shape, rows)
+}
+
+const Pad: Rule = (op) => {
+  const of = op.data(0)
+  const given: readonly Dim[] = op.version < 11 && op.operator === 'Pad' && !op.has(1) ? (op.ints('pads') ?? op.ints('paddings') ?? notFollowed('pads are missing')) : op.elements(1, 'pads')
+  const count = given.length / 2
+  const axes = op.has(3) ? op.numbers(3, 'axes').map((axis) => axisIn(axis, of.shape.length)) : Array.from({ length: count }, (_, axis) => axis)
+  if (op.has(2)) op.shared(2, 'the value of padding')
+  const shape = [...of.shape]
+  for (const [index, axis] of axes.entries()) {
+    const [low, high] = [given[index]!, given[index + count]!]
+    if (low === 0 && high === 0) continue
+    apart(of, [axis], 'pads')
+    if (ofRows(low) || ofRows(high)) meets('pads depend on the number of rows')
+    shape[axis] = add(add(shape[axis]!, low), high)
+  }
+  return tensor(of.type, shape, { rows: of.rows })
+}
+
+const Shape: Rule = (op) => {
+  const dims = op.shapeOf(0).slice(op.int('start', 0), op.has_('end') ? op.int('end', 0) : undefined)
+  return withElements(elementType.int64, [dims.length], dims)
+}
+
+const ConstantOfShape: Rule = (op) => {
+  const value = op.attribute('value')?.tensor ?? { type: elementType.float32, elements: [0] }
+  const given = op.raw(0)
+  if (given.elements === null && given.rows === null && typeof given.shape[0] === 'number') {
+    return tensor(value.type, Array.from({ length: given.shape[0] }, (_, axis) => opaque(`${op.label} ${axis}`, [], 0)))
+  }
+  const shape = op.elements(0, 'the shape')
+  const fill = value.elements?.[0] ?? null
+  const nonZero = fill !== null && fill !== 0
+  if (shape.some(ofRows)) return tensor(value.type, shape, { rows: findRows(shape) ?? meets(`the shape ${shownDims(shape)} is no multiple of the number of rows`), nonZero })
+  const count = product(shape)
+  if (fill !== null && typeof count === 'number' && count <= mostElements) return withElements(value.type, shape, Array.from({ length: count }, () => fill))
+  return tensor(value.type, shape, { nonZero, bound: fill !== null && Number.isInteger(fill) && fill >= 0 ? fill + 1 : null })
+}
+
+const Range: Rule = (op) => {
+  const parts = [0, 1, 2].map((index) => (op.has(index) ? op.raw(index) : null))
+  const type = parts[0]!.type
+  if (parts.some((part) => part !== null && part.rows !== null)) meets('how long it is depends on what the rows hold')
+  if (parts.some((part) => part !== null && part.elements === null)) return tensor(type, [opaque(`range ${op.label}`, [], 0)])
+  const [start, limit, delta] = [parts[0]!.elements![0]!, parts[1]!.elements![0]!, parts[2] === null || parts[2] === undefined ? 1 : parts[2].elements![0]!]
+  if ([start, limit, delta].some(ofRows)) {
+    if (start !== 0) return meets('a value depends on the number of rows')
+    const per = perRow(limit) ?? meets(`${shown(limit)} entries are no multiple of the number of rows`)
+    if (delta === 1) return tensor(type, [limit], { rows: { axis: 0, outer: 1, inner: per }, place: { stride: per, bound: per } })
+    return isSame(delta, per) && isAtLeast(per, 1) ? tensor(type, [rowDim], { rows: { axis: 0, outer: 1, inner: 1 }, place: { stride: per, bound: 1 } }) : meets('a value depends on the places of rows in the batch')
+  }
+  if (typeof start === 'number' && typeof limit === 'number' && typeof delta === 'number') {
+    const length = Math.max(0, Math.ceil((limit - start) / delta))
+    return length <= mostElements ? withElements(type, [length], Array.from({ length }, (_, index) => start + index * delta)) : tensor(type, [length])
+  }
+  const isUp = delta === 1 && isAtLeast(start, 0)
+  return tensor(type, [delta === 1 ? subtract(limit, start) : opaque('range', [start, limit, delta], 0)], { bound: isUp ? limit : null })
+}
+
+/** Row numbers come from the places of what is nowhere 0. */
+const NonZero: Rule = (op) => {
+  const of = op.data(0)
+  const { rows, shape } = of
+  if (rows === null) {
+    if (shape.length === 1 && of.elements !== null && areNumbers(of.elements)) {
+      const places = of.elements.flatMap((element, index) => (element === 0 ? [] : [index]))
+      return withElements(elementType.int64, [1, places.length], places)
+    }
+    const isFull = of.nonZero && shape.length === 1
+    return tensor(elementType.int64, [shape.length, isFull ? shape[0]! : opaque(`entries of ${op.label}`, [], 0)], { bound: shape.length === 1 ? shape[0]! : null })
+  }
+  if (!of.nonZero || shape.length !== 1 || !isSame(rows.outer, 1)) return meets('how many entries it gives depends on what the rows hold')
+  return tensor(elementType.int64, [1, shape[0]!], { rows: { ...rows, axis: 1 }, place: { stride: rows.inner, bound: rows.inner } })
+}
+
+/** Blocks of depth and space change places in each image, whose dimensions are `[N, C, H, W]`. */
+function blocks(isDepth: boolean): Rule {
+  return (op) => {
+    const of = op.data(0)
+    rowsOnly(of, [0], 'moves blocks')
+    const size = op.int('blocksize', 1)
+    const [n, c, h, w] = of.shape as [Dim, Dim, Dim, Dim]
+    const shape = isDepth ? [n, floorOf(c, size * size), multiply(h, size), multiply(w, size)] : [n, multiply(c, size * size), floorOf(h, size), floorOf(w, size)]
+    return tensor(of.type, shape, { rows: of.rows })
+  }
+}
+
+/** Scales each dimension; that of the rows by 1 only. Source: also contrib `Upsample`. */
+const Resize: Rule = (op) => {
+  const of = op.data(0)
+  const isOld = op.operator === 'Upsample' || op.version < 11
+  const axes = op.ints('axes')?.map((axis) => axisIn(axis, of.shape.length)) ?? [...of.shape.keys()]
+  const [scaleInput, sizeInput] = isOld ? [1, -1] : [2, 3]
+  const mode = op.string('coordinate_transformation_mode', 'half_pixel')
+  if (of.rows !== null && mode === 'tf_crop_and_resize' && axes.includes(of.rows.axis)) notFollowed('it crops along the rows as well')
+  if (of.rows !== null && op.string('keep_aspect_ratio_policy', 'stretch') !== 'stretch' && axes.includes(of.rows.axis)) notFollowed('its scales depend on all dimensions')
+  const hasSizes = sizeInput !== -1 && op.has(sizeInput)
+  const given = hasSizes ? op.raw(sizeInput) : op.has(scaleInput) ? op.raw(scaleInput) : null
+  if (given !== null && given.rows !== null) meets('its scales depend on what the rows hold')
+  const listed = given === null ? op.attribute('scales')?.floats : given.elements
+  const shape = of.shape.map((dim, axis): Dim => {
+    const at = axes.indexOf(axis)
+    if (at === -1) return dim
+    const isRows = axis === of.rows?.axis
+    const value = listed?.[at]
+    if (value === undefined) return isRows ? notFollowed('its scales are not known') : opaque(`${op.label} ${axis}`, [], 0)
+    if (!isRows && ofRows(value)) return meets('its scales depend on the number of rows')
+    if (isRows && !isSame(value, hasSizes ? dim : 1)) return meets(`it scales dimension ${axis}, which counts the rows`)
+    return hasSizes ? value : floorOf(multiply(dim, value))
+  })
+  return tensor(of.type, shape, { rows: of.rows })
+}
+
+const CenterCropPad: Rule = (op) => {
+  const of = op.data(0)
+  const axes = op.ints('axes')?.map((axis) => axisIn(axis, of.shape.length)) ?? [...of.shape.keys()]
+  const to = op.elements(1, 'the shape')
+  const shape = [...of.shape]
+  for (const [index, axis] of axes.entries()) {
+    if (isSame(to[index]!, shape[axis]!)) continue
+    apart(of, [axis], 'crops')
+    if (ofRows(to[index]!)) meets('how much it crops depends on the number of rows')
+    shape[axis] = to[index]!
+  }
+  return tensor(of.type, shape, { rows: of.rows })
+}
+
+/** By row and column of a matrix: the last two dimensions may be those of one row alone. */
+export const triangle: Rule = (op) => {
+  const of = op.data(0)
+  apart(of, [of.shape.length - 1, of.shape.length - 2], 'keeps a triangle')
+  if (op.has(1)) op.shared(1, 'the diagonal')
+  return tensor(of.type, of.shape, { rows: of.rows })
+}
+
+const Identity: Rule = (op) => op.inputs[0]!
+
+const Constant: Rule = (op) => {
+  const of = op.attribute('value')?.tensor
+  if (of !== undefined) return of.elements === null ? tensor(of.type, of.dims) : withElements(of.type, of.dims, of.elements)
+  const listed = (name: string, type: number) => {
+    const attribute = op.attribute(name)
+    if (attribute === null) return null
+    const elements = name.endsWith('s') ? (name === 'value_ints' ? attribute.ints : attribute.floats) : [(name === 'value_int' ? attribute.i : attribute.f)!]
+    return elements === undefined ? notFollowed('it has too many numbers') : withElements(type, name.endsWith('s') ? [elements.length] : [], elements)
+  }
+  const numbers = listed('value_int', elementType.int64) ?? listed('value_ints', elementType.int64) ?? listed('value_float', elementType.float32) ?? listed('value_floats', elementType.float32)
+  if (numbers !== null) return numbers
+  const strings = op.attribute('value_strings')?.strings
+  if (strings !== undefined && op.has_('value_strings')) return tensor(elementType.string, [strings.length])
+  return op.has_('value_string') ? tensor(elementType.string, []) : notFollowed('it has no value that can be read')
+}
+
+/** Only what is the same for all rows: an entry of it is known by its place. */
+const EyeLike: Rule = (op) => {
+  const of = op.data(0)
+  apart(of, [0, 1], 'puts ones')
+  return tensor(op.int('dtype', of.type), of.shape)
+}
+
+export const movement: Rules = {
+  Identity,
+  Constant,
+  Shape,
+  Size: (op) => withElements(elementType.int64, [], [product(op.shapeOf(0))]),
+  Reshape,
+  Flatten,
+  Squeeze,
+  Unsqueeze,
+  'com.microsoft:ExpandDims': (op) => {
+    const of = op.raw(0)
+    return withAxes(of, [axisIn(op.numbers(1, 'the axis')[0]!, of.shape.length + 1)])
+  },
+  Transpose,
+  Concat,
+  Split,
+  Slice,
+  Expand: (op) => expanded(op.raw(0), op.elements(1, 'the shape')),
+  Tile,
+  Pad,
+  'com.microsoft:Pad': Pad,
+  ConstantOfShape,
+  Range,
+  'com.microsoft:Range': Range,
+  NonZero,
+  DepthToSpace: blocks(true),
+  SpaceToDepth: blocks(false),
+  Resize,
+  Upsample: Resize,
+  CenterCropPad,
+  Trilu: triangle,
+  'com.microsoft:Trilu': triangle,
+  EyeLike,
+}
+

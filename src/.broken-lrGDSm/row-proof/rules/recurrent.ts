@@ -1,0 +1,174 @@
+import { multiply, opaque, type Dim } from '../dims.ts'
+import { together, type Operation, type Rule, type Rules } from '../operation.ts'
+import { elementType, meets, notFollowed, tensor, type Rows, type Tensor } from '../values.ts'
+
+/**
+ * Recurrent layers and attention: what goes through a sequence, which is to be another dimension than that of the rows.
+ * Source: onnx.ai/onnx/operators/onnx__NAME.html, com.microsoft: ContribOperators.md.
+ */
+
+/** States by input, beside the sequence: the initial ones of a layer are `[directions, N, hidden]`, or `[N, directions, hidden]`. */
+function recurrent(states: readonly number[]): Rule {
+  return (op) => {
+    const of = op.data(0)
+    const isBatchFirst = op.int('layout', 0) === 1
+    const batch = isBatchFirst ? 0 : 1
+    for (const index of [1, 2, 3, 7]) if (op.has(index)) op.shared(index, 'the weights')
+    const stateBatch = isBatchFirst ? 0 : 1
+    const rows = together([
+      { of, axis: batch, what: 'the sequence' },
+      { of: op.optional(4), axis: 0, what: 'lengths' },
+      ...states.map((index) => ({ of: op.optional(index), axis: stateBatch, what: 'a state' })),
+    ])
+    if (rows !== null && of.rows === null) return meets('one sequence meets the states of all rows')
+    for (const index of [4, ...states]) if (rows !== null && op.has(index) && op.data(index).rows === null) return meets('a state or a length is given for a fixed number of rows')
+    const recurrence = op.data(2).shape
+    const [directions, hidden] = [recurrence[0]!, recurrence[2]!]
+    const [steps, count] = [of.shape[1 - batch]!, of.shape[batch]!]
+    const y: Dim[] = isBatchFirst ? [count, steps, directions, hidden] : [steps, directions, count, hidden]
+    const state: Dim[] = isBatchFirst ? [count, directions, hidden] : [directions, count, hidden]
+    const made = (shape: readonly Dim[], axis: number) => tensor(of.type, shape, { rows: rows && { axis, ...rows } })
+    return [made(y, isBatchFirst ? 0 : 2), made(state, stateBatch), made(state, stateBatch)]
+  }
+}
+
+interface Part {
+  readonly index: number
+  /** Where its rows are; -1 for one that all share. */
+  readonly axis: number
+  /** Whether it may be one for all rows. */
+  readonly fits?: boolean
+}
+
+/** The rows of inputs that belong together, none of which may be one for all. */
+function rowsOf(op: Operation, parts: readonly Part[]): Rows | null {
+  const rows = together(parts.map(({ index, axis }) => ({ of: op.optional(index), axis, what: `input ${index}` })))
+  if (rows === null) return null
+  const shared = parts.find(({ index, axis, fits }) => axis !== -1 && fits !== true && op.has(index) && op.data(index).rows === null)
+  return shared === undefined ? { axis: 0, ...rows } : meets(`input ${shared.index} is the same for all rows, and has to be one for each`)
+}
+
+const batchFirst = (...indices: readonly number[]): Part[] => indices.map((index) => ({ index, axis: 0 }))
+const sharedParts = (...indices: readonly number[]): Part[] => indices.map((index) => ({ index, axis: -1 }))
+
+/** Throws where a mask of one dimension counts something else than the end of each row. */
+function checkCounts({ shape, rows }: Tensor): void {
+  if (shape.length === 1 && rows !== null && (rows.inner !== 1 || rows.outer !== 1)) notFollowed('what its mask counts is not followed')
+}
+
+/** Keys and values for later steps: the sizes of their heads are not followed. */
+function kept(op: Operation, type: number, count: Dim, rows: Rows | null, axis: number): Tensor[] {
+  return Array.from({ length: Math.max(0, op.outputCount - 1) }, (_, output) => {
+    const sizes = [0, 1, 2].map((size) => opaque(`${op.label} ${output}.${size}`, [], 0))
+    return tensor(type, axis === 0 ? [count, ...sizes] : [2, count, ...sizes], { rows: rows && { ...rows, axis } })
+  })
+}
+
+/** A mask fits the scores `[N, heads, queries, keys]` from the right. */
+function mask(op: Operation, index: number): Part[] {
+  if (!op.has(index)) return []
+  const { shape, rows } = op.data(index)
+  return rows === null && shape.length === 4 && shape[0] === 1 ? [] : [{ index, axis: shape.length === 4 ? 0 : -1, fits: true }]
+}
+
+/** Since opset 23: `Q, K, V, attn_mask, past_key, past_value, nonpad_kv_seqlen`. */
+const Attention: Rule = (op) => {
+  const [q, v] = [op.data(0), op.data(2)]
+  const rows = rowsOf(op, [...batchFirst(0, 1, 2, 4, 5, 6), ...mask(op, 3)])
+  const size = v.shape.at(-1)!
+  const isFlat = q.shape.length === 3
+  const [heads, keyHeads] = [op.int('q_num_heads', 1), op.int('kv_num_heads', 1)]
+  const hidden = !isFlat || heads === keyHeads ? size : typeof size === 'number' ? (size / keyHeads) * heads : notFollowed('the size of its heads is not known')
+  return [tensor(q.type, [...q.shape.slice(0, -1), hidden], { rows }), ...kept(op, q.type, q.shape[0]!, rows, 0)]
+}
+
+const thirdOf = (size: Dim): Dim => (typeof size === 'number' ? size / 3 : notFollowed('the size of its heads is not known'))
+
+/** @param at of inputs: the mask, the past, a bias of scores (-1 for none), and all that rows share. */
+function fusedAttention(at: { readonly mask: number; readonly past: number; readonly bias: number; readonly shared: readonly number[] }): Rule {
+  return (op) => {
+    const of = op.data(0)
+    const given = op.optional(at.mask)
+    if (given !== null) checkCounts(given)
+    const past = op.has(at.past) ? [{ index: at.past, axis: 1 }] : []
+    const rows = rowsOf(op, [...batchFirst(0), ...sharedParts(...at.shared), ...batchFirst(...(given === null ? [] : [at.mask])), ...past, ...mask(op, at.bias)])
+    const hidden = op.ints('qkv_hidden_sizes')?.[2] ?? thirdOf(op.data(1).shape[1]!)
+    const type = op.operator === 'QAttention' ? elementType.float32 : of.type
+    return [tensor(type, [of.shape[0]!, of.shape[1]!, hidden], { rows }), ...kept(op, type, of.shape[0]!, rows, 1)]
+  }
+}
+
+function checkNoOthers(op: Operation, from: number): void {
+  if (op.inputs.slice(from).some((value) => value !== null)) notFollowed('its further inputs are not followed')
+}
+
+/** `query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value`. */
+const MultiHeadAttention: Rule = (op) => {
+  const query = op.data(0)
+  checkNoOthers(op, 8)
+  if (op.has(4)) checkCounts(op.data(4))
+  const rows = rowsOf(op, [...batchFirst(0, 1, 2, 4, 6, 7), ...sharedParts(3), ...mask(op, 5)])
+  const value = op.optional(2)
+  const isPacked = query.shape.length === 5
+  const hidden = isPacked ? multiply(query.shape[2]!, query.shape[4]!) : value === null || value.shape.length === 5 ? query.shape[2]! : value.shape.length === 4 ? multiply(value.shape[1]!, value.shape[3]!) : value.shape[2]!
+  return [tensor(query.type, [query.shape[0]!, query.shape[1]!, hidden], { rows }), ...kept(op, query.type, query.shape[0]!, rows, 0)]
+}
+
+/** `query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, sin_cache`. */
+const GroupQueryAttention: Rule = (op) => {
+  const query = op.data(0)
+  checkNoOthers(op, 9)
+  const rows = rowsOf(op, [...batchFirst(0, 1, 2, 3, 4, 5), ...sharedParts(6, 7, 8)])
+  const [heads, keyHeads, size] = [op.int('num_heads', 1), op.int('kv_num_heads', 1), query.shape[2]!]
+  const hidden = op.has(1) ? size : typeof size === 'number' ? (size / (heads + 2 * keyHeads)) * heads : notFollowed('the size of its heads is not known')
+  return [tensor(query.type, [query.shape[0]!, query.shape[1]!, hidden], { rows }), ...kept(op, query.type, query.shape[0]!, rows, 0)]
+}
+
+/** Angles by position: positions are one for each entry of each row, or of one dimension for all; a cache of three dimensions is by row. */
+function rotary(positions: number, caches: readonly number[]): Rule {
+  return (op) => {
+    const of = op.data(0)
+    const given = op.optional(positions)
+    const byRank = (index: number, rank: number): Part => ({ index, axis: op.data(index).shape.length >= rank ? 0 : -1 })
+    rowsOf(op, [...batchFirst(0), ...(given === null ? [] : [byRank(positions, 2)]), ...caches.map((cache) => byRank(cache, 3))])
+    return tensor(of.type, of.shape, { rows: of.rows })
+  }
+}
+
+/** `input_ids, segment_ids, word, position and segment embeddings, gamma, beta, mask, position_ids`: norms the sum of embeddings. */
+const EmbedLayerNormalization: Rule = (op) => {
+  const of = op.data(0)
+  const positions: Part = { index: 8, axis: 0, fits: op.has(8) && op.data(8).shape[0] === 1 }
+  const rows = rowsOf(op, [...batchFirst(0, 1, 7), ...sharedParts(2, 3, 4, 5, 6), positions])
+  const { type, shape } = op.data(2)
+  const output = tensor(type, [...of.shape, shape[1]!], { rows })
+  return [output, tensor(elementType.int32, [of.shape[0]!], { rows }), output]
+}
+
+/** It makes one scale of each step of all rows. */
+const DynamicQuantizeLSTM: Rule = (op) => (op.data(0).rows === null ? notFollowed('its shapes are not followed') : meets('it makes one scale of its whole input'))
+
+/** Scores of a next token, of which those that would repeat what is there are taken away. */
+const NGramRepeatBlock: Rule = (op) => {
+  const scores = op.data(1)
+  rowsOf(op, batchFirst(0, 1))
+  return tensor(scores.type, scores.shape, { rows: scores.rows })
+}
+
+export const recurrence: Rules = {
+  LSTM: recurrent([5, 6]),
+  GRU: recurrent([5]),
+  RNN: recurrent([5]),
+  Attention,
+  RotaryEmbedding: rotary(3, [1, 2]),
+  // input, weights, bias, mask_index, past, attention_bias, past_sequence_length
+  'com.microsoft:Attention': fusedAttention({ mask: 3, past: 4, bias: 5, shared: [1, 2, 6] }),
+  // input, weights, bias, input_scale, weight_scale, mask_index, input_zero_point, weight_zero_point, past
+  'com.microsoft:QAttention': fusedAttention({ mask: 5, past: 8, bias: -1, shared: [1, 2, 3, 4, 6, 7] }),
+  'com.microsoft:MultiHeadAttention': MultiHeadAttention,
+  'com.microsoft:GroupQueryAttention': GroupQueryAttention,
+  'com.microsoft:RotaryEmbedding': rotary(1, [2, 3]),
+  'com.microsoft:EmbedLayerNormalization': EmbedLayerNormalization,
+  'com.microsoft:DynamicQuantizeLSTM': DynamicQuantizeLSTM,
+  'com.microsoft:NGramRepeatBlock': NGramRepeatBlock,
+}

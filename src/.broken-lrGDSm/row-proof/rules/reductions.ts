@@ -1,0 +1,183 @@
+import { add, product as productOf, type Dim } from '../dims.ts'
+import { apart, axisIn, broadcast, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
+import { elementType, meets, notFollowed, tensor, type Tensor, type Value } from '../values.ts'
+import { withElements } from './arithmetic.ts'
+
+/**
+ * Operators in which entries along some axes meet: reductions, normalisations, running sums. Rows stay apart where these are other axes
+ * than theirs. Source: onnx.ai/onnx/operators/onnx__NAME.html, com.microsoft: ContribOperators.md.
+ */
+
+const range = (from: number, to: number) => Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
+
+/** A tensor without some axes, or with 1 in their places. */
+export function reduced(of: Tensor, axes: readonly number[], keeps: boolean, type = of.type): Tensor {
+  apart(of, axes, 'puts entries together')
+  const shape = keeps ? of.shape.map((dim, axis) => (axes.includes(axis) ? 1 : dim)) : of.shape.filter((_, axis) => !axes.includes(axis))
+  return tensor(type, shape, { rows: of.rows && { ...of.rows, axis: keeps ? of.rows.axis : of.rows.axis - axes.filter((axis) => axis < of.rows!.axis).length } })
+}
+
+/** @param sinceInput the version from which on axes are an input. @param fold for elements of a shape. */
+function reduce(sinceInput: number, fold: ((all: readonly Dim[], op: Operation) => Value | null) | null = null): Rule {
+  return (op) => {
+    const raw = op.raw(0)
+    const keeps = op.int('keepdims', 1) !== 0
+    if (raw.shape.length === 1 && raw.elements !== null && fold !== null && op.int('noop_with_empty_axes', 0) === 0) {
+      const folded = fold(raw.elements, op)
+      if (folded !== null) return keeps ? { ...(folded as Tensor), shape: [1] } : folded
+    }
+    const of = op.data(0)
+    if (op.version >= sinceInput && op.has(1) && op.raw(1).elements === null) return notFollowed('axes are not known from the graph')
+    const axes = op.axes(of.shape.length, sinceInput) ?? []
+    if (axes.length > 0) return reduced(of, axes, keeps)
+    return op.int('noop_with_empty_axes', 0) !== 0 ? like(of) : reduced(of, range(0, of.shape.length), keeps)
+  }
+}
+
+/** As the element-wise operator of that name does it with two. */
+const folding = (with_: (all: readonly number[]) => number) => (all: readonly Dim[], op: Operation) => (all.every((each) => typeof each === 'number') ? withElements(op.raw(0).type, [], [with_(all as number[])]) : null)
+const multiplied = (all: readonly Dim[], op: Operation): Value => withElements(op.raw(0).type, [], [productOf(all)])
+const sum = (all: readonly Dim[], op: Operation): Value => withElements(op.raw(0).type, [], [all.reduce(add, 0)])
+
+/** Axes from one on, as softmax had them at first; or one alone. */
+function alongAxis(sinceSingle: number): Rule {
+  return (op) => {
+    const of = op.data(0)
+    const rank = of.shape.length
+    const isSingle = op.version >= sinceSingle
+    const axis = op.axis(rank, isSingle ? -1 : 1)
+    apart(of, isSingle ? [axis] : range(axis, rank), 'compares entries')
+    return like(of)
+  }
+}
+
+/** Norms over the last axes; what is made of mean and deviation has 1 in their places. */
+function layerNormalization(inputs: number): Rule {
+  return (op) => {
+    const of = op.data(0)
+    const axis = op.axis(of.shape.length, -1)
+    apart(of, range(axis, of.shape.length), 'norms entries')
+    const { shape, rows } = broadcast([of, ...range(1, inputs).flatMap((index) => op.optional(index) ?? [])])
+    const norm = tensor(elementType.float32, of.shape.map((dim, at) => (at >= axis ? 1 : dim)), { rows: of.rows })
+    return [tensor(of.type, shape, { rows }), norm, norm]
+  }
+}
+
+/** Sums of two or three inputs, normed; the fourth output is the sum. */
+const skipLayerNormalization: Rule = (op) => {
+  const [of, skip] = [op.data(0), op.data(1)]
+  const { shape, rows } = broadcast([of, skip])
+  const whole = tensor(of.type, shape, { rows })
+  apart(whole, [shape.length - 1], 'norms entries')
+  for (let index = 2; index < op.inputs.length; index++) if (op.has(index)) op.shared(index)
+  const norm = tensor(elementType.float32, [...shape.slice(0, -1), 1], { rows })
+  return [whole, norm, norm, whole]
+}
+
+const BatchNormalization: Rule = (op) => {
+  const of = op.data(0)
+  const isTraining = op.version >= 14 ? op.int('training_mode', 0) === 1 : op.version < 7 && op.int('is_test', 0) === 0
+  if (isTraining) return meets('it is in training mode, and norms over the batch')
+  if (op.version < 14 && op.outputCount > 1) return notFollowed('whether it is in training mode is not known')
+  rowsOnly(of, [0, ...range(2, of.shape.length)], 'norms entries')
+  for (const index of [1, 2, 3, 4]) op.shared(index)
+  return like(of)
+}
+
+/** Norms over each image, or groups of its channels. */
+const perImage: Rule = (op) => {
+  const of = op.data(0)
+  rowsOnly(of, [0], 'norms entries')
+  for (const index of [1, 2]) if (op.has(index)) op.shared(index)
+  return like(of)
+}
+
+const MeanVarianceNormalization: Rule = (op) => {
+  const of = op.data(0)
+  const axes = op.ints('axes') ?? (op.version < 9 ? (op.int('across_channels', 0) === 1 ? [1, 2, 3] : [2, 3]) : [0, 2, 3])
+  apart(of, axes.map((axis) => axisIn(axis, of.shape.length)), 'norms entries')
+  return like(of)
+}
+
+const CumSum: Rule = (op) => {
+  const of = op.data(0)
+  const axis = op.raw(1)
+  if (axis.elements === null || typeof axis.elements[0] !== 'number') return notFollowed('the axis is not known from the graph')
+  apart(of, [axisIn(axis.elements[0], of.shape.length)], 'sums up')
+  return like(of)
+}
+
+const Dropout: Rule = (op) => {
+  const isTraining = op.version >= 12 ? op.has(2) && op.number(2, 'training_mode', 0) !== 0 : op.version < 7 && op.int('is_test', 0) === 0
+  if (isTraining) return meets('it is in training mode, and draws random numbers')
+  const of = op.data(0)
+  return [like(of), like(of, elementType.bool)]
+}
+
+/** A loss by row, or one for all. */
+const loss: Rule = (op) => {
+  const [of, target, weight] = [op.data(0), op.data(1), op.optional(2)]
+  if (weight?.rows) meets('weights are one for all rows, and are made of them')
+  rowsOnly(of, [0, ...range(2, of.shape.length)], 'compares classes')
+  const moved = of.rows && { ...of.rows, axis: of.rows.axis === 0 ? 0 : of.rows.axis - 1 }
+  const { shape, rows } = broadcast([target, tensor(of.type, [of.shape[0]!, ...of.shape.slice(2)], { rows: moved })])
+  const probabilities = like(of)
+  const reduction = op.string('reduction', 'mean')
+  if (reduction === 'none') return [tensor(of.type, shape, { rows }), probabilities]
+  return rows === null ? [tensor(of.type, []), probabilities] : [op.fault('meets', `it gives the ${reduction} of the losses of all rows`), probabilities]
+}
+
+const random: Rule = () => meets('it draws random numbers, which are others in each run')
+
+const overLast = (count: number): Rule => (op) => {
+  const of = op.data(0)
+  return reduced(of, range(of.shape.length - count, of.shape.length), false)
+}
+
+export const reductions: Rules = {
+  ReduceMax: reduce(18, folding((all) => Math.max(...all))),
+  ReduceMin: reduce(18, folding((all) => Math.min(...all))),
+  ReduceProd: reduce(18, multiplied),
+  ReduceSum: reduce(13, sum),
+  ReduceMean: reduce(18),
+  ReduceL1: reduce(18),
+  ReduceL2: reduce(18),
+  ReduceLogSum: reduce(18),
+  ReduceLogSumExp: reduce(18),
+  ReduceSumSquare: reduce(18),
+  Softmax: alongAxis(13),
+  LogSoftmax: alongAxis(13),
+  Hardmax: alongAxis(13),
+  LpNormalization: alongAxis(1),
+  LayerNormalization: layerNormalization(3),
+  SimplifiedLayerNormalization: layerNormalization(2),
+  RMSNormalization: layerNormalization(2),
+  'com.microsoft:SkipLayerNormalization': skipLayerNormalization,
+  'com.microsoft:SkipSimplifiedLayerNormalization': skipLayerNormalization,
+  BatchNormalization,
+  InstanceNormalization: perImage,
+  GroupNormalization: perImage,
+  MeanVarianceNormalization,
+  LRN: (op) => {
+    const of = op.data(0)
+    apart(of, [1], 'norms entries')
+    return like(of)
+  },
+  CumSum,
+  CumProd: CumSum,
+  Det: overLast(2),
+  'com.microsoft:Inverse': (op) => {
+    const of = op.data(0)
+    apart(of, [of.shape.length - 1, of.shape.length - 2], 'inverts a matrix')
+    return like(of)
+  },
+  Dropout,
+  NegativeLogLikelihoodLoss: loss,
+  SoftmaxCrossEntropyLoss: loss,
+  RandomNormal: random,
+  RandomNormalLike: random,
+  RandomUniform: random,
+  RandomUniformLike: random,
+  Bernoulli: random,
+  Multinomial: random,
+}

@@ -1,0 +1,162 @@
+import { areSame, isSame, multiply, ofRows, opaque, perRow, product, rowDim, type Dim } from './dims.ts'
+
+/** `TensorProto.DataType`, as far as rules ask for it. */
+export const elementType = { undefined: 0, float32: 1, uint8: 2, int8: 3, uint16: 4, int16: 5, int32: 6, int64: 7, string: 8, bool: 9, float16: 10, float64: 11, uint32: 12, uint64: 13, bfloat16: 16 } as const
+
+/** Where the rows of a tensor are: dimension `axis` is `outer * N * inner` long, as `[steps * N]` or `[N * heads]`; it is `N` where both are 1. */
+export interface Rows {
+  readonly axis: number
+  readonly outer: Dim
+  readonly inner: Dim
+}
+
+/** Whole numbers that a row of number `n` has: from `n * stride` on, and below `n * stride + bound`. They point into a row's own part. */
+export interface Place {
+  readonly stride: Dim
+  readonly bound: Dim
+}
+
+/** A tensor as far as it is the same for all requests that may share a run, however many there are, and whatever they hold. */
+export interface Tensor {
+  readonly kind: 'tensor'
+  /** One of {@link elementType}; 0 where it is not known. */
+  readonly type: number
+  readonly shape: readonly Dim[]
+  /** `null` for one that is the same in every run: constants, what all rows share, and shapes. */
+  readonly rows: Rows | null
+  /** Elements of a small one without rows, where they are known. They may depend on the number of rows. */
+  readonly elements: readonly Dim[] | null
+  /** For whole numbers that depend on the place of a row. */
+  readonly place: Place | null
+  /** The same for each entry of the last dimension, where these differ. */
+  readonly columns: readonly (Place | null)[] | null
+  /** For whole numbers from 0 up to it. */
+  readonly bound: Dim | null
+  /** Whether no element is 0. */
+  readonly nonZero: boolean
+}
+
+/** A sequence of tensors, or one of maps with an entry per row (as of a classifier). */
+export interface List {
+  readonly kind: 'list'
+  /** Its tensors, where they are known one by one. */
+  readonly items: readonly Tensor[] | null
+  /** Whether it has an entry for each row. */
+  readonly byRow: boolean
+}
+
+/** Why nothing more is known of a value: rows meet in it, or it was not followed. */
+export interface Fault {
+  readonly kind: 'fault'
+  readonly verdict: 'meets' | 'unknown'
+  /** Of the node at which it began, in the order of the graph; -1 for none. */
+  readonly order: number
+  readonly node: string | null
+  readonly reason: string
+  /** Its dimensions, which may be known all the same; else `null`. */
+  readonly shape: () => readonly Dim[] | null
+}
+
+export type Value = Tensor | List | Fault
+
+/** Thrown by rules, and made a {@link Fault} of their node. */
+export class NotProved extends Error {
+  readonly verdict: Fault['verdict']
+
+  constructor(verdict: Fault['verdict'], reason: string) {
+    super(reason)
+    this.verdict = verdict
+  }
+}
+
+/** Thrown where a fault that came before is what ends the proof. */
+export class FollowedFault extends Error {
+  readonly fault: Fault
+
+  constructor(fault: Fault) {
+    super(fault.reason)
+    this.fault = fault
+  }
+}
+
+export const unknownShape = (): null => null
+
+export const meets = (reason: string): never => {
+  throw new NotProved('meets', reason)
+}
+export const notFollowed = (reason: string): never => {
+  throw new NotProved('unknown', reason)
+}
+
+/** Elements beyond which a tensor is not small. */
+export const mostElements = 4096
+
+type Facts = Partial<Pick<Tensor, 'rows' | 'elements' | 'place' | 'columns' | 'bound' | 'nonZero'>>
+
+export function tensor(type: number, shape: readonly Dim[], { rows = null, elements = null, place = null, columns = null, bound = null, nonZero = false }: Facts = {}): Tensor {
+  return { kind: 'tensor', type, shape, rows, elements: elements !== null && elements.length > mostElements ? null : elements, place, columns, bound, nonZero }
+}
+
+/** Rows that fill a dimension. */
+export function rowsAt(axis: number): Rows {
+  return { axis, outer: 1, inner: 1 }
+}
+
+/** The shape with the dimension that holds rows set to what it is. */
+export function extent({ outer, inner }: Rows): Dim {
+  return multiply(multiply(outer, rowDim), inner)
+}
+
+/** Elements before a row's, from one end of the dimensions to the other, and after it: what no reshaping changes. */
+export function before(shape: readonly Dim[], { axis, outer }: Rows): Dim {
+  return multiply(product(shape.slice(0, axis)), outer)
+}
+
+export function after(shape: readonly Dim[], { axis, inner }: Rows): Dim {
+  return multiply(product(shape.slice(axis + 1)), inner)
+}
+
+/** Where rows are in a shape that has one dimension that is a multiple of their number, and no other that depends on it. */
+export function findRows(shape: readonly Dim[]): Rows | null {
+  const axis = shape.findIndex(ofRows)
+  if (axis === -1 || shape.some((dim, other) => other !== axis && ofRows(dim))) return null
+  const inner = perRow(shape[axis]!)
+  return inner === null ? null : { axis, outer: 1, inner }
+}
+
+export function sameRows(a: Rows, b: Rows): boolean {
+  return a.axis === b.axis && isSame(a.outer, b.outer) && isSame(a.inner, b.inner)
+}
+
+/** Whether it depends on how many rows there are, without having rows: as a shape does. */
+export function countsRows({ elements, rows }: Tensor): boolean {
+  return rows === null && elements !== null && elements.some(ofRows)
+}
+
+/** What two branches, or two turns of a loop, have in common. */
+export function either(a: Value, b: Value, name: string): Value {
+  if (a.kind === 'fault') return a.verdict === 'meets' || b.kind !== 'fault' ? a : b
+  if (b.kind === 'fault') return b
+  const differ = (reason: string): Fault => ({ kind: 'fault', verdict: 'unknown', order: -1, node: null, reason, shape: unknownShape })
+  if (a.kind === 'list' || b.kind === 'list') {
+    if (a.kind !== 'list' || b.kind !== 'list') return differ('it is a sequence in one branch, and a tensor in the other')
+    if (a.byRow !== b.byRow || (a.items?.length ?? -1) !== (b.items?.length ?? -1)) return differ('branches give sequences that differ')
+    if (a.items === null) return a
+    const items = a.items.map((item, index) => either(item, b.items![index]!, `${name}[${index}]`))
+    return items.find((item): item is Fault => item.kind === 'fault') ?? { ...a, items: items as Tensor[] }
+  }
+  if (a.shape.length !== b.shape.length) return differ('branches give tensors with different numbers of dimensions')
+  if (countsRows(a) !== countsRows(b) || (countsRows(a) && !areSame(a.elements!, b.elements!))) return differ('branches differ in what depends on the number of rows')
+  if (a.rows !== null && b.rows !== null && !sameRows(a.rows, b.rows)) return differ('rows lie elsewhere in one branch than in the other')
+  if ((a.rows === null) !== (b.rows === null)) return differ('one branch has rows, and the other has none')
+  const shape = a.shape.map((dim, axis) => (isSame(dim, b.shape[axis]!) ? dim : opaque(`if ${name} ${axis}`, [dim, b.shape[axis]!], 0)))
+  const samePlace = (x: Place | null, y: Place | null) => x === y || (x !== null && y !== null && isSame(x.stride, y.stride) && isSame(x.bound, y.bound))
+  if (!samePlace(a.place, b.place) || a.columns !== b.columns) return differ('branches differ in what depends on the place of a row')
+  return tensor(a.type === b.type ? a.type : 0, shape, {
+    rows: a.rows,
+    elements: a.elements !== null && b.elements !== null && areSame(a.elements, b.elements) ? a.elements : null,
+    place: a.place,
+    bound: a.bound !== null && b.bound !== null && isSame(a.bound, b.bound) ? a.bound : null,
+    nonZero: a.nonZero && b.nonZero,
+  })
+}
