@@ -1,8 +1,8 @@
 import { isSame, named, rowDim, shownDims, symbolsOf, type Dim } from './dims.ts'
 import { functionKey, type Attribute, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
 import { Operation } from './operation.ts'
-import { rules } from './rules/index.ts'
-import { countsRows, elementType, FollowedFault, NotProved, rowsAt, tensor, unknownShape, type Fault, type Tensor, type Value } from './values.ts'
+import { rules } from './rules/all-rules.ts'
+import { countsRows, elementType, FollowedFault, NotProved, rowsAt, tensor, unknownShape, type Fault, type Tensor, type Value } from './followed-values.ts'
 
 /** What the graph says of its rows. */
 export interface RowProof {
@@ -145,7 +145,9 @@ class Proof {
       }
       const label = node.outputs.find((name) => name !== '') ?? `${order}`
       const apply = (values: readonly (Value | null)[]) => {
-        const result = rule(new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, values, runGraph, (verdict, reason) => faultAt(-1, verdict, reason)))
+        const operation = new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, values, runGraph, (verdict, reason) => faultAt(-1, verdict, reason))
+        const result = rule(operation)
+        operation.checkUnread()
         return Array.isArray(result) ? (result as readonly Value[]) : [result as Value]
       }
       findShapes = () => shapesWithout(given, apply)

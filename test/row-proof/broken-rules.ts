@@ -95,7 +95,7 @@ function mutantsOf(only: string | undefined): Mutant[] {
 
 /** Rules that let rows through whatever the axis: the entry of each operator in turn. */
 function passingRules(operators: readonly string[]): Mutant[] {
-  return operators.map((operator) => ({ file: 'rules/index.ts', line: 0, kind: 'rule lets all through', before: operator, after: operator }))
+  return operators.map((operator) => ({ file: 'rules/all-rules.ts', line: 0, kind: 'rule lets all through', before: operator, after: operator }))
 }
 
 // What notices
@@ -179,7 +179,7 @@ if (process.send !== undefined && process.argv[2] === 'child') {
 } else {
   const { values } = parseArgs({ options: { graphs: { type: 'string', default: '500' }, only: { type: 'string' }, every: { type: 'string', default: '1' } } })
   const { proveRows } = await import('../../src/row-proof/prove-rows.ts')
-  const { rules } = await import('../../src/row-proof/rules/index.ts')
+  const { rules } = await import('../../src/row-proof/rules/all-rules.ts')
   const all = await expectedOf(Number(values.graphs))
   // What is not as it should be without any change says nothing of changes.
   const unbroken = all.filter((each) => new Judge([each]).judge({ proveRows }) === null)

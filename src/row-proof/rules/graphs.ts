@@ -1,6 +1,6 @@
 import { areSame, isSame, ofRows, opaque, shown, type Dim } from '../dims.ts'
 import { apart, axisIn, moved, type Operation, type Rule, type Rules } from '../operation.ts'
-import { countsRows, either, meets, notFollowed, sameRows, tensor, type List, type Tensor, type Value } from '../values.ts'
+import { countsRows, either, meets, notFollowed, sameRows, tensor, type List, type Tensor, type Value } from '../followed-values.ts'
 import { withElements } from './arithmetic.ts'
 import { joined, without, withAxes } from './movement.ts'
 
@@ -63,7 +63,7 @@ const Loop: Rule = (op) => {
     if (each !== null && countsRows(each)) return meets('how often it runs depends on the number of rows')
   }
   const body = op.graph('body')
-  const initial = op.inputs.slice(2).map((value) => value ?? notFollowed('a state is left out'))
+  const initial = [...op.inputs.keys()].slice(2).map((index) => op.value(index) ?? notFollowed('a state is left out'))
   let endsEarly = condition !== null && condition.elements?.[0] !== 1
   const { states, made } = settle(op, initial, (own) => {
     const [goesOn, ...values] = op.runGraph(body, [sharedScalar(op, 'turn', int64), withElements(bool, [], [1]), ...own])
@@ -93,7 +93,7 @@ const Scan: Rule = (op) => {
   if (op.version < 9) return notFollowed('its first version is not followed')
   const count = op.int('num_scan_inputs', 1)
   const body = op.graph('body')
-  const initial = op.inputs.slice(0, op.inputs.length - count).map((value) => value ?? notFollowed('a state is left out'))
+  const initial = [...op.inputs.keys()].slice(0, op.inputs.length - count).map((index) => op.value(index) ?? notFollowed('a state is left out'))
   const scanned = Array.from({ length: count }, (_, index) => op.data(initial.length + index))
   const axes = scanned.map((of, index) => axisIn(op.ints('scan_input_axes')?.[index] ?? 0, of.shape.length))
   const overRows = scanned.filter((of, index) => of.rows?.axis === axes[index])
@@ -126,7 +126,7 @@ function overEachRow(op: Operation, scanned: readonly Tensor[], axes: readonly n
 }
 
 function listAt(op: Operation, index: number): readonly Tensor[] {
-  const value = op.inputs[index] ?? null
+  const value = op.value(index)
   if (value === null || value.kind !== 'list') return notFollowed('an input is no sequence')
   return value.items ?? notFollowed('how long a sequence is is not known')
 }
@@ -163,7 +163,7 @@ const ConcatFromSequence: Rule = (op) => {
 }
 
 /** A value that may be there or not: one that is. */
-const OptionalGetElement: Rule = (op) => op.inputs[0] ?? notFollowed('it is given nothing')
+const OptionalGetElement: Rule = (op) => op.value(0) ?? notFollowed('it is given nothing')
 
 export const graphs: Rules = {
   If,
@@ -190,5 +190,5 @@ export const graphs: Rules = {
   ConcatFromSequence,
   Optional: OptionalGetElement,
   OptionalGetElement,
-  OptionalHasElement: (op) => withElements(bool, [], [op.has(0) ? 1 : 0]),
+  OptionalHasElement: (op) => withElements(bool, [], [op.value(0) === null ? 0 : 1]),
 }

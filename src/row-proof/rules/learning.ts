@@ -1,6 +1,6 @@
 import { add, isSame, opaque, type Dim } from '../dims.ts'
 import { apart, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
-import { elementType, meets, notFollowed, tensor, type Tensor } from '../values.ts'
+import { elementType, meets, notFollowed, tensor, type Tensor } from '../followed-values.ts'
 import { elementWise } from './arithmetic.ts'
 import { reshaped } from './movement.ts'
 
