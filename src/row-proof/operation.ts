@@ -1,6 +1,7 @@
 import { broadcastDims, isSame, multiply, ofRows, rowDim, shown, shownDims, type Dim } from './dims.ts'
 import type { Attribute, OnnxGraph, OnnxNode } from './onnx-model.ts'
-import { countsRows, elementType, FollowedFault, meets, notFollowed, sameRows, tensor, type Fault, type Place, type Rows, type Tensor, type Value } from './followed-values.ts'
+import { countsRows, elementType, FollowedFault, sameRows, tensor, type Fault, type Place, type Rows, type Tensor, type Value } from './followed-values.ts'
+import { meets, notFollowed } from './not-proved.ts'
 
 /** What an operator makes of its inputs; throws where rows meet, or where it cannot be told. */
 export type Rule = (op: Operation) => Value | readonly (Value | null)[]

@@ -1,6 +1,7 @@
 import { add, divide, floorOf, isAtLeast, isSame, isWhole, maximum, minimum, multiply, ofRows, opaque, subtract, type Dim } from '../dims.ts'
 import { broadcast, isInteger, type Operation, type Rule, type Rules } from '../operation.ts'
-import { countsRows, elementType, meets, notFollowed, tensor, type Tensor } from '../followed-values.ts'
+import { countsRows, elementType, mostElements, tensor, type Tensor } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 
 /**
  * Operators that work on each element by itself, with those of other inputs in the same place. They are also what shapes are computed
@@ -25,6 +26,7 @@ function calculated(op: Operation, type: number | null, calculate: Calculate): T
   const inputs = op.inputs.map((_, index) => (op.has(index) ? op.raw(index) : null)).filter((input) => input !== null)
   if (inputs.length === 0 || inputs.some(({ elements, shape }) => elements === null || shape.some((dim) => typeof dim !== 'number'))) return null
   const { shape } = broadcast(inputs)
+  if ((shape as number[]).reduce((count, dim) => count * dim, 1) > mostElements) return null
   if (!inputs.every((input) => isExact(input.type) && input.elements!.every((element) => isFloat(input.type) || isWithin(element, input.type)))) return null
   const own = type ?? inputs[0]!.type
   const places = inputs.map((input) => broadcastPlaces(input.shape as number[], shape as number[]))

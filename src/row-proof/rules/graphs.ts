@@ -1,6 +1,7 @@
 import { areSame, isSame, ofRows, opaque, shown, type Dim } from '../dims.ts'
 import { apart, axisIn, moved, type Operation, type Rule, type Rules } from '../operation.ts'
-import { countsRows, either, meets, notFollowed, sameRows, tensor, type List, type Tensor, type Value } from '../followed-values.ts'
+import { countsRows, either, elementType, mostElements, samePlace, sameRows, tensor, type Fault, type List, type Tensor, type Value } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 import { withElements } from './arithmetic.ts'
 import { joined, without, withAxes } from './movement.ts'
 
@@ -8,7 +9,7 @@ import { joined, without, withAxes } from './movement.ts'
  * Operators with graphs in them, and sequences of tensors. Source: onnx.ai/onnx/operators/onnx__NAME.html.
  */
 
-const { int64, bool } = { int64: 7, bool: 9 }
+const { int64, bool } = elementType
 
 /** The branch that is taken, where the graph shows that; else what both have in common. */
 const If: Rule = (op) => {
@@ -19,7 +20,13 @@ const If: Rule = (op) => {
   if (condition.rows !== null) return meets('which branch it takes depends on what the rows hold')
   if (known !== null && ofRows(known)) return meets('which branch it takes depends on the number of rows')
   const [yes, no] = [run('then_branch'), run('else_branch')]
-  return yes.map((value, index) => inCommon(op, value, no[index]!, index))
+  return yes.map((value, index) => {
+    const other = no[index]!
+    const [one, two] = [value, other].map((each) => each.kind === 'fault' && each.verdict === 'meets')
+    // Which branch is taken is the same for all requests of a run: the other one may be that.
+    if (one !== two) return op.fault('unknown', `in one of its branches: ${((one ? value : other) as Fault).reason}`)
+    return inCommon(op, value, other, index)
+  })
 }
 
 /** What two branches have in common, or why that is not known. */
@@ -47,7 +54,7 @@ function isSameValue(a: Value, b: Value): boolean {
   if (a.kind !== 'tensor' || b.kind !== 'tensor') return a === b || (a.kind === 'fault' && b.kind === 'fault' && a.reason === b.reason) || (a.kind === 'list' && b.kind === 'list' && a.items === b.items)
   const sameElements = a.elements === b.elements || (a.elements !== null && b.elements !== null && areSame(a.elements, b.elements))
   const sameBounds = a.bound === b.bound || (a.bound !== null && b.bound !== null && isSame(a.bound, b.bound))
-  return areSame(a.shape, b.shape) && sameElements && sameBounds && a.nonZero === b.nonZero && (a.rows === b.rows || (a.rows !== null && b.rows !== null && sameRows(a.rows, b.rows)))
+  return areSame(a.shape, b.shape) && sameElements && sameBounds && a.nonZero === b.nonZero && samePlace(a.place, b.place) && a.columns === b.columns && (a.rows === b.rows || (a.rows !== null && b.rows !== null && sameRows(a.rows, b.rows)))
 }
 
 /** Something like a state whose values are not known in a later turn: the counter, and elements that change. */
@@ -149,6 +156,7 @@ const SplitToSequence: Rule = (op) => {
   if (typeof dim !== 'number') return notFollowed(`dimension ${shown(dim)} is not known`)
   const given = op.has(1) ? op.numbers(1, 'lengths') : [1]
   const isOne = !op.has(1) || op.raw(1).shape.length === 0
+  if (isOne && dim / given[0]! > mostElements) return notFollowed('it makes too many parts')
   const lengths = isOne ? Array.from({ length: Math.ceil(dim / given[0]!) }, (_, index) => Math.min(given[0]!, dim - index * given[0]!)) : given
   const parts = lengths.map((length) => moved(of, of.shape.map((own, other) => (other === axis ? length : own)), of.rows))
   return listOf(!op.has(1) && op.int('keepdims', 1) === 0 ? parts.map((part) => without(part, [axis])) : parts)

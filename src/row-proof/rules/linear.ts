@@ -1,6 +1,7 @@
 import { add, divide, floorOf, isSame, multiply, ofRows, opaque, subtract, type Dim } from '../dims.ts'
 import { apart, broadcast, checkRank, rowsOnly, together, type Operation, type Rule, type Rules } from '../operation.ts'
-import { elementType, meets, notFollowed, tensor, type Rows, type Tensor } from '../followed-values.ts'
+import { elementType, tensor, type Rows, type Tensor } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 
 /**
  * Products, convolutions, pools and what samples images. Source: onnx.ai/onnx/operators/onnx__NAME.html, com.microsoft:

@@ -1,6 +1,7 @@
 import { add, broadcastDims, divide, floorOf, isAtLeast, isSame, minimum, multiply, ofRows, opaque, perRow, product, rowDim, shown, shownDims, subtract, type Dim } from '../dims.ts'
 import { apart, axisIn, checkRank, moved, rowsOnly, type Rule, type Rules } from '../operation.ts'
-import { after, before, elementType, extent, findRows, meets, mostElements, notFollowed, sameRows, tensor, type Place, type Rows, type Tensor, type Value } from '../followed-values.ts'
+import { after, before, elementType, extent, findRows, mostElements, sameRows, tensor, type Place, type Rows, type Tensor, type Value } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 import { boundOfBoth, broadcastPlaces, withElements } from './arithmetic.ts'
 
 /**
@@ -152,15 +153,11 @@ export function joined(parts: readonly Tensor[], axis: number): Tensor {
     const isFlat = first.shape.length === 1 && parts.every(({ elements }) => elements !== null)
     if (isFlat) return withElements(type, shape, parts.flatMap(({ elements }) => elements!))
     if (parts.some(({ elements }) => elements?.some(ofRows))) meets('a value depends on the number of rows')
-    return tensor(type, shape, { bound: parts.map(({ bound }) => bound).reduce((one, other) => (one === null || other === null ? null : maximumOf(one, other))) })
+    return tensor(type, shape, { bound: parts.reduce((one, other) => ({ ...one, bound: boundOfBoth(one, other) })).bound })
   }
   const columns = columnsOf(parts, axis)
   if (columns !== null) return tensor(type, shape, { rows, columns })
   return tensor(type, shape, { rows, bound: parts.reduce((one, other) => ({ ...one, bound: boundOfBoth(one, other) })).bound, nonZero: parts.every(({ nonZero }) => nonZero) })
-}
-
-function maximumOf(a: Dim, b: Dim): Dim | null {
-  return isAtLeast(subtract(a, b), 0) ? a : isAtLeast(subtract(b, a), 0) ? b : null
 }
 
 /** Places by entry of the last dimension, along which indices with several numbers are put together. */
@@ -258,7 +255,7 @@ export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
   let rows: Rows | null = of.rows && { ...of.rows, axis: of.rows.axis + rank - of.shape.length }
   const shape = Array.from({ length: rank }, (_, axis) => {
     const [own, to] = [ownAt(axis), targetAt(axis)]
-    if (axis === rows?.axis) return isSame(to, 1) || isSame(own, to) ? own : meets(`the rows get the length ${shown(to)}`)
+    if (axis === rows?.axis) return isSame(to, 1) || isSame(own, to) ? own : typeof to === 'number' || ofRows(to) ? meets(`the rows get the length ${shown(to)}`) : notFollowed(`whether the rows get the length ${shown(to)} is not known`)
     if (ofRows(to)) {
       if (own !== 1) return meets(`${shown(own)} entries get a length that depends on the number of rows`)
       if (of.rows !== null) return meets('each row is repeated for all others')
@@ -426,7 +423,7 @@ const CenterCropPad: Rule = (op) => {
 }
 
 /** By row and column of a matrix: the last two dimensions may be those of one row alone. */
-export const triangle: Rule = (op) => {
+const triangle: Rule = (op) => {
   const of = op.data(0)
   apart(of, [of.shape.length - 1, of.shape.length - 2], 'keeps a triangle')
   if (op.has(1)) op.shared(1, 'the diagonal')

@@ -1,6 +1,7 @@
 import { opaque } from '../dims.ts'
 import { broadcast, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
-import { elementType, meets, notFollowed, sameRows, tensor } from '../followed-values.ts'
+import { elementType, sameRows, tensor } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 import { swappedMatMul, windows } from './linear.ts'
 import { joined } from './movement.ts'
 

@@ -1,6 +1,7 @@
 import { multiply, opaque, type Dim } from '../dims.ts'
 import { checkRank, together, type Operation, type Rule, type Rules } from '../operation.ts'
-import { elementType, meets, notFollowed, tensor, type Rows, type Tensor } from '../followed-values.ts'
+import { elementType, tensor, type Rows, type Tensor } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 
 /**
  * Recurrent layers and attention: what goes through a sequence, which is to be another dimension than that of the rows.

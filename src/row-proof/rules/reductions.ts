@@ -1,6 +1,7 @@
 import { add, product as productOf, type Dim } from '../dims.ts'
 import { apart, axisIn, broadcast, like, rowsOnly, together, type Operation, type Rule, type Rules } from '../operation.ts'
-import { elementType, meets, notFollowed, tensor, type Tensor, type Value } from '../followed-values.ts'
+import { elementType, tensor, type Tensor, type Value } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 import { withElements } from './arithmetic.ts'
 
 /**
