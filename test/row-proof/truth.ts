@@ -40,11 +40,12 @@ export async function openGraph(model: Uint8Array): Promise<InferenceSession> {
 export async function truthOf(graph: GraphText, seed = 1): Promise<Truth> {
   const truth = await truthOfModel(graph, graph.model, seed)
   // ONNX Runtime runs what leads to no output as well, which may fail for some numbers of rows: that changes no answer.
-  return truth.answer === 'differs' && truth.where.startsWith(joinedFails) ? truthOfModel(graph, graph.withoutDeadEnds(), seed) : truth
+  return truth.answer === 'differs' && isOfFailure(truth) ? truthOfModel(graph, graph.withoutDeadEnds(), seed) : truth
 }
 
-/** How `where` begins where a joined run fails, while each alone does not. */
-export const joinedFails = 'joined it fails'
+const joinedFails = 'joined it fails'
+/** Whether joining makes a run fail, or one that fails alone succeed: another output, or a dead end, may be why. */
+export const isOfFailure = ({ where }: Truth): boolean => where.startsWith(joinedFails) || /^request \d+ fails alone/.test(where)
 
 async function truthOfModel(graph: GraphText, model: Uint8Array, seed: number): Promise<Truth> {
   return withRuns(graph, model, seed, (runs) => judge(runs, graph.outputs))
@@ -60,7 +61,7 @@ export async function truthsByAxis(graph: GraphText, seed = 1): Promise<{ output
       for (let batchAxis = 0; batchAxis < rank; batchAxis++) {
         const truth = await judge(runs, [{ name, batchAxis }])
         // Another output may be why it fails.
-        const isOther = graph.outputs.length > 1 && truth.where.startsWith(joinedFails)
+        const isOther = graph.outputs.length > 1 && isOfFailure(truth)
         truths.push({ output: { name, batchAxis }, truth: isOther ? { ...truth, answer: 'unsure' } : truth })
       }
     }
