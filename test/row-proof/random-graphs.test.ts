@@ -5,7 +5,7 @@ import { GraphSource } from './random-graphs.ts'
 import { truthOf } from './truth.ts'
 
 /** `npx tsx test/row-proof/many-graphs.ts` tries as many as one likes. */
-const graphs = 600
+const graphs = 400
 const firstSeed = 100_000
 
 describe('random graphs', () => {
