@@ -26,16 +26,33 @@ export const contribCases: CaseTable = {
 
   // Normalisations
   SkipLayerNormalization: {
-    proved: ['ms.SkipLayerNormalization(in(N,3,4), in(N,3,4), k(4), k(4), k(4))', 'y, m, i, s = ms.SkipLayerNormalization(in(N,3,4), in(N,3,4), k(4))\n-> 0,_,_,0', 'ms.SkipLayerNormalization(in(N,4), in(N,4), k(4), k(4))', 'ms.SkipLayerNormalization(in(N,3,4), k(3,4), k(4))'],
+    proved: [
+      'ms.SkipLayerNormalization(in(N,3,4), in(N,3,4), k(4), k(4), k(4))',
+      'y, m, i, s = ms.SkipLayerNormalization(in(N,3,4), in(N,3,4), k(4))\n-> 0,_,_,0',
+      'ms.SkipLayerNormalization(in(N,4), in(N,4), k(4), k(4))',
+      'ms.SkipLayerNormalization(in(N,3,4), k(3,4), k(4))',
+    ],
     meets: ['ms.SkipLayerNormalization(in(N,4), k(2,4), k(4))'],
   },
   SkipSimplifiedLayerNormalization: { proved: ['ms.SkipSimplifiedLayerNormalization(in(N,3,4), in(N,3,4), k(4))', 'y, m, i, s = ms.SkipSimplifiedLayerNormalization(in(N,3,4), in(N,3,4), k(4), k(4))\n-> 0,_,_,0'] },
-  SimplifiedLayerNormalization: { proved: ['SimplifiedLayerNormalization(in(N,4), k(4))', 'SimplifiedLayerNormalization(in(N,2,3), k(2,3)) axis=1'], meets: ['SimplifiedLayerNormalization(in(N,4), k(4)) axis=0', 'SimplifiedLayerNormalization(in(2,N,4), k(4)) axis=1 -> 1'] },
-  EmbedLayerNormalization: { proved: ['y, m = ms.EmbedLayerNormalization(in(int32 N,3 <5), in(int32 N,3 <2), k(5,4), k(6,4), k(2,4), k(4), k(4), in(int32 N,3 <2))\n-> 0,0', 'y, m = ms.EmbedLayerNormalization(in(int32 N,3 <5), _, k(5,4), k(6,4), _, k(4), k(4))\n-> 0,0'] },
+  SimplifiedLayerNormalization: { proved: [
+    'SimplifiedLayerNormalization(in(N,4), k(4))',
+    'SimplifiedLayerNormalization(in(N,2,3), k(2,3)) axis=1',
+  ], meets: ['SimplifiedLayerNormalization(in(N,4), k(4)) axis=0',
+    'SimplifiedLayerNormalization(in(2,N,4), k(4)) axis=1 -> 1'] },
+  EmbedLayerNormalization: { proved: [
+    'y, m = ms.EmbedLayerNormalization(in(int32 N,3 <5), in(int32 N,3 <2), k(5,4), k(6,4), k(2,4), k(4), k(4), in(int32 N,3 <2))\n-> 0,0',
+    'y, m = ms.EmbedLayerNormalization(in(int32 N,3 <5), _, k(5,4), k(6,4), _, k(4), k(4))\n-> 0,0',
+  ] },
 
   // Attention
   'Attention of com.microsoft': {
-    proved: ['ms.Attention(in(N,3,4), k(4,12), k(12)) num_heads=2', 'ms.Attention(in(N,3,4), k(4,12), k(12), in(int32 N 1..4)) num_heads=2', 'ms.Attention(in(N,3,4), k(4,12), k(12), in(int32 N,3 <2)) num_heads=2', 'y, p = ms.Attention(in(N,3,4), k(4,12), k(12), _, in(2,N,2,2,2)) num_heads=2 unidirectional=1\n-> 0,1'],
+    proved: [
+      'ms.Attention(in(N,3,4), k(4,12), k(12)) num_heads=2',
+      'ms.Attention(in(N,3,4), k(4,12), k(12), in(int32 N 1..4)) num_heads=2',
+      'ms.Attention(in(N,3,4), k(4,12), k(12), in(int32 N,3 <2)) num_heads=2',
+      'y, p = ms.Attention(in(N,3,4), k(4,12), k(12), _, in(2,N,2,2,2)) num_heads=2 unidirectional=1\n-> 0,1',
+    ],
     meets: ['ms.Attention(in(1,N,4), k(4,12), k(12)) num_heads=2 -> 1', 'ms.Attention(in(N,3,4), k(4,12), k(12), int32:[1,2]) num_heads=2'],
   },
   MultiHeadAttention: {
@@ -65,9 +82,16 @@ export const contribCases: CaseTable = {
 
   // Quantised
   DynamicQuantizeMatMul: { meets: ['ms.DynamicQuantizeMatMul(in(N,3), k(uint8 3,4), k(1 0.1..1), uint8:[1])'] },
-  MatMulIntegerToFloat: { proved: ['ms.MatMulIntegerToFloat(in(uint8 N,3), k(uint8 3,4), 0.1, 0.2, uint8:3, uint8:1, k(4))', 'ms.MatMulIntegerToFloat(in(uint8 N,3), k(uint8 3,4), 0.1, k(4 0.1..1))'], meets: ['ms.MatMulIntegerToFloat(in(uint8 3,N), in(uint8 N,4), 0.1, 0.2)'] },
+  MatMulIntegerToFloat: { proved: [
+    'ms.MatMulIntegerToFloat(in(uint8 N,3), k(uint8 3,4), 0.1, 0.2, uint8:3, uint8:1, k(4))',
+    'ms.MatMulIntegerToFloat(in(uint8 N,3), k(uint8 3,4), 0.1, k(4 0.1..1))',
+  ], meets: ['ms.MatMulIntegerToFloat(in(uint8 3,N), in(uint8 N,4), 0.1, 0.2)'] },
   MatMulInteger16: { proved: ['ms.MatMulInteger16(in(int16 N,3), k(int16 3,4))'] },
-  MatMulNBits: { proved: ['ms.MatMulNBits(in(N,16), k(uint8 4,1,8 <255), k(4 0.1..1)) K=16 N=4 bits=4 block_size=16', 'ms.MatMulNBits(in(N,2,16), k(uint8 4,1,8 <255), k(4 0.1..1), k(uint8 4 <15)) K=16 N=4 bits=4 block_size=16', 'ms.MatMulNBits(in(2,N,16), k(uint8 4,1,8 <255), k(4 0.1..1)) K=16 N=4 bits=4 block_size=16 -> 1'] },
+  MatMulNBits: { proved: [
+    'ms.MatMulNBits(in(N,16), k(uint8 4,1,8 <255), k(4 0.1..1)) K=16 N=4 bits=4 block_size=16',
+    'ms.MatMulNBits(in(N,2,16), k(uint8 4,1,8 <255), k(4 0.1..1), k(uint8 4 <15)) K=16 N=4 bits=4 block_size=16',
+    'ms.MatMulNBits(in(2,N,16), k(uint8 4,1,8 <255), k(4 0.1..1)) K=16 N=4 bits=4 block_size=16 -> 1',
+  ] },
   MatMulBnb4: { same: ['ms.MatMulBnb4(in(N,16), k(uint8 32 <255), k(4 0.1..1)) K=16 N=4 block_size=16 quant_type=1'] },
   MoE: { same: [`ms.MoE(in(N,4), in(N,2), k(2,6,4), k(2,6), k(2,4,6), k(2,4)) k=1 activation_type='relu'`] },
   DynamicQuantizeLSTM: {
@@ -92,7 +116,10 @@ export const contribCases: CaseTable = {
   QLinearConcat: { proved: ['ms.QLinearConcat(0.3, uint8:2, in(uint8 N,2), 0.5, uint8:3, in(uint8 N,3), 0.2, uint8:1) axis=1'], meets: ['ms.QLinearConcat(0.3, uint8:2, in(uint8 N,2), 0.5, uint8:3, in(uint8 N,2), 0.2, uint8:1) axis=0'] },
   QLinearWhere: { proved: ['ms.QLinearWhere(in(bool N,3), in(uint8 N,3), 0.5, uint8:3, in(uint8 N,3), 0.2, uint8:1, 0.3, uint8:2)'], meets: ['ms.QLinearWhere(in(bool N,3), in(uint8 N,3), 0.5, uint8:3, k(uint8 2,3), 0.2, uint8:1, 0.3, uint8:2)'] },
   'QLinearConv of com.microsoft': { proved: ['ms.QLinearConv(in(uint8 N,2,4,4), 0.5, uint8:3, k(uint8 3,2,2,2), 0.1, uint8:1, 0.7, uint8:9)', 'ms.QLinearConv(in(uint8 N,4,4,2), 0.5, uint8:3, k(uint8 3,2,2,2), 0.1, uint8:1, 0.7, uint8:9) channels_last=1'] },
-  QGemm: { proved: ['ms.QGemm(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, _, 0.07, uint8:9)', 'ms.QGemm(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, k(int32 4)) alpha=1.0'], meets: ['ms.QGemm(in(uint8 N,3), 0.5, uint8:3, in(uint8 N,4), 0.1, uint8:1) transA=1'] },
+  QGemm: { proved: [
+    'ms.QGemm(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, _, 0.07, uint8:9)',
+    'ms.QGemm(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, k(int32 4)) alpha=1.0',
+  ], meets: ['ms.QGemm(in(uint8 N,3), 0.5, uint8:3, in(uint8 N,4), 0.1, uint8:1) transA=1'] },
   GatherBlockQuantized: { proved: ['ms.GatherBlockQuantized(k(uint8 5,16 <255), in(int64 N,2 <5), k(5,2 0.1..1)) block_size=16 bits=4 quantize_axis=1'] },
   QEmbedLayerNormalization: { proved: ['y, m = ms.QEmbedLayerNormalization(in(int32 N,3 <5), _, k(uint8 5,4 <99), k(uint8 6,4 <99), _, k(uint8 4 <99), k(uint8 4 <99), _, 0.1, 0.1, _, 0.1, 0.1, uint8:0, uint8:0, _, uint8:0, uint8:0)\n-> 0,0'] },
 

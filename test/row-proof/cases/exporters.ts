@@ -60,7 +60,15 @@ export const exporterCases: CaseTable = {
     ],
   },
   'constants of some rows': {
-    meets: ['Add(in(N,3), k(2,3))', 'Mul(Relu(in(N,4)), k(3,1))', 'Concat(in(N,3), k(2,1)) axis=1', 'MatMul(in(N,2,3), k(3,3,4))', 'Where(in(bool N,2), in(N,2), k(2,2))', 'Softmax(Add(in(N,3), Expand(k(1,3), [2,3]))) axis=1', 'x = in(N,3)\nAdd(x, Tile(k(1,3), [3,1]))'],
+    meets: [
+      'Add(in(N,3), k(2,3))',
+      'Mul(Relu(in(N,4)), k(3,1))',
+      'Concat(in(N,3), k(2,1)) axis=1',
+      'MatMul(in(N,2,3), k(3,3,4))',
+      'Where(in(bool N,2), in(N,2), k(2,2))',
+      'Softmax(Add(in(N,3), Expand(k(1,3), [2,3]))) axis=1',
+      'x = in(N,3)\nAdd(x, Tile(k(1,3), [3,1]))',
+    ],
   },
   'values by the number of rows': {
     meets: [
@@ -129,7 +137,11 @@ export const exporterCases: CaseTable = {
   },
   'local functions': {
     proved: ['fn local.Scale(a, b) { t = Mul(a, b); u = Relu(t) -> u }\nlocal.Scale(in(N,3), k(3))', 'fn local.S($axis, a) { t = Softmax(a) axis=$int axis -> t }\nlocal.S(in(N,3)) axis=1'],
-    meets: ['fn local.Scale(a, b) { t = Mul(a, b); u = Relu(t) -> u }\nlocal.Scale(in(N,3), k(2,3))', 'fn local.S($axis, a) { t = Softmax(a) axis=$int axis -> t }\nlocal.S(in(N,3)) axis=0', 'fn local.Centre(a) { t = ReduceMean(a) keepdims=0; u = Sub(a, t) -> u }\nlocal.Centre(in(N,3))'],
+    meets: [
+      'fn local.Scale(a, b) { t = Mul(a, b); u = Relu(t) -> u }\nlocal.Scale(in(N,3), k(2,3))',
+      'fn local.S($axis, a) { t = Softmax(a) axis=$int axis -> t }\nlocal.S(in(N,3)) axis=0',
+      'fn local.Centre(a) { t = ReduceMean(a) keepdims=0; u = Sub(a, t) -> u }\nlocal.Centre(in(N,3))',
+    ],
   },
   'position ids and masks': {
     proved: [
@@ -141,6 +153,9 @@ export const exporterCases: CaseTable = {
     meets: ['i = in(int64 N,4 <2)\nc = CumSum(Cast(Not(Equal(i, 1))) to=int32, 0)\nGather(k(90,3), c)'],
   },
   'a state of zeros': {
-    proved: ['x = in(4,N,3)\nh = ConstantOfShape(Concat([1], Shape(x) start=1 end=2, [2]) axis=0)\ny, z = GRU(x, k(1,6,3), k(1,6,2), _, _, h) hidden_size=2\n-> 2,1', 'x = in(4,N,3)\nh = Expand(k(1,1,2), Concat([1], Shape(x) start=1 end=2, [2]) axis=0)\ny, z = RNN(x, k(1,2,3), k(1,2,2), _, _, h) hidden_size=2\n-> 2,1'],
+    proved: [
+      'x = in(4,N,3)\nh = ConstantOfShape(Concat([1], Shape(x) start=1 end=2, [2]) axis=0)\ny, z = GRU(x, k(1,6,3), k(1,6,2), _, _, h) hidden_size=2\n-> 2,1',
+      'x = in(4,N,3)\nh = Expand(k(1,1,2), Concat([1], Shape(x) start=1 end=2, [2]) axis=0)\ny, z = RNN(x, k(1,2,3), k(1,2,2), _, _, h) hidden_size=2\n-> 2,1',
+    ],
   },
 }

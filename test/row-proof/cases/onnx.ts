@@ -120,11 +120,29 @@ export const onnxCases: CaseTable = {
     ],
   },
   Gemm: {
-    proved: ['Gemm(in(N,3), k(3,4), k(4))', 'Gemm(in(N,3), k(4,3)) transB=1 alpha=0.5', 'Gemm(in(3,N), k(3,4), k(1,4)) transA=1', 'Gemm(in(N,3), k(3,4), in(N,4)) beta=0.5', 'Gemm(k(2,3), in(3,N)) -> 1', 'Gemm(in(N,3), k(3,4), in(N,1))', 'Gemm(k(2,3), in(N,3), in(N)) transB=1 -> 1'],
+    proved: [
+      'Gemm(in(N,3), k(3,4), k(4))',
+      'Gemm(in(N,3), k(4,3)) transB=1 alpha=0.5',
+      'Gemm(in(3,N), k(3,4), k(1,4)) transA=1',
+      'Gemm(in(N,3), k(3,4), in(N,4)) beta=0.5',
+      'Gemm(k(2,3), in(3,N)) -> 1',
+      'Gemm(in(N,3), k(3,4), in(N,1))',
+      'Gemm(k(2,3), in(N,3), in(N)) transB=1 -> 1',
+    ],
     meets: ['Gemm(in(N,3), k(3,4), k(2,4))', 'Gemm(in(3,N), in(N,4))', 'Gemm(in(N,2), in(N,4)) transA=1', 'x = in(N,3)\nGemm(x, x) transB=1', 'Gemm(in(N,3), k(3,4), k(2,1))'],
   },
   Einsum: {
-    proved: [`Einsum(in(N,2,3), in(N,3,2)) equation='bij,bjk->bik'`, `Einsum(in(N,3), k(3,2)) equation='bi,ij->bj'`, `Einsum(in(N,3), in(N,3)) equation='bi,bi->b'`, `Einsum(in(3,N)) equation='ib->bi'`, `Einsum(in(N,2,3), k(3,2)) equation='...i,ij->...j'`, `Einsum(in(N,3,3)) equation='bii->bi'`, `Einsum(in(N,3), in(N,2)) equation='bi,bj->bij'`, `Einsum(in(3,N), in(N,2)) equation='ib,bj->ibj' -> 1`, `Einsum(in(3,N)) equation='ib'`],
+    proved: [
+      `Einsum(in(N,2,3), in(N,3,2)) equation='bij,bjk->bik'`,
+      `Einsum(in(N,3), k(3,2)) equation='bi,ij->bj'`,
+      `Einsum(in(N,3), in(N,3)) equation='bi,bi->b'`,
+      `Einsum(in(3,N)) equation='ib->bi'`,
+      `Einsum(in(N,2,3), k(3,2)) equation='...i,ij->...j'`,
+      `Einsum(in(N,3,3)) equation='bii->bi'`,
+      `Einsum(in(N,3), in(N,2)) equation='bi,bj->bij'`,
+      `Einsum(in(3,N), in(N,2)) equation='ib,bj->ibj' -> 1`,
+      `Einsum(in(3,N)) equation='ib'`,
+    ],
     meets: [`Einsum(in(N,3), in(N,3)) equation='bi,ci->bc'`, `Einsum(in(N,3)) equation='bi->i'`, `x = in(N,3)\nAdd(x, Einsum(x) equation='bi->i')`, `Einsum(in(N,3), in(N,3)) equation='bi,bi->'`, `Einsum(in(N,3), in(N,3)) equation='bi,bj->ij'`],
   },
 
@@ -174,8 +192,19 @@ export const onnxCases: CaseTable = {
   },
   AffineGrid: { proved: ['t = in(N,2,3)\nAffineGrid(t, Concat(Shape(t) start=0 end=1, [1,2,3]) axis=0)'], meets: ['AffineGrid(in(N,2,3), [2,1,2,3])'] },
   Resize: {
-    proved: [`Resize(in(N,1,2,2), _, [1.0,1.0,2.0,2.0]) mode='nearest'`, `Resize(in(N,1,2,3), _, [1.0,1.0,2.0,1.5]) mode='linear'`, `Resize(in(N,1,4,4), _, [1.0,1.0,0.5,0.5]) mode='cubic' coordinate_transformation_mode='half_pixel'`, `Resize(in(N,1,4,4), _, _, [2,6]) axes=[2,3] mode='linear'`, `x = in(N,1,2,2)\nResize(x, _, _, Concat(Shape(x) start=0 end=2, [4,4]) axis=0) mode='linear'`],
-    meets: [`Resize(in(N,1,2,2), _, [2.0,1.0,1.0,1.0]) mode='nearest'`, `Resize(in(N,3), _, [1.5,1.0]) mode='linear'`, `Resize(in(N,2), _, _, [3,2]) mode='linear'`, `x = in(1,1,N,2)\ny = Resize(x, _, [1.0,1.0,2.0,1.0]) mode='linear'\nResize(y, _, [1.0,1.0,0.5,1.0]) mode='linear' -> 2`],
+    proved: [
+      `Resize(in(N,1,2,2), _, [1.0,1.0,2.0,2.0]) mode='nearest'`,
+      `Resize(in(N,1,2,3), _, [1.0,1.0,2.0,1.5]) mode='linear'`,
+      `Resize(in(N,1,4,4), _, [1.0,1.0,0.5,0.5]) mode='cubic' coordinate_transformation_mode='half_pixel'`,
+      `Resize(in(N,1,4,4), _, _, [2,6]) axes=[2,3] mode='linear'`,
+      `x = in(N,1,2,2)\nResize(x, _, _, Concat(Shape(x) start=0 end=2, [4,4]) axis=0) mode='linear'`,
+    ],
+    meets: [
+      `Resize(in(N,1,2,2), _, [2.0,1.0,1.0,1.0]) mode='nearest'`,
+      `Resize(in(N,3), _, [1.5,1.0]) mode='linear'`,
+      `Resize(in(N,2), _, _, [3,2]) mode='linear'`,
+      `x = in(1,1,N,2)\ny = Resize(x, _, [1.0,1.0,2.0,1.0]) mode='linear'\nResize(y, _, [1.0,1.0,0.5,1.0]) mode='linear' -> 2`,
+    ],
   },
   Upsample: { proved: [`Upsample(in(N,1,2,2), [1.0,1.0,2.0,2.0]) mode='nearest' @9`], meets: [`Upsample(in(N,1,2,2), [2.0,1.0,1.0,1.0]) mode='nearest' @9`] },
   DepthToSpace: { proved: ['DepthToSpace(in(N,4,2,2)) blocksize=2', `DepthToSpace(in(N,4,1,2)) blocksize=2 mode='CRD'`], meets: ['DepthToSpace(in(2,4,N,2)) blocksize=2 -> 2'] },
@@ -206,7 +235,13 @@ export const onnxCases: CaseTable = {
   ...each('ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare', (op) => {
     const values = op.includes('Log') ? ' 0.5..3' : ''
     return {
-      proved: [`${op}(in(N,3${values}), [1]) keepdims=0`, `${op}(in(N,2,3${values}), [1,2])`, `${op}(in(2,N,3${values}), [0]) keepdims=0 -> 0`, `${op}(in(2,N,3${values}), [-1]) -> 1`, ...(op === 'ReduceSum' ? [] : [`${op}(in(N,3${values})) axes=[1] @13`]), `${op}(in(N,3${values}), _) noop_with_empty_axes=1`],
+      proved: [
+        `${op}(in(N,3${values}), [1]) keepdims=0`,
+        `${op}(in(N,2,3${values}), [1,2])`,
+        `${op}(in(2,N,3${values}), [0]) keepdims=0 -> 0`,
+        `${op}(in(2,N,3${values}), [-1]) -> 1`, ...(op === 'ReduceSum' ? [] : [`${op}(in(N,3${values})) axes=[1] @13`]),
+        `${op}(in(N,3${values}), _) noop_with_empty_axes=1`,
+      ],
       meets: [`${op}(in(N,3${values}))`, `x = in(N,3${values})\nSub(x, ${op}(x, [0]))`, `x = in(N,3${values})\nDiv(x, ${op}(x) keepdims=0)`, `x = in(2,N,3${values})\nSub(x, ${op}(x, [1])) -> 1`, `x = in(2,N${values})\nSub(x, ${op}(x, [-1])) -> 1`],
     }
   }),
@@ -226,12 +261,48 @@ export const onnxCases: CaseTable = {
   NonMaxSuppression: { meets: ['NonMaxSuppression(in(N,4,4 0..1), in(N,1,4 0..1), [2], [0.5], [0.1])'] },
 
   // Other forms of the same values
-  Transpose: { proved: ['Transpose(in(N,3)) perm=[0,1]', 'Transpose(in(N,3)) -> 1', 'Transpose(in(N,2,3)) perm=[0,2,1]', 'Transpose(in(2,N,3)) perm=[1,0,2]', 'Transpose(in(N,2,3)) perm=[2,0,1] -> 1'], meets: ['Transpose(in(N,3))', 'Transpose(in(N,2,3)) perm=[1,0,2] -> 0'] },
+  Transpose: { proved: [
+    'Transpose(in(N,3)) perm=[0,1]',
+    'Transpose(in(N,3)) -> 1',
+    'Transpose(in(N,2,3)) perm=[0,2,1]',
+    'Transpose(in(2,N,3)) perm=[1,0,2]',
+    'Transpose(in(N,2,3)) perm=[2,0,1] -> 1',
+  ], meets: ['Transpose(in(N,3))',
+    'Transpose(in(N,2,3)) perm=[1,0,2] -> 0'] },
   Reshape: {
-    proved: ['Reshape(in(N,2,3), [-1,6])', 'Reshape(in(N,6), [-1,2,3])', 'Reshape(in(N,2,3), [0,6])', 'Reshape(in(N,6), [0,-1])', 'Reshape(in(N,2,3), [0,0,-1])', 'Reshape(Transpose(Reshape(in(N,2,3), [-1,3])), [3,-1,2]) -> 1', 'r = Reshape(in(N,2,3), [-1])\nReshape(r, [-1,6])', 'Reshape(in(2,N), [2,-1,1]) -> 1', 'Reshape(in(1,N,3), [-1,3])'],
-    meets: ['Reshape(in(N,6), [2,-1])', 'Reshape(in(N,2,3), [-1,3])', 'Reshape(in(2,N), [-1,2])', 'Reshape(in(2,N,3), [-1,6])', 'Reshape(in(N,6), [3,-1]) -> 1', 'Reshape(in(2,N,3), [-1,2,3])', 'Reshape(in(N,4), [2,2,-1]) -> 2', 'Reshape(in(N,2), [-1,1,2]) -> 1', 'Reshape(in(3,N), [-1,3])'],
+    proved: [
+      'Reshape(in(N,2,3), [-1,6])',
+      'Reshape(in(N,6), [-1,2,3])',
+      'Reshape(in(N,2,3), [0,6])',
+      'Reshape(in(N,6), [0,-1])',
+      'Reshape(in(N,2,3), [0,0,-1])',
+      'Reshape(Transpose(Reshape(in(N,2,3), [-1,3])), [3,-1,2]) -> 1',
+      'r = Reshape(in(N,2,3), [-1])\nReshape(r, [-1,6])',
+      'Reshape(in(2,N), [2,-1,1]) -> 1',
+      'Reshape(in(1,N,3), [-1,3])',
+    ],
+    meets: [
+      'Reshape(in(N,6), [2,-1])',
+      'Reshape(in(N,2,3), [-1,3])',
+      'Reshape(in(2,N), [-1,2])',
+      'Reshape(in(2,N,3), [-1,6])',
+      'Reshape(in(N,6), [3,-1]) -> 1',
+      'Reshape(in(2,N,3), [-1,2,3])',
+      'Reshape(in(N,4), [2,2,-1]) -> 2',
+      'Reshape(in(N,2), [-1,1,2]) -> 1',
+      'Reshape(in(3,N), [-1,3])',
+    ],
   },
-  Flatten: { proved: ['Flatten(in(N,2,3))', 'Flatten(in(N,2,3)) axis=1', 'Flatten(in(N)) axis=1', 'Flatten(in(1,N,3)) axis=2'], meets: ['Flatten(in(N,3)) axis=0', 'Flatten(in(N,2,3)) axis=2', 'Flatten(in(2,N,3)) -> 1', 'Flatten(in(2,N,3)) axis=2', 'Flatten(in(N,3)) axis=0 -> 1'] },
+  Flatten: { proved: [
+    'Flatten(in(N,2,3))',
+    'Flatten(in(N,2,3)) axis=1',
+    'Flatten(in(N)) axis=1',
+    'Flatten(in(1,N,3)) axis=2',
+  ], meets: ['Flatten(in(N,3)) axis=0',
+    'Flatten(in(N,2,3)) axis=2',
+    'Flatten(in(2,N,3)) -> 1',
+    'Flatten(in(2,N,3)) axis=2',
+    'Flatten(in(N,3)) axis=0 -> 1'] },
   Squeeze: { proved: ['Squeeze(in(N,1,3), [1])', 'Squeeze(in(1,N,1), [0,-1])', 'Squeeze(in(2,1,N), [1]) -> 1'], meets: ['Squeeze(in(N,3), [0])', 'Squeeze(in(N,1,3))'] },
   Unsqueeze: { proved: ['Unsqueeze(in(N,3), [1])', 'Unsqueeze(in(N), [0,2]) -> 1', 'Unsqueeze(in(N,3), [-1])', 'Unsqueeze(in(N,3), [0]) -> 1'], meets: ['Unsqueeze(in(N,3), [0])'] },
   Expand: { proved: ['Expand(in(N,1), [1,4])', 'Expand(in(N,1), [2,1,4]) -> 1', 'Expand(in(N,3), [3])', 'x = in(N,3)\nAdd(x, Expand(k(1,3), Shape(x)))'], meets: ['Expand(in(N,1), [3,1])', 'Expand(in(N,1), [2,1,4])'] },
@@ -246,7 +317,15 @@ export const onnxCases: CaseTable = {
     same: ['x = in(N,4)\ny = Concat(x, Neg(x)) axis=0\na, b = Split(y) num_outputs=2 axis=0\nAdd(Relu(a), b)'],
   },
   Slice: {
-    proved: ['Slice(in(N,5), [1], [3], [1])', 'Slice(in(N,5), [-1], [-9], [1], [-2])', 'Slice(in(4,N), [1], [3], [0]) -> 1', 'Slice(in(N,4,4), [0,1], [9,3], [1,2])', 'Slice(in(N,5), in(int64 1 <2), [4], [1])', 'Slice(in(N,3), [0], [9223372036854775807], [0])', 'Slice(in(N,3), [0,0], [2147483647,2])'],
+    proved: [
+      'Slice(in(N,5), [1], [3], [1])',
+      'Slice(in(N,5), [-1], [-9], [1], [-2])',
+      'Slice(in(4,N), [1], [3], [0]) -> 1',
+      'Slice(in(N,4,4), [0,1], [9,3], [1,2])',
+      'Slice(in(N,5), in(int64 1 <2), [4], [1])',
+      'Slice(in(N,3), [0], [9223372036854775807], [0])',
+      'Slice(in(N,3), [0,0], [2147483647,2])',
+    ],
     meets: ['Slice(in(N,5), [0], [1], [0])', 'Slice(in(N,5), [1], [9999], [0])', 'Slice(in(N,5), [-1], [-9999], [0], [-1])', 'x = in(N,5)\nSub(x, Slice(x, [0], [1], [0]))', 'Slice(in(N,5), [0], [4])', 'x = in(2,N)\nSub(x, Slice(x, [-1], [99], [1])) -> 1'],
   },
   Pad: {
@@ -263,7 +342,16 @@ export const onnxCases: CaseTable = {
 
   // By index
   Gather: {
-    proved: ['Gather(in(N,5), [0,2]) axis=1', 'Gather(k(5,3), in(int64 N,2 <5))', 'Gather(k(2,5), in(int64 N <5)) axis=1 -> 1', 'Gather(in(N,4), 1) axis=1', 'Gather(in(4,N), -1) axis=0', 'Gather(in(N,4), in(int64 2 <4)) axis=1', 'Gather(in(5,3), in(int32 N <5))', 'Gather(in(3,N,2), [[1,0],[2,2]]) axis=0 -> 2'],
+    proved: [
+      'Gather(in(N,5), [0,2]) axis=1',
+      'Gather(k(5,3), in(int64 N,2 <5))',
+      'Gather(k(2,5), in(int64 N <5)) axis=1 -> 1',
+      'Gather(in(N,4), 1) axis=1',
+      'Gather(in(4,N), -1) axis=0',
+      'Gather(in(N,4), in(int64 2 <4)) axis=1',
+      'Gather(in(5,3), in(int32 N <5))',
+      'Gather(in(3,N,2), [[1,0],[2,2]]) axis=0 -> 2',
+    ],
     meets: ['Gather(in(N,3), [0])', 'Gather(in(N,4), in(int64 N <4)) axis=1', 'Gather(in(N,3), in(int64 N <1))', 'x = in(N,3)\nSub(x, Gather(x, 0))', 'x = in(N,3)\nSub(x, Gather(x, -1))', 'x = in(2,N)\nSub(x, Gather(x, [0]) axis=1) -> 1'],
   },
   GatherElements: {
@@ -286,7 +374,11 @@ export const onnxCases: CaseTable = {
     proved: ['x = in(2,N,3)\nTranspose(ScatterND(x, [[0]], in(1,N,3))) perm=[1,0,2]'],
     meets: ['ScatterND(in(N,4), in(int64 N,1 <1), in(N,4))', 'ScatterND(in(N,3), [[0]], k(1,3))', `ScatterND(k(3,2), in(int64 N,1 <3), in(N,2)) reduction='add'`],
   },
-  TensorScatter: { proved: ['TensorScatter(in(N,1,4,2), in(N,1,1,2), in(int64 N <3)) @24', 'TensorScatter(in(N,1,4,2), in(N,1,1,2)) @24'], meets: ['TensorScatter(in(N,1,4,2), in(N,1,1,2), [1,2]) @24', 'TensorScatter(in(1,4,N,2), in(1,4,1,2)) axis=2 @24 -> 2'] },
+  TensorScatter: { proved: [
+    'TensorScatter(in(N,1,4,2), in(N,1,1,2), in(int64 N <3)) @24',
+    'TensorScatter(in(N,1,4,2), in(N,1,1,2)) @24',
+  ], meets: ['TensorScatter(in(N,1,4,2), in(N,1,1,2), [1,2]) @24',
+    'TensorScatter(in(1,4,N,2), in(1,4,1,2)) axis=2 @24 -> 2'] },
   OneHot: {
     proved: ['OneHot(in(int64 N <4), 4, [0.0,1.0])', 'OneHot(in(int64 N <4), 4, [0.0,1.0]) axis=0 -> 1', 'OneHot(in(int64 N,2 <3), 3, [1,5]) axis=1'],
     meets: ['x = in(int64 N <4)\nOneHot(x, Gather(Shape(x), 0), [0.0,1.0])', 'OneHot(in(int64 N <4), in(int64 3..4), k(2)) -> 1'],
@@ -343,9 +435,22 @@ export const onnxCases: CaseTable = {
     same: ['DequantizeLinear(in(uint8 N,3), in(N 0.1..1), in(uint8 N)) axis=0'],
   },
   DynamicQuantizeLinear: { meets: ['y, s, z = DynamicQuantizeLinear(in(N,3))\n-> 0,_,_', 'y, s, z = DynamicQuantizeLinear(in(N,3))\nDequantizeLinear(y, s, z)'] },
-  QLinearConv: { proved: ['QLinearConv(in(uint8 N,2,5), 0.5, uint8:3, k(uint8 3,2,2), 0.1, uint8:1, 0.7, uint8:9)', 'QLinearConv(in(uint8 N,1,4,4), 0.5, uint8:3, k(int8 2,1,3,3), k(2 0.1..1), int8:[0,0], 0.7, uint8:9, int32:[5,6])'], meets: ['QLinearConv(in(uint8 1,2,N <200), 0.05, uint8:3, k(uint8 2,2,3), 0.1, uint8:1, 0.07, uint8:9) pads=[1,1] -> 2'] },
-  QLinearMatMul: { proved: ['QLinearMatMul(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, 0.07, uint8:9)', 'QLinearMatMul(in(uint8 N,2,3), 0.5, uint8:3, in(uint8 N,3,4), 0.1, uint8:1, 0.07, uint8:9)'], meets: ['QLinearMatMul(in(uint8 3,N), 0.5, uint8:3, in(uint8 N,4), 0.1, uint8:1, 0.07, uint8:9)', 'QLinearMatMul(in(uint8 N,2,3), 0.5, uint8:3, k(uint8 2,3,4), 0.1, uint8:1, 0.07, uint8:9)'] },
-  MatMulInteger: { proved: ['MatMulInteger(in(uint8 N,3), k(uint8 3,4))', 'MatMulInteger(in(uint8 N,3), k(uint8 3,4), uint8:1, uint8:2)', 'MatMulInteger(in(uint8 N,2,3), in(uint8 N,3,4))'], meets: ['MatMulInteger(in(uint8 3,N), in(uint8 N,4))', 'x = in(uint8 N,3)\nMatMulInteger(x, Transpose(x))', 'MatMulInteger(in(uint8 N,2,3), k(uint8 2,3,4))'] },
+  QLinearConv: { proved: [
+    'QLinearConv(in(uint8 N,2,5), 0.5, uint8:3, k(uint8 3,2,2), 0.1, uint8:1, 0.7, uint8:9)',
+    'QLinearConv(in(uint8 N,1,4,4), 0.5, uint8:3, k(int8 2,1,3,3), k(2 0.1..1), int8:[0,0], 0.7, uint8:9, int32:[5,6])',
+  ], meets: ['QLinearConv(in(uint8 1,2,N <200), 0.05, uint8:3, k(uint8 2,2,3), 0.1, uint8:1, 0.07, uint8:9) pads=[1,1] -> 2'] },
+  QLinearMatMul: { proved: [
+    'QLinearMatMul(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, 0.07, uint8:9)',
+    'QLinearMatMul(in(uint8 N,2,3), 0.5, uint8:3, in(uint8 N,3,4), 0.1, uint8:1, 0.07, uint8:9)',
+  ], meets: ['QLinearMatMul(in(uint8 3,N), 0.5, uint8:3, in(uint8 N,4), 0.1, uint8:1, 0.07, uint8:9)',
+    'QLinearMatMul(in(uint8 N,2,3), 0.5, uint8:3, k(uint8 2,3,4), 0.1, uint8:1, 0.07, uint8:9)'] },
+  MatMulInteger: { proved: [
+    'MatMulInteger(in(uint8 N,3), k(uint8 3,4))',
+    'MatMulInteger(in(uint8 N,3), k(uint8 3,4), uint8:1, uint8:2)',
+    'MatMulInteger(in(uint8 N,2,3), in(uint8 N,3,4))',
+  ], meets: ['MatMulInteger(in(uint8 3,N), in(uint8 N,4))',
+    'x = in(uint8 N,3)\nMatMulInteger(x, Transpose(x))',
+    'MatMulInteger(in(uint8 N,2,3), k(uint8 2,3,4))'] },
 
   // Signals
   DFT: { proved: ['DFT(in(N,4,1), _, 1) @20', 'DFT(in(N,4,2)) axis=1 inverse=1 @17', 'DFT(in(N,4,1)) axis=1 onesided=1 @17'], meets: ['DFT(in(N,4,1), _, 0) @20', 'DFT(in(2,N,1)) axis=1 @17 -> 1'] },
@@ -362,14 +467,27 @@ export const onnxCases: CaseTable = {
   },
 
   // Losses
-  NegativeLogLikelihoodLoss: { proved: [`NegativeLogLikelihoodLoss(in(N,3), in(int64 N <3)) reduction='none'`, `NegativeLogLikelihoodLoss(in(N,3,2), in(int64 N,2 <3), k(3)) reduction='none'`], meets: ['x = in(N,3)\nMul(x, NegativeLogLikelihoodLoss(x, in(int64 N <3)))', `x = in(N,3)\nMul(x, NegativeLogLikelihoodLoss(x, in(int64 N <3)) reduction='sum')`] },
-  SoftmaxCrossEntropyLoss: { proved: [`l, p = SoftmaxCrossEntropyLoss(in(N,3), in(int64 N <3)) reduction='none'\n-> 0,0`], meets: ['x = in(N,3)\nMul(x, SoftmaxCrossEntropyLoss(x, in(int64 N <3)))', `x = in(N,3)\nMul(x, SoftmaxCrossEntropyLoss(x, in(int64 N <3)) reduction='sum')`] },
+  NegativeLogLikelihoodLoss: { proved: [
+    `NegativeLogLikelihoodLoss(in(N,3), in(int64 N <3)) reduction='none'`,
+    `NegativeLogLikelihoodLoss(in(N,3,2), in(int64 N,2 <3), k(3)) reduction='none'`,
+  ], meets: ['x = in(N,3)\nMul(x, NegativeLogLikelihoodLoss(x, in(int64 N <3)))',
+    `x = in(N,3)\nMul(x, NegativeLogLikelihoodLoss(x, in(int64 N <3)) reduction='sum')`] },
+  SoftmaxCrossEntropyLoss: { proved: [`l, p = SoftmaxCrossEntropyLoss(in(N,3), in(int64 N <3)) reduction='none'\n-> 0,0`], meets: ['x = in(N,3)\nMul(x, SoftmaxCrossEntropyLoss(x, in(int64 N <3)))',
+    `x = in(N,3)\nMul(x, SoftmaxCrossEntropyLoss(x, in(int64 N <3)) reduction='sum')`] },
 
   // Sequences and optional values
   SequenceConstruct: { proved: ['SequenceAt(SequenceConstruct(in(N,3), in(N,2)), 1)', 'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,2))) axis=1'], meets: ['ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=0'] },
   SequenceAt: { proved: ['SequenceAt(SequenceConstruct(in(N,3)), 0)'], meets: ['SequenceAt(SplitToSequence(in(N,3)) axis=0, 0)'] },
-  SplitToSequence: { proved: ['SequenceAt(SplitToSequence(in(N,4), [2,2]) axis=1, 1)', 'ConcatFromSequence(SplitToSequence(in(N,4)) axis=1) axis=1', 'SequenceAt(SplitToSequence(in(N,4)) axis=1 keepdims=0, 2)'], meets: ['x = in(N,3)\nSub(x, SequenceAt(SplitToSequence(x) axis=0, -1))'], same: ['ConcatFromSequence(SplitToSequence(in(N,3)) axis=0) axis=0'] },
-  ConcatFromSequence: { proved: ['ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=1 new_axis=1', 'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=0 new_axis=1 -> 1'], meets: ['ConcatFromSequence(SequenceConstruct(in(N,3), k(1,3))) axis=0', 'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=0 new_axis=1'] },
+  SplitToSequence: { proved: [
+    'SequenceAt(SplitToSequence(in(N,4), [2,2]) axis=1, 1)',
+    'ConcatFromSequence(SplitToSequence(in(N,4)) axis=1) axis=1',
+    'SequenceAt(SplitToSequence(in(N,4)) axis=1 keepdims=0, 2)',
+  ], meets: ['x = in(N,3)\nSub(x, SequenceAt(SplitToSequence(x) axis=0, -1))'], same: ['ConcatFromSequence(SplitToSequence(in(N,3)) axis=0) axis=0'] },
+  ConcatFromSequence: { proved: [
+    'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=1 new_axis=1',
+    'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=0 new_axis=1 -> 1',
+  ], meets: ['ConcatFromSequence(SequenceConstruct(in(N,3), k(1,3))) axis=0',
+    'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=0 new_axis=1'] },
   SequenceInsert: { proved: ['SequenceAt(SequenceInsert(SequenceEmpty(), in(N,3)), 0)', 'SequenceAt(SequenceInsert(SequenceConstruct(in(N,2)), in(N,3), 0), 1)'], meets: ['ConcatFromSequence(SequenceInsert(SequenceConstruct(in(N,2)), in(N,2))) axis=0'] },
   SequenceErase: { proved: ['SequenceAt(SequenceErase(SequenceConstruct(in(N,2), in(N,3)), 0), 0)'], meets: ['SequenceAt(SequenceErase(SplitToSequence(in(N,3)) axis=0, -1), 0)'] },
   SequenceEmpty: { proved: ['SequenceAt(SequenceInsert(SequenceEmpty() dtype=float32, in(N,3)), 0)'] },
