@@ -230,21 +230,34 @@ function resolved(attributes: ReadonlyMap<string, Attribute>, references: Readon
   }))
 }
 
+/** Names that the subgraphs of a node ask for; their own are among them, which does no harm. */
+const captured = new WeakMap<OnnxNode, ReadonlySet<string>>()
+
 /** Nodes from which one of these values is reached, with what their subgraphs take from around them. */
 function neededNodes(nodes: readonly OnnxNode[], wanted: readonly string[]): ReadonlySet<OnnxNode> {
-  const makers = new Map(nodes.flatMap((node) => node.outputs.filter((name) => name !== '').map((name) => [name, node] as const)))
+  const makers = new Map<string, OnnxNode>()
+  for (const node of nodes) for (const name of node.outputs) if (name !== '') makers.set(name, node)
   const needed = new Set<OnnxNode>()
   const open = [...wanted]
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
     const node = makers.get(name)
     if (node === undefined || needed.has(node)) continue
     needed.add(node)
-    open.push(...node.inputs, ...capturedBy(node))
+    for (const input of node.inputs) open.push(input)
+    for (const input of capturedBy(node)) open.push(input)
   }
   return needed
 }
 
-/** Names that the subgraphs of a node ask for; their own are among them, which does no harm. */
-function capturedBy({ attributes }: OnnxNode): string[] {
-  return [...attributes.values()].flatMap(({ graph }) => (graph === undefined ? [] : [...graph.outputs, ...graph.nodes.flatMap((node) => [...node.inputs, ...capturedBy(node)])]))
+function capturedBy(node: OnnxNode): ReadonlySet<string> {
+  let names = captured.get(node)
+  if (names !== undefined) return names
+  const all = new Set<string>()
+  for (const { graph } of node.attributes.values()) {
+    if (graph === undefined) continue
+    for (const name of graph.outputs) all.add(name)
+    for (const inner of graph.nodes) for (const name of [...inner.inputs, ...capturedBy(inner)]) all.add(name)
+  }
+  captured.set(node, (names = all))
+  return names
 }
