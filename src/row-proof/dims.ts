@@ -43,9 +43,9 @@ const rowCount: Unknown = { name: 'N', ofRows: true, least: 1 }
 /** The number of rows of a run: any number from 1. */
 export const rowDim: Dim = new Polynomial([{ coefficient: 1, factors: [rowCount] }])
 
-/** A dimension of which nothing is known but a name, and that it is the same in all requests that may share a run. */
+/** A length of which nothing is known but that it is the same in all requests that may share a run, and not 0: what is empty has no rows to meet. */
 export function named(name: string): Dim {
-  return symbol({ name: JSON.stringify(name), ofRows: false, least: 0 })
+  return symbol({ name: JSON.stringify(name), ofRows: false, least: 1 })
 }
 
 /** The value of a function that is no polynomial, and the same wherever its arguments are. */

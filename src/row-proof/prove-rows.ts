@@ -80,6 +80,9 @@ class Proof {
   readonly #model: OnnxModel
   #order = 0
   #depth = 0
+  /** Calls and graphs around a node, by which its symbols differ from those of the same node elsewhere. */
+  #path = ''
+  readonly #places = new Map<OnnxNode | OnnxGraph, number>()
 
   constructor(model: OnnxModel) {
     this.#model = model
@@ -107,6 +110,18 @@ class Proof {
     for (const [name, stored] of initializers) if (!scope.has(name)) scope.set(name, constantOf(stored))
   }
 
+  /** The same place has the same path each time, as in each turn of a loop. */
+  #within(place: OnnxNode | OnnxGraph, run: () => void): void {
+    const path = this.#path
+    if (!this.#places.has(place)) this.#places.set(place, this.#places.size)
+    this.#path = `${path}${this.#places.get(place)!}/`
+    try {
+      run()
+    } finally {
+      this.#path = path
+    }
+  }
+
   /** @param wanted values for whose sake nodes are followed; others are not. */
   #runNodes(nodes: readonly OnnxNode[], scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, wanted: readonly string[]): void {
     if (this.#depth >= deepest || this.#order > mostFollowed) throw new NotProved('unknown', 'functions and graphs lie in each other too deep, or are run too often')
@@ -130,9 +145,10 @@ class Proof {
     try {
       const called = this.#model.functions.get(functionKey(node.domain, node.operator))
       const attributes = resolved(node.attributes, references)
+      if (called !== undefined && Object.hasOwn(rules, node.domain === '' ? node.operator : `${node.domain}:${node.operator}`)) throw new NotProved('unknown', 'a function has the name of an operator')
       if (called !== undefined) {
         const own: Scope = new Map(called.inputs.map((name, index) => [name, inputs[index] ?? leftOut] as const))
-        this.#runNodes(called.nodes, own, called.opsets, new Map([...called.defaults, ...attributes]), called.outputs)
+        this.#within(node, () => this.#runNodes(called.nodes, own, called.opsets, new Map([...called.defaults, ...attributes]), called.outputs))
         return set(called.outputs.map((name) => own.get(name) ?? missing(name)))
       }
       const given = inputs.map((value) => (value === leftOut ? null : value))
@@ -143,10 +159,10 @@ class Proof {
         const inner: Scope = new Map(scope)
         for (const [index, value] of values.entries()) if (graph.inputs[index] !== undefined) inner.set(graph.inputs[index].name, value)
         for (const [name, stored] of graph.initializers) inner.set(name, constantOf(stored))
-        this.#runNodes(graph.nodes, inner, opsets, references, graph.outputs)
+        this.#within(graph, () => this.#runNodes(graph.nodes, inner, opsets, references, graph.outputs))
         return graph.outputs.map((name) => inner.get(name) ?? missing(name))
       }
-      const label = JSON.stringify(node.outputs.find((name) => name !== '') ?? `${order}`)
+      const label = JSON.stringify(`${this.#path}${node.outputs.find((name) => name !== '') ?? order}`)
       const apply = (values: readonly (Value | null)[]) => {
         const operation = new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, values, runGraph, (verdict, reason) => faultAt(-1, verdict, reason))
         const result = rule(operation)
