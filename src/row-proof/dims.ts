@@ -1,3 +1,5 @@
+import { notFollowed } from './not-proved.ts'
+
 /**
  * What a dimension or an element of a shape can be: a number, or a polynomial in symbols, one of which is the number of rows. Equal
  * polynomials have equal keys; what is no polynomial (a quotient with a remainder, a minimum) becomes a symbol named by what it is.
@@ -36,21 +38,28 @@ export class Polynomial {
   }
 }
 
+/** Names that a file gives stand in quotes, so that none is taken for this one, or for what a function gives. */
 const rowCount: Unknown = { name: 'N', ofRows: true, least: 1 }
 /** The number of rows of a run: any number from 1. */
 export const rowDim: Dim = new Polynomial([{ coefficient: 1, factors: [rowCount] }])
 
 /** A dimension of which nothing is known but a name, and that it is the same in all requests that may share a run. */
 export function named(name: string): Dim {
-  return new Polynomial([{ coefficient: 1, factors: [{ name, ofRows: false, least: 0 }] }])
+  return symbol({ name: JSON.stringify(name), ofRows: false, least: 0 })
 }
 
 /** The value of a function that is no polynomial, and the same wherever its arguments are. */
 export function opaque(what: string, of: readonly Dim[], least = -Infinity): Dim {
-  return symbol({ name: `${what}(${of.map(shown).join(', ')})`, ofRows: of.some(ofRows), least })
+  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), least })
 }
 
+/** Characters of a name: one that is longer takes more time than it is worth. */
+const longestName = 4000
+/** Terms of a sum. */
+const mostTerms = 64
+
 function symbol(unknown: Unknown): Dim {
+  if (unknown.name.length > longestName) notFollowed('a dimension is computed in too many steps')
   return new Polynomial([{ coefficient: 1, factors: [unknown] }])
 }
 
@@ -63,8 +72,9 @@ export function symbolsOf(dim: Dim): string[] {
   return typeof dim === 'number' ? [] : dim.terms.flatMap(({ factors }) => factors.map(({ name }) => name))
 }
 
+/** For messages, and where its order among others counts. */
 export function shown(dim: Dim): string {
-  return typeof dim === 'number' ? String(dim) : dim.key.replaceAll(/(^|\+ )1\*/g, '$1')
+  return typeof dim === 'number' ? String(dim) : dim.key.replaceAll(/(^|\+ )1\*/g, '$1').replaceAll('"', '')
 }
 
 export function shownDims(dims: readonly Dim[]): string {
@@ -80,13 +90,15 @@ export function areSame(a: readonly Dim[], b: readonly Dim[]): boolean {
 }
 
 const termsOf = (dim: Dim): readonly Term[] => (typeof dim === 'number' ? (dim === 0 ? [] : [{ coefficient: dim, factors: [] }]) : dim.terms)
-const keyOf = ({ factors }: Term): string => factors.map(({ name }) => name).join('*')
+const factorsOf = ({ factors }: Term): string => factors.map(({ name }) => name).join('*')
+
+const keyOf = (dim: Dim): string => (typeof dim === 'number' ? String(dim) : dim.key)
 
 /** Terms with equal factors are put together. */
 function sumOf(terms: readonly Term[]): Dim {
   const byKey = new Map<string, Term>()
   for (const term of terms) {
-    const key = keyOf(term)
+    const key = factorsOf(term)
     byKey.set(key, { coefficient: term.coefficient + (byKey.get(key)?.coefficient ?? 0), factors: term.factors })
   }
   const left = [...byKey].filter(([, { coefficient }]) => coefficient !== 0).sort(([a], [b]) => (a < b ? -1 : 1))
@@ -106,6 +118,7 @@ export function multiply(a: Dim, b: Dim): Dim {
   if (typeof a === 'number' && typeof b === 'number') return a * b
   if (a === 1) return b
   if (b === 1) return a
+  if (termsOf(a).length * termsOf(b).length > mostTerms) notFollowed('a dimension is computed in too many steps')
   return sumOf(termsOf(a).flatMap((left) => termsOf(b).map((right) => timesTerm(left, right))))
 }
 
@@ -170,7 +183,7 @@ export function minimum(a: Dim, b: Dim): Dim {
   if (isAtLeast(subtract(a, b), 0)) return b
   const of = inOrder(a, b)
   const least = isAtLeast(a, 0) && isAtLeast(b, 0) ? 0 : -Infinity
-  return symbol({ name: `min(${of.map(shown).join(', ')})`, ofRows: of.some(ofRows), least, minimumOf: of })
+  return symbol({ name: `min(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), least, minimumOf: of })
 }
 
 export function maximum(a: Dim, b: Dim): Dim {
@@ -180,7 +193,7 @@ export function maximum(a: Dim, b: Dim): Dim {
 }
 
 function inOrder(a: Dim, b: Dim): readonly Dim[] {
-  return shown(a) < shown(b) ? [a, b] : [b, a]
+  return keyOf(a) < keyOf(b) ? [a, b] : [b, a]
 }
 
 /** The largest whole number that is not above a quotient. What is a multiple of the divisor is taken out first, so that equal ones look equal. */
@@ -196,7 +209,7 @@ export function floorOf(a: Dim, b = 1): Dim {
 function quotientRoundedDown(of: Polynomial, by: number): Dim {
   const inner = of.terms.length === 1 && of.terms[0]!.coefficient === 1 && of.terms[0]!.factors.length === 1 ? of.terms[0]!.factors[0]!.floorOf : undefined
   if (inner !== undefined) return floorOf(inner.of, inner.by * by) // in two steps, as it is in one
-  return symbol({ name: `floor(${shown(of)}, ${by})`, ofRows: of.ofRows, least: isAtLeast(of, 0) ? 0 : -Infinity, floorOf: { of, by } })
+  return symbol({ name: `floor(${of.key}, ${by})`, ofRows: of.ofRows, least: isAtLeast(of, 0) ? 0 : -Infinity, floorOf: { of, by } })
 }
 
 /** Whether it is a whole number whatever its symbols are, all of which are whole. */

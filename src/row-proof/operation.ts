@@ -1,6 +1,7 @@
-import { broadcastDims, isSame, multiply, rowDim, shown, shownDims, type Dim } from './dims.ts'
+import { broadcastDims, isSame, multiply, ofRows, rowDim, shown, shownDims, type Dim } from './dims.ts'
 import type { Attribute, OnnxGraph, OnnxNode } from './onnx-model.ts'
-import { countsRows, elementType, FollowedFault, meets, notFollowed, sameRows, tensor, type Fault, type Place, type Rows, type Tensor, type Value } from './values.ts'
+import { countsRows, elementType, FollowedFault, sameRows, tensor, type Fault, type Place, type Rows, type Tensor, type Value } from './followed-values.ts'
+import { meets, notFollowed } from './not-proved.ts'
 
 /** What an operator makes of its inputs; throws where rows meet, or where it cannot be told. */
 export type Rule = (op: Operation) => Value | readonly (Value | null)[]
@@ -26,6 +27,7 @@ export class Operation {
   /** What one of its outputs is where rows meet in that alone. */
   readonly fault: (verdict: Fault['verdict'], reason: string) => Fault
   readonly #attributes: ReadonlyMap<string, Attribute>
+  readonly #read = new Set<number>()
 
   constructor(
     { operator, outputs, attributes }: Pick<OnnxNode, 'operator' | 'outputs' | 'attributes'>,
@@ -49,9 +51,15 @@ export class Operation {
     return (this.inputs[index] ?? null) !== null
   }
 
+  /** An input of any kind. */
+  value(index: number): Value | null {
+    this.#read.add(index)
+    return this.inputs[index] ?? null
+  }
+
   /** An input, whatever it holds: a shape as well, which may depend on the number of rows. */
   raw(index: number): Tensor {
-    const value = this.inputs[index] ?? null
+    const value = this.value(index)
     if (value === null) return notFollowed(`input ${index} is left out`)
     if (value.kind !== 'tensor') return notFollowed(`input ${index} is no tensor`)
     return value
@@ -65,7 +73,7 @@ export class Operation {
 
   /** The dimensions of an input, which are often known although nothing else is. */
   shapeOf(index: number): readonly Dim[] {
-    const value = this.inputs[index] ?? null
+    const value = this.value(index)
     if (value?.kind !== 'fault') return this.raw(index).shape
     const shape = value.shape()
     if (shape === null) throw new FollowedFault(value)
@@ -94,8 +102,19 @@ export class Operation {
     return value.rows === null ? value : meets(`${what} is one for all rows, and is made of them`)
   }
 
-  /** The elements of an input, which are to be known. */
+  /** Throws where what a rule did not ask for is not the same for all rows. */
+  checkUnread(): void {
+    for (const index of this.inputs.keys()) if (this.has(index) && !this.#read.has(index)) this.shared(index)
+  }
+
+  /** The elements of an input, which are to be known. None depends on the number of rows. */
   elements(index: number, what: string): readonly Dim[] {
+    const elements = this.counts(index, what)
+    return elements.some(ofRows) ? meets(`${what} ${isPlural(what) ? 'depend' : 'depends'} on the number of rows`) : elements
+  }
+
+  /** The same, which may depend on the number of rows. */
+  counts(index: number, what: string): readonly Dim[] {
     const value = this.raw(index)
     if (value.rows !== null) return meets(`${what} ${isPlural(what) ? 'depend' : 'depends'} on what the rows hold`)
     return value.elements ?? notFollowed(`${what} ${isPlural(what) ? 'are' : 'is'} not known from the graph`)
@@ -159,9 +178,14 @@ function isPlural(what: string): boolean {
   return what.endsWith('s') && !what.endsWith('ss')
 }
 
+/** Throws where a tensor has another number of dimensions. */
+export function checkRank({ shape }: Tensor, rank: number): void {
+  if (shape.length !== rank) notFollowed(`an input has ${shape.length} dimensions instead of ${rank}`)
+}
+
 export function axisIn(axis: number, rank: number): number {
   const own = axis < 0 ? axis + rank : axis
-  if (own < 0 || own > rank) notFollowed(`axis ${axis} is none of ${rank} dimensions`)
+  if (own < 0 || own >= rank) notFollowed(`axis ${axis} is none of ${rank} dimensions`)
   return own
 }
 

@@ -1,8 +1,10 @@
-import { isSame, named, rowDim, shownDims, symbolsOf, type Dim } from './dims.ts'
+import { isSame, named, ofRows, rowDim, shownDims, symbolsOf, type Dim } from './dims.ts'
 import { functionKey, type Attribute, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
 import { Operation } from './operation.ts'
-import { rules } from './rules/index.ts'
-import { countsRows, elementType, FollowedFault, NotProved, rowsAt, tensor, unknownShape, type Fault, type Tensor, type Value } from './values.ts'
+import { rules } from './rules/all-rules.ts'
+import { withElements } from './rules/arithmetic.ts'
+import { countsRows, elementType, FollowedFault, rowsAt, tensor, unknownShape, type Fault, type Tensor, type Value } from './followed-values.ts'
+import { NotProved } from './not-proved.ts'
 
 /** What the graph says of its rows. */
 export interface RowProof {
@@ -31,14 +33,18 @@ export interface RowQuestion {
 /** An input that requests give. */
 export interface RowInput {
   readonly name: string
-  /** Numbers fix a dimension. Equal names are equal lengths; '' is a length of its own. */
+  /** Numbers fix a dimension; any other has a length of its own, whatever it is called. */
   readonly shape: readonly (number | string)[]
   /** The dimension that counts rows; -1 for an input that all rows share, so that requests share a run only where it is equal. */
   readonly batchAxis: number
+  /** Of a small one that all rows share: what it holds in all requests that may share a run. */
+  readonly elements?: readonly number[]
 }
 
 /** Calls of functions in each other, and subgraphs. */
 const deepest = 50
+/** Nodes that are followed, with those of loops and functions as often as these are. */
+const mostFollowed = 100_000
 
 /**
  * Proves from the graph that requests may share a run: that for every number of rows, and whatever they hold, each row gives what it
@@ -82,22 +88,18 @@ class Proof {
   run({ inputs, outputs }: RowQuestion): Value[] {
     const { graph, opsets } = this.#model
     const scope: Scope = new Map()
-    const batchNames = new Set(inputs.flatMap(({ shape, batchAxis }) => (batchAxis === -1 ? [] : [shape[batchAxis]])))
-    const types = new Map(graph.inputs.map(({ name, type }) => [name, type]))
-    for (const input of inputs) scope.set(input.name, this.#given(input, batchNames, types))
+    for (const input of inputs) scope.set(input.name, this.#given(input))
     this.#addInitializers(graph, scope)
     for (const { name } of graph.inputs) if (!scope.has(name)) scope.set(name, leftOut)
     this.#runNodes(graph.nodes, scope, opsets, new Map(), outputs.map(({ name }) => name))
     return outputs.map(({ name }) => scope.get(name) ?? missing(name))
   }
 
-  /** An input as requests give it. A length that is named like the batch is another one, wherever it does not count rows. */
-  #given({ name, shape, batchAxis }: RowInput, batchNames: ReadonlySet<unknown>, types: ReadonlyMap<string, number>): Tensor {
-    const type = types.get(name) ?? elementType.undefined
-    const dims = shape.map((dim, axis): Dim => {
-      if (axis === batchAxis) return rowDim
-      return typeof dim === 'number' ? dim : named(dim === '' || batchNames.has(dim) ? `${name}.${axis}` : dim)
-    })
+  /** An input as requests give it. Each length is one of its own: nothing makes those of equal names equal. */
+  #given({ name, shape, batchAxis, elements }: RowInput): Tensor {
+    const type = this.#model.graph.inputs.find((input) => input.name === name)?.type ?? elementType.undefined
+    const dims = shape.map((dim, axis): Dim => (axis === batchAxis ? rowDim : typeof dim === 'number' ? dim : named(`${name}[${axis}]`)))
+    if (batchAxis === -1 && elements !== undefined) return withElements(type, dims, elements)
     return tensor(type, dims, { rows: batchAxis === -1 ? null : rowsAt(batchAxis) })
   }
 
@@ -107,7 +109,8 @@ class Proof {
 
   /** @param wanted values for whose sake nodes are followed; others are not. */
   #runNodes(nodes: readonly OnnxNode[], scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, wanted: readonly string[]): void {
-    if (++this.#depth > deepest) throw new NotProved('unknown', 'functions call each other, or graphs lie in each other, too deep')
+    if (this.#depth >= deepest || this.#order > mostFollowed) throw new NotProved('unknown', 'functions and graphs lie in each other too deep, or are run too often')
+    this.#depth++
     const needed = neededNodes(nodes, wanted)
     for (const node of nodes) if (needed.has(node)) this.#runNode(node, scope, opsets, references)
     this.#depth--
@@ -117,7 +120,7 @@ class Proof {
     const order = this.#order++
     const inputs = node.inputs.map((name) => (name === '' ? null : (scope.get(name) ?? missing(name))))
     const set = (values: readonly (Value | null)[]) => {
-      for (const [index, name] of node.outputs.entries()) if (name !== '') scope.set(name, values[index] ?? missing(name))
+      for (const [index, name] of node.outputs.entries()) if (name !== '') scope.set(name, checked(values[index] ?? missing(name)))
     }
     // What is not followed may have a shape all the same, which is looked for where one is asked for.
     let findShapes = (): (readonly Dim[] | null)[] => []
@@ -143,9 +146,11 @@ class Proof {
         this.#runNodes(graph.nodes, inner, opsets, references, graph.outputs)
         return graph.outputs.map((name) => inner.get(name) ?? missing(name))
       }
-      const label = node.outputs.find((name) => name !== '') ?? `${order}`
+      const label = JSON.stringify(node.outputs.find((name) => name !== '') ?? `${order}`)
       const apply = (values: readonly (Value | null)[]) => {
-        const result = rule(new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, values, runGraph, (verdict, reason) => faultAt(-1, verdict, reason)))
+        const operation = new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, values, runGraph, (verdict, reason) => faultAt(-1, verdict, reason))
+        const result = rule(operation)
+        operation.checkUnread()
         return Array.isArray(result) ? (result as readonly Value[]) : [result as Value]
       }
       findShapes = () => shapesWithout(given, apply)
@@ -158,6 +163,12 @@ class Proof {
       set(node.outputs.map((_, index) => faultAt(index, error.verdict, error.message)))
     }
   }
+}
+
+/** What no rule gives: a shape that depends on the number of rows, of something that has none. */
+function checked(value: Value): Value {
+  if (value.kind === 'tensor' && value.rows === null && value.shape.some(ofRows)) throw new NotProved('meets', `the shape ${shownDims(value.shape)} depends on the number of rows`)
+  return value
 }
 
 /** Operators that ask for nothing but the shapes of their inputs. */
@@ -206,10 +217,7 @@ function shownNode({ operator, domain, name, outputs }: OnnxNode): string {
 }
 
 function constantOf({ type, dims, elements }: StoredTensor): Tensor {
-  const nonZero = elements !== null && elements.every((element) => element !== 0)
-  const largest = elements?.reduce((most, element) => Math.max(most, element), -1) ?? -1
-  const isIndex = elements !== null && type !== elementType.float32 && elements.every((element) => Number.isInteger(element) && element >= 0)
-  return tensor(type, dims, { elements, nonZero, bound: isIndex ? largest + 1 : null })
+  return elements === null ? tensor(type, dims) : withElements(type, dims, elements)
 }
 
 /** Attributes of a node in a function, with what they take from the function's own. */

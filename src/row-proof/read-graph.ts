@@ -3,7 +3,7 @@ import { dirname, resolve, sep } from 'node:path'
 import { FileWindow } from '../onnx-file/file-window.ts'
 import { withRegularFileSync } from '../regular-file.ts'
 import { functionKey, type Attribute, type DeclaredInput, type OnnxFunction, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
-import { elementType, mostElements } from './values.ts'
+import { elementType, mostElements } from './followed-values.ts'
 
 /** A file that is no ONNX model, or one beyond all limits. */
 export class UnreadableGraph extends Error {

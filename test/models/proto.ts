@@ -44,6 +44,8 @@ export interface AttributeProto {
   floats?: number[]
   ints?: number[]
   strings?: Uint8Array[]
+  /** Inside a function: the attribute of the call from which the value comes. */
+  refAttrName?: string
 }
 
 /** One operator call. */
@@ -66,6 +68,17 @@ export interface GraphProto {
   valueInfo: ValueInfoProto[]
 }
 
+/** A function that a model brings along; it is called like an operator of its domain. */
+export interface FunctionProto {
+  name: string
+  domain: string
+  input: string[]
+  output: string[]
+  attribute: string[]
+  node: NodeProto[]
+  opsetImport: { domain: string, version: number }[]
+}
+
 /** A whole model. */
 export interface ModelProto {
   irVersion: number
@@ -73,6 +86,7 @@ export interface ModelProto {
   graph: GraphProto
   opsetImport: { domain: string, version: number }[]
   metadataProps: { key: string, value: string }[]
+  functions?: FunctionProto[]
 }
 
 const schema = protobuf.loadSync(fileURLToPath(new URL('./onnx.proto', import.meta.url)))

@@ -1,6 +1,7 @@
 import { add, divide, floorOf, isAtLeast, isSame, isWhole, maximum, minimum, multiply, ofRows, opaque, subtract, type Dim } from '../dims.ts'
 import { broadcast, isInteger, type Operation, type Rule, type Rules } from '../operation.ts'
-import { elementType, meets, notFollowed, tensor, type Tensor } from '../values.ts'
+import { countsRows, elementType, mostElements, tensor, type Tensor } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 
 /**
  * Operators that work on each element by itself, with those of other inputs in the same place. They are also what shapes are computed
@@ -25,12 +26,13 @@ function calculated(op: Operation, type: number | null, calculate: Calculate): T
   const inputs = op.inputs.map((_, index) => (op.has(index) ? op.raw(index) : null)).filter((input) => input !== null)
   if (inputs.length === 0 || inputs.some(({ elements, shape }) => elements === null || shape.some((dim) => typeof dim !== 'number'))) return null
   const { shape } = broadcast(inputs)
-  if (!inputs.every((input) => isExact(input.type))) return null
+  if ((shape as number[]).reduce((count, dim) => count * dim, 1) > mostElements) return null
+  if (!inputs.every((input) => isExact(input.type) && input.elements!.every((element) => isFloat(input.type) || isWithin(element, input.type)))) return null
   const own = type ?? inputs[0]!.type
   const places = inputs.map((input) => broadcastPlaces(input.shape as number[], shape as number[]))
   const elements = Array.from({ length: (shape as number[]).reduce((count, dim) => count * dim, 1) }, (_, at) => {
     const element = calculate(inputs.map((input, index) => input.elements![places[index]![at]!]!), inputs[0]!.type, op)
-    if (element === null || (isFloat(own) && !isExactAsFloat(element))) return null
+    if (element === null || !(isFloat(own) ? isExactAsFloat(element) : isWithin(element, own))) return null
     return typeof element === 'number' && own === float32 ? Math.fround(element) : element
   })
   return elements.every((element) => element !== null) ? withElements(own, shape, elements) : null
@@ -66,6 +68,11 @@ const isExact = (type: number) => type === int64 || type === int32 || type === f
 /** Small multiples of N, and halves and quarters of it, are exact in float32 for more than 65 536 rows. */
 const isExactAsFloat = (dim: Dim) =>
   typeof dim === 'number' || !dim.ofRows || dim.terms.every(({ coefficient, factors }) => Math.abs(coefficient) <= 256 && Number.isInteger(256 * coefficient) && factors.length <= 1)
+/** Numbers that are counted on to be exact here, and to wrap nowhere. */
+const isWithin = (dim: Dim, type: number) => {
+  const most = type === int32 ? 2 ** 31 : 2 ** 53
+  return typeof dim === 'number' ? Math.abs(dim) < most : dim.terms.every(({ coefficient }) => Math.abs(coefficient) < most)
+}
 const isFloat = (type: number) => !isInteger(type) && type !== bool
 
 /** Division as ONNX has it: of whole numbers towards 0. */
@@ -108,6 +115,7 @@ const Add: Rule = (op) => {
   const [a, b] = [op.raw(0), op.raw(1)]
   const plain = elementWise(null, ([x, y]) => add(x!, y!))
   if (a.place === null && b.place === null) return plain(op)
+  if (countsRows(a) || countsRows(b)) return meets('a value depends on the number of rows')
   const { shape, rows } = broadcast([a, b])
   const boundOf = (value: Tensor) => value.place?.bound ?? value.bound ?? notFollowed('whether an index stays within its row is not known')
   const stride = a.place !== null && b.place !== null ? add(a.place.stride, b.place.stride) : (a.place ?? b.place)!.stride
@@ -119,7 +127,7 @@ const Mul: Rule = (op) => {
   if (a.place === null && b.place === null) return elementWise(null, ([x, y]) => multiply(x!, y!))(op)
   const [own, other] = a.place === null ? [b, a] : [a, b]
   const factor = other.elements?.length === 1 ? other.elements[0]! : null
-  if (factor === null || !isAtLeast(factor, 0)) return meets('a value depends on the places of rows in the batch')
+  if (factor === null || ofRows(factor) || !isAtLeast(factor, 0)) return meets('a value depends on the places of rows in the batch')
   const { shape, rows } = broadcast([a, b])
   const { stride, bound } = own.place!
   return tensor(a.type, shape, { rows, place: { stride: multiply(stride, factor), bound: add(multiply(subtract(bound, 1), factor), 1) } })

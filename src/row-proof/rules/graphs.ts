@@ -1,6 +1,7 @@
 import { areSame, isSame, ofRows, opaque, shown, type Dim } from '../dims.ts'
 import { apart, axisIn, moved, type Operation, type Rule, type Rules } from '../operation.ts'
-import { countsRows, either, meets, notFollowed, sameRows, tensor, type List, type Tensor, type Value } from '../values.ts'
+import { countsRows, either, elementType, mostElements, samePlace, sameRows, tensor, type Fault, type List, type Tensor, type Value } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 import { withElements } from './arithmetic.ts'
 import { joined, without, withAxes } from './movement.ts'
 
@@ -8,7 +9,7 @@ import { joined, without, withAxes } from './movement.ts'
  * Operators with graphs in them, and sequences of tensors. Source: onnx.ai/onnx/operators/onnx__NAME.html.
  */
 
-const { int64, bool } = { int64: 7, bool: 9 }
+const { int64, bool } = elementType
 
 /** The branch that is taken, where the graph shows that; else what both have in common. */
 const If: Rule = (op) => {
@@ -19,7 +20,13 @@ const If: Rule = (op) => {
   if (condition.rows !== null) return meets('which branch it takes depends on what the rows hold')
   if (known !== null && ofRows(known)) return meets('which branch it takes depends on the number of rows')
   const [yes, no] = [run('then_branch'), run('else_branch')]
-  return yes.map((value, index) => inCommon(op, value, no[index]!, index))
+  return yes.map((value, index) => {
+    const other = no[index]!
+    const [one, two] = [value, other].map((each) => each.kind === 'fault' && each.verdict === 'meets')
+    // Which branch is taken is the same for all requests of a run: the other one may be that.
+    if (one !== two) return op.fault('unknown', `in one of its branches: ${((one ? value : other) as Fault).reason}`)
+    return inCommon(op, value, other, index)
+  })
 }
 
 /** What two branches have in common, or why that is not known. */
@@ -47,7 +54,7 @@ function isSameValue(a: Value, b: Value): boolean {
   if (a.kind !== 'tensor' || b.kind !== 'tensor') return a === b || (a.kind === 'fault' && b.kind === 'fault' && a.reason === b.reason) || (a.kind === 'list' && b.kind === 'list' && a.items === b.items)
   const sameElements = a.elements === b.elements || (a.elements !== null && b.elements !== null && areSame(a.elements, b.elements))
   const sameBounds = a.bound === b.bound || (a.bound !== null && b.bound !== null && isSame(a.bound, b.bound))
-  return areSame(a.shape, b.shape) && sameElements && sameBounds && a.nonZero === b.nonZero && (a.rows === b.rows || (a.rows !== null && b.rows !== null && sameRows(a.rows, b.rows)))
+  return areSame(a.shape, b.shape) && sameElements && sameBounds && a.nonZero === b.nonZero && samePlace(a.place, b.place) && a.columns === b.columns && (a.rows === b.rows || (a.rows !== null && b.rows !== null && sameRows(a.rows, b.rows)))
 }
 
 /** Something like a state whose values are not known in a later turn: the counter, and elements that change. */
@@ -63,7 +70,7 @@ const Loop: Rule = (op) => {
     if (each !== null && countsRows(each)) return meets('how often it runs depends on the number of rows')
   }
   const body = op.graph('body')
-  const initial = op.inputs.slice(2).map((value) => value ?? notFollowed('a state is left out'))
+  const initial = [...op.inputs.keys()].slice(2).map((index) => op.value(index) ?? notFollowed('a state is left out'))
   let endsEarly = condition !== null && condition.elements?.[0] !== 1
   const { states, made } = settle(op, initial, (own) => {
     const [goesOn, ...values] = op.runGraph(body, [sharedScalar(op, 'turn', int64), withElements(bool, [], [1]), ...own])
@@ -93,7 +100,7 @@ const Scan: Rule = (op) => {
   if (op.version < 9) return notFollowed('its first version is not followed')
   const count = op.int('num_scan_inputs', 1)
   const body = op.graph('body')
-  const initial = op.inputs.slice(0, op.inputs.length - count).map((value) => value ?? notFollowed('a state is left out'))
+  const initial = [...op.inputs.keys()].slice(0, op.inputs.length - count).map((index) => op.value(index) ?? notFollowed('a state is left out'))
   const scanned = Array.from({ length: count }, (_, index) => op.data(initial.length + index))
   const axes = scanned.map((of, index) => axisIn(op.ints('scan_input_axes')?.[index] ?? 0, of.shape.length))
   const overRows = scanned.filter((of, index) => of.rows?.axis === axes[index])
@@ -126,7 +133,7 @@ function overEachRow(op: Operation, scanned: readonly Tensor[], axes: readonly n
 }
 
 function listAt(op: Operation, index: number): readonly Tensor[] {
-  const value = op.inputs[index] ?? null
+  const value = op.value(index)
   if (value === null || value.kind !== 'list') return notFollowed('an input is no sequence')
   return value.items ?? notFollowed('how long a sequence is is not known')
 }
@@ -149,6 +156,7 @@ const SplitToSequence: Rule = (op) => {
   if (typeof dim !== 'number') return notFollowed(`dimension ${shown(dim)} is not known`)
   const given = op.has(1) ? op.numbers(1, 'lengths') : [1]
   const isOne = !op.has(1) || op.raw(1).shape.length === 0
+  if (isOne && dim / given[0]! > mostElements) return notFollowed('it makes too many parts')
   const lengths = isOne ? Array.from({ length: Math.ceil(dim / given[0]!) }, (_, index) => Math.min(given[0]!, dim - index * given[0]!)) : given
   const parts = lengths.map((length) => moved(of, of.shape.map((own, other) => (other === axis ? length : own)), of.rows))
   return listOf(!op.has(1) && op.int('keepdims', 1) === 0 ? parts.map((part) => without(part, [axis])) : parts)
@@ -163,7 +171,7 @@ const ConcatFromSequence: Rule = (op) => {
 }
 
 /** A value that may be there or not: one that is. */
-const OptionalGetElement: Rule = (op) => op.inputs[0] ?? notFollowed('it is given nothing')
+const OptionalGetElement: Rule = (op) => op.value(0) ?? notFollowed('it is given nothing')
 
 export const graphs: Rules = {
   If,
@@ -190,5 +198,5 @@ export const graphs: Rules = {
   ConcatFromSequence,
   Optional: OptionalGetElement,
   OptionalGetElement,
-  OptionalHasElement: (op) => withElements(bool, [], [op.has(0) ? 1 : 0]),
+  OptionalHasElement: (op) => withElements(bool, [], [op.value(0) === null ? 0 : 1]),
 }

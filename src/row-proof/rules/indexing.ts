@@ -1,6 +1,7 @@
 import { isSame, ofRows, opaque, shown, type Dim } from '../dims.ts'
 import { apart, axisIn, like, moved, pointsInto, together, type Rule, type Rules } from '../operation.ts'
-import { elementType, meets, notFollowed, sameRows, tensor, type Place, type Rows, type Tensor } from '../values.ts'
+import { elementType, sameRows, tensor, type Place, type Rows, type Tensor } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 import { withElements } from './arithmetic.ts'
 
 /**

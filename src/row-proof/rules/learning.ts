@@ -1,6 +1,7 @@
 import { add, isSame, opaque, type Dim } from '../dims.ts'
 import { apart, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
-import { elementType, meets, notFollowed, tensor, type Tensor } from '../values.ts'
+import { elementType, tensor, type Tensor } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 import { elementWise } from './arithmetic.ts'
 import { reshaped } from './movement.ts'
 

@@ -1,6 +1,7 @@
-import { add, divide, floorOf, isSame, multiply, opaque, subtract, type Dim } from '../dims.ts'
-import { apart, broadcast, rowsOnly, together, type Operation, type Rule, type Rules } from '../operation.ts'
-import { elementType, meets, notFollowed, tensor, type Rows, type Tensor } from '../values.ts'
+import { add, divide, floorOf, isSame, multiply, ofRows, opaque, subtract, type Dim } from '../dims.ts'
+import { apart, broadcast, checkRank, rowsOnly, together, type Operation, type Rule, type Rules } from '../operation.ts'
+import { elementType, tensor, type Rows, type Tensor } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 
 /**
  * Products, convolutions, pools and what samples images. Source: onnx.ai/onnx/operators/onnx__NAME.html, com.microsoft:
@@ -166,6 +167,7 @@ export function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first
 function convolution(weight: number, type: (op: Operation) => number, others: readonly number[] = []): Rule {
   return (op) => {
     const of = op.data(0)
+    if (of.shape.length < 3) return notFollowed('its input has no dimensions to slide along')
     const isLast = op.int('channels_last', 0) !== 0
     rowsOnly(of, [0], 'slides a window')
     const weights = op.shared(weight, 'the weights')
@@ -183,8 +185,9 @@ const FusedConv: Rule = (op) => {
   const result = convolution(1, sameType, [2])(op) as Tensor
   if (!op.has(3)) return result
   const added = op.data(3)
-  const { shape, rows } = broadcast([result, added])
-  return tensor(result.type, shape, { rows })
+  if ((result.rows === null) !== (added.rows === null)) return meets('what it adds is not one to one with its images')
+  broadcast([result, added])
+  return result
 }
 
 const ConvTranspose: Rule = (op) => {
@@ -195,6 +198,7 @@ const ConvTranspose: Rule = (op) => {
   if (op.has(bias)) op.shared(bias, 'the bias')
   const kernel = op.ints('kernel_shape') ?? weights.shape.slice(2)
   const spatial = kernel.length
+  checkRank(of, spatial + 2)
   const list = (name: string, otherwise: number, count = spatial) => op.ints(name) ?? range(0, count).map(() => otherwise)
   const [strides, dilations, extra, pads] = [list('strides', 1), list('dilations', 1), list('output_padding', 0), list('pads', 0, 2 * spatial)]
   const given = op.ints('output_shape')
@@ -202,7 +206,7 @@ const ConvTranspose: Rule = (op) => {
   const shape = range(0, spatial).map((index): Dim => {
     if (given !== null) return given.at(index - spatial)!
     const dim = of.shape[index + 2]!
-    if (pads_ !== -1 && op.has(pads_)) return opaque(`${op.label} ${index}`, [], 0)
+    if (pads_ !== -1 && op.has(pads_)) return op.shared(pads_) && opaque(`${op.label} ${index}`, [], 0)
     if (auto === 'SAME_UPPER' || auto === 'SAME_LOWER') return multiply(dim, strides[index]!)
     const reach = add(multiply(dilations[index]!, subtract(kernel[index]!, 1)), 1)
     return subtract(add(add(multiply(subtract(dim, 1), strides[index]!), extra[index]!), reach), pads[index]! + pads[index + spatial]!)
@@ -243,10 +247,21 @@ const GridSample: Rule = (op) => {
   return tensor(of.type, [of.shape[0]!, of.shape[1]!, ...grid.shape.slice(1, -1)], { rows: of.rows })
 }
 
+/** Windows along a dimension, each of which becomes the last one. */
+const UnfoldTensor: Rule = (op) => {
+  const of = op.data(0)
+  const axis = op.axis(of.shape.length, -1, 'dim')
+  apart(of, [axis], 'slides a window')
+  const size = op.int('size', 1)
+  const count = add(floorOf(subtract(of.shape[axis]!, size), op.int('step', 1)), 1)
+  return tensor(of.type, [...of.shape.map((dim, at) => (at === axis ? count : dim)), size], { rows: of.rows })
+}
+
 const AffineGrid: Rule = (op) => {
   const of = op.data(0)
   rowsOnly(of, [0], 'makes a grid')
-  const size = op.elements(1, 'the size')
+  const size = op.counts(1, 'the size')
+  if (size.slice(1).some(ofRows)) return meets('the size depends on the number of rows')
   if (of.rows !== null && !isSame(size[0]!, of.shape[0]!)) return notFollowed('its size is not known to have all rows')
   return tensor(of.type, [of.shape[0]!, ...size.slice(2), size.length - 2], { rows: of.rows })
 }
@@ -306,6 +321,7 @@ export const linear: Rules = {
   QLinearMatMul: quantisedMatMul({ a: 0, b: 3, ofA: [1, 2], ofB: [4, 5], shared: [6, 7], type: (op) => op.data(7).type }),
   'com.microsoft:MatMulIntegerToFloat': quantisedMatMul({ a: 0, b: 1, ofA: [2, 4], ofB: [3, 5], shared: [6], type: () => float32 }),
   'com.microsoft:MatMulNBits': MatMulNBits,
+  'com.microsoft:MatMulInteger16': (op) => matMul(op.data(0), op.data(1), int32),
   Einsum,
   Conv: convolution(1, sameType, [2]),
   'com.microsoft:FusedConv': FusedConv,
@@ -325,6 +341,7 @@ export const linear: Rules = {
   GridSample,
   'com.microsoft:GridSample': GridSample,
   AffineGrid,
+  'com.microsoft:UnfoldTensor': UnfoldTensor,
   Col2Im,
   DFT,
   STFT,

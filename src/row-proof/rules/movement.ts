@@ -1,6 +1,7 @@
 import { add, broadcastDims, divide, floorOf, isAtLeast, isSame, minimum, multiply, ofRows, opaque, perRow, product, rowDim, shown, shownDims, subtract, type Dim } from '../dims.ts'
-import { apart, axisIn, moved, rowsOnly, type Rule, type Rules } from '../operation.ts'
-import { after, before, elementType, extent, findRows, meets, mostElements, notFollowed, sameRows, tensor, type Place, type Rows, type Tensor, type Value } from '../values.ts'
+import { apart, axisIn, checkRank, moved, rowsOnly, type Rule, type Rules } from '../operation.ts'
+import { after, before, elementType, extent, findRows, mostElements, sameRows, tensor, type Place, type Rows, type Tensor, type Value } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 import { boundOfBoth, broadcastPlaces, withElements } from './arithmetic.ts'
 
 /**
@@ -50,14 +51,15 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
 
 const Reshape: Rule = (op) => {
   const of = op.raw(0)
-  const given = op.version < 5 ? (op.ints('shape') ?? notFollowed('the shape is missing')) : op.elements(1, 'the shape')
+  const given = op.version < 5 ? (op.ints('shape') ?? notFollowed('the shape is missing')) : op.counts(1, 'the shape')
   const copies = op.int('allowzero', 0) === 0
   return reshaped(of, given.map((dim, axis) => (dim === 0 && copies ? (of.shape[axis] ?? notFollowed(`dimension ${axis} is not there to be kept`)) : dim)))
 }
 
 const Flatten: Rule = (op) => {
   const of = op.raw(0)
-  const axis = op.axis(of.shape.length, 1)
+  const given = op.int('axis', 1)
+  const axis = given === of.shape.length ? given : axisIn(given, of.shape.length)
   return reshaped(of, [product(of.shape.slice(0, axis)), product(of.shape.slice(axis))])
 }
 
@@ -137,6 +139,7 @@ const Concat: Rule = (op) => {
 export function joined(parts: readonly Tensor[], axis: number): Tensor {
   const first = parts[0]!
   if (parts.length === 1) return first
+  for (const part of parts) checkRank(part, first.shape.length)
   const rows = parts.find((part) => part.rows !== null)?.rows ?? null
   if (rows !== null) {
     if (rows.axis === axis) meets(`it puts something before or behind the rows along dimension ${axis}, which counts them`)
@@ -150,15 +153,11 @@ export function joined(parts: readonly Tensor[], axis: number): Tensor {
     const isFlat = first.shape.length === 1 && parts.every(({ elements }) => elements !== null)
     if (isFlat) return withElements(type, shape, parts.flatMap(({ elements }) => elements!))
     if (parts.some(({ elements }) => elements?.some(ofRows))) meets('a value depends on the number of rows')
-    return tensor(type, shape, { bound: parts.map(({ bound }) => bound).reduce((one, other) => (one === null || other === null ? null : maximumOf(one, other))) })
+    return tensor(type, shape, { bound: parts.reduce((one, other) => ({ ...one, bound: boundOfBoth(one, other) })).bound })
   }
   const columns = columnsOf(parts, axis)
   if (columns !== null) return tensor(type, shape, { rows, columns })
   return tensor(type, shape, { rows, bound: parts.reduce((one, other) => ({ ...one, bound: boundOfBoth(one, other) })).bound, nonZero: parts.every(({ nonZero }) => nonZero) })
-}
-
-function maximumOf(a: Dim, b: Dim): Dim | null {
-  return isAtLeast(subtract(a, b), 0) ? a : isAtLeast(subtract(b, a), 0) ? b : null
 }
 
 /** Places by entry of the last dimension, along which indices with several numbers are put together. */
@@ -256,7 +255,7 @@ export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
   let rows: Rows | null = of.rows && { ...of.rows, axis: of.rows.axis + rank - of.shape.length }
   const shape = Array.from({ length: rank }, (_, axis) => {
     const [own, to] = [ownAt(axis), targetAt(axis)]
-    if (axis === rows?.axis) return isSame(to, 1) || isSame(own, to) ? own : meets(`the rows get the length ${shown(to)}`)
+    if (axis === rows?.axis) return isSame(to, 1) || isSame(own, to) ? own : typeof to === 'number' || ofRows(to) ? meets(`the rows get the length ${shown(to)}`) : notFollowed(`whether the rows get the length ${shown(to)} is not known`)
     if (ofRows(to)) {
       if (own !== 1) return meets(`${shown(own)} entries get a length that depends on the number of rows`)
       if (of.rows !== null) return meets('each row is repeated for all others')
@@ -275,7 +274,7 @@ export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
 
 const Tile: Rule = (op) => {
   const of = op.raw(0)
-  const repeats = op.elements(1, 'repeats')
+  const repeats = op.counts(1, 'repeats')
   const [copies] = repeats
   if (of.elements !== null && of.shape.length === 1 && typeof copies === 'number' && copies * of.elements.length <= mostElements) {
     return withElements(of.type, [copies * of.elements.length], Array.from({ length: copies }, () => of.elements!).flat())
@@ -300,6 +299,7 @@ const Pad: Rule = (op) => {
   const of = op.data(0)
   const given: readonly Dim[] = op.version < 11 && op.operator === 'Pad' && !op.has(1) ? (op.ints('pads') ?? op.ints('paddings') ?? notFollowed('pads are missing')) : op.elements(1, 'pads')
   const count = given.length / 2
+  if (count > of.shape.length) return notFollowed('it has more pads than dimensions')
   const axes = op.has(3) ? op.numbers(3, 'axes').map((axis) => axisIn(axis, of.shape.length)) : Array.from({ length: count }, (_, axis) => axis)
   if (op.has(2)) op.shared(2, 'the value of padding')
   const shape = [...of.shape]
@@ -324,7 +324,7 @@ const ConstantOfShape: Rule = (op) => {
   if (given.elements === null && given.rows === null && typeof given.shape[0] === 'number') {
     return tensor(value.type, Array.from({ length: given.shape[0] }, (_, axis) => opaque(`${op.label} ${axis}`, [], 0)))
   }
-  const shape = op.elements(0, 'the shape')
+  const shape = op.counts(0, 'the shape')
   const fill = value.elements?.[0] ?? null
   const nonZero = fill !== null && fill !== 0
   if (shape.some(ofRows)) return tensor(value.type, shape, { rows: findRows(shape) ?? meets(`the shape ${shownDims(shape)} is no multiple of the number of rows`), nonZero })
@@ -373,6 +373,7 @@ const NonZero: Rule = (op) => {
 function blocks(isDepth: boolean): Rule {
   return (op) => {
     const of = op.data(0)
+    checkRank(of, 4)
     rowsOnly(of, [0], 'moves blocks')
     const size = op.int('blocksize', 1)
     const [n, c, h, w] = of.shape as [Dim, Dim, Dim, Dim]
@@ -410,7 +411,7 @@ const Resize: Rule = (op) => {
 const CenterCropPad: Rule = (op) => {
   const of = op.data(0)
   const axes = op.ints('axes')?.map((axis) => axisIn(axis, of.shape.length)) ?? [...of.shape.keys()]
-  const to = op.elements(1, 'the shape')
+  const to = op.counts(1, 'the shape')
   const shape = [...of.shape]
   for (const [index, axis] of axes.entries()) {
     if (isSame(to[index]!, shape[axis]!)) continue
@@ -422,14 +423,14 @@ const CenterCropPad: Rule = (op) => {
 }
 
 /** By row and column of a matrix: the last two dimensions may be those of one row alone. */
-export const triangle: Rule = (op) => {
+const triangle: Rule = (op) => {
   const of = op.data(0)
   apart(of, [of.shape.length - 1, of.shape.length - 2], 'keeps a triangle')
   if (op.has(1)) op.shared(1, 'the diagonal')
   return tensor(of.type, of.shape, { rows: of.rows })
 }
 
-const Identity: Rule = (op) => op.inputs[0]!
+const Identity: Rule = (op) => op.value(0)!
 
 const Constant: Rule = (op) => {
   const of = op.attribute('value')?.tensor
@@ -471,7 +472,7 @@ export const movement: Rules = {
   Concat,
   Split,
   Slice,
-  Expand: (op) => expanded(op.raw(0), op.elements(1, 'the shape')),
+  Expand: (op) => expanded(op.raw(0), op.counts(1, 'the shape')),
   Tile,
   Pad,
   'com.microsoft:Pad': Pad,

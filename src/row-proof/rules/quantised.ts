@@ -1,6 +1,7 @@
 import { opaque } from '../dims.ts'
 import { broadcast, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
-import { elementType, meets, notFollowed, tensor } from '../values.ts'
+import { elementType, sameRows, tensor } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 import { swappedMatMul, windows } from './linear.ts'
 import { joined } from './movement.ts'
 
@@ -11,18 +12,17 @@ import { joined } from './movement.ts'
 
 const { uint8, float32 } = elementType
 
-/** Scales are one for all, one for each entry along an axis, or one for each block along it. */
+/** Scales are one for all, one for each entry along an axis, or one for each block along it, which may be of a row. */
 function scaled(type: (op: Operation) => number): Rule {
   return (op) => {
     const of = op.data(0)
+    const axis = of.shape.length < 2 ? 0 : op.axis(of.shape.length, 1)
     for (const index of [1, 2]) {
-      if (!op.has(index)) continue
-      const scale = op.data(index)
-      if (scale.rows !== null) return meets('a scale is made of rows, and stands for all')
-      if (of.rows === null || scale.shape.every((dim) => dim === 1)) continue
-      const isByAxis = scale.shape.length === 1
-      const axis = op.axis(of.shape.length, 1)
-      if (isByAxis ? axis === of.rows.axis : scale.shape.length === of.shape.length) return meets(`a scale has an entry for each of a fixed number along dimension ${of.rows.axis}, which counts the rows`)
+      const scale = op.optional(index)
+      if (scale === null || (scale.rows === null && (of.rows === null || scale.shape.every((dim) => dim === 1)))) continue
+      const isBlocked = op.int('block_size', 0) > 0
+      if (scale.rows !== null && (!isBlocked || of.rows === null || !sameRows(scale.rows, of.rows))) return meets('a scale is made of rows, and stands for others')
+      if (of.rows?.axis === axis || (scale.rows === null && isBlocked)) return meets(`a scale has an entry for each of a fixed number along dimension ${of.rows!.axis}, which counts the rows`)
     }
     return tensor(type(op), of.shape, { rows: of.rows })
   }

@@ -1,6 +1,7 @@
 import { multiply, opaque, type Dim } from '../dims.ts'
-import { together, type Operation, type Rule, type Rules } from '../operation.ts'
-import { elementType, meets, notFollowed, tensor, type Rows, type Tensor } from '../values.ts'
+import { checkRank, together, type Operation, type Rule, type Rules } from '../operation.ts'
+import { elementType, tensor, type Rows, type Tensor } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 
 /**
  * Recurrent layers and attention: what goes through a sequence, which is to be another dimension than that of the rows.
@@ -11,6 +12,7 @@ import { elementType, meets, notFollowed, tensor, type Rows, type Tensor } from 
 function recurrent(states: readonly number[]): Rule {
   return (op) => {
     const of = op.data(0)
+    checkRank(of, 3)
     const isBatchFirst = op.int('layout', 0) === 1
     const batch = isBatchFirst ? 0 : 1
     for (const index of [1, 2, 3, 7]) if (op.has(index)) op.shared(index, 'the weights')
@@ -88,6 +90,7 @@ const thirdOf = (size: Dim): Dim => (typeof size === 'number' ? size / 3 : notFo
 function fusedAttention(at: { readonly mask: number; readonly past: number; readonly bias: number; readonly shared: readonly number[] }): Rule {
   return (op) => {
     const of = op.data(0)
+    checkRank(of, 3)
     const given = op.optional(at.mask)
     if (given !== null) checkCounts(given)
     const past = op.has(at.past) ? [{ index: at.past, axis: 1 }] : []
@@ -114,16 +117,6 @@ const MultiHeadAttention: Rule = (op) => {
   return [tensor(query.type, [query.shape[0]!, query.shape[1]!, hidden], { rows }), ...kept(op, query.type, query.shape[0]!, rows, 0)]
 }
 
-/** `query, key, value, past_key, past_value, seqlens_k, total_sequence_length, cos_cache, sin_cache`. */
-const GroupQueryAttention: Rule = (op) => {
-  const query = op.data(0)
-  checkNoOthers(op, 9)
-  const rows = rowsOf(op, [...batchFirst(0, 1, 2, 3, 4, 5), ...sharedParts(6, 7, 8)])
-  const [heads, keyHeads, size] = [op.int('num_heads', 1), op.int('kv_num_heads', 1), query.shape[2]!]
-  const hidden = op.has(1) ? size : typeof size === 'number' ? (size / (heads + 2 * keyHeads)) * heads : notFollowed('the size of its heads is not known')
-  return [tensor(query.type, [query.shape[0]!, query.shape[1]!, hidden], { rows }), ...kept(op, query.type, query.shape[0]!, rows, 0)]
-}
-
 /** Angles by position: positions are one for each entry of each row, or of one dimension for all; a cache of three dimensions is by row. */
 function rotary(positions: number, caches: readonly number[]): Rule {
   return (op) => {
@@ -143,6 +136,13 @@ const EmbedLayerNormalization: Rule = (op) => {
   const { type, shape } = op.data(2)
   const output = tensor(type, [...of.shape, shape[1]!], { rows })
   return [output, tensor(elementType.int32, [of.shape[0]!], { rows }), output]
+}
+
+/** The same of quantised embeddings, whose scales and zero points all rows share: `..., gamma, beta, mask`, and those. */
+const QEmbedLayerNormalization: Rule = (op) => {
+  const of = op.data(0)
+  const rows = rowsOf(op, batchFirst(0, 1, 7))
+  return [tensor(elementType.float32, [...of.shape, op.shared(2).shape[1]!], { rows }), tensor(elementType.int32, [of.shape[0]!], { rows })]
 }
 
 /** It makes one scale of each step of all rows. */
@@ -166,9 +166,9 @@ export const recurrence: Rules = {
   // input, weights, bias, input_scale, weight_scale, mask_index, input_zero_point, weight_zero_point, past
   'com.microsoft:QAttention': fusedAttention({ mask: 5, past: 8, bias: -1, shared: [1, 2, 3, 4, 6, 7] }),
   'com.microsoft:MultiHeadAttention': MultiHeadAttention,
-  'com.microsoft:GroupQueryAttention': GroupQueryAttention,
   'com.microsoft:RotaryEmbedding': rotary(1, [2, 3]),
   'com.microsoft:EmbedLayerNormalization': EmbedLayerNormalization,
+  'com.microsoft:QEmbedLayerNormalization': QEmbedLayerNormalization,
   'com.microsoft:DynamicQuantizeLSTM': DynamicQuantizeLSTM,
   'com.microsoft:NGramRepeatBlock': NGramRepeatBlock,
 }

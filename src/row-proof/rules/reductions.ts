@@ -1,6 +1,7 @@
 import { add, product as productOf, type Dim } from '../dims.ts'
-import { apart, axisIn, broadcast, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
-import { elementType, meets, notFollowed, tensor, type Tensor, type Value } from '../values.ts'
+import { apart, axisIn, broadcast, like, rowsOnly, together, type Operation, type Rule, type Rules } from '../operation.ts'
+import { elementType, tensor, type Tensor, type Value } from '../followed-values.ts'
+import { meets, notFollowed } from '../not-proved.ts'
 import { withElements } from './arithmetic.ts'
 
 /**
@@ -63,15 +64,15 @@ function layerNormalization(inputs: number): Rule {
   }
 }
 
-/** Sums of two or three inputs, normed; the fourth output is the sum. */
+/** Norms the sum of an input, which has rows, and of another, which may be the same for all in three dimensions; the fourth output is the sum. */
 const skipLayerNormalization: Rule = (op) => {
   const [of, skip] = [op.data(0), op.data(1)]
-  const { shape, rows } = broadcast([of, skip])
-  const whole = tensor(of.type, shape, { rows })
-  apart(whole, [shape.length - 1], 'norms entries')
-  for (let index = 2; index < op.inputs.length; index++) if (op.has(index)) op.shared(index)
-  const norm = tensor(elementType.float32, [...shape.slice(0, -1), 1], { rows })
-  return [whole, norm, norm, whole]
+  const isRepeated = of.shape.length === 3 && (skip.shape.length === 2 || skip.shape[0] === 1)
+  if (of.rows === null ? skip.rows !== null : skip.rows === null && !isRepeated) return meets('what it adds up is not one to one')
+  broadcast([of, skip])
+  apart(of, [of.shape.length - 1], 'norms entries')
+  const norm = tensor(elementType.float32, [...of.shape.slice(0, -1), 1], { rows: of.rows })
+  return [like(of), norm, norm, like(of)]
 }
 
 const BatchNormalization: Rule = (op) => {
@@ -116,15 +117,13 @@ const Dropout: Rule = (op) => {
 
 /** A loss by row, or one for all. */
 const loss: Rule = (op) => {
-  const [of, target, weight] = [op.data(0), op.data(1), op.optional(2)]
-  if (weight?.rows) meets('weights are one for all rows, and are made of them')
-  rowsOnly(of, [0, ...range(2, of.shape.length)], 'compares classes')
-  const moved = of.rows && { ...of.rows, axis: of.rows.axis === 0 ? 0 : of.rows.axis - 1 }
-  const { shape, rows } = broadcast([target, tensor(of.type, [of.shape[0]!, ...of.shape.slice(2)], { rows: moved })])
-  const probabilities = like(of)
+  const [of, target] = [op.data(0), op.data(1)]
+  if (op.has(2)) op.shared(2, 'weights')
+  const rows = together([{ of, axis: 0, what: 'the input' }, { of: target, axis: 0, what: 'the target' }]) // prettier-ignore
+  if (rows !== null && (of.rows === null || target.rows === null)) return meets('inputs and targets are not one to one')
   const reduction = op.string('reduction', 'mean')
-  if (reduction === 'none') return [tensor(of.type, shape, { rows }), probabilities]
-  return rows === null ? [tensor(of.type, []), probabilities] : [op.fault('meets', `it gives the ${reduction} of the losses of all rows`), probabilities]
+  if (reduction === 'none') return [tensor(of.type, target.shape, { rows: target.rows }), like(of)]
+  return rows === null ? [tensor(of.type, []), like(of)] : [op.fault('meets', `it gives the ${reduction} of the losses of all rows`), like(of)]
 }
 
 const random: Rule = () => meets('it draws random numbers, which are others in each run')

@@ -59,16 +59,6 @@ export interface Fault {
 
 export type Value = Tensor | List | Fault
 
-/** Thrown by rules, and made a {@link Fault} of their node. */
-export class NotProved extends Error {
-  readonly verdict: Fault['verdict']
-
-  constructor(verdict: Fault['verdict'], reason: string) {
-    super(reason)
-    this.verdict = verdict
-  }
-}
-
 /** Thrown where a fault that came before is what ends the proof. */
 export class FollowedFault extends Error {
   readonly fault: Fault
@@ -80,13 +70,6 @@ export class FollowedFault extends Error {
 }
 
 export const unknownShape = (): null => null
-
-export const meets = (reason: string): never => {
-  throw new NotProved('meets', reason)
-}
-export const notFollowed = (reason: string): never => {
-  throw new NotProved('unknown', reason)
-}
 
 /** Elements beyond which a tensor is not small. */
 export const mostElements = 4096
@@ -133,6 +116,11 @@ export function countsRows({ elements, rows }: Tensor): boolean {
   return rows === null && elements !== null && elements.some(ofRows)
 }
 
+/** Whether two values depend in the same way on the places of rows. */
+export function samePlace(a: Place | null, b: Place | null): boolean {
+  return a === b || (a !== null && b !== null && isSame(a.stride, b.stride) && isSame(a.bound, b.bound))
+}
+
 /** What two branches, or two turns of a loop, have in common. */
 export function either(a: Value, b: Value, name: string): Value {
   if (a.kind === 'fault') return a.verdict === 'meets' || b.kind !== 'fault' ? a : b
@@ -150,13 +138,13 @@ export function either(a: Value, b: Value, name: string): Value {
   if (a.rows !== null && b.rows !== null && !sameRows(a.rows, b.rows)) return differ('rows lie elsewhere in one branch than in the other')
   if ((a.rows === null) !== (b.rows === null)) return differ('one branch has rows, and the other has none')
   const shape = a.shape.map((dim, axis) => (isSame(dim, b.shape[axis]!) ? dim : opaque(`if ${name} ${axis}`, [dim, b.shape[axis]!], 0)))
-  const samePlace = (x: Place | null, y: Place | null) => x === y || (x !== null && y !== null && isSame(x.stride, y.stride) && isSame(x.bound, y.bound))
   if (!samePlace(a.place, b.place) || a.columns !== b.columns) return differ('branches differ in what depends on the place of a row')
-  return tensor(a.type === b.type ? a.type : 0, shape, {
-    rows: a.rows,
+  return {
+    ...a,
+    type: a.type === b.type ? a.type : 0,
+    shape,
     elements: a.elements !== null && b.elements !== null && areSame(a.elements, b.elements) ? a.elements : null,
-    place: a.place,
     bound: a.bound !== null && b.bound !== null && isSame(a.bound, b.bound) ? a.bound : null,
     nonZero: a.nonZero && b.nonZero,
-  })
+  }
 }

@@ -1,0 +1,41 @@
+import { describe, expect, it } from 'vitest'
+import { rules } from '../../src/row-proof/rules/all-rules.ts'
+import { parseGraph } from './graph-text.ts'
+import { allCases, operatorCases } from './operator-cases.ts'
+import { proofOf } from './proof.ts'
+import { truthOf } from './truth.ts'
+
+/** What gives no tensor that onnxruntime-node can read, or has no kernel in what it brings along. */
+const withoutCase = new Set(['ai.onnx.ml:ZipMap', 'com.microsoft:Tokenizer', 'com.microsoft:IsAllFinite'])
+
+describe('operator cases', () => {
+  it('are what ONNX Runtime makes of them', async () => {
+    const wrong: string[] = []
+    for (const { text, expected } of allCases) {
+      const { answer, where } = await truthOf(parseGraph(text))
+      if (answer !== (expected === 'meets' ? 'differs' : 'same')) wrong.push(`${text}: ${answer}, ${where}`)
+    }
+    expect(wrong).toEqual([])
+  })
+
+  it.each(['all', 'none'] as const)('whose rows meet are never proved (dims known: %s)', (known) => {
+    const meeting = allCases.filter(({ expected }) => expected === 'meets')
+    expect(meeting.length).toBeGreaterThan(400)
+    expect(meeting.filter(({ text }) => proofOf(parseGraph(text), known).verdict === 'proved').map(({ text }) => text)).toEqual([])
+  })
+
+  it('whose rows stay apart are proved', () => {
+    const apart = allCases.filter(({ expected }) => expected === 'proved')
+    expect(apart.length).toBeGreaterThan(600)
+    const missed = apart.flatMap(({ text }) => {
+      const { verdict, reason } = proofOf(parseGraph(text))
+      return verdict === 'proved' ? [] : [`${text}: ${verdict}, ${reason}`]
+    })
+    expect(missed).toEqual([])
+  })
+
+  it('are there for every rule', () => {
+    const tried = new Set(operatorCases.flatMap(({ text }) => parseGraph(text).operators))
+    expect(Object.keys(rules).filter((operator) => !tried.has(operator) && !withoutCase.has(operator))).toEqual([])
+  })
+})

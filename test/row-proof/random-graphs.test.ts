@@ -1,0 +1,37 @@
+import { beforeAll, describe, expect, it } from 'vitest'
+import { parseGraph } from './graph-text.ts'
+import { proofOf } from './proof.ts'
+import { GraphSource } from './random-graphs.ts'
+import { truthOf } from './truth.ts'
+
+/** `npx tsx test/row-proof/many-graphs.ts` tries as many as one likes. */
+const graphs = 600
+const firstSeed = 100_000
+
+describe('random graphs', () => {
+  let source: GraphSource
+  beforeAll(async () => {
+    source = await GraphSource.open()
+  })
+
+  it('that are proved give each row what it has alone', async () => {
+    const refuted: string[] = []
+    const verdicts = { proved: 0, meets: 0, unknown: 0 }
+    for (let seed = firstSeed; seed < firstSeed + graphs; seed++) {
+      const graph = parseGraph(source.graph(seed))
+      const { verdict } = proofOf(graph)
+      verdicts[verdict]++
+      if (verdict !== 'proved' && proofOf(graph, 'none').verdict !== 'proved') continue
+      const { answer, where } = await truthOf(graph, seed)
+      if (answer === 'differs') refuted.push(`seed ${seed}: ${where}\n${source.graph(seed)}`)
+    }
+    expect(refuted).toEqual([])
+    expect(verdicts.proved / graphs).toBeGreaterThan(0.4)
+    expect(verdicts.meets / graphs).toBeGreaterThan(0.1)
+  })
+
+  it('are the same for the same seed', () => {
+    expect(source.graph(7)).toBe(source.graph(7))
+    expect(source.graph(7)).not.toBe(source.graph(8))
+  })
+})
