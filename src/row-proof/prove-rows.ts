@@ -78,6 +78,8 @@ type Scope = Map<string, Value>
 /** Follows the values of one model. */
 class Proof {
   readonly #model: OnnxModel
+  /** Types of the graph's inputs by name. */
+  readonly #types: ReadonlyMap<string, number>
   #order = 0
   #depth = 0
   /** Calls and graphs around a node, by which its symbols differ from those of the same node elsewhere. */
@@ -86,6 +88,7 @@ class Proof {
 
   constructor(model: OnnxModel) {
     this.#model = model
+    this.#types = new Map(model.graph.inputs.map(({ name, type }) => [name, type]))
   }
 
   run({ inputs, outputs }: RowQuestion): Value[] {
@@ -100,7 +103,7 @@ class Proof {
 
   /** An input as requests give it. Each length is one of its own: nothing makes those of equal names equal. */
   #given({ name, shape, batchAxis, elements }: RowInput): Tensor {
-    const type = this.#model.graph.inputs.find((input) => input.name === name)?.type ?? elementType.undefined
+    const type = this.#types.get(name) ?? elementType.undefined
     const dims = shape.map((dim, axis): Dim => (axis === batchAxis ? rowDim : typeof dim === 'number' ? dim : named(`${name}[${axis}]`)))
     if (batchAxis === -1 && elements !== undefined) return withElements(type, dims, elements)
     return tensor(type, dims, { rows: batchAxis === -1 ? null : rowsAt(batchAxis) })
