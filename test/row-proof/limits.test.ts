@@ -65,6 +65,54 @@ describe('what all rows share', () => {
   })
 })
 
+describe('what an operator does is not what its name says', () => {
+  const rows = [{ name: 'x', shape: ['N', 4], batchAxis: 0 }]
+  const one = (inputs: readonly string[], outputs: readonly string[], operator: string, attributes = {}, dims: (number | string)[] = ['N', 4]) => graph('one').input('x', 'float32', dims).output('y', 'float32', dims).node(operator, inputs, outputs, attributes)
+
+  it('where the value of an attribute is 0, which some writers leave out', () => {
+    const model = one(['x'], ['y'], 'Softmax', { axis: 1 })
+    const [attribute] = model.subgraph().node![0]!.attribute as { i?: unknown }[]
+    delete attribute!.i
+    expect(verdictOf(model, rows)).toBe('meets')
+  })
+
+  it('where whole numbers wrap', () => {
+    const model = graph('wraps').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4])
+    model.initializer('large', 'int32', [1], [65_536]).initializer('one', 'int32', [1], [1]).initializer('from', 'int32', [1], [0])
+    model.node('Mul', ['large', 'large'], ['product']).node('Add', ['product', 'one'], ['to']).node('Slice', ['x', 'from', 'to'], ['first']).node('Add', ['x', 'first'], ['y'])
+    expect(verdictOf(model, rows)).not.toBe('proved')
+  })
+
+  it('where it interpolates along the rows, and multiplies what is infinite there by 0', () => {
+    const model = graph('scaled').input('x', 'float32', ['N', 2, 4]).output('y', 'float32', ['N', 2, 8]).initializer('scales', 'float32', [3], [1, 1, 2])
+    model.node('Resize', ['x', '', 'scales'], ['y'], { mode: 'linear' })
+    expect(verdictOf(model, [{ name: 'x', shape: ['N', 2, 4], batchAxis: 0 }])).toBe('unknown')
+  })
+
+  it('where a length that is computed may be below 0, and counts from the end', () => {
+    const model = graph('ends').input('x', 'float32', ['N', 'S', 4]).output('y', 'float32', ['N', 4]).initializer('five', 'int64', [1], [5n]).initializer('zero', 'int64', [1], [0n]).initializer('axis', 'int64', [1], [1n]).initializer('shape', 'int64', [3], [-1n, 0n, 4n])
+    model.node('Shape', ['x'], ['length'], { start: 1, end: 2 }).node('Sub', ['length', 'five'], ['end']).node('Slice', ['x', 'zero', 'end', 'axis'], ['part'])
+    model.node('Transpose', ['part'], ['turned'], { perm: [1, 0, 2] }).node('Shape', ['x'], ['count'], { end: 1 }).node('Concat', ['end', 'count', 'five'], ['to'], { axis: 0 })
+    model.node('Reshape', ['turned', 'to'], ['wrong']).node('ReduceSum', ['wrong', 'zero'], ['y'], { keepdims: 0 })
+    expect(verdictOf(model, [{ name: 'x', shape: ['N', 'S', 4], batchAxis: 0 }])).not.toBe('proved')
+  })
+
+  it('where a list is too long to be kept', () => {
+    const words = graph('words').input('x', 'string', ['N']).output('y', 'string', ['N']).node('StringNormalizer', ['x'], ['y'], { stopwords: Array.from({ length: 5000 }, (_, index) => `w${index}`) })
+    expect(verdictOf(words, [{ name: 'x', shape: ['N'], batchAxis: 0 }])).toBe('meets')
+    const counts = graph('counts').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4]).node('Shape', ['x'], ['n'], { end: 1 })
+    counts.node('Concat', Array.from({ length: 5000 }, () => 'n'), ['all'], { axis: 0 }).node('Cast', ['all'], ['numbers'], { to: 1 }).node('ReduceMean', ['numbers'], ['mean'], { keepdims: 1 }).node('Div', ['x', 'mean'], ['y'])
+    expect(verdictOf(counts, rows)).toBe('meets')
+  })
+
+  it('where a dimension of very many has its own', () => {
+    const shape = Array.from({ length: 100 }, () => 1)
+    const model = graph('many').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4]).initializer('shape', 'int64', [102], [-1, ...shape, 4].map(BigInt)).initializer('back', 'int64', [2], [-1n, 4n])
+    model.node('Reshape', ['x', 'shape'], ['wide']).node('Reshape', ['wide', 'back'], ['y'])
+    expect(verdictOf(model, rows)).toBe('unknown')
+  })
+})
+
 describe('what would take very long', () => {
   const x = [{ name: 'x', shape: ['N', 'S'], batchAxis: 0 }]
 

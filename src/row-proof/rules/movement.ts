@@ -56,7 +56,7 @@ const Reshape: Rule = (op) => {
   return reshaped(of, given.map((dim, axis) => {
     if (!copies || dim === -1 || isAtLeast(dim, 1)) return dim
     const own = of.shape[axis] ?? notFollowed(`dimension ${axis} is not there to be kept`)
-    if (dim === 0) return own
+    if (dim === 0 || isSame(dim, own)) return own
     // A length that may be 0 stands for that of the input then.
     return ofRows(own) || ofRows(dim) ? notFollowed(`whether ${shown(dim)} is 0, and keeps dimension ${axis}, is not known`) : opaque('length', [dim, own], 0)
   }))
