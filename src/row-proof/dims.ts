@@ -43,9 +43,9 @@ const rowCount: Unknown = { name: 'N', ofRows: true, least: 1 }
 /** The number of rows of a run: any number from 1. */
 export const rowDim: Dim = new Polynomial([{ coefficient: 1, factors: [rowCount] }])
 
-/** A dimension of which nothing is known but a name, and that it is the same in all requests that may share a run. */
+/** A length of which nothing is known but that it is the same in all requests that may share a run, and not 0: what is empty has no rows to meet. */
 export function named(name: string): Dim {
-  return symbol({ name: JSON.stringify(name), ofRows: false, least: 0 })
+  return symbol({ name: JSON.stringify(name), ofRows: false, least: 1 })
 }
 
 /** The value of a function that is no polynomial, and the same wherever its arguments are. */
@@ -74,7 +74,7 @@ export function symbolsOf(dim: Dim): string[] {
 
 /** For messages, and where its order among others counts. */
 export function shown(dim: Dim): string {
-  return typeof dim === 'number' ? String(dim) : dim.key.replaceAll(/(^|\+ )1\*/g, '$1').replaceAll('"', '')
+  return typeof dim === 'number' ? String(dim) : dim.key.replaceAll(/(^|\+ |\(|, )1\*/g, '$1').replaceAll('"', '')
 }
 
 export function shownDims(dims: readonly Dim[]): string {
@@ -171,25 +171,30 @@ export function perRow(dim: Dim): Dim | null {
   return quotient === null || ofRows(quotient) ? null : quotient
 }
 
-/** Whether a value is at least `least`, whatever its symbols are. */
+/** What a value is never below, whatever its symbols are. */
+function leastOf(dim: Dim): number {
+  return termsOf(dim).reduce((sum, { coefficient, factors }) => {
+    if (factors.length === 0) return sum + coefficient
+    return coefficient < 0 || factors.some(({ least }) => least < 0) ? -Infinity : sum + factors.reduce((value, { least }) => value * least, coefficient)
+  }, 0)
+}
+
 export function isAtLeast(dim: Dim, least: number): boolean {
-  if (typeof dim === 'number') return dim >= least
-  const leastOf = ({ coefficient, factors }: Term) => (coefficient < 0 || factors.some((factor) => factor.least < 0) ? -Infinity : factors.reduce((value, factor) => value * factor.least, coefficient))
-  return dim.terms.reduce((sum, term) => sum + (term.factors.length === 0 ? term.coefficient : leastOf(term)), 0) >= least
+  return leastOf(dim) >= least
 }
 
 export function minimum(a: Dim, b: Dim): Dim {
   if (isAtLeast(subtract(b, a), 0)) return a
   if (isAtLeast(subtract(a, b), 0)) return b
   const of = inOrder(a, b)
-  const least = isAtLeast(a, 0) && isAtLeast(b, 0) ? 0 : -Infinity
+  const least = Math.min(leastOf(a), leastOf(b))
   return symbol({ name: `min(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), least, minimumOf: of })
 }
 
 export function maximum(a: Dim, b: Dim): Dim {
   if (isAtLeast(subtract(b, a), 0)) return b
   if (isAtLeast(subtract(a, b), 0)) return a
-  return opaque('max', inOrder(a, b), isAtLeast(a, 0) || isAtLeast(b, 0) ? 0 : -Infinity)
+  return opaque('max', inOrder(a, b), Math.max(leastOf(a), leastOf(b)))
 }
 
 function inOrder(a: Dim, b: Dim): readonly Dim[] {
@@ -209,7 +214,7 @@ export function floorOf(a: Dim, b = 1): Dim {
 function quotientRoundedDown(of: Polynomial, by: number): Dim {
   const inner = of.terms.length === 1 && of.terms[0]!.coefficient === 1 && of.terms[0]!.factors.length === 1 ? of.terms[0]!.factors[0]!.floorOf : undefined
   if (inner !== undefined) return floorOf(inner.of, inner.by * by) // in two steps, as it is in one
-  return symbol({ name: `floor(${of.key}, ${by})`, ofRows: of.ofRows, least: isAtLeast(of, 0) ? 0 : -Infinity, floorOf: { of, by } })
+  return symbol({ name: `floor(${of.key}, ${by})`, ofRows: of.ofRows, least: Math.floor(leastOf(of) / by), floorOf: { of, by } })
 }
 
 /** Whether it is a whole number whatever its symbols are, all of which are whole. */
@@ -228,7 +233,7 @@ export function broadcastDims(a: Dim, b: Dim): Dim | null {
   // A minimum that fits one of its two is that one, or 1.
   if (isMinimumOf(b, a)) return a
   if (isMinimumOf(a, b)) return b
-  return opaque('fitted', inOrder(a, b), 0)
+  return opaque('fitted', inOrder(a, b), Math.max(0, Math.min(leastOf(a), leastOf(b))))
 }
 
 function isMinimumOf(dim: Polynomial, other: Polynomial): boolean {

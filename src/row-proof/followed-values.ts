@@ -1,4 +1,5 @@
 import { areSame, isSame, multiply, ofRows, opaque, perRow, product, rowDim, type Dim } from './dims.ts'
+import { meets, notFollowed } from './not-proved.ts'
 
 /** `TensorProto.DataType`, as far as rules ask for it. */
 export const elementType = { undefined: 0, float32: 1, uint8: 2, int8: 3, uint16: 4, int16: 5, int32: 6, int64: 7, string: 8, bool: 9, float16: 10, float64: 11, uint32: 12, uint64: 13, bfloat16: 16 } as const
@@ -74,10 +75,16 @@ export const unknownShape = (): null => null
 /** Elements beyond which a tensor is not small. */
 export const mostElements = 4096
 
+/** Dimensions of a tensor: with more, each node takes long. */
+const mostDims = 64
+
 type Facts = Partial<Pick<Tensor, 'rows' | 'elements' | 'place' | 'columns' | 'bound' | 'nonZero'>>
 
 export function tensor(type: number, shape: readonly Dim[], { rows = null, elements = null, place = null, columns = null, bound = null, nonZero = false }: Facts = {}): Tensor {
-  return { kind: 'tensor', type, shape, rows, elements: elements !== null && elements.length > mostElements ? null : elements, place, columns, bound, nonZero }
+  if (shape.length > mostDims) notFollowed(`it has ${shape.length} dimensions`)
+  const isLong = elements !== null && elements.length > mostElements
+  if (isLong && elements.some(ofRows)) meets('a value depends on the number of rows')
+  return { kind: 'tensor', type, shape, rows, elements: isLong ? null : elements, place, columns, bound, nonZero }
 }
 
 /** Rows that fill a dimension. */

@@ -78,11 +78,17 @@ type Scope = Map<string, Value>
 /** Follows the values of one model. */
 class Proof {
   readonly #model: OnnxModel
+  /** Types of the graph's inputs by name. */
+  readonly #types: ReadonlyMap<string, number>
   #order = 0
   #depth = 0
+  /** Calls and graphs around a node, by which its symbols differ from those of the same node elsewhere. */
+  #path = ''
+  readonly #places = new Map<OnnxNode | OnnxGraph, number>()
 
   constructor(model: OnnxModel) {
     this.#model = model
+    this.#types = new Map(model.graph.inputs.map(({ name, type }) => [name, type]))
   }
 
   run({ inputs, outputs }: RowQuestion): Value[] {
@@ -97,7 +103,7 @@ class Proof {
 
   /** An input as requests give it. Each length is one of its own: nothing makes those of equal names equal. */
   #given({ name, shape, batchAxis, elements }: RowInput): Tensor {
-    const type = this.#model.graph.inputs.find((input) => input.name === name)?.type ?? elementType.undefined
+    const type = this.#types.get(name) ?? elementType.undefined
     const dims = shape.map((dim, axis): Dim => (axis === batchAxis ? rowDim : typeof dim === 'number' ? dim : named(`${name}[${axis}]`)))
     if (batchAxis === -1 && elements !== undefined) return withElements(type, dims, elements)
     return tensor(type, dims, { rows: batchAxis === -1 ? null : rowsAt(batchAxis) })
@@ -105,6 +111,18 @@ class Proof {
 
   #addInitializers({ initializers }: OnnxGraph, scope: Scope): void {
     for (const [name, stored] of initializers) if (!scope.has(name)) scope.set(name, constantOf(stored))
+  }
+
+  /** The same place has the same path each time, as in each turn of a loop. */
+  #within(place: OnnxNode | OnnxGraph, run: () => void): void {
+    const path = this.#path
+    if (!this.#places.has(place)) this.#places.set(place, this.#places.size)
+    this.#path = `${path}${this.#places.get(place)!}/`
+    try {
+      run()
+    } finally {
+      this.#path = path
+    }
   }
 
   /** @param wanted values for whose sake nodes are followed; others are not. */
@@ -130,9 +148,10 @@ class Proof {
     try {
       const called = this.#model.functions.get(functionKey(node.domain, node.operator))
       const attributes = resolved(node.attributes, references)
+      if (called !== undefined && Object.hasOwn(rules, node.domain === '' ? node.operator : `${node.domain}:${node.operator}`)) throw new NotProved('unknown', 'a function has the name of an operator')
       if (called !== undefined) {
         const own: Scope = new Map(called.inputs.map((name, index) => [name, inputs[index] ?? leftOut] as const))
-        this.#runNodes(called.nodes, own, called.opsets, new Map([...called.defaults, ...attributes]), called.outputs)
+        this.#within(node, () => this.#runNodes(called.nodes, own, called.opsets, new Map([...called.defaults, ...attributes]), called.outputs))
         return set(called.outputs.map((name) => own.get(name) ?? missing(name)))
       }
       const given = inputs.map((value) => (value === leftOut ? null : value))
@@ -143,10 +162,10 @@ class Proof {
         const inner: Scope = new Map(scope)
         for (const [index, value] of values.entries()) if (graph.inputs[index] !== undefined) inner.set(graph.inputs[index].name, value)
         for (const [name, stored] of graph.initializers) inner.set(name, constantOf(stored))
-        this.#runNodes(graph.nodes, inner, opsets, references, graph.outputs)
+        this.#within(graph, () => this.#runNodes(graph.nodes, inner, opsets, references, graph.outputs))
         return graph.outputs.map((name) => inner.get(name) ?? missing(name))
       }
-      const label = JSON.stringify(node.outputs.find((name) => name !== '') ?? `${order}`)
+      const label = JSON.stringify(`${this.#path}${node.outputs.find((name) => name !== '') ?? order}`)
       const apply = (values: readonly (Value | null)[]) => {
         const operation = new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, values, runGraph, (verdict, reason) => faultAt(-1, verdict, reason))
         const result = rule(operation)
@@ -230,21 +249,34 @@ function resolved(attributes: ReadonlyMap<string, Attribute>, references: Readon
   }))
 }
 
+/** Names that the subgraphs of a node ask for; their own are among them, which does no harm. */
+const captured = new WeakMap<OnnxNode, ReadonlySet<string>>()
+
 /** Nodes from which one of these values is reached, with what their subgraphs take from around them. */
 function neededNodes(nodes: readonly OnnxNode[], wanted: readonly string[]): ReadonlySet<OnnxNode> {
-  const makers = new Map(nodes.flatMap((node) => node.outputs.filter((name) => name !== '').map((name) => [name, node] as const)))
+  const makers = new Map<string, OnnxNode>()
+  for (const node of nodes) for (const name of node.outputs) if (name !== '') makers.set(name, node)
   const needed = new Set<OnnxNode>()
   const open = [...wanted]
   for (let name = open.pop(); name !== undefined; name = open.pop()) {
     const node = makers.get(name)
     if (node === undefined || needed.has(node)) continue
     needed.add(node)
-    open.push(...node.inputs, ...capturedBy(node))
+    for (const input of node.inputs) open.push(input)
+    for (const input of capturedBy(node)) open.push(input)
   }
   return needed
 }
 
-/** Names that the subgraphs of a node ask for; their own are among them, which does no harm. */
-function capturedBy({ attributes }: OnnxNode): string[] {
-  return [...attributes.values()].flatMap(({ graph }) => (graph === undefined ? [] : [...graph.outputs, ...graph.nodes.flatMap((node) => [...node.inputs, ...capturedBy(node)])]))
+function capturedBy(node: OnnxNode): ReadonlySet<string> {
+  let names = captured.get(node)
+  if (names !== undefined) return names
+  const all = new Set<string>()
+  for (const { graph } of node.attributes.values()) {
+    if (graph === undefined) continue
+    for (const name of graph.outputs) all.add(name)
+    for (const inner of graph.nodes) for (const name of [...inner.inputs, ...capturedBy(inner)]) all.add(name)
+  }
+  captured.set(node, (names = all))
+  return names
 }

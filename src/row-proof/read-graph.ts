@@ -25,13 +25,19 @@ const mostNumbers = 4096
  * are jumped over, so that the largest file takes some milliseconds.
  *
  * @param source the path of the file, or the bytes of the model.
+ * @param readsExternal whether small initializers are read out of the files beside the model; not where ONNX Runtime is given other
+ * bytes in their place.
  * @returns `null` for a model in ONNX Runtime's own format (`.ort`), which only that can read.
  * @throws UnreadableGraph, `NotReadable`, or the error of Node.js for a file that cannot be opened.
  */
-export function readGraph(source: string | Uint8Array): OnnxModel | null {
+export function readGraph(source: string | Uint8Array, readsExternal = true): OnnxModel | null {
   if (typeof source !== 'string') return new GraphReader(new FileWindow(source, source.byteLength), null).model()
-  return withRegularFileSync(source, (file, byteLength) => new GraphReader(new FileWindow(file, byteLength), source).model())
+  return withRegularFileSync(source, (file, byteLength) => new GraphReader(new FileWindow(file, byteLength), readsExternal ? source : null).model())
 }
+
+/** Fields that hold fractions, of 4 or 8 bytes, by message. */
+const attributeFractions = [2, 7]
+const tensorFractions = [4, 10]
 
 /** The place of a number, which holds nothing. */
 const notHeld = -1
@@ -96,7 +102,7 @@ class GraphReader {
   }
 
   #function(start: number, end: number): OnnxFunction {
-    let [name, domain] = ['', '']
+    let [name, domain, overload] = ['', '', '']
     const inputs: string[] = []
     const outputs: string[] = []
     const nodes: OnnxNode[] = []
@@ -110,8 +116,9 @@ class GraphReader {
       else if (field === 9) this.#opset(from, to, opsets)
       else if (field === 10) domain = this.#text(from, to)
       else if (field === 11) this.#attribute(from, to, defaults)
+      else if (field === 13) overload = this.#text(from, to)
     })
-    return { name, domain: plainDomain(domain), inputs, outputs, nodes, opsets, defaults }
+    return { name: overloaded(name, overload), domain: plainDomain(domain), inputs, outputs, nodes, opsets, defaults }
   }
 
   #node(start: number, end: number): OnnxNode {
@@ -128,8 +135,7 @@ class GraphReader {
       else if (field === 7) domain = this.#text(from, to)
       else if (field === 8) overload = this.#text(from, to)
     })
-    // Functions of one name that differ by their overload are not told from each other: a call of one is not followed.
-    return { name, operator: overload === '' ? operator : `${operator}:${overload}`, domain: plainDomain(domain), inputs, outputs, attributes }
+    return { name, operator: overloaded(operator, overload), domain: plainDomain(domain), inputs, outputs, attributes }
   }
 
   #attribute(start: number, end: number, attributes: Map<string, Attribute>): void {
@@ -138,6 +144,7 @@ class GraphReader {
     const floats: number[] = []
     const strings: string[] = []
     let others = 0
+    let type = 0
     const scalars: { i?: number; f?: number; s?: string; tensor?: StoredTensor; graph?: OnnxGraph; reference?: string } = {}
     this.#read(start, end, (field, value, from, to) => {
       if (field === 1) name = this.#text(from, to)
@@ -149,10 +156,16 @@ class GraphReader {
       else if (field === 7) this.#numbers(floats, value, from, to, 5)
       else if (field === 8) this.#numbers(ints, value, from, to, 0)
       else if (field === 9) strings.push(this.#text(from, Math.min(to, from + 64)))
+      else if (field === 20) type = value
       else if (field === 21) scalars.reference = this.#text(from, to)
       else if (field === 10 || field === 11 || field === 15 || field === 22 || field === 23) others++
-      return ints.length <= mostNumbers && floats.length <= mostNumbers && strings.length <= mostNumbers // else the rest of it does not count
-    })
+      // The rest of a long list does not count, but for what says of which type it is.
+    }, attributeFractions)
+    if (type === 1) scalars.f ??= 0 // some writers leave out what is 0
+    if (type === 2) scalars.i ??= 0
+    if (type === 3) scalars.s ??= ''
+    const holds = [scalars.f, scalars.i, scalars.s, scalars.tensor, scalars.graph, floats[0], ints[0], strings[0]].flatMap((each, index) => (each === undefined ? [] : [index + 1]))
+    if (holds.some((each) => type !== 0 && each !== type)) throw new UnreadableGraph(`attribute '${name}' is of type ${type}, and has a value of another`)
     const few = <T>(list: readonly T[]): readonly T[] | undefined => (list.length > mostNumbers ? undefined : list)
     attributes.set(name, { ...scalars, ints: few(ints), floats: few(floats), strings: few(strings), others })
   }
@@ -211,6 +224,7 @@ class GraphReader {
     let type = 0
     const dims: number[] = []
     const listed: number[] = []
+    const narrow: number[] = []
     let raw: { start: number; end: number } | null = null
     const external: Record<string, string> = {}
     let isExternal = false
@@ -218,16 +232,18 @@ class GraphReader {
       if (field === 1) this.#numbers(dims, value, from, to, 0)
       else if (field === 2) type = value
       else if (field === 4) this.#numbers(listed, value, from, to, 5)
-      else if (field === 5 || field === 7 || field === 11) this.#numbers(listed, value, from, to, 0)
+      else if (field === 5) this.#numbers(narrow, value, from, to, 0)
+      else if (field === 7 || field === 11) this.#numbers(listed, value, from, to, 0)
       else if (field === 8) name = this.#text(from, to)
       else if (field === 9) raw = { start: from, end: to }
       else if (field === 10) this.#numbers(listed, value, from, to, 1)
       else if (field === 13) this.#entry(from, to, external)
       else if (field === 14) isExternal = value === 1
-    })
+    }, tensorFractions)
+    for (const each of narrow) listed.push(Number(BigInt.asIntN(32, BigInt(each)))) // as protobuf reads them
     const count = dims.reduce((sum, dim) => sum * dim, 1)
     const isSmall = count <= (isFloat(type) ? mostFloats : mostElements) && type !== elementType.string
-    const elements = !isSmall ? null : isExternal ? this.#externalElements(type, count, external) : raw === null ? (listed.length === count && isPlain(type) ? listed : null) : this.#rawElements(type, count, raw)
+    const elements = !isSmall ? null : isExternal ? this.#externalElements(type, count, external) : raw === null ? (listed.length === count && isPlain(type) ? listed.map((each) => (type === elementType.bool ? Number(each !== 0) : each)) : null) : this.#rawElements(type, count, raw)
     return { name, tensor: { type, dims, elements } }
   }
 
@@ -292,9 +308,9 @@ class GraphReader {
    * Goes through the fields of a message. A number is its value, and has no place ({@link notHeld}); what holds something has its
    * place.
    *
-   * @param visit `false` ends it.
+   * @param fractions fields that have 4 or 8 bytes; no others have.
    */
-  #read(start: number, end: number, visit: (...field: Parameters<Visit>) => unknown): void {
+  #read(start: number, end: number, visit: Visit, fractions: readonly number[] = []): void {
     if (start === notHeld) throw new UnreadableGraph('a number stands where a message should')
     if (++this.#depth > deepest) throw new UnreadableGraph(`messages lie in each other more than ${deepest} deep`)
     for (let at = start; at < end; ) {
@@ -319,7 +335,10 @@ class GraphReader {
         if (next <= end) value = this.#fixed(this.#at, size)
       } else throw new UnreadableGraph(`field ${field} at byte ${at} is of kind ${wire}, which no ONNX model has`)
       if (next > end) throw new UnreadableGraph(`field ${field} at byte ${at} goes on beyond byte ${end}`)
-      if ((wire === 2 ? visit(field, value, this.#at, next) : visit(field, value, notHeld, notHeld)) === false) break
+      // Protobuf takes a field of another kind for one that it does not know.
+      if (wire !== 2 && fractions.includes(field) !== (wire !== 0)) throw new UnreadableGraph(`field ${field} at byte ${at} is of kind ${wire}, which is not its own`)
+      if (wire === 2) visit(field, value, this.#at, next)
+      else visit(field, value, notHeld, notHeld)
       at = next
     }
     this.#depth--
@@ -348,6 +367,11 @@ class GraphReader {
     if (end - start > mostText) throw new UnreadableGraph(`a name at byte ${start} has more than ${mostText} bytes`)
     return this.#window.copy(start, end).toString()
   }
+}
+
+/** A name that only functions of that name and overload have. */
+function overloaded(name: string, overload: string): string {
+  return overload === '' ? name : `${name}:${overload}`
 }
 
 function plainDomain(domain: string): string {
@@ -381,6 +405,7 @@ function decoded(type: number, count: number, bytes: Buffer): number[] | null {
       case elementType.float64: return view.getFloat64(at, true)
       case elementType.uint32: return view.getUint32(at, true)
       case elementType.uint64: return Number(view.getBigUint64(at, true))
+      case elementType.bool: return Number(view.getUint8(at) !== 0)
       default: return view.getUint8(at)
     }
   }

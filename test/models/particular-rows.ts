@@ -12,6 +12,14 @@ const table = (offset: number) => (model: Parameters<Parameters<typeof rowGraph>
 /** The row of a table that x (int64 ['N'], 1000 to 1049) names: no small number can be run. Rows are independent. */
 export const farIds = (): RowGraph => rowGraph('ids from a thousand on', (model) => table(1000)(model).node('Identity', ['own'], ['y']), far)
 
+/** As {@link farIds}, through an operator that has no rule, so that only requests show that its rows are independent. */
+export const farIdsUnfollowed = (): RowGraph =>
+  rowGraph('ids from a thousand on, not followed', (model) =>
+    table(1000)(model)
+      .node('com.microsoft:UnfoldTensor', ['own'], ['windows'], { dim: 1, size: 4, step: 1 })
+      .initializer('axis', 'int64', [1], [1])
+      .node('Squeeze', ['windows', 'axis'], ['y']), { ...far, options: { domains: { 'com.microsoft': 1 } } })
+
 /** As {@link farIds}, summed up from row to row. */
 export const farIdsSummed = (): RowGraph =>
   rowGraph('ids from a thousand on, summed', (model) => table(1000)(model).initializer('axis', 'int64', [], [0]).node('CumSum', ['own', 'axis'], ['y']), far)

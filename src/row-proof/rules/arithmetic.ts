@@ -65,9 +65,9 @@ export function broadcastPlaces(from: readonly number[], to: readonly number[]):
 const { bool, int32, int64, float32, float64 } = elementType
 /** Types that shapes are computed in: sums and products of lengths stay what they are. */
 const isExact = (type: number) => type === int64 || type === int32 || type === float32 || type === float64 || type === bool
-/** Small multiples of N, and halves and quarters of it, are exact in float32 for more than 65 536 rows. */
+/** Small multiples of a length, and halves and quarters of it, are exact in float32 for more than 65 536. */
 const isExactAsFloat = (dim: Dim) =>
-  typeof dim === 'number' || !dim.ofRows || dim.terms.every(({ coefficient, factors }) => Math.abs(coefficient) <= 256 && Number.isInteger(256 * coefficient) && factors.length <= 1)
+  typeof dim === 'number' || dim.terms.every(({ coefficient, factors }) => Math.abs(coefficient) <= 256 && Number.isInteger(256 * coefficient) && factors.length <= 1)
 /** Numbers that are counted on to be exact here, and to wrap nowhere. */
 const isWithin = (dim: Dim, type: number) => {
   const most = type === int32 ? 2 ** 31 : 2 ** 53
@@ -81,8 +81,7 @@ function quotient(a: Dim, b: Dim, type: number): Dim | null {
   const exact = divide(a, b)
   if (exact !== null) return exact
   if (isFloat(type)) return typeof b === 'number' && b !== 0 ? multiply(a, 1 / b) : null
-  // Lengths are not below 0, where rounding towards 0 is rounding down.
-  if (typeof b === 'number' && b > 0 && !ofRows(a)) return floorOf(a, b)
+  if (typeof b === 'number' && b > 0 && isAtLeast(a, 0)) return floorOf(a, b) // where rounding towards 0 is rounding down
   return opaque('quotient', [a, b], isAtLeast(a, 0) && isAtLeast(b, 0) ? 0 : -Infinity)
 }
 
@@ -181,7 +180,7 @@ const Cast: Rule = (op) => {
 /** An element in another type; `null` where it may be another number there. Numbers of rows are kept as whole ones alone. */
 function castElement(element: Dim, type: number): Dim | null {
   if (type === bool) return typeof element === 'number' ? Number(element !== 0) : isAtLeast(element, 1) ? 1 : null
-  if (type === int64 || type === int32) return whole(element, Math.trunc, 'trunc')
+  if (type === int64 || type === int32) return isWithin(element, type) ? whole(element, Math.trunc, 'trunc') : null
   if (type !== float32 && type !== float64) return null
   if (!isExactAsFloat(element)) return null
   return typeof element === 'number' && type === float32 ? Math.fround(element) : element

@@ -1,4 +1,4 @@
-import { add, isSame, opaque, type Dim } from '../dims.ts'
+import { isSame, opaque, type Dim } from '../dims.ts'
 import { apart, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, tensor, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
@@ -28,12 +28,11 @@ const regressor = (listed: string): Rule => (op) => {
   return tensor(float32, [countOf(of), targets], { rows: of.rows })
 }
 
-/** A label, and scores by class. */
+/** A label, and scores, mostly one by class. */
 const classifier: Rule = (op) => {
   const of = samples(op)
-  const labels = op.has_('classlabels_strings') || op.has_('class_labels') ? string : int64
-  const count = op.attribute('classlabels_strings')?.strings?.length || op.attribute('classlabels_int64s')?.ints?.length || op.attribute('classlabels_ints')?.ints?.length || 0
-  return [tensor(labels, [countOf(of)], { rows: of.rows }), tensor(float32, [countOf(of), count > 0 ? count : opaque(`classes of ${op.label}`, [], 0)], { rows: of.rows })]
+  const type = op.has_('classlabels_strings') ? string : int64
+  return [tensor(type, [countOf(of)], { rows: of.rows }), tensor(float32, [countOf(of), opaque(`scores of ${op.label}`, [], 0)], { rows: of.rows })]
 }
 
 /** By feature, which are the last dimension. */
@@ -50,7 +49,7 @@ const FeatureVectorizer: Rule = (op) => {
     rowsOnly(part, [0], 'puts features together')
     if (rows !== null && (part.rows === null || !isSame(part.rows.inner, rows.inner) || !isSame(part.rows.outer, rows.outer))) return meets('one of its inputs has a fixed number of rows')
   }
-  return tensor(float32, [parts[0]!.shape[0]!, parts.map(({ shape }) => shape[1]!).reduce(add)], { rows })
+  return tensor(float32, [parts[0]!.shape[0]!, opaque(`features of ${op.label}`, [], 0)], { rows })
 }
 
 const OneHotEncoder: Rule = (op) => {
@@ -79,7 +78,7 @@ const ZipMap: Rule = (op) => {
 /** Words, or characters, of which it may take some out. */
 const StringNormalizer: Rule = (op) => {
   const of = op.data(0)
-  if (of.rows !== null && (op.attribute('stopwords')?.strings?.length ?? 0) > 0) return meets('how many words are left depends on what the rows hold')
+  if (of.rows !== null && op.attribute('stopwords') !== null && op.attribute('stopwords')!.strings?.length !== 0) return meets('how many words are left depends on what the rows hold')
   if (of.rows !== null && of.shape.length === 2 && of.rows.axis === 0) return meets('it takes one row of words only')
   return like(of)
 }

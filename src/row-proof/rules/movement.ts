@@ -53,7 +53,13 @@ const Reshape: Rule = (op) => {
   const of = op.raw(0)
   const given = op.version < 5 ? (op.ints('shape') ?? notFollowed('the shape is missing')) : op.counts(1, 'the shape')
   const copies = op.int('allowzero', 0) === 0
-  return reshaped(of, given.map((dim, axis) => (dim === 0 && copies ? (of.shape[axis] ?? notFollowed(`dimension ${axis} is not there to be kept`)) : dim)))
+  return reshaped(of, given.map((dim, axis) => {
+    if (!copies || dim === -1 || isAtLeast(dim, 1)) return dim
+    const own = of.shape[axis] ?? notFollowed(`dimension ${axis} is not there to be kept`)
+    if (dim === 0 || isSame(dim, own)) return own
+    // A length that may be 0 stands for that of the input then.
+    return ofRows(own) || ofRows(dim) ? notFollowed(`whether ${shown(dim)} is 0, and keeps dimension ${axis}, is not known`) : opaque('length', [dim, own], 0)
+  }))
 }
 
 const Flatten: Rule = (op) => {
@@ -178,10 +184,11 @@ const Split: Rule = (op) => {
   const dim = of.shape[axis]!
   const given = op.version < 13 ? op.ints('split') : op.has(1) ? op.elements(1, 'lengths') : null
   const count = op.int('num_outputs', op.outputCount)
+  const isEven = divide(dim, count) !== null
   const each = typeof dim === 'number' ? Math.ceil(dim / count) : (divide(dim, count) ?? opaque('part', [dim, count], 0))
   let from: Dim = 0
   return Array.from({ length: op.outputCount }, (_, index) => {
-    const length = given?.[index] ?? (typeof dim === 'number' && typeof each === 'number' ? Math.min(each, dim - index * each) : each)
+    const length = given?.[index] ?? (typeof dim === 'number' && typeof each === 'number' ? Math.min(each, dim - index * each) : isEven || index < count - 1 ? each : opaque('last part', [dim, count], 0))
     const start = from
     from = add(from, length)
     return partOf(of, axis, length, typeof start === 'number' ? start : null)
@@ -227,6 +234,8 @@ function sliced(of: Tensor, axis: number, start: Dim | null, end: Dim | null, st
   apart(of, [axis], 'takes some of the entries')
   if ([start, end, step].some((each) => each !== null && ofRows(each))) meets('which entries it takes depends on the number of rows')
   if (start === null || end === null || typeof step !== 'number') return partOf(of, axis, opaque('slice', [dim, opaque(label, [])], 0), null)
+  // What is below 0 counts from the end.
+  if ([start, end].some((each) => typeof each !== 'number' && !isAtLeast(each, 0))) return partOf(of, axis, opaque('slice', [dim, start, end, step], 0), null)
   const from = placeIn(start, dim, step > 0 ? 0 : -1)
   const to = placeIn(end, dim, step > 0 ? 0 : -1)
   if (typeof from === 'number' && typeof to === 'number') {
@@ -347,10 +356,12 @@ const Range: Rule = (op) => {
   }
   if (typeof start === 'number' && typeof limit === 'number' && typeof delta === 'number') {
     const length = Math.max(0, Math.ceil((limit - start) / delta))
-    return length <= mostElements ? withElements(type, [length], Array.from({ length }, (_, index) => start + index * delta)) : tensor(type, [length])
+    const isWhole = type === elementType.int64 || type === elementType.int32
+    return length <= mostElements && isWhole ? withElements(type, [length], Array.from({ length }, (_, index) => start + index * delta)) : tensor(type, [length])
   }
   const isUp = delta === 1 && isAtLeast(start, 0)
-  return tensor(type, [delta === 1 ? subtract(limit, start) : opaque('range', [start, limit, delta], 0)], { bound: isUp ? limit : null })
+  const length = subtract(limit, start)
+  return tensor(type, [delta === 1 && isAtLeast(length, 0) ? length : opaque('range', [start, limit, delta], 0)], { bound: isUp ? limit : null })
 }
 
 /** Row numbers come from the places of what is nowhere 0. */
@@ -382,30 +393,35 @@ function blocks(isDepth: boolean): Rule {
   }
 }
 
-/** Scales each dimension; that of the rows by 1 only. Source: also contrib `Upsample`. */
+/** Scales each dimension; that of the rows by 1 only, and where nothing is interpolated along it: what is multiplied by 0 there may be infinite. */
 const Resize: Rule = (op) => {
   const of = op.data(0)
+  const { rows } = of
   const isOld = op.operator === 'Upsample' || op.version < 11
   const axes = op.ints('axes')?.map((axis) => axisIn(axis, of.shape.length)) ?? [...of.shape.keys()]
   const [scaleInput, sizeInput] = isOld ? [1, -1] : [2, 3]
-  const mode = op.string('coordinate_transformation_mode', 'half_pixel')
-  if (of.rows !== null && mode === 'tf_crop_and_resize' && axes.includes(of.rows.axis)) notFollowed('it crops along the rows as well')
-  if (of.rows !== null && op.string('keep_aspect_ratio_policy', 'stretch') !== 'stretch' && axes.includes(of.rows.axis)) notFollowed('its scales depend on all dimensions')
+  const keepsRatio = op.string('keep_aspect_ratio_policy', 'stretch') !== 'stretch'
+  if (rows !== null && op.string('mode', 'nearest') !== 'nearest' && (rows.axis !== 0 || of.shape.length < 4)) return notFollowed('whether it interpolates along the rows is not known')
+  if (rows !== null && axes.includes(rows.axis) && (keepsRatio || op.string('coordinate_transformation_mode', 'half_pixel') === 'tf_crop_and_resize')) return notFollowed('what it does along the rows depends on other dimensions')
   const hasSizes = sizeInput !== -1 && op.has(sizeInput)
   const given = hasSizes ? op.raw(sizeInput) : op.has(scaleInput) ? op.raw(scaleInput) : null
-  if (given !== null && given.rows !== null) meets('its scales depend on what the rows hold')
+  if (given !== null && given.rows !== null) return meets('its scales depend on what the rows hold')
   const listed = given === null ? op.attribute('scales')?.floats : given.elements
   const shape = of.shape.map((dim, axis): Dim => {
     const at = axes.indexOf(axis)
     if (at === -1) return dim
-    const isRows = axis === of.rows?.axis
+    const isRows = axis === rows?.axis
     const value = listed?.[at]
     if (value === undefined) return isRows ? notFollowed('its scales are not known') : opaque(`${op.label} ${axis}`, [], 0)
     if (!isRows && ofRows(value)) return meets('its scales depend on the number of rows')
     if (isRows && !isSame(value, hasSizes ? dim : 1)) return meets(`it scales dimension ${axis}, which counts the rows`)
-    return hasSizes ? value : floorOf(multiply(dim, value))
+    if (isRows) return dim
+    if (keepsRatio || typeof value !== 'number') return hasSizes && !keepsRatio ? value : opaque(`${op.label} ${axis}`, [dim], 0)
+    if (hasSizes) return value
+    // Computed in 32 bits.
+    return typeof dim === 'number' ? Math.floor(Math.fround(dim * value)) : Number.isInteger(value) ? multiply(dim, value) : opaque(`${op.label} ${axis}`, [dim], 0)
   })
-  return tensor(of.type, shape, { rows: of.rows })
+  return tensor(of.type, shape, { rows })
 }
 
 const CenterCropPad: Rule = (op) => {

@@ -1,0 +1,166 @@
+import { describe, expect, it } from 'vitest'
+import { proveRows, type RowQuestion } from '../../src/row-proof/prove-rows.ts'
+import { readGraph, UnreadableGraph } from '../../src/row-proof/read-graph.ts'
+import { graph, type GraphBuilder } from '../models/builder.ts'
+
+const verdictOf = (model: GraphBuilder, inputs: RowQuestion['inputs'], opset = 17) => proveRows(readGraph(model.build({ opset }))!, { inputs, outputs: [{ name: 'y', batchAxis: 0 }] }).verdict
+const branch = (operator: string, input: string) => graph('branch').node(operator, [input], [`${operator} ${input}`]).output(`${operator} ${input}`, 'float32', ['a', 'b']).subgraph()
+/** Whether the dimensions of x that are called N and length are equal decides which branch is taken. */
+const comparing = (length: string) =>
+  graph('lengths')
+    .input('x', 'float32', ['rows', length])
+    .output('y', 'float32', ['rows', length])
+    .initializer('first', 'int64', [], [0n])
+    .initializer('second', 'int64', [], [1n])
+    .node('Shape', ['x'], ['shape'])
+    .node('Gather', ['shape', 'first'], ['count'])
+    .node('Gather', ['shape', 'second'], ['length'])
+    .node('Equal', ['count', 'length'], ['equal'])
+    .node('If', ['equal'], ['y'], { then_branch: branch('Relu', 'x'), else_branch: branch('Neg', 'x') })
+
+describe('names of a file', () => {
+  it.each(['N', '"N"', 'floor(N, 2)', 'S*S'])("are lengths of their own, whatever they are: '%s'", (length) => {
+    expect(verdictOf(comparing(length), [{ name: 'x', shape: ['rows', length], batchAxis: 0 }])).not.toBe('proved')
+  })
+
+  it('are not equal lengths where they are equal in two inputs', () => {
+    // A running sum over the rows, unless both lengths are equal, which nothing checks of a request.
+    const model = graph('two inputs')
+      .input('x', 'float32', ['N', 'S'])
+      .input('z', 'float32', ['N', 'S'])
+      .output('y', 'float32', ['N', 'S'])
+      .initializer('axis', 'int64', [], [0n])
+      .node('Shape', ['x'], ['one'], { start: 1 })
+      .node('Shape', ['z'], ['two'], { start: 1 })
+      .node('Equal', ['one', 'two'], ['equal'])
+      .node('If', ['equal'], ['y'], {
+        then_branch: branch('Relu', 'x'),
+        else_branch: graph('else').node('CumSum', ['x', 'axis'], ['sum']).output('sum', 'float32', ['N', 'S']).subgraph(),
+      })
+    const given = (x: number | string, z: number | string) => ['x', 'z'].map((name, index) => ({ name, shape: ['N', index === 0 ? x : z], batchAxis: 0 }))
+    expect(verdictOf(model, given('S', 'S'))).toBe('unknown')
+    expect(verdictOf(model, given(4, 4))).toBe('proved')
+    expect(verdictOf(model, given(4, 5))).toBe('meets')
+  })
+})
+
+describe('what all rows share', () => {
+  const rated = graph('rated')
+    .input('x', 'float32', ['N', 4])
+    .input('rate', 'int64', [])
+    .output('y', 'float32', ['N', 4])
+    .initializer('usual', 'int64', [], [16000n])
+    .initializer('axis', 'int64', [], [0n])
+    .node('Equal', ['rate', 'usual'], ['is usual'])
+    .node('If', ['is usual'], ['y'], {
+      then_branch: branch('Relu', 'x'),
+      else_branch: graph('else').node('CumSum', ['x', 'axis'], ['sum']).output('sum', 'float32', ['N', 4]).subgraph(),
+    })
+  const question = (elements?: number[]): RowQuestion['inputs'] => [{ name: 'x', shape: ['N', 4], batchAxis: 0 }, { name: 'rate', shape: [], batchAxis: -1, ...(elements && { elements }) }]
+
+  it('leaves open what it decides, until its value is known', () => {
+    expect(verdictOf(rated, question())).toBe('unknown')
+    expect(verdictOf(rated, question([16000]))).toBe('proved')
+    expect(verdictOf(rated, question([8000]))).toBe('meets')
+  })
+})
+
+describe('what an operator does is not what its name says', () => {
+  const rows = [{ name: 'x', shape: ['N', 4], batchAxis: 0 }]
+  const one = (inputs: readonly string[], outputs: readonly string[], operator: string, attributes = {}, dims: (number | string)[] = ['N', 4]) => graph('one').input('x', 'float32', dims).output('y', 'float32', dims).node(operator, inputs, outputs, attributes)
+
+  it('where the value of an attribute is 0, which some writers leave out', () => {
+    const model = one(['x'], ['y'], 'Softmax', { axis: 1 })
+    const [attribute] = model.subgraph().node![0]!.attribute as { i?: unknown }[]
+    delete attribute!.i
+    expect(verdictOf(model, rows)).toBe('meets')
+  })
+
+  it('where whole numbers wrap', () => {
+    const model = graph('wraps').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4])
+    model.initializer('large', 'int32', [1], [65_536]).initializer('one', 'int32', [1], [1]).initializer('from', 'int32', [1], [0])
+    model.node('Mul', ['large', 'large'], ['product']).node('Add', ['product', 'one'], ['to']).node('Slice', ['x', 'from', 'to'], ['first']).node('Add', ['x', 'first'], ['y'])
+    expect(verdictOf(model, rows)).not.toBe('proved')
+  })
+
+  it('where it interpolates along the rows, and multiplies what is infinite there by 0', () => {
+    const model = graph('scaled').input('x', 'float32', ['N', 2, 4]).output('y', 'float32', ['N', 2, 8]).initializer('scales', 'float32', [3], [1, 1, 2])
+    model.node('Resize', ['x', '', 'scales'], ['y'], { mode: 'linear' })
+    expect(verdictOf(model, [{ name: 'x', shape: ['N', 2, 4], batchAxis: 0 }])).toBe('unknown')
+  })
+
+  it('where a length that is computed may be below 0, and counts from the end', () => {
+    const model = graph('ends').input('x', 'float32', ['N', 'S', 4]).output('y', 'float32', ['N', 4]).initializer('five', 'int64', [1], [5n]).initializer('zero', 'int64', [1], [0n]).initializer('axis', 'int64', [1], [1n]).initializer('shape', 'int64', [3], [-1n, 0n, 4n])
+    model.node('Shape', ['x'], ['length'], { start: 1, end: 2 }).node('Sub', ['length', 'five'], ['end']).node('Slice', ['x', 'zero', 'end', 'axis'], ['part'])
+    model.node('Transpose', ['part'], ['turned'], { perm: [1, 0, 2] }).node('Shape', ['x'], ['count'], { end: 1 }).node('Concat', ['end', 'count', 'five'], ['to'], { axis: 0 })
+    model.node('Reshape', ['turned', 'to'], ['wrong']).node('ReduceSum', ['wrong', 'zero'], ['y'], { keepdims: 0 })
+    expect(verdictOf(model, [{ name: 'x', shape: ['N', 'S', 4], batchAxis: 0 }])).not.toBe('proved')
+  })
+
+  it('where a list is too long to be kept', () => {
+    const words = graph('words').input('x', 'string', ['N']).output('y', 'string', ['N']).node('StringNormalizer', ['x'], ['y'], { stopwords: Array.from({ length: 5000 }, (_, index) => `w${index}`) })
+    expect(verdictOf(words, [{ name: 'x', shape: ['N'], batchAxis: 0 }])).toBe('meets')
+    const counts = graph('counts').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4]).node('Shape', ['x'], ['n'], { end: 1 })
+    counts.node('Concat', Array.from({ length: 5000 }, () => 'n'), ['all'], { axis: 0 }).node('Cast', ['all'], ['numbers'], { to: 1 }).node('ReduceMean', ['numbers'], ['mean'], { keepdims: 1 }).node('Div', ['x', 'mean'], ['y'])
+    expect(verdictOf(counts, rows)).toBe('meets')
+  })
+
+  it('where a dimension of very many has its own', () => {
+    const shape = Array.from({ length: 100 }, () => 1)
+    const model = graph('many').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4]).initializer('shape', 'int64', [102], [-1, ...shape, 4].map(BigInt)).initializer('back', 'int64', [2], [-1n, 4n])
+    model.node('Reshape', ['x', 'shape'], ['wide']).node('Reshape', ['wide', 'back'], ['y'])
+    expect(verdictOf(model, rows)).toBe('unknown')
+  })
+})
+
+describe('what would take very long', () => {
+  const x = [{ name: 'x', shape: ['N', 'S'], batchAxis: 0 }]
+
+  it('is not followed: elements of large constants', () => {
+    const side = 2048
+    const model = graph('positions').input('x', 'float32', ['N', side, side]).output('y', 'float32', ['N', side, side])
+    model.initializer('a', 'int64', [side, 1], Array.from({ length: side }, (_, index) => BigInt(index))).initializer('b', 'int64', [side], Array.from({ length: side }, (_, index) => BigInt(index)))
+    model.node('Sub', ['a', 'b'], ['d']).node('Cast', ['d'], ['e'], { to: 1 }).node('Add', ['x', 'e'], ['y'])
+    expect(verdictOf(model, [{ name: 'x', shape: ['N', side, side], batchAxis: 0 }])).toBe('proved')
+  })
+
+  it('is not followed: a dimension that grows with each node', () => {
+    const model = graph('powers').input('x', 'float32', ['N', 'S']).output('y', 'float32', ['N', 'S']).initializer('one', 'int64', [1], [1n]).node('Shape', ['x'], ['v0'], { start: 1 })
+    for (let turn = 0; turn < 40; turn++) model.node('Add', [`v${turn}`, 'one'], [`w${turn}`]).node('Mul', [`w${turn}`, `w${turn}`], [`v${turn + 1}`])
+    model.node('ConstantOfShape', ['v40'], ['zeros']).node('Add', ['x', 'zeros'], ['y'])
+    expect(verdictOf(model, x)).toBe('unknown')
+  })
+
+  it('is not followed: tens of millions of parts', () => {
+    const model = graph('parts').input('x', 'float32', ['N', 40_000_000]).output('y', 'float32', ['N', 40_000_000]).node('SplitToSequence', ['x'], ['parts'], { axis: 1 }).node('ConcatFromSequence', ['parts'], ['y'], { axis: 1 })
+    expect(verdictOf(model, [{ name: 'x', shape: ['N', 40_000_000], batchAxis: 0 }])).toBe('unknown')
+  })
+
+  it('is not followed: graphs in each other, each of which is run several times', () => {
+    let body = graph('innermost').node('Relu', ['x'], ['inner 0']).output('inner 0', 'float32', ['N', 'S'])
+    for (let depth = 1; depth < 12; depth++) {
+      const outer = graph(`depth ${depth}`)
+      outer.node('If', ['open'], [`inner ${depth}`], { then_branch: body.subgraph(), else_branch: body.subgraph() }).output(`inner ${depth}`, 'float32', ['N', 'S'])
+      body = outer
+    }
+    const model = graph('nested').input('x', 'float32', ['N', 'S']).input('open', 'bool', []).output('y', 'float32', ['N', 'S'])
+    model.node('If', ['open'], ['y'], { then_branch: body.subgraph(), else_branch: body.subgraph() })
+    expect(['proved', 'unknown']).toContain(verdictOf(model, [...x, { name: 'open', shape: [], batchAxis: -1 }]))
+  })
+})
+
+describe('a file that ONNX Runtime may read in another way', () => {
+  const bytes = graph('one').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4]).node('Relu', ['x'], ['y']).build()
+
+  it('is not read: a second graph, which protobuf would merge with the first', () => {
+    expect(() => readGraph(Buffer.concat([bytes, bytes]))).toThrow(UnreadableGraph)
+  })
+
+  it.each([1, 7, 20, 60])('is not read where %i bytes are missing', (missing) => {
+    expect(() => readGraph(bytes.subarray(0, bytes.length - missing))).toThrow(UnreadableGraph)
+  })
+
+  it('is no graph where it is in ONNX Runtime’s own format', () => {
+    expect(readGraph(Buffer.from('\0\0\0\0ORTM\0\0\0\0', 'latin1'))).toBeNull()
+  })
+})
