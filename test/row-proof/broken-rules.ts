@@ -81,7 +81,7 @@ function changesOf(line: string): { kind: string; after: string }[] {
     eachPlace('other axis', /(?<=\[|axis: |axis, )0(?=\]|,| )/g, () => '1')
     eachPlace('other axis', /range\((\d), /g, ([, from]) => `range(${Number(from) + 1}, `)
   }
-  eachPlace('any value taken as data', /\bop\.(data|optional)\(/g, () => 'op.any(')
+  eachPlace('any value taken as data', /\bop\.(data|optional)\(/g, () => 'op.raw(')
   eachPlace('rows taken as shared', /\bop\.shared\(/g, () => 'op.data(')
   eachPlace('rows lost or kept', /rows: of\.rows(?= \})/g, () => 'rows: null')
   return changes
@@ -144,7 +144,7 @@ async function judgeMutant(judge: Judge, { file, line, after, kind }: Mutant): P
     cpSync(sources, join(folder, 'row-proof'), { recursive: true })
     const path = join(folder, 'row-proof', file)
     const text = readFileSync(path, 'utf8')
-    const passing = `\nconst passing = (op: { inputs: readonly (any)[]; outputCount: number }) => Array.from({ length: op.outputCount }, () => op.inputs.find((value) => value?.kind === 'tensor' && value.rows !== null) ?? op.inputs[0])\n;(rules as any)['${after}'] = passing\n`
+    const passing = `\nconst passing = (op: { inputs: readonly (any)[]; outputCount: number; value(index: number): unknown }) => Array.from({ length: op.outputCount }, () => op.inputs.filter((_, index) => [op.value(index)]).find((value) => value?.kind === 'tensor' && value.rows !== null) ?? op.inputs[0])\n;(rules as any)['${after}'] = passing\n`
     writeFileSync(path, kind === 'rule lets all through' ? text + passing : text.split('\n').with(line - 1, after).join('\n'))
     return judge.judge((await import(pathToFileURL(join(folder, 'row-proof/prove-rows.ts')).href)) as typeof proveRowsModule)
   } catch (error) {
@@ -201,11 +201,11 @@ if (process.send !== undefined && process.argv[2] === 'child') {
   for (const mutant of mutants) process.send({ mutant, verdict: await judgeMutant(judge, mutant) })
   process.disconnect()
 } else {
-  const { values } = parseArgs({ options: { graphs: { type: 'string', default: '500' }, only: { type: 'string' }, every: { type: 'string', default: '1' } } })
+  const { values } = parseArgs({ options: { graphs: { type: 'string', default: '500' }, only: { type: 'string' }, every: { type: 'string', default: '1' }, kind: { type: 'string' } } })
   const { rules } = await import('../../src/row-proof/rules/all-rules.ts')
   const expected = await expectedOf(Number(values.graphs))
   console.error(`${expected.length} graphs`)
-  const mutants = [...mutantsOf(values.only), ...(values.only === undefined ? passingRules(Object.keys(rules).filter((operator) => rules[operator] !== rules['Relu'] && rules[operator] !== rules['IsNaN'])) : [])].filter((_, index) => index % Number(values.every) === 0)
+  const mutants = [...mutantsOf(values.only), ...(values.only === undefined ? passingRules(Object.keys(rules).filter((operator) => rules[operator] !== rules['Relu'] && rules[operator] !== rules['IsNaN'])) : [])].filter(({ kind }) => values.kind === undefined || kind === values.kind).filter((_, index) => index % Number(values.every) === 0)
   const folder = mkdtempSync(join(tmpdir(), 'broken-rules-'))
   const results: { mutant: Mutant; verdict: ReturnType<Judge['judge']> }[] = []
   for (let from = 0; from < mutants.length; from += perChild) {
