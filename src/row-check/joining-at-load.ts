@@ -1,7 +1,7 @@
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { libraryVersion } from '../library-version.ts'
 import { batchAxisOf, notStackable } from '../metadata.ts'
-import { possibleAxes, type BatchAxes } from '../request/batch-axes.ts'
+import { namedAxes, possibleAxes, type BatchAxes } from '../request/batch-axes.ts'
 import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
 import type { RowProof, RowQuestion } from '../row-proof/prove-rows.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
@@ -29,7 +29,7 @@ function asksGraph({ joinRequests, maxBatchSize, checkRows, function: fn }: Reso
 
 /**
  * How the requests of a model are joined, by its configuration and its graph. Where nothing says which dimensions of its tensors
- * count rows, those do that the graph proves to.
+ * count rows, those do that the graph proves to: the first ones before those that have a name in common.
  *
  * @param opened what its session says of it.
  * @param tolerance by how much floats may differ.
@@ -42,7 +42,14 @@ export async function joiningAtLoad(name: string, config: ResolvedConfig, opened
   const entries = entriesOf(usual)
   if (entries !== null) return new Joining(name, config, opened, { tolerance, proof: entries })
   if (notStackable(usual.batched) === null) {
-    return new Joining(name, config, opened, { tolerance, proof: await proofForAll(usual, config.optionalInputs, session) })
+    const proof = await proofForAll(usual, config.optionalInputs, session)
+    const isOpen = proof.verdict === 'meets' || (proof.verdict === 'unknown' && config.maxBatchSize === undefined)
+    for (const axes of isOpen && config.padding.length === 0 ? namedAxes(config, usual.served, usual.needed) : []) {
+      const reading = shaped(axes)
+      const own = notStackable(reading.batched) === null ? await proofForAll(reading, config.optionalInputs, session) : null
+      if (own?.verdict === 'proved') return new Joining(name, config, opened, { tolerance, proof: withAxes(own, reading), axes })
+    }
+    return new Joining(name, config, opened, { tolerance, proof })
   }
   const possible = config.padding.length > 0 ? [] : possibleAxes(usual.served, usual.needed)
   const readings = possible.map((axes) => ({ axes, ...shaped(axes) })).filter(({ batched }) => notStackable(batched) === null)
@@ -50,7 +57,14 @@ export async function joiningAtLoad(name: string, config: ResolvedConfig, opened
   const proofs = await ask(session, readings.map((reading) => questionOf(reading)))
   const proof = proofs.at(-1)!
   if (proof.verdict !== 'proved') return new Joining(name, config, opened, { tolerance })
-  return new Joining(name, config, opened, { tolerance, proof, axes: readings[proofs.length - 1]!.axes })
+  const reading = readings[proofs.length - 1]!
+  return new Joining(name, config, opened, { tolerance, proof: withAxes(proof, reading), axes: reading.axes })
+}
+
+/** A proof that says where rows are, where that is not the first dimension. */
+function withAxes(proof: RowProof, { batched: { inputs, outputs } }: ShapedTensors): RowProof {
+  const elsewhere = [...inputs, ...outputs].filter((value) => batchAxisOf(value) > 0).map((value) => `dimension ${batchAxisOf(value)} of '${value.name}'`)
+  return elsewhere.length === 0 ? proof : { ...proof, reason: `${proof.reason}; rows are along ${elsewhere.join(' and ')}` }
 }
 
 /** What the graph is not asked of: outputs that have not one entry for each row; `null` where there are none. */
