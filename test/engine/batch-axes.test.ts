@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor, type InferenceEngine, type ModelOptions } from '../../src/index.ts'
-import { peakOfAll, scaledColumns, summedSteps, timeMajor, transposed, wrapped } from '../models/batch-axes.ts'
+import { peakOfAll, scaledByOne, scaledColumns, summedSteps, timeMajor, transposed, wrapped } from '../models/batch-axes.ts'
 import { identity } from '../models/small.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
 import { errorOf } from '../triton-repository/temporary.ts'
@@ -78,6 +78,18 @@ describe('rows along another dimension than the first, beside an input that they
     const sums = await Promise.all([1, 10].map((value) => steps.infer({ x: of(value) })))
     expect(sums.map(({ y, total }) => [numbers(y), numbers(total)])).toEqual([1, 10].map((value) => [[...Array(3).fill(value), ...Array(3).fill(2 * value)], Array(3).fill(2 * value)]))
     expect(steps.stats().executionCount).toBe(1)
+  })
+  it.each([[scaledByOne(), 'y'], [scaledColumns(), 'scaled']])('lie beside a shared number that may be given as one of dims [1] (%s)', async (path, output) => {
+    const model = await load(engine, path, { inputs: [{ name: 'x' }, { name: 'scale', dims: [1] }], dynamicBatching: { holdUntilQueued: 2 } })
+    expect(model.metadata).toMatchObject({ joining: { rows: 'independent' }, inputs: [{ batchAxis: 1 }, { batchAxis: null, shape: [1] }] })
+    const answers = await Promise.all([1, 2].map((from) => model.infer({ x: columns(1, from), scale: new Tensor('float32', Float32Array.of(3), [1]) })))
+    expect(answers.map((answer) => numbers(answer[output]))).toEqual([1, 2].map((from) => numbers(columns(1, from)).map((value) => 3 * value)))
+    expect(model.stats().executionCount).toBe(1)
+    expect(await errorOf(load(engine, path, { inputs: [{ name: 'x' }, { name: 'scale', dims: [2] }] }))).toMatchObject({ argument: 'inputs[1].dims', expected: expect.stringMatching(/^\[1\]/), received: [2] })
+  })
+  it('are told by the maxBatchSize that was given where dims do not fit, not by none', async () => {
+    const error = await errorOf(load(engine, peakOfAll(), { maxBatchSize: 4, inputs: [{ name: 'x', dims: [-1, -1, 3] }] }))
+    expect(error).toMatchObject({ argument: 'inputs[0].dims', expected: expect.stringContaining('[-1, 3]'), message: expect.stringContaining('while maxBatchSize is not 0') })
   })
   it('are not taken by name without a proof, nor against what is said', async () => {
     const model = await load(engine, peakOfAll())

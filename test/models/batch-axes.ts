@@ -35,6 +35,14 @@ export const timeMajor = (): string => modelPath('time-major', () => graph('time
   .node('Neg', ['x'], ['y'])
   .build())
 
+/** y = x * scale: x and y [2, 'N', 3], scale a scalar. */
+export const scaledByOne = (): string => modelPath('scaled-by-one', () => graph('scaled-by-one')
+  .input('x', 'float32', [2, 'N', 3])
+  .input('scale', 'float32', [])
+  .output('y', 'float32', [2, 'N', 3])
+  .node('Mul', ['x', 'scale'], ['y'])
+  .build())
+
 /** Scores along a width, as of a reader of lines: x ['N', 3, 'W'], y ['T', 'N', 3]; where `named` is false its batch has no name in y. */
 export const transposed = (named = true): string => modelPath(`transposed-${named}`, () => graph('transposed')
   .input('x', 'float32', ['N', 3, 'W'])
