@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { listNames } from '../describe.ts'
 import { invalidArgument } from '../errors.ts'
 import type { OutputRows } from '../metadata.ts'
 import { isElementType, isRawType, type ElementType, type TensorType } from '../tensor.ts'
@@ -92,7 +93,7 @@ export function checkTensors(model: string, option: 'inputs' | 'outputs', tensor
     }
     const { batchAxis, shared = false, rows } = tensors[index]!
     if (rows !== undefined) {
-      if ((rows.index === undefined) === (rows.counts === undefined)) throw wrong(`[${index}].rows`, 'either index or counts', rows)
+      if ((rows.index === undefined) === (rows.counts === undefined)) throw wrong(`[${index}].rows`, 'either index or counts', `the keys ${listNames(Object.keys(rows), '(none)')}`)
       if (rows.of !== undefined && rows.index === undefined) throw wrong(`[${index}].rows.of`, 'to be left out beside counts', rows.of)
       if (batchAxis !== undefined) throw wrong(`[${index}].batchAxis`, 'to be left out beside rows', batchAxis)
       if (reshape !== undefined) throw wrong(`[${index}].reshape`, 'to be left out beside rows', reshape)
