@@ -79,11 +79,13 @@ type Scope = Map<string, Value>
 /** Follows the values of one model. */
 class Proof {
   readonly #model: OnnxModel
+  readonly #inputTypes: ReadonlyMap<string, number>
   #order = 0
   #depth = 0
 
   constructor(model: OnnxModel) {
     this.#model = model
+    this.#inputTypes = new Map(model.graph.inputs.map(({ name, type }) => [name, type]))
   }
 
   run({ inputs, outputs }: RowQuestion): Value[] {
@@ -98,7 +100,7 @@ class Proof {
 
   /** An input as requests give it. Each length is one of its own: nothing makes those of equal names equal. */
   #given({ name, shape, batchAxis, elements }: RowInput): Tensor {
-    const type = this.#model.graph.inputs.find((input) => input.name === name)?.type ?? elementType.undefined
+    const type = this.#inputTypes.get(name) ?? elementType.undefined
     const dims = shape.map((dim, axis): Dim => (axis === batchAxis ? rowDim : typeof dim === 'number' ? dim : named(`${name}[${axis}]`)))
     if (batchAxis === -1 && elements !== undefined) return withElements(type, dims, elements)
     return tensor(type, dims, { rows: batchAxis === -1 ? null : rowsAt(batchAxis) })

@@ -128,7 +128,7 @@ class GraphReader {
       else if (field === 7) domain = this.#text(from, to)
       else if (field === 8) overload = this.#text(from, to)
     })
-    // Functions of one name that differ by their overload are not told from each other: a call of one is not followed.
+    // Overloads of a function are not distinguished: a call of one is not followed.
     return { name, operator: overload === '' ? operator : `${operator}:${overload}`, domain: plainDomain(domain), inputs, outputs, attributes }
   }
 
@@ -258,7 +258,7 @@ class GraphReader {
         return decoded(type, count, bytes.subarray(0, length))
       })
     } catch {
-      return null // opening the model tells of it
+      return null // opening the model reports it
     }
   }
 
@@ -282,7 +282,7 @@ class GraphReader {
     return size === 8 ? this.#float.getFloat64(0, true) : this.#float.getFloat32(0, true)
   }
 
-  /** Protobuf merges messages that come twice in one field, which nobody writes and this does not. */
+  /** Protobuf merges messages that come twice in one field; no exporter writes that, and this does not merge them. */
   #once<T>(earlier: T | null | undefined, read: T): T {
     if (earlier !== null && earlier !== undefined) throw new UnreadableGraph('a message comes twice where there is room for one')
     return read
