@@ -22,7 +22,8 @@ export interface TensorConfig {
   reshape?: readonly number[]
   /**
    * Which dimension of the model's tensor counts the rows of a batch, from 0; one that is variable. For a tensor without `dims` and
-   * of elements of whole bytes. Default: the first, or the one that shapes tell (see `metadata`).
+   * of elements of whole bytes. Default: the first, or one that the graph proves to count
+   * rows (see `metadata`).
    */
   batchAxis?: number
 }
@@ -55,7 +56,7 @@ export interface OutputConfig extends TensorConfig {
 
 /** Schema of the type of a tensor's elements. */
 export const elementType = { ...v.custom<ElementType>(isElementType), expects: 'the type of the elements of a tensor, such as float32' }
-/** The same of one that a function, or whoever makes tensors by hand, has an array for. */
+/** The same of one that JavaScript has an array for: of functions, and of tensors that are made by hand. */
 export const carriedType = { ...v.custom<TensorType>((given) => isElementType(given) && !isRawType(given)), expects: 'a type of tensors that JavaScript has an array for, such as float32, uint8 or string' }
 /** Schema of dims. */
 export const dims = v.array(v.pipe(v.number(), v.integer('a whole number')))

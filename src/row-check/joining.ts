@@ -35,7 +35,7 @@ const settles = 'lengths for its variable dimensions (inputs: [{ name, dims }]),
  * by running. It may change while the model serves, and {@link Joining.metadata} is then another object.
  */
 export class Joining {
-  /** The model as it would be if its requests were joined: for whoever lays out batches. */
+  /** The model as it would be if its requests were joined, by which batches are laid out. */
   readonly stacked: ModelMetadata
   /** The model's tensors as it has them, and as requests have them. */
   readonly shaped: ShapedTensors
@@ -162,8 +162,7 @@ export class Joining {
     if (this.#refuted) return // other batches may have been on their way
     this.#refuted = true
     this.#undecided = false
-    // Where rows meet in the graph that was warned about, with what ends it.
-    if (!this.#warned.has(dependentRows)) {
+    if (!(this.declared && this.#proof?.verdict === 'meets')) { // else the warning at load has announced it
       this.#warn('ZEROHOP_NOT_BATCHABLE', `Output '${output}' of model '${this.stacked.name}' does not have one entry per row, so its requests are run one by one from now on. ${capital(dividesEntries)}.`)
     }
     this.#show({ rows: 'dependent', how: 'checked', largestDifference: null, reason: `output '${output}' does not have one entry per row; ${dividesEntries}` })
