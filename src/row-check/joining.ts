@@ -24,6 +24,8 @@ export interface KnownRows {
   readonly axes?: BatchAxes | null
 }
 
+/** How a reason ends while the check by running has found nothing. */
+export const notRunYet = 'nothing has been run yet'
 const dependentRows = 'ZEROHOP_DEPENDENT_ROWS'
 const dividesEntries = 'where entries belong to rows otherwise, as the boxes of a detector do, outputs: [{ name, rows }] says how (docs/detectors.md)'
 /** Operators that give as many entries as there are. */
@@ -238,7 +240,7 @@ function initially({ maxBatchSize, joinRequests, checkRows }: ResolvedConfig, ob
   if (maxBatchSize !== undefined) return joining('declared', 'declared', `maxBatchSize was given${proof === null ? (checkRows ? '' : '; checkRows is false') : `; ${wordsOf(proof)}`}`)
   if (proof?.verdict === 'proved') return joining('independent', 'proved', wordsOf(proof))
   if (proof?.verdict === 'meets') return joining('dependent', 'proved', wordsOf(proof))
-  const open = checkRows ? 'nothing has been run yet' : 'checkRows is false, so that only what the graph proves is joined'
+  const open = checkRows ? notRunYet : 'checkRows is false, so that only what the graph proves is joined'
   return joining('unknown', 'unknown', proof === null ? open : `${wordsOf(proof)}; ${open}`)
 }
 
