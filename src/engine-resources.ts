@@ -66,7 +66,7 @@ export class EngineResources {
       staging: (config) => (config.function === null ? this.staging! : this.functionStaging!),
       trim: () => this.staging?.trim(),
       nextId: () => this.#nextId++,
-      find: (name, version) => (version === undefined ? this.models.find(name) : this.models.findVersion(name, version)),
+      find: (name, version, asker) => (version === undefined ? this.models.find(name, asker) : this.models.findVersion(name, version, asker)),
       uses: this.uses,
       changed: (event) => this.events.emit('model', event),
       sessionRuntime: (model) => ({ ortVersion: this.devices.ortVersion, useProvider: (entry) => this.devices.providers.use(model, entry) }),

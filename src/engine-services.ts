@@ -25,9 +25,10 @@ export interface EngineServices extends Preparing {
   /**
    * A model for a step of a pipeline, and when what is being loaded of it is.
    *
+   * @param asker the pipeline.
    * @throws InferenceError `ERR_MODEL_NOT_FOUND`.
    */
-  find(name: string, version: number | undefined): ModelTarget & { loaded(): Promise<unknown> }
+  find(name: string, version: number | undefined, asker?: string): ModelTarget & { loaded(): Promise<unknown> }
   readonly uses: ModelUses
   /** Which execution providers sessions have. */
   readonly providers: Pick<EngineProviders, 'lacking' | 'opened'>

@@ -79,7 +79,7 @@ export class LoadedPipeline implements Loadable {
     const { model, version, name } = steps[index]!
     const option = version === undefined ? 'model' : 'version'
     try {
-      const target = this.#services.find(model, version)
+      const target = this.#services.find(model, version, this.name)
       if (target.serving.state === 'loading') await untilAborted(target.loaded(), this.#unwanted.signal)
       this.#checkWanted()
       if (target.serving.state === 'ready') return target

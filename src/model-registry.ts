@@ -26,16 +26,19 @@ export class ModelRegistry implements NameOwner {
     return this.#named.get(name)
   }
 
-  /** @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name. */
-  find(name: string): NamedModel {
+  /**
+   * @param asker a pipeline that looks for its steps, which cannot be one of them.
+   * @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name.
+   */
+  find(name: string, asker?: string): NamedModel {
     const named = this.#named.get(name)
     if (named !== undefined) return named
-    throw invalidArgument('name', `a loaded model (loaded: ${listNames([...this.#named.keys()])})`, name, { code: 'ERR_MODEL_NOT_FOUND' })
+    throw invalidArgument('name', `a loaded model (loaded: ${listNames([...this.#named.keys()].filter((known) => known !== asker))})`, name, { code: 'ERR_MODEL_NOT_FOUND' })
   }
 
   /** @throws InferenceError `ERR_MODEL_NOT_FOUND` when no model has that name, or it has no such version. */
-  findVersion(name: string, version: number): ModelVersion {
-    const named = this.find(name)
+  findVersion(name: string, version: number, asker?: string): ModelVersion {
+    const named = this.find(name, asker)
     const found = named.version(version)
     if (found !== undefined) return found
     const loaded = named.versions.map((status) => status.version).join(', ')

@@ -46,7 +46,7 @@ export async function readRegularText(path: string): Promise<string> {
   return withoutMark((await readRegularFile(path, mostTextBytes)).toString())
 }
 
-/** The same where nobody may wait. */
+/** The same without waiting. */
 export function readRegularTextSync(path: string): string {
   return withRegularFileSync(path, (file, byteLength) => {
     if (byteLength > mostTextBytes) throw new NotReadable('EFBIG', `it has ${byteLength} bytes`)
@@ -54,7 +54,7 @@ export function readRegularTextSync(path: string): string {
   })
 }
 
-/** As {@link withRegularFile}, where nobody may wait. */
+/** As {@link withRegularFile}, without waiting. */
 export function withRegularFileSync<T>(path: string, read: (file: number, byteLength: number) => T): T {
   const file = openSync(path, withoutWaiting)
   try {

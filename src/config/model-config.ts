@@ -147,7 +147,8 @@ export interface ModelOptions {
   sequence?: SequenceConfig
   /**
    * Whether runs on made-up rows, and on copies of the first requests, find out if rows depend on each other where the graph leaves
-   * that open; see `metadata.joining`. `false` without `maxBatchSize`: then requests are never joined. Default `true`.
+   * that open; see `metadata.joining`. `false`: without `maxBatchSize` only what the graph proves is joined; with it the graph is not
+   * asked either, and nothing is warned about. Default `true`.
    */
   checkRows?: boolean
   /** `false`: requests are never joined, though one request may still hold several rows. Default: `{}`. */

@@ -1,4 +1,5 @@
 import * as v from 'valibot'
+import { listNames } from '../describe.ts'
 import { invalidArgument } from '../errors.ts'
 import type { OutputRows } from '../metadata.ts'
 import { isElementType, isRawType, type ElementType, type TensorType } from '../tensor.ts'
@@ -21,7 +22,8 @@ export interface TensorConfig {
   reshape?: readonly number[]
   /**
    * Which dimension of the model's tensor counts the rows of a batch, from 0; one that is variable. For a tensor without `dims` and
-   * of elements of whole bytes. Default: the first, or the one that shapes tell (see `metadata`).
+   * of elements of whole bytes. Default: the first, or one that the graph proves to count
+   * rows (see `metadata`).
    */
   batchAxis?: number
 }
@@ -54,7 +56,7 @@ export interface OutputConfig extends TensorConfig {
 
 /** Schema of the type of a tensor's elements. */
 export const elementType = { ...v.custom<ElementType>(isElementType), expects: 'the type of the elements of a tensor, such as float32' }
-/** The same of one that a function, or whoever makes tensors by hand, has an array for. */
+/** The same of one that JavaScript has an array for: of functions, and of tensors that are made by hand. */
 export const carriedType = { ...v.custom<TensorType>((given) => isElementType(given) && !isRawType(given)), expects: 'a type of tensors that JavaScript has an array for, such as float32, uint8 or string' }
 /** Schema of dims. */
 export const dims = v.array(v.pipe(v.number(), v.integer('a whole number')))
@@ -92,7 +94,7 @@ export function checkTensors(model: string, option: 'inputs' | 'outputs', tensor
     }
     const { batchAxis, shared = false, rows } = tensors[index]!
     if (rows !== undefined) {
-      if ((rows.index === undefined) === (rows.counts === undefined)) throw wrong(`[${index}].rows`, 'either index or counts', rows)
+      if ((rows.index === undefined) === (rows.counts === undefined)) throw wrong(`[${index}].rows`, 'either index or counts', `the keys ${listNames(Object.keys(rows), '(none)')}`)
       if (rows.of !== undefined && rows.index === undefined) throw wrong(`[${index}].rows.of`, 'to be left out beside counts', rows.of)
       if (batchAxis !== undefined) throw wrong(`[${index}].batchAxis`, 'to be left out beside rows', batchAxis)
       if (reshape !== undefined) throw wrong(`[${index}].reshape`, 'to be left out beside rows', reshape)

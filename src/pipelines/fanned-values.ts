@@ -9,7 +9,7 @@ import type { GraphStep } from './pipeline-graph.ts'
 
 type Values = Pick<ModelMetadata, 'inputs' | 'outputs'>
 
-/** Most rows of one request at a step: each is a request of its own, and more would hold up everybody else's. */
+/** Most rows of one request at a step: each is a request of its own, and more would hold up those of other callers. */
 export const mostFanned = 10_000
 
 /**

@@ -10,7 +10,7 @@ import type { GraphStep } from './pipeline-graph.ts'
 import type { StepBinding } from './step-binding.ts'
 import type { RunningStep } from './step-target.ts'
 
-/** Who is told how a step of a request, or a row of one, has ended. */
+/** Notified when a step of a request, or a row of one, has ended, and how. */
 export interface StepCaller {
   /** Told of what is run for its request; `null` for nobody, mostly. */
   readonly observation: RequestObservation | null

@@ -1,4 +1,5 @@
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
+import type { InputConfig } from '../config/tensor-config.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 import { batchAxisOf, notStackable, shownShape, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
 import { isElementType, isPacked } from '../tensor.ts'
@@ -17,7 +18,7 @@ export interface BatchAxes {
 
 /**
  * The tensors of a model with the dimension of each that counts rows: by what the user says, and by a name that shapes have in
- * common. Without a word of the user it is looked for only where the first dimensions are not all variable.
+ * common. Without a word of the user it is looked for here only where the first dimensions are not all variable.
  *
  * @param needed indices of the outputs that are divided; what others are like is all one.
  * @param axes where they are known otherwise.
@@ -57,19 +58,23 @@ function saidOf(model: string, tensors: Config['inputs'], option: 'inputs' | 'ou
 }
 
 /** The one name of a dimension that each tensor has once, but for inputs of fixed shapes, and those of which something else is said. */
-function batchName({ inputs, outputs }: Tensors, saidInputs: readonly Said[], saidOutputs: readonly Said[]): string | null {
+function batchName(tensors: Tensors, saidInputs: readonly Said[], saidOutputs: readonly Said[]): string | null {
+  const common = commonNames(tensors, saidInputs, saidOutputs)
+  return common.length === 1 ? common[0]! : null
+}
+
+function commonNames({ inputs, outputs }: Tensors, saidInputs: readonly Said[], saidOutputs: readonly Said[]): string[] {
   const names = new Set([...inputs, ...outputs].flatMap(({ shape }) => shape.filter((dim): dim is string => typeof dim === 'string' && dim !== '')))
   const fits = (value: ValueMetadata, said: Said, name: string) => {
     if (said === null) return !value.shape.includes(name)
     const places = value.shape.filter((dim) => dim === name).length
     return said === undefined ? places === 1 && (value.shape[0] === name || isBlocks(value)) : value.shape[said] === name || value.shape[said] === ''
   }
-  const common = [...names].filter(
+  return [...names].filter(
     (name) =>
       inputs.every((value, index) => fits(value, saidInputs[index], name) || (saidInputs[index] === undefined && isFixed(value))) &&
       outputs.every((value, index) => value.rows !== undefined || fits(value, saidOutputs[index], name)),
   )
-  return common.length === 1 ? common[0]! : null
 }
 
 function found(value: ValueMetadata, name: string | null, isInput: boolean): number | null {
@@ -120,4 +125,26 @@ export function possibleAxes({ inputs, outputs }: Tensors, needed: readonly numb
   let readings: (number | null)[][] = [[]]
   for (const own of [...ofInputs, ...ofOutputs]) readings = readings.flatMap((reading) => own.map((axis) => [...reading, axis])).slice(0, mostReadings)
   return readings.map((reading) => ({ inputs: reading.slice(0, inputs.length), outputs: reading.slice(inputs.length) as number[] }))
+}
+
+/**
+ * The same by names, where all first dimensions are variable but need not be the batch: each name that every tensor has once, with
+ * the dimensions that have it. `dims` and `image` of a configuration say that the first dimension counts rows.
+ *
+ * @param served with all that is known of it.
+ */
+export function namedAxes(config: Config, served: Tensors, needed: readonly number[]): BatchAxes[] {
+  const saidInputs = served.inputs.map((value) => saidOrFirst(config.inputs?.find(({ name }) => name === value.name)))
+  const saidOutputs = served.outputs.map((value) => saidOrFirst(config.outputs?.find(({ name }) => name === value.name)))
+  const divided = { inputs: served.inputs, outputs: needed.map((index) => served.outputs[index]!) }
+  return commonNames(divided, saidInputs, needed.map((index) => saidOutputs[index])).flatMap((name) => {
+    const inputs = served.inputs.map((value, index) => (saidInputs[index] !== undefined ? saidInputs[index] : found(value, name, true)))
+    const outputs = served.outputs.map((value, index) => saidOutputs[index] ?? found(value, name, false)!)
+    return [...inputs, ...needed.map((index) => outputs[index]!)].every((axis) => axis === null || axis === 0) ? [] : [{ inputs, outputs }]
+  })
+}
+
+function saidOrFirst(said: Partial<InputConfig> | undefined): Said {
+  if (said?.shared === true) return null
+  return said?.dims !== undefined || said?.image !== undefined ? 0 : said?.batchAxis
 }

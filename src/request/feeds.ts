@@ -132,8 +132,8 @@ export class FeedParser {
       const given = input.read(value)
       const axis = this.#axes[index]!
       if (this.#maxBatchSize > 0 && axis === -1) {
-        // Of an input without a shape nobody knows what its first dimension counts.
-        alone ||= given.dims.length > this.#metadata[index]!.shape.length
+        // Of an input without a shape it is not known what its first dimension counts, unless dims were said of it.
+        alone ||= given.dims.length > this.#metadata[index]!.shape.length && !this.#reshapes?.[index]
       } else if (this.#maxBatchSize > 0 && !(filled !== null && Object.hasOwn(filled, input.name))) {
         const inputRows = given.dims[axis]!
         if (first === null) {

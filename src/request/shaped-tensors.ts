@@ -3,7 +3,7 @@ import { inputsOfSequence } from '../config/sequence-config.ts'
 import type { TensorConfig } from '../config/tensor-config.ts'
 import { listNames } from '../describe.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
-import { checkBatchDimension, notStackable, shownShape, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
+import { batchAxisOf, checkBatchDimension, notStackable, shownShape, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
 import { isElementType } from '../tensor.ts'
 import { withBatchAxes, type BatchAxes } from './batch-axes.ts'
 import { withOutputRows } from './output-rows.ts'
@@ -114,9 +114,13 @@ function checkNames(model: string, option: string, tensors: readonly TensorConfi
   throw wrong(model, `${option}[${index}].name`, `one of the ${option} of the model (${listNames(values.map(({ name }) => name))})`, tensors[index]!.name)
 }
 
-/** @param exact whether lengths that the model leaves variable have to be so in the configuration as well. */
-function shape(model: string, option: string, tensor: TensorConfig, value: ValueMetadata, batched: boolean, exact: boolean): Shaped {
+/**
+ * @param joined whether requests are divided into rows.
+ * @param exact whether lengths that the model leaves variable have to be so in the configuration as well.
+ */
+function shape(model: string, option: string, tensor: TensorConfig, value: ValueMetadata, joined: boolean, exact: boolean): Shaped {
   const { type, dims } = tensor
+  const batched = joined && batchAxisOf(value) !== -1 // what all rows share has no batch dimension
   if (type !== undefined && type !== value.type) throw wrong(model, `${option}.type`, `${value.type}, as the model has it`, type)
   if (dims === undefined) return unchanged([value])[0]!
   if (!isElementType(value.type)) throw wrong(model, `${option}.dims`, `to be left out, since '${value.name}' is ${value.type}`, dims)
@@ -136,7 +140,8 @@ function ownDims(model: string, option: string, { dims, reshape }: TensorConfig,
   const name = `${option}.${reshape === undefined ? 'dims' : 'reshape'}`
   const said = reshape ?? dims!
   if (value.shape.length === 0) {
-    if (!batched && said.every((dim) => dim === 1)) return [] // a scalar
+    if (batched) throw wrong(model, name, `to be left out, since '${value.name}' is a scalar, which has no batch dimension`, said)
+    if (said.every((dim) => dim === 1)) return []
     throw wrong(model, name, `[1], since '${value.name}' is a scalar`, said)
   }
   const own = [...batchDims(value, batched), ...said]
@@ -145,7 +150,7 @@ function ownDims(model: string, option: string, { dims, reshape }: TensorConfig,
   const expected = value.shape.slice(batched ? 1 : 0).map((dim) => (typeof dim === 'number' ? dim : -1))
   const why = batched
     ? `'${value.name}' has shape ${shownShape(value.shape)} in the model, whose first dimension is the batch and does not belong to dims while maxBatchSize is not 0`
-    : `'${value.name}' has shape ${shownShape(value.shape)} in the model, all of which belongs to dims while maxBatchSize is 0`
+    : `'${value.name}' has shape ${shownShape(value.shape)} in the model, all of which belongs to dims for a model that is not batched (maxBatchSize is 0, or none is given and a first dimension is fixed)`
   throw wrong(model, name, `[${expected.join(', ')}]${exact || !expected.includes(-1) ? '' : ', where a fixed length may stand for -1'}`, said, why)
 }
 

@@ -1,7 +1,8 @@
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
+import { InferenceError } from '../errors.ts'
 import { libraryVersion } from '../library-version.ts'
 import { batchAxisOf, notStackable } from '../metadata.ts'
-import { possibleAxes, type BatchAxes } from '../request/batch-axes.ts'
+import { namedAxes, possibleAxes, type BatchAxes } from '../request/batch-axes.ts'
 import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
 import type { RowProof, RowQuestion } from '../row-proof/prove-rows.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
@@ -29,7 +30,7 @@ function asksGraph({ joinRequests, maxBatchSize, checkRows, function: fn }: Reso
 
 /**
  * How the requests of a model are joined, by its configuration and its graph. Where nothing says which dimensions of its tensors
- * count rows, those do that the graph proves to.
+ * count rows, those do that the graph proves to: the first ones before those that have a name in common.
  *
  * @param opened what its session says of it.
  * @param tolerance by how much floats may differ.
@@ -37,26 +38,54 @@ function asksGraph({ joinRequests, maxBatchSize, checkRows, function: fn }: Reso
  */
 export async function joiningAtLoad(name: string, config: ResolvedConfig, opened: Served, tolerance: number, session: AskedSession): Promise<Joining> {
   if (!asksGraph(config)) return new Joining(name, config, opened, { tolerance })
-  const shaped = (axes: BatchAxes | null = null) => shapeTensors(name, { ...config, maxBatchSize: undefined }, opened, axes)
+  const shaped = (axes: BatchAxes | null = null) => shapesOrNull(() => shapeTensors(name, { ...config, maxBatchSize: undefined }, opened, axes))
   const usual = shaped()
+  if (usual === null) return new Joining(name, config, opened, { tolerance }) // which says what is wrong
   const entries = entriesOf(usual)
   if (entries !== null) return new Joining(name, config, opened, { tolerance, proof: entries })
   if (notStackable(usual.batched) === null) {
-    return new Joining(name, config, opened, { tolerance, proof: await proofForAll(usual, config.optionalInputs, session) })
+    const proof = await proofForAll(usual, config.optionalInputs, session)
+    const isOpen = proof.verdict === 'meets' || (proof.verdict === 'unknown' && config.maxBatchSize === undefined)
+    for (const axes of isOpen && config.padding.length === 0 ? namedAxes(config, usual.served, usual.needed) : []) {
+      const reading = shaped(axes)
+      const own = reading !== null && notStackable(reading.batched) === null ? await proofForAll(reading, config.optionalInputs, session) : null
+      if (own?.verdict === 'proved') return new Joining(name, config, opened, { tolerance, proof: withAxes(own, reading!), axes })
+    }
+    return new Joining(name, config, opened, { tolerance, proof })
   }
   const possible = config.padding.length > 0 ? [] : possibleAxes(usual.served, usual.needed)
-  const readings = possible.map((axes) => ({ axes, ...shaped(axes) })).filter(({ batched }) => notStackable(batched) === null)
+  const readings = possible.flatMap((axes) => {
+    const reading = shaped(axes)
+    return reading !== null && notStackable(reading.batched) === null ? [{ axes, ...reading }] : []
+  })
   if (readings.length === 0) return new Joining(name, config, opened, { tolerance })
   const proofs = await ask(session, readings.map((reading) => questionOf(reading)))
   const proof = proofs.at(-1)!
   if (proof.verdict !== 'proved') return new Joining(name, config, opened, { tolerance })
-  return new Joining(name, config, opened, { tolerance, proof, axes: readings[proofs.length - 1]!.axes })
+  const reading = readings[proofs.length - 1]!
+  return new Joining(name, config, opened, { tolerance, proof: withAxes(proof, reading), axes: reading.axes })
+}
+
+/** `null` where `dims` do not fit. */
+function shapesOrNull(shape: () => ShapedTensors): ShapedTensors | null {
+  try {
+    return shape()
+  } catch (error) {
+    if (error instanceof InferenceError) return null
+    throw error
+  }
+}
+
+/** A proof that says where rows are, where that is not the first dimension. */
+function withAxes(proof: RowProof, { batched: { inputs, outputs } }: ShapedTensors): RowProof {
+  const elsewhere = [...inputs, ...outputs].filter((value) => batchAxisOf(value) > 0).map((value) => `dimension ${batchAxisOf(value)} of '${value.name}'`)
+  return elsewhere.length === 0 ? proof : { ...proof, reason: `${proof.reason}; rows are along ${elsewhere.join(' and ')}` }
 }
 
 /** What the graph is not asked of: outputs that have not one entry for each row; `null` where there are none. */
 export function entriesOf({ served, needed }: Pick<ShapedTensors, 'served' | 'needed'>): RowProof | null {
   const index = needed.find((each) => served.outputs[each]!.rows !== undefined)
-  return index === undefined ? null : { verdict: 'unknown', node: null, reason: `output '${served.outputs[index]!.name}' has not one entry for each row` }
+  return index === undefined ? null : { verdict: 'unknown', node: null, reason: `output '${served.outputs[index]!.name}' says whose its entries are (rows), which the graph is not asked of` }
 }
 
 /** With each of the inputs that requests may leave out, and without: what is not proved of one is not of the model. */

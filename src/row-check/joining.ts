@@ -6,6 +6,7 @@ import { invalidArgument, type InferenceError } from '../errors.ts'
 import { batchAxisOf, checkBatchDimension, notStackable, type ModelMetadata, type RowJoining, type ValueMetadata } from '../metadata.ts'
 import type { BatchAxes } from '../request/batch-axes.ts'
 import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
+import { severalEntries } from '../row-proof/not-proved.ts'
 import type { RowProof } from '../row-proof/prove-rows.ts'
 import { floatTolerance } from './compare-rows.ts'
 import type { RowVerdict } from './row-check.ts'
@@ -23,6 +24,12 @@ export interface KnownRows {
   readonly axes?: BatchAxes | null
 }
 
+/** How a reason ends while the check by running has found nothing. */
+export const notRunYet = 'nothing has been run yet'
+const dependentRows = 'ZEROHOP_DEPENDENT_ROWS'
+const dividesEntries = 'where entries belong to rows otherwise, as the boxes of a detector do, outputs: [{ name, rows }] says how (docs/detectors.md)'
+/** Operators that give as many entries as there are. */
+const givesEntries = /^(NonMaxSuppression|NonZero|Compress|Unique)\b/
 const settles = 'lengths for its variable dimensions (inputs: [{ name, dims }]), a warm-up sample (warmup: [{ feeds }]), or maxBatchSize, where it is known that no row changes another'
 
 /**
@@ -30,7 +37,7 @@ const settles = 'lengths for its variable dimensions (inputs: [{ name, dims }]),
  * by running. It may change while the model serves, and {@link Joining.metadata} is then another object.
  */
 export class Joining {
-  /** The model as it would be if its requests were joined: for whoever lays out batches. */
+  /** The model as it would be if its requests were joined, by which batches are laid out. */
   readonly stacked: ModelMetadata
   /** The model's tensors as it has them, and as requests have them. */
   readonly shaped: ShapedTensors
@@ -85,7 +92,7 @@ export class Joining {
     this.asksOfBuckets = proof?.verdict === 'unknown' && !this.declared && !hasEntries && (this.isOpen || config.optionalInputs.length > 0)
     this.#undecided = (config.checkRows || this.asksOfBuckets) && !settled && config.joinRequests && maxBatchSize > 1 && obstacle === null
     this.#metadata = this.#shown(joining)
-    if (joining.rows === 'declared' && proof?.verdict === 'meets') this.#warnOfDependence(proof.reason, null)
+    if (joining.rows === 'declared' && proof?.verdict === 'meets') this.#warnOfMeeting(wordsOf(proof))
   }
 
   /** The model as its users see it. */
@@ -141,7 +148,7 @@ export class Joining {
     if (verdict === 'meets') {
       this.#someMeet = true
       if (this.#provedBuckets === null && this.#metadata.joining.rows !== 'independent') {
-        this.#show({ rows: 'dependent', how: 'proved', ...nodeOf({ node }), largestDifference: null, reason: `${reason} (for requests of the shapes so far)` })
+        this.#show({ rows: 'dependent', how: 'proved', ...nodeOf({ node }), largestDifference: null, reason: `${wordsOf({ verdict, node, reason })} (for requests of the shapes so far)` })
       }
       return
     }
@@ -157,11 +164,10 @@ export class Joining {
     if (this.#refuted) return // other batches may have been on their way
     this.#refuted = true
     this.#undecided = false
-    process.emitWarning(
-      `Output '${output}' of model '${this.stacked.name}' does not have one entry per row, so its requests are run one by one from now on.`,
-      { type: 'ZerohopWarning', code: 'ZEROHOP_NOT_BATCHABLE' },
-    )
-    this.#show({ rows: 'dependent', how: 'checked', largestDifference: null, reason: `output '${output}' does not have one entry per row` })
+    if (!(this.declared && this.#proof?.verdict === 'meets')) { // else the warning at load has announced it
+      this.#warn('ZEROHOP_NOT_BATCHABLE', `Output '${output}' of model '${this.stacked.name}' does not have one entry per row, so its requests are run one by one from now on. ${capital(dividesEntries)}.`)
+    }
+    this.#show({ rows: 'dependent', how: 'checked', largestDifference: null, reason: `output '${output}' does not have one entry per row; ${dividesEntries}` })
   }
 
   #show(joining: RowJoining): void {
@@ -175,11 +181,20 @@ export class Joining {
     return Object.freeze({ ...this.stacked, ...this.shaped.shown, maxBatchSize, joining: Object.freeze(joining) })
   }
 
-  #warnOfDependence(reason: string, largestDifference: number | null): void {
-    const measured = Number.isFinite(largestDifference) ? `up to ${(100 * largestDifference!).toPrecision(2)} % of the row's largest value` : 'not measurable'
-    const difference = largestDifference === null ? '' : `; difference ${measured}, allowed ${100 * this.tolerance} %`
+  /** By the graph, which may be too careful. */
+  #warnOfMeeting(reason: string): void {
     this.#warn(
-      'ZEROHOP_DEPENDENT_ROWS',
+      dependentRows,
+      `The graph does not rule out that rows of model '${this.stacked.name}' change each other (${reason}). They are joined because maxBatchSize says so, ` +
+        'until a run gives an output without one entry per row. Without maxBatchSize every request runs alone.',
+    )
+  }
+
+  /** By runs. */
+  #warnOfDependence(reason: string, largestDifference: number | null): void {
+    const difference = Number.isFinite(largestDifference) ? `; difference up to ${(100 * largestDifference!).toPrecision(2)} % of the row's largest value, allowed ${100 * this.tolerance} %` : ''
+    this.#warn(
+      dependentRows,
       `Rows of model '${this.stacked.name}' do not give the same alone and in one run with others (${reason}${difference}), ` +
         'but are joined because maxBatchSize says so. Without maxBatchSize every request runs alone.',
     )
@@ -225,10 +240,16 @@ function initially({ maxBatchSize, joinRequests, checkRows }: ResolvedConfig, ob
   if (maxBatchSize !== undefined) return joining('declared', 'declared', `maxBatchSize was given${proof === null ? (checkRows ? '' : '; checkRows is false') : `; ${wordsOf(proof)}`}`)
   if (proof?.verdict === 'proved') return joining('independent', 'proved', wordsOf(proof))
   if (proof?.verdict === 'meets') return joining('dependent', 'proved', wordsOf(proof))
-  const open = checkRows ? 'nothing has been run yet' : 'checkRows is false, and without a check nothing is joined'
+  const open = checkRows ? notRunYet : 'checkRows is false, so that only what the graph proves is joined'
   return joining('unknown', 'unknown', proof === null ? open : `${wordsOf(proof)}; ${open}`)
 }
 
-function wordsOf({ verdict, reason }: RowProof): string {
-  return verdict === 'unknown' ? `the graph does not prove that rows are independent: ${reason}` : reason
+function wordsOf({ verdict, node, reason }: RowProof): string {
+  const words = verdict === 'unknown' ? `the graph does not prove that rows are independent: ${reason}` : reason
+  const hasEntries = givesEntries.test(node ?? '') || reason.endsWith(severalEntries)
+  return verdict !== 'proved' && hasEntries ? `${words}; ${dividesEntries}` : words
+}
+
+function capital(text: string): string {
+  return text[0]!.toUpperCase() + text.slice(1)
 }

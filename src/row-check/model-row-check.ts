@@ -86,7 +86,7 @@ export class ModelRowCheck {
    * Begins during a load, with made-up rows and those of the warm-up samples.
    *
    * @param session of one of the instances. What is found is noted there, for others that share it.
-   * @param learnt told of that as well.
+   * @param learnt notified of that as well.
    * @returns whether the instance has been warmed up by it.
    */
   async atLoad(session: TriedSession, learnt: (about: string, value: string) => void): Promise<boolean> {
@@ -111,7 +111,7 @@ export class ModelRowCheck {
       this.#busy = false
       this.#tryNext()
     }
-    void done.then(over, over) // that it failed a load is told; beside serving the first requests may decide
+    void done.then(over, over) // a failed load is reported; beside serving the first requests may decide
     await Promise.race([done, this.#runs.paused])
     return true
   }
@@ -122,7 +122,7 @@ export class ModelRowCheck {
     this.#runs.serve()
   }
 
-  /** To be told of requests that were answered, before their callers hear of it: their data is theirs to change then. */
+  /** To be notified of requests that were answered before their callers are, who may then change the data. */
   served(requests: readonly InferRequest[]): void {
     if (!this.#joining.undecided) return
     for (const request of requests) {
@@ -239,7 +239,7 @@ export class ModelRowCheck {
   }
 }
 
-/** What tells samples from others; nothing for none. */
+/** A digest by which samples differ from others; none for no samples. */
 function digestOf(samples: readonly Sample[]): string[] {
   return samples.length === 0 ? [] : [createHash('sha256').update(serialize(samples.map(({ feeds }) => feeds))).digest('hex')]
 }

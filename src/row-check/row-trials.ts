@@ -151,7 +151,7 @@ export class RowTrials {
 
 /** What each request has of outputs that have not one entry per row, by output; `null` for another one. What is wrong with them, in words, where they cannot be divided. */
 function sharesOf(outputs: readonly ValueMetadata[], rows: readonly number[], values: readonly MailedValue[]): (readonly MailedValue[] | null)[] | string {
-  const tensorOf = (index: number) => values[index] as MailedTensor // of others nobody says so
+  const tensorOf = (index: number) => values[index] as MailedTensor // no other value is declared so
   try {
     const divisions = divideEntries(outputs, rows, (index) => ({ ...tensorOf(index), data: mailedElements(tensorOf(index)) }))
     return divisions.map((division, index) => {

@@ -14,3 +14,6 @@ export const meets = (reason: string): never => {
 export const notFollowed = (reason: string): never => {
   throw new NotProved('unknown', reason)
 }
+
+/** How a reason ends where an output has rows, but not one entry for each. */
+export const severalEntries = 'with more than one entry for each of N rows'

@@ -3,7 +3,7 @@ import type { Attribute, OnnxGraph, OnnxNode } from './onnx-model.ts'
 import { countsRows, elementType, FollowedFault, sameRows, tensor, type Fault, type Place, type Rows, type Tensor, type Value } from './followed-values.ts'
 import { meets, notFollowed } from './not-proved.ts'
 
-/** What an operator makes of its inputs; throws where rows meet, or where it cannot be told. */
+/** What an operator makes of its inputs; throws where rows meet, or where that is not known. */
 export type Rule = (op: Operation) => Value | readonly (Value | null)[]
 
 /** Rules by operator; those of other domains than ONNX's own with the domain, as `com.microsoft:Gelu`. */
@@ -22,7 +22,7 @@ export class Operation {
   readonly inputs: readonly (Value | null)[]
   readonly outputCount: number
   readonly runGraph: RunGraph
-  /** Tells it from others where a symbol is named after it. */
+  /** Unique to it: symbols are named after it. */
   readonly label: string
   /** What one of its outputs is where rows meet in that alone. */
   readonly fault: (verdict: Fault['verdict'], reason: string) => Fault
@@ -131,7 +131,7 @@ export class Operation {
     return this.has(index) ? (this.numbers(index, what)[0] ?? otherwise) : otherwise
   }
 
-  has_(name: string): boolean {
+  hasAttribute(name: string): boolean {
     return this.#attributes.has(name)
   }
 

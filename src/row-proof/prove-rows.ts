@@ -4,7 +4,7 @@ import { Operation } from './operation.ts'
 import { rules } from './rules/all-rules.ts'
 import { withElements } from './rules/arithmetic.ts'
 import { countsRows, elementType, FollowedFault, rowsAt, tensor, unknownShape, type Fault, type Tensor, type Value } from './followed-values.ts'
-import { NotProved } from './not-proved.ts'
+import { NotProved, severalEntries } from './not-proved.ts'
 
 /** What the graph says of its rows. */
 export interface RowProof {
@@ -69,8 +69,9 @@ function faultOf(name: string, batchAxis: number, value: Value): Fault | null {
   if (value.place !== null || value.columns !== null) return wrong('depends on the places of rows in the batch')
   if (value.rows === null) return wrong('is the same for any number of rows')
   const { axis, outer, inner } = value.rows
-  if (axis !== batchAxis) return wrong(`has its rows along dimension ${axis}, and not along dimension ${batchAxis}`)
-  return isSame(outer, 1) && isSame(inner, 1) ? null : wrong(`has the shape ${shownDims(value.shape)}, with more than one entry for each of N rows`)
+  const isOneToOne = isSame(outer, 1) && isSame(inner, 1)
+  if (axis !== batchAxis) return wrong(`has its rows along dimension ${axis}, and not along dimension ${batchAxis}${isOneToOne ? `: say \`batchAxis: ${axis}\` for it` : ''}`)
+  return isOneToOne ? null : wrong(`has the shape ${shownDims(value.shape)}, ${severalEntries}`)
 }
 
 type Scope = Map<string, Value>

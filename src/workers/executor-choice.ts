@@ -65,7 +65,7 @@ function warnOfFallback(reason: string): void {
   warned = true
   const message =
     `The native executor cannot be had, and models run through onnxruntime-node's binding: slower, with runs that cannot be stopped, and without ` +
-    `sequences, maps, optional values and elements of fewer bits than JavaScript's arrays have. executor: 'binding' says that this is meant. Reason: ${reason}`
+    `sequence types (seq(...)), maps, optional values and elements of fewer bits than JavaScript's arrays have. executor: 'binding' says that this is meant. Reason: ${reason}`
   process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_EXECUTOR_FALLBACK' })
 }
 

@@ -133,7 +133,7 @@ export class WorkerSession implements WorkerResident {
   #readGraph(executor: Executor): void {
     const { model } = this.#source.original ?? this.#source
     this.#readsGraph = false
-    if (typeof model === 'string') executor.prove?.(model, []).catch(() => {}) // who asks for something is told
+    if (typeof model === 'string') executor.prove?.(model, []).catch(() => {}) // a caller that asks something gets the error
   }
 
   /**

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor, type InferenceEngine, type ModelOptions } from '../../src/index.ts'
-import { scaledColumns, timeMajor, wrapped } from '../models/batch-axes.ts'
+import { peakOfAll, scaledByOne, scaledColumns, summedSteps, timeMajor, transposed, wrapped } from '../models/batch-axes.ts'
 import { identity } from '../models/small.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
 import { errorOf } from '../triton-repository/temporary.ts'
@@ -59,6 +59,56 @@ describe('rows along another dimension than the first, beside an input that they
     const answers = await Promise.all([100, 200, 300].map((value) => model.infer({ x: x(value) })))
     expect(answers.map(({ y }) => numbers(y))).toEqual([100, 200, 300].map((value) => numbers(x(value)).map((each) => -each)))
     expect(model.stats().executionCount).toBe(1)
+  })
+  it('are along the name that tensors have in common, where the graph does not prove it of the first dimensions but of those', async () => {
+    const lines = await load(engine, transposed(), { dynamicBatching: { holdUntilQueued: 3 } })
+    expect(lines.metadata.joining).toMatchObject({ rows: 'independent', how: 'proved', reason: expect.stringContaining("rows are along dimension 1 of 'y'") })
+    expect([lines.metadata.inputs[0]!.batchAxis, lines.metadata.outputs[0]!.batchAxis]).toEqual([undefined, 1])
+    const line = (value: number) => new Tensor('float32', Float32Array.from({ length: 12 }, (_, at) => value + at), [1, 3, 4])
+    const read = await Promise.all([100, 200, 300].map((value) => lines.infer({ x: line(value) })))
+    for (const [index, { y }] of read.entries()) {
+      expect((y as Tensor).dims).toEqual([4, 1, 3])
+      expect(numbers(y)).toEqual([0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11].map((at) => 100 * (index + 1) + at))
+    }
+    expect(lines.stats().executionCount).toBe(1)
+
+    const steps = await load(engine, summedSteps(), { dynamicBatching: { holdUntilQueued: 2 } })
+    expect([...steps.metadata.inputs, ...steps.metadata.outputs].map(({ batchAxis }) => batchAxis)).toEqual([1, 1, undefined])
+    const of = (value: number) => new Tensor('float32', new Float32Array(6).fill(value), [2, 1, 3])
+    const sums = await Promise.all([1, 10].map((value) => steps.infer({ x: of(value) })))
+    expect(sums.map(({ y, total }) => [numbers(y), numbers(total)])).toEqual([1, 10].map((value) => [[...Array(3).fill(value), ...Array(3).fill(2 * value)], Array(3).fill(2 * value)]))
+    expect(steps.stats().executionCount).toBe(1)
+  })
+  it.each([[scaledByOne(), 'y'], [scaledColumns(), 'scaled']])('lie beside a shared number that may be given as one of dims [1] (%s)', async (path, output) => {
+    const model = await load(engine, path, { inputs: [{ name: 'x' }, { name: 'scale', dims: [1] }], dynamicBatching: { holdUntilQueued: 2 } })
+    expect(model.metadata).toMatchObject({ joining: { rows: 'independent' }, inputs: [{ batchAxis: 1 }, { batchAxis: null, shape: [1] }] })
+    const answers = await Promise.all([1, 2].map((from) => model.infer({ x: columns(1, from), scale: new Tensor('float32', Float32Array.of(3), [1]) })))
+    expect(answers.map((answer) => numbers(answer[output]))).toEqual([1, 2].map((from) => numbers(columns(1, from)).map((value) => 3 * value)))
+    expect(model.stats().executionCount).toBe(1)
+    expect(await errorOf(load(engine, path, { inputs: [{ name: 'x' }, { name: 'scale', dims: [2] }] }))).toMatchObject({ argument: 'inputs[1].dims', expected: expect.stringMatching(/^\[1\]/), received: [2] })
+  })
+  it('are told by the maxBatchSize that was given where dims do not fit, not by none', async () => {
+    const error = await errorOf(load(engine, peakOfAll(), { maxBatchSize: 4, inputs: [{ name: 'x', dims: [-1, -1, 3] }] }))
+    expect(error).toMatchObject({ argument: 'inputs[0].dims', expected: expect.stringContaining('[-1, 3]'), message: expect.stringContaining('while maxBatchSize is not 0') })
+  })
+  it('are not taken by name without a proof, nor against what is said', async () => {
+    const model = await load(engine, peakOfAll())
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'dependent', node: expect.stringContaining('ReduceMax') } })
+    expect(model.metadata.inputs[0]!.batchAxis).toBeUndefined()
+    for (const said of [{ dims: [-1, 3] }, { batchAxis: 0 }]) {
+      const { joining } = (await load(engine, summedSteps(), { inputs: [{ name: 'x', ...said }] })).metadata
+      expect(joining).toMatchObject({ rows: 'dependent', node: expect.stringContaining('CumSum') })
+    }
+  })
+  it('are to be said of an output that has them elsewhere under another name', async () => {
+    const { joining } = (await load(engine, transposed(false))).metadata
+    expect(joining).toMatchObject({ rows: 'dependent', reason: "output 'y' has its rows along dimension 1, and not along dimension 0: say `batchAxis: 1` for it" })
+    const model = await load(engine, transposed(false), { outputs: [{ name: 'y', batchAxis: 1 }] })
+    expect(model.metadata.joining).toMatchObject({ rows: 'independent', how: 'proved' })
+  })
+  it('are those of maxBatchSize as well, where they are proved and the first dimensions are not', async () => {
+    const model = await load(engine, transposed(), { maxBatchSize: 4 })
+    expect(model.metadata).toMatchObject({ joining: { rows: 'declared' }, outputs: [{ batchAxis: 1 }] })
   })
   it('are warmed and measured like any other', async () => {
     const sample = { x: columns(2, 1), scale: Float32Array.of(2) }

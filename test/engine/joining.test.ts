@@ -5,6 +5,7 @@ import { NativeExecutor } from '../../src/executor/native/native-executor.ts'
 import { Tensor, type Model } from '../../src/index.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
 import { dependentRows } from '../models/dependent-rows.ts'
+import { detector } from '../models/detectors.ts'
 import { broadcast, divided, nodesAndEdges } from '../models/particular-rows.ts'
 import { optionalBias } from '../models/scheduling.ts'
 import * as small from '../models/small.ts'
@@ -54,6 +55,23 @@ describe('a model whose maxBatchSize is given', () => {
     expect(batchSizes(model)).toEqual([2])
     await turn()
     expect(seen).toEqual([expect.objectContaining({ code: 'ZEROHOP_DEPENDENT_ROWS', message: expect.stringMatching(/difference .*%/) })])
+  })
+
+  it('is warned about once where it is a detector, with how its boxes are divided, and what runs show ends its joining', async () => {
+    const seen = warnings()
+    const model = await load(engine, detector(), { maxBatchSize: 8, ...hold(2) })
+    const image = () => ({ x: new Tensor('float32', noise([1, 64]).data as Float32Array, [1, 1, 8, 8]) })
+    expect(model.metadata.joining).toMatchObject({ rows: 'declared', reason: expect.stringContaining('docs/detectors.md') })
+    await Promise.all([model.infer(image()), model.infer(image())])
+    await turn()
+    expect(model.metadata.joining).toMatchObject({ rows: 'dependent', reason: expect.stringContaining('outputs: [{ name, rows }]') })
+    expect(seen).toEqual([expect.objectContaining({ code: 'ZEROHOP_DEPENDENT_ROWS', message: expect.stringMatching(/^The graph does not rule out .*NonMaxSuppression .*docs\/detectors\.md/) })])
+  })
+
+  it('says of outputs whose rows are given that the graph is not asked of them', async () => {
+    const outputs = [{ name: 'selected', rows: { index: 0 } }] as const
+    const { joining } = (await load(engine, detector(), { outputs, checkRows: false })).metadata
+    expect(joining).toMatchObject({ rows: 'unknown', reason: expect.stringContaining("output 'selected' says whose its entries are (rows), which the graph is not asked of") })
   })
 
   it('is not warned about where its rows are independent', async () => {

@@ -35,6 +35,40 @@ export const timeMajor = (): string => modelPath('time-major', () => graph('time
   .node('Neg', ['x'], ['y'])
   .build())
 
+/** y = x * scale: x and y [2, 'N', 3], scale a scalar. */
+export const scaledByOne = (): string => modelPath('scaled-by-one', () => graph('scaled-by-one')
+  .input('x', 'float32', [2, 'N', 3])
+  .input('scale', 'float32', [])
+  .output('y', 'float32', [2, 'N', 3])
+  .node('Mul', ['x', 'scale'], ['y'])
+  .build())
+
+/** Scores along a width, as of a reader of lines: x ['N', 3, 'W'], y ['T', 'N', 3]; where `named` is false its batch has no name in y. */
+export const transposed = (named = true): string => modelPath(`transposed-${named}`, () => graph('transposed')
+  .input('x', 'float32', ['N', 3, 'W'])
+  .output('y', 'float32', ['T', named ? 'N' : 'M', 3])
+  .node('Transpose', ['x'], ['y'], { perm: [2, 0, 1] })
+  .build())
+
+/** y = sums of x up to each step: x and y ['T', 'N', 3]. total = all of them: ['N', 3]. */
+export const summedSteps = (): string => modelPath('summed-steps', () => graph('summed-steps')
+  .input('x', 'float32', ['T', 'N', 3])
+  .output('y', 'float32', ['T', 'N', 3])
+  .output('total', 'float32', ['N', 3])
+  .initializer('axis', 'int64', [], [0n])
+  .initializer('axes', 'int64', [1], [0n])
+  .node('CumSum', ['x', 'axis'], ['y'])
+  .node('ReduceSum', ['x', 'axes'], ['total'], { keepdims: 0 })
+  .build())
+
+/** y = x / its largest value, all ['T', 'N', 3]: rows meet along either. */
+export const peakOfAll = (): string => modelPath('peak-of-all', () => graph('peak-of-all')
+  .input('x', 'float32', ['T', 'N', 3])
+  .output('y', 'float32', ['T', 'N', 3])
+  .node('ReduceMax', ['x'], ['peak'], { keepdims: 0 })
+  .node('Div', ['x', 'peak'], ['y'])
+  .build())
+
 /** all = past and x behind it, of each row: x ['N', 1], past ['N', 'P'], all ['N', 'P1']; as keys and values of attention grow. */
 export const growing = (): string => modelPath('growing', () => graph('growing')
   .input('x', 'float32', ['N', 1])

@@ -33,7 +33,7 @@ const wrong: [what: string, config: unknown, error: { argument: string; expected
   ['no output', { steps: [twice], inputs: ['in'], outputs: [] }, { argument: 'outputs', expected: /at least one output/, received: expect.anything() }],
   ['a step without inputs', steps({ ...twice, inputs: {} }), { argument: 'steps[0].inputs', expected: /at least one input of the model/, received: 'none' }],
   ['an unknown option of a step', steps({ ...twice, modle: 'x' } as never), { argument: 'steps[0].modle', expected: /model/, received: 'modle' }],
-  ['a model that is not loaded', steps(step('none', 'in', 'out')), { argument: 'steps[0].model', expected: /a loaded model/, received: 'none', code: 'ERR_MODEL_NOT_FOUND' }],
+  ['a model that is not loaded', steps(step('none', 'in', 'out')), { argument: 'steps[0].model', expected: /a loaded model \(loaded: (?!.*'wrong')/, received: 'none', code: 'ERR_MODEL_NOT_FOUND' }],
   ['a version that is not loaded', steps({ ...twice, version: 7 }), { argument: 'steps[0].version', expected: /a loaded version \(loaded: 1\)/, received: 7, code: 'ERR_MODEL_NOT_FOUND' }],
   ['an input that the model has not', steps({ ...twice, inputs: { z: 'in' } }), { argument: 'steps[0].inputs.z', expected: /an input of model 'twice' \('x'\)/, received: 'z' }],
   ['an output that the model has not', steps({ ...twice, outputs: { z: 'out' } }), { argument: 'steps[0].outputs.z', expected: /an output of model 'twice' \('y'\)/, received: 'z' }],

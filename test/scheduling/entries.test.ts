@@ -173,8 +173,8 @@ it('rows that were written where they are run come back as entries, too', async 
 describe('a configuration', () => {
   const engine = sharedEngine()
   const wrong: [what: string, outputs: unknown, error: object, path?: string, config?: object][] = [
-    ['index and counts', [{ name: 'boxes', rows: { index: 0, counts: 'n' } }], { argument: 'outputs[0].rows', expected: 'either index or counts' }],
-    ['neither', [{ name: 'boxes', rows: {} }], { argument: 'outputs[0].rows' }],
+    ['index and counts', [{ name: 'boxes', rows: { index: 0, counts: 'n' } }], { argument: 'outputs[0].rows', expected: 'either index or counts', received: "the keys 'index', 'counts'" }],
+    ['neither', [{ name: 'boxes', rows: {} }], { argument: 'outputs[0].rows', received: 'the keys (none)' }],
     ['of beside counts', [{ name: 'boxes', rows: { counts: 'n', of: 'selected' } }], { argument: 'outputs[0].rows.of' }],
     ['a column below 0', [{ name: 'selected', rows: { index: -1 } }], { argument: 'outputs[0].rows.index' }],
     ['a column that is not there', [{ name: 'selected', rows: { index: 3 } }], { argument: 'outputs[0].rows.index', received: 3 }],

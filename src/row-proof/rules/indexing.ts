@@ -171,7 +171,7 @@ const Compress: Rule = (op) => {
   const of = op.data(0)
   const condition = op.shared(1, 'which entries it takes')
   const length = opaque(`entries of ${op.label}`, [...condition.shape], 0)
-  if (!op.has_('axis')) return of.rows === null ? tensor(of.type, [length]) : meets('it takes entries of all rows, one behind the other')
+  if (!op.hasAttribute('axis')) return of.rows === null ? tensor(of.type, [length]) : meets('it takes entries of all rows, one behind the other')
   const axis = op.axis(of.shape.length, 0)
   apart(of, [axis], 'takes some of the entries')
   return moved(of, of.shape.map((dim, other) => (other === axis ? length : dim)), of.rows)
@@ -181,7 +181,7 @@ const Unique: Rule = (op) => {
   const of = op.data(0)
   if (of.rows !== null) meets('it compares entries of all rows')
   const length = opaque(`entries of ${op.label}`, [], 0)
-  const axis = op.has_('axis') ? op.axis(of.shape.length, 0) : null
+  const axis = op.hasAttribute('axis') ? op.axis(of.shape.length, 0) : null
   const own = axis === null ? [length] : of.shape.map((dim, other) => (other === axis ? length : dim))
   const whole = axis === null ? opaque('all', [...of.shape], 0) : of.shape[axis]!
   return [tensor(of.type, own), tensor(int64, [length]), tensor(int64, [whole]), tensor(int64, [length])]

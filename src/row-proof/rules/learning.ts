@@ -31,7 +31,7 @@ const regressor = (listed: string): Rule => (op) => {
 /** A label, and scores, mostly one by class. */
 const classifier: Rule = (op) => {
   const of = samples(op)
-  const type = op.has_('classlabels_strings') ? string : int64
+  const type = op.hasAttribute('classlabels_strings') ? string : int64
   return [tensor(type, [countOf(of)], { rows: of.rows }), tensor(float32, [countOf(of), opaque(`scores of ${op.label}`, [], 0)], { rows: of.rows })]
 }
 
@@ -104,8 +104,8 @@ const TreeEnsemble: Rule = (op) => {
 
 const each = elementWise()
 const encoded: Rule = (op) => {
-  const given = ['keys_int64s', 'keys_strings', 'keys_floats', 'keys_tensor'].some((name) => op.has_(name))
-  const type = op.has_('values_strings') ? string : op.has_('values_int64s') ? int64 : op.has_('values_floats') ? float32 : given ? (op.attribute('values_tensor')?.tensor?.type ?? 0) : op.data(0).type === string ? int64 : string
+  const given = ['keys_int64s', 'keys_strings', 'keys_floats', 'keys_tensor'].some((name) => op.hasAttribute(name))
+  const type = op.hasAttribute('values_strings') ? string : op.hasAttribute('values_int64s') ? int64 : op.hasAttribute('values_floats') ? float32 : given ? (op.attribute('values_tensor')?.tensor?.type ?? 0) : op.data(0).type === string ? int64 : string
   return like(op.data(0), type)
 }
 

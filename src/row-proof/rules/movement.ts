@@ -323,7 +323,7 @@ const Pad: Rule = (op) => {
 }
 
 const Shape: Rule = (op) => {
-  const dims = op.shapeOf(0).slice(op.int('start', 0), op.has_('end') ? op.int('end', 0) : undefined)
+  const dims = op.shapeOf(0).slice(op.int('start', 0), op.hasAttribute('end') ? op.int('end', 0) : undefined)
   return withElements(elementType.int64, [dims.length], dims)
 }
 
@@ -460,8 +460,8 @@ const Constant: Rule = (op) => {
   const numbers = listed('value_int', elementType.int64) ?? listed('value_ints', elementType.int64) ?? listed('value_float', elementType.float32) ?? listed('value_floats', elementType.float32)
   if (numbers !== null) return numbers
   const strings = op.attribute('value_strings')?.strings
-  if (strings !== undefined && op.has_('value_strings')) return tensor(elementType.string, [strings.length])
-  return op.has_('value_string') ? tensor(elementType.string, []) : notFollowed('it has no value that can be read')
+  if (strings !== undefined && op.hasAttribute('value_strings')) return tensor(elementType.string, [strings.length])
+  return op.hasAttribute('value_string') ? tensor(elementType.string, []) : notFollowed('it has no value that can be read')
 }
 
 /** Only what is the same for all rows: an entry of it is known by its place. */
