@@ -276,7 +276,7 @@ function nodeOf(proof: Pick<RowProof, 'node'> | null): { readonly node?: string 
 function initially({ maxBatchSize, joinRequests, checkRows }: ResolvedConfig, obstacle: string | null, proof: RowProof | null): RowJoining {
   const joining = (rows: RowJoining['rows'], how: RowJoining['how'], reason: string): RowJoining => ({ rows, how, ...nodeOf(proof), largestDifference: null, reason })
   if (maxBatchSize === 0) return joining('unknown', 'unknown', 'requests are not joined because maxBatchSize is 0')
-  if (obstacle !== null && maxBatchSize === undefined) return joining('dependent', 'proved', obstacle)
+  if (obstacle !== null && maxBatchSize === undefined) return { rows: 'dependent', how: 'proved', largestDifference: null, reason: obstacle }
   if (!joinRequests) return joining('unknown', 'unknown', 'requests are not joined because dynamicBatching is false')
   if (maxBatchSize !== undefined) return joining('declared', 'declared', `maxBatchSize was given${proof === null ? (checkRows ? '' : '; checkRows is false') : `; ${wordsOf(proof)}`}`)
   if (proof?.verdict === 'proved') return joining('independent', 'proved', wordsOf(proof))
