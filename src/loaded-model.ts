@@ -163,7 +163,7 @@ export class LoadedModel implements Loadable {
     const parser = this.parser!
     joining.onChange = () => {
       parser.byRow = joining.byRow
-      parser.rowBuckets = joining.provedBuckets
+      parser.rowBuckets = joining.joinedBuckets
     }
     joining.onChange()
     const scheduler = (this.scheduler = new Scheduler({

@@ -19,7 +19,7 @@ const floors: [floor: string, on: string[]][] = [
   ['requests as they came', ['arrivals/']],
   ['what a graph says of its rows', ['row-proof/']],
   ['traces: made, and read', ['tracing/', 'trace-files/']],
-  ['the queue, and the way to run something', ['queue/', 'executor/executor.ts', 'executor/thread-start.ts']],
+  ['the queue, and the way to run something', ['queue/', 'executor/executor.ts', 'executor/thread-start.ts', 'executor/bytes-id.ts']],
   ['requests; the executors; how a function is run', ['request/', 'executor/binding/', 'executor/native/', 'function-run/']],
   ['functions on threads of their own', ['executor/function/']],
   ['threads, and what runs in them', ['workers/', 'worker-thread/', 'function-thread/']],

@@ -38,6 +38,9 @@ interface Job {
 /** A model is tried by one load of the process, and not by all that want it; a process for each core at most, and two at least. */
 const turns = new Turns(Math.max(2, availableCores().usable))
 
+/** Notes are written one after the other, whichever load they are of. */
+let writing = Promise.resolve()
+
 /** Models that were tried here and of which no cache knows. */
 const triedHere = new Set<string>()
 
@@ -221,9 +224,14 @@ export class ModelPreparation {
       learnt: (found) => {
         if (Object.keys(found).every((about) => notes[about] === found[about])) return
         notes = { ...notes, ...found }
-        // Of what the entry was made from, and of nothing that has taken its place since.
-        void content.isCurrent(new AbortController().signal).then((current) => (current ? writeSealed(cache.notes(key), notes) : undefined)).catch(() => {})
+        writing = writing.then(() => writeNotes(cache.notes(key), found, content)).catch(() => {})
       },
     }
   }
+}
+
+/** Adds notes to those of an entry: of what that was made from, and of nothing that has taken its place since. */
+async function writeNotes(path: string, found: SessionNotes, content: ModelContent): Promise<void> {
+  if (!(await content.isCurrent(new AbortController().signal))) return
+  await writeSealed(path, { ...readSealed<SessionNotes>(path), ...found })
 }

@@ -48,6 +48,8 @@ export interface ProofTask {
   readonly type: 'prove'
   readonly questionId: number
   readonly model: string | SharedArrayBuffer
+  /** See {@link bytesId}; 0 for a path. */
+  readonly bytesId: number
   readonly questions: readonly RowQuestion[]
 }
 

@@ -36,7 +36,7 @@ export class FeedParser {
   /** Whether requests are divided into rows; else each is to run alone as it is. */
   byRow = true
   /** The keys of the buckets of which that is true; `null` for all. */
-  rowBuckets: ReadonlySet<string> | null = null
+  rowBuckets: { has(key: string): boolean } | null = null
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when an optional input is none of the model's. */
   constructor(metadata: ModelMetadata, { optionalInputs = [], padding = null, finiteOnly = false, carriesNul = true, limited = true, shaped, bySequence = [] }: FeedOptions = {}) {
@@ -66,7 +66,7 @@ export class FeedParser {
 
   /** For tensors of which all is known but whether they fit; `null` where feeds have to be {@link parse read}. */
   get made(): MadeTensors | null {
-    return this.byRow && this.rowBuckets === null ? this.#made : null
+    return this.byRow && (this.rowBuckets === null || this.rowBuckets.has('')) ? this.#made : null // of fixed shapes, each given
   }
 
   /**
@@ -139,7 +139,7 @@ export class FeedParser {
         if (first === null) {
           first = input.name
           rows = inputRows
-          if (filled !== null && rows !== 1) throw this.#invalid(`input '${first}'`, 'one row, as each request of a sequence has', rows)
+          if (filled !== null && rows !== 1 && (this.#limited || this.rowBuckets === null)) throw this.#invalid(`input '${first}'`, 'one row, as each request of a sequence has', rows)
           if (rows > this.#maxBatchSize && (this.#limited || (split && this.byRow))) this.#checkRows(first, rows, split)
         } else if (inputRows !== rows) {
           if (this.#limited) throw this.#invalid(`input '${input.name}'`, `${rows} rows, as input '${first}' has`, inputRows)
@@ -157,7 +157,7 @@ export class FeedParser {
     }
     if (empty && first !== null && rows > this.#maxBatchSize) this.#checkParts(first, rows, maxEmptyParts, 'rows without any element')
     const bucketKey = this.#bucketKey(rows, data, dims)
-    if (this.rowBuckets !== null && !this.rowBuckets.has(bucketKey)) return wholeRequest(this.#metadata, data, dims, () => rows)
+    if (this.rowBuckets !== null && (!this.rowBuckets.has(bucketKey) || (filled !== null && rows !== 1))) return wholeRequest(this.#metadata, data, dims, () => rows)
     return { rows, bucketKey, whole: false, data, dims }
   }
 

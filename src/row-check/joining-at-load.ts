@@ -1,9 +1,11 @@
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { InferenceError } from '../errors.ts'
 import { libraryVersion } from '../library-version.ts'
-import { batchAxisOf, notStackable } from '../metadata.ts'
+import { inputsOfSequence } from '../config/sequence-config.ts'
+import { batchAxisOf, notStackable, type ValueMetadata } from '../metadata.ts'
 import { namedAxes, possibleAxes, type BatchAxes } from '../request/batch-axes.ts'
 import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
+import { elementCount } from '../tensor.ts'
 import type { RowProof, RowQuestion } from '../row-proof/prove-rows.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
 import { Joining, type Served } from './joining.ts'
@@ -56,14 +58,19 @@ export async function joiningAtLoad(name: string, config: ResolvedConfig, opened
   const possible = config.padding.length > 0 ? [] : possibleAxes(usual.served, usual.needed)
   const readings = possible.flatMap((axes) => {
     const reading = shaped(axes)
-    return reading !== null && notStackable(reading.batched) === null ? [{ axes, ...reading }] : []
+    return reading !== null && notStackable(reading.batched) === null && suitsSequence(config, reading.served.inputs) ? [{ axes, ...reading }] : []
   })
   if (readings.length === 0) return new Joining(name, config, opened, { tolerance })
   const proofs = await ask(session, readings.map((reading) => questionOf(reading)))
   const proof = proofs.at(-1)!
-  if (proof.verdict !== 'proved') return new Joining(name, config, opened, { tolerance })
-  const reading = readings[proofs.length - 1]!
-  return new Joining(name, config, opened, { tolerance, proof: withAxes(proof, reading), axes: reading.axes })
+  if (proof.verdict === 'proved') {
+    const reading = readings[proofs.length - 1]!
+    return new Joining(name, config, opened, { tolerance, proof: withAxes(proof, reading), axes: reading.axes })
+  }
+  // What rows share may decide: the likeliest reading is asked of once more with the values of each request.
+  const open = proofs.findIndex(({ verdict }, index) => verdict === 'unknown' && readings[index]!.served.inputs.some(isKnownLater))
+  if (open === -1) return new Joining(name, config, opened, { tolerance })
+  return new Joining(name, config, opened, { tolerance, proof: proofs[open]!, axes: readings[open]!.axes, unproved: notStackable(usual.batched)! })
 }
 
 /** `null` where `dims` do not fit. */
@@ -80,6 +87,22 @@ function shapesOrNull(shape: () => ShapedTensors): ShapedTensors | null {
 function withAxes(proof: RowProof, { batched: { inputs, outputs } }: ShapedTensors): RowProof {
   const elsewhere = [...inputs, ...outputs].filter((value) => batchAxisOf(value) > 0).map((value) => `dimension ${batchAxisOf(value)} of '${value.name}'`)
   return elsewhere.length === 0 ? proof : { ...proof, reason: `${proof.reason}; rows are along ${elsewhere.join(' and ')}` }
+}
+
+/** Whether it is shared by all rows, and small enough for the graph to be told what it holds. */
+function isKnownLater(input: ValueMetadata): boolean {
+  return batchAxisOf(input) === -1 && elementCount(input.shape as number[]) <= mostElements
+}
+
+/** Whether each input that a sequence fills has rows, and one of them in what it begins with. */
+function suitsSequence({ sequence }: ResolvedConfig, inputs: readonly ValueMetadata[]): boolean {
+  const filled = new Set(inputsOfSequence(sequence))
+  return inputs.filter(({ name }) => filled.has(name)).every((input) => {
+    const axis = batchAxisOf(input)
+    const initial = sequence?.state.find((state) => state.input === input.name)?.initial
+    const dims = typeof initial === 'object' && initial !== null && 'dims' in initial ? (initial.dims as readonly number[]) : null
+    return axis !== -1 && (dims === null || dims[axis] === 1)
+  })
 }
 
 /** What the graph is not asked of: outputs that have not one entry for each row; `null` where there are none. */
@@ -107,15 +130,33 @@ async function proofForAll(shaped: ShapedTensors, optionalInputs: readonly strin
  * What the graph of a model is asked.
  *
  * @param shapeOf the shape of an input, by its index; `null` for one that is left out. Default: as the model has it.
+ * @param elementsOf what an input that all rows share holds; `null` where that is open.
  */
-export function questionOf({ served, needed }: Pick<ShapedTensors, 'served' | 'needed'>, shapeOf = (index: number): readonly (number | string)[] | null => served.inputs[index]!.shape): RowQuestion {
+export function questionOf(
+  { served, needed }: Pick<ShapedTensors, 'served' | 'needed'>,
+  shapeOf = (index: number): readonly (number | string)[] | null => served.inputs[index]!.shape,
+  elementsOf = (_index: number): readonly number[] | null => null,
+): RowQuestion {
   return {
     inputs: served.inputs.flatMap((input, index) => {
       const shape = shapeOf(index)
-      return shape === null ? [] : [{ name: input.name, shape, batchAxis: batchAxisOf(input) }]
+      const batchAxis = batchAxisOf(input)
+      const elements = batchAxis === -1 && shape !== null ? elementsOf(index) : null
+      return shape === null ? [] : [{ name: input.name, shape, batchAxis, ...(elements !== null && { elements }) }]
     }),
     outputs: needed.map((index) => ({ name: served.outputs[index]!.name, batchAxis: batchAxisOf(served.outputs[index]!) })),
   }
+}
+
+/** Elements of an input that all rows share of which the graph is told. */
+export const mostElements = 64
+
+/** The elements of a small tensor, as the graph is told of them; `null` where it is not. */
+export function knownElements(type: string, values: ArrayLike<unknown>): number[] | null {
+  if (values.length > mostElements || !(/^u?int(8|16|32|64)$/.test(type) || ['float32', 'float64', 'bool'].includes(type))) return null
+  const elements = Array.from(values, Number)
+  const areSafe = elements.every((element) => (/int/.test(type) ? Number.isSafeInteger(element) : Number.isFinite(element) && !Object.is(element, -0)))
+  return areSafe ? elements : null
 }
 
 /** What the graph says, or was noted to have said, to questions of which one is to be proved. */

@@ -22,6 +22,8 @@ export interface KnownRows {
   readonly proof?: RowProof | null
   /** Where its rows are, if the graph has said that. */
   readonly axes?: BatchAxes | null
+  /** Why its requests are not joined as long as the graph proves `axes` of no bucket; left out where they are known. */
+  readonly unproved?: string
 }
 
 /** How a reason ends while the check by running has found nothing. */
@@ -30,7 +32,12 @@ const dependentRows = 'ZEROHOP_DEPENDENT_ROWS'
 const dividesEntries = 'where entries belong to rows otherwise, as the boxes of a detector do, outputs: [{ name, rows }] says how (docs/detectors.md)'
 /** Operators that give as many entries as there are. */
 const givesEntries = /^(NonMaxSuppression|NonZero|Compress|Unique)\b/
-const settles = 'lengths for its variable dimensions (inputs: [{ name, dims }]), a warm-up sample (warmup: [{ feeds }]), or maxBatchSize, where it is known that no row changes another'
+
+/** What is known of the rows of a bucket. */
+interface KnownBucket {
+  readonly how: 'proved' | 'checked'
+  readonly joins: boolean
+}
 
 /**
  * Whether a model's requests may share runs: what the user says of it counts, else what its graph proves, else what is found
@@ -50,24 +57,31 @@ export class Joining {
   /** Whether the user said that rows are independent. */
   readonly declared: boolean
   readonly tolerance: number
-  /** Whether rows have lengths, beside their number, that only requests show. */
+  /** Whether requests have lengths beside the number of their rows, or values that their rows share, which only they show. */
   readonly isOpen: boolean
-  /** Whether the graph is asked of each bucket, so that what runs show of some is not the last word. */
+  /** Whether what is found holds for one bucket, and the others are to be decided by themselves. */
+  readonly isByBucket: boolean
+  /** Whether the graph is asked of each bucket. */
   readonly asksOfBuckets: boolean
-  /** Called when {@link Joining.byRow}, or which buckets that is of, changes. */
+  /** Whether runs may decide what the graph leaves open. */
+  readonly isToRun: boolean
+  /** Called when {@link Joining.byRow}, or {@link Joining.joinedBuckets}, changes. */
   onChange: () => void = () => {}
   readonly #proof: RowProof | null
   readonly #never: boolean
+  readonly #hasLengths: boolean
   readonly #warned = new Set<string>()
+  readonly #buckets = new Map<string, KnownBucket>()
+  /** Of the buckets that are joined. */
+  readonly #joined = { has: (key: string) => this.#buckets.get(key)?.joins ?? this.#joinsOthers }
   #metadata: ModelMetadata
   #undecided: boolean
   #refuted = false
-  /** Whether it is proved of some bucket that its rows meet, so that what is found by running holds for no other. */
-  #someMeet = false
-  #provedBuckets: Set<string> | null = null
+  /** Whether buckets are joined of which nothing is known by themselves. */
+  #joinsOthers = false
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when the batch size, or what is said of its tensors, does not fit the model. */
-  constructor(name: string, config: ResolvedConfig, opened: Served, { tolerance = floatTolerance, proof = null, axes = null }: KnownRows = {}) {
+  constructor(name: string, config: ResolvedConfig, opened: Served, { tolerance = floatTolerance, proof = null, axes = null, unproved }: KnownRows = {}) {
     this.shaped = shapeTensors(name, config, opened, axes)
     const { served, batched, offered } = this.shaped
     this.plainOptions = offered === null ? noOptions : Object.freeze({ ...noOptions, outputs: offered })
@@ -80,17 +94,20 @@ export class Joining {
     this.tolerance = tolerance
     this.declared = config.maxBatchSize !== undefined
     this.#proof = proof
-    const joining = initially(config, obstacle, proof)
+    const joining = initially(config, unproved ?? obstacle, proof)
     this.stacked = Object.freeze({ name, path: config.path, ...served, executionProviders: opened.executionProviders, maxBatchSize, joining })
     this.#never = !config.joinRequests
     const settled = proof !== null && proof.verdict !== 'unknown'
-    this.isOpen = served.inputs.some(({ name: input, shape, ...value }) => {
+    this.#hasLengths = served.inputs.some(({ name: input, shape, ...value }) => {
       const isPadded = (axis: number) => config.padding.some((padded) => padded.input === input && padded.dim === axis)
       return shape.some((dim, axis) => typeof dim === 'string' && axis !== batchAxisOf(value) && !isPadded(axis))
     })
+    this.isOpen = this.#hasLengths || (maxBatchSize > 0 && served.inputs.some((input) => batchAxisOf(input) === -1))
     const hasEntries = batched.outputs.some(({ rows }) => rows !== undefined) // of which the graph says nothing
-    this.asksOfBuckets = proof?.verdict === 'unknown' && !this.declared && !hasEntries && (this.isOpen || config.optionalInputs.length > 0)
-    this.#undecided = (config.checkRows || this.asksOfBuckets) && !settled && config.joinRequests && maxBatchSize > 1 && obstacle === null
+    this.isByBucket = proof?.verdict === 'unknown' && !this.declared && (this.isOpen || config.optionalInputs.length > 0)
+    this.asksOfBuckets = this.isByBucket && !hasEntries
+    this.isToRun = config.checkRows && unproved === undefined
+    this.#undecided = (this.isToRun || this.asksOfBuckets) && !settled && config.joinRequests && maxBatchSize > 1 && obstacle === null
     this.#metadata = this.#shown(joining)
     if (joining.rows === 'declared' && proof?.verdict === 'meets') this.#warnOfMeeting(wordsOf(proof))
   }
@@ -105,9 +122,9 @@ export class Joining {
     return this.declared || this.#never || this.#metadata.joining.rows === 'independent'
   }
 
-  /** The keys of the buckets whose requests are divided into rows; `null` for all. */
-  get provedBuckets(): ReadonlySet<string> | null {
-    return this.#provedBuckets
+  /** The buckets whose requests are divided into rows, by their keys; `null` for all. */
+  get joinedBuckets(): { has(key: string): boolean } | null {
+    return this.isByBucket && !(this.#joinsOthers && this.#buckets.size === 0) ? this.#joined : null
   }
 
   /** Whether it is still to be found out if rows are independent. */
@@ -123,40 +140,47 @@ export class Joining {
   /**
    * Takes note of what a check found by running. A declared model is joined whatever that is, and a difference is warned about once.
    *
+   * @param bucket whose requests were run; `null` for rows that were made up.
    * @param final whether nothing more is to be tried when the check has shown nothing.
    */
-  found({ rows, largestDifference, reason }: RowVerdict, final = false): void {
+  found({ rows, largestDifference, reason }: RowVerdict, bucket: string | null = null, final = false): void {
     if (this.#refuted || !this.#undecided) return // by a run meanwhile
-    const holdsForAll = rows === 'independent' && !this.#someMeet
-    if (rows !== 'unknown' || final) this.#undecided = this.asksOfBuckets && !holdsForAll
+    if (rows === 'independent' && this.isByBucket && (bucket !== null || this.isOpen)) {
+      if (bucket !== null) return this.#join(bucket, 'checked', largestDifference)
+      return this.#leaveOpen(largestDifference, `${reason}, but with ${this.#hasLengths ? 'lengths' : 'shared values'} that were made up; the first requests decide`)
+    }
+    if (rows !== 'unknown' || final) this.#undecided = this.asksOfBuckets
     if (this.declared) {
       this.#show({ ...this.#metadata.joining, largestDifference, reason: `maxBatchSize was given; ${reason}` })
       if (rows === 'dependent') this.#warnOfDependence(reason, largestDifference)
       return
     }
-    if (!holdsForAll && (rows === 'independent' || this.#provedBuckets !== null)) return // what is proved of buckets counts
-    if (holdsForAll) this.#provedBuckets = null
-    if (rows !== 'unknown') return this.#show({ rows, how: 'checked', largestDifference, reason })
-    const reasons = this.#proof === null ? reason : `${wordsOf(this.#proof)}; ${reason}`
-    this.#show({ rows, how: 'unknown', ...nodeOf(this.#proof), largestDifference, reason: reasons })
-    if (final) this.#warnOfUnknown(reasons)
+    if (rows === 'unknown') return this.#leaveOpen(largestDifference, reason, final)
+    if (rows === 'independent') this.#joinsOthers = true
+    else this.#dropChecked() // where runs show that rows meet, what they do not show counts no more
+    if (rows === 'independent' || !this.#joinsAny) this.#show({ rows, how: 'checked', largestDifference, reason })
+    else this.#showJoined(null)
+    if (this.isByBucket) this.onChange()
   }
 
-  /** The graph, with the lengths of a bucket, says something of its rows. */
+  /** The graph, with the lengths of a bucket and the values that its rows share, says something of its rows. */
   foundOfBucket(key: string, { verdict, node, reason }: RowProof): void {
     if (this.#refuted || verdict === 'unknown' || this.declared) return
-    if (verdict === 'meets') {
-      this.#someMeet = true
-      if (this.#provedBuckets === null && this.#metadata.joining.rows !== 'independent') {
-        this.#show({ rows: 'dependent', how: 'proved', ...nodeOf({ node }), largestDifference: null, reason: `${wordsOf({ verdict, node, reason })} (for requests of the shapes so far)` })
-      }
-      return
-    }
-    if (this.#provedBuckets === null && this.byRow) return // all are joined
-    this.#provedBuckets ??= new Set()
-    this.#provedBuckets.add(key)
-    this.#show({ rows: 'independent', how: 'proved', largestDifference: null, reason: 'proved from the graph for requests of some shapes; those of others run alone' })
+    if (verdict === 'proved') return this.#join(key, 'proved', null)
+    this.#buckets.set(key, { how: 'proved', joins: false })
+    if (!this.#joinsAny) this.#show({ rows: 'dependent', how: 'proved', ...nodeOf({ node }), largestDifference: null, reason: `${wordsOf({ verdict, node, reason })} (for requests of the shapes so far)` })
     this.onChange()
+  }
+
+  /** What was found of a bucket is kept no longer. */
+  forget(key: string): void {
+    if (this.#buckets.delete(key)) this.onChange()
+  }
+
+  /** Requests have run alone for long, and nothing shows whether they need to. */
+  staysUnknown(): void {
+    const { rows, reason } = this.#metadata.joining
+    if (rows === 'unknown' && this.isToRun && !this.#never) this.#warnOfUnknown(reason)
   }
 
   /** A run has shown that an output cannot be divided among the rows of a batch. */
@@ -168,6 +192,37 @@ export class Joining {
       this.#warn('ZEROHOP_NOT_BATCHABLE', `Output '${output}' of model '${this.stacked.name}' does not have one entry per row, so its requests are run one by one from now on. ${capital(dividesEntries)}.`)
     }
     this.#show({ rows: 'dependent', how: 'checked', largestDifference: null, reason: `output '${output}' does not have one entry per row; ${dividesEntries}` })
+  }
+
+  /** Whether requests of some bucket are joined. */
+  get #joinsAny(): boolean {
+    return this.#joinsOthers || [...this.#buckets.values()].some(({ joins }) => joins)
+  }
+
+  #join(key: string, how: KnownBucket['how'], largestDifference: number | null): void {
+    if (this.#buckets.get(key)?.how === 'proved') return // the graph has said it meanwhile
+    this.#buckets.set(key, { how, joins: true })
+    if (!this.#joinsOthers) this.#showJoined(largestDifference)
+    this.onChange()
+  }
+
+  #showJoined(largestDifference: number | null): void {
+    const isChecked = [...this.#buckets.values()].some(({ how }) => how === 'checked')
+    const difference = isChecked ? Math.max(this.#metadata.joining.largestDifference ?? 0, largestDifference ?? 0) : null
+    const shown = isChecked ? 'requests of some shapes gave the same alone and joined' : 'proved from the graph for requests of some shapes'
+    this.#show({ rows: 'independent', how: isChecked ? 'checked' : 'proved', largestDifference: difference, reason: `${shown}; those of others run alone` })
+  }
+
+  #dropChecked(): void {
+    for (const [key, { how }] of this.#buckets) if (how === 'checked') this.#buckets.delete(key)
+  }
+
+  /** Nothing was shown; what is known of buckets counts all the same. */
+  #leaveOpen(largestDifference: number | null, reason: string, final = false): void {
+    if (this.#buckets.size > 0) return
+    const reasons = this.#proof === null ? reason : `${wordsOf(this.#proof)}; ${reason}`
+    this.#show({ rows: 'unknown', how: 'unknown', ...nodeOf(this.#proof), largestDifference, reason: reasons })
+    if (final) this.#warnOfUnknown(reasons)
   }
 
   #show(joining: RowJoining): void {
@@ -201,6 +256,8 @@ export class Joining {
   }
 
   #warnOfUnknown(reason: string): void {
+    const lengths = this.#hasLengths ? 'lengths for its variable dimensions (inputs: [{ name, dims }]), ' : ''
+    const settles = `${lengths}two or more different warm-up samples (warmup: [{ feeds }]), or maxBatchSize, where it is known that no row changes another`
     this.#warn('ZEROHOP_ROWS_UNKNOWN', `Whether rows of model '${this.stacked.name}' change each other is not known (${reason}), so its requests run one by one. What settles it: ${settles}.`)
   }
 
@@ -235,7 +292,7 @@ function nodeOf(proof: Pick<RowProof, 'node'> | null): { readonly node?: string 
 function initially({ maxBatchSize, joinRequests, checkRows }: ResolvedConfig, obstacle: string | null, proof: RowProof | null): RowJoining {
   const joining = (rows: RowJoining['rows'], how: RowJoining['how'], reason: string): RowJoining => ({ rows, how, ...nodeOf(proof), largestDifference: null, reason })
   if (maxBatchSize === 0) return joining('unknown', 'unknown', 'requests are not joined because maxBatchSize is 0')
-  if (obstacle !== null && maxBatchSize === undefined) return joining('dependent', 'proved', obstacle)
+  if (obstacle !== null && maxBatchSize === undefined) return { rows: 'dependent', how: 'proved', largestDifference: null, reason: obstacle }
   if (!joinRequests) return joining('unknown', 'unknown', 'requests are not joined because dynamicBatching is false')
   if (maxBatchSize !== undefined) return joining('declared', 'declared', `maxBatchSize was given${proof === null ? (checkRows ? '' : '; checkRows is false') : `; ${wordsOf(proof)}`}`)
   if (proof?.verdict === 'proved') return joining('independent', 'proved', wordsOf(proof))

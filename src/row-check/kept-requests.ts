@@ -33,6 +33,7 @@ class Shape implements KeptShape {
   readonly requests: TrialFeeds[] = []
   readonly #largestBatch: number
   seen = 0
+  bytes = 0
   rows = 0
   /** Rows of the last that was seen. */
   lastRows = 0
@@ -52,7 +53,6 @@ class Shape implements KeptShape {
 export class KeptRequests {
   readonly #model: ModelMetadata
   readonly #byShape = new Map<string, Shape>()
-  #bytes = 0
 
   constructor(model: ModelMetadata) {
     this.#model = model
@@ -82,16 +82,26 @@ export class KeptRequests {
     const kept = this.#shapeOf(feeds.map((feed, index) => (feed === null ? '-' : this.#wordOf(feed, index))).join(';'), bucketKey)
     kept.seen++
     kept.lastRows = first
-    if (!kept.requests.some((other) => isSame(other, feeds))) {
-      this.#bytes += bytesOf(given)
-      kept.rows += first
-      kept.requests.push(feeds.map((feed) => feed && copied(feed)))
-    }
+    if (kept.requests.length >= wanted || kept.requests.some((other) => isSame(other, feeds))) return
+    kept.bytes += bytesOf(given)
+    kept.rows += first
+    kept.requests.push(feeds.map((feed) => feed && copied(feed)))
+    for (const [key, shape] of this.#byShape) if (this.#bytes > maxBytes && shape !== kept) this.#byShape.delete(key)
+  }
+
+  /** Keeps nothing more of a bucket. */
+  drop(bucketKey: string): void {
+    for (const [key, shape] of this.#byShape) if (shape.bucketKey === bucketKey) this.#byShape.delete(key)
   }
 
   clear(): void {
     this.#byShape.clear()
-    this.#bytes = 0
+  }
+
+  get #bytes(): number {
+    let bytes = 0
+    for (const shape of this.#byShape.values()) bytes += shape.bytes
+    return bytes
   }
 
   #wordOf({ dims, values }: Given, index: number): string {
@@ -102,7 +112,7 @@ export class KeptRequests {
   #shapeOf(key: string, bucketKey: string): Shape {
     let shape = this.#byShape.get(key)
     if (shape !== undefined) return shape
-    if (this.#byShape.size >= maxShapes || this.#bytes > maxBytes) this.clear()
+    if (this.#byShape.size >= maxShapes) this.#byShape.delete(this.#byShape.keys().next().value!) // the oldest
     this.#byShape.set(key, (shape = new Shape(bucketKey, this.#model.maxBatchSize)))
     return shape
   }

@@ -3,13 +3,16 @@ import { serialize } from 'node:v8'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { SampleRun } from '../executor/executor.ts'
 import { libraryVersion } from '../library-version.ts'
+import { mailedElements } from '../elements.ts'
 import { batchAxisOf, type ModelMetadata } from '../metadata.ts'
 import type { FeedParser } from '../request/feeds.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { Padding } from '../request/padding.ts'
+import type { RowProof, RowQuestion } from '../row-proof/prove-rows.ts'
+import { elementCount, type TensorData } from '../tensor.ts'
 import type { MailedValue } from '../values.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
-import { ask, questionOf, type AskedSession } from './joining-at-load.ts'
+import { ask, knownElements, mostElements, questionOf, type AskedSession } from './joining-at-load.ts'
 import type { Joining } from './joining.ts'
 import { KeptRequests, type KeptShape } from './kept-requests.ts'
 import { PacedRuns } from './paced-runs.ts'
@@ -26,6 +29,12 @@ interface Sample {
   readonly bucketKey: string
 }
 
+/** An input of a request, as far as the graph is told of it. */
+interface GivenInput {
+  readonly dims: readonly (number | string)[]
+  readonly elements: readonly number[] | null
+}
+
 /** What a {@link ModelRowCheck} is made for. */
 export interface CheckedModel {
   readonly joining: Joining
@@ -40,9 +49,11 @@ export interface CheckedModel {
 const maxSamples = 4
 /** Trials of requests that may show nothing before the question is left open. */
 const maxTrials = 4
-/** Buckets of which the graph is asked. */
+/** Buckets of which it is known what the graph says. */
 const maxBuckets = 1024
-/** Requests that are looked at; of later ones one of so many is. */
+/** After so many requests that were run alone a model of which nothing is known is warned about. */
+const patience = 256
+/** Requests that are kept, where they differ; of later ones one of so many is. */
 const attentiveFor = 64
 const lookAtEvery = 16
 
@@ -64,7 +75,9 @@ export class ModelRowCheck {
   readonly #buckets = new Map<string, 'proved' | 'meets' | 'unknown' | null>()
   #session!: () => TriedSession
   #seen = 0
+  #alone = 0
   #trials = 0
+  #isAsking = false
   /** Whether something is run for the check, or is still to be run before requests are. */
   #busy = false
   /** Whether runs are to show no more. */
@@ -79,7 +92,7 @@ export class ModelRowCheck {
     const { stacked } = joining
     this.#form = new RowForm(stacked, samples[0]?.feeds ?? null)
     this.#kept = new KeptRequests(stacked)
-    this.#isOver = !config.checkRows
+    this.#isOver = !joining.isToRun
   }
 
   /**
@@ -91,10 +104,10 @@ export class ModelRowCheck {
    */
   async atLoad(session: TriedSession, learnt: (about: string, value: string) => void): Promise<boolean> {
     this.#session = () => session
-    for (const { feeds, bucketKey } of this.#samples) await this.#askOfBucket(bucketKey, (index) => feeds[index] && 'dims' in feeds[index] ? this.#ownDims(index, feeds[index].dims) : null)
+    for (const { feeds, bucketKey } of this.#samples) await this.#askOfSample(feeds, bucketKey)
     const isProved = this.#samples.length > 0 && this.#samples.every(({ bucketKey }) => this.#buckets.get(bucketKey) === 'proved')
     if (this.#isOver || !this.#joining.undecided || isProved) return false
-    const key = `checked ${libraryVersion} ${JSON.stringify([this.#form.metadata.maxBatchSize, this.#config.padding, this.#config.optionalInputs, this.#joining.tolerance, this.#joining.shaped.needed, ...this.#form.axes, ...this.#form.metadata.outputs.flatMap(({ rows }, index) => (rows === undefined ? [] : [{ index, rows }])), ...digestOf(this.#samples)])}`
+    const key = this.#noteKey()
     const known = readVerdict(session.note(key))
     if (known !== null) {
       this.#foundAtLoad(known)
@@ -125,44 +138,78 @@ export class ModelRowCheck {
   /** To be notified of requests that were answered before their callers are, who may then change the data. */
   served(requests: readonly InferRequest[]): void {
     if (!this.#joining.undecided) return
-    for (const request of requests) {
-      // One that stays undecided for long should cost next to nothing.
-      if (request.rows > 0 && (++this.#seen <= attentiveFor || this.#seen % lookAtEvery === 0)) this.#look(request)
-    }
+    for (const request of requests) if (request.rows > 0) this.#look(request)
   }
 
+  /** One that stays undecided for long should cost next to nothing. */
   #look(request: InferRequest): void {
-    const key = this.#parser.rowKeyOf(request)
+    const isLookedAt = ++this.#seen <= attentiveFor || this.#seen % lookAtEvery === 0
+    if (request.whole && ++this.#alone % patience === 0 && !this.#busy) this.#joining.staysUnknown()
+    if (!this.#joining.asksOfBuckets && (!isLookedAt || this.#isOver)) return
+    const key = request.whole ? this.#parser.rowKeyOf(request) : request.bucketKey
     const found = this.#ofBucket(key, request)
-    if (this.#isOver || found === 'proved' || found === 'meets') return
+    if (!isLookedAt || this.#isOver || found === 'proved' || found === 'meets' || this.#joins(key)) return
     this.#kept.keep(request, key)
     this.#tryNext()
+  }
+
+  /** Whether requests of a bucket were found to be joined. */
+  #joins(key: string): boolean {
+    return !this.#joining.declared && this.#joining.byRow && this.#joining.joinedBuckets?.has(key) !== false
   }
 
   /** What the graph says of a bucket: it is asked where no other length is known of its rows. */
   #ofBucket(key: string, { data, dims }: InferRequest): 'proved' | 'meets' | 'unknown' | null {
     if (!this.#joining.asksOfBuckets) return 'unknown'
     const found = this.#buckets.get(key)
-    if (found !== undefined) return found
-    if (dims === null || this.#buckets.size >= maxBuckets) return null
-    void this.#askOfBucket(key, (index) => (data[index] === null ? null : dims[index]!)).catch(() => this.#buckets.delete(key)) // its thread has ended
+    if (found !== undefined || this.#isAsking) return found ?? null
+    const { inputs } = this.#joining.shaped.served
+    const given = (index: number): GivenInput | null => {
+      const values = data[index] as TensorData | readonly string[] | null // of others nothing is joined
+      return values === null ? null : { dims: dims?.[index] ?? inputs[index]!.shape, elements: knownElements(inputs[index]!.type, values) }
+    }
+    this.#isAsking = true // one at a time: the thread may be one that serves
+    const asked = this.#askOfBucket(key, given, (questions) => this.#session().prove(questions)).catch(() => this.#buckets.delete(key)) // its thread has ended
+    void asked.then(() => (this.#isAsking = false))
     return null
   }
 
-  async #askOfBucket(key: string, dimsOf: (index: number) => readonly number[] | null): Promise<void> {
+  async #askOfSample(feeds: Sample['feeds'], bucketKey: string): Promise<void> {
+    const given = (index: number): GivenInput | null => {
+      const feed = feeds[index]
+      if (!feed || !('dims' in feed)) return null
+      const dims = this.#ownDims(index, feed.dims)
+      const isShared = batchAxisOf(this.#joining.stacked.inputs[index]!) === -1
+      const own = isShared && elementCount(dims) <= mostElements ? mailedElements(feed).slice(0, elementCount(dims)) : null
+      return { dims, elements: own && knownElements(feed.type, own) }
+    }
+    await this.#askOfBucket(bucketKey, given, (questions) => ask(this.#session(), questions))
+  }
+
+  async #askOfBucket(key: string, given: (index: number) => GivenInput | null, prove: (questions: readonly RowQuestion[]) => Promise<readonly RowProof[]>): Promise<void> {
     const { shaped } = this.#joining
     if (!this.#joining.asksOfBuckets || this.#buckets.has(key)) return
     this.#buckets.set(key, null)
-    const question = questionOf(shaped, (index) => {
-      const dims = dimsOf(index)
+    if (this.#buckets.size > maxBuckets) this.#forgetOldest()
+    const shapeOf = (index: number): readonly (number | string)[] | null => {
+      const own = given(index)
       const { shape } = shaped.served.inputs[index]!
       const axisOfRows = batchAxisOf(shaped.served.inputs[index]!)
-      return dims && shape.map((dim, axis) => (axis === axisOfRows || this.#isPadded(index, axis) ? dim : dims[axis]!))
-    })
-    const [proof] = await ask(this.#session(), [question])
+      return own && shape.map((dim, axis) => (axis === axisOfRows || this.#isPadded(index, axis) ? dim : own.dims[axis]!))
+    }
+    const [proof] = await prove([questionOf(shaped, shapeOf, (index) => given(index)?.elements ?? null)])
+    if (!this.#buckets.has(key)) return // forgotten meanwhile
     this.#buckets.set(key, proof!.verdict)
     this.#joining.foundOfBucket(key, proof!)
+    if (proof!.verdict !== 'unknown') this.#kept.drop(key)
     this.#tryNext()
+  }
+
+  #forgetOldest(): void {
+    const oldest = this.#buckets.keys().next().value!
+    this.#buckets.delete(oldest)
+    this.#kept.drop(oldest)
+    this.#joining.forget(oldest)
   }
 
   #isPadded(index: number, axis: number): boolean {
@@ -193,11 +240,26 @@ export class ModelRowCheck {
     )
   }
 
-  /** Lengths that were made up say nothing for those of requests, unless rows change each other at them already. */
+  /** All that a check with made-up rows depends on, beside the model. */
+  #noteKey(): string {
+    const { inputs, outputs, maxBatchSize } = this.#form.metadata
+    const { tolerance, declared, shaped } = this.#joining
+    const tensors = inputs.map(({ type, shape }) => [type, shape])
+    const entries = outputs.flatMap(({ rows }, index) => (rows === undefined ? [] : [{ index, rows }]))
+    const asked = [maxBatchSize, declared, tensors, this.#config.padding, this.#config.optionalInputs, tolerance, shaped.needed, this.#form.axes, entries]
+    return `checked ${libraryVersion} ${JSON.stringify([...asked, ...digestOf(this.#samples)])}`
+  }
+
+  /** Made-up rows are like the first sample, where there is one. */
   #foundAtLoad(verdict: RowVerdict): void {
-    const isOfOthers = verdict.rows === 'independent' && this.#joining.isOpen && this.#samples.length === 0
-    this.#isOver ||= verdict.rows === 'dependent'
-    this.#joining.found(isOfOthers ? { ...verdict, rows: 'unknown', reason: `${verdict.reason}, but with lengths that were made up; the first requests decide` } : verdict)
+    this.#found(verdict, this.#samples[0]?.bucketKey ?? null)
+  }
+
+  #found(verdict: RowVerdict, bucket: string | null, isLast = false): void {
+    this.#isOver ||= isLast || verdict.rows === 'dependent' || (verdict.rows === 'independent' && !this.#joining.isByBucket)
+    this.#joining.found(verdict, bucket, this.#isOver)
+    if (this.#isOver || !this.#joining.undecided) this.#kept.clear()
+    else if (bucket !== null) this.#kept.drop(bucket)
   }
 
   /** Tries requests of a shape of which there are enough, and of which the graph says nothing. */
@@ -208,7 +270,7 @@ export class ModelRowCheck {
     }
   }
 
-  async #try({ requests }: KeptShape): Promise<void> {
+  async #try({ requests, bucketKey }: KeptShape): Promise<void> {
     this.#busy = true
     const { stacked, tolerance } = this.#joining
     const inRows = requests.map((feeds) => this.#form.rowsOf(feeds) as TrialFeeds)
@@ -216,14 +278,14 @@ export class ModelRowCheck {
     const { inputs, outputs, maxBatchSize } = form.metadata
     try {
       const verdict = await checkRequests({ inputs, outputs: this.#neededOf(outputs) }, inRows, maxBatchSize, tolerance, (feeds) => this.#run(form, feeds))
-      this.#isOver = ++this.#trials >= maxTrials || verdict.rows !== 'unknown'
-      this.#joining.found(verdict, this.#isOver)
+      this.#found(verdict, bucketKey, verdict.rows === 'unknown' && ++this.#trials >= maxTrials)
     } catch {
       // The worker died over it, or the model is being closed: the next requests may decide.
-      this.#trials++
+      this.#isOver ||= ++this.#trials >= maxTrials
     }
-    this.#kept.clear()
+    this.#kept.drop(bucketKey)
     this.#busy = false
+    this.#tryNext()
   }
 
   #run(form: RowForm<ModelMetadata>, feeds: TrialFeeds): Promise<SampleRun> {

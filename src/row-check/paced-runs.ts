@@ -5,8 +5,6 @@ import type { TrialFeeds } from './trial-feeds.ts'
 const budgetMs = 40
 /** After so many milliseconds of trials as many are left to others, so that they take half of a worker's time at most. */
 const sliceMs = 5
-/** More than that is waited for no slice. */
-const longestPauseMs = 1000
 
 /** Runs trials one after the other: without a break while a model is loaded, until that has taken long enough, then between other work. */
 export class PacedRuns {
@@ -44,7 +42,7 @@ export class PacedRuns {
   }
 
   #breathe(): Promise<void> {
-    const pauseMs = Math.min(longestPauseMs, this.#sliceMs)
+    const pauseMs = this.#sliceMs
     this.#sliceMs = 0
     return new Promise((resolve) => setTimeout(resolve, pauseMs).unref())
   }

@@ -42,6 +42,9 @@ const shortRunMs = 1
 const largestTried = 256
 /** Elements of an input in the largest joined run. */
 const mostElements = 2 ** 25
+/** A joined run that is expected to take longer, in milliseconds, is tried with two or three requests alone: it holds up others. */
+const longestRunMs = 1000
+const fewest = 3
 /** Rows to join. */
 const poolSize = 8
 /** Of requests of callers: scales that their rows are brought to. */
@@ -105,7 +108,7 @@ export async function checkRequests(
 function verdict({ largestDifference, dependence, untold, anyFailed, runs }: RowTrials, constant: string | null = null): RowVerdict {
   const found = (rows: RowVerdict['rows'], reason: string) => ({ rows, largestDifference, reason, runs })
   if (dependence !== null) return found('dependent', dependence)
-  if (largestDifference === null) return found('unknown', anyFailed ? 'no rows could be made up that the model runs' : 'there are no two requests to compare')
+  if (largestDifference === null) return found('unknown', anyFailed ? 'random inputs fail in the model' : 'there are no two requests to compare')
   if (untold !== null) return found('unknown', `output '${untold}' is the same for everything that was tried, which shows nothing`)
   if (constant !== null) return found('unknown', `input '${constant}' takes no values but one of those that were tried`)
   return found('independent', `the same rows gave the same alone and joined, in ${runs} runs`)
@@ -167,7 +170,7 @@ function extremesOf(inputs: readonly TensorMetadata[], rows: readonly TrialFeeds
 /** Joins rows of extreme scales, each with all others and in twos and threes, in both orders. */
 async function tryExtremes(trials: RowTrials, pool: readonly Sampled[], maxBatchSize: number): Promise<void> {
   if (pool.length < 2) return
-  for (const size of new Set([Math.min(pool.length, maxBatchSize), 2, 3])) {
+  for (const size of new Set([Math.min(pool.length, maxBatchSize, mostRowsOf(trials)), 2, 3])) {
     if (size > maxBatchSize) continue
     for (const order of [pool, pool.toReversed()]) {
       for (let at = 0; at + 2 <= order.length; at += size) {
@@ -176,6 +179,11 @@ async function tryExtremes(trials: RowTrials, pool: readonly Sampled[], maxBatch
     }
   }
   trials.tell(pool)
+}
+
+/** Rows of a joined run that takes not much longer than requests do. */
+function mostRowsOf({ rowMs }: RowTrials): number {
+  return Math.max(fewest, Math.floor(longestRunMs / rowMs))
 }
 
 /** Adds rows, made-up ones in turn with those of samples. */
@@ -196,6 +204,7 @@ async function joinPool(trials: RowTrials, pool: readonly Sampled[], maxBatchSiz
   for (const size of new Set(sizes)) {
     const batch = arranged(pool, size, maxBatchSize)
     if (batch.length !== size || size < 2) continue
+    if (size > fewest && batch.reduce((sum, { rows }) => sum + rows, 0) > mostRowsOf(trials)) continue
     if (!(await trials.joined(batch))) return
   }
   if (trials.largestDifference !== null) trials.tell(pool)

@@ -7,19 +7,19 @@ import { readGraph } from '../row-proof/read-graph.ts'
 /** How long a graph is kept for the next question, in milliseconds. */
 const keptForMs = 5000
 
-/** The file whose graph was read last. */
-let last: { readonly file: string; readonly graph: OnnxModel | null } | null = null
+/** The file, or the buffer, whose graph was read last. */
+let last: { readonly origin: string | number; readonly graph: OnnxModel | null } | null = null
 let forgetting: NodeJS.Timeout | undefined
 
 /** Reads a graph, unless that is at hand, and answers what is asked of its rows. */
-export function prove({ model, questions, questionId }: ProofTask): ProofAnswer {
-  return { type: 'proved', questionId, proofs: answerQuestions(() => graphOf(model), questions) }
+export function prove(task: ProofTask): ProofAnswer {
+  const { questions, questionId } = task
+  return { type: 'proved', questionId, proofs: answerQuestions(() => graphOf(task), questions) }
 }
 
-function graphOf(model: ProofTask['model']): OnnxModel | null {
-  if (typeof model !== 'string') return readGraph(new Uint8Array(model))
-  const file = `${stampOf(model).anything} ${model}`
-  if (last?.file !== file) last = { file, graph: readGraph(model) }
+function graphOf({ model, bytesId }: ProofTask): OnnxModel | null {
+  const origin = typeof model === 'string' ? `${stampOf(model).anything} ${model}` : bytesId
+  if (last?.origin !== origin) last = { origin, graph: readGraph(typeof model === 'string' ? model : new Uint8Array(model)) }
   clearTimeout(forgetting)
   forgetting = setTimeout(() => (last = null), keptForMs).unref()
   return last.graph

@@ -15,6 +15,9 @@ import { until } from '../support/until.ts'
 import { cachedLoad, entriesIn, ownFolder, plainLoad } from './cached.ts'
 import { perceptron, perceptronOutside, row, unfollowed } from './models.ts'
 
+const runtime = { executor: 'native', ortVersion: openNativeOrt().version ?? '', onCpuOnly: true } as const
+const options = (dir: string) => ({ cache: resolveCache({ dir }), verify: 'none', verifyTimeoutMs: undefined, providers: [], workers: {} }) as const
+
 describe('a model that was loaded before', () => {
   it.each([
     ['in a file', () => ({ path: perceptron() })],
@@ -62,6 +65,21 @@ describe('a model that was loaded before', () => {
     vi.restoreAllMocks()
   })
 
+  it('keeps what all of its loads have learnt, in whichever order they do', async () => {
+    const dir = ownFolder()
+    await cachedLoad(dir, { path: perceptron() })
+    const preparation = new ModelPreparation(options(dir))
+    const prepare = () => preparation.prepare('model', resolveConfig('model', { path: perceptron() }), () => runtime, new AbortController().signal)
+    const [one, other] = await Promise.all([prepare(), prepare()])
+    for (let at = 0; at < 5; at++) {
+      one!.learnt({ [`one ${at}`]: '1' })
+      other!.learnt({ [`other ${at}`]: '1' })
+    }
+    const notes = join(dir, 'compiled-models-v1', 'notes')
+    const written = () => readdirSync(notes).filter((name) => name.endsWith('.json')).flatMap((name) => readFileSync(join(notes, name), 'utf8').match(/(one|other) \d/g) ?? [])
+    await until(() => written().length === 10) // nobody waits for it
+  })
+
   it('is served on by another thread when its compiled form is gone', async () => {
     const dir = ownFolder()
     const engine = new InferenceEngine({ cache: { dir }, verify: 'child', executor: 'binding', cpuWorkers: 1 })
@@ -80,9 +98,6 @@ describe('a model that was loaded before', () => {
 })
 
 describe('another entry is made for', () => {
-  const runtime = { executor: 'native', ortVersion: openNativeOrt().version ?? '', onCpuOnly: true } as const
-  const options = (dir: string) => ({ cache: resolveCache({ dir }), verify: 'none', verifyTimeoutMs: undefined, providers: [], workers: {} }) as const
-
   async function isKnown(dir: string, config: ModelOptions, other: Partial<ModelRuntime> = {}): Promise<boolean> {
     const preparation = new ModelPreparation(options(dir))
     const resolved = resolveConfig('model', { path: perceptron(), ...config })

@@ -9,16 +9,19 @@ export function perceptron(seed = 1): string {
   return modelPath(`cached-perceptron-${seed}`, () => layers(seed).build())
 }
 
-/** The same through an operator that has no rule, so that only runs show that its rows are independent. */
+/** The same with a mean of all rows that is never added, so that only runs show that its rows are independent. */
 export function unfollowed(): string {
-  return modelPath('cached-unfollowed', () =>
-    layers(1, undefined, 'z')
+  return modelPath('cached-unfollowed-mean', () => {
+    const branch = (name: string, operator: string, attributes = {}) =>
+      graph(name).output(`${name}-y`, 'float32', ['N', classes]).node(operator, ['z'], [`${name}-y`], attributes).subgraph()
+    return layers(1, undefined, 'z')
       .output('y', 'float32', ['N', classes])
-      .initializer('axis', 'int64', [1], [1])
-      .node('com.microsoft:UnfoldTensor', ['z'], ['windows'], { dim: 1, size: classes, step: 1 })
-      .node('Squeeze', ['windows', 'axis'], ['y'])
-      .build({ domains: { 'com.microsoft': 1 } }),
-  )
+      .initializer('one', 'float32', [], [1])
+      .node('Sin', ['one'], ['sine'])
+      .node('Less', ['one', 'sine'], ['never'])
+      .node('If', ['never'], ['y'], { then_branch: branch('then', 'ReduceMean', { axes: [0] }), else_branch: branch('else', 'Identity') })
+      .build()
+  })
 }
 
 /** The same with its weights in a file beside it. */

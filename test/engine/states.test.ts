@@ -1,12 +1,13 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor, type InferenceEngine, type Model, type ModelOptions } from '../../src/index.ts'
-import { namelessCell } from '../models/nameless-axes.ts'
+import { cellByRate, namelessCell } from '../models/nameless-axes.ts'
 import { decided } from '../support/decided.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
 import { ortForm } from '../support/ort-form.ts'
 import { runPlain, type Samples } from '../support/plain.ts'
 import { expectClose } from '../support/same.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
+import { until } from '../support/until.ts'
 import { mulberry32, uniform } from '../models/random.ts'
 
 const random = mulberry32(7)
@@ -63,6 +64,27 @@ describe('a cell without a name for any dimension', () => {
     expect(model.metadata.joining).toMatchObject({ rows: 'independent', how: 'proved' })
     const { input, rate } = request()
     expect(await streams(model, namelessCell(), () => ({ input: { ...input!, ...floats([1, 4]) }, rate: rate! }), () => zeros([2, 1, 4]), 3)).toBe(6)
+  })
+
+  it('is joined by the values that its rows share, where the graph proves that they may be', async () => {
+    const path = cellByRate()
+    const model = await load(engine, path, sequence)
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'dependent', reason: expect.stringContaining("'state' of shape [2, ?, 1]") } })
+    const own = (rate: bigint) => () => ({ input: floats([1, 5]), rate: integer(rate) })
+    const initial = () => zeros([2, 1, 1])
+    expect(await streams(model, path, own(4n), initial, 3)).toBe(1)
+    await streams(model, path, own(3n), initial, 1)
+    await until(() => model.metadata.joining.rows === 'independent')
+    expect(model.metadata).toMatchObject({ maxBatchSize: 32, joining: { how: 'proved' } })
+    expect(await streams(model, path, own(3n), initial, 2)).toBe(6)
+    expect(await streams(model, path, own(4n), initial, 2)).toBe(1)
+  })
+
+  it('answers a sequence whose requests have more rows than one, where those are not joined', async () => {
+    const model = await load(engine, cellByRate(), sequence)
+    const request = { input: floats([3, 5]), rate: integer(3n) }
+    const { output } = await runPlain(cellByRate(), { ...request, state: zeros([2, 1, 1]) })
+    expectClose((await model.sequence().infer(tensors(request))) as Record<string, Tensor>, { output: output! })
   })
 
   it('is guessed at by nothing else', async () => {

@@ -26,3 +26,31 @@ export function namelessCell(meets = false): string {
     return model.node('Unsqueeze', ['added', 'first'], ['layer']).node('Add', ['state', 'layer'], ['stateN']).build()
   })
 }
+
+/**
+ * As {@link namelessCell}, with floats of any length for input, of which each row is the sum of its own; where `rate` is not 3 the output gets the
+ * sum of all rows instead.
+ */
+export function cellByRate(): string {
+  return modelPath('nameless-cell-by-rate', () => {
+    const branch = (name: string, axis: string) =>
+      graph(name).output(`${name}-sum`, 'float32', ['', '']).node('ReduceSum', ['input', axis], [`${name}-sum`], { keepdims: 1 }).subgraph()
+    return graph('cell-by-rate')
+      .input('input', 'float32', ['', ''])
+      .input('state', 'float32', [2, '', 1])
+      .input('rate', 'int64', [])
+      .output('output', 'float32', ['', 1])
+      .output('stateN', 'float32', ['', '', ''])
+      .initializer('three', 'int64', [], [3])
+      .initializer('first', 'int64', [1], [0])
+      .initializer('second', 'int64', [1], [1])
+      .node('Equal', ['rate', 'three'], ['is-three'])
+      .node('If', ['is-three'], ['chosen'], { then_branch: branch('then', 'second'), else_branch: branch('else', 'first') })
+      .node('ReduceSum', ['chosen', 'second'], ['sum'], { keepdims: 1 })
+      .node('ReduceSum', ['state', 'first'], ['both'], { keepdims: 0 })
+      .node('Add', ['sum', 'both'], ['output'])
+      .node('Unsqueeze', ['sum', 'first'], ['layer'])
+      .node('Add', ['state', 'layer'], ['stateN'])
+      .build()
+  })
+}

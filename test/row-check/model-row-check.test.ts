@@ -21,9 +21,20 @@ const cutOff: Rows = (rows) => {
 const unknown: RowProof = { verdict: 'unknown', node: "Odd 'odd'", reason: "Odd 'odd': it has no rule" }
 const proved: RowProof = { verdict: 'proved', node: null, reason: 'the graph shows it' }
 
+interface ModelSetup {
+  readonly length?: number | string
+  readonly prove?: (question: RowQuestion) => RowProof
+  readonly config?: ModelOptions
+  /** Of the session. */
+  readonly notes?: Map<string, string>
+  /** Whether it has an input `rate`, an integer that all rows share. */
+  readonly shared?: boolean
+  /** Warm-up samples: values of a row each. */
+  readonly samples?: readonly (readonly number[])[]
+}
+
 /** A model of floats ['N', length] whose runs take so long for each row, on a clock that only they move. */
-async function model(compute: Rows, rowMs: number, { length = 4, prove = () => unknown, config = {} }: { length?: number | string; prove?: (question: RowQuestion) => RowProof; config?: ModelOptions } = {}) {
-  const notes = new Map<string, string>()
+async function model(compute: Rows, rowMs: number, { length = 4, prove = () => unknown, config = {}, notes = new Map(), shared = false, samples = [] }: ModelSetup = {}) {
   const sizes: number[] = []
   const asked: RowQuestion[] = []
   const session: TriedSession = {
@@ -42,23 +53,33 @@ async function model(compute: Rows, rowMs: number, { length = 4, prove = () => u
   }
   const resolved = resolveConfig('m', { path: 'm.onnx', ...config })
   const tensor = (name: string) => ({ name, type: 'float32' as const, shape: ['N', length] })
-  const joining = await joiningAtLoad('m', resolved, { inputs: [tensor('x')], outputs: [tensor('y')], unservableOutputs: [], executionProviders: [] }, 1e-3, session)
+  const joining = await joiningAtLoad('m', resolved, { inputs: shared ? [tensor('x'), { name: 'rate', type: 'int64' as const, shape: [] }] : [tensor('x')], outputs: [tensor('y')], unservableOutputs: [], executionProviders: [] }, 1e-3, session)
   const parser = new FeedParser(joining.stacked)
-  const check = new ModelRowCheck({ joining, config: resolved, padding: null, parser, samples: [] })
+  const prepared = samples.map((values) => {
+    const dims = [1, values.length]
+    return { bucketKey: parser.parse({ x: { type: 'float32', dims, data: Float32Array.from(values) } }).bucketKey, feeds: [{ type: 'float32' as const, dims, data: Float32Array.from(values).buffer }] }
+  })
+  const check = new ModelRowCheck({ joining, config: resolved, padding: null, parser, samples: prepared })
   joining.onChange = () => {
     parser.byRow = joining.byRow
-    parser.rowBuckets = joining.provedBuckets
+    parser.rowBuckets = joining.joinedBuckets
   }
   joining.onChange()
   const learnt = vi.fn()
   /** Requests that were served, one after the other. */
-  const serve = (requests: readonly (readonly number[])[]) => {
+  const serve = (requests: readonly (readonly number[])[], rate?: bigint) => {
     for (const values of requests) {
-      const parsed = parser.parse({ x: { type: 'float32', dims: [1, values.length], data: Float32Array.from(values) } })
+      const x = { type: 'float32' as const, dims: [1, values.length], data: Float32Array.from(values) }
+      const parsed = parser.parse({ x, ...(rate !== undefined && { rate: { type: 'int64', dims: [], data: BigInt64Array.of(rate) } }) })
       check.served([new InferRequest(parsed, new PriorityLevel(0, {} as never), noOptions, () => {}, () => {})])
     }
   }
-  return { joining, parser, check, session, notes, learnt, sizes, asked, serve, rows: () => joining.metadata.joining.rows }
+  /** Whether a request of two such rows would run alone. */
+  const whole = (width: number, rate?: bigint) => {
+    const x = { type: 'float32' as const, dims: [2, width], data: new Float32Array(2 * width) }
+    return parser.parse({ x, ...(rate !== undefined && { rate: { type: 'int64', dims: [], data: BigInt64Array.of(rate) } }) }).whole
+  }
+  return { joining, parser, check, session, notes, learnt, sizes, asked, serve, whole, rows: () => joining.metadata.joining.rows }
 }
 
 beforeEach(() => void vi.useFakeTimers({ toFake: ['performance', 'setTimeout', 'clearTimeout'] }))
@@ -101,16 +122,17 @@ describe('a check for which a load has no time', () => {
     expect(seen).not.toContain('independent')
   })
 
-  it('leaves half of the time to others', async () => {
-    const { check, session, learnt } = await model(identity, 15)
+  it.each([15, 5000])('leaves half of the time to others (%d ms a row)', async (rowMs) => {
+    const { check, session, learnt, sizes } = await model(identity, rowMs)
     await check.atLoad(session, learnt)
+    const before = sizes.length
     const waits = vi.spyOn(globalThis, 'setTimeout')
     check.serve(() => session)
-    const startMs = performance.now()
     await goOn()
+    const ranMs = sizes.slice(before, -1).reduce((sum, size) => sum + size * rowMs, 0)
     const pausedMs = waits.mock.calls.reduce((sum, [, ms = 0]) => sum + ms, 0)
-    expect(performance.now() - startMs).toBeGreaterThan(0)
-    expect(pausedMs).toBeGreaterThan(1000)
+    expect(ranMs).toBeGreaterThan(100)
+    expect(pausedMs).toBeGreaterThanOrEqual(0.9 * ranMs)
   })
 })
 
@@ -150,21 +172,134 @@ describe('lengths that only requests show', () => {
 
   it('settle nothing for others where rows meet at some', async () => {
     const meets: RowProof = { verdict: 'meets', node: "If 'if'", reason: "If 'if': rows meet" }
-    const { check, session, learnt, serve, joining, parser } = await model(identity, 0.01, {
+    const { check, session, learnt, serve, joining, whole } = await model(identity, 0.01, {
       length: 'T', prove: ({ inputs }) => ({ 8: proved, 9: meets })[inputs[0]!.shape[1] as 8] ?? unknown,
     }) // prettier-ignore
     await check.atLoad(session, learnt)
     check.serve(() => session)
-    const whole = (width: number) => parser.parse({ x: { type: 'float32', dims: [2, width], data: new Float32Array(2 * width) } }).whole
     serve([Array<number>(9).fill(1)])
     await vi.advanceTimersByTimeAsync(1)
     expect(joining.metadata.joining).toMatchObject({ rows: 'dependent', how: 'proved', node: "If 'if'" })
     serve([1, 2, 3].map((value) => [value, 1, 2, value])) // which runs find to be independent
     await goOn()
-    expect([whole(8), whole(9), whole(4)]).toEqual([true, true, true])
+    expect([whole(8), whole(9), whole(4)]).toEqual([true, true, false])
     serve([Array<number>(8).fill(1)])
     await vi.advanceTimersByTimeAsync(1)
-    expect([whole(8), whole(9), whole(4)]).toEqual([false, true, true])
+    expect([whole(8), whole(9), whole(4)]).toEqual([false, true, false])
+  })
+
+  it('are joined at those alone with which runs showed that they may be', async () => {
+    const meets: RowProof = { verdict: 'meets', node: "If 'if'", reason: "If 'if': rows meet" }
+    const { check, session, learnt, serve, joining, whole } = await model(identity, 0.01, { length: 'T', prove: ({ inputs }) => (inputs[0]!.shape[1] === 9 ? meets : unknown) })
+    await check.atLoad(session, learnt)
+    check.serve(() => session)
+    serve([1, 2, 3].map((value) => [value, 1, 2, value]))
+    await goOn()
+    expect(joining.metadata).toMatchObject({ maxBatchSize: 32, joining: { rows: 'independent', how: 'checked', largestDifference: 0, reason: expect.stringContaining('some shapes') } })
+    expect([whole(4), whole(9), whole(5)]).toEqual([false, true, true])
+    for (const length of [9, 5]) {
+      serve([1, 2, 3].map((value) => Array<number>(length - 1).fill(2).concat(value)))
+      await goOn()
+    }
+    expect([whole(4), whole(9), whole(5)]).toEqual([false, true, false])
+    expect(joining.undecided).toBe(true) // of others
+  })
+
+  it('are those of a warm-up sample, for which nothing is to be made up', async () => {
+    const { check, session, learnt, whole, joining } = await model(identity, 0.01, { length: 'T', samples: [[1, 2, 3, 4], [3, 1, 2, 5]] })
+    await check.atLoad(session, learnt)
+    expect(joining.metadata.joining).toMatchObject({ rows: 'independent', how: 'checked' })
+    expect([whole(4), whole(5)]).toEqual([false, true])
+  })
+
+  it('are joined no more by what runs did not show where runs show that rows meet at some', async () => {
+    const meetAtFive: Rows = (rows) => (rows[0]!.length === 5 ? cutOff(rows) : rows)
+    const { check, session, learnt, serve, joining, whole } = await model(meetAtFive, 0.01, { length: 'T', prove: ({ inputs }) => (inputs[0]!.shape[1] === 8 ? proved : unknown) })
+    await check.atLoad(session, learnt)
+    check.serve(() => session)
+    for (const length of [4, 8, 5]) {
+      serve([1, 2, 3].map((value) => Array<number>(length - 1).fill(2).concat(value)))
+      await goOn()
+    }
+    expect([whole(4), whole(8), whole(5)]).toEqual([true, false, true])
+    expect(joining.metadata.joining).toMatchObject({ rows: 'independent', how: 'proved' })
+  })
+
+  it('are asked about of each request, however many there were, and the oldest are forgotten', async () => {
+    const { check, session, learnt, serve, asked, whole } = await model(identity, 0.01, { length: 'T', prove: ({ inputs }) => (Number(inputs[0]!.shape[1]) > 1 ? proved : unknown) })
+    await check.atLoad(session, learnt)
+    check.serve(() => session)
+    serve(Array.from({ length: 101 }, () => [1]))
+    await vi.advanceTimersByTimeAsync(0)
+    for (let length = 2; length <= 1100; length++) {
+      serve([Array<number>(length).fill(1)])
+      await vi.advanceTimersByTimeAsync(0)
+    }
+    expect(asked.filter(({ inputs }) => Number(inputs[0]!.shape[1]) > 1)).toHaveLength(1099)
+    expect([whole(2), whole(200), whole(1100)]).toEqual([true, false, false])
+    serve([[1, 1]])
+    await vi.advanceTimersByTimeAsync(0)
+    expect(whole(2)).toBe(false)
+  })
+
+  it('keep their requests when there are more of them than are kept', async () => {
+    const { check, session, learnt, serve, whole } = await model(identity, 0.01, { length: 'T' })
+    await check.atLoad(session, learnt)
+    check.serve(() => session)
+    const rowsOf = (length: number, values: readonly number[]) => values.map((value) => Array<number>(length - 1).fill(2).concat(value))
+    for (let length = 11; length < 20; length++) {
+      serve(rowsOf(length, [1]))
+      await vi.advanceTimersByTimeAsync(0)
+      serve(rowsOf(length, [2]))
+    }
+    serve(rowsOf(15, [3]))
+    await goOn()
+    expect([whole(15), whole(16)]).toEqual([false, true])
+  })
+})
+
+describe('values that rows share', () => {
+  it('are told to the graph, and requests of equal ones joined where it proves that they may be', async () => {
+    const { check, session, learnt, serve, asked, whole, joining } = await model(identity, 0.01, {
+      shared: true, config: { checkRows: false }, prove: ({ inputs }) => (inputs[1]!.elements?.[0] === 16000 ? proved : unknown),
+    }) // prettier-ignore
+    await check.atLoad(session, learnt)
+    expect(asked.at(-1)!.inputs[1]).toEqual({ name: 'rate', shape: [], batchAxis: -1 })
+    check.serve(() => session)
+    for (const rate of [16000n, 8000n]) {
+      serve([[1, 2, 3, 4]], rate)
+      await vi.advanceTimersByTimeAsync(0)
+    }
+    expect(asked.slice(-2).map(({ inputs }) => inputs[1])).toEqual([16000, 8000].map((rate) => ({ name: 'rate', shape: [], batchAxis: -1, elements: [rate] })))
+    expect([whole(4, 16000n), whole(4, 8000n), whole(4, 4000n)]).toEqual([false, true, true])
+    expect(joining.metadata.joining).toMatchObject({ rows: 'independent', how: 'proved' })
+  })
+
+  it('are not told where a number cannot say them', async () => {
+    const { check, session, learnt, serve, asked } = await model(identity, 0.01, { shared: true })
+    await check.atLoad(session, learnt)
+    check.serve(() => session)
+    serve([[1, 2, 3, 4]], 2n ** 60n)
+    await vi.advanceTimersByTimeAsync(0)
+    expect(asked.at(-1)!.inputs[1]).toEqual({ name: 'rate', shape: [], batchAxis: -1 })
+  })
+})
+
+describe('what was noted of a check', () => {
+  it.each<[string, ModelSetup, ModelSetup]>([
+    ['other lengths', { length: 8 }, { length: 16 }],
+    ['a warning alone', { config: { maxBatchSize: 32 } }, {}],
+  ])('answers for no model that differs in it: %s', async (_, first, second) => {
+    vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const notes = new Map<string, string>()
+    const runs = async (setup: ModelSetup) => {
+      const { check, session, learnt, sizes } = await model(identity, 0.01, { ...setup, notes })
+      await check.atLoad(session, learnt)
+      return sizes.length
+    }
+    expect(await runs(first)).toBeGreaterThan(0)
+    expect(await runs(first)).toBe(0)
+    expect(await runs(second)).toBeGreaterThan(0)
   })
 })
 
@@ -181,7 +316,24 @@ describe('a model of which it stays unknown', () => {
       await vi.advanceTimersByTimeAsync(1000)
     }
     expect(joining.metadata.joining).toMatchObject({ rows: 'unknown', how: 'unknown', node: "Odd 'odd'", reason: expect.stringContaining("output 'y' is the same") })
-    expect(warn.mock.calls).toEqual([[expect.stringMatching(/dims.*warm-up sample.*maxBatchSize/), { type: 'ZerohopWarning', code: 'ZEROHOP_ROWS_UNKNOWN' }]])
+    expect(warn.mock.calls).toEqual([[expect.stringMatching(/settles it: two or more different warm-up samples.*maxBatchSize/), { type: 'ZerohopWarning', code: 'ZEROHOP_ROWS_UNKNOWN' }]])
+  })
+
+  it.each<[string, ModelSetup, (at: number) => number[], RegExp]>([
+    ['equal requests', {}, () => [1, 2, 3, 4], /settles it: two or more different warm-up samples.*maxBatchSize/],
+    ['requests of changing lengths', { length: 'T' }, (at) => Array<number>(at + 1).fill(1), /settles it: lengths.*dims.*warm-up samples.*maxBatchSize/],
+  ])('is warned about after a while of %s', async (_, setup, request, expected) => {
+    const warn = vi.spyOn(process, 'emitWarning').mockImplementation(() => {})
+    const { check, session, learnt, serve } = await model(identity, 0.01, setup)
+    session.runSample = async () => ({ error: 'no such token', runMs: 0.01, outputs: [] })
+    await check.atLoad(session, learnt)
+    check.serve(() => session)
+    for (let at = 0; at < 600; at++) {
+      if (at === 200) expect(warn).not.toHaveBeenCalled()
+      serve([request(at)])
+      await vi.advanceTimersByTimeAsync(0)
+    }
+    expect(warn.mock.calls).toEqual([[expect.stringMatching(expected), { type: 'ZerohopWarning', code: 'ZEROHOP_ROWS_UNKNOWN' }]])
   })
 
   it('is not warned about where requests are not to be run', async () => {

@@ -14,6 +14,7 @@ import {
   type SampleRun,
   type SlotLayout,
 } from '../executor.ts'
+import { bytesId } from '../bytes-id.ts'
 import type { Bell } from './bell.ts'
 import { ControlBlock } from './control-block.ts'
 import type { ThreadExecutor, WorkerSetup } from '../thread-start.ts'
@@ -80,7 +81,7 @@ export class BindingExecutor implements ThreadExecutor {
   }
 
   async prove(model: string | SharedArrayBuffer, questions: readonly RowQuestion[]): Promise<readonly RowProof[]> {
-    const answer = await this.#ask((questionId) => ({ type: 'prove', questionId, model, questions }))
+    const answer = await this.#ask((questionId) => ({ type: 'prove', questionId, model, bytesId: typeof model === 'string' ? 0 : bytesId(model), questions }))
     if (answer.type === 'refused') throw new Error(answer.message)
     return (answer as Extract<FromWorker, { type: 'proved' }>).proofs
   }

@@ -9,7 +9,7 @@ import type { RowProof, RowQuestion } from '../../row-proof/prove-rows.ts'
 import type { MailedValue } from '../../values.ts'
 import { ThreadEndedError, type Arena, type ExecutorEvents, type MailedOutputs, type OpenedSession, type OpeningAhead, type RunTimestamps, type SampleRun, type SlotLayout } from '../executor.ts'
 import type { ProofAnswer, ProofTask, ThreadExecutor, WorkerSetup } from '../thread-start.ts'
-import { bytesId } from './bytes-id.ts'
+import { bytesId } from '../bytes-id.ts'
 import { completionHub, type CompletionHub, type LoopOwner } from './completion-hub.ts'
 import { guardLoop, unguardLoop } from './loop-guard.ts'
 import type { NativeOrt } from './native-ort.ts'
@@ -118,7 +118,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   prove(model: string | SharedArrayBuffer, questions: readonly RowQuestion[]): Promise<readonly RowProof[]> {
     return new Promise((resolve, reject) => {
       if (this.#gone) return reject(new ThreadEndedError())
-      const task: ProofTask = { type: 'prove', questionId: ++this.#lastQuestion, model, questions }
+      const task: ProofTask = { type: 'prove', questionId: ++this.#lastQuestion, model, bytesId: typeof model === 'string' ? 0 : bytesId(model), questions }
       this.#port.postMessage(task)
       this.#proofs.set(task.questionId, { resolve, reject })
     })

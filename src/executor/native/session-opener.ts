@@ -1,7 +1,7 @@
 import type { NativeBinding } from '../../memory/addon.ts'
 import type { NativeCompletionDetails, NativeRunLoop } from '../../memory/native-runs.ts'
 import type { OpeningAhead } from '../executor.ts'
-import { bytesId } from './bytes-id.ts'
+import { bytesId } from '../bytes-id.ts'
 import { completionHub, type CompletionHub, type LoopOwner } from './completion-hub.ts'
 import { guardLoop, unguardLoop } from './loop-guard.ts'
 import type { SessionSetting } from './session-settings.ts'

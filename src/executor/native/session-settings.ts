@@ -1,6 +1,6 @@
 import type { InferenceSession } from 'onnxruntime-common'
 import type { OpenOptions } from '../../config/session-options.ts'
-import { bytesId } from './bytes-id.ts'
+import { bytesId } from '../bytes-id.ts'
 import { PluginProvider } from '../../config/provider-options.ts'
 
 /** One setting of a session as the addon takes it. */

@@ -1,0 +1,27 @@
+import { readFileSync } from 'node:fs'
+import { afterEach, expect, it, vi } from 'vitest'
+import * as reading from '../../src/row-proof/read-graph.ts'
+import { prove } from '../../src/worker-thread/prove.ts'
+import { namelessCell } from '../models/nameless-axes.ts'
+
+vi.mock('../../src/row-proof/read-graph.ts', { spy: true })
+afterEach(() => void vi.useRealTimers())
+
+it('reads the graph of a model once for the questions of a while, whether it lies in a file or in memory', () => {
+  vi.useFakeTimers()
+  const read = vi.mocked(reading.readGraph)
+  const path = namelessCell()
+  const own = readFileSync(path)
+  const bytes = new SharedArrayBuffer(own.length)
+  new Uint8Array(bytes).set(own)
+  /** Each message brings an object of its own over the same memory. */
+  const ask = (model: string | SharedArrayBuffer, bytesId: number) => {
+    read.mockClear()
+    prove({ type: 'prove', questionId: 1, model: typeof model === 'string' ? model : structuredClone(model), bytesId, questions: [] })
+    return read.mock.calls.length
+  }
+  expect([ask(path, 0), ask(path, 0)]).toEqual([1, 0])
+  expect([ask(bytes, 7), ask(bytes, 7), ask(bytes, 8)]).toEqual([1, 0, 1])
+  vi.advanceTimersByTime(6000)
+  expect(ask(bytes, 8)).toBe(1)
+})
