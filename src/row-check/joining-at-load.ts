@@ -7,6 +7,7 @@ import { namedAxes, possibleAxes, type BatchAxes } from '../request/batch-axes.t
 import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
 import { elementCount } from '../tensor.ts'
 import type { RowProof, RowQuestion } from '../row-proof/prove-rows.ts'
+import { rulesRevision } from '../row-proof/rules-revision.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
 import { Joining, type Served } from './joining.ts'
 
@@ -15,7 +16,7 @@ export type AskedSession = Pick<WorkerSession, 'prove' | 'note' | 'setNote'>
 
 /** With what the notes of proofs begin; what another version has proved is proved anew. */
 const noteOf = (questions: readonly RowQuestion[]) => `${proofNotes}${JSON.stringify(questions)}`
-const proofNotes = `proof ${libraryVersion} `
+const proofNotes = `proof ${libraryVersion}.${rulesRevision} `
 
 /** Optional inputs of which all combinations are asked for; with more it is asked for those of each request. */
 const mostOptional = 3

@@ -3,6 +3,7 @@ import { serialize } from 'node:v8'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import type { SampleRun } from '../executor/executor.ts'
 import { libraryVersion } from '../library-version.ts'
+import { rulesRevision } from '../row-proof/rules-revision.ts'
 import { mailedElements } from '../elements.ts'
 import { batchAxisOf, type ModelMetadata } from '../metadata.ts'
 import type { FeedParser } from '../request/feeds.ts'
@@ -247,7 +248,7 @@ export class ModelRowCheck {
     const tensors = inputs.map(({ type, shape }) => [type, shape])
     const entries = outputs.flatMap(({ rows }, index) => (rows === undefined ? [] : [{ index, rows }]))
     const asked = [maxBatchSize, declared, tensors, this.#config.padding, this.#config.optionalInputs, tolerance, shaped.needed, this.#form.axes, entries]
-    return `checked ${libraryVersion} ${JSON.stringify([...asked, ...digestOf(this.#samples)])}`
+    return `checked ${libraryVersion}.${rulesRevision} ${JSON.stringify([...asked, ...digestOf(this.#samples)])}`
   }
 
   /** Made-up rows are like the first sample, where there is one. */

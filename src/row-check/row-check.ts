@@ -3,7 +3,7 @@ import type { Padding } from '../request/padding.ts'
 import { elementCount, isFloatType } from '../tensor.ts'
 import { batchAxisOf } from '../metadata.ts'
 import { constantInput, extreme, other, rowRecipes, widened, without, type RowRecipe } from './row-recipes.ts'
-import { extremeRows, rescaled, sampleRow, type Draw } from './row-samples.ts'
+import { extremeRows, filledWith, rescaled, sampleRow, type Draw } from './row-samples.ts'
 import { RowTrials, type RunTrial, type Sampled } from './row-trials.ts'
 import { alike, sameInput, singleRows, type TrialFeeds } from './trial-feeds.ts'
 
@@ -64,6 +64,7 @@ export async function checkRows(metadata: Pick<ModelMetadata, 'inputs' | 'output
   const maxBatchSize = largestOf(setup.maxBatchSize, pool[0]?.feeds)
   if (recipe !== null) await tryExtremes(trials, await trials.allAlone(extremesLike(inputs, recipe), true), maxBatchSize)
   await fillPool(trials, pool, inputs, recipe, setup.samples)
+  await tryNotFinite(trials, inputs, pool, maxBatchSize)
   await joinPool(trials, pool, maxBatchSize, [...tellingSizes, maxBatchSize])
   if (recipe !== null) await tryOthers(trials, inputs, recipe, setup, maxBatchSize)
   if (setup.isForWarning !== true) await joinPool(trials, pool, maxBatchSize, sizesUpTo(maxBatchSize, trials.rowMs))
@@ -88,6 +89,7 @@ export async function checkRequests(
   const single = requests.flatMap((feeds) => singleRows(feeds, 2))
   const extremes = await trials.allAlone(single.length === 0 ? [] : extremesOf(inputs, single), true)
   await tryExtremes(trials, extremes, maxBatchSize)
+  await tryNotFinite(trials, inputs, extremes, maxBatchSize)
   const sizes = [...tellingSizes, maxBatchSize, ...sizesUpTo(maxBatchSize, trials.rowMs)]
   await joinPool(trials, pool, maxBatchSize, sizes)
   // Requests of several rows may be independent of each other where their rows, which others may come in, are not.
@@ -184,6 +186,18 @@ async function tryExtremes(trials: RowTrials, pool: readonly Sampled[], maxBatch
 /** Rows of a joined run that takes not much longer than requests do. */
 function mostRowsOf({ rowMs }: RowTrials): number {
   return Math.max(fewest, Math.floor(longestRunMs / rowMs))
+}
+
+/** Joins rows that are infinite, or no numbers, with others: what multiplies by 0 what it should leave out shows by them, and what looks for them. */
+async function tryNotFinite(trials: RowTrials, inputs: readonly TensorMetadata[], pool: readonly Sampled[], maxBatchSize: number): Promise<void> {
+  const [first, second] = pool.filter(({ rows }) => rows === 1)
+  if (first === undefined || second === undefined || maxBatchSize < 3 || trials.dependence !== null) return
+  for (const value of [NaN, Infinity, -Infinity]) {
+    const feeds = filledWith(inputs, first.feeds, value)
+    const odd = feeds === null ? null : await trials.alone(feeds, true)
+    if (odd === null) continue
+    for (const batch of [[first, odd, second], [odd, second, first]]) if (!(await trials.joined(batch))) return
+  }
 }
 
 /** Adds rows, made-up ones in turn with those of samples. */

@@ -106,6 +106,17 @@ export function rescaled(inputs: readonly TensorMetadata[], feeds: TrialFeeds, s
   })
 }
 
+/** A row with a value in place of all of its floats, of each input that rows do not share; `null` where it has none. */
+export function filledWith(inputs: readonly TensorMetadata[], feeds: TrialFeeds, value: number): TrialFeeds | null {
+  const isOf = (feed: MailedTensor | null, index: number) => feed !== null && (feed.type === 'float32' || feed.type === 'float64') && batchAxisOf(inputs[index]!) !== -1
+  if (!feeds.some(isOf)) return null
+  return feeds.map((feed, index) => {
+    if (!isOf(feed, index)) return feed
+    const { type, dims } = feed!
+    return { type, dims, data: (new (storageOf(type))(elementCount(dims)) as Float32Array).fill(value).buffer as ArrayBuffer }
+  })
+}
+
 /** A number as an element of the type, held within its range. */
 function stored(type: ElementType, value: number): number {
   if (!isSmallFloat(type)) return value

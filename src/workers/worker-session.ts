@@ -143,7 +143,8 @@ export class WorkerSession implements WorkerResident {
   async prove(questions: readonly RowQuestion[]): Promise<readonly RowProof[]> {
     const thread = this.#openOn
     if (thread === null || this.#closing !== null) throw new ThreadEndedError()
-    const { model } = this.#source.original ?? this.#source
+    const { model, options } = this.#source.original ?? this.#source
+    if (options.externalData !== undefined) return [unproved('external data was given, which the graph is not read with')]
     const proofs = thread.prove === undefined ? [unproved('what runs it has no graph')] : await thread.prove(model, questions)
     return fileOf(model)?.anything === this.#state!.file?.anything ? proofs : [unproved('its file has changed since it was opened')]
   }
