@@ -9,6 +9,7 @@ import { detector } from '../models/detectors.ts'
 import { broadcast, divided, nodesAndEdges } from '../models/particular-rows.ts'
 import { optionalBias } from '../models/scheduling.ts'
 import * as small from '../models/small.ts'
+import { executorKinds } from '../support/executors.ts'
 import { batchSizes, largestBatch, matchesPlain } from '../support/against-plain.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
 import { ortForm } from '../support/ort-form.ts'
@@ -167,7 +168,7 @@ describe('a limit that nobody set', () => {
 })
 
 describe('a model whose rows are proved to be independent', () => {
-  it.each(['native', 'binding'] as const)('is joined from the first request on, without a run (%s)', async (executor) => {
+  it.each(executorKinds)('is joined from the first request on, without a run (%s)', async (executor) => {
     const runs = [NativeExecutor, BindingExecutor].map((each) => vi.spyOn(each.prototype, 'runSample'))
     const model = await load(ownEngine({ cpuWorkers: 1, executor }), small.identity('float32'), { warmup: false, ...hold(3) })
     expect(model.metadata).toMatchObject({ maxBatchSize: 32, joining: { rows: 'independent', how: 'proved', largestDifference: null } })

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { Tensor, type InferenceEngine, type Model, type ModelOptions } from '../../src/index.ts'
 import { cellByRate, namelessCell } from '../models/nameless-axes.ts'
+import { executorKinds } from '../support/executors.ts'
 import { decided } from '../support/decided.ts'
 import { load, ownEngine, sharedEngine } from '../support/open.ts'
 import { ortForm } from '../support/ort-form.ts'
@@ -112,7 +113,7 @@ describe.skipIf(!hasShared)(`Silero's detector of voices${missingShared}`, () =>
   const chunk = () => floats([1, 576])
   const request = (): Samples => ({ input: chunk(), state: floats([2, 1, 128]), sr: integer(16000n) })
 
-  it.each(['native', 'binding'] as const)('is joined by its path alone as soon as the lengths of a request are known (%s)', async (executor) => {
+  it.each(executorKinds)('is joined by its path alone as soon as the lengths of a request are known (%s)', async (executor) => {
     const model = await load(ownEngine({ cpuWorkers: 1, executor }), path)
     await rounds(model, path, request, 1)
     expect(await decided(model)).toMatchObject({ rows: 'independent', how: 'proved', largestDifference: null })
