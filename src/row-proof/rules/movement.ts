@@ -401,7 +401,6 @@ const Resize: Rule = (op) => {
   const axes = op.ints('axes')?.map((axis) => axisIn(axis, of.shape.length)) ?? [...of.shape.keys()]
   const [scaleInput, sizeInput] = isOld ? [1, -1] : [2, 3]
   const keepsRatio = op.string('keep_aspect_ratio_policy', 'stretch') !== 'stretch'
-  if (rows !== null && op.string('mode', 'nearest') !== 'nearest' && (rows.axis !== 0 || of.shape.length < 4)) return notFollowed('whether it interpolates along the rows is not known')
   if (rows !== null && axes.includes(rows.axis) && (keepsRatio || op.string('coordinate_transformation_mode', 'half_pixel') === 'tf_crop_and_resize')) return notFollowed('what it does along the rows depends on other dimensions')
   const hasSizes = sizeInput !== -1 && op.has(sizeInput)
   const given = hasSizes ? op.raw(sizeInput) : op.has(scaleInput) ? op.raw(scaleInput) : null
@@ -421,6 +420,7 @@ const Resize: Rule = (op) => {
     // Computed in 32 bits.
     return typeof dim === 'number' ? Math.floor(Math.fround(dim * value)) : Number.isInteger(value) ? multiply(dim, value) : opaque(`${op.label} ${axis}`, [dim], 0)
   })
+  if (rows !== null && op.string('mode', 'nearest') !== 'nearest' && (rows.axis !== 0 || of.shape.length < 4)) return notFollowed('whether it interpolates along the rows is not known')
   return tensor(of.type, shape, { rows })
 }
 
