@@ -132,9 +132,8 @@ export interface ModelOptions {
    */
   version?: number | string
   /**
-   * Most rows in one run. 0: every request is its own run, as it is. Left out: 32 for a model whose graph proves that no row
-   * changes another, or of which runs show it where the graph leaves it open, else 0; requests of more rows then run alone as
-   * they are. Given: rows are believed to be independent, and what shows otherwise warns once. See `metadata.joining`.
+   * Most rows in one run. 0: every request is its own run, as it is. Left out: 32 where the graph proves that no row changes
+   * another, or, where it leaves that open, runs show it; else 0. Requests of more rows then run alone as they are. Given: rows are believed to be independent, and what shows otherwise warns once. See `metadata.joining`.
    */
   maxBatchSize?: number
   /** Most rows in one run where `maxBatchSize` is left out and rows are found to be independent. Default 32. */

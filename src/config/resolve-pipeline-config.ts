@@ -28,7 +28,7 @@ export interface ResolvedStep {
   readonly outputs: readonly (readonly [output: string, tensor: string])[]
   readonly when: NonNullable<PipelineStep['when']> | null
   readonly needs: readonly string[]
-  /** Names of the model's inputs of which each row is a request of its own; `null` for none. */
+  /** Inputs of the model that fan out: each of their rows becomes a request. `null` for none. */
   readonly fanOut: readonly string[] | 'all' | null
 }
 

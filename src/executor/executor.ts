@@ -121,8 +121,8 @@ export interface Executor {
   /** Runs a session once on sample inputs; rejects when the thread dies. */
   runSample(sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun>
   /**
-   * Proves from the graph of a model what is asked of its rows, on the thread's own time; left out where what runs has no graph. What cannot
-   * be read is an answer as well. Rejects when the thread dies.
+   * Asks the graph of a model about its rows. The thread that opens sessions answers. Left out by executors that run no graphs. A file that
+   * cannot be read is answered with `unknown`. Rejects when the thread dies.
    *
    * @param model its path, or its bytes.
    * @param questions in turn, until one is proved. None: the graph is read ahead.

@@ -17,6 +17,6 @@ export interface StepStatistics {
   readonly cancelledCount: number
   /** Requests for which it was left out: by its `when`, or for want of a tensor. */
   readonly skippedCount: number
-  /** Rows that it has fanned out to, each of which is a request of its model; 0 for a step without `fanOut`. */
+  /** Rows that this step sent to its model as requests of their own. 0 without `fanOut`. */
   readonly rowCount: number
 }

@@ -13,7 +13,7 @@ type Values = Pick<ModelMetadata, 'inputs' | 'outputs'>
 export const mostFanned = 10_000
 
 /**
- * Names of the inputs of which each row is a request of its own.
+ * Names of the inputs that fan out: each of their rows becomes a request.
  *
  * @throws InferenceError `ERR_MODEL_CONFIG` where what the model takes or gives cannot be one row.
  */
@@ -57,7 +57,7 @@ function ofAnyRows(value: ValueMetadata): ValueMetadata {
   return { ...value, shape: value.shape.map((dim, axis) => (axis === rowAxis ? '' : dim)) }
 }
 
-/** The feeds of one step, of which some are divided by rows. */
+/** The feeds of one step. Some are divided by rows. */
 export class FannedFeeds {
   readonly rows: number
   readonly #feeds: Readonly<Record<string, PipelineValue>>

@@ -17,7 +17,7 @@ export interface StepBinding {
   readonly metadata: ModelMetadata
   /** What the step takes and gives: of its model, or of one that is run for each row. */
   readonly shown: Pick<ModelMetadata, 'inputs' | 'outputs'>
-  /** Names of the inputs of which each row is a request of its own; `null` for none. */
+  /** Inputs that fan out: each of their rows becomes a request. `null` for none. */
   readonly fanned: ReadonlySet<string> | null
   /** Which outputs the model is asked for, in its own order; `null` for all. */
   readonly outputs: readonly number[] | null

@@ -7,12 +7,14 @@ import { namedAxes, possibleAxes, type BatchAxes } from '../request/batch-axes.t
 import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
 import { elementCount } from '../tensor.ts'
 import type { RowProof, RowQuestion } from '../row-proof/prove-rows.ts'
-import { rulesRevision } from '../row-proof/rules-revision.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
 import { Joining, type Served } from './joining.ts'
 
 /** A session, as far as its graph can be asked. */
 export type AskedSession = Pick<WorkerSession, 'prove' | 'note' | 'setNote'>
+
+/** Count up with each change of what is proved: notes of proofs and checks hold for one revision. */
+export const rulesRevision = 3
 
 /** With what the notes of proofs begin; what another version has proved is proved anew. */
 const noteOf = (questions: readonly RowQuestion[]) => `${proofNotes}${JSON.stringify(questions)}`

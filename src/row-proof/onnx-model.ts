@@ -15,8 +15,6 @@ export interface Attribute {
   readonly ints?: readonly number[] | undefined
   readonly floats?: readonly number[] | undefined
   readonly strings?: readonly string[] | undefined
-  /** How many graphs, tensors or types it has, which no rule reads. */
-  readonly others?: number
   /** The attribute of the function around it that it takes its value from. */
   readonly reference?: string
 }

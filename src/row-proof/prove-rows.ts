@@ -1,8 +1,15 @@
 import { isSame, named, ofRows, rowDim, shownDims, symbolsOf, type Dim } from './dims.ts'
 import { functionKey, type Attribute, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
-import { Operation } from './operation.ts'
-import { rules } from './rules/all-rules.ts'
-import { withElements } from './rules/arithmetic.ts'
+import { Operation, type Rules } from './operation.ts'
+import { arithmetic, withElements } from './rules/arithmetic.ts'
+import { graphs } from './rules/graphs.ts'
+import { indexing } from './rules/indexing.ts'
+import { learning } from './rules/learning.ts'
+import { linear } from './rules/linear.ts'
+import { movement } from './rules/movement.ts'
+import { quantisation } from './rules/quantised.ts'
+import { recurrence } from './rules/recurrent.ts'
+import { reductions } from './rules/reductions.ts'
 import { countsRows, elementType, FollowedFault, rowsAt, tensor, unknownShape, type Fault, type Tensor, type Value } from './followed-values.ts'
 import { NotProved, severalEntries } from './not-proved.ts'
 
@@ -41,6 +48,9 @@ export interface RowInput {
   readonly elements?: readonly number[]
 }
 
+/** What each operator does with rows; one without an entry is not followed. */
+export const rules: Rules = { ...arithmetic, ...movement, ...indexing, ...reductions, ...linear, ...quantisation, ...recurrence, ...graphs, ...learning }
+
 /** Calls of functions in each other, and subgraphs. */
 const deepest = 50
 /** Nodes that are followed, with those of loops and functions as often as these are. */
@@ -48,7 +58,7 @@ const mostFollowed = 100_000
 
 /**
  * Proves from the graph that requests may share a run: that for every number of rows, and whatever they hold, each row gives what it
- * gives alone. Each value of the graph is followed with where its rows are; operators have rules in `rules/`. Nothing is run, and it
+ * gives alone. Each value of the graph is followed with where its rows are; operators have {@link rules}. Nothing is run, and it
  * takes milliseconds.
  */
 export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
@@ -59,6 +69,36 @@ export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
   if (first === undefined) return { verdict: 'proved', node: null, reason: 'the graph shows that each row is computed by itself' }
   return { verdict: first.verdict, node: first.node, reason: first.reason }
 }
+
+/**
+ * What a graph says to questions in turn, until one is proved. What cannot be read or followed is an answer as well.
+ *
+ * @param read gives the graph; `null` for a file that only ONNX Runtime reads.
+ */
+export function answerQuestions(read: () => OnnxModel | null, questions: readonly RowQuestion[]): RowProof[] {
+  const proofs: RowProof[] = []
+  try {
+    const graph = read()
+    for (const question of questions) {
+      proofs.push(proofOf(graph, question))
+      if (proofs.at(-1)!.verdict === 'proved') break
+    }
+  } catch (error) {
+    proofs.push(unknown(`its graph cannot be read: ${(error as Error).message}`))
+  }
+  return proofs
+}
+
+function proofOf(graph: OnnxModel | null, question: RowQuestion): RowProof {
+  if (graph === null) return unknown("its file is of ONNX Runtime's own format, whose graph is not read")
+  try {
+    return proveRows(graph, question)
+  } catch (error) {
+    return unknown(`its graph cannot be followed: ${(error as Error).message}`)
+  }
+}
+
+const unknown = (reason: string): RowProof => ({ verdict: 'unknown', node: null, reason })
 
 /** Why an output cannot be divided into rows that are those of each request alone; `null` where it can. */
 function faultOf(name: string, batchAxis: number, value: Value): Fault | null {

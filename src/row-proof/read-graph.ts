@@ -25,14 +25,12 @@ const mostNumbers = 4096
  * are jumped over, so that the largest file takes some milliseconds.
  *
  * @param source the path of the file, or the bytes of the model.
- * @param readsExternal whether small initializers are read out of the files beside the model; not where ONNX Runtime is given other
- * bytes in their place.
  * @returns `null` for a model in ONNX Runtime's own format (`.ort`), which only that can read.
  * @throws UnreadableGraph, `NotReadable`, or the error of Node.js for a file that cannot be opened.
  */
-export function readGraph(source: string | Uint8Array, readsExternal = true): OnnxModel | null {
+export function readGraph(source: string | Uint8Array): OnnxModel | null {
   if (typeof source !== 'string') return new GraphReader(new FileWindow(source, source.byteLength), null).model()
-  return withRegularFileSync(source, (file, byteLength) => new GraphReader(new FileWindow(file, byteLength), readsExternal ? source : null).model())
+  return withRegularFileSync(source, (file, byteLength) => new GraphReader(new FileWindow(file, byteLength), source).model())
 }
 
 /** Fields that hold fractions, of 4 or 8 bytes, by message. */
@@ -143,7 +141,6 @@ class GraphReader {
     const ints: number[] = []
     const floats: number[] = []
     const strings: string[] = []
-    let others = 0
     let type = 0
     const scalars: { i?: number; f?: number; s?: string; tensor?: StoredTensor; graph?: OnnxGraph; reference?: string } = {}
     this.#read(start, end, (field, value, from, to) => {
@@ -158,7 +155,6 @@ class GraphReader {
       else if (field === 9) strings.push(this.#text(from, Math.min(to, from + 64)))
       else if (field === 20) type = value
       else if (field === 21) scalars.reference = this.#text(from, to)
-      else if (field === 10 || field === 11 || field === 15 || field === 22 || field === 23) others++
       // The rest of a long list does not count, but for what says of which type it is.
     }, attributeFractions)
     if (type === 1) scalars.f ??= 0 // some writers leave out what is 0
@@ -167,7 +163,7 @@ class GraphReader {
     const holds = [scalars.f, scalars.i, scalars.s, scalars.tensor, scalars.graph, floats[0], ints[0], strings[0]].flatMap((each, index) => (each === undefined ? [] : [index + 1]))
     if (holds.some((each) => type !== 0 && each !== type)) throw new UnreadableGraph(`attribute '${name}' is of type ${type}, and has a value of another`)
     const few = <T>(list: readonly T[]): readonly T[] | undefined => (list.length > mostNumbers ? undefined : list)
-    attributes.set(name, { ...scalars, ints: few(ints), floats: few(floats), strings: few(strings), others })
+    attributes.set(name, { ...scalars, ints: few(ints), floats: few(floats), strings: few(strings) })
   }
 
   #input(start: number, end: number): DeclaredInput {

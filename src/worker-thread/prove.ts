@@ -1,6 +1,6 @@
 import type { ProofAnswer, ProofTask } from '../executor/thread-start.ts'
 import { stampOf } from '../regular-file.ts'
-import { answerQuestions } from '../row-proof/answer-questions.ts'
+import { answerQuestions } from '../row-proof/prove-rows.ts'
 import type { OnnxModel } from '../row-proof/onnx-model.ts'
 import { readGraph } from '../row-proof/read-graph.ts'
 

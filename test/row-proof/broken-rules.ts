@@ -102,7 +102,7 @@ function mutantsOf(only: string | undefined): Mutant[] {
 
 /** Rules that let rows through whatever the axis: the entry of each operator in turn, but for those that do so rightly. */
 function passingRules(operators: readonly string[]): Mutant[] {
-  return operators.map((operator) => ({ file: 'rules/all-rules.ts', line: 0, kind: 'rule lets all through', before: operator, after: operator }))
+  return operators.map((operator) => ({ file: 'prove-rows.ts', line: 0, kind: 'rule lets all through', before: operator, after: operator }))
 }
 
 // What notices
@@ -202,7 +202,7 @@ if (process.send !== undefined && process.argv[2] === 'child') {
   process.disconnect()
 } else {
   const { values } = parseArgs({ options: { graphs: { type: 'string', default: '500' }, only: { type: 'string' }, every: { type: 'string', default: '1' }, kind: { type: 'string' } } })
-  const { rules } = await import('../../src/row-proof/rules/all-rules.ts')
+  const { rules } = await import('../../src/row-proof/prove-rows.ts')
   const expected = await expectedOf(Number(values.graphs))
   console.error(`${expected.length} graphs`)
   const mutants = [...mutantsOf(values.only), ...(values.only === undefined ? passingRules(Object.keys(rules).filter((operator) => rules[operator] !== rules['Relu'] && rules[operator] !== rules['IsNaN'])) : [])].filter(({ kind }) => values.kind === undefined || kind === values.kind).filter((_, index) => index % Number(values.every) === 0)
