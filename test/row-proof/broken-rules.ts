@@ -12,6 +12,7 @@ import { truthsOf } from './derived-truths.ts'
 import { allCases } from './operator-cases.ts'
 import { proofOf, questionOf, type KnownDims } from './proof.ts'
 import { GraphSource } from './random-graphs.ts'
+import { equivalentChanges } from './equivalent-changes.ts'
 import { truthOf } from './truth.ts'
 
 /**
@@ -19,10 +20,11 @@ import { truthOf } from './truth.ts'
  *
  *     npx tsx test/row-proof/broken-rules.ts [--graphs 500] [--only indexing.ts] [--every 1]
  *
- * A broken rule is caught where it proves what ONNX Runtime refutes (refuted), does not prove what was proved, or does not say that rows
+ * Changes that change no verdict are listed in equivalent-changes.ts, with the reason. A broken rule is caught where it proves what ONNX Runtime refutes (refuted), does not prove what was proved, or does not say that rows
  * meet where it said so (missed), or throws. What nothing notices is listed, with its line.
  */
 const sources = fileURLToPath(new URL('../../src/row-proof', import.meta.url))
+const passing = 'rule lets all through'
 /** Not under version control. What prove-rows.ts needs lies in its own folder. */
 const broken = fileURLToPath(new URL('../../build/broken-rules', import.meta.url))
 const perChild = 120
@@ -34,6 +36,8 @@ interface Mutant {
   readonly file: string
   readonly line: number
   readonly kind: string
+  /** Which one of this kind in its line, from 1. */
+  readonly place: number
   readonly before: string
   readonly after: string
 }
@@ -58,10 +62,11 @@ type Caught = 'refuted' | 'missed' | 'threw'
 const isCheck = /\b(apart|rowsOnly|checkOwn|checkColumns|mustFit|meets|notFollowed|wrong|fixedBeside)\(/
 
 /** All changes of a line. */
-function changesOf(line: string): { kind: string; after: string }[] {
-  const changes: { kind: string; after: string }[] = []
+function changesOf(line: string): Pick<Mutant, 'kind' | 'place' | 'after'>[] {
+  const changes: Pick<Mutant, 'kind' | 'place' | 'after'>[] = []
   const add = (kind: string, after: string) => {
-    if (after !== line) changes.push({ kind, after })
+    if (after === line || changes.some((other) => other.after === after)) return
+    changes.push({ kind, place: 1 + changes.filter((other) => other.kind === kind).length, after })
   }
   /** One change for each place where something stands. */
   const eachPlace = (kind: string, of: RegExp, to: (found: RegExpMatchArray) => string) => {
@@ -72,7 +77,7 @@ function changesOf(line: string): { kind: string; after: string }[] {
   if (/\bif \(/.test(line) && isCheck.test(line)) {
     eachPlace('condition weakened', /(?<=\(|\|\| )[^()|]+(?:\([^()]*\))?[^()|]* \|\| /g, () => '')
     eachPlace('condition weakened', / \|\| [^()|]+(?:\([^()]*\))?[^()|]*(?=\))/g, () => '')
-    eachPlace('condition weakened', /\bif \((.+)\) (?=(?:return )?(?:meets|notFollowed|throw))/g, ([, condition]) => `if (false && (${condition})) `)
+    if (!changes.some(({ kind }) => kind === 'check dropped')) eachPlace('check dropped', /\bif \((.+)\) (?=(?:return )?(?:meets|notFollowed|throw))/g, ([, condition]) => `if (false && (${condition})) `)
   }
   if (/\b(axis|rows|place|axes|stride|bound|inner|outer)\b/.test(line)) {
     eachPlace('comparison turned', / (===|!==) /g, ([, sign]) => ` ${sign === '===' ? '!==' : '==='} `)
@@ -95,14 +100,34 @@ function mutantsOf(only: string | undefined): Mutant[] {
       if (before.trimStart().startsWith('/**')) inComment = true
       const isText = inComment || /^\s*(\/\/|import |export (type|interface)|interface |readonly )/.test(before)
       if (before.includes('*/')) inComment = false
-      return isText ? [] : changesOf(before).map(({ kind, after }) => ({ file, line: index + 1, kind, before, after }))
+      return isText ? [] : changesOf(before).map((change) => ({ file, line: index + 1, before, ...change }))
     })
   })
 }
 
 /** Rules that let rows through whatever the axis: the entry of each operator in turn, but for those that do so rightly. */
 function passingRules(operators: readonly string[]): Mutant[] {
-  return operators.map((operator) => ({ file: 'prove-rows.ts', line: 0, kind: 'rule lets all through', before: operator, after: operator }))
+  return operators.map((operator) => ({ file: 'prove-rows.ts', line: 0, kind: passing, place: 1, before: operator, after: operator }))
+}
+
+/** Source of a rule that gives the first of its inputs that has rows. */
+function passingRule(operator: string): string {
+  return `
+;(rules as any)['${operator}'] = (op: { inputs: readonly any[]; outputCount: number; value(index: number): unknown }) => {
+  for (const index of op.inputs.keys()) op.value(index)
+  return Array.from({ length: op.outputCount }, () => op.inputs.find((value) => value?.kind === 'tensor' && value.rows !== null) ?? op.inputs[0])
+}
+`
+}
+
+/** Why a change is none. */
+function equivalenceOf({ file, before, kind, place }: Mutant): string | null {
+  const found = equivalentChanges[file]?.find(({ line, changes }) => line === before.trim() && changes.includes(nameOf(kind, place)))
+  return found?.why ?? null
+}
+
+function nameOf(kind: string, place: number): string {
+  return place === 1 ? kind : `${kind} ${place}`
 }
 
 // What notices
@@ -144,8 +169,7 @@ async function judgeMutant(judge: Judge, { file, line, after, kind }: Mutant): P
     cpSync(sources, join(folder, 'row-proof'), { recursive: true })
     const path = join(folder, 'row-proof', file)
     const text = readFileSync(path, 'utf8')
-    const passing = `\nconst passing = (op: { inputs: readonly (any)[]; outputCount: number; value(index: number): unknown }) => Array.from({ length: op.outputCount }, () => op.inputs.filter((_, index) => [op.value(index)]).find((value) => value?.kind === 'tensor' && value.rows !== null) ?? op.inputs[0])\n;(rules as any)['${after}'] = passing\n`
-    writeFileSync(path, kind === 'rule lets all through' ? text + passing : text.split('\n').with(line - 1, after).join('\n'))
+    writeFileSync(path, kind === passing ? text + passingRule(after) : text.split('\n').with(line - 1, after).join('\n'))
     return judge.judge((await import(pathToFileURL(join(folder, 'row-proof/prove-rows.ts')).href)) as typeof proveRowsModule)
   } catch (error) {
     return { caught: 'threw', by: String(error) }
@@ -218,13 +242,17 @@ if (process.send !== undefined && process.argv[2] === 'child') {
     })
     console.error(`${Math.min(from + perChild, mutants.length)} of ${mutants.length}, ${results.filter(({ verdict }) => verdict === null).length} not caught`)
   }
-  const survivors = results.filter(({ verdict }) => verdict === null)
-  for (const { mutant } of survivors) console.log(`${mutant.file}:${mutant.line} ${mutant.kind}\n  - ${mutant.before.trim()}\n  + ${mutant.after.trim()}`)
-  const count = (caught: Caught) => results.filter(({ verdict }) => verdict?.caught === caught).length
-  const share = (100 * (results.length - survivors.length)) / results.length
-  console.log(`${results.length} broken rules: ${count('refuted')} refuted, ${count('missed')} missed a proof, ${count('threw')} threw, ${survivors.length} not noticed; caught ${share.toFixed(1)} %`)
-  for (const kind of new Set(results.map(({ mutant }) => mutant.kind))) {
-    const own = results.filter(({ mutant }) => mutant.kind === kind)
-    console.log(`  ${kind}: ${own.length}, refuted ${own.filter(({ verdict }) => verdict?.caught === 'refuted').length}, not noticed ${own.filter(({ verdict }) => verdict === null).length}`)
+  const isCaught = ({ verdict }: (typeof results)[number]) => verdict !== null
+  const equivalent = results.filter((result) => !isCaught(result) && equivalenceOf(result.mutant) !== null)
+  const survivors = results.filter((result) => !isCaught(result) && !equivalent.includes(result))
+  for (const { mutant } of survivors) console.log(`${mutant.file}:${mutant.line} ${nameOf(mutant.kind, mutant.place)}\n  - ${mutant.before.trim()}\n  + ${mutant.after.trim()}`)
+  for (const { mutant, verdict } of results) if (verdict !== null && equivalenceOf(mutant) !== null) console.log(`listed as equivalent, but ${verdict.caught}: ${mutant.file}:${mutant.line} ${nameOf(mutant.kind, mutant.place)}, by ${verdict.by}`)
+  const summary = (of: typeof results) => {
+    const count = (caught: Caught) => of.filter(({ verdict }) => verdict?.caught === caught).length
+    const open = of.filter((result) => survivors.includes(result)).length
+    const counted = of.length - of.filter((result) => equivalent.includes(result)).length
+    return `${of.length}: ${count('refuted')} refuted, ${count('missed')} missed a proof, ${count('threw')} threw, ${of.length - counted} equivalent, ${open} not noticed; caught ${((100 * (counted - open)) / (counted || 1)).toFixed(1)} %`
   }
+  console.log(`broken rules ${summary(results)}`)
+  for (const kind of new Set(results.map(({ mutant }) => mutant.kind))) console.log(`  ${kind} ${summary(results.filter(({ mutant }) => mutant.kind === kind))}`)
 }
