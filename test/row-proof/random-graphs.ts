@@ -29,7 +29,7 @@ interface Template {
   readonly text: string
   readonly inputs: readonly GraphInput[]
   readonly outputs: readonly Grown[]
-  readonly meets: boolean
+  readonly expected: OperatorCase['expected']
   readonly opset: number
   readonly mlOpset: number | null
 }
@@ -44,10 +44,14 @@ const mostElements = 400
 /** Grows graphs of the operator cases, and of steps that go with any shape. Learns once what shapes the cases give. */
 export class GraphSource {
   readonly #bySubject: ReadonlyMap<string, readonly Template[]>
+  /** The subjects that graphs begin with in turn. Those of older versions go with few others, and have more turns of their own. */
+  readonly #turns: readonly string[]
 
   private constructor(templates: readonly Template[]) {
-    const subjects = new Set(templates.map(({ subject }) => subject))
-    this.#bySubject = new Map([...subjects].map((subject) => [subject, templates.filter((template) => template.subject === subject)]))
+    const subjects = [...new Set(templates.map(({ subject }) => subject))]
+    this.#bySubject = new Map(subjects.map((subject) => [subject, templates.filter((template) => template.subject === subject)]))
+    const seldom = subjects.filter((subject) => this.#bySubject.get(subject)!.every(({ opset, mlOpset }) => opset !== newestOpset || mlOpset !== null))
+    this.#turns = [...subjects, ...seldom, ...seldom, ...seldom]
   }
 
   static async open(): Promise<GraphSource> {
@@ -65,7 +69,8 @@ export class GraphSource {
 
   /** The text of the graph of a seed. */
   graph(seed: number): string {
-    return new Growth(seed, this.#bySubject).grow()
+    const turn = this.#turns[Math.floor(((seed * 0.6180339887) % 1) * this.#turns.length)]!
+    return new Growth(seed, turn, this.#bySubject).grow()
   }
 }
 
@@ -80,7 +85,7 @@ async function templateOf({ text, expected, subject }: OperatorCase): Promise<Te
   // Older versions may mean something else by the same words.
   for (const version of opset < 14 ? [opset] : [newestOpset, opset]) {
     const outputs = await learnOutputs(`${plain}\n@${version}${mlOpset === null ? '' : ` @ml${mlOpset}`}`, names)
-    if (outputs.length > 0) return { subject, text: body, inputs, outputs, meets: expected === 'meets', opset: version, mlOpset }
+    if (outputs.length > 0) return { subject, text: body, inputs, outputs, expected, opset: version, mlOpset }
   }
   return null
 }
@@ -136,18 +141,18 @@ class Growth {
   #opset = newestOpset
   #mlOpset: number | null = null
   #names = 0
-  /** The subject that it begins with: all have as many turns. */
-  readonly #turn: number
+  /** The subject that it begins with. */
+  readonly #first: string
 
-  constructor(seed: number, templates: ReadonlyMap<string, readonly Template[]>) {
+  constructor(seed: number, first: string, templates: ReadonlyMap<string, readonly Template[]>) {
     this.#random = mulberry32(seed)
     this.#templates = templates
-    this.#turn = Math.floor(((seed * 0.6180339887) % 1) * templates.size)
+    this.#first = first
     this.#isPure = this.#random() < 0.55
   }
 
   grow(): string {
-    const steps = 2 + this.#below(6)
+    const steps = 3 + this.#below(6)
     for (let step = 0; step < steps; step++) {
       if (step > 0 && this.#chance(0.25)) this.#free()
       else this.#template()
@@ -172,8 +177,9 @@ class Growth {
     for (let tries = 0; tries < 20; tries++) {
       const isFirst = this.#lines.length === 0
       const subjects = [...this.#templates.keys()]
-      const all = this.#templates.get(isFirst && tries === 0 ? subjects[this.#turn]! : isFirst && this.#chance(0.15) ? this.#pick(this.#ofOwnVersion()) : this.#pick(subjects))!
-      const isWanted = ({ meets }: Template) => meets === (!this.#isPure && this.#chance(0.6))
+      const all = this.#templates.get(isFirst && tries === 0 ? this.#first : this.#pick(subjects))!
+      const isToMeet = !this.#isPure && this.#chance(0.6)
+      const isWanted = ({ expected }: Template) => (isToMeet ? expected === 'meets' : expected === 'proved' || (expected === 'same' && this.#chance(0.25)))
       const fitting = all.filter(isWanted)
       if (fitting.length === 0) continue
       const template = this.#pick(fitting)
@@ -186,16 +192,11 @@ class Growth {
     this.#free()
   }
 
-  /** Subjects that go with few others. */
-  #ofOwnVersion(): string[] {
-    return [...this.#templates.keys()].filter((subject) => this.#templates.get(subject)!.every(({ opset, mlOpset }) => opset !== newestOpset || mlOpset !== null))
-  }
-
-  #place({ text, inputs, outputs, meets }: Template): void {
+  #place({ text, inputs, outputs, expected }: Template): void {
     const prefix = `t${this.#names++}_`
     const operands = inputs.map((input) => this.#operand(input))
     this.#lines.push(text.replaceAll('%', prefix).replaceAll(/\$(\d+)/g, (_, index: string) => operands[Number(index)]!))
-    for (const output of outputs) this.#values.push({ ...output, name: `${prefix}${output.name}`, axis: meets && output.dims[output.axis]?.of !== 1 ? -1 : output.axis })
+    for (const output of outputs) this.#values.push({ ...output, name: `${prefix}${output.name}`, axis: expected === 'meets' && output.dims[output.axis]?.of !== 1 ? -1 : output.axis })
   }
 
   /** The name of a value that fits an input of a case. */

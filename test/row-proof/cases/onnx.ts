@@ -453,7 +453,11 @@ export const onnxCases: CaseTable = {
     'MatMulInteger(in(uint8 N,2,3), k(uint8 2,3,4))'] },
 
   // Signals
-  DFT: { proved: ['DFT(in(N,4,1), _, 1) @20', 'DFT(in(N,4,2)) axis=1 inverse=1 @17', 'DFT(in(N,4,1)) axis=1 onesided=1 @17'], meets: ['DFT(in(N,4,1), _, 0) @20', 'DFT(in(2,N,1)) axis=1 @17 -> 1'] },
+  DFT: { proved: ['DFT(in(N,4,2)) axis=1 inverse=1 @17', 'DFT(in(N,4,1)) axis=1 onesided=1 @17'], meets: ['DFT(in(2,N,1)) axis=1 @17 -> 1'] },
+  'DFT since version 20': {
+    proved: ['DFT(in(N,4,1)) @20', 'DFT(in(N,4,1), 8) @20', 'DFT(in(N,4,1), _, 1) @20'],
+    meets: ['DFT(in(N,4,1), _, 0) @20', 'DFT(in(2,N,1)) @20 -> 1', 'x = in(N,4,1)\nDFT(x, Gather(Shape(x), 0)) @20'],
+  },
   STFT: { proved: ['STFT(in(N,16), 4, k(8))', 'STFT(in(N,16,1), 4, _, 8)'] },
 
   // Strings

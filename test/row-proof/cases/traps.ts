@@ -453,5 +453,4 @@ export const trapCases: CaseTable = {
   'more rows than one request may have': {
     meets: ['y, k, v = ms.GroupQueryAttention(in(N,2,16), in(N,2,8), in(N,2,8), in(N,1,4,8), in(N,1,4,8), in(int32 N 5..6), int32:6) num_heads=2 kv_num_heads=1\n-> 0,0,0'],
   },
-  ...each('DFT', () => ({ meets: ['DFT(in(2,N,1)) @20 -> 1', 'x = in(N,4,1)\nDFT(x, Gather(Shape(x), 0)) @20'], proved: ['DFT(in(N,4,1)) @20', 'DFT(in(N,4,1), 8) @20'] })),
 }
