@@ -165,6 +165,7 @@ export const onnxCases: CaseTable = {
       'Reshape(ConvTranspose(in(N,1,3), k(1,1,2)) dilations=[2], [-1,5])',
       `Reshape(ConvTranspose(in(N,1,3), k(1,1,3)) strides=[2] auto_pad='SAME_UPPER', [-1,6])`,
       `Reshape(ConvTranspose(in(N,1,2), k(1,1,1)) strides=[3] auto_pad='SAME_LOWER', [-1,4])`,
+      'y = ConvTranspose(in(N,2,3), k(2,2,2))\nReshape(y, Concat(Shape(y) start=0 end=1, [-1]) axis=0)',
     ],
     meets: ['ConvTranspose(in(1,2,N), k(2,2,3)) pads=[1,1] -> 2', `Reshape(ConvTranspose(in(N,1,2), k(1,1,1)) strides=[3] auto_pad='SAME_LOWER', [-1,6])`],
   },
@@ -226,7 +227,7 @@ export const onnxCases: CaseTable = {
   Upsample: { proved: [`Upsample(in(N,1,2,2), [1.0,1.0,2.0,2.0]) mode='nearest' @9`], meets: [`Upsample(in(N,1,2,2), [2.0,1.0,1.0,1.0]) mode='nearest' @9`] },
   DepthToSpace: { proved: ['DepthToSpace(in(N,4,2,2)) blocksize=2', `DepthToSpace(in(N,4,1,2)) blocksize=2 mode='CRD'`], meets: ['DepthToSpace(in(2,4,N,2)) blocksize=2 -> 2'] },
   SpaceToDepth: { proved: ['SpaceToDepth(in(N,1,4,2)) blocksize=2'], meets: ['SpaceToDepth(in(1,N,4,2)) blocksize=2 -> 1'] },
-  Col2Im: { proved: ['Col2Im(in(N,4,4), [3,3], [2,2])', 'Reshape(Col2Im(in(N,4,4), [3,3], [2,2]), [-1,9])'], meets: ['Col2Im(in(1,4,N), [3,2], [2,2]) -> 2'] },
+  Col2Im: { proved: ['Col2Im(in(N,4,4), [3,3], [2,2])', 'y = Col2Im(in(N,4,4), [3,3], [2,2])\nReshape(y, Concat(Shape(y) start=0 end=1, [9]) axis=0)'], meets: ['Col2Im(in(1,4,N), [3,2], [2,2]) -> 2'] },
 
   // Normalisations
   BatchNormalization: {

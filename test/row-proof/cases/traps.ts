@@ -183,6 +183,7 @@ export const trapCases: CaseTable = {
       'DFT(Reshape(f, [1,1,1]), _, 1)',
       'STFT(Reshape(f, [1,1]), 1, k(1))',
       'Cast(QuantizeLinear(f, 0.5, uint8:0)) to=float32',
+      'Cast(ms.QLinearWhere(Equal(f, 2.0), uint8:[7], 0.5, uint8:3, uint8:[9], 0.5, uint8:3, 0.5, uint8:3)) to=float32',
       'DequantizeLinear(k(uint8 3 <200), f)',
       'ms.GatherBlockQuantized(k(uint8 5,16 <255), Mod(Shape(x) start=0 end=1, [5]), k(5,2 0.1..1)) block_size=16 bits=4 quantize_axis=1',
     ].map((op) => `x = in(N,3)\nf = Cast(Shape(x) start=0 end=1) to=float32\nAdd(x, ReduceSum(${op}) keepdims=0)`),
@@ -195,6 +196,8 @@ export const trapCases: CaseTable = {
       'MatMul(k(4,2), in(N))',
       'ms.CDist(in(3,N), k(4,2))',
       'GridSample(k(1,1,4,4), in(N,2,2,2 -1..1))',
+      'ms.MatMulIntegerToFloat(k(uint8 1,3), k(uint8 3,4), in(N 0.1..1), 0.2)',
+      'Cast(QuantizeLinear(k(1,4), in(N,2 0.1..1), in(uint8 N,2)) axis=1 block_size=2) to=float32',
     ].map((op) => `Add(in(N,1), ReduceSum(${op}) keepdims=0)`),
   },
   'indices by the number of rows': {
