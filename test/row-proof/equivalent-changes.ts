@@ -13,4 +13,8 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
     { line: "if (unknown.name.length > longestName) notFollowed('a dimension is computed in too many steps')", changes: ['check dropped'], why: 'a limit of time: limits.test.ts' },
     { line: "if (termsOf(a).length * termsOf(b).length > mostTerms) notFollowed('a dimension is computed in too many steps')", changes: ['check dropped'], why: 'a limit of time: limits.test.ts' },
   ],
+  'rules/quantised.ts': [
+    { line: 'const parts = Array.from({ length: Math.floor((op.inputs.length - 2) / 3) }, (_, index) => op.data(2 + 3 * index))', changes: ['any value taken as data'], why: 'these numbers have 8 bits: places and numbers of rows are followed in no type that small' },
+    { line: 'const of = op.data(0)', changes: ['any value taken as data'], why: 'of QLinearSoftmax alone, whose numbers have 8 bits: places and numbers of rows are followed in no type that small' },
+  ],
 }

@@ -1,4 +1,4 @@
-import { add, divide, floorOf, isSame, multiply, ofRows, opaque, subtract, type Dim } from '../dims.ts'
+import { add, broadcastDims, divide, floorOf, isSame, maximum, minimum, multiply, ofRows, opaque, subtract, type Dim } from '../dims.ts'
 import { apart, broadcast, checkRank, rowsOnly, together, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, tensor, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
@@ -12,34 +12,24 @@ const range = (from: number, to: number) => Array.from({ length: Math.max(0, to 
 const { float32, int32, int64 } = elementType
 
 /** The product of two tensors as `numpy.matmul` has it: rows of the first, or columns of the second, or batches of both stay apart. */
-export function matMul(a: Tensor, b: Tensor, type = a.type): Tensor {
+function matMul(a: Tensor, b: Tensor, type = a.type): Tensor {
   const [isVectorA, isVectorB] = [a.shape.length === 1, b.shape.length === 1]
-  const [left, right] = [isVectorA ? withFront(a) : a, isVectorB ? withBack(b) : b]
-  const [m, k] = [left.shape.length - 2, left.shape.length - 1]
-  const [inner, n] = [right.shape.length - 2, right.shape.length - 1]
-  apart(left, [k], 'sums up')
-  apart(right, [inner], 'sums up')
+  apart(a, [a.shape.length - 1], 'sums up')
+  apart(b, [isVectorB ? 0 : b.shape.length - 2], 'sums up')
+  // A vector has no rows from here on.
+  const [left, right] = [isVectorA ? tensor(a.type, [1, ...a.shape]) : a, isVectorB ? tensor(b.type, [...b.shape, 1]) : b]
+  const [m, n] = [left.shape.length - 2, right.shape.length - 1]
   // What is before the matrices fits as in an element-wise operator; a matrix of rows has one of its own there.
-  const batch = (of: Tensor, matrix: number) => tensor(of.type, of.shape.slice(0, -2), { rows: of.rows !== null && of.rows.axis < matrix ? of.rows : null })
-  const { shape, rows } = broadcast([batch(left, m), batch(right, inner)])
+  const batch = ({ type, shape, rows }: Tensor) => tensor(type, shape.slice(0, -2), { rows: rows !== null && rows.axis < shape.length - 2 ? rows : null })
+  const { shape, rows } = broadcast([batch(left), batch(right)])
   const rank = shape.length + 2
   let own: Rows | null = rows
-  for (const [of, axis, place] of [[left, m, rank - 2], [right, n, rank - 1]] as const) {
+  for (const [of, axis, place] of [[left, m, rank - 2], [right, n, isVectorA ? rank - 2 : rank - 1]] as const) {
     if (of.rows?.axis !== axis) continue
     if (own !== null) meets('each row meets all others in a product')
     own = { ...of.rows, axis: place }
   }
-  const full = [...shape, left.shape[m]!, right.shape[n]!]
-  const dims = full.filter((_, axis) => !(isVectorA && axis === rank - 2) && !(isVectorB && axis === rank - 1))
-  return tensor(type, dims, { rows: own && { ...own, axis: own.axis - (isVectorA && own.axis > rank - 2 ? 1 : 0) } })
-}
-
-function withFront(of: Tensor): Tensor {
-  return tensor(of.type, [1, ...of.shape], { rows: of.rows && { ...of.rows, axis: of.rows.axis + 1 } })
-}
-
-function withBack(of: Tensor): Tensor {
-  return tensor(of.type, [...of.shape, 1], { rows: of.rows })
+  return tensor(type, [...shape, ...(isVectorA ? [] : [left.shape[m]!]), ...(isVectorB ? [] : [right.shape[n]!])], { rows: own })
 }
 
 function swapped(of: Tensor, isSwapped: boolean): Tensor {
@@ -50,61 +40,56 @@ function swapped(of: Tensor, isSwapped: boolean): Tensor {
   return tensor(of.type, shape, { rows: of.rows && { ...of.rows, axis: axis! } })
 }
 
-/** The product of matrices, one or both of which are given with rows and columns swapped. */
-export function swappedMatMul(a: Tensor, b: Tensor, isSwappedA: boolean, isSwappedB: boolean, type = a.type): Tensor {
-  return matMul(swapped(a, isSwappedA), swapped(b, isSwappedB), type)
+/** The matrices of a product, one or both of which may be given with rows and columns swapped. */
+function matricesOf(op: Operation, a = 0, b = 1): readonly [Tensor, Tensor] {
+  return [swapped(op.data(a), op.int('transA', 0) !== 0), swapped(op.data(b), op.int('transB', 0) !== 0)]
 }
-
-const MatMul: Rule = (op) => matMul(op.data(0), op.data(1))
 
 /** `transBatchA` swaps the first and the last but one dimension, which is not followed. */
-const FusedMatMul: Rule = (op) => {
+const MatMul: Rule = (op) => {
   if (op.int('transBatchA', 0) !== 0 || op.int('transBatchB', 0) !== 0) return notFollowed('it swaps batches')
-  return swappedMatMul(op.data(0), op.data(1), op.int('transA', 0) !== 0, op.int('transB', 0) !== 0)
+  return matMul(...matricesOf(op))
 }
 
-const Gemm: Rule = (op) => {
-  const product = swappedMatMul(op.data(0), op.data(1), op.int('transA', 0) !== 0, op.int('transB', 0) !== 0)
-  const added = op.optional(2)
+const Gemm: Rule = (op) => withAdded(matMul(...matricesOf(op)), op.optional(2))
+
+function withAdded(product: Tensor, added: Tensor | null): Tensor {
   if (added === null) return product
   const { shape, rows } = broadcast([product, added])
   if (product.rows === null && rows !== null) return meets('rows are added to a product of none')
   return tensor(product.type, shape, { rows })
 }
 
-/** Inputs of a product of quantised numbers: matrices, and the scales and zero points of each. */
+/** Inputs of a product of quantised numbers: matrices, and scales and zero points of each; what has a number for each column is one of them. */
 interface Quantised {
   readonly a: number
   readonly b: number
   readonly ofA: readonly number[]
   readonly ofB: readonly number[]
-  /** Of the result, and what is added to it. */
-  readonly shared?: readonly number[]
+  readonly added?: number
   readonly type: (op: Operation) => number
 }
 
 /** A product of quantised numbers. Scales and zero points are one for all, by row of the first matrix, or by column of the second. */
-function quantisedMatMul({ a, b, ofA, ofB, shared = [], type }: Quantised): Rule {
+export function quantisedMatMul({ a, b, ofA, ofB, added = -1, type }: Quantised): Rule {
   return (op) => {
-    const [left, right] = [op.data(a), op.data(b)]
-    for (const [of, parts] of [[left, ofA], [right, ofB]] as const) {
-      for (const index of parts) {
-        if (!op.has(index)) continue
-        const part = op.shared(index, 'a scale')
-        if (of.rows !== null && part.shape.some((dim) => dim !== 1) && (of === left || of.rows.axis !== 0)) return meets('a scale has an entry for each of a fixed number of rows')
+    const [left, right] = matricesOf(op, a, b)
+    for (const [of, parts, fromEnd] of [[left, ofA, 2], [right, ofB, 1]] as const) {
+      for (const index of parts.filter((each) => op.has(each))) {
+        const { shape } = op.shared(index, 'a scale')
+        const isOne = shape.length === 0 || (of === left && shape.length === 1 && shape[0] === 1)
+        if (isOne || of.rows === null) continue
+        if (shape.length > 1 || of.rows.axis === of.shape.length - fromEnd) return meets('a scale has an entry for each of a fixed number of rows')
       }
     }
-    for (const index of shared) if (op.has(index)) op.shared(index)
-    return matMul(left, right, type(op))
+    return withAdded(matMul(left, right, type(op)), op.optional(added))
   }
 }
 
 /** Weights in blocks of a few bits, `[N, blocks, bytes]`; attributes say how large they are. */
 const MatMulNBits: Rule = (op) => {
   const of = op.data(0)
-  apart(of, [of.shape.length - 1], 'sums up')
-  for (let index = 1; index < op.inputs.length; index++) if (op.has(index)) op.shared(index, 'the weights')
-  return tensor(of.type, [...of.shape.slice(0, -1), op.int('N', 1)], { rows: of.rows })
+  return matMul(of, tensor(of.type, [op.int('K', 1), op.int('N', 1)]))
 }
 
 /** Letters stand for axes; one that the result has not is summed up. Source: onnx__Einsum.html, numpy.einsum. */
@@ -113,7 +98,6 @@ const Einsum: Rule = (op) => {
   const equation = op.string('equation', '').replaceAll(' ', '')
   const [left, right] = equation.split('->')
   const terms = left!.split(',')
-  if (terms.length !== tensors.length) return notFollowed(`its equation '${equation}' does not fit ${tensors.length} inputs`)
   const ellipsis = Math.max(0, ...terms.map((term, index) => (term.includes('...') ? tensors[index]!.shape.length - (term.length - 3) : 0)))
   const lettersOf = (term: string, rank: number): string[] => {
     const [head, tail] = term.split('...')
@@ -139,14 +123,13 @@ const Einsum: Rule = (op) => {
   }
   const shape = result.map((letter) => {
     const dims = letters.flatMap((own, index) => own.flatMap((other, axis) => (other === letter ? [tensors[index]!.shape[axis]!] : [])))
-    return dims.find((dim) => dim !== 1) ?? 1
+    return dims.reduce<Dim>((one, other) => broadcastDims(one, other) ?? one, 1)
   })
-  if (rows !== null) shape[rows.axis] = tensors.find((of) => of.rows !== null)!.shape[tensors.find((of) => of.rows !== null)!.rows!.axis]!
   return tensor(tensors[0]!.type, shape, { rows })
 }
 
 /** How long the dimensions of an image are behind a window that slides over it. */
-export function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2): Dim[] {
+function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2): Dim[] {
   const spatial = kernel.length
   const list = (name: string, otherwise: number) => op.ints(name) ?? range(0, spatial).map(() => otherwise)
   const [strides, dilations] = [list('strides', 1), list('dilations', 1)]
@@ -154,35 +137,36 @@ export function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first
   const auto = op.string('auto_pad', 'NOTSET')
   return range(0, spatial).map((index) => {
     const dim = of.shape[index + first] ?? notFollowed('it has fewer dimensions than its window')
-    const stride = strides[index] ?? 1
-    if (auto === 'SAME_UPPER' || auto === 'SAME_LOWER') return floorOf(add(dim, stride - 1), stride)
-    const reach = add(multiply(dilations[index] ?? 1, subtract(kernel[index]!, 1)), 1)
-    const padded = add(dim, auto === 'VALID' ? 0 : (pads[index] ?? 0) + (pads[index + spatial] ?? 0))
-    const room = subtract(padded, reach)
-    return add(op.int('ceil_mode', 0) === 1 ? floorOf(add(room, stride - 1), stride) : floorOf(room, stride), 1)
+    const stride = strides[index]!
+    const roundedUp = (size: Dim) => floorOf(add(size, stride - 1), stride)
+    if (auto === 'SAME_UPPER' || auto === 'SAME_LOWER') return dilations[index] === 1 ? roundedUp(dim) : opaque(`${op.label} ${index}`, [dim], 0)
+    const reach = add(multiply(dilations[index]!, subtract(kernel[index]!, 1)), 1)
+    const [head, tail] = auto === 'VALID' ? [0, 0] : [pads[index]!, pads[index + spatial]!]
+    const room = subtract(add(dim, head + tail), reach)
+    // No window begins behind what is not padding.
+    return op.int('ceil_mode', 0) === 0 ? add(floorOf(room, stride), 1) : minimum(add(roundedUp(room), 1), roundedUp(add(dim, head)))
   })
 }
 
 /** Images `[N, C, ...]` by weights `[M, C / group, ...]`. @param weight the input that has these. */
-function convolution(weight: number, type: (op: Operation) => number, others: readonly number[] = []): Rule {
+function convolution(weight: number, type: (of: Tensor, op: Operation) => number): Rule {
   return (op) => {
     const of = op.data(0)
-    if (of.shape.length < 3) return notFollowed('its input has no dimensions to slide along')
     const isLast = op.int('channels_last', 0) !== 0
     rowsOnly(of, [0], 'slides a window')
     const weights = op.shared(weight, 'the weights')
-    for (const index of others) if (op.has(index)) op.shared(index)
     const spatial = windows(op, of, op.ints('kernel_shape') ?? weights.shape.slice(2), isLast ? 1 : 2)
     const shape = isLast ? [of.shape[0]!, ...spatial, weights.shape[0]!] : [of.shape[0]!, weights.shape[0]!, ...spatial]
-    return tensor(type(op), shape, { rows: of.rows })
+    return tensor(type(of, op), shape, { rows: of.rows })
   }
 }
 
-const sameType = (op: Operation) => op.data(0).type
+const Conv = convolution(1, (of) => of.type)
+const QLinearConv = convolution(3, (_, op) => op.shared(7, 'a zero point').type)
 
 /** Also adds a tensor of the result's shape. */
 const FusedConv: Rule = (op) => {
-  const result = convolution(1, sameType, [2])(op) as Tensor
+  const result = Conv(op) as Tensor
   if (!op.has(3)) return result
   const added = op.data(3)
   if ((result.rows === null) !== (added.rows === null)) return meets('what it adds is not one to one with its images')
@@ -194,8 +178,6 @@ const ConvTranspose: Rule = (op) => {
   const of = op.data(0)
   rowsOnly(of, [0], 'slides a window')
   const weights = op.shared(1, 'the weights')
-  const [pads_, bias] = op.operator === 'ConvTransposeWithDynamicPads' ? [2, 3] : [-1, 2]
-  if (op.has(bias)) op.shared(bias, 'the bias')
   const kernel = op.ints('kernel_shape') ?? weights.shape.slice(2)
   const spatial = kernel.length
   checkRank(of, spatial + 2)
@@ -205,32 +187,31 @@ const ConvTranspose: Rule = (op) => {
   const auto = op.string('auto_pad', 'NOTSET')
   const shape = range(0, spatial).map((index): Dim => {
     if (given !== null) return given.at(index - spatial)!
-    const dim = of.shape[index + 2]!
-    if (pads_ !== -1 && op.has(pads_)) return op.shared(pads_) && opaque(`${op.label} ${index}`, [], 0)
-    if (auto === 'SAME_UPPER' || auto === 'SAME_LOWER') return multiply(dim, strides[index]!)
-    const reach = add(multiply(dilations[index]!, subtract(kernel[index]!, 1)), 1)
-    return subtract(add(add(multiply(subtract(dim, 1), strides[index]!), extra[index]!), reach), pads[index]! + pads[index + spatial]!)
+    if (op.operator === 'ConvTransposeWithDynamicPads' && op.has(2)) return opaque(`${op.label} ${index}`, [], 0)
+    const reach = add(multiply(dilations[index]!, subtract(kernel[index]!, 1)), 1 + extra[index]!)
+    const full = add(multiply(subtract(of.shape[index + 2]!, 1), strides[index]!), reach)
+    // What is beyond as many strides as there are entries is cut off; nothing is put there where less is.
+    const isCut = auto === 'SAME_UPPER' || auto === 'SAME_LOWER'
+    return subtract(full, isCut ? maximum(subtract(reach, strides[index]!), 0) : pads[index]! + pads[index + spatial]!)
   })
   return tensor(of.type, [of.shape[0]!, multiply(weights.shape[1]!, op.int('group', 1)), ...shape], { rows: of.rows })
 }
 
 const DeformConv: Rule = (op) => {
   const [of, weights, offset, mask] = [op.data(0), op.shared(1, 'the weights'), op.data(2), op.optional(4)]
-  if (op.has(3)) op.shared(3, 'the bias')
   const rows = together([{ of, axis: 0, what: 'the input' }, { of: offset, axis: 0, what: 'offsets' }, { of: mask, axis: 0, what: 'the mask' }]) // prettier-ignore
   if (rows !== null && [of, offset, mask].some((each) => each !== null && each.rows === null)) return meets('images, offsets and masks are not one to one')
   return tensor(of.type, [of.shape[0]!, weights.shape[0]!, ...windows(op, of, weights.shape.slice(2))], { rows: of.rows })
 }
 
 /** Each channel of each image by itself. */
-const pool = (isGlobal: boolean, isLast = false): Rule => (op) => {
+export const pool = (isGlobal: boolean): Rule => (op) => {
   const of = op.data(0)
+  const isLast = op.operator === 'NhwcMaxPool' || op.int('channels_last', 0) !== 0
   const rank = of.shape.length
   const channels = isLast ? rank - 1 : 1
   rowsOnly(of, [0, channels], 'slides a window')
-  for (let index = 1; index < op.inputs.length; index++) if (op.has(index)) op.shared(index)
-  const first = isLast ? 1 : 2
-  const spatial = isGlobal ? range(0, rank - 2).map(() => 1) : windows(op, of, op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing'), first)
+  const spatial = isGlobal ? range(0, rank - 2).map(() => 1) : windows(op, of, op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing'), isLast ? 1 : 2)
   const shape = isLast ? [of.shape[0]!, ...spatial, of.shape[rank - 1]!] : [of.shape[0]!, of.shape[1]!, ...spatial]
   const result = tensor(of.type, shape, { rows: of.rows })
   if (op.outputCount === 1) return result
@@ -281,26 +262,24 @@ const DFT: Rule = (op) => {
   const given = op.version >= 20 ? op.number(2, 'the axis', -2) : op.int('axis', 1)
   const axis = given < 0 ? given + rank : given
   apart(of, [axis, rank - 1], 'transforms')
-  const length = op.has(1) ? (op.shared(1).elements?.[0] ?? opaque(`length of ${op.label}`, [], 0)) : of.shape[axis]!
-  const kept = op.int('onesided', 0) === 1 && op.int('inverse', 0) === 0 ? add(floorOf(length, 2), 1) : length
-  // A one-sided inverse gives real numbers.
-  const parts = op.int('onesided', 0) === 1 && op.int('inverse', 0) === 1 ? 1 : 2
-  return tensor(of.type, of.shape.map((dim, at) => (at === axis ? kept : at === rank - 1 ? parts : dim)), { rows: of.rows })
+  const [isOneSided, isInverse] = [op.int('onesided', 0) === 1, op.int('inverse', 0) === 1]
+  const dim = of.shape[axis]!
+  // A one-sided inverse gives real numbers, of which about half was left out.
+  const isReal = isOneSided && isInverse
+  const length = op.has(1) ? (op.shared(1).elements?.[0] ?? opaque(`length of ${op.label}`, [], 0)) : isReal ? multiply(2, subtract(dim, 1)) : dim
+  const kept = isOneSided && !isInverse ? add(floorOf(length, 2), 1) : length
+  return tensor(of.type, of.shape.map((size, at) => (at === axis ? kept : at === rank - 1 ? (isReal ? 1 : 2) : size)), { rows: of.rows })
 }
 
 const STFT: Rule = (op) => {
   const of = op.data(0)
   rowsOnly(of, [0], 'transforms')
-  for (const index of [1, 2, 3]) if (op.has(index)) op.shared(index)
   const dims = [1, 2].map((axis) => opaque(`${op.label} ${axis}`, of.shape.slice(1), 0))
   return tensor(of.type, [of.shape[0]!, ...dims, 2], { rows: of.rows })
 }
 
 /** Filters and windows, which are made of numbers. */
-const generated = (rank: number): Rule => (op) => {
-  for (let index = 0; index < op.inputs.length; index++) if (op.has(index)) op.shared(index)
-  return tensor(op.int('output_datatype', float32), range(0, rank).map((axis) => opaque(`${op.label} ${axis}`, [], 0)))
-}
+const generated = (rank: number): Rule => (op) => tensor(op.int('output_datatype', float32), range(0, rank).map((axis) => opaque(`${op.label} ${axis}`, [], 0)))
 
 /** Distances of each row of the first to each of the second. */
 const CDist: Rule = (op) => {
@@ -313,21 +292,21 @@ const CDist: Rule = (op) => {
 
 export const linear: Rules = {
   MatMul,
-  'com.microsoft:FusedMatMul': FusedMatMul,
-  'com.microsoft:TransposeMatMul': FusedMatMul,
+  'com.microsoft:FusedMatMul': MatMul,
+  'com.microsoft:TransposeMatMul': MatMul,
   Gemm,
   'com.microsoft:FusedGemm': Gemm,
   MatMulInteger: quantisedMatMul({ a: 0, b: 1, ofA: [2], ofB: [3], type: () => int32 }),
-  QLinearMatMul: quantisedMatMul({ a: 0, b: 3, ofA: [1, 2], ofB: [4, 5], shared: [6, 7], type: (op) => op.data(7).type }),
-  'com.microsoft:MatMulIntegerToFloat': quantisedMatMul({ a: 0, b: 1, ofA: [2, 4], ofB: [3, 5], shared: [6], type: () => float32 }),
+  QLinearMatMul: quantisedMatMul({ a: 0, b: 3, ofA: [1, 2], ofB: [4, 5], type: (op) => op.shared(7, 'a zero point').type }),
+  'com.microsoft:MatMulIntegerToFloat': quantisedMatMul({ a: 0, b: 1, ofA: [2, 4], ofB: [3, 5, 6], type: () => float32 }),
   'com.microsoft:MatMulNBits': MatMulNBits,
-  'com.microsoft:MatMulInteger16': (op) => matMul(op.data(0), op.data(1), int32),
+  'com.microsoft:MatMulInteger16': quantisedMatMul({ a: 0, b: 1, ofA: [], ofB: [], type: () => int32 }),
   Einsum,
-  Conv: convolution(1, sameType, [2]),
+  Conv,
   'com.microsoft:FusedConv': FusedConv,
-  ConvInteger: convolution(1, () => int32, [2, 3]),
-  QLinearConv: convolution(3, (op) => op.data(7).type, [1, 2, 4, 5, 6, 7, 8]),
-  'com.microsoft:QLinearConv': convolution(3, (op) => op.data(7).type, [1, 2, 4, 5, 6, 7, 8]),
+  ConvInteger: convolution(1, () => int32),
+  QLinearConv,
+  'com.microsoft:QLinearConv': QLinearConv,
   ConvTranspose,
   'com.microsoft:ConvTransposeWithDynamicPads': ConvTranspose,
   DeformConv,
@@ -337,7 +316,7 @@ export const linear: Rules = {
   GlobalAveragePool: pool(true),
   GlobalMaxPool: pool(true),
   GlobalLpPool: pool(true),
-  'com.microsoft:NhwcMaxPool': pool(false, true),
+  'com.microsoft:NhwcMaxPool': pool(false),
   GridSample,
   'com.microsoft:GridSample': GridSample,
   AffineGrid,

@@ -17,12 +17,12 @@ export const contribCases: CaseTable = {
   // Products
   ...each('FusedMatMul TransposeMatMul', (op) => ({
     proved: [`ms.${op}(in(N,3), k(3,4))`, `ms.${op}(in(3,N), k(3,4)) transA=1`, `ms.${op}(in(N,2,3), in(N,4,3)) transB=1 alpha=0.5`],
-    meets: [`ms.${op}(in(N,3), in(N,4)) transA=1`, `x = in(N,3)\nms.${op}(x, x) transB=1`, ...(op === 'FusedMatMul' ? ['ms.FusedMatMul(in(N,2,3), in(N,3,4)) transBatchA=1'] : [])],
+    meets: [`ms.${op}(in(N,3), in(N,4)) transA=1`, `x = in(N,3)\nms.${op}(x, x) transB=1`, ...(op === 'FusedMatMul' ? ['ms.FusedMatMul(in(N,2,3), in(N,3,4)) transBatchA=1', 'ms.FusedMatMul(in(N,2,3), in(N,3,4)) transBatchB=1'] : [])],
     same: op === 'FusedMatMul' ? ['ms.FusedMatMul(in(2,N,3), in(N,3,4)) transBatchA=1', 'ms.FusedMatMul(in(2,N,3), in(2,N,4)) transBatchA=1 transBatchB=1 transA=1 -> 0'] : [],
   })),
   FusedGemm: { proved: [`ms.FusedGemm(in(N,3), k(3,4), k(4)) activation='Relu'`], meets: [`ms.FusedGemm(in(N,2), in(N,4), k(4)) transA=1 activation='Relu'`] },
   FusedConv: { proved: [`ms.FusedConv(in(N,2,4,4), k(3,2,3,3), k(3)) activation='Relu'`, `ms.FusedConv(in(N,2,4,4), k(3,2,3,3), k(3), in(N,3,2,2)) activation='Relu'`], meets: [`ms.FusedConv(in(1,2,N,3), k(2,2,2,3)) pads=[0,0,1,0] activation='Relu' -> 2`] },
-  CDist: { proved: [`ms.CDist(in(N,3), k(4,3)) metric='euclidean'`, `ms.CDist(k(4,3), in(N,3)) metric='sqeuclidean' -> 1`], meets: [`x = in(N,3)\nms.CDist(x, x)`] },
+  CDist: { proved: [`ms.CDist(in(N,3), k(4,3)) metric='euclidean'`, `ms.CDist(k(4,3), in(N,3)) metric='sqeuclidean' -> 1`, 'Reshape(ms.CDist(in(N,3), k(4,3)), [-1,4])'], meets: ['ms.CDist(k(4,2), in(3,N)) -> 1', `x = in(N,3)\nms.CDist(x, x)`] },
   Inverse: { proved: ['ms.Inverse(Add(in(N,2,2 0..1), [[3.0,0.0],[0.0,4.0]]))'] },
 
   // Normalisations
@@ -82,17 +82,21 @@ export const contribCases: CaseTable = {
   NGramRepeatBlock: { proved: ['ms.NGramRepeatBlock(in(int64 N,5 <4), in(N,4)) ngram_size=2'] },
 
   // Quantised
-  DynamicQuantizeMatMul: { meets: ['ms.DynamicQuantizeMatMul(in(N,3), k(uint8 3,4), k(1 0.1..1), uint8:[1])'] },
+  DynamicQuantizeMatMul: {
+    proved: ['ms.DynamicQuantizeMatMul(k(2,3), in(uint8 3,N), 0.1, uint8:1) -> 1'],
+    meets: ['ms.DynamicQuantizeMatMul(in(N,3), k(uint8 3,4), k(1 0.1..1), uint8:[1])', 'ms.DynamicQuantizeMatMul(k(2,3), in(uint8 3,N), k(2 0.1..1), uint8:[1,2]) -> 1'],
+  },
   MatMulIntegerToFloat: { proved: [
     'ms.MatMulIntegerToFloat(in(uint8 N,3), k(uint8 3,4), 0.1, 0.2, uint8:3, uint8:1, k(4))',
     'ms.MatMulIntegerToFloat(in(uint8 N,3), k(uint8 3,4), 0.1, k(4 0.1..1))',
-  ], meets: ['ms.MatMulIntegerToFloat(in(uint8 3,N), in(uint8 N,4), 0.1, 0.2)'] },
+    'ms.MatMulIntegerToFloat(in(uint8 N,2,3), in(uint8 N,3,4), 0.1, 0.2, _, _, k(4))',
+  ], meets: ['ms.MatMulIntegerToFloat(in(uint8 2,3), in(uint8 3,N), 0.1, 0.2, _, _, k(2)) -> 1', 'ms.MatMulIntegerToFloat(in(uint8 3,N), in(uint8 N,4), 0.1, 0.2)'] },
   MatMulInteger16: { proved: ['ms.MatMulInteger16(in(int16 N,3), k(int16 3,4))'] },
   MatMulNBits: { proved: [
     'ms.MatMulNBits(in(N,16), k(uint8 4,1,8 <255), k(4 0.1..1)) K=16 N=4 bits=4 block_size=16',
     'ms.MatMulNBits(in(N,2,16), k(uint8 4,1,8 <255), k(4 0.1..1), k(uint8 4 <15)) K=16 N=4 bits=4 block_size=16',
     'ms.MatMulNBits(in(2,N,16), k(uint8 4,1,8 <255), k(4 0.1..1)) K=16 N=4 bits=4 block_size=16 -> 1',
-  ] },
+  ], meets: ['ms.MatMulNBits(in(1,N), k(uint8 4,1,8 <255), k(4 0.1..1)) K=2 N=4 bits=4 block_size=16 -> 1'] },
   MatMulBnb4: { same: ['ms.MatMulBnb4(in(N,16), k(uint8 32 <255), k(4 0.1..1)) K=16 N=4 block_size=16 quant_type=1'] },
   MoE: { same: [`ms.MoE(in(N,4), in(N,2), k(2,6,4), k(2,6), k(2,4,6), k(2,4)) k=1 activation_type='relu'`] },
   DynamicQuantizeLSTM: {
@@ -109,19 +113,30 @@ export const contribCases: CaseTable = {
   })),
   ...each('QLinearSigmoid QLinearLeakyRelu', (op) => ({ proved: [`ms.${op}(in(uint8 N,3), 0.5, uint8:3, 0.01, uint8:2)`, `ms.${op}(in(uint8 2,N), 0.5, uint8:3, 0.01, uint8:2) -> 1`] })),
   QLinearSoftmax: {
-    proved: ['ms.QLinearSoftmax(in(uint8 N,3), 0.5, uint8:3, 0.0039, uint8:0) axis=1 opset=13', 'ms.QLinearSoftmax(in(uint8 2,N,3), 0.5, uint8:3, 0.0039, uint8:0) axis=2 opset=13 -> 1'],
+    proved: ['ms.QLinearSoftmax(in(uint8 N,3), 0.5, uint8:3, 0.0039, uint8:0) axis=1 opset=13', 'ms.QLinearSoftmax(in(uint8 2,N,3), 0.5, uint8:3, 0.0039, uint8:0) axis=2 opset=13 -> 1', 'ms.QLinearSoftmax(in(uint8 2,N), 0.5, uint8:3, 0.0039, uint8:0) axis=0 opset=13 -> 1'],
     meets: ['ms.QLinearSoftmax(in(uint8 N,3), 0.5, uint8:3, 0.0039, uint8:0) axis=0 opset=13', 'ms.QLinearSoftmax(in(uint8 2,N,3), 0.5, uint8:3, 0.0039, uint8:0) axis=1 opset=12 -> 1'],
   },
-  QLinearGlobalAveragePool: { proved: ['ms.QLinearGlobalAveragePool(in(uint8 N,2,3,3), 0.5, uint8:3, 0.4, uint8:2)', 'ms.QLinearGlobalAveragePool(in(uint8 N,3,3,2), 0.5, uint8:3, 0.4, uint8:2) channels_last=1'] },
-  QLinearAveragePool: { proved: ['ms.QLinearAveragePool(in(uint8 N,2,4,4), 0.5, uint8:3, 0.4, uint8:2) kernel_shape=[2,2]'], meets: ['ms.QLinearAveragePool(in(uint8 1,1,N,3), 0.5, uint8:3, 0.4, uint8:2) kernel_shape=[2,1] pads=[1,0,0,0] -> 2'] },
-  QLinearConcat: { proved: ['ms.QLinearConcat(0.3, uint8:2, in(uint8 N,2), 0.5, uint8:3, in(uint8 N,3), 0.2, uint8:1) axis=1'], meets: ['ms.QLinearConcat(0.3, uint8:2, in(uint8 N,2), 0.5, uint8:3, in(uint8 N,2), 0.2, uint8:1) axis=0'] },
+  QLinearGlobalAveragePool: { proved: ['ms.QLinearGlobalAveragePool(in(uint8 N,2,3,3), 0.5, uint8:3, 0.4, uint8:2)', 'Reshape(ms.QLinearGlobalAveragePool(in(uint8 N,3,3,2), 0.5, uint8:3, 0.4, uint8:2) channels_last=1, [-1,2])', 'ms.QLinearGlobalAveragePool(in(uint8 2,N,3,3), 0.5, uint8:3, 0.4, uint8:2) -> 1'] },
+  QLinearAveragePool: { proved: ['ms.QLinearAveragePool(in(uint8 N,2,4,4), 0.5, uint8:3, 0.4, uint8:2) kernel_shape=[2,2]', 'Reshape(ms.QLinearAveragePool(in(uint8 N,3,3,1), 0.5, uint8:3, 0.4, uint8:2) kernel_shape=[2,3] channels_last=1, [-1,2])'], meets: ['ms.QLinearAveragePool(in(uint8 1,1,N,3), 0.5, uint8:3, 0.4, uint8:2) kernel_shape=[2,1] pads=[1,0,0,0] -> 2'] },
+  QLinearConcat: { proved: ['ms.QLinearConcat(0.3, uint8:2, in(uint8 N,2), 0.5, uint8:3, in(uint8 N,3), 0.2, uint8:1) axis=1', 'ms.QLinearConcat(0.3, uint8:2, in(uint8 N,2), 0.5, uint8:3) axis=1'], meets: ['ms.QLinearConcat(0.3, uint8:2, in(uint8 N,2), 0.5, uint8:3, in(uint8 N,2), 0.2, uint8:1) axis=0'] },
   QLinearWhere: { proved: ['ms.QLinearWhere(in(bool N,3), in(uint8 N,3), 0.5, uint8:3, in(uint8 N,3), 0.2, uint8:1, 0.3, uint8:2)'], meets: ['ms.QLinearWhere(in(bool N,3), in(uint8 N,3), 0.5, uint8:3, k(uint8 2,3), 0.2, uint8:1, 0.3, uint8:2)'] },
   'QLinearConv of com.microsoft': { proved: ['ms.QLinearConv(in(uint8 N,2,4,4), 0.5, uint8:3, k(uint8 3,2,2,2), 0.1, uint8:1, 0.7, uint8:9)', 'ms.QLinearConv(in(uint8 N,4,4,2), 0.5, uint8:3, k(uint8 3,2,2,2), 0.1, uint8:1, 0.7, uint8:9) channels_last=1'] },
   QGemm: { proved: [
     'ms.QGemm(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, _, 0.07, uint8:9)',
     'ms.QGemm(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, k(int32 4)) alpha=1.0',
-  ], meets: ['ms.QGemm(in(uint8 N,3), 0.5, uint8:3, in(uint8 N,4), 0.1, uint8:1) transA=1'] },
-  GatherBlockQuantized: { proved: ['ms.GatherBlockQuantized(k(uint8 5,16 <255), in(int64 N,2 <5), k(5,2 0.1..1)) block_size=16 bits=4 quantize_axis=1'] },
+    'ms.QGemm(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, in(int32 N,4), 0.07, uint8:9)',
+  ], meets: [
+    'ms.QGemm(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, k(int32 2,4))',
+    'ms.QGemm(k(uint8 2,3), 0.5, uint8:3, in(uint8 N,3), k(2 0.1..1), uint8:[1,2]) transB=1 -> 1',
+    'ms.QGemm(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, _, 0.07, in(uint8 N))',
+    'ms.QGemm(in(uint8 N,3), 0.5, uint8:3, in(uint8 N,4), 0.1, uint8:1) transA=1'] },
+  GatherBlockQuantized: {
+    proved: ['ms.GatherBlockQuantized(k(uint8 5,16 <255), in(int64 N,2 <5), k(5,2 0.1..1)) block_size=16 bits=4 quantize_axis=1', 'Transpose(ms.GatherBlockQuantized(k(uint8 5,16 <255), in(int64 N <5), k(5,2 0.1..1)) block_size=16 bits=4 quantize_axis=1) -> 1'],
+    meets: [
+      'ms.GatherBlockQuantized(in(uint8 N,16 <255), in(int64 N,2 <1), k(1,2 0.1..1)) block_size=16 bits=4 quantize_axis=1',
+      'ms.GatherBlockQuantized(k(uint8 2,16 <255), in(int64 N <2), in(N,2 0.1..1)) block_size=16 bits=4 quantize_axis=1',
+    ],
+  },
   QEmbedLayerNormalization: { proved: ['y, m = ms.QEmbedLayerNormalization(in(int32 N,3 <5), _, k(uint8 5,4 <99), k(uint8 6,4 <99), _, k(uint8 4 <99), k(uint8 4 <99), _, 0.1, 0.1, _, 0.1, 0.1, uint8:0, uint8:0, _, uint8:0, uint8:0)\n-> 0,0'] },
 
   // Convolutions, pooling, pictures

@@ -108,6 +108,9 @@ export const onnxCases: CaseTable = {
       'MatMul(k(2,3), in(3,N)) -> 1',
       'MatMul(in(N,2,3), k(1,3,4))',
       'MatMul(in(N,2,3), in(3,2))',
+      'MatMul(k(3), in(3,N))',
+      'Reshape(MatMul(in(N,2,3), k(3)), [-1,2])',
+      'Reshape(MatMul(k(3), in(N,3,4)), [-1,4])',
     ],
     meets: [
       'MatMul(in(3,N), in(N,4))',
@@ -117,6 +120,7 @@ export const onnxCases: CaseTable = {
       'MatMul(in(N), in(N,4))',
       'x = in(N,3)\nMatMul(MatMul(x, Transpose(x)), x)',
       'MatMul(in(N,2,3), in(2,N,3,4)) -> 0',
+      'MatMul(in(3,N), k(2,4))',
     ],
   },
   Gemm: {
@@ -142,33 +146,47 @@ export const onnxCases: CaseTable = {
       `Einsum(in(N,3), in(N,2)) equation='bi,bj->bij'`,
       `Einsum(in(3,N), in(N,2)) equation='ib,bj->ibj' -> 1`,
       `Einsum(in(3,N)) equation='ib'`,
+      `Reshape(Einsum(in(N,2,3), k(3,4)) equation='bij,jk->bik', [-1,8])`,
     ],
-    meets: [`Einsum(in(N,3), in(N,3)) equation='bi,ci->bc'`, `Einsum(in(N,3)) equation='bi->i'`, `x = in(N,3)\nAdd(x, Einsum(x) equation='bi->i')`, `Einsum(in(N,3), in(N,3)) equation='bi,bi->'`, `Einsum(in(N,3), in(N,3)) equation='bi,bj->ij'`],
+    meets: [`Einsum(in(N,3), in(N,3)) equation='bi,ci->bc'`, `Einsum(in(N,3)) equation='bi->i'`, `x = in(N,3)\nAdd(x, Einsum(x) equation='bi->i')`, `Einsum(in(N,3), in(N,3)) equation='bi,bi->'`, `Einsum(in(N,3), in(N,3)) equation='bi,bj->ij'`, `x = in(N,1)\ny = Einsum(x, k(3)) equation='bi,i->bi'\nReshape(y, Concat([-1], Shape(x) start=1) axis=0)`],
   },
 
   // Convolutions and pooling
   Conv: {
-    proved: ['Conv(in(N,2,5), k(3,2,2))', 'Conv(in(N,2,4,4), k(3,2,3,3), k(3)) pads=[1,1,1,1] strides=[2,2]', 'Conv(in(N,4,5), k(4,1,3)) group=4 dilations=[2]', `Conv(in(N,1,5), k(2,1,3)) auto_pad='SAME_UPPER'`],
+    proved: ['Conv(in(N,2,5), k(3,2,2))', 'Conv(in(N,2,4,4), k(3,2,3,3), k(3)) pads=[1,1,1,1] strides=[2,2]', 'Conv(in(N,4,5), k(4,1,3)) group=4 dilations=[2]', `Conv(in(N,1,5), k(2,1,3)) auto_pad='SAME_UPPER'`, `Reshape(Conv(in(N,1,4), k(2,1,3)) auto_pad='SAME_UPPER' strides=[2], [-1,4])`],
     same: ['Conv(k(1,2,5), in(N,2,3)) -> 1'],
     meets: ['Conv(in(1,2,N), k(2,2,3)) pads=[1,1] -> 2', 'Conv(in(1,2,N,3), k(2,2,2,3)) pads=[0,0,1,0] -> 2', 'Conv(in(N,2,5), in(N,2,3))'],
   },
   ConvTranspose: {
-    proved: ['ConvTranspose(in(N,2,3), k(2,2,2))', 'ConvTranspose(in(N,2,3,3), k(2,1,2,2), k(1)) strides=[2,2] output_padding=[1,1]'],
-    meets: ['ConvTranspose(in(1,2,N), k(2,2,3)) pads=[1,1] -> 2'],
+    proved: [
+      'ConvTranspose(in(N,2,3), k(2,2,2))',
+      'ConvTranspose(in(N,2,3,3), k(2,1,2,2), k(1)) strides=[2,2] output_padding=[1,1]',
+      'Reshape(ConvTranspose(in(N,1,3), k(1,1,3)) strides=[2] pads=[1,0] output_padding=[1], [-1,7])',
+      'Reshape(ConvTranspose(in(N,1,3), k(1,1,2)) dilations=[2], [-1,5])',
+      `Reshape(ConvTranspose(in(N,1,3), k(1,1,3)) strides=[2] auto_pad='SAME_UPPER', [-1,6])`,
+      `Reshape(ConvTranspose(in(N,1,2), k(1,1,1)) strides=[3] auto_pad='SAME_LOWER', [-1,4])`,
+      'y = ConvTranspose(in(N,2,3), k(2,2,2))\nReshape(y, Concat(Shape(y) start=0 end=1, [-1]) axis=0)',
+    ],
+    meets: ['ConvTranspose(in(1,2,N), k(2,2,3)) pads=[1,1] -> 2', `Reshape(ConvTranspose(in(N,1,2), k(1,1,1)) strides=[3] auto_pad='SAME_LOWER', [-1,6])`],
   },
   ConvInteger: { proved: ['ConvInteger(in(uint8 N,2,5), k(uint8 3,2,2))', 'ConvInteger(in(uint8 N,2,5), k(uint8 3,2,2), uint8:3)'], meets: ['ConvInteger(in(uint8 1,2,N), k(uint8 2,2,3)) pads=[1,1] -> 2'] },
   DeformConv: {
-    proved: ['DeformConv(in(N,1,3,3), k(1,1,2,2), in(N,8,2,2))', 'DeformConv(in(N,1,3,3), k(1,1,2,2), in(N,8,2,2), k(1), in(N,4,2,2))'],
-    meets: ['DeformConv(in(1,1,N,3), k(1,1,1,2), in(1,4,N,2 0..2)) -> 2'],
+    proved: [
+      'DeformConv(in(N,1,3,3), k(1,1,2,2), in(N,8,2,2))',
+      'DeformConv(in(N,1,3,3), k(1,1,2,2), in(N,8,2,2), k(1), in(N,4,2,2))',
+      'Reshape(DeformConv(in(N,1,3,3), k(2,1,2,2), in(N,8,2,2)), [-1,8])',
+    ],
+    meets: ['DeformConv(in(1,1,N,3), k(1,1,1,2), in(1,4,N,2 0..2)) -> 2', 'DeformConv(in(N,1,3,3), k(1,1,2,2), k(1,8,2,2))'],
   },
   ...each('AveragePool MaxPool LpPool', (op) => ({
-    proved: [`${op}(in(N,2,4)) kernel_shape=[2]`, `${op}(in(N,2,4,4)) kernel_shape=[2,2] strides=[2,2] pads=[0,0,1,1]`, `${op}(in(N,1,4,4)) kernel_shape=[2,2] auto_pad='SAME_LOWER'`, `${op}(in(2,N,4)) kernel_shape=[2] -> 1`],
-    meets: [`${op}(in(1,2,N)) kernel_shape=[3] pads=[1,1] -> 2`, `${op}(in(1,1,N,3)) kernel_shape=[2,1] pads=[1,0,0,0] -> 2`],
+    proved: [`${op}(in(N,2,4)) kernel_shape=[2]`, `${op}(in(N,2,4,4)) kernel_shape=[2,2] strides=[2,2] pads=[0,0,1,1]`, `${op}(in(N,1,4,4)) kernel_shape=[2,2] auto_pad='SAME_LOWER'`, `${op}(in(2,N,4)) kernel_shape=[2] -> 1`, `Reshape(${op}(in(N,1,5)) kernel_shape=[2] strides=[2], [-1,2])`, `Reshape(${op}(in(N,1,6)) kernel_shape=[2] strides=[2] ceil_mode=1, [-1,3])`, `Reshape(${op}(in(N,1,5)) kernel_shape=[1] strides=[3] ceil_mode=1, [-1,2])`],
+    meets: [`Reshape(${op}(in(N,1,5)) kernel_shape=[1] strides=[3] ceil_mode=1, [-1,3])`, `${op}(in(1,2,N)) kernel_shape=[3] pads=[1,1] -> 2`, `${op}(in(1,1,N,3)) kernel_shape=[2,1] pads=[1,0,0,0] -> 2`],
   })),
   'MaxPool, Indices': {
-    meets: ['v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\n-> _,0', 'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\nAdd(v, Cast(i) to=float32)'],
-    proved: ['v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\n-> 0,_'],
+    meets: ['v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\n-> _,0', 'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\nAdd(v, Cast(i) to=float32)', 'v, i = MaxPool(Reshape(in(N,2,4), [-1,1,4])) kernel_shape=[4]\nj = Slice(Reshape(i, [-1,2]), [0], [1], [1])\nGather(Reshape(in(N,4), [-1]), j)'],
+    proved: ['v, i = MaxPool(in(N,1,4)) kernel_shape=[2]\nGather(Reshape(in(N,4), [-1]), i)', 'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\n-> 0,_'],
   },
+  'MaxPool, dilated': { meets: [`Reshape(MaxPool(in(N,1,3)) kernel_shape=[2] dilations=[2] auto_pad='SAME_UPPER', [-1,3])`] },
   MaxUnpool: {
     proved: ['v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\nMaxUnpool(v, i) kernel_shape=[2] strides=[2]'],
     meets: ['MaxUnpool(in(N,1,2), in(int64 N,1,2 <4)) kernel_shape=[2] strides=[2]'],
@@ -187,10 +205,10 @@ export const onnxCases: CaseTable = {
   },
   GridSample: {
     proved: ['GridSample(in(N,1,4,4), in(N,2,2,2 -1..1))', `GridSample(in(N,1,4,4), in(N,2,2,2 -1..1)) mode='cubic' padding_mode='border'`],
-    meets: ['GridSample(k(1,1,4,4), in(1,N,2,2 -1..1)) -> 0', 'GridSample(in(1,1,N,3), k(1,2,2,2)) -> 0'],
+    meets: ['GridSample(k(1,1,4,4), in(1,N,2,2 -1..1)) -> 0', 'GridSample(in(1,1,N,3), k(1,2,2,2)) -> 0', 'GridSample(in(N,1,4,4), k(1,2,2,2))'],
     same: ['GridSample(k(1,1,4,4), in(1,N,2,2 -1..1)) -> 2'],
   },
-  AffineGrid: { proved: ['t = in(N,2,3)\nAffineGrid(t, Concat(Shape(t) start=0 end=1, [1,2,3]) axis=0)'], meets: ['AffineGrid(in(N,2,3), [2,1,2,3])'] },
+  AffineGrid: { proved: ['t = in(N,2,3)\nAffineGrid(t, Concat(Shape(t) start=0 end=1, [1,2,3]) axis=0)'], meets: ['AffineGrid(in(N,2,3), [2,1,2,3])', 't = in(N,2,3)\nn = Shape(t) start=0 end=1\nAffineGrid(t, Concat(n, [1], n, [2]) axis=0)'] },
   Resize: {
     proved: [
       `Resize(in(N,1,2,2), _, [1.0,1.0,2.0,2.0]) mode='nearest'`,
@@ -209,7 +227,7 @@ export const onnxCases: CaseTable = {
   Upsample: { proved: [`Upsample(in(N,1,2,2), [1.0,1.0,2.0,2.0]) mode='nearest' @9`], meets: [`Upsample(in(N,1,2,2), [2.0,1.0,1.0,1.0]) mode='nearest' @9`] },
   DepthToSpace: { proved: ['DepthToSpace(in(N,4,2,2)) blocksize=2', `DepthToSpace(in(N,4,1,2)) blocksize=2 mode='CRD'`], meets: ['DepthToSpace(in(2,4,N,2)) blocksize=2 -> 2'] },
   SpaceToDepth: { proved: ['SpaceToDepth(in(N,1,4,2)) blocksize=2'], meets: ['SpaceToDepth(in(1,N,4,2)) blocksize=2 -> 1'] },
-  Col2Im: { proved: ['Col2Im(in(N,4,4), [3,3], [2,2])'] },
+  Col2Im: { proved: ['Col2Im(in(N,4,4), [3,3], [2,2])', 'y = Col2Im(in(N,4,4), [3,3], [2,2])\nReshape(y, Concat(Shape(y) start=0 end=1, [9]) axis=0)'], meets: ['Col2Im(in(1,4,N), [3,2], [2,2]) -> 2'] },
 
   // Normalisations
   BatchNormalization: {
@@ -425,8 +443,14 @@ export const onnxCases: CaseTable = {
 
   // Quantised
   QuantizeLinear: {
-    proved: ['QuantizeLinear(in(N,3), 0.5, uint8:100)', 'QuantizeLinear(in(N,3), k(3 0.1..1), uint8:[1,2,3]) axis=1', 'QuantizeLinear(in(2,N), k(2 0.1..1)) axis=0 -> 1', 'QuantizeLinear(in(N,4), in(N,2 0.1..1), in(uint8 N,2)) axis=1 block_size=2'],
-    meets: ['QuantizeLinear(in(N,3), k(2 0.1..1), uint8:[1,2]) axis=0'],
+    proved: ['QuantizeLinear(in(N,3), 0.5, uint8:100)', 'QuantizeLinear(in(N,3), k(3 0.1..1), uint8:[1,2,3]) axis=1', 'QuantizeLinear(in(2,N), k(2 0.1..1)) axis=0 -> 1', 'QuantizeLinear(in(N,4), in(N,2 0.1..1), in(uint8 N,2)) axis=1 block_size=2', 'QuantizeLinear(in(2,N), [0.5], uint8:[100]) axis=1 -> 1'],
+    meets: [
+      'QuantizeLinear(in(N,3), k(2 0.1..1), uint8:[1,2]) axis=0',
+      'QuantizeLinear(in(N,4), k(1,1 0.1..1), k(uint8 1,1)) axis=1 block_size=4',
+      'QuantizeLinear(k(2,4), in(N,2 0.1..1), in(uint8 N,2)) axis=1 block_size=2',
+      'QuantizeLinear(in(N,4), in(2,N 0.1..1), in(uint8 2,N)) axis=1 block_size=2',
+      'QuantizeLinear(in(2,N), in(2,N 0.1..1), in(uint8 2,N)) axis=1 block_size=2 -> 1',
+    ],
     same: ['QuantizeLinear(in(N,3), in(N 0.1..1), in(uint8 N)) axis=0'],
   },
   DequantizeLinear: {
@@ -438,27 +462,35 @@ export const onnxCases: CaseTable = {
   QLinearConv: { proved: [
     'QLinearConv(in(uint8 N,2,5), 0.5, uint8:3, k(uint8 3,2,2), 0.1, uint8:1, 0.7, uint8:9)',
     'QLinearConv(in(uint8 N,1,4,4), 0.5, uint8:3, k(int8 2,1,3,3), k(2 0.1..1), int8:[0,0], 0.7, uint8:9, int32:[5,6])',
-  ], meets: ['QLinearConv(in(uint8 1,2,N <200), 0.05, uint8:3, k(uint8 2,2,3), 0.1, uint8:1, 0.07, uint8:9) pads=[1,1] -> 2'] },
+  ], meets: ['QLinearConv(in(uint8 N,2,5), 0.5, uint8:3, k(uint8 3,2,2), 0.1, uint8:1, 0.7, in(uint8 N))', 'QLinearConv(in(uint8 1,2,N <200), 0.05, uint8:3, k(uint8 2,2,3), 0.1, uint8:1, 0.07, uint8:9) pads=[1,1] -> 2'] },
   QLinearMatMul: { proved: [
     'QLinearMatMul(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, 0.07, uint8:9)',
     'QLinearMatMul(in(uint8 N,2,3), 0.5, uint8:3, in(uint8 N,3,4), 0.1, uint8:1, 0.07, uint8:9)',
   ], meets: ['QLinearMatMul(in(uint8 3,N), 0.5, uint8:3, in(uint8 N,4), 0.1, uint8:1, 0.07, uint8:9)',
-    'QLinearMatMul(in(uint8 N,2,3), 0.5, uint8:3, k(uint8 2,3,4), 0.1, uint8:1, 0.07, uint8:9)'] },
+    'QLinearMatMul(in(uint8 N,2,3), 0.5, uint8:3, k(uint8 2,3,4), 0.1, uint8:1, 0.07, uint8:9)',
+    'QLinearMatMul(in(uint8 N,3), 0.5, uint8:3, k(uint8 3,4), 0.1, uint8:1, 0.07, in(uint8 N))'] },
   MatMulInteger: { proved: [
     'MatMulInteger(in(uint8 N,3), k(uint8 3,4))',
     'MatMulInteger(in(uint8 N,3), k(uint8 3,4), uint8:1, uint8:2)',
     'MatMulInteger(in(uint8 N,2,3), in(uint8 N,3,4))',
+    'MatMulInteger(in(uint8 N,3), k(uint8 3,4), uint8:[1], uint8:[1,2,3,4])',
   ], meets: ['MatMulInteger(in(uint8 3,N), in(uint8 N,4))',
     'x = in(uint8 N,3)\nMatMulInteger(x, Transpose(x))',
-    'MatMulInteger(in(uint8 N,2,3), k(uint8 2,3,4))'] },
+    'MatMulInteger(in(uint8 N,2,3), k(uint8 2,3,4))',
+    'MatMulInteger(in(uint8 N,3), k(uint8 3,4), in(uint8 N))',
+    'MatMulInteger(k(uint8 2,3), in(uint8 3,N), uint8:1, uint8:[1,2]) -> 1',
+    'MatMulInteger(in(uint8 2,3), in(uint8 N,3,1), uint8:1, k(uint8 1,1,1))'] },
 
   // Signals
-  DFT: { proved: ['DFT(in(N,4,2)) axis=1 inverse=1 @17', 'DFT(in(N,4,1)) axis=1 onesided=1 @17'], meets: ['DFT(in(2,N,1)) axis=1 @17 -> 1'] },
-  'DFT since version 20': {
-    proved: ['DFT(in(N,4,1)) @20', 'DFT(in(N,4,1), 8) @20', 'DFT(in(N,4,1), _, 1) @20'],
-    meets: ['DFT(in(N,4,1), _, 0) @20', 'DFT(in(2,N,1)) @20 -> 1', 'x = in(N,4,1)\nDFT(x, Gather(Shape(x), 0)) @20'],
+  DFT: {
+    proved: ['DFT(in(N,4,2)) axis=1 inverse=1 @17', 'DFT(in(N,4,1)) axis=1 onesided=1 @17', 'Reshape(DFT(Concat(in(N,2,2), in(N,1,2)) axis=1) axis=1 inverse=1 onesided=1, [-1,4]) @17'],
+    meets: ['DFT(in(2,N,1)) axis=1 @17 -> 1', 'Reshape(DFT(Concat(in(N,2,2), in(N,1,2)) axis=1) axis=1 inverse=1 onesided=1, [-1,3]) @17'],
   },
-  STFT: { proved: ['STFT(in(N,16), 4, k(8))', 'STFT(in(N,16,1), 4, _, 8)'] },
+  'DFT since version 20': {
+    proved: ['DFT(in(N,4,1)) @20', 'DFT(in(N,4,1), 8) @20', 'DFT(in(N,4,1), _, 1) @20', 'Reshape(DFT(in(N,5,1), 8, 1) onesided=1, [-1,10])'],
+    meets: ['DFT(in(N,4,1), _, 0) @20', 'DFT(in(2,N,1)) @20 -> 1', 'x = in(N,4,1)\nDFT(x, Gather(Shape(x), 0)) @20', 'DFT(in(1,4,N), _, 1) -> 2', 'DFT(in(N,4,1), in(int64 N 3..9), 1)'],
+  },
+  STFT: { proved: ['STFT(in(N,16), 4, k(8))', 'STFT(in(N,16,1), 4, _, 8)'], meets: ['STFT(in(1,N), 2, k(1)) -> 1'] },
 
   // Strings
   StringConcat: { proved: [`StringConcat(in(string N,2), in(string N,2)) @20`, `StringConcat(in(string N,2), string:['x','y']) @20`], meets: [`StringConcat(in(string N,2), string:[['x','y'],['v','w']]) @20`] },
