@@ -333,6 +333,19 @@ export const trapCases: CaseTable = {
       'y = Scan(in(N,3)) num_scan_inputs=1 body={ (x float32) t = Softmax(x) axis=0; -> t }', 'y = Scan(in(N,2,3)) num_scan_inputs=1 body={ (x float32) t = Sub(x, ReduceMax(x) keepdims=0); -> t }',
     ],
   },
+  'shapes of what meets in a branch or a turn': {
+    meets: [
+      'x = in(N,3)\ny = Loop(2, _) body={ (i int64[], c bool[]) t = CumSum(x, 0); -> c, t }\nAdd(x, Cast(Gather(Shape(y), 1)) to=float32)',
+      'y = Scan(in(4,N,3)) num_scan_inputs=1 body={ (a float32) t = CumSum(a, 0); -> t }\nAdd(in(N,3), Cast(Gather(Shape(y), 1)) to=float32)',
+      'x = in(N,3)\nm = ReduceMax(x, [0]) keepdims=0\ny = Scan(in(N,4,3)) num_scan_inputs=1 scan_output_axes=[1] body={ (a float32) t = Add(a, m); -> t }\nAdd(x, Cast(Gather(Shape(y), 1)) to=float32)',
+      ...[
+        'y = Loop(2, _, x) body={ (i int64[], c bool[], s float32) t = CumSum(Concat(s, s) axis=1, 0); -> c, t }',
+        `y = ${branches('CumSum(Concat(x, x) axis=1, 0)', 'CumSum(x, 0)')}`,
+        `y = ${branches('CumSum(x, 0)', 'CumSum(Concat(x, x) axis=1, 0)')}`,
+      ].map((y) => `x = in(N,3)\n${y}\nIf(Equal(Gather(Shape(y), 1), 6)) then_branch={ t = Relu(x) -> t } else_branch={ u = Softmax(x) axis=0 -> u }`),
+      'x = in(N,3)\nl = Loop(2, bool:1, [1]) body={ (i int64[], c bool[], s int64) t = Concat(s, s) axis=0; d = Greater(ReduceMax(x) keepdims=0, 5.0); -> d, t }\nAdd(x, Cast(Size(l)) to=float32)',
+    ],
+  },
   'masks of several numbers a row': {
     meets: ['ms.Attention(in(N,3,4), k(4,12), k(12), Reshape(in(int32 N,2 1..4), [-1])) num_heads=2'],
     same: ['m = in(int32 N 3..4)\ns = in(int32 N <1)\nms.Attention(in(N,3,4), k(4,12), k(12), Reshape(Concat(Unsqueeze(m, [0]), Unsqueeze(s, [0])) axis=0, [-1])) num_heads=2'],
