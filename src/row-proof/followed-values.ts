@@ -128,10 +128,15 @@ export function samePlace(a: Place | null, b: Place | null): boolean {
   return a === b || (a !== null && b !== null && isSame(a.stride, b.stride) && isSame(a.bound, b.bound))
 }
 
+/** A fault that leaves the graph in which it began: its shape is another one in another branch or turn, or behind all turns. */
+export function leaving(fault: Fault): Fault {
+  return { ...fault, shape: unknownShape }
+}
+
 /** What two branches, or two turns of a loop, have in common. */
 export function either(a: Value, b: Value, name: string): Value {
-  if (a.kind === 'fault') return a.verdict === 'meets' || b.kind !== 'fault' ? a : b
-  if (b.kind === 'fault') return b
+  if (a.kind === 'fault') return leaving(a.verdict === 'meets' || b.kind !== 'fault' ? a : b)
+  if (b.kind === 'fault') return leaving(b)
   const differ = (reason: string): Fault => ({ kind: 'fault', verdict: 'unknown', order: -1, node: null, reason, shape: unknownShape })
   if (a.kind === 'list' || b.kind === 'list') {
     if (a.kind !== 'list' || b.kind !== 'list') return differ('it is a sequence in one branch, and a tensor in the other')

@@ -1,4 +1,4 @@
-import { broadcastDims, isSame, multiply, ofRows, rowDim, shown, shownDims, type Dim } from './dims.ts'
+import { broadcastDims, isAtLeast, isSame, multiply, ofRows, rowDim, shown, shownDims, subtract, type Dim } from './dims.ts'
 import type { Attribute, OnnxGraph, OnnxNode } from './onnx-model.ts'
 import { countsRows, elementType, FollowedFault, sameRows, tensor, type Fault, type Place, type Rows, type Tensor, type Value } from './followed-values.ts'
 import { meets, notFollowed } from './not-proved.ts'
@@ -60,9 +60,7 @@ export class Operation {
   /** An input, whatever it holds: a shape as well, which may depend on the number of rows. */
   raw(index: number): Tensor {
     const value = this.value(index)
-    if (value === null) return notFollowed(`input ${index} is left out`)
-    if (value.kind !== 'tensor') return notFollowed(`input ${index} is no tensor`)
-    return value
+    return value?.kind === 'tensor' ? value : notFollowed(`input ${index} is ${value === null ? 'left out' : 'no tensor'}`)
   }
 
   /** An input that may hold places of rows, as indices do; not how many there are. */
@@ -268,7 +266,7 @@ export function broadcast(tensors: readonly Tensor[]): { readonly shape: readonl
 
 /** Whether a place points into the part of a row that is `size` long. */
 export function pointsInto({ stride, bound }: Place, size: Dim): boolean {
-  return isSame(stride, size) && (isSame(bound, size) || (typeof bound === 'number' && typeof size === 'number' && bound <= size) || bound === 1)
+  return isSame(stride, size) && (bound === 1 || isAtLeast(subtract(size, bound), 0))
 }
 
 export function isInteger(type: number): boolean {

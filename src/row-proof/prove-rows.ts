@@ -105,9 +105,8 @@ function faultOf(name: string, batchAxis: number, value: Value): Fault | null {
   if (value.kind === 'fault') return value
   const wrong = (reason: string): Fault => ({ kind: 'fault', verdict: 'meets', order: Number.MAX_SAFE_INTEGER, node: null, reason: `output '${name}' ${reason}`, shape: unknownShape })
   if (value.kind === 'list') return value.byRow && batchAxis === 0 ? null : wrong('is a sequence without an entry for each row')
-  if (countsRows(value)) return wrong('depends on the number of rows')
   if (value.place !== null || value.columns !== null) return wrong('depends on the places of rows in the batch')
-  if (value.rows === null) return wrong('is the same for any number of rows')
+  if (value.rows === null) return wrong(countsRows(value) ? 'depends on the number of rows' : 'is the same for any number of rows')
   const { axis, outer, inner } = value.rows
   const isOneToOne = isSame(outer, 1) && isSame(inner, 1)
   if (axis !== batchAxis) return wrong(`has its rows along dimension ${axis}, and not along dimension ${batchAxis}${isOneToOne ? `: say \`batchAxis: ${axis}\` for it` : ''}`)

@@ -17,4 +17,25 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
     { line: 'const parts = Array.from({ length: Math.floor((op.inputs.length - 2) / 3) }, (_, index) => op.data(2 + 3 * index))', changes: ['any value taken as data'], why: 'these numbers have 8 bits: places and numbers of rows are followed in no type that small' },
     { line: 'const of = op.data(0)', changes: ['any value taken as data'], why: 'of QLinearSoftmax alone, whose numbers have 8 bits: places and numbers of rows are followed in no type that small' },
   ],
+  'followed-values.ts': [{ line: 'if (shape.length > mostDims) notFollowed(`it has ${shape.length} dimensions`)', changes: ['check dropped'], why: 'a limit of time: limits.test.ts' }],
+  'operation.ts': [
+    {
+      line: 'if (rows.axis !== axis) meets(axis === -1 ? `${what} is one for all rows, and is made of them` : `${what} has rows along dimension ${rows.axis}, where they do not stay apart`)',
+      changes: ['comparison turned 2'],
+      why: 'it chooses the words alone',
+    },
+    {
+      line: 'else if (rows.axis !== own.axis) meets(`rows lie along dimension ${rows.axis} of one input and dimension ${own.axis} of another, so that each meets all`)',
+      changes: ['check dropped'],
+      why: 'the next line says the same of other axes, in other words',
+    },
+  ],
+  'prove-rows.ts': [
+    {
+      line: "if (value.kind === 'list') return value.byRow && batchAxis === 0 ? null : wrong('is a sequence without an entry for each row')",
+      changes: ['check dropped'],
+      why: 'onnxruntime-node gives no sequences, so that no case has one as an output: structured-values.test.ts',
+    },
+  ],
+  'rules/graphs.ts': [{ line: "if (dim / length > mostElements) return notFollowed('it makes too many parts')", changes: ['check dropped'], why: 'a limit of time: limits.test.ts' }],
 }

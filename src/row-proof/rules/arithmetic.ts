@@ -17,7 +17,7 @@ export function elementWise(type: number | null = null, calculate: Calculate | n
     const known = calculate === null ? null : calculated(op, type, calculate)
     if (known !== null) return known
     const { shape, rows } = broadcast(op.all())
-    return tensor(type ?? op.data(0).type, shape, { rows })
+    return tensor(type ?? op.raw(0).type, shape, { rows })
   }
 }
 
@@ -157,7 +157,7 @@ const Where: Rule = (op) => {
   const known = calculated(op, op.raw(1).type, ([condition, x, y]) => (typeof condition === 'number' ? (condition === 0 ? y! : x!) : isSame(x!, y!) ? x! : opaque('where', [condition!, x!, y!], isAtLeast(x!, 0) && isAtLeast(y!, 0) ? 0 : -Infinity)))
   if (known !== null) return known
   const { shape, rows } = broadcast(op.all())
-  const [x, y] = [op.data(1), op.data(2)]
+  const [x, y] = [op.raw(1), op.raw(2)]
   return tensor(x.type, shape, { rows, bound: boundOfBoth(x, y) })
 }
 
@@ -174,7 +174,7 @@ const Cast: Rule = (op) => {
   const elements = of.elements?.map((element) => castElement(element, type)) ?? null
   if (elements !== null && elements.every((element) => element !== null)) return withElements(type, of.shape, elements)
   const { shape, rows, bound, nonZero } = op.data(0)
-  return tensor(type, shape, { rows, bound: isWide && (isInteger(of.type) || of.type === bool) ? bound : null, nonZero: nonZero && (isWide || type === bool) && isInteger(of.type) })
+  return tensor(type, shape, { rows, bound: isWide ? bound : null, nonZero: nonZero && (isWide || type === bool) && isInteger(of.type) })
 }
 
 /** An element in another type; `null` where it may be another number there. Numbers of rows are kept as whole ones alone. */

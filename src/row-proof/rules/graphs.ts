@@ -1,7 +1,7 @@
 import { areSame, isSame, ofRows, opaque, shown, type Dim } from '../dims.ts'
 import { apart, axisIn, moved, type Operation, type Rule, type Rules } from '../operation.ts'
-import { countsRows, either, elementType, mostElements, samePlace, sameRows, tensor, type Fault, type List, type Tensor, type Value } from '../followed-values.ts'
-import { meets, notFollowed } from '../not-proved.ts'
+import { countsRows, either, elementType, extent, leaving, mostElements, sameRows, tensor, type Fault, type List, type Tensor, type Value } from '../followed-values.ts'
+import { meets, notFollowed, NotProved } from '../not-proved.ts'
 import { withElements } from './arithmetic.ts'
 import { joined, without, withAxes } from './movement.ts'
 
@@ -44,17 +44,16 @@ function settle(op: Operation, first: readonly Value[], turn: (states: readonly 
   for (let turns = 0; turns < mostTurns; turns++) {
     const made = turn(states)
     const next = states.map((state, index) => inCommon(op, state, made[index]!, index))
-    if (next.every((value, index) => isSameValue(value, states[index]!))) return { states, made }
+    if (next.every((value, index) => isKept(states[index]!, value))) return { states, made }
     states = next
   }
   return notFollowed('what goes from turn to turn does not settle')
 }
 
-function isSameValue(a: Value, b: Value): boolean {
-  if (a.kind !== 'tensor' || b.kind !== 'tensor') return a === b || (a.kind === 'fault' && b.kind === 'fault' && a.reason === b.reason) || (a.kind === 'list' && b.kind === 'list' && a.items === b.items)
-  const sameElements = a.elements === b.elements || (a.elements !== null && b.elements !== null && areSame(a.elements, b.elements))
-  const sameBounds = a.bound === b.bound || (a.bound !== null && b.bound !== null && isSame(a.bound, b.bound))
-  return areSame(a.shape, b.shape) && sameElements && sameBounds && a.nonZero === b.nonZero && samePlace(a.place, b.place) && a.columns === b.columns && (a.rows === b.rows || (a.rows !== null && b.rows !== null && sameRows(a.rows, b.rows)))
+/** Whether what a value has in common with another is all of it: what is kept is the same object. */
+function isKept(a: Value, kept: Value): boolean {
+  if (a.kind !== 'tensor' || kept.kind !== 'tensor') return a === kept || (a.kind === 'fault' && kept.kind === 'fault' && a.reason === kept.reason)
+  return areSame(a.shape, kept.shape) && a.elements === kept.elements && a.bound === kept.bound && a.nonZero === kept.nonZero
 }
 
 /** Something like a state whose values are not known in a later turn: the counter, and elements that change. */
@@ -74,22 +73,22 @@ const Loop: Rule = (op) => {
   let endsEarly = condition !== null && condition.elements?.[0] !== 1
   const { states, made } = settle(op, initial, (own) => {
     const [goesOn, ...values] = op.runGraph(body, [sharedScalar(op, 'turn', int64), withElements(bool, [], [1]), ...own])
-    endsEarly ||= checkCondition(goesOn!).elements?.[0] !== 1
+    endsEarly ||= checkCondition(goesOn as Tensor | Fault).elements?.[0] !== 1
     return values
   })
   const count = (endsEarly ? null : limit?.elements?.[0]) ?? opaque(`turns of ${op.label}`, [], 0)
   return [...states, ...made.slice(initial.length).map((value) => stacked(value, count, 0))]
 }
 
-function checkCondition(value: Value): Tensor {
-  if (value.kind !== 'tensor') return value.kind === 'fault' && value.verdict === 'meets' ? meets(`whether it goes on: ${value.reason}`) : notFollowed('whether it goes on is not followed')
+function checkCondition(value: Tensor | Fault): Tensor {
+  if (value.kind === 'fault') throw new NotProved(value.verdict, `whether it goes on: ${value.reason}`)
   if (value.rows !== null) meets('whether it goes on depends on what the rows hold')
   return countsRows(value) ? meets('whether it goes on depends on the number of rows') : value
 }
 
 /** What each turn gives, one behind the other along a new dimension. */
 function stacked(value: Value, count: Dim, axis: number): Value {
-  if (value.kind !== 'tensor') return value
+  if (value.kind !== 'tensor') return value.kind === 'fault' ? leaving(value) : value
   const at = axisIn(axis, value.shape.length + 1)
   const shape = [...value.shape.slice(0, at), count, ...value.shape.slice(at)]
   return moved(value, shape, value.rows && { ...value.rows, axis: value.rows.axis + (value.rows.axis >= at ? 1 : 0) })
@@ -116,26 +115,25 @@ const Scan: Rule = (op) => {
 function overEachRow(op: Operation, scanned: readonly Tensor[], axes: readonly number[], initial: readonly Value[]): readonly Value[] {
   if (initial.length > 0) return meets('it goes from row to row')
   const rows = scanned[0]!.rows ?? meets('one of its inputs has no rows, and another has')
-  if (scanned.some((of, index) => of.rows === null || of.rows.axis !== axes[index] || !isSame(of.rows.outer, rows.outer) || !isSame(of.rows.inner, rows.inner))) return meets('rows of its inputs lie in each other in different ways')
+  if (scanned.some((of, index) => of.rows === null || !sameRows(of.rows, { ...rows, axis: axes[index]! }))) return meets('rows of its inputs lie in each other in different ways')
   if ([...(op.ints('scan_input_directions') ?? []), ...(op.ints('scan_output_directions') ?? [])].some((direction) => direction !== 0)) return notFollowed('it goes through the rows backwards')
   // In the body each turn has one row, as if that were all: nothing in it may have rows of its own.
   const slices = scanned.map((of, index) => tensor(of.type, of.shape.filter((_, axis) => axis !== axes[index])))
   const made = op.runGraph(op.graph('body'), slices)
   const outputAxes = op.ints('scan_output_axes')
   return made.map((value, index) => {
-    if (value.kind !== 'tensor') return value
+    if (value.kind !== 'tensor') return value.kind === 'fault' ? leaving(value) : value
     if (value.rows !== null || countsRows(value)) return op.fault('meets', 'a row meets all others')
     // A length that depends on what a row holds would be another one in each.
     if (value.shape.some((dim) => typeof dim !== 'number' && dim.key.includes('('))) return op.fault('unknown', 'whether its turns give equal shapes is not known')
     const at = axisIn(outputAxes?.[index] ?? 0, value.shape.length + 1)
-    return tensor(value.type, [...value.shape.slice(0, at), scanned[0]!.shape[axes[0]!]!, ...value.shape.slice(at)], { rows: { axis: at, outer: rows.outer, inner: rows.inner } })
+    return tensor(value.type, [...value.shape.slice(0, at), extent(rows), ...value.shape.slice(at)], { rows: { ...rows, axis: at } })
   })
 }
 
 function listAt(op: Operation, index: number): readonly Tensor[] {
   const value = op.value(index)
-  if (value === null || value.kind !== 'list') return notFollowed('an input is no sequence')
-  return value.items ?? notFollowed('how long a sequence is is not known')
+  return (value?.kind === 'list' ? value.items : null) ?? notFollowed('how long a sequence is is not known')
 }
 
 const listOf = (items: readonly Tensor[]): List => ({ kind: 'list', items, byRow: false })
@@ -152,14 +150,18 @@ const SplitToSequence: Rule = (op) => {
   // Without lengths each entry is of length 1.
   if (of.rows?.axis === axis && !op.has(1) && isSame(of.rows.outer, 1) && isSame(of.rows.inner, 1)) return { kind: 'list', items: null, byRow: true }
   apart(of, [axis], 'divides')
-  const dim = of.shape[axis]!
-  if (typeof dim !== 'number') return notFollowed(`dimension ${shown(dim)} is not known`)
   const given = op.has(1) ? op.numbers(1, 'lengths') : [1]
   const isOne = !op.has(1) || op.raw(1).shape.length === 0
-  if (isOne && dim / given[0]! > mostElements) return notFollowed('it makes too many parts')
-  const lengths = isOne ? Array.from({ length: Math.ceil(dim / given[0]!) }, (_, index) => Math.min(given[0]!, dim - index * given[0]!)) : given
+  const lengths = isOne ? equalParts(of.shape[axis]!, given[0]!) : given
   const parts = lengths.map((length) => moved(of, of.shape.map((own, other) => (other === axis ? length : own)), of.rows))
   return listOf(!op.has(1) && op.int('keepdims', 1) === 0 ? parts.map((part) => without(part, [axis])) : parts)
+}
+
+/** Lengths of the parts, of which the last may be shorter. */
+function equalParts(dim: Dim, length: number): number[] {
+  if (typeof dim !== 'number') return notFollowed(`dimension ${shown(dim)} is not known`)
+  if (dim / length > mostElements) return notFollowed('it makes too many parts')
+  return Array.from({ length: Math.ceil(dim / length) }, (_, index) => Math.min(length, dim - index * length))
 }
 
 const ConcatFromSequence: Rule = (op) => {
@@ -177,7 +179,7 @@ export const graphs: Rules = {
   If,
   Loop,
   Scan,
-  SequenceConstruct: (op) => listOf([...op.inputs.keys()].map((index) => op.data(index))),
+  SequenceConstruct: (op) => listOf([...op.inputs.keys()].map((index) => op.raw(index))),
   SequenceEmpty: () => listOf([]),
   SequenceAt: (op) => {
     const items = listAt(op, 0)
@@ -185,7 +187,7 @@ export const graphs: Rules = {
   },
   SequenceInsert: (op) => {
     const items = [...listAt(op, 0)]
-    items.splice(placeIn(op, 2, items.length, items.length), 0, op.data(1))
+    items.splice(placeIn(op, 2, items.length, items.length), 0, op.raw(1))
     return listOf(items)
   },
   SequenceErase: (op) => {

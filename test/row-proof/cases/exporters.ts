@@ -9,6 +9,7 @@ export const exporterCases: CaseTable = {
       'x = in(N,3,4)\ns = Shape(x)\nReshape(x, Concat(Unsqueeze(Gather(s, 0), [0]), Unsqueeze(Mul(Gather(s, 1), Gather(s, 2)), [0])) axis=0)',
       'x = in(N,2,6)\ny = Reshape(x, Concat(Unsqueeze(Mul(Gather(Shape(x), 0), 2), [0]), [6]) axis=0)\nz = Softmax(MatMul(y, k(6,6))) axis=1\nReshape(z, Concat(Unsqueeze(Gather(Shape(x), 0), [0]), [2,6]) axis=0)',
       'x = in(N,8)\nn = Cast(Gather(Shape(x), 0)) to=float32\nm = Cast(Floor(Div(n, 1.0))) to=int64\nReshape(x, Concat(Unsqueeze(m, [0]), [2,4]) axis=0)',
+      'l = Shape(in(N,9)) start=1\nq = Expand(Unsqueeze(in(N), [1]), Concat([1], Div(l, [4])) axis=0)\nReshape(q, Concat([-1], Div(Div(l, [2]), [2])) axis=0) allowzero=1',
     ],
     meets: [
       'x = in(N,3,4)\nn = Gather(Shape(x), 0)\nReshape(x, Concat([12], Unsqueeze(n, [0])) axis=0) -> 1',
@@ -91,6 +92,7 @@ export const exporterCases: CaseTable = {
     meets: [
       'x = in(N,3)\nAdd(x, Cast(Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])) to=float32)',
       'x = in(N)\nr = Range(0, Gather(Shape(x), 0), 1)\nWhere(Equal(r, 0), x, Neg(x))',
+      'x = in(N)\nn = Gather(Shape(x), 0)\nAdd(x, Cast(Add(n, Range(0, n, 1))) to=float32)',
       'x = in(N,3)\nr = Range(0, Gather(Shape(x), 0), 1)\nGather(k(9,3), r)',
       'x = in(N,3)\nAdd(x, CumSum(ConstantOfShape(Shape(x)) value=float32:[1], 0))',
       'x = in(N,3)\no = ConstantOfShape(Shape(x)) value=float32:[1]\nAdd(x, Slice(Concat(CumSum(o, 0), o) axis=1, [0], [3], [1]))',
@@ -105,6 +107,8 @@ export const exporterCases: CaseTable = {
       'x = in(N,5,3)\ni = ArgMax(in(N,5)) axis=1 keepdims=0\nf = Add(Mul(Range(0, Gather(Shape(x), 0), 1), 5), i)\nGather(Reshape(x, [-1,3]), f)',
       'x = in(N,5,3)\ni = ArgMax(in(N,5)) axis=1\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, Concat(r, i) axis=1)',
       'x = in(N,5,3)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, Concat(r, in(int64 N,1 <5)) axis=1)',
+      'x = in(N,5,3)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, Cast(Cast(Concat(r, in(int64 N,1 <5)) axis=1) to=int32) to=int64)',
+      'x = in(N,3)\ni = ArgMax(in(N,5)) axis=1 keepdims=0\nGather(x, Div(Add(Mul(Range(0, Gather(Shape(x), 0), 1), 5), i), 5))',
     ],
     meets: [
       'x = in(N,5,3)\ni = ArgMax(in(N,6)) axis=1 keepdims=0\nf = Add(Mul(Range(0, Gather(Shape(x), 0), 1), 5), i)\nGather(Reshape(x, [-1,3]), Min(f, Sub(Mul(Gather(Shape(x), 0), 5), 1)))',
@@ -120,6 +124,7 @@ export const exporterCases: CaseTable = {
       'x = in(N,3)\ne = Exp(Sub(x, ReduceMax(x) keepdims=0))\nDiv(e, ReduceSum(e, [1]))',
       'x = in(N,3)\nDiv(x, Add(ReduceMax(Abs(x)) keepdims=0, 0.001))',
       'x = in(N,2,3)\nSub(x, ReduceMax(Reshape(x, [-1])) keepdims=0)',
+      'x = in(N,3)\nSub(x, ReduceMax(x, Sub(Shape(x) start=1, [3])))',
     ],
     proved: ['x = in(N,3)\nd = Log(Add(Abs(x), 0.001))\nMax(d, Sub(ReduceMax(d, [1]), 8.0))', 'x = in(N,3)\nDiv(x, Add(ReduceMax(Abs(x), [-1]), 0.001))'],
   },

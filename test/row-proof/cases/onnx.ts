@@ -79,7 +79,7 @@ export const onnxCases: CaseTable = {
     proved: ['ConstantOfShape(Shape(in(N,3))) value=float32:[2]', 'x = in(N,3)\nConcat(x, ConstantOfShape(Shape(x)) value=float32:[1]) axis=1', 'x = in(N,3)\nAdd(x, ConstantOfShape([3]))'],
     meets: ['x = in(N,3)\nAdd(x, ConstantOfShape([2,3]))'],
   },
-  Shape: { proved: ['x = in(N,3)\nReshape(Relu(x), Shape(x))', 'x = in(N,3)\nDiv(x, Cast(Shape(x) start=1) to=float32)'], meets: ['x = in(N,3)\nAdd(x, Cast(Shape(x) start=0 end=1) to=float32)', 'x = in(N,3)\nDiv(x, Cast(Gather(Shape(x), 0)) to=float32)'] },
+  Shape: { proved: ['x = in(N,3)\nReshape(Relu(x), Shape(x))', 'x = in(N,3)\nDiv(x, Cast(Shape(x) start=1) to=float32)', 'x = in(N,3)\ns = Slice(CumSum(x, 0), [0], [2], [1])\nAdd(x, Cast(Gather(Shape(s), 1)) to=float32)'], meets: ['x = in(N,3)\nAdd(x, Cast(Shape(x) start=0 end=1) to=float32)', 'x = in(N,3)\nDiv(x, Cast(Gather(Shape(x), 0)) to=float32)'] },
   Size: { proved: ['Add(in(N,3), Cast(Size(k(2,3))) to=float32)'], meets: ['x = in(N,3)\nDiv(x, Cast(Size(x)) to=float32)'] },
   Range: {
     proved: ['Add(in(N,3), Range(0.0, 3.0, 1.0))', 'x = in(N,3)\nAdd(x, Cast(Range(0, Gather(Shape(x), 1), 1)) to=float32)'],
@@ -518,7 +518,11 @@ export const onnxCases: CaseTable = {
     'SequenceAt(SplitToSequence(in(N,4), [2,2]) axis=1, 1)',
     'ConcatFromSequence(SplitToSequence(in(N,4)) axis=1) axis=1',
     'SequenceAt(SplitToSequence(in(N,4)) axis=1 keepdims=0, 2)',
-  ], meets: ['x = in(N,3)\nSub(x, SequenceAt(SplitToSequence(x) axis=0, -1))'], same: ['ConcatFromSequence(SplitToSequence(in(N,3)) axis=0) axis=0'] },
+  ], meets: [
+    'x = in(N,3)\nSub(x, SequenceAt(SplitToSequence(x) axis=0, -1))',
+    'SequenceAt(SplitToSequence(in(N,3), 1) axis=0, 0)',
+    'x = in(N,3)\nIf(Equal(SequenceLength(SplitToSequence(x) axis=1), 0)) then_branch={ t = Relu(x) -> t } else_branch={ u = CumSum(x, 0) -> u }',
+  ], same: ['ConcatFromSequence(SplitToSequence(in(N,3)) axis=0) axis=0'] },
   ConcatFromSequence: { proved: [
     'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=1 new_axis=1',
     'ConcatFromSequence(SequenceConstruct(in(N,3), in(N,3))) axis=0 new_axis=1 -> 1',
@@ -558,6 +562,7 @@ export const onnxCases: CaseTable = {
       'x = in(N,3)\nLoop(3, _, x) body={ (i int64[], c bool[], s float32) t = Softmax(s) axis=0; -> c, t }',
       'x = in(N,3)\nLoop(Gather(Shape(x), 0), _, x) body={ (i int64[], c bool[], s float32) t = Mul(s, 0.5); -> c, t }',
       'x = in(N,3)\nLoop(9, bool:1, x) body={ (i int64[], c bool[], s float32) t = Mul(s, 0.1); d = Greater(ReduceMax(t) keepdims=0, 5.0); -> d, t }',
+      'x = in(N,3)\nLoop(9, bool:1, x) body={ (i int64[], c bool[], s float32) t = Mul(s, 0.1); d = Greater(ReduceMax(t, [1]) keepdims=0, 5.0); -> d, t }',
       'x = in(N,3)\nLoop(2, _, x) body={ (i int64[], c bool[], s float32) t = Add(s, Gather(x, [0])); -> c, t }',
     ],
   },
@@ -566,10 +571,13 @@ export const onnxCases: CaseTable = {
       's, y = Scan(in(N,2), in(4,N,2)) num_scan_inputs=1 body={ (s float32, x float32) t = Tanh(Add(s, x)); -> t, t }\n-> 0,1',
       's, y = Scan(k(1,2), in(4,N,2)) num_scan_inputs=1 body={ (s float32, x float32) t = Tanh(x); -> s, t }\n-> _,1',
       's, y = Scan(in(N,2), in(N,4,2)) num_scan_inputs=1 scan_input_axes=[1] scan_output_axes=[1] body={ (s float32, x float32) t = Tanh(Add(s, x)); -> t, t }\n-> 0,0',
+      's, y = Scan(in(N,2), in(N,4,2)) num_scan_inputs=1 scan_input_axes=[1] scan_output_axes=[2] body={ (s float32, x float32) t = Tanh(Add(s, x)); -> t, t }\n-> 0,0',
     ],
     same: ['s, y = Scan(k(2), in(N,2)) num_scan_inputs=1 body={ (s float32, x float32) t = Tanh(x); -> s, t }\n-> _,0'],
     meets: [
       's, y = Scan(k(2), in(N,2)) num_scan_inputs=1 body={ (s float32, x float32) t = Add(s, x); -> t, t }\n-> _,0',
+      'y = Scan(in(N,2), in(1,N)) num_scan_inputs=2 body={ (a float32, b float32) t = Add(a, ReduceMax(b) keepdims=0); -> t }',
+      'Scan(in(int64 1 4..5), in(N,2), in(1,4,2)) num_scan_inputs=1 body={ (s float32, x float32) t = Add(s, x); -> t } @8',
       's, y = Scan(in(N,2), in(4,N,2)) num_scan_inputs=1 body={ (s float32, x float32) t = Softmax(Add(s, x)) axis=0; -> t, t }\n-> 0,1',
       's, y = Scan(k(2,1), in(2,N)) num_scan_inputs=1 scan_input_axes=[1] scan_output_axes=[1] body={ (s float32, x float32) u = Reshape(x, [2,1]); t = Add(s, u); v = Reshape(t, [2]); -> t, v }\n-> _,1',
     ],

@@ -25,6 +25,7 @@ export const trapCases: CaseTable = {
       `${rowsOfFive}\nGather(flat, Add(Unsqueeze(Mul(r, 5), [1]), Range(0, 5, 1)))`,
       `${rowsOfFive}\nv, i = TopK(in(N,5), [2]) axis=1\nGather(flat, Add(Unsqueeze(Mul(r, 5), [1]), i))`,
       `${rowsOfFive}\nGather(flat, Range(0, Mul(n, 5), 5))`,
+      `${rowsOfFive}\ni = ${branches('ArgMax(in(N,5)) axis=1 keepdims=0', 'ArgMin(in(N,5)) axis=1 keepdims=0')}\nGather(flat, Add(${branches('Mul(r, 5)', 'Mul(5, r)')}, i))`,
       `${rowsOfFive}\ni = ArgMax(in(N,5)) axis=1 keepdims=0\nf = Add(Mul(r, 5), i)\nGather(flat, Reshape(Transpose(Unsqueeze(f, [1])) perm=[1,0], [-1]))`,
     ),
     meets: [
@@ -52,6 +53,7 @@ export const trapCases: CaseTable = {
       `${rowsOfFive}\nGather(flat, Range(0, Mul(n, 4), 4))`,
       `${rowsOfFive}\nGather(flat, Mul(Add(r, 1), 4))`,
       `${rowsOfFive}\nGather(flat, Mul(r, n))`,
+      `${rowsOfFive}\nGather(flat, Add(Mul(Add(Mul(r, 5), ArgMax(in(N,5)) axis=1 keepdims=0), -1), Mul(r, 10)))`,
       `${rowsOfFive}\nGather(flat, Add(Mul(r, 5), Mod(n, 5)))`,
       `${rowsOfFive}\nGather(flat, ${branches('Mul(r, 5)', 'Mul(r, 4)')})`,
       `${rowsOfFive}\nGather(flat, ${branches('Mul(r, 4)', 'Mul(r, 5)')})`,
@@ -115,6 +117,7 @@ export const trapCases: CaseTable = {
   'large tensors of counts': {
     meets: [
       'Tile(count, [5000])',
+      'Concat(Tile(count, [3000]), Tile(count, [3000])) axis=0',
       'Expand(count, [5000])',
       'Gather(count, Expand([0], [5000]))',
       'Gather(Shape(x), in(int64 1 <1))',
@@ -259,6 +262,7 @@ export const trapCases: CaseTable = {
         'Abs(c)',
         'Equal(c, [0,0])',
         'ConcatFromSequence(SequenceConstruct(c)) axis=1',
+        'SequenceAt(SplitToSequence(c) axis=1, 0)',
         'OptionalGetElement(Optional(c))',
         'Trilu(Unsqueeze(c, [1]))',
         'GatherElements(c, in(int64 N,1 <1)) axis=1',
@@ -274,6 +278,7 @@ export const trapCases: CaseTable = {
         'Squeeze(r, [1])',
         'Mul(r, 1)',
         'Mul(r, 2)',
+        'Mul(r, [1,2])',
         'Mod(r, 2)',
         'Div(r, 2)',
         'Add(r, r)',
@@ -292,6 +297,7 @@ export const trapCases: CaseTable = {
         'Relu(Cast(r) to=float32)',
         'Gather([5,6,7,8,9,9,9,9,9], r)',
         'OneHot(r, 2, [0.0,1.0])'].map((op) => `${placed}\nCast(${op}) to=float32`),
+      placed,
     ],
   },
   'own rows by too few bits': {
@@ -363,12 +369,28 @@ export const trapCases: CaseTable = {
       'x = in(N,3)\nLoop(3, _, x) body={ (i int64[], c bool[], s float32) d = Gather(Shape(x), 0); t = Div(s, Cast(d) to=float32); -> c, t }',
       's, y = Scan(in(N,2), in(4,N,2)) num_scan_inputs=1 body={ (s float32, x float32) t = Sub(x, ReduceMean(s) keepdims=0); -> t, t }\n-> 0,1',
       's, q, y = Scan(in(N,2), in(N,2), in(4,N,2)) num_scan_inputs=1 body={ (s float32, q float32, x float32) t = Add(q, x); u = Softmax(q) axis=0; -> t, u, t }\n-> _,_,1',
+      'x = in(N,3)\ny = Loop(2, _) body={ (i int64[], c bool[]) n = Cast(Gather(Shape(x), 0)) to=float32; -> c, n }\nAdd(x, ReduceSum(y) keepdims=0)',
       'x = in(N,3)\ns = Loop(2, _, 1.0) body={ (i int64[], c bool[], s float32[]) t = Add(s, ReduceMax(x) keepdims=0); -> c, t }\nAdd(x, s)',
       'x = in(N,3)\ny = Scan(k(2,1,3)) num_scan_inputs=1 body={ (e float32) t = Add(e, ReduceMax(x) keepdims=0); -> t }\nAdd(x, Reshape(ReduceSum(y, [0]), [3]))',
     ],
     proved: [
       'x = in(N,3)\nl, m = Loop(3, _, x, 0) body={ (i int64[], c bool[], s float32, k int64[]) t = If(Equal(k, 0)) then_branch={ u = Relu(s) -> u } else_branch={ u = Softmax(s) axis=1 -> u }; j = Add(k, 1); -> c, t, j }\n-> 0,_',
-      'y = Scan(in(N,3)) num_scan_inputs=1 body={ (x float32) t = Softmax(x) axis=0; -> t }', 'y = Scan(in(N,2,3)) num_scan_inputs=1 body={ (x float32) t = Sub(x, ReduceMax(x) keepdims=0); -> t }',
+      'y = Scan(in(N,3)) num_scan_inputs=1 body={ (x float32) t = Softmax(x) axis=0; -> t }',
+      'y = Scan(in(N,2,2)) num_scan_inputs=1 body={ (x float32) t = Tanh(x); -> t }\nReshape(y, Concat(Shape(y) start=0 end=1, [4]) axis=0)',
+      'y = Scan(in(N,2,3)) num_scan_inputs=1 body={ (x float32) t = Sub(x, ReduceMax(x) keepdims=0); -> t }',
+    ],
+  },
+  'shapes of what meets in a branch or a turn': {
+    meets: [
+      'x = in(N,3)\ny = Loop(2, _) body={ (i int64[], c bool[]) t = CumSum(x, 0); -> c, t }\nAdd(x, Cast(Gather(Shape(y), 1)) to=float32)',
+      'y = Scan(in(4,N,3)) num_scan_inputs=1 body={ (a float32) t = CumSum(a, 0); -> t }\nAdd(in(N,3), Cast(Gather(Shape(y), 1)) to=float32)',
+      'x = in(N,3)\nm = ReduceMax(x, [0]) keepdims=0\ny = Scan(in(N,4,3)) num_scan_inputs=1 scan_output_axes=[1] body={ (a float32) t = Add(a, m); -> t }\nAdd(x, Cast(Gather(Shape(y), 1)) to=float32)',
+      ...[
+        'y = Loop(2, _, x) body={ (i int64[], c bool[], s float32) t = CumSum(Concat(s, s) axis=1, 0); -> c, t }',
+        `y = ${branches('CumSum(Concat(x, x) axis=1, 0)', 'CumSum(x, 0)')}`,
+        `y = ${branches('CumSum(x, 0)', 'CumSum(Concat(x, x) axis=1, 0)')}`,
+      ].map((y) => `x = in(N,3)\n${y}\nIf(Equal(Gather(Shape(y), 1), 6)) then_branch={ t = Relu(x) -> t } else_branch={ u = Softmax(x) axis=0 -> u }`),
+      'x = in(N,3)\nl = Loop(2, bool:1, [1]) body={ (i int64[], c bool[], s int64) t = Concat(s, s) axis=0; d = Greater(ReduceMax(x) keepdims=0, 5.0); -> d, t }\nAdd(x, Cast(Size(l)) to=float32)',
     ],
   },
   'masks of several numbers a row': {
@@ -402,8 +424,8 @@ export const trapCases: CaseTable = {
     ],
   },
   'all of what is not 0': {
-    proved: ['x = in(N,3)\nGather(x, Squeeze(NonZero(Expand([1], Shape(x) start=0 end=1)), [0]))', 'x = in(N,3)\nTranspose(Gather(Transpose(x), Squeeze(NonZero(Expand([2], Shape(x) start=1 end=2)), [0])))'],
-    meets: ['x = in(N,3)\nGather(x, Squeeze(NonZero(Expand([0], Shape(x) start=0 end=1)), [0]))', 'x = in(N)\nGather(x, Squeeze(NonZero(Greater(x, 0.0)), [0]))', 'x = in(N,3)\nGather(x, Gather(NonZero(ConstantOfShape(Shape(x)) value=int64:[1]), 0))'],
+    proved: ['x = in(N,3)\nGather(x, Squeeze(NonZero(Expand([1], Shape(x) start=0 end=1)), [0]))', 'x = in(N,3)\nTranspose(Gather(Transpose(x), Squeeze(NonZero(Expand([2], Shape(x) start=1 end=2)), [0])))', 'x = in(N,3)\nGather(x, Squeeze(NonZero(Cast(Expand([1], Shape(x) start=0 end=1)) to=bool), [0]))'],
+    meets: ['x = in(N,3)\nGather(x, Squeeze(NonZero(Expand(Cast([256]) to=uint8, Shape(x) start=0 end=1)), [0]))', 'x = in(N,3)\nGather(x, Squeeze(NonZero(Expand([0], Shape(x) start=0 end=1)), [0]))', 'x = in(N)\nGather(x, Squeeze(NonZero(Greater(x, 0.0)), [0]))', 'x = in(N,3)\nGather(x, Gather(NonZero(ConstantOfShape(Shape(x)) value=int64:[1]), 0))'],
   },
   'rows that are cropped, scaled or turned': {
     meets: [
@@ -418,6 +440,7 @@ export const trapCases: CaseTable = {
     proved: [
       'y = SequenceAt(SequenceErase(SequenceConstruct(in(N,3), in(N,2))), 0)\nReshape(y, [-1,3])',
       'y = SequenceAt(SequenceErase(SequenceConstruct(in(N,3), in(N,2)), 0), 0)\nReshape(y, [-1,2])',
+      'y = SequenceAt(SequenceErase(SequenceConstruct(in(N,3), in(N,2))), -1)\nReshape(y, [-1,3])',
       'y = SequenceAt(SequenceInsert(SequenceConstruct(in(N,3)), in(N,2), 0), 0)\nReshape(y, [-1,2])',
       'y = SequenceAt(SequenceInsert(SequenceConstruct(in(N,3)), in(N,2)), -1)\nReshape(y, [-1,2])',
       'y = SequenceAt(SplitToSequence(in(N,5), [2,3]) axis=1, -1)\nReshape(y, [-1,3])',
@@ -435,6 +458,11 @@ export const trapCases: CaseTable = {
     ],
     meets: ['x = in(N,3)\nSub(x, ReduceMax(x, int64:[]))', 'x = in(2,N,3)\nReduceSum(Reshape(Tile(x, [1,2,1]), [2,-1,2,3]), [2]) keepdims=0 -> 1', 'Reshape(Tile(in(N,3), [2,1]), [-1,2,3])'],
   },
+  'what would fail, and is never run': {
+    same: ['DepthToSpace(r) blocksize=2', 'SequenceAt(SplitToSequence(r) axis=3, 0)', 'SequenceAt(SplitToSequence(r) axis=-4, 0)', 'ConcatFromSequence(SequenceEmpty()) axis=0'].map(
+      (op) => `x = in(N,3)\nr = Reshape(x, ConcatFromSequence(SequenceConstruct([-1], [3], [1])) axis=0)\nIf(Greater(in(), 5.0)) then_branch={ t = ${op} -> t } else_branch={ u = Relu(x) -> u }`,
+    ),
+  },
   'older versions': {
     proved: [
       'Slice(in(N,5)) starts=[1] ends=[3] axes=[1] @9',
@@ -451,6 +479,9 @@ export const trapCases: CaseTable = {
         'Softmax(in(N,2,3)) axis=1 @13',
         'Dropout(in(N,3), 0.5) @12',
         'Clip(in(N,3)) min=0.0 max=1.0 @9',
+        'Max(in(N,3), in(N,3)) @7',
+        'Add(in(N,3), Max(k(3), k(3))) @7',
+        'Max(in(N,3), k(1,3)) @8',
         'Pad(in(N,3)) pads=[0,1,0,1] @9',
         'Dropout(in(N,3)) ratio=0.5 @10',
         'ReduceSum(in(N,3)) axes=[1] keepdims=0 @11',
@@ -479,6 +510,7 @@ export const trapCases: CaseTable = {
         'Unsqueeze(in(N,3), [0]) @13',
       'Squeeze(in(N,3)) axes=[0] @11',
       'Pad(in(N,3)) pads=[1,0,0,0] @9',
+      'Max(in(N,3), k(1,3)) @7',
       'x = in(N,3)\nSub(x, ReduceSum(x) axes=[0]) @11',
       'v, i = TopK(in(N,5)) k=1 axis=0 @9',
       'Softmax(in(2,N,3)) @11 -> 1',
