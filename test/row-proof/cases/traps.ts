@@ -1,4 +1,4 @@
-import { each, type CaseTable } from './case-table.ts'
+import type { CaseTable } from './case-table.ts'
 
 const counted = 'x = in(N,3)\nn = Mod(Gather(Shape(x), [0]), [4])'
 const placed = 'x = in(N,5,3)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nc = Concat(r, in(int64 N,1 <5)) axis=1'
