@@ -1,6 +1,6 @@
-import { add, broadcastDims, divide, floorOf, isAtLeast, isSame, minimum, multiply, ofRows, opaque, perRow, product, rowDim, shown, shownDims, subtract, type Dim } from '../dims.ts'
+import { add, broadcastDims, divide, floorOf, isAtLeast, isSame, maximum, minimum, multiply, ofRows, opaque, perRow, product, rowDim, shown, shownDims, subtract, type Dim } from '../dims.ts'
 import { apart, axisIn, checkRank, moved, rowsOnly, type Rule, type Rules } from '../operation.ts'
-import { after, before, elementType, extent, findRows, mostElements, sameRows, tensor, type Place, type Rows, type Tensor, type Value } from '../followed-values.ts'
+import { after, before, elementType, extent, findRows, mostElements, sameRows, tensor, type Place, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 import { boundOfBoth, broadcastPlaces, withElements } from './arithmetic.ts'
 
@@ -22,7 +22,6 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
   const open = dims.indexOf(-1)
   const given = product(dims.filter((_, axis) => axis !== open))
   if (rows === null) {
-    if (dims.some(ofRows)) meets(`the shape ${shownDims(dims)} depends on the number of rows, and what gets it does not`)
     const all = product(shape)
     const rest = open === -1 ? 1 : (divide(all, given) ?? opaque('rest', [all, given], 0))
     return moved(of, dims.map((dim, axis) => (axis === open ? rest : dim)), null, of.elements)
@@ -54,11 +53,12 @@ const Reshape: Rule = (op) => {
   const given = op.version < 5 ? (op.ints('shape') ?? notFollowed('the shape is missing')) : op.counts(1, 'the shape')
   const copies = op.int('allowzero', 0) === 0
   return reshaped(of, given.map((dim, axis) => {
-    if (!copies || dim === -1 || isAtLeast(dim, 1)) return dim
+    if (dim === -1 || isAtLeast(dim, copies ? 1 : 0)) return dim
     const own = of.shape[axis] ?? notFollowed(`dimension ${axis} is not there to be kept`)
     if (dim === 0 || isSame(dim, own)) return own
-    // A length that may be 0 stands for that of the input then.
-    return ofRows(own) || ofRows(dim) ? notFollowed(`whether ${shown(dim)} is 0, and keeps dimension ${axis}, is not known`) : opaque('length', [dim, own], 0)
+    // A length that may be 0 stands for that of the input then, and one that may be -1 for what is left.
+    if (ofRows(own) || ofRows(dim)) return notFollowed(`whether ${shown(dim)} is 0, and keeps dimension ${axis}, is not known`)
+    return isAtLeast(dim, 0) ? opaque('length', [dim, own], 0) : opaque(`${op.label} ${axis}`, [], 0)
   }))
 }
 
@@ -71,22 +71,22 @@ const Flatten: Rule = (op) => {
 
 const Squeeze: Rule = (op) => {
   const of = op.raw(0)
-  const axes = op.axes(of.shape.length, 13) ?? of.shape.flatMap((dim, axis) => (isOne(dim, of.rows?.axis === axis) ? [axis] : []))
+  const axes = op.axes(of.shape.length, 13) ?? of.shape.flatMap((dim, axis) => (isOne(dim) ? [axis] : []))
   if (of.rows !== null && axes.includes(of.rows.axis)) meets(`it takes away dimension ${of.rows.axis}, which counts the rows`)
   return without(of, axes)
 }
 
 /** Whether a dimension would be taken away by a squeeze without axes. */
-function isOne(dim: Dim, isRows: boolean): boolean {
-  if (dim === 1) return true
-  if (typeof dim === 'number' || isAtLeast(dim, 2)) return false
-  return isRows ? meets('it takes away the dimension of the rows where there is one of them') : notFollowed(`whether dimension ${shown(dim)} is 1 is not known`)
+function isOne(dim: Dim): boolean {
+  if (typeof dim === 'number' || isAtLeast(dim, 2)) return dim === 1
+  if (ofRows(dim)) return meets('it takes away the dimension of the rows where there is one of them')
+  return notFollowed(`whether dimension ${shown(dim)} is 1 is not known`)
 }
 
 /** A tensor without dimensions of length 1. */
 export function without(of: Tensor, axes: readonly number[]): Tensor {
-  const left = of.shape.filter((_, axis) => !axes.includes(axis))
-  return moved(of, left, of.rows && { ...of.rows, axis: of.rows.axis - axes.filter((axis) => axis < of.rows!.axis).length }, of.elements)
+  const left = [...of.shape.keys()].filter((axis) => !axes.includes(axis))
+  return moved(of, left.map((axis) => of.shape[axis]!), of.rows && { ...of.rows, axis: left.indexOf(of.rows.axis) }, of.elements)
 }
 
 const Unsqueeze: Rule = (op) => {
@@ -137,7 +137,7 @@ function picked(of: Tensor, shape: readonly Dim[], from: (at: readonly number[])
 }
 
 const Concat: Rule = (op) => {
-  const parts = op.inputs.filter((value): value is Value => value !== null).map((_, index) => op.raw(index))
+  const parts = op.inputs.map((_, index) => op.raw(index))
   return joined(parts, op.axis(parts[0]!.shape.length, 1))
 }
 
@@ -180,7 +180,6 @@ function columnsOf(parts: readonly Tensor[], axis: number): (Place | null)[] | n
 const Split: Rule = (op) => {
   const of = op.raw(0)
   const axis = op.axis(of.shape.length, 0)
-  if (of.rows?.axis === axis && op.outputCount > 1) apart(of, [axis], 'divides')
   const dim = of.shape[axis]!
   const given = op.version < 13 ? op.ints('split') : op.has(1) ? op.elements(1, 'lengths') : null
   const count = op.int('num_outputs', op.outputCount)
@@ -189,6 +188,7 @@ const Split: Rule = (op) => {
   let from: Dim = 0
   return Array.from({ length: op.outputCount }, (_, index) => {
     const length = given?.[index] ?? (typeof dim === 'number' && typeof each === 'number' ? Math.min(each, dim - index * each) : isEven || index < count - 1 ? each : opaque('last part', [dim, count], 0))
+    if (!isSame(length, dim)) apart(of, [axis], 'divides')
     const start = from
     from = add(from, length)
     return partOf(of, axis, length, typeof start === 'number' ? start : null)
@@ -200,7 +200,6 @@ function partOf(of: Tensor, axis: number, length: Dim, start: number | null, ste
   const shape = of.shape.map((dim, other) => (other === axis ? length : dim))
   const elements = start === null ? null : picked(of, shape, (at) => at.map((index, other) => (other === axis ? start + index * step : index)))
   if (elements !== null) return withElements(of.type, shape, elements)
-  if (of.elements?.some(ofRows)) notFollowed('which elements of a shape it takes is not known')
   return moved(of, shape, of.rows)
 }
 
@@ -234,26 +233,19 @@ function sliced(of: Tensor, axis: number, start: Dim | null, end: Dim | null, st
   apart(of, [axis], 'takes some of the entries')
   if ([start, end, step].some((each) => each !== null && ofRows(each))) meets('which entries it takes depends on the number of rows')
   if (start === null || end === null || typeof step !== 'number') return partOf(of, axis, opaque('slice', [dim, opaque(label, [])], 0), null)
+  const mayCountFromEnd = [start, end].some((each) => typeof each !== 'number' && !isAtLeast(each, 0))
+  // Backwards, ONNX Runtime takes the largest number that there is for an end before the beginning.
+  const isEitherEnd = step < 0 && typeof end === 'number' && end >= 2 ** 31 - 1
+  if (mayCountFromEnd || isEitherEnd) return partOf(of, axis, opaque('slice', [dim, start, end, step], 0), null)
   // What is below 0 counts from the end.
-  if ([start, end].some((each) => typeof each !== 'number' && !isAtLeast(each, 0))) return partOf(of, axis, opaque('slice', [dim, start, end, step], 0), null)
-  const from = placeIn(start, dim, step > 0 ? 0 : -1)
-  const to = placeIn(end, dim, step > 0 ? 0 : -1)
-  if (typeof from === 'number' && typeof to === 'number') {
-    return partOf(of, axis, Math.max(0, Math.ceil((to - from) / step)), from, step)
-  }
-  const length = subtract(to, from)
-  return partOf(of, axis, step === 1 ? length : opaque('slice', [from, to, step], 0), null)
-}
-
-/** A start or an end within a dimension. @param least what one before the beginning is. */
-function placeIn(place: Dim, dim: Dim, least: 0 | -1): Dim {
-  if (typeof place === 'number' && typeof dim === 'number') {
-    const own = place < 0 ? place + dim : place
-    return Math.min(Math.max(own, least), least === 0 ? dim : dim - 1)
-  }
-  if (typeof place === 'number' && place < 0) return place < -(2 ** 31) ? least : add(dim, place)
-  if (typeof place === 'number' && place >= 2 ** 31 - 1) return dim
-  return place === 0 ? 0 : minimum(place, dim)
+  const own = (place: Dim) => (typeof place === 'number' && place < 0 ? add(dim, place) : place)
+  const within = (place: Dim, least: number, most: Dim) => (typeof place === 'number' && Math.abs(place) >= 2 ** 31 - 1 ? (place < 0 ? least : most) : maximum(minimum(own(place), most), least))
+  const from = within(start, 0, step > 0 ? dim : subtract(dim, 1))
+  const to = within(end, step > 0 ? 0 : -1, dim)
+  const count = step > 0 ? subtract(to, from) : subtract(from, to)
+  const isInOrder = step > 0 && (isSame(to, dim) || isAtLeast(subtract(own(end), own(start)), 0))
+  const length = floorOf(add(isInOrder ? count : maximum(count, 0), Math.abs(step) - 1), Math.abs(step))
+  return partOf(of, axis, length, typeof from === 'number' ? from : null, step)
 }
 
 /** Repeats a tensor until it has a shape, as far as it has to be. */
@@ -277,7 +269,6 @@ export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
   if (of.elements !== null && areNumbers(shape) && areNumbers(of.shape) && typeof count === 'number' && count <= mostElements) {
     return withElements(of.type, shape, broadcastPlaces(of.shape, shape).map((place) => of.elements![place]!))
   }
-  if (of.elements?.some(ofRows)) meets('a value depends on the number of rows')
   return moved(of, shape, rows)
 }
 
@@ -300,23 +291,19 @@ const Tile: Rule = (op) => {
     rows = { axis, outer: 1, inner: dim }
     return multiply(dim, times)
   })
-  if (of.elements?.some(ofRows)) meets('a value depends on the number of rows')
   return moved(of, shape, rows)
 }
 
 const Pad: Rule = (op) => {
   const of = op.data(0)
   const given: readonly Dim[] = op.version < 11 && op.operator === 'Pad' && !op.has(1) ? (op.ints('pads') ?? op.ints('paddings') ?? notFollowed('pads are missing')) : op.elements(1, 'pads')
-  const count = given.length / 2
-  if (count > of.shape.length) return notFollowed('it has more pads than dimensions')
-  const axes = op.has(3) ? op.numbers(3, 'axes').map((axis) => axisIn(axis, of.shape.length)) : Array.from({ length: count }, (_, axis) => axis)
+  const axes = op.has(3) ? op.numbers(3, 'axes').map((axis) => axisIn(axis, of.shape.length)) : [...of.shape.keys()]
   if (op.has(2)) op.shared(2, 'the value of padding')
   const shape = [...of.shape]
   for (const [index, axis] of axes.entries()) {
-    const [low, high] = [given[index]!, given[index + count]!]
+    const [low, high] = [given[index]!, given[index + axes.length] ?? notFollowed('it has too few pads')]
     if (low === 0 && high === 0) continue
     apart(of, [axis], 'pads')
-    if (ofRows(low) || ofRows(high)) meets('pads depend on the number of rows')
     shape[axis] = add(add(shape[axis]!, low), high)
   }
   return tensor(of.type, shape, { rows: of.rows })
@@ -349,10 +336,10 @@ const Range: Rule = (op) => {
   if (parts.some((part) => part !== null && part.elements === null)) return tensor(type, [opaque(`range ${op.label}`, [], 0)])
   const [start, limit, delta] = [parts[0]!.elements![0]!, parts[1]!.elements![0]!, parts[2] === null || parts[2] === undefined ? 1 : parts[2].elements![0]!]
   if ([start, limit, delta].some(ofRows)) {
-    if (start !== 0) return meets('a value depends on the number of rows')
-    const per = perRow(limit) ?? meets(`${shown(limit)} entries are no multiple of the number of rows`)
+    const per = perRow(limit)
+    if (start !== 0 || per === null || !isAtLeast(per, 1)) return meets('a value depends on the number of rows')
     if (delta === 1) return tensor(type, [limit], { rows: { axis: 0, outer: 1, inner: per }, place: { stride: per, bound: per } })
-    return isSame(delta, per) && isAtLeast(per, 1) ? tensor(type, [rowDim], { rows: { axis: 0, outer: 1, inner: 1 }, place: { stride: per, bound: 1 } }) : meets('a value depends on the places of rows in the batch')
+    return isSame(delta, per) ? tensor(type, [rowDim], { rows: { axis: 0, outer: 1, inner: 1 }, place: { stride: per, bound: 1 } }) : meets('a value depends on the places of rows in the batch')
   }
   if (typeof start === 'number' && typeof limit === 'number' && typeof delta === 'number') {
     const length = Math.max(0, Math.ceil((limit - start) / delta))
@@ -368,6 +355,7 @@ const Range: Rule = (op) => {
 const NonZero: Rule = (op) => {
   const of = op.data(0)
   const { rows, shape } = of
+  if (shape.length === 0) return notFollowed('whether a single number has dimensions in its result is not known')
   if (rows === null) {
     if (shape.length === 1 && of.elements !== null && areNumbers(of.elements)) {
       const places = of.elements.flatMap((element, index) => (element === 0 ? [] : [index]))
@@ -460,14 +448,14 @@ const Constant: Rule = (op) => {
   const numbers = listed('value_int', elementType.int64) ?? listed('value_ints', elementType.int64) ?? listed('value_float', elementType.float32) ?? listed('value_floats', elementType.float32)
   if (numbers !== null) return numbers
   const strings = op.attribute('value_strings')?.strings
-  if (strings !== undefined && op.hasAttribute('value_strings')) return tensor(elementType.string, [strings.length])
-  return op.hasAttribute('value_string') ? tensor(elementType.string, []) : notFollowed('it has no value that can be read')
+  if (strings !== undefined) return tensor(elementType.string, [strings.length])
+  if (op.hasAttribute('value_string')) return tensor(elementType.string, [])
+  return notFollowed('it has no value that can be read')
 }
 
-/** Only what is the same for all rows: an entry of it is known by its place. */
+/** Made of a shape alone, and so the same for all rows. */
 const EyeLike: Rule = (op) => {
-  const of = op.data(0)
-  apart(of, [0, 1], 'puts ones')
+  const of = op.raw(0)
   return tensor(op.int('dtype', of.type), of.shape)
 }
 

@@ -7,7 +7,7 @@ export const contribCases: CaseTable = {
   'Gelu of com.microsoft': { proved: ['ms.Gelu(in(N,4))', 'ms.Gelu(in(2,N,4)) -> 1'] },
   'FastGelu with a bias': { proved: ['ms.FastGelu(in(N,4), k(4))'] },
   BiasGelu: { proved: ['ms.BiasGelu(in(N,4), k(4))', 'ms.BiasGelu(in(N,2,4), in(4))'] },
-  ExpandDims: { proved: ['ms.ExpandDims(in(N,4), int32:1)'], meets: ['ms.ExpandDims(in(N,4), int32:0)'] },
+  ExpandDims: { proved: ['ms.ExpandDims(in(N,4), int32:1)', 'ms.ExpandDims(in(N,4), int32:2)'], meets: ['ms.ExpandDims(in(N,4), int32:0)'] },
   'Pad of com.microsoft': { proved: ['ms.Pad(in(N,3), [0,1,0,1])'], meets: ['ms.Pad(in(N,3), [1,0,0,0])'] },
   'Range of com.microsoft': { proved: ['Add(in(N,3), ms.Range(0.0, 3.0))'] },
   'Trilu of com.microsoft': { proved: ['ms.Trilu(in(N,3,3))'], meets: ['ms.Trilu(in(N,3))'] },

@@ -76,16 +76,16 @@ export const onnxCases: CaseTable = {
   // Constants, and what depends on no value
   Constant: { proved: ['Add(in(N,3), Constant() value_float=2.0)', 'Add(in(N,2), Constant() value=float32:[1,2])'], meets: ['Add(in(N,1), Constant() value=float32:[[1],[2]])'] },
   ConstantOfShape: {
-    proved: ['ConstantOfShape(Shape(in(N,3))) value=float32:[2]', 'x = in(N,3)\nConcat(x, ConstantOfShape(Shape(x)) value=float32:[1]) axis=1', 'x = in(N,3)\nAdd(x, ConstantOfShape([3]))'],
-    meets: ['x = in(N,3)\nAdd(x, ConstantOfShape([2,3]))'],
+    proved: ['ConstantOfShape(Shape(in(N,3))) value=float32:[2]', 'x = in(N,3)\nConcat(x, ConstantOfShape(Shape(x)) value=float32:[1]) axis=1', 'x = in(N,3)\nAdd(x, ConstantOfShape([3]))', 'Add(in(N,3), ConstantOfShape(in(int64 1 3..4)) value=float32:[2])'],
+    meets: ['x = in(N,3)\nAdd(x, ConstantOfShape([2,3]))', 'Add(in(N,2), ConstantOfShape(in(int64 2 2..3)) value=float32:[2])'],
   },
   Shape: { proved: ['x = in(N,3)\nReshape(Relu(x), Shape(x))', 'x = in(N,3)\nDiv(x, Cast(Shape(x) start=1) to=float32)', 'x = in(N,3)\ns = Slice(CumSum(x, 0), [0], [2], [1])\nAdd(x, Cast(Gather(Shape(s), 1)) to=float32)'], meets: ['x = in(N,3)\nAdd(x, Cast(Shape(x) start=0 end=1) to=float32)', 'x = in(N,3)\nDiv(x, Cast(Gather(Shape(x), 0)) to=float32)'] },
   Size: { proved: ['Add(in(N,3), Cast(Size(k(2,3))) to=float32)'], meets: ['x = in(N,3)\nDiv(x, Cast(Size(x)) to=float32)'] },
   Range: {
-    proved: ['Add(in(N,3), Range(0.0, 3.0, 1.0))', 'x = in(N,3)\nAdd(x, Cast(Range(0, Gather(Shape(x), 1), 1)) to=float32)'],
-    meets: ['x = in(N)\nAdd(x, Cast(Range(0, Gather(Shape(x), 0), 1)) to=float32)', 'x = in(N)\nn = Cast(Gather(Shape(x), 0)) to=float32\nAdd(x, Range(0.0, n, 1.0))'],
+    proved: ['Add(in(N,3), Range(0.0, 3.0, 1.0))', 'x = in(N,3)\nAdd(x, Cast(Range(0, Gather(Shape(x), 1), 1)) to=float32)', 'x = in(N,3)\nReshape(x, Concat([-1], Shape(Range(0, Gather(Shape(x), 1), 1))) axis=0)'],
+    meets: ['x = in(N)\nAdd(x, Cast(Range(0, Gather(Shape(x), 0), 1)) to=float32)', 'x = in(N)\nn = Cast(Gather(Shape(x), 0)) to=float32\nAdd(x, Range(0.0, n, 1.0))', 'x = in(N,3)\nGather(x, Range(1, Gather(Shape(x), 0), 1))', 'Add(in(N,3), ReduceSum(Cast(Range(0, in(int64 N 1..4), 1)) to=float32) keepdims=0)', 'x = in(1,N,3)\nr = Range(0, Neg(Gather(Shape(x), 1)), 1)\nReshape(x, Concat(Neg(Shape(r)), [-1]) axis=0)'],
   },
-  EyeLike: { proved: ['MatMul(in(N,3), EyeLike(k(3,3)))'], meets: ['EyeLike(in(N,3))', 'EyeLike(in(3,N)) k=1 -> 1'] },
+  EyeLike: { proved: ['MatMul(in(N,3), EyeLike(k(3,3)))'], meets: ['EyeLike(in(N,3))', 'EyeLike(in(3,N)) k=1 -> 1', 'x = in(N,3)\nAdd(x, ReduceSum(EyeLike(x)) keepdims=0)'] },
   ...each('HannWindow HammingWindow BlackmanWindow', (op) => ({ proved: [`Mul(in(N,4), ${op}(4))`], meets: [`x = in(N)\nMul(x, ${op}(Gather(Shape(x), 0)))`] })),
   MelWeightMatrix: { proved: ['MatMul(in(N,5), MelWeightMatrix(4, 8, 16000, 0.0, 8000.0))'] },
   ...each('RandomNormalLike RandomUniformLike', (op) => ({ meets: [`${op}(in(N,9))`, `x = in(N,3)\nAdd(x, ${op}(x) seed=2.0)`] })),
@@ -216,11 +216,15 @@ export const onnxCases: CaseTable = {
       `Resize(in(N,1,4,4), _, [1.0,1.0,0.5,0.5]) mode='cubic' coordinate_transformation_mode='half_pixel'`,
       `Resize(in(N,1,4,4), _, _, [2,6]) axes=[2,3] mode='linear'`,
       `x = in(N,1,2,2)\nResize(x, _, _, Concat(Shape(x) start=0 end=2, [4,4]) axis=0) mode='linear'`,
+      `Resize(in(N,1,2,2), _, in(2 1..3)) axes=[2,3] mode='nearest'`,
     ],
     meets: [
       `Resize(in(N,1,2,2), _, [2.0,1.0,1.0,1.0]) mode='nearest'`,
       `Resize(in(N,3), _, [1.5,1.0]) mode='linear'`,
       `Resize(in(N,2), _, _, [3,2]) mode='linear'`,
+      `Resize(Log(Abs(in(N,3))), _, [1.0,2.0]) mode='linear'`,
+      `Resize(Log(Abs(in(1,1,N,2))), _, [1.0,1.0,1.0,2.0]) mode='linear' -> 2`,
+      `Add(in(N,3), ReduceSum(Resize(k(4), _, in(N 1..2)) mode='nearest') keepdims=0)`,
       `x = in(1,1,N,2)\ny = Resize(x, _, [1.0,1.0,2.0,1.0]) mode='linear'\nResize(y, _, [1.0,1.0,0.5,1.0]) mode='linear' -> 2`,
     ],
   },
@@ -274,7 +278,7 @@ export const onnxCases: CaseTable = {
     meets: ['v, i = TopK(in(N,5), [1]) axis=0', 'x = in(N,5)\nv, i = TopK(x, [1]) axis=0\nSub(x, v)', 'x = in(N)\nv, i = TopK(x, Shape(x)) axis=0\n-> 0,_', 'x = in(2,N)\nv, i = TopK(x, Shape(x) start=1) axis=1\n-> _,1'],
   },
   Unique: { meets: ['Unique(in(int64 N,3 <4))', 'u, a, b, c = Unique(in(int64 N <4)) sorted=1\n-> _,_,0,_'] },
-  NonZero: { meets: ['NonZero(in(bool N,3))', 'NonZero(in(bool N)) -> 1', 'Transpose(NonZero(in(bool N)))'] },
+  NonZero: { meets: ['NonZero(in(bool N,3))', 'NonZero(in(bool N)) -> 1', 'Transpose(NonZero(in(bool N)))', 'x = in(N,3)\nones = ConstantOfShape(Shape(x) start=0 end=1) value=int64:[1]\nGather(Tile(x, [2,1]), Squeeze(NonZero(Tile(ones, [2])), [0]))', 'z = NonZero(in(bool))\nReshape(Expand(in(N,1), Concat([1], Add(Shape(z) start=0 end=1, [1])) axis=0), [-1,1])'] },
   Compress: { proved: ['Compress(in(N,3), bool:[1,0,1]) axis=1', 'Compress(in(2,N,4), bool:[0,1]) axis=2 -> 1'], meets: ['Compress(in(N,3), bool:[1,0]) axis=0', 'Compress(in(N,3), in(bool N)) axis=0', 'Compress(in(N,3), bool:[1,0,1])'] },
   NonMaxSuppression: { meets: ['NonMaxSuppression(in(N,4,4 0..1), in(N,1,4 0..1), [2], [0.5], [0.1])'] },
 
@@ -298,6 +302,7 @@ export const onnxCases: CaseTable = {
       'r = Reshape(in(N,2,3), [-1])\nReshape(r, [-1,6])',
       'Reshape(in(2,N), [2,-1,1]) -> 1',
       'Reshape(in(1,N,3), [-1,3])',
+      'y = Reshape(CumSum(in(N,2,3), 0), Concat(Shape(in(N,2)) start=0 end=1, [6]) axis=0)\nAdd(in(N,2), Cast(Mul(Gather(Shape(y), 1), 2)) to=float32)',
     ],
     meets: [
       'Reshape(in(N,6), [2,-1])',
@@ -309,6 +314,13 @@ export const onnxCases: CaseTable = {
       'Reshape(in(N,4), [2,2,-1]) -> 2',
       'Reshape(in(N,2), [-1,1,2]) -> 1',
       'Reshape(in(3,N), [-1,3])',
+      'x = in(N,2)\nn = Shape(x) start=0 end=1\nReshape(x, Concat(n, n) axis=0)',
+      ...['', 'allowzero=1'].map((zeros) => `x = in(N,1)
+        open = Sub(Shape(x) start=1, [2])
+        a = Reshape(k(4,6), Concat(open, [6]) axis=0) ${zeros}
+        b = Reshape(k(4,6), Concat(open, [3]) axis=0) ${zeros}
+        y = Mul(Unsqueeze(MatMul(x, k(1,1)), [2]), a)
+        Reshape(y, Concat([-1], Shape(b) start=0 end=1, [6]) axis=0)`),
     ],
   },
   Flatten: { proved: [
@@ -323,15 +335,15 @@ export const onnxCases: CaseTable = {
     'Flatten(in(N,3)) axis=0 -> 1'] },
   Squeeze: { proved: ['Squeeze(in(N,1,3), [1])', 'Squeeze(in(1,N,1), [0,-1])', 'Squeeze(in(2,1,N), [1]) -> 1'], meets: ['Squeeze(in(N,3), [0])', 'Squeeze(in(N,1,3))'] },
   Unsqueeze: { proved: ['Unsqueeze(in(N,3), [1])', 'Unsqueeze(in(N), [0,2]) -> 1', 'Unsqueeze(in(N,3), [-1])', 'Unsqueeze(in(N,3), [0]) -> 1'], meets: ['Unsqueeze(in(N,3), [0])'] },
-  Expand: { proved: ['Expand(in(N,1), [1,4])', 'Expand(in(N,1), [2,1,4]) -> 1', 'Expand(in(N,3), [3])', 'x = in(N,3)\nAdd(x, Expand(k(1,3), Shape(x)))'], meets: ['Expand(in(N,1), [3,1])', 'Expand(in(N,1), [2,1,4])'] },
-  Tile: { proved: ['Tile(in(N,2), [1,3])', 'Tile(in(2,N), [2,1]) -> 1', 'Tile(in(1,N,2), [3,1,1]) -> 1'], meets: ['Tile(in(N,2), [2,1])', 'Tile(in(N,2), in(int64 2 2..3))'] },
+  Expand: { proved: ['Expand(in(N,1), [1,4])', 'Expand(in(N,1), [2,1,4]) -> 1', 'Expand(in(N,3), [3])', 'x = in(N,3)\nAdd(x, Expand(k(1,3), Shape(x)))'], meets: ['Expand(in(N,1), [3,1])', 'Expand(in(N,1), [2,1,4])', 'x = in(N,3)\nAdd(x, Expand(k(2,3), Shape(x)))'] },
+  Tile: { proved: ['Tile(in(N,2), [1,3])', 'Tile(in(2,N), [2,1]) -> 1', 'Tile(in(1,N,2), [3,1,1]) -> 1', 'x = in(N,3)\nAdd(x, Tile(k(1,3), Concat(Shape(x) start=0 end=1, [1]) axis=0))'], meets: ['Tile(in(N,2), [2,1])', 'Tile(in(N,2), in(int64 2 2..3))', 'x = in(N,1)\nTile(x, Concat([1], Shape(x) start=0 end=1) axis=0) -> 1', 'x = in(N,3)\nTile(k(1,3), Concat(Mul(Shape(x) start=0 end=1, [2]), [1]) axis=0)'] },
   Concat: {
     proved: ['Concat(in(N,2), in(N,3)) axis=1', 'Concat(in(2,N), in(1,N)) axis=0 -> 1', 'Concat(in(N,2), in(N,2), in(N,1)) axis=-1'],
     meets: ['Concat(in(N,2), in(N,2)) axis=0', 'Concat(in(N,2), k(1,2)) axis=0', 'Concat(in(N,2), k(2,2)) axis=1', 'Concat(k(1,2), in(N,2)) axis=0', 'Concat(in(2,N), k(2,1)) axis=1 -> 1'],
   },
   Split: {
-    proved: ['a, b = Split(in(N,4)) num_outputs=2 axis=1\n-> 0,0', 'a, b = Split(in(N,5), [2,3]) axis=1\n-> 0,0', 'a, b = Split(in(2,N)) num_outputs=2 axis=0\n-> 1,1', 'a, b = Split(in(N,4)) axis=1 @13\n-> 0,0'],
-    meets: ['a, b = Split(in(N,3)) num_outputs=2 axis=0\n-> 0,_', 'x = in(N,4)\ny = Concat(x, x, x) axis=0\na, b, c = Split(y) num_outputs=3 axis=0\nSub(ReduceMax(b, [0]), a)'],
+    proved: ['a, b = Split(in(N,4)) num_outputs=2 axis=1\n-> 0,0', 'a, b = Split(in(N,5), [2,3]) axis=1\n-> 0,0', 'a, b = Split(in(2,N)) num_outputs=2 axis=0\n-> 1,1', 'a, b = Split(in(N,4)) axis=1 @13\n-> 0,0', 'Split(in(N,4)) num_outputs=1 axis=0', 'x = in(N,2,3)\na, b = Split(Shape(x), [1,2]) axis=0\nReshape(x, Concat(a, [6]) axis=0)'],
+    meets: ['Split(in(N,4), [2]) axis=0', 'a, b = Split(in(N,3)) num_outputs=2 axis=0\n-> 0,_', 'x = in(N,4)\ny = Concat(x, x, x) axis=0\na, b, c = Split(y) num_outputs=3 axis=0\nSub(ReduceMax(b, [0]), a)'],
     same: ['x = in(N,4)\ny = Concat(x, Neg(x)) axis=0\na, b = Split(y) num_outputs=2 axis=0\nAdd(Relu(a), b)'],
   },
   Slice: {
@@ -343,8 +355,22 @@ export const onnxCases: CaseTable = {
       'Slice(in(N,5), in(int64 1 <2), [4], [1])',
       'Slice(in(N,3), [0], [9223372036854775807], [0])',
       'Slice(in(N,3), [0,0], [2147483647,2])',
+      'Add(Slice(in(N,3), [-9], [2], [1]), MatMul(in(N,1), k(1,2)))',
+      'x = in(N,3)\nReshape(Slice(x, [1], [2147483647], [1]), Concat([-1], Shape(Slice(x, [0], [-1], [1])) start=1) axis=0)',
+      'x = in(N,3)\nReshape(Slice(x, [-2147483647], [1], [1]), Concat([-1], Shape(Slice(x, [0], [1], [1])) start=1) axis=0)',
+      'x = in(N,5)\ny = Concat(Slice(x, [-3], [2147483647], [1]), Slice(x, [0], [-3], [1])) axis=1\nReshape(y, Concat([-1], Shape(x) start=1) axis=0)',
+      'x = in(N,5)\ny = Concat(Slice(x, [2], [4], [1]), Slice(x, [4], [9], [1]), Slice(x, [0], [2], [1])) axis=1\nReshape(y, Concat([-1], Shape(Slice(x, [0], [9], [1])) start=1) axis=0)',
+      'x = in(N,5)\nReshape(Slice(x, [-1], [-2147483648], [1], [-1]), Concat([-1], Shape(x) start=1) axis=0)',
+      'x = in(N,5)\ny = Concat(Slice(x, [0], [99], [1], [2]), Slice(x, [1], [99], [1], [2])) axis=1\nReshape(y, Concat([-1], Shape(x) start=1) axis=0)',
+      'Reshape(Slice(in(N,5), [0], [99], [1], [2]), [-1,3])',
+      'Reshape(Slice(in(N,5), [9], [1], [1], [-2]), [-1,2])',
     ],
-    meets: ['Slice(in(N,5), [0], [1], [0])', 'Slice(in(N,5), [1], [9999], [0])', 'Slice(in(N,5), [-1], [-9999], [0], [-1])', 'x = in(N,5)\nSub(x, Slice(x, [0], [1], [0]))', 'Slice(in(N,5), [0], [4])', 'x = in(2,N)\nSub(x, Slice(x, [-1], [99], [1])) -> 1'],
+    meets: [
+      'Reshape(Slice(in(N,3), [-9], [2147483647], [1]), [-1,9])',
+      'x = in(N,3)\ny = Slice(x, Shape(x) start=1, [-2], [1])\nReshape(Concat(y, MatMul(x, k(3,4))) axis=1, [-1,2])',
+      'x = in(N,1)\ny = Slice(x, [1], [0], [1], [-1])\nReshape(Concat(y, MatMul(x, k(1,1))) axis=1, [-1,2])',
+      ...['[-1], [2147483647]', '[-9], [-99]'].map((range) => `x = in(N,3)\ny = Slice(x, ${range}, [1], [-1])\nReshape(Concat(y, MatMul(x, k(3,1))) axis=1, [-1,1])`),
+      'Slice(in(N,5), [0], [1], [0])', 'Slice(in(N,5), [1], [9999], [0])', 'Slice(in(N,5), [-1], [-9999], [0], [-1])', 'x = in(N,5)\nSub(x, Slice(x, [0], [1], [0]))', 'Slice(in(N,5), [0], [4])', 'x = in(2,N)\nSub(x, Slice(x, [-1], [99], [1])) -> 1'],
   },
   Pad: {
     proved: ['Pad(in(N,3), [0,1,0,1])', 'Pad(in(N,3), [0,1,0,2], 1.5)', `Pad(in(N,4), [0,1,0,1]) mode='reflect'`, `Pad(in(N,2), [1,0], _, [1]) mode='edge'`, 'Pad(in(2,N), [1,0,1,0]) -> 1', `Pad(in(N,3), [0,1,0,1]) mode='wrap'`],

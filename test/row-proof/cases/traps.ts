@@ -7,6 +7,8 @@ const own = 'x = in(N,50)\ni = ArgMax(in(N,50)) axis=1 keepdims=0\nf = Add(Mul(R
 const rowsOfFive = 'x = in(N,5,3)\nn = Gather(Shape(x), 0)\nr = Range(0, n, 1)\nflat = Reshape(x, [-1,3])'
 const fromOwn = (index: string) => `${rowsOfFive}\nGather(flat, Add(Mul(r, 5), ${index}))`
 const twoWays = 'a = Reshape(in(2,N,3), [-1,3])\nb = Reshape(in(N,2,3), [-1,3])'
+/** Some entries that a row has from its first one on, as often as it is not known. */
+const repeated = (first: string, index: number) => `${rowsOfFive}\ncount = Shape(NonZero(in(bool 4))) start=1\nGather(flat, Add(Unsqueeze(Add(Mul(r, 5), ${first}), [1]), ConstantOfShape(count) value=int64:[${index}]))`
 const branches = (then: string, other: string) => `If(in(bool)) then_branch={ t = ${then} -> t } else_branch={ u = ${other} -> u }`
 
 /** What a proof may stumble over. */
@@ -25,6 +27,9 @@ export const trapCases: CaseTable = {
       `${rowsOfFive}\nGather(flat, Add(Unsqueeze(Mul(r, 5), [1]), Range(0, 5, 1)))`,
       `${rowsOfFive}\nv, i = TopK(in(N,5), [2]) axis=1\nGather(flat, Add(Unsqueeze(Mul(r, 5), [1]), i))`,
       `${rowsOfFive}\nGather(flat, Range(0, Mul(n, 5), 5))`,
+      `${rowsOfFive}\nGather(flat, Add(Unsqueeze(Mul(r, 5), [1]), Squeeze(NonZero(in(bool 5)), [0])))`,
+      repeated('0', 4),
+      repeated('4', 0),
       `${rowsOfFive}\ni = ${branches('ArgMax(in(N,5)) axis=1 keepdims=0', 'ArgMin(in(N,5)) axis=1 keepdims=0')}\nGather(flat, Add(${branches('Mul(r, 5)', 'Mul(5, r)')}, i))`,
       `${rowsOfFive}\ni = ArgMax(in(N,5)) axis=1 keepdims=0\nf = Add(Mul(r, 5), i)\nGather(flat, Reshape(Transpose(Unsqueeze(f, [1])) perm=[1,0], [-1]))`,
     ),
@@ -51,6 +56,7 @@ export const trapCases: CaseTable = {
     ].map(fromOwn).concat(
       `${rowsOfFive}\nv, i = TopK(in(N,6), [2]) axis=1\nGather(flat, Add(Unsqueeze(Mul(r, 5), [1]), i))`,
       `${rowsOfFive}\nGather(flat, Range(0, Mul(n, 4), 4))`,
+      repeated('ArgMax(in(N,3)) axis=1 keepdims=0', 3),
       `${rowsOfFive}\nGather(flat, Mul(Add(r, 1), 4))`,
       `${rowsOfFive}\nGather(flat, Mul(r, n))`,
       `${rowsOfFive}\nGather(flat, Add(Mul(Add(Mul(r, 5), ArgMax(in(N,5)) axis=1 keepdims=0), -1), Mul(r, 10)))`,
@@ -66,6 +72,7 @@ export const trapCases: CaseTable = {
       'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, r) batch_dims=1',
       'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(k(9,3), r)',
       'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, Concat(r, r) axis=1)',
+      'x = in(N,3)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1,2])\nGatherND(x, Concat(r, in(int64 N,1,1 <1)) axis=1)',
       'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(k(9,9), Concat(r, in(int64 N,1 <9)) axis=1)',
       'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(k(9,9), Concat(in(int64 N,1 <9), r) axis=1)',
       'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, Concat(in(int64 N,1 <1), r) axis=1)',
@@ -139,6 +146,7 @@ export const trapCases: CaseTable = {
       'Squeeze(count, [0])',
       'Flatten(count)',
       'Pad(count, [1,1])',
+      'CenterCropPad(count, [2])',
       'Resize(Cast(count) to=float32, _, [2.0])',
       'Max(count, [0])',
       'Abs(count)',
