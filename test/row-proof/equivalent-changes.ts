@@ -37,5 +37,17 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
       why: 'onnxruntime-node gives no sequences, so that no case has one as an output: structured-values.test.ts',
     },
   ],
+  'rules/movement.ts': [
+    {
+      line: 'const within = (place: Dim, least: number, most: Dim) => (typeof place === \'number\' && Math.abs(place) >= 2 ** 31 - 1 ? (place < 0 ? least : most) : maximum(minimum(own(place), most), least))',
+      changes: ['comparison off by one 2'],
+      why: 'what is that far from 0 is not 0',
+    },
+    {
+      line: "if (rows !== null && axes.includes(rows.axis) && (keepsRatio || op.string('coordinate_transformation_mode', 'half_pixel') === 'tf_crop_and_resize')) return notFollowed('what it does along the rows depends on other dimensions')",
+      changes: ['condition weakened 2'],
+      why: 'ONNX Runtime crops no dimension that it scales by 1, so that its runs refute no proof; the standard has it crop them',
+    },
+  ],
   'rules/graphs.ts': [{ line: "if (dim / length > mostElements) return notFollowed('it makes too many parts')", changes: ['check dropped'], why: 'a limit of time: limits.test.ts' }],
 }

@@ -57,7 +57,7 @@ const Reshape: Rule = (op) => {
     const own = of.shape[axis] ?? notFollowed(`dimension ${axis} is not there to be kept`)
     if (dim === 0 || isSame(dim, own)) return own
     // A length that may be 0 stands for that of the input then, and one that may be -1 for what is left.
-    if (ofRows(own) || ofRows(dim)) return notFollowed(`whether ${shown(dim)} is 0, and keeps dimension ${axis}, is not known`)
+    if ([dim, own].some(ofRows)) return notFollowed(`whether ${shown(dim)} is 0, and keeps dimension ${axis}, is not known`)
     return isAtLeast(dim, 0) ? opaque('length', [dim, own], 0) : opaque(`${op.label} ${axis}`, [], 0)
   }))
 }

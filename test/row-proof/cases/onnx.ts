@@ -83,7 +83,7 @@ export const onnxCases: CaseTable = {
   Size: { proved: ['Add(in(N,3), Cast(Size(k(2,3))) to=float32)'], meets: ['x = in(N,3)\nDiv(x, Cast(Size(x)) to=float32)'] },
   Range: {
     proved: ['Add(in(N,3), Range(0.0, 3.0, 1.0))', 'x = in(N,3)\nAdd(x, Cast(Range(0, Gather(Shape(x), 1), 1)) to=float32)', 'x = in(N,3)\nReshape(x, Concat([-1], Shape(Range(0, Gather(Shape(x), 1), 1))) axis=0)'],
-    meets: ['x = in(N)\nAdd(x, Cast(Range(0, Gather(Shape(x), 0), 1)) to=float32)', 'x = in(N)\nn = Cast(Gather(Shape(x), 0)) to=float32\nAdd(x, Range(0.0, n, 1.0))', 'x = in(N,3)\nGather(x, Range(1, Gather(Shape(x), 0), 1))', 'Add(in(N,3), ReduceSum(Cast(Range(0, in(int64 N 1..4), 1)) to=float32) keepdims=0)', 'x = in(1,N,3)\nr = Range(0, Neg(Gather(Shape(x), 1)), 1)\nReshape(x, Concat(Neg(Shape(r)), [-1]) axis=0)'],
+    meets: ['x = in(N)\nAdd(x, Cast(Range(0, Gather(Shape(x), 0), 1)) to=float32)', 'x = in(N)\nn = Cast(Gather(Shape(x), 0)) to=float32\nAdd(x, Range(0.0, n, 1.0))', 'x = in(N,3)\nGather(x, Range(1, Gather(Shape(x), 0), 1))', 'x = in(N,3)\nGather(x, Range(0, Sub(Gather(Shape(x), 0), 1), 1))', 'Add(in(N,3), ReduceSum(Cast(Range(0, in(int64 N 1..4), 1)) to=float32) keepdims=0)', 'x = in(1,N,3)\nr = Range(0, Neg(Gather(Shape(x), 1)), 1)\nReshape(x, Concat(Neg(Shape(r)), [-1]) axis=0)'],
   },
   EyeLike: { proved: ['MatMul(in(N,3), EyeLike(k(3,3)))'], meets: ['EyeLike(in(N,3))', 'EyeLike(in(3,N)) k=1 -> 1', 'x = in(N,3)\nAdd(x, ReduceSum(EyeLike(x)) keepdims=0)'] },
   ...each('HannWindow HammingWindow BlackmanWindow', (op) => ({ proved: [`Mul(in(N,4), ${op}(4))`], meets: [`x = in(N)\nMul(x, ${op}(Gather(Shape(x), 0)))`] })),
@@ -333,7 +333,7 @@ export const onnxCases: CaseTable = {
     'Flatten(in(2,N,3)) -> 1',
     'Flatten(in(2,N,3)) axis=2',
     'Flatten(in(N,3)) axis=0 -> 1'] },
-  Squeeze: { proved: ['Squeeze(in(N,1,3), [1])', 'Squeeze(in(1,N,1), [0,-1])', 'Squeeze(in(2,1,N), [1]) -> 1'], meets: ['Squeeze(in(N,3), [0])', 'Squeeze(in(N,1,3))'] },
+  Squeeze: { proved: ['Squeeze(in(N,1,3), [1])', 'Squeeze(in(1,N,1), [0,-1])', 'Squeeze(in(2,1,N), [1]) -> 1'], meets: ['Squeeze(in(N,3), [0])', 'Squeeze(in(N,1,3))', 'x = in(N,3)\nAdd(x, Squeeze(x, [0]))'] },
   Unsqueeze: { proved: ['Unsqueeze(in(N,3), [1])', 'Unsqueeze(in(N), [0,2]) -> 1', 'Unsqueeze(in(N,3), [-1])', 'Unsqueeze(in(N,3), [0]) -> 1'], meets: ['Unsqueeze(in(N,3), [0])'] },
   Expand: { proved: ['Expand(in(N,1), [1,4])', 'Expand(in(N,1), [2,1,4]) -> 1', 'Expand(in(N,3), [3])', 'x = in(N,3)\nAdd(x, Expand(k(1,3), Shape(x)))'], meets: ['Expand(in(N,1), [3,1])', 'Expand(in(N,1), [2,1,4])', 'x = in(N,3)\nAdd(x, Expand(k(2,3), Shape(x)))'] },
   Tile: { proved: ['Tile(in(N,2), [1,3])', 'Tile(in(2,N), [2,1]) -> 1', 'Tile(in(1,N,2), [3,1,1]) -> 1', 'x = in(N,3)\nAdd(x, Tile(k(1,3), Concat(Shape(x) start=0 end=1, [1]) axis=0))'], meets: ['Tile(in(N,2), [2,1])', 'Tile(in(N,2), in(int64 2 2..3))', 'x = in(N,1)\nTile(x, Concat([1], Shape(x) start=0 end=1) axis=0) -> 1', 'x = in(N,3)\nTile(k(1,3), Concat(Mul(Shape(x) start=0 end=1, [2]), [1]) axis=0)'] },
