@@ -22,6 +22,7 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
   const open = dims.indexOf(-1)
   const given = product(dims.filter((_, axis) => axis !== open))
   if (rows === null) {
+    if (dims.some(ofRows)) meets(`the shape ${shownDims(dims)} depends on the number of rows, and what gets it does not`)
     const all = product(shape)
     const rest = open === -1 ? 1 : (divide(all, given) ?? opaque('rest', [all, given], 0))
     return moved(of, dims.map((dim, axis) => (axis === open ? rest : dim)), null, of.elements)
@@ -188,7 +189,7 @@ const Split: Rule = (op) => {
   let from: Dim = 0
   return Array.from({ length: op.outputCount }, (_, index) => {
     const length = given?.[index] ?? (typeof dim === 'number' && typeof each === 'number' ? Math.min(each, dim - index * each) : isEven || index < count - 1 ? each : opaque('last part', [dim, count], 0))
-    if (!isSame(length, dim)) apart(of, [axis], 'divides')
+    if (ofRows(dim) && !isSame(length, dim)) meets(`it divides dimension ${axis}, which counts the rows`)
     const start = from
     from = add(from, length)
     return partOf(of, axis, length, typeof start === 'number' ? start : null)
