@@ -323,7 +323,7 @@ const Pad: Rule = (op) => {
 }
 
 const Shape: Rule = (op) => {
-  const dims = op.shapeOf(0).slice(op.int('start', 0), op.hasAttribute('end') ? op.int('end', 0) : undefined)
+  const dims = op.raw(0).shape.slice(op.int('start', 0), op.hasAttribute('end') ? op.int('end', 0) : undefined)
   return withElements(elementType.int64, [dims.length], dims)
 }
 
@@ -475,7 +475,7 @@ export const movement: Rules = {
   Identity,
   Constant,
   Shape,
-  Size: (op) => withElements(elementType.int64, [], [product(op.shapeOf(0))]),
+  Size: (op) => withElements(elementType.int64, [], [product(op.raw(0).shape)]),
   Reshape,
   Flatten,
   Squeeze,

@@ -79,7 +79,7 @@ export const onnxCases: CaseTable = {
     proved: ['ConstantOfShape(Shape(in(N,3))) value=float32:[2]', 'x = in(N,3)\nConcat(x, ConstantOfShape(Shape(x)) value=float32:[1]) axis=1', 'x = in(N,3)\nAdd(x, ConstantOfShape([3]))'],
     meets: ['x = in(N,3)\nAdd(x, ConstantOfShape([2,3]))'],
   },
-  Shape: { proved: ['x = in(N,3)\nReshape(Relu(x), Shape(x))', 'x = in(N,3)\nDiv(x, Cast(Shape(x) start=1) to=float32)', 'x = in(N,3)\ns = Slice(CumSum(x, 0), [0], [2], [1])\nAdd(x, Cast(Gather(Shape(s), 1)) to=float32)'], meets: ['x = in(N,3)\nAdd(x, Cast(Shape(x) start=0 end=1) to=float32)', 'x = in(N,3)\nDiv(x, Cast(Gather(Shape(x), 0)) to=float32)'] },
+  Shape: { proved: ['x = in(N,3)\nReshape(Relu(x), Shape(x))', 'x = in(N,3)\nDiv(x, Cast(Shape(x) start=1) to=float32)'], same: ['x = in(N,3)\ns = Slice(CumSum(x, 0), [0], [2], [1])\nAdd(x, Cast(Gather(Shape(s), 1)) to=float32)'], meets: ['x = in(N,3)\nAdd(x, Cast(Shape(x) start=0 end=1) to=float32)', 'x = in(N,3)\nDiv(x, Cast(Gather(Shape(x), 0)) to=float32)'] },
   Size: { proved: ['Add(in(N,3), Cast(Size(k(2,3))) to=float32)'], meets: ['x = in(N,3)\nDiv(x, Cast(Size(x)) to=float32)'] },
   Range: {
     proved: ['Add(in(N,3), Range(0.0, 3.0, 1.0))', 'x = in(N,3)\nAdd(x, Cast(Range(0, Gather(Shape(x), 1), 1)) to=float32)'],
