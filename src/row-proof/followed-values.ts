@@ -54,23 +54,9 @@ export interface Fault {
   readonly order: number
   readonly node: string | null
   readonly reason: string
-  /** Its dimensions, which may be known all the same; else `null`. */
-  readonly shape: () => readonly Dim[] | null
 }
 
 export type Value = Tensor | List | Fault
-
-/** Thrown where a fault that came before is what ends the proof. */
-export class FollowedFault extends Error {
-  readonly fault: Fault
-
-  constructor(fault: Fault) {
-    super(fault.reason)
-    this.fault = fault
-  }
-}
-
-export const unknownShape = (): null => null
 
 /** Elements beyond which a tensor is not small. */
 export const mostElements = 4096
@@ -128,16 +114,11 @@ export function samePlace(a: Place | null, b: Place | null): boolean {
   return a === b || (a !== null && b !== null && isSame(a.stride, b.stride) && isSame(a.bound, b.bound))
 }
 
-/** A fault that leaves the graph in which it began: its shape is another one in another branch or turn, or behind all turns. */
-export function leaving(fault: Fault): Fault {
-  return { ...fault, shape: unknownShape }
-}
-
 /** What two branches, or two turns of a loop, have in common. */
 export function either(a: Value, b: Value, name: string): Value {
-  if (a.kind === 'fault') return leaving(a.verdict === 'meets' || b.kind !== 'fault' ? a : b)
-  if (b.kind === 'fault') return leaving(b)
-  const differ = (reason: string): Fault => ({ kind: 'fault', verdict: 'unknown', order: -1, node: null, reason, shape: unknownShape })
+  if (a.kind === 'fault') return a.verdict === 'meets' || b.kind !== 'fault' ? a : b
+  if (b.kind === 'fault') return b
+  const differ = (reason: string): Fault => ({ kind: 'fault', verdict: 'unknown', order: -1, node: null, reason })
   if (a.kind === 'list' || b.kind === 'list') {
     if (a.kind !== 'list' || b.kind !== 'list') return differ('it is a sequence in one branch, and a tensor in the other')
     if (a.byRow !== b.byRow || (a.items?.length ?? -1) !== (b.items?.length ?? -1)) return differ('branches give sequences that differ')

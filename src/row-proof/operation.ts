@@ -1,6 +1,6 @@
 import { broadcastDims, isAtLeast, isSame, multiply, ofRows, rowDim, shown, shownDims, subtract, type Dim } from './dims.ts'
 import type { Attribute, OnnxGraph, OnnxNode } from './onnx-model.ts'
-import { countsRows, elementType, FollowedFault, sameRows, tensor, type Fault, type Place, type Rows, type Tensor, type Value } from './followed-values.ts'
+import { countsRows, elementType, sameRows, tensor, type Fault, type Place, type Rows, type Tensor, type Value } from './followed-values.ts'
 import { meets, notFollowed } from './not-proved.ts'
 
 /** What an operator makes of its inputs; throws where rows meet, or where that is not known. */
@@ -67,15 +67,6 @@ export class Operation {
   indices(index: number): Tensor {
     const value = this.raw(index)
     return countsRows(value) ? meets('a value depends on the number of rows') : value
-  }
-
-  /** The dimensions of an input, which are often known although nothing else is. */
-  shapeOf(index: number): readonly Dim[] {
-    const value = this.value(index)
-    if (value?.kind !== 'fault') return this.raw(index).shape
-    const shape = value.shape()
-    if (shape === null) throw new FollowedFault(value)
-    return shape
   }
 
   /** An input that is data: what depends on how many rows there are, or on their places, is none. */

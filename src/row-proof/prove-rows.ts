@@ -1,4 +1,4 @@
-import { isSame, named, ofRows, rowDim, shownDims, symbolsOf, type Dim } from './dims.ts'
+import { isSame, named, ofRows, rowDim, shownDims, type Dim } from './dims.ts'
 import { functionKey, type Attribute, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
 import { Operation, type Rules } from './operation.ts'
 import { arithmetic, withElements } from './rules/arithmetic.ts'
@@ -10,7 +10,7 @@ import { movement } from './rules/movement.ts'
 import { quantisation } from './rules/quantised.ts'
 import { recurrence } from './rules/recurrent.ts'
 import { reductions } from './rules/reductions.ts'
-import { countsRows, elementType, FollowedFault, rowsAt, tensor, unknownShape, type Fault, type Tensor, type Value } from './followed-values.ts'
+import { countsRows, elementType, rowsAt, tensor, type Fault, type Tensor, type Value } from './followed-values.ts'
 import { NotProved, severalEntries } from './not-proved.ts'
 
 /** What the graph says of its rows. */
@@ -103,7 +103,7 @@ const unknown = (reason: string): RowProof => ({ verdict: 'unknown', node: null,
 /** Why an output cannot be divided into rows that are those of each request alone; `null` where it can. */
 function faultOf(name: string, batchAxis: number, value: Value): Fault | null {
   if (value.kind === 'fault') return value
-  const wrong = (reason: string): Fault => ({ kind: 'fault', verdict: 'meets', order: Number.MAX_SAFE_INTEGER, node: null, reason: `output '${name}' ${reason}`, shape: unknownShape })
+  const wrong = (reason: string): Fault => ({ kind: 'fault', verdict: 'meets', order: Number.MAX_SAFE_INTEGER, node: null, reason: `output '${name}' ${reason}` })
   if (value.kind === 'list') return value.byRow && batchAxis === 0 ? null : wrong('is a sequence without an entry for each row')
   if (value.place !== null || value.columns !== null) return wrong('depends on the places of rows in the batch')
   if (value.rows === null) return wrong(countsRows(value) ? 'depends on the number of rows' : 'is the same for any number of rows')
@@ -180,11 +180,7 @@ class Proof {
     const set = (values: readonly (Value | null)[]) => {
       for (const [index, name] of node.outputs.entries()) if (name !== '') scope.set(name, checked(values[index] ?? missing(name)))
     }
-    // What is not followed may have a shape all the same, which is looked for where one is asked for.
-    let findShapes = (): (readonly Dim[] | null)[] => []
-    let shapes: (readonly Dim[] | null)[] | null = null
-    const shapeAt = (index: number) => () => (shapes ??= findShapes())[index] ?? null
-    const faultAt = (index: number, verdict: Fault['verdict'], reason: string): Fault => ({ kind: 'fault', verdict, order, node: shownNode(node), reason: `${shownNode(node)}: ${reason}`, shape: shapeAt(index) })
+    const fault = (verdict: Fault['verdict'], reason: string): Fault => ({ kind: 'fault', verdict, order, node: shownNode(node), reason: `${shownNode(node)}: ${reason}` })
     try {
       const called = this.#model.functions.get(functionKey(node.domain, node.operator))
       const attributes = resolved(node.attributes, references)
@@ -206,20 +202,15 @@ class Proof {
         return graph.outputs.map((name) => inner.get(name) ?? missing(name))
       }
       const label = JSON.stringify(`${this.#path}${node.outputs.find((name) => name !== '') ?? order}`)
-      const apply = (values: readonly (Value | null)[]) => {
-        const operation = new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, values, runGraph, (verdict, reason) => faultAt(-1, verdict, reason))
-        const result = rule(operation)
-        operation.checkUnread()
-        return Array.isArray(result) ? (result as readonly Value[]) : [result as Value]
-      }
-      findShapes = () => shapesWithout(given, apply)
-      const fault = ofShape.has(key) ? null : worst(given)
-      if (fault !== null) return set(node.outputs.map((_, index) => ({ ...fault, shape: shapeAt(index) })))
-      set(apply(given))
+      const before = worst(given)
+      if (before !== null) return set(node.outputs.map(() => before))
+      const operation = new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, given, runGraph, fault)
+      const result = rule(operation)
+      operation.checkUnread()
+      set(Array.isArray(result) ? (result as readonly Value[]) : [result as Value])
     } catch (error) {
-      if (error instanceof FollowedFault) return set(node.outputs.map(() => error.fault))
       if (!(error instanceof NotProved)) throw error
-      set(node.outputs.map((_, index) => faultAt(index, error.verdict, error.message)))
+      set(node.outputs.map(() => fault(error.verdict, error.message)))
     }
   }
 }
@@ -230,37 +221,11 @@ function checked(value: Value): Value {
   return value
 }
 
-/** Operators that ask for nothing but the shapes of their inputs. */
-const ofShape: ReadonlySet<string> = new Set(['Shape', 'Size'])
-
-/**
- * The shapes of what an operator makes, whatever it does with rows: of inputs that have shapes alone. One that depends on anything
- * but their dimensions is not known.
- */
-function shapesWithout(inputs: readonly (Value | null)[], apply: (values: readonly (Value | null)[]) => readonly (Value | null)[]): (readonly Dim[] | null)[] {
-  const plain: (Value | null)[] = []
-  for (const value of inputs) {
-    if (value === null || (value.kind === 'tensor' && value.rows === null)) plain.push(value)
-    else {
-      const shape = value.kind === 'list' ? null : value.kind === 'tensor' ? value.shape : value.shape()
-      if (shape === null) return []
-      plain.push(tensor(value.kind === 'tensor' ? value.type : elementType.undefined, shape))
-    }
-  }
-  const known = new Set(plain.flatMap((value) => (value?.kind === 'tensor' ? [...value.shape, ...(value.elements ?? [])].flatMap(symbolsOf) : [])))
-  try {
-    return apply(plain).map((value) => (value?.kind === 'tensor' && value.shape.every((dim) => symbolsOf(dim).every((name) => known.has(name))) ? value.shape : null))
-  } catch (error) {
-    if (error instanceof NotProved || error instanceof FollowedFault) return []
-    throw error
-  }
-}
-
 /** An input that requests leave out, or the caller of a function. */
-const leftOut: Fault = { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: 'it is left out', shape: unknownShape }
+const leftOut: Fault = { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: 'it is left out' }
 
 function missing(name: string): Fault {
-  return { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: `value '${name}' is made by no node`, shape: unknownShape }
+  return { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: `value '${name}' is made by no node` }
 }
 
 /** What counts of the inputs of a node. */

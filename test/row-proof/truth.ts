@@ -8,6 +8,8 @@ export interface Truth {
   /** `cannot run`: no request runs alone. `unsure`: rounding alone changes the answers as much as joining does. */
   readonly answer: 'same' | 'differs' | 'cannot run' | 'unsure'
   readonly where: string
+  /** Whether no request alone has one entry for each of its rows: joining cannot change what none is answered with. */
+  readonly servesNone?: boolean
 }
 
 /** Rows of each request. */
@@ -50,6 +52,9 @@ export async function truthOf(graph: GraphText, seed = 1): Promise<Truth> {
 const joinedFails = 'joined it fails'
 /** Whether joining makes a run fail, or one that fails alone succeed: another output, or a dead end, may be why. */
 export const isOfFailure = ({ where }: Truth): boolean => where.startsWith(joinedFails) || /^request \d+ fails alone/.test(where)
+
+/** Whether a proof is wrong. */
+export const refutes = ({ answer, servesNone }: Truth): boolean => answer === 'differs' && servesNone !== true
 
 async function truthOfModel(graph: GraphText, model: Uint8Array, seed: number): Promise<Truth> {
   return withRuns(graph, model, seed, (runs) => judge(runs, graph.outputs))
@@ -128,7 +133,8 @@ async function judge({ run, requests, alone, joined: answers }: Runs, outputs: r
     const failing = members.find((member) => typeof alone[member] === 'string')
     if (failing !== undefined) {
       if (typeof answer === 'string') continue
-      return { answer: 'differs', where: `request ${failing} fails alone, and not in ${members.join(' + ')}: ${alone[failing] as string}` }
+      const servesNone = !alone.some((own, request) => typeof own !== 'string' && outputs.every(({ name, batchAxis }) => own[name]!.dims[batchAxis] === requestRows[request]))
+      return { answer: 'differs', where: `request ${failing} fails alone, and not in ${members.join(' + ')}: ${alone[failing] as string}`, servesNone }
     }
     if (typeof answer === 'string') return { answer: 'differs', where: `${joinedFails}: ${answer}` }
     const total = members.reduce((sum, other) => sum + requestRows[other]!, 0)

@@ -1,6 +1,6 @@
 import { areSame, isSame, ofRows, opaque, shown, type Dim } from '../dims.ts'
 import { apart, axisIn, moved, type Operation, type Rule, type Rules } from '../operation.ts'
-import { countsRows, either, elementType, extent, leaving, mostElements, sameRows, tensor, type Fault, type List, type Tensor, type Value } from '../followed-values.ts'
+import { countsRows, either, elementType, extent, mostElements, sameRows, tensor, type Fault, type List, type Tensor, type Value } from '../followed-values.ts'
 import { meets, notFollowed, NotProved } from '../not-proved.ts'
 import { withElements } from './arithmetic.ts'
 import { joined, without, withAxes } from './movement.ts'
@@ -88,7 +88,7 @@ function checkCondition(value: Tensor | Fault): Tensor {
 
 /** What each turn gives, one behind the other along a new dimension. */
 function stacked(value: Value, count: Dim, axis: number): Value {
-  if (value.kind !== 'tensor') return value.kind === 'fault' ? leaving(value) : value
+  if (value.kind !== 'tensor') return value
   const at = axisIn(axis, value.shape.length + 1)
   const shape = [...value.shape.slice(0, at), count, ...value.shape.slice(at)]
   return moved(value, shape, value.rows && { ...value.rows, axis: value.rows.axis + (value.rows.axis >= at ? 1 : 0) })
@@ -122,7 +122,7 @@ function overEachRow(op: Operation, scanned: readonly Tensor[], axes: readonly n
   const made = op.runGraph(op.graph('body'), slices)
   const outputAxes = op.ints('scan_output_axes')
   return made.map((value, index) => {
-    if (value.kind !== 'tensor') return value.kind === 'fault' ? leaving(value) : value
+    if (value.kind !== 'tensor') return value
     if (value.rows !== null || countsRows(value)) return op.fault('meets', 'a row meets all others')
     // A length that depends on what a row holds would be another one in each.
     if (value.shape.some((dim) => typeof dim !== 'number' && dim.key.includes('('))) return op.fault('unknown', 'whether its turns give equal shapes is not known')

@@ -22,7 +22,6 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
   const open = dims.indexOf(-1)
   const given = product(dims.filter((_, axis) => axis !== open))
   if (rows === null) {
-    if (dims.some(ofRows)) meets(`the shape ${shownDims(dims)} depends on the number of rows, and what gets it does not`)
     const all = product(shape)
     const rest = open === -1 ? 1 : (divide(all, given) ?? opaque('rest', [all, given], 0))
     return moved(of, dims.map((dim, axis) => (axis === open ? rest : dim)), null, of.elements)
@@ -189,7 +188,7 @@ const Split: Rule = (op) => {
   let from: Dim = 0
   return Array.from({ length: op.outputCount }, (_, index) => {
     const length = given?.[index] ?? (typeof dim === 'number' && typeof each === 'number' ? Math.min(each, dim - index * each) : isEven || index < count - 1 ? each : opaque('last part', [dim, count], 0))
-    if (ofRows(dim) && !isSame(length, dim)) meets(`it divides dimension ${axis}, which counts the rows`)
+    if (!isSame(length, dim)) apart(of, [axis], 'divides')
     const start = from
     from = add(from, length)
     return partOf(of, axis, length, typeof start === 'number' ? start : null)
@@ -311,7 +310,7 @@ const Pad: Rule = (op) => {
 }
 
 const Shape: Rule = (op) => {
-  const dims = op.shapeOf(0).slice(op.int('start', 0), op.hasAttribute('end') ? op.int('end', 0) : undefined)
+  const dims = op.raw(0).shape.slice(op.int('start', 0), op.hasAttribute('end') ? op.int('end', 0) : undefined)
   return withElements(elementType.int64, [dims.length], dims)
 }
 
@@ -464,7 +463,7 @@ export const movement: Rules = {
   Identity,
   Constant,
   Shape,
-  Size: (op) => withElements(elementType.int64, [], [product(op.shapeOf(0))]),
+  Size: (op) => withElements(elementType.int64, [], [product(op.raw(0).shape)]),
   Reshape,
   Flatten,
   Squeeze,

@@ -9,10 +9,10 @@ export const contribCases: CaseTable = {
   BiasGelu: { proved: ['ms.BiasGelu(in(N,4), k(4))', 'ms.BiasGelu(in(N,2,4), in(4))'] },
   ExpandDims: { proved: ['ms.ExpandDims(in(N,4), int32:1)', 'ms.ExpandDims(in(N,4), int32:2)'], meets: ['ms.ExpandDims(in(N,4), int32:0)'] },
   'Pad of com.microsoft': { proved: ['ms.Pad(in(N,3), [0,1,0,1])'], meets: ['ms.Pad(in(N,3), [1,0,0,0])'] },
-  'Range of com.microsoft': { proved: ['Add(in(N,3), ms.Range(0.0, 3.0))'] },
+  'Range of com.microsoft': { proved: ['Add(in(N,3), ms.Range(0.0, 3.0))'], meets: ['x = in(N)\nAdd(x, ms.Range(0.0, Cast(Gather(Shape(x), 0)) to=float32))'] },
   'Trilu of com.microsoft': { proved: ['ms.Trilu(in(N,3,3))'], meets: ['ms.Trilu(in(N,3))'] },
   'Unique of com.microsoft': { meets: ['u, i, c = ms.Unique(Round(in(N 0..3)))\n-> 0,_,_'] },
-  MurmurHash3: { proved: ['ms.MurmurHash3(in(int32 N,3))'] },
+  MurmurHash3: { proved: ['ms.MurmurHash3(in(int32 N,3))'], meets: ['x = in(N)\nAdd(x, Cast(Mod(ms.MurmurHash3(Cast(Mul(Range(0, Gather(Shape(x), 0), 1), 3)) to=int32) positive=0, int32:3)) to=float32)'] },
 
   // Products
   ...each('FusedMatMul TransposeMatMul', (op) => ({

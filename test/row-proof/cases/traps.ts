@@ -401,6 +401,14 @@ export const trapCases: CaseTable = {
       'x = in(N,3)\nl = Loop(2, bool:1, [1]) body={ (i int64[], c bool[], s int64) t = Concat(s, s) axis=0; d = Greater(ReduceMax(x) keepdims=0, 5.0); -> d, t }\nAdd(x, Cast(Size(l)) to=float32)',
     ],
   },
+  // ONNX Runtime runs what makes them, which fails for some numbers of rows.
+  'shapes alone of what fits some numbers of rows': {
+    meets: [
+      'a = BatchNormalization(in(2,N), k(1), k(1), k(1), k(1 0.1..1))\nAdd(in(N,3), Cast(Gather(Shape(a), 0)) to=float32)',
+      'v, i = TopK(in(N,3), [2]) axis=0\nAdd(in(N,3), Cast(Gather(Shape(v), 1)) to=float32)',
+      'a = Gemm(in(N,3), k(3,3), k(2,3))\nAdd(in(N,3), Cast(Gather(Shape(a), 1)) to=float32)',
+    ],
+  },
   'masks of several numbers a row': {
     meets: ['ms.Attention(in(N,3,4), k(4,12), k(12), Reshape(in(int32 N,2 1..4), [-1])) num_heads=2'],
     same: ['m = in(int32 N 3..4)\ns = in(int32 N <1)\nms.Attention(in(N,3,4), k(4,12), k(12), Reshape(Concat(Unsqueeze(m, [0]), Unsqueeze(s, [0])) axis=0, [-1])) num_heads=2'],
