@@ -305,6 +305,7 @@ export const onnxCases: CaseTable = {
       'r = Reshape(in(N,2,3), [-1])\nReshape(r, [-1,6])',
       'Reshape(in(2,N), [2,-1,1]) -> 1',
       'Reshape(in(1,N,3), [-1,3])',
+      'Add(in(N,3,4), Reshape(k(12), [3,-1]))',
     ],
     meets: [
       'Reshape(in(N,6), [2,-1])',
