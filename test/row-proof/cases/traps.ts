@@ -1,4 +1,4 @@
-import { each, type CaseTable } from './case-table.ts'
+import type { CaseTable } from './case-table.ts'
 
 const counted = 'x = in(N,3)\nn = Mod(Gather(Shape(x), [0]), [4])'
 const placed = 'x = in(N,5,3)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nc = Concat(r, in(int64 N,1 <5)) axis=1'
@@ -25,6 +25,7 @@ export const trapCases: CaseTable = {
       `${rowsOfFive}\nGather(flat, Add(Unsqueeze(Mul(r, 5), [1]), Range(0, 5, 1)))`,
       `${rowsOfFive}\nv, i = TopK(in(N,5), [2]) axis=1\nGather(flat, Add(Unsqueeze(Mul(r, 5), [1]), i))`,
       `${rowsOfFive}\nGather(flat, Range(0, Mul(n, 5), 5))`,
+      'x = in(N,3)\nGather(Tile(x, [2,1]), Range(0, Gather(Shape(x), 0), 1))',
       `${rowsOfFive}\ni = ${branches('ArgMax(in(N,5)) axis=1 keepdims=0', 'ArgMin(in(N,5)) axis=1 keepdims=0')}\nGather(flat, Add(${branches('Mul(r, 5)', 'Mul(5, r)')}, i))`,
       `${rowsOfFive}\ni = ArgMax(in(N,5)) axis=1 keepdims=0\nf = Add(Mul(r, 5), i)\nGather(flat, Reshape(Transpose(Unsqueeze(f, [1])) perm=[1,0], [-1]))`,
     ),
@@ -62,6 +63,8 @@ export const trapCases: CaseTable = {
       'x = in(9,N)\nGather(x, Range(0, Gather(Shape(x), 1), 1)) axis=0',
       'x = in(2,N,3)\nGather(Reshape(x, [-1,3]), Mul(Range(0, Gather(Shape(x), 1), 1), 2))',
       'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherElements(x, r) axis=1',
+      'GatherElements(k(9), Range(0, Gather(Shape(in(N)), 0), 1)) axis=0',
+      'x = in(2,N)\nr = Expand(Unsqueeze(Range(0, Gather(Shape(x), 1), 1), [1]), [1,2])\nReshape(GatherND(x, Reshape(r, [-1,1])) batch_dims=1, [-1,2])',
       'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nScatterElements(x, r, in(N,1)) axis=1',
       'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, r) batch_dims=1',
       'x = in(N,9)\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(k(9,3), r)',
@@ -108,6 +111,8 @@ export const trapCases: CaseTable = {
         return `${twoWays}\ny = ${text}\nReshape(y, Concat([2,-1], Shape(y) start=1) axis=0) ${version} -> 1`
       }),
       `${twoWays}\ny, h = GRU(Unsqueeze(a, [0]), k(1,6,3), k(1,6,2), _, _, Unsqueeze(Slice(b, [0], [2], [1]), [0])) hidden_size=2\nReshape(h, [1,2,-1,2])\n-> 2`,
+      `${twoWays}\nReshape(GatherElements(a, ArgMax(b) axis=1) axis=1, [-1,2])`,
+      `${twoWays}\nr = Unsqueeze(Mul(Range(0, Gather(Shape(in(N)), 0), 1), 2), [1])\nReshape(ScatterND(b, Reshape(Add(r, [0,1]), [-1,1]), a), [-1,2,3])`,
       `${twoWays}\ny = ${branches('Identity(a)', 'Identity(b)')}\nReshape(y, [2,-1,3]) -> 1`,
       `${twoWays}\ny = ${branches('Identity(b)', 'Identity(a)')}\nReshape(y, [-1,2,3])`,
       `${twoWays}\ny = Scan(a, b) num_scan_inputs=2 body={ (p float32, q float32) t = Add(p, q); -> t }\nReshape(y, [2,-1,3]) -> 1`,
@@ -131,6 +136,9 @@ export const trapCases: CaseTable = {
       'Where(Equal(in(int64 1 <1), 0), count, [9])',
       'Concat(count, in(int64 1)) axis=0',
       'ScatterElements([1,2], [0], count) axis=0',
+      'ScatterElements(Concat(count, [1]) axis=0, [1], [0]) axis=0',
+      'ScatterND(Concat(count, [1]) axis=0, [[1]], [0])',
+      'ScatterND([1,2], [[0]], count)',
       'ConcatFromSequence(SequenceConstruct(count, count)) axis=0',
       'SequenceAt(SequenceConstruct(count), 0)',
       'SequenceAt(SplitToSequence(Shape(x)) axis=0, 0)',
@@ -155,6 +163,9 @@ export const trapCases: CaseTable = {
       'TopK',
       'DepthToSpace(Cast(Reshape(count, [1,1,1,1])) to=float32) blocksize=1',
       'Compress(Shape(x), bool:[1,0]) axis=0',
+      'Compress(Shape(x), bool:[1,0])',
+      'Add(ArgMax(Concat(count, [1]) axis=0), ArgMax(Concat(count, [2]) axis=0))',
+      'ReverseSequence(Reshape(Concat(count, [1]) axis=0, [2,1]), [2])',
       'Unique(count)',
       'Einsum(Cast(count) to=float32) equation=\'i->i\'',
       'MatMul(Cast(count) to=float32, k(1,2))',
@@ -178,6 +189,8 @@ export const trapCases: CaseTable = {
       'DeformConv(Reshape(f, [1,1,1,1]), k(1,1,1,1), k(1,2,1,1))',
       'DeformConv(k(1,1,1,1), k(1,1,1,1), Reshape(Mul(Concat(f, f) axis=0, 0.125), [1,2,1,1]))',
       'MaxPool(Reshape(f, [1,1,1])) kernel_shape=[1]',
+      'MaxUnpool(Reshape(f, [1,1,1]), [[[1]]]) kernel_shape=[2] strides=[2]',
+      'RoiAlign(k(1,1,6,6), Reshape(Concat([0.0,0.0], f, f) axis=0, [1,4]), [0])',
       'GridSample(Reshape(f, [1,1,1,1]), k(1,1,1,2))',
       'GridSample(k(1,1,2,2), Reshape(Mul(Concat(f, f) axis=0, 0.125), [1,1,1,2]))',
       'ms.UnfoldTensor(Reshape(f, [1,1])) dim=1 size=1',
@@ -219,6 +232,9 @@ export const trapCases: CaseTable = {
       `${counted}\nAdd(x, ReduceSum(Trilu(k(3,3), Squeeze(Sub(n, [1]), [0])), [0]))`,
       `${counted}\nAdd(x, ReduceMax(k(3,3), Mod(n, [2])) keepdims=0)`,
       `${counted}\nv, i = TopK(k(4), Add(n, [1])) axis=0\nAdd(x, ReduceSum(v))`,
+      `${counted}\nv, i = TopK(Concat(n, [2]) axis=0, [1]) axis=0\nAdd(x, Cast(v) to=float32)`,
+      `${counted}\nt = TensorScatter(Expand(n, [1,2,1]), k(int64 1,1,1))\nAdd(x, Cast(ReduceSum(t) keepdims=0) to=float32) @24`,
+      `${counted}\nt = TensorScatter(k(int64 1,2,1), Expand(n, [1,1,1]))\nAdd(x, Cast(ReduceSum(t) keepdims=0) to=float32) @24`,
       `${counted}\nAdd(x, ReduceSum(CumSum(k(3,3), Squeeze(Mod(n, [2]), [0])), [0]) keepdims=0)`,
       `${counted}\nAdd(x, Cast(Gather(Shape(ConstantOfShape(n)), 0)) to=float32)`,
       `${counted}\nAdd(x, Cast(Size(Tile([1], n))) to=float32)`,
