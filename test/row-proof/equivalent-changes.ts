@@ -54,5 +54,17 @@ export const equivalentChanges: Readonly<Record<string, readonly EquivalentChang
       why: 'ONNX Runtime crops no dimension that it scales by 1, so that its runs refute no proof; the standard has it crop them',
     },
   ],
+  'rules/indexing.ts': [
+    {
+      line: 'return moved(of, shape, { ...of.rows, axis: of.rows.axis < axis ? of.rows.axis : of.rows.axis - 1 + index.shape.length })',
+      changes: ['comparison off by one'],
+      why: 'rows along the axis itself have met in the line above',
+    },
+    {
+      line: "for (const each of op.all()) if (each.rows !== null) meets('how many boxes it gives for each row depends on what that holds')",
+      changes: ['check dropped'],
+      why: 'what a rule does not ask for is checked to be the same for all rows behind it, and said in other words',
+    },
+  ],
   'rules/graphs.ts': [{ line: "if (dim / length > mostElements) return notFollowed('it makes too many parts')", changes: ['check dropped'], why: 'a limit of time: limits.test.ts' }],
 }

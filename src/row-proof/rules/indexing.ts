@@ -1,8 +1,9 @@
-import { isSame, ofRows, opaque, shown, type Dim } from '../dims.ts'
-import { apart, axisIn, like, moved, pointsInto, together, type Rule, type Rules } from '../operation.ts'
+import { isSame, multiply, ofRows, opaque, product, shown, type Dim } from '../dims.ts'
+import { apart, axisIn, like, moved, pointsInto, rowsOnly, together, type Rule, type Rules } from '../operation.ts'
 import { elementType, sameRows, tensor, type Place, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 import { withElements } from './arithmetic.ts'
+import { reduced } from './reductions.ts'
 
 /**
  * Operators that take or put elements by indices, and those that give indices. An index into the dimension of the rows has to be one of
@@ -11,10 +12,10 @@ import { withElements } from './arithmetic.ts'
 
 const { int64 } = elementType
 
-/** Throws where an index that counts from the first row on is not known to stay within its own. */
+/** Throws where an index that counts from the first row on is not known to stay within its own. Where the rows come several times, it points into the first time. */
 function checkOwn(place: Place | null, rows: Rows, what: string): void {
   if (place === null) meets(`${what} picks entries along dimension ${rows.axis}, which counts the rows`)
-  else if (!isSame(rows.outer, 1) || !pointsInto(place, rows.inner)) notFollowed(`whether ${what} picks entries of its own row alone is not known`)
+  else if (!pointsInto(place, rows.inner)) notFollowed(`whether ${what} picks entries of its own row alone is not known`)
 }
 
 const Gather: Rule = (op) => {
@@ -68,7 +69,8 @@ function placeOf(index: Tensor, column: number): Place | null {
 }
 
 function widthOf(index: Tensor): number {
-  const width = index.shape.at(-1)
+  const width = index.shape.at(-1)!
+  if (ofRows(width)) meets('an index is made of several rows')
   return typeof width === 'number' ? width : notFollowed('how many numbers an index has is not known')
 }
 
@@ -82,26 +84,21 @@ const GatherND: Rule = (op) => {
   const batch = op.int('batch_dims', 0)
   const width = widthOf(index)
   const shape = [...index.shape.slice(0, -1), ...of.shape.slice(batch + width)]
-  if (index.rows?.axis === index.shape.length - 1) meets('an index is made of several rows')
-  if (of.rows === null) {
-    checkColumns(index, width, -1)
-    if (index.rows !== null && index.rows.axis < batch) meets(`${shown(of.shape[index.rows.axis]!)} entries stand where the rows are counted`)
-    return tensor(of.type, shape, { rows: index.rows, bound: of.bound, nonZero: of.nonZero })
-  }
-  const { axis } = of.rows
-  if (axis < batch) {
-    checkColumns(index, width, -1)
+  // Of the index's numbers, the one that counts rows; none where that is below 0, or not below their number.
+  const at = of.rows === null ? -1 : of.rows.axis - batch
+  checkColumns(index, width, at)
+  if (of.rows !== null && at < 0) {
     if (index.rows === null || !sameRows(index.rows, of.rows)) meets('rows of its inputs lie in each other in different ways')
     return moved(of, shape, of.rows)
   }
-  if (axis < batch + width) {
-    if (index.rows === null) meets('it picks entries by the places of rows in the batch')
-    checkOwn(placeOf(index, axis - batch), of.rows, 'its index')
-    checkColumns(index, width, axis - batch)
+  if (index.rows !== null && index.rows.axis < batch) meets(`${shown(of.shape[index.rows.axis]!)} entries stand where the rows are counted`)
+  if (of.rows === null) return tensor(of.type, shape, { rows: index.rows, bound: of.bound, nonZero: of.nonZero })
+  if (at < width) {
+    checkOwn(placeOf(index, at), of.rows, 'its index')
     return moved(of, shape, index.rows)
   }
   if (index.rows !== null) meets('each row picks entries of all others')
-  return moved(of, shape, { ...of.rows, axis: index.shape.length - 1 + axis - batch - width })
+  return moved(of, shape, { ...of.rows, axis: index.shape.length - 1 + at - width })
 }
 
 /** Also `Scatter`, its first name. */
@@ -122,17 +119,15 @@ const ScatterND: Rule = (op) => {
   const of = op.data(0)
   const [index, updates] = [op.indices(1), op.data(2)]
   const width = widthOf(index)
-  const last = index.shape.length - 1
   if (of.rows === null) return index.rows === null && updates.rows === null ? like(of) : meets('it puts what the rows hold into something that all share')
   if (of.rows.axis < width) {
-    if (index.rows === null || index.rows.axis === last) return meets('it puts entries by the places of rows in the batch')
     checkOwn(placeOf(index, of.rows.axis), of.rows, 'its index')
     checkColumns(index, width, of.rows.axis)
-    if (updates.rows === null || !sameRows(updates.rows, index.rows)) meets('rows of its inputs lie in each other in different ways')
+    if (updates.rows === null || !sameRows(updates.rows, index.rows!)) meets('rows of its inputs lie in each other in different ways')
     return like(of)
   }
-  if (index.rows !== null || index.place !== null) meets('what it puts into a row depends on others')
-  const own = { ...of.rows, axis: last + of.rows.axis - width }
+  if (index.rows !== null) meets('what it puts into a row depends on others')
+  const own = { ...of.rows, axis: index.shape.length - 1 + of.rows.axis - width }
   if (updates.rows === null || !sameRows(updates.rows, own)) meets('rows of its inputs lie in each other in different ways')
   return like(of)
 }
@@ -153,7 +148,6 @@ const TopK: Rule = (op) => {
   const given = op.version < 10 ? op.int('k', 1) : op.indices(1)
   if (typeof given !== 'number' && given.rows !== null) meets('how many entries it gives depends on what the rows hold')
   const length = typeof given === 'number' ? given : (given.elements?.[0] ?? opaque(`k of ${op.label}`, [], 0))
-  if (ofRows(length)) meets('how many entries it gives depends on the number of rows')
   const shape = of.shape.map((dim, other) => (other === axis ? length : dim))
   return [tensor(of.type, shape, { rows: of.rows }), tensor(int64, shape, { rows: of.rows, bound: of.shape[axis]! })]
 }
@@ -161,10 +155,7 @@ const TopK: Rule = (op) => {
 const ArgMax: Rule = (op) => {
   const of = op.data(0)
   const axis = op.axis(of.shape.length, 0)
-  apart(of, [axis], 'compares entries')
-  const keeps = op.int('keepdims', 1) !== 0
-  const shape = keeps ? of.shape.map((dim, other) => (other === axis ? 1 : dim)) : of.shape.filter((_, other) => other !== axis)
-  return tensor(int64, shape, { rows: of.rows && { ...of.rows, axis: of.rows.axis - (keeps || of.rows.axis < axis ? 0 : 1) }, bound: of.shape[axis]! })
+  return { ...reduced(of, [axis], op.int('keepdims', 1) !== 0, int64), bound: of.shape[axis]! }
 }
 
 const Compress: Rule = (op) => {
@@ -183,13 +174,14 @@ const Unique: Rule = (op) => {
   const length = opaque(`entries of ${op.label}`, [], 0)
   const axis = op.hasAttribute('axis') ? op.axis(of.shape.length, 0) : null
   const own = axis === null ? [length] : of.shape.map((dim, other) => (other === axis ? length : dim))
-  const whole = axis === null ? opaque('all', [...of.shape], 0) : of.shape[axis]!
+  const whole = axis === null ? product(of.shape) : of.shape[axis]!
   return [tensor(of.type, own), tensor(int64, [length]), tensor(int64, [whole]), tensor(int64, [length])]
 }
 
 const ReverseSequence: Rule = (op) => {
   const [of, lengths] = [op.data(0), op.data(1)]
   const [batch, time] = [op.int('batch_axis', 1), op.int('time_axis', 0)]
+  if (batch + time !== 1) notFollowed('its axes are not the first two')
   apart(of, [time], 'turns the order')
   if (of.rows?.axis === batch || lengths.rows !== null) {
     together([{ of, axis: batch, what: 'the input' }, { of: lengths, axis: 0, what: 'lengths' }]) // prettier-ignore
@@ -205,7 +197,6 @@ const OneHot: Rule = (op) => {
   if (given.rows !== null) meets('how many classes there are depends on what the rows hold')
   const values = op.shared(2, 'values')
   const depth = given.elements?.[0] ?? opaque(`depth of ${op.label}`, [], 0)
-  if (ofRows(depth)) meets('how many classes there are depends on the number of rows')
   const axis = axisIn(op.int('axis', -1), of.shape.length + 1)
   const shape = [...of.shape.slice(0, axis), depth, ...of.shape.slice(axis)]
   return tensor(values.type, shape, { rows: of.rows && { ...of.rows, axis: of.rows.axis < axis ? of.rows.axis : of.rows.axis + 1 } })
@@ -220,18 +211,15 @@ const NonMaxSuppression: Rule = (op) => {
 /** Regions of images, `[regions, 4]`, of which each names its image. */
 const RoiAlign: Rule = (op) => {
   const [of, regions, images] = [op.data(0), op.data(1), op.indices(2)]
-  const [channels, height, width] = [of.shape[1]!, op.int('output_height', 1), op.int('output_width', 1)]
   if (of.rows === null) {
     if (images.place !== null) meets('it picks entries by the places of rows in the batch')
-    const rows = together([{ of: regions, axis: 0, what: 'regions' }, { of: images, axis: 0, what: 'image numbers' }]) // prettier-ignore
-    if (rows !== null && (regions.rows === null || images.rows === null)) return meets('regions and image numbers are not one to one')
-    return tensor(of.type, [regions.shape[0]!, channels, height, width], { rows: rows && { axis: 0, ...rows } })
+  } else {
+    if (of.rows.axis !== 0) meets(`the input has rows along dimension ${of.rows.axis}, where they do not stay apart`)
+    checkOwn(images.place, of.rows, 'the number of an image')
   }
-  if (of.rows.axis !== 0) return meets(`the input has rows along dimension ${of.rows.axis}, where they do not stay apart`)
-  if (images.rows === null || regions.rows === null) return meets('it picks images by their places in the batch')
-  checkOwn(images.place, of.rows, 'a number of an image')
-  const rows = together([{ of: regions, axis: 0, what: 'regions' }, { of: images, axis: 0, what: 'image numbers' }])! // prettier-ignore
-  return tensor(of.type, [regions.shape[0]!, channels, height, width], { rows: { axis: 0, ...rows } })
+  if ((regions.rows === null) !== (images.rows === null)) meets('regions and image numbers are not one to one')
+  const rows = together([{ of: regions, axis: 0, what: 'regions' }, { of: images, axis: 0, what: 'image numbers' }]) // prettier-ignore
+  return tensor(of.type, [regions.shape[0]!, of.shape[1]!, op.int('output_height', 1), op.int('output_width', 1)], { rows: rows && { axis: 0, ...rows } })
 }
 
 /** Places of the largest elements in a tensor that was made smaller: they count from the first row on. */
@@ -241,18 +229,18 @@ const MaxUnpool: Rule = (op) => {
   const strides = op.ints('strides') ?? kernel.map(() => 1)
   const pads = op.ints('pads') ?? kernel.flatMap(() => [0, 0])
   const shape = op.has(2)
-    ? [...op.elements(2, 'the shape')]
+    ? op.counts(2, 'the shape')
     : of.shape.map((dim, axis): Dim => {
         const at = axis - 2
         return at < 0 ? dim : typeof dim === 'number' ? (dim - 1) * strides[at]! - pads[at]! - pads[at + kernel.length]! + kernel[at]! : opaque(`${op.label} ${axis}`, [], 0)
       })
   if (of.rows === null && index.rows === null) return tensor(of.type, shape)
-  const rows = together([{ of, axis: 0, what: 'the input' }, { of: index, axis: 0, what: 'its index' }])! // prettier-ignore
-  if (of.rows === null || index.rows === null) return meets('it puts entries by the places of rows in the batch')
-  const size = shape.slice(1).reduce<Dim | null>((product, dim) => (typeof product === 'number' && typeof dim === 'number' ? product * dim : null), 1)
-  if (index.place === null || size === null || !isSame(rows.inner, 1) || !pointsInto(index.place, size)) return notFollowed('whether its index picks places of its own row alone is not known')
+  if (of.rows === null) return meets('it puts entries by the places of rows in the batch')
+  rowsOnly(of, [0], 'puts entries')
+  checkOwn(index.place, { ...of.rows, inner: multiply(of.rows.inner, product(shape.slice(1))) }, 'its index')
+  if (!sameRows(of.rows, index.rows!)) return meets('rows of its inputs lie in each other in different ways')
   if (!isSame(shape[0]!, of.shape[0]!)) return notFollowed('its shape is not known to have all rows')
-  return tensor(of.type, shape, { rows: { axis: 0, ...rows } })
+  return tensor(of.type, shape, { rows: of.rows })
 }
 
 export const indexing: Rules = {

@@ -191,8 +191,22 @@ export const onnxCases: CaseTable = {
   },
   'MaxPool, dilated': { meets: [`Reshape(MaxPool(in(N,1,3)) kernel_shape=[2] dilations=[2] auto_pad='SAME_UPPER', [-1,3])`] },
   MaxUnpool: {
-    proved: ['v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\nMaxUnpool(v, i) kernel_shape=[2] strides=[2]'],
-    meets: ['MaxUnpool(in(N,1,2), in(int64 N,1,2 <4)) kernel_shape=[2] strides=[2]'],
+    proved: [
+      'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\nMaxUnpool(v, i) kernel_shape=[2] strides=[2]',
+      'x = in(N,1,4)\nv, i = MaxPool(x) kernel_shape=[2] strides=[2]\nMaxUnpool(v, i, Shape(x)) kernel_shape=[2] strides=[2]',
+      'v, i = MaxPool(in(N,2,4)) kernel_shape=[2] strides=[2]\nu = MaxUnpool(Reshape(v, [-1,1,2]), Reshape(i, [-1,1,2])) kernel_shape=[2] strides=[2]\nReshape(u, [-1,2,4])',
+      'Add(in(N,1,4), MaxUnpool(k(1,1,2), [[[1,2]]]) kernel_shape=[2] strides=[2])',
+    ],
+    meets: [
+      'MaxUnpool(in(N,1,2), in(int64 N,1,2 <4)) kernel_shape=[2] strides=[2]',
+      'MaxUnpool(in(N,1,2), [[[0,3]]]) kernel_shape=[2] strides=[2]',
+      'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\nMaxUnpool(k(1,1,2), i) kernel_shape=[2] strides=[2]',
+      'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\nMaxUnpool(v, Transpose(i) perm=[1,0,2]) kernel_shape=[2] strides=[2]',
+      'v, i = MaxPool(in(N,1,2)) kernel_shape=[2]\nMaxUnpool(Transpose(v) perm=[1,2,0], Transpose(i) perm=[1,2,0]) kernel_shape=[2] strides=[2] -> 2',
+      'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\nMaxUnpool(v, i, [1,1,4]) kernel_shape=[2] strides=[2]',
+      'x = in(N,1,4)\nv, i = MaxPool(x) kernel_shape=[2] strides=[2]\nMaxUnpool(v, i, Add(Shape(x), [0,0,2])) kernel_shape=[2] strides=[2]',
+      'v, i = MaxPool(in(N,1,4)) kernel_shape=[2] strides=[2]\nu = MaxUnpool(Reshape(in(N,2,2), [-1,1,2]), Reshape(Expand(i, [1,2,1]), [-1,1,2])) kernel_shape=[2] strides=[2]\nReshape(u, [-1,2,4])',
+    ],
   },
   ...each('GlobalAveragePool GlobalMaxPool GlobalLpPool', (op) => ({
     proved: [`${op}(in(N,2,4))`, `${op}(in(N,2,3,3))`, `${op}(in(2,N,4)) -> 1`],
@@ -203,8 +217,20 @@ export const onnxCases: CaseTable = {
     meets: ['MaxRoiPool(in(N,1,6,6), k(2,5 0..1)) pooled_shape=[1,1]', 'MaxRoiPool(in(N,1,6,6), Concat(Mul(in(N,1 0..1), 0.0), in(N,2 0..2), in(N,2 3..5)) axis=1) pooled_shape=[1,1]'],
   },
   RoiAlign: {
-    proved: ['RoiAlign(k(1,2,6,6), Concat(in(N,2 0..2), in(N,2 3..5)) axis=1, in(int64 N <1))', 'RoiAlign(in(1,1,6,6), Concat(in(N,2 0..2), in(N,2 3..5)) axis=1, in(int64 N <1)) output_height=2 output_width=2'],
-    meets: ['RoiAlign(in(N,1,6,6), Concat(in(N,2 0..2), in(N,2 3..5)) axis=1, in(int64 N <1))', 'RoiAlign(in(N,1,6,6), k(2,4 0..5), int64:[0,0])'],
+    proved: [
+      'RoiAlign(k(1,2,6,6), Concat(in(N,2 0..2), in(N,2 3..5)) axis=1, in(int64 N <1))',
+      'RoiAlign(in(1,1,6,6), Concat(in(N,2 0..2), in(N,2 3..5)) axis=1, in(int64 N <1)) output_height=2 output_width=2',
+      'x = in(N,1,6,6)\nRoiAlign(x, Concat(in(N,2 0..2), in(N,2 3..5)) axis=1, Range(0, Gather(Shape(x), 0), 1))',
+      'Add(in(N,1,1,1), RoiAlign(k(1,1,6,6), [[0.0,0.0,4.0,4.0]], [0]))',
+    ],
+    meets: [
+      'RoiAlign(in(N,1,6,6), Concat(in(N,2 0..2), in(N,2 3..5)) axis=1, in(int64 N <1))',
+      'RoiAlign(in(N,1,6,6), k(2,4 0..5), int64:[0,0])',
+      'RoiAlign(k(1,1,6,6), [[0.0,0.0,4.0,4.0]], in(int64 N <1))',
+      'RoiAlign(k(1,1,6,6), Concat(in(N,2 0..2), in(N,2 3..5)) axis=1, [0])',
+      'x = in(N,1,6,6)\nRoiAlign(x, [[0.0,0.0,4.0,4.0]], Range(0, Gather(Shape(x), 0), 1))',
+      'x = in(1,N,6,6)\nRoiAlign(x, Concat(in(N,2 0..2), in(N,2 3..5)) axis=1, Range(0, Gather(Shape(x), 1), 1))',
+    ],
   },
   GridSample: {
     proved: ['GridSample(in(N,1,4,4), in(N,2,2,2 -1..1))', `GridSample(in(N,1,4,4), in(N,2,2,2 -1..1)) mode='cubic' padding_mode='border'`],
@@ -280,10 +306,13 @@ export const onnxCases: CaseTable = {
     proved: ['v, i = TopK(in(N,5), [2])\n-> 0,0', 'v, i = TopK(in(2,N,5), [3]) axis=2 largest=0\n-> 1,1', 'v, i = TopK(in(4,N), [2]) axis=0\n-> 1,1', 'v, i = TopK(in(N,5,2), [2]) axis=1 sorted=1\n-> 0,0'],
     meets: ['v, i = TopK(in(N,5), [1]) axis=0', 'x = in(N,5)\nv, i = TopK(x, [1]) axis=0\nSub(x, v)', 'x = in(N)\nv, i = TopK(x, Shape(x)) axis=0\n-> 0,_', 'x = in(2,N)\nv, i = TopK(x, Shape(x) start=1) axis=1\n-> _,1'],
   },
-  Unique: { meets: ['Unique(in(int64 N,3 <4))', 'u, a, b, c = Unique(in(int64 N <4)) sorted=1\n-> _,_,0,_'] },
+  Unique: { proved: ['Add(in(2,N,1), Cast(Unique(k(int64 3,2 <4))) to=float32) -> 1', 'u = Unique(k(int64 3,2 <4)) axis=0\nReshape(in(N,4), Concat([-1,2], Shape(u) start=1) axis=0)', 'u, a, b, c = Unique(k(int64 3,2 <4))\nReshape(in(N,6), Concat([-1], Shape(b)) axis=0)', 'u, a, b, c = Unique(k(int64 3,2 <4)) axis=0\nReshape(in(N,3), Concat([-1], Shape(b)) axis=0)'], meets: ['Unique(in(int64 N,3 <4))', 'u, a, b, c = Unique(in(int64 N <4)) sorted=1\n-> _,_,0,_'] },
   NonZero: { meets: ['NonZero(in(bool N,3))', 'NonZero(in(bool N)) -> 1', 'Transpose(NonZero(in(bool N)))', 'x = in(N,3)\nones = ConstantOfShape(Shape(x) start=0 end=1) value=int64:[1]\nGather(Tile(x, [2,1]), Squeeze(NonZero(Tile(ones, [2])), [0]))', 'z = NonZero(in(bool))\nReshape(Expand(in(N,1), Concat([1], Add(Shape(z) start=0 end=1, [1])) axis=0), [-1,1])'] },
-  Compress: { proved: ['Compress(in(N,3), bool:[1,0,1]) axis=1', 'Compress(in(2,N,4), bool:[0,1]) axis=2 -> 1'], meets: ['Compress(in(N,3), bool:[1,0]) axis=0', 'Compress(in(N,3), in(bool N)) axis=0', 'Compress(in(N,3), bool:[1,0,1])'] },
-  NonMaxSuppression: { meets: ['NonMaxSuppression(in(N,4,4 0..1), in(N,1,4 0..1), [2], [0.5], [0.1])'] },
+  Compress: {
+    proved: ['Compress(in(N,3), bool:[1,0,1]) axis=1', 'Compress(in(2,N,4), bool:[0,1]) axis=2 -> 1', 'y = Compress(in(N,3,4), bool:[1,0,1]) axis=1\nReshape(y, Concat(Shape(y) start=0 end=1, [-1]) axis=0)'],
+    meets: ['Compress(in(N,3), bool:[1,0]) axis=0', 'Compress(in(N,3), in(bool N)) axis=0', 'Compress(in(N,3), bool:[1,0,1])', 'Compress(in(2,N), bool:[1]) -> 1'],
+  },
+  NonMaxSuppression: { proved: ['Add(in(N,3), ReduceSum(Cast(NonMaxSuppression(k(1,4,4 0..1), k(1,1,4 0..1), [1])) to=float32) keepdims=0)'], meets: ['NonMaxSuppression(in(N,4,4 0..1), in(N,1,4 0..1), [2], [0.5], [0.1])'] },
 
   // Other forms of the same values
   Transpose: { proved: [
@@ -384,8 +413,8 @@ export const onnxCases: CaseTable = {
   Trilu: { proved: ['Trilu(in(N,3,3))', 'Trilu(in(N,3,3), 1) upper=0'], meets: ['Trilu(in(N,3))', 'Trilu(in(2,N,3)) -> 1', 'Trilu(in(3,N)) upper=0 -> 1'] },
   Det: { proved: ['Det(in(N,3,3))', 'Det(in(2,N,2,2)) -> 1'] },
   ReverseSequence: {
-    proved: ['ReverseSequence(in(N,4), in(int64 N 1..5)) batch_axis=0 time_axis=1', 'ReverseSequence(in(4,N,2), in(int64 N 1..5)) batch_axis=1 time_axis=0 -> 1'],
-    meets: ['x = in(N,2)\nReverseSequence(x, Expand(Shape(x) start=0 end=1, [2])) batch_axis=1 time_axis=0', 'ReverseSequence(in(N,4), [1,3]) batch_axis=0 time_axis=1'],
+    proved: ['ReverseSequence(in(N,4), in(int64 N 1..5)) batch_axis=0 time_axis=1', 'ReverseSequence(in(4,N,2), in(int64 N 1..5)) batch_axis=1 time_axis=0 -> 1', 'ReverseSequence(in(4,2,N), [1,3]) -> 2'],
+    meets: ['x = in(N,2)\nReverseSequence(x, Expand(Shape(x) start=0 end=1, [2])) batch_axis=1 time_axis=0', 'ReverseSequence(in(N,4), [1,3]) batch_axis=0 time_axis=1', 'ReverseSequence(in(N,4), [2]) batch_axis=0 time_axis=1', 'ReverseSequence(in(2,N), [1]) batch_axis=-1 time_axis=0 -> 1', 'ReverseSequence(in(N,4), [1]) batch_axis=1 time_axis=-2', 'Add(in(N,1), ReduceSum(ReverseSequence(k(4,1), in(int64 N 1..5))) keepdims=0)'],
   },
 
   // By index
@@ -403,12 +432,12 @@ export const onnxCases: CaseTable = {
     meets: ['Gather(in(N,3), [0])', 'Gather(in(N,4), in(int64 N <4)) axis=1', 'Gather(in(N,3), in(int64 N <1))', 'x = in(N,3)\nSub(x, Gather(x, 0))', 'x = in(N,3)\nSub(x, Gather(x, -1))', 'x = in(2,N)\nSub(x, Gather(x, [0]) axis=1) -> 1'],
   },
   GatherElements: {
-    proved: ['GatherElements(in(N,4), in(int64 N,2 <4)) axis=1', 'GatherElements(in(4,N), in(int64 3,N <4)) axis=0 -> 1', 'GatherElements(k(5,3), in(int64 N,3 <5)) axis=0'],
+    proved: ['GatherElements(in(N,4), in(int64 N,2 <4)) axis=1', 'GatherElements(in(4,N), in(int64 3,N <4)) axis=0 -> 1', 'GatherElements(k(5,3), in(int64 N,3 <5)) axis=0', 'Add(in(N,3), GatherElements(k(3), [0,2,1]) axis=0)'],
     meets: ['GatherElements(in(N,4), in(int64 N,4 <1)) axis=0', 'GatherElements(in(4,N), in(int64 4,N <1)) axis=-1 -> 1', 'GatherElements(in(N,4), k(int64 1,4 <1)) axis=0', 'GatherElements(in(N,4), k(int64 1,2 <3)) axis=1'],
   },
   GatherND: {
-    proved: ['GatherND(in(N,4,3), in(int64 N,1 <4)) batch_dims=1', 'GatherND(k(4,3), in(int64 N,1 <4))', 'GatherND(k(4,3), in(int64 N,2,2 <3))', 'GatherND(in(N,2,3), in(int64 N,2,1 <3)) batch_dims=2', 'GatherND(in(4,3), in(int64 N,2 <3))'],
-    meets: ['GatherND(in(N,3), [[0],[0]])', 'GatherND(in(N,4), in(int64 N,1 <1))', 'GatherND(in(N,3), [[0]])', 'GatherND(in(N,4,3), k(int64 2,1 <3)) batch_dims=1'],
+    proved: ['GatherND(in(N,4,3), in(int64 N,1 <4)) batch_dims=1', 'GatherND(k(4,3), in(int64 N,1 <4))', 'GatherND(k(4,3), in(int64 N,2,2 <3))', 'GatherND(in(N,2,3), in(int64 N,2,1 <3)) batch_dims=2', 'GatherND(in(4,3), in(int64 N,2 <3))', 'GatherND(in(2,N,3), [[0],[1]]) -> 1'],
+    meets: ['GatherND(in(2,N), in(int64 N,1 <2)) -> 1', 'GatherND(k(3,3,3), in(int64 2,N <3)) -> 0', 'y = GatherND(k(3,4), in(int64 N,1 <3))\nSub(y, ReduceSum(y, [-2]))', 'Reshape(GatherND(k(2,3), Reshape(in(int64 N,2 <3), [-1,1])) batch_dims=1, [-1,2])', 'GatherND(in(N,3), [[0],[0]])', 'GatherND(in(N,4), in(int64 N,1 <1))', 'GatherND(in(N,3), [[0]])', 'GatherND(in(N,4,3), k(int64 2,1 <3)) batch_dims=1'],
   },
   ...each('ScatterElements Scatter', (op) => {
     const opset = op === 'Scatter' ? ' @10' : ''
@@ -417,19 +446,20 @@ export const onnxCases: CaseTable = {
       meets: [`${op}(in(N,4), in(int64 N,4 <1), in(N,4)) axis=0${opset}`, `${op}(in(N,4), k(int64 1,2 <3), k(1,2)) axis=1${opset}`, `${op}(in(2,N), in(int64 2,N <1), in(2,N)) axis=1${opset} -> 1`, `${op}(in(N,4), int64:[[0,0,0,0]], k(1,4)) axis=0${opset}`],
     }
   }),
-  'ScatterElements, added up': { proved: [`ScatterElements(in(N,4), in(int64 N,3 <4), in(N,3)) axis=1 reduction='add'`], meets: [`ScatterElements(k(2,3), in(int64 N,3 <2), in(N,3)) axis=0 reduction='add'`] },
+  'ScatterElements, added up': { proved: ['Add(in(N,3), ScatterElements(k(3), [0], k(1)) axis=0)', `ScatterElements(in(N,4), in(int64 N,3 <4), in(N,3)) axis=1 reduction='add'`], meets: [`ScatterElements(k(2,3), in(int64 N,3 <2), in(N,3)) axis=0 reduction='add'`] },
   ScatterND: {
-    proved: ['x = in(2,N,3)\nTranspose(ScatterND(x, [[0]], in(1,N,3))) perm=[1,0,2]'],
-    meets: ['ScatterND(in(N,4), in(int64 N,1 <1), in(N,4))', 'ScatterND(in(N,3), [[0]], k(1,3))', `ScatterND(k(3,2), in(int64 N,1 <3), in(N,2)) reduction='add'`],
+    proved: ['x = in(2,N,3)\nTranspose(ScatterND(x, [[0]], in(1,N,3))) perm=[1,0,2]', 'Add(in(N,3), ScatterND(k(3), [[0]], k(1)))'],
+    meets: ['ScatterND(in(4,N), in(int64 N,1 <4), in(1,N)) -> 1', 'Transpose(ScatterND(in(2,N,3), [[0]], in(N,1,3))) perm=[1,0,2]', 'ScatterND(in(N,4), in(int64 N,1 <1), in(N,4))', 'ScatterND(in(N,3), [[0]], k(1,3))', `ScatterND(k(3,2), in(int64 N,1 <3), in(N,2)) reduction='add'`],
   },
   TensorScatter: { proved: [
     'TensorScatter(in(N,1,4,2), in(N,1,1,2), in(int64 N <3)) @24',
     'TensorScatter(in(N,1,4,2), in(N,1,1,2)) @24',
-  ], meets: ['TensorScatter(in(N,1,4,2), in(N,1,1,2), [1,2]) @24',
+    'Add(in(N,1,4,2), TensorScatter(k(1,1,4,2), k(1,1,1,2), [2])) @24',
+  ], meets: ['TensorScatter(in(N,1,4,2), k(1,1,1,2)) @24', 'TensorScatter(in(N,1,4,2), in(N,1,1,2), [1,2]) @24',
     'TensorScatter(in(1,4,N,2), in(1,4,1,2)) axis=2 @24 -> 2'] },
   OneHot: {
     proved: ['OneHot(in(int64 N <4), 4, [0.0,1.0])', 'OneHot(in(int64 N <4), 4, [0.0,1.0]) axis=0 -> 1', 'OneHot(in(int64 N,2 <3), 3, [1,5]) axis=1'],
-    meets: ['x = in(int64 N <4)\nOneHot(x, Gather(Shape(x), 0), [0.0,1.0])', 'OneHot(in(int64 N <4), in(int64 3..4), k(2)) -> 1'],
+    meets: ['x = in(int64 N <4)\nOneHot(x, Gather(Shape(x), 0), [0.0,1.0])', 'OneHot(in(int64 N <4), in(int64 3..4), k(2)) -> 1', 'OneHot(in(int64 N <3), in(int64 N 3..4), [0.0,1.0])'],
   },
 
   // Recurrent: [time, batch, values]
