@@ -182,6 +182,17 @@ describe('a model whose rows are proved to be independent', () => {
     expect(model.metadata.joining).toMatchObject({ rows: 'independent', how: 'proved' })
   })
 
+  it('is not where data beside its file are given with it, which the graph is not read with', async () => {
+    const path = small.withExternalData()
+    const externalData = [{ path: 'external-data.data', data: readFileSync(path.replace(/[^/]*$/, 'external-data.data')) }]
+    for (const source of [{ path }, { bytes: readFileSync(path) }]) {
+      const own = ownEngine({ cpuWorkers: 1 })
+      const model = await own.load('m', { ...source, sessionOptions: { externalData } })
+      await vi.waitFor(() => expect(model.metadata.joining).toMatchObject({ rows: 'independent', how: 'checked' }))
+      expect((await own.load('beside', { path })).metadata.joining).toMatchObject({ rows: 'independent', how: 'proved' })
+    }
+  })
+
   it('is joined with checkRows: false as well, which is about runs', async () => {
     const model = await load(engine, small.identity('float32'), { checkRows: false, ...hold(3) })
     expect(model.metadata.joining).toMatchObject({ rows: 'independent', how: 'proved' })

@@ -149,7 +149,45 @@ describe('what would take very long', () => {
   })
 })
 
+/** A field of a protobuf message: a number, or bytes with their length. */
+function field(number: number, content: number | string | Uint8Array): Buffer {
+  const head = (value: number) => (value < 0x80 ? [value] : [(value & 0x7f) | 0x80, value >> 7])
+  if (typeof content === 'number') return Buffer.from([...head(number * 8), content])
+  const bytes = Buffer.from(content)
+  return Buffer.concat([Buffer.from([...head(number * 8 + 2), ...head(bytes.length)]), bytes])
+}
+
+describe('functions of one name', () => {
+  const int = (name: string, value: number) => field(5, Buffer.concat([field(1, name), field(3, value), field(20, 2)]))
+  const softmax = (axis: number) => Buffer.concat([field(1, 'a'), field(2, 'b'), field(4, 'Softmax'), int('axis', axis)])
+  const opset = (domain: string, version: number) => Buffer.concat([field(1, domain), field(2, version)])
+  const body = (overload: string, axis: number) => field(25, Buffer.concat([field(1, 'F'), field(4, 'a'), field(5, 'b'), field(7, softmax(axis)), field(9, opset('', 17)), field(10, 'local'), field(13, overload)]))
+  const value = (name: string) => Buffer.concat([field(1, name), field(2, field(1, Buffer.concat([field(1, 1), field(2, Buffer.concat([field(1, field(2, 'N')), field(1, field(1, 4))]))])))])
+  const call = (overload: string) => field(1, Buffer.concat([field(1, 'x'), field(2, 'y'), field(4, 'F'), field(7, 'local'), field(8, overload)]))
+  const calling = (overload: string) => Buffer.concat([field(1, 10), field(7, Buffer.concat([call(overload), field(11, value('x')), field(12, value('y'))])), field(8, opset('', 17)), field(8, opset('local', 1)), body('', 1), body('by row', 1), body('by column', 0)])
+
+  it.each([['', 'proved'], ['by row', 'proved'], ['by column', 'meets'], ['of none', 'unknown']])("are told apart by their overload: '%s' is %s", (overload, verdict) => {
+    const proof = proveRows(readGraph(calling(overload))!, { inputs: [{ name: 'x', shape: ['N', 4], batchAxis: 0 }], outputs: [{ name: 'y', batchAxis: 0 }] })
+    expect(proof.verdict).toBe(verdict)
+  })
+})
+
 describe('a file that ONNX Runtime may read in another way', () => {
+  const softmax = (axis: Buffer) => field(7, field(1, Buffer.concat([field(1, 'x'), field(2, 'y'), field(4, 'Softmax'), field(5, Buffer.concat([field(1, 'axis'), axis, field(20, 2)]))])))
+
+  it.each([
+    ['a number of 8 bytes', Buffer.concat([Buffer.from([3 * 8 + 1, 1]), Buffer.alloc(7)])],
+    ['a number of 4 bytes', Buffer.concat([Buffer.from([3 * 8 + 5, 1]), Buffer.alloc(3)])],
+    ['a fraction in 7 bits a byte', field(2, 1)],
+    ['a text that is a number', field(4, 1)],
+    ['a tensor that is a number', field(5, 1)],
+    ['the beginning of a group', Buffer.from([3 * 8 + 3])],
+    ['a value of another type', field(4, 'one')],
+  ])('is not read where a field is of another kind: %s', (_, axis) => {
+    expect(readGraph(softmax(field(3, 1)))?.graph.nodes[0]?.attributes.get('axis')?.i).toBe(1)
+    expect(() => readGraph(softmax(axis))).toThrow(UnreadableGraph)
+  })
+
   const bytes = graph('one').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4]).node('Relu', ['x'], ['y']).build()
 
   it('is not read: a second graph, which protobuf would merge with the first', () => {
