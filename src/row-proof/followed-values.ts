@@ -54,6 +54,8 @@ export interface Fault {
   readonly order: number
   readonly node: string | null
   readonly reason: string
+  /** Its dimensions, where these are known all the same. */
+  readonly shape?: readonly Dim[]
 }
 
 export type Value = Tensor | List | Fault

@@ -190,8 +190,8 @@ class Proof {
         this.#within(node, () => this.#runNodes(called.nodes, own, called.opsets, new Map([...called.defaults, ...attributes]), called.outputs))
         return set(called.outputs.map((name) => own.get(name) ?? missing(name)))
       }
-      const given = inputs.map((value) => (value === leftOut ? null : value))
       const key = node.domain === '' ? node.operator : `${node.domain}:${node.operator}`
+      const given = inputs.map((value) => (value === leftOut ? null : key === 'Shape' || key === 'Size' ? shapeAlone(value) : value))
       const rule = Object.hasOwn(rules, key) ? rules[key]! : null
       if (rule === null) throw new NotProved('unknown', 'the operator is not known')
       const runGraph = (graph: OnnxGraph, values: readonly Value[]): Value[] => {
@@ -199,11 +199,11 @@ class Proof {
         for (const [index, value] of values.entries()) if (graph.inputs[index] !== undefined) inner.set(graph.inputs[index].name, value)
         for (const [name, stored] of graph.initializers) inner.set(name, constantOf(stored))
         this.#within(graph, () => this.#runNodes(graph.nodes, inner, opsets, references, graph.outputs))
-        return graph.outputs.map((name) => inner.get(name) ?? missing(name))
+        return graph.outputs.map((name) => withoutShape(inner.get(name) ?? missing(name)))
       }
       const label = JSON.stringify(`${this.#path}${node.outputs.find((name) => name !== '') ?? order}`)
       const before = worst(given)
-      if (before !== null) return set(node.outputs.map(() => before))
+      if (before !== null) return set(node.outputs.map(() => withoutShape(before)))
       const operation = new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, given, runGraph, fault)
       const result = rule(operation)
       operation.checkUnread()
@@ -226,6 +226,16 @@ const leftOut: Fault = { kind: 'fault', verdict: 'unknown', order: -1, node: nul
 
 function missing(name: string): Fault {
   return { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: `value '${name}' is made by no node` }
+}
+
+/** What is asked for its shape alone may hold anything. */
+function shapeAlone(value: Value | null): Value | null {
+  return value?.kind === 'fault' && value.shape !== undefined ? tensor(elementType.undefined, value.shape) : value
+}
+
+/** A fault of another value, or of one of several branches or turns, has another shape. */
+function withoutShape(value: Value): Value {
+  return value.kind === 'fault' ? { ...value, shape: undefined } : value
 }
 
 /** What counts of the inputs of a node. */

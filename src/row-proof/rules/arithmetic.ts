@@ -1,6 +1,6 @@
 import { add, divide, floorOf, isAtLeast, isSame, isWhole, maximum, minimum, multiply, ofRows, opaque, subtract, type Dim } from '../dims.ts'
 import { broadcast, isInteger, type Operation, type Rule, type Rules } from '../operation.ts'
-import { countsRows, elementType, mostElements, tensor, type Tensor } from '../followed-values.ts'
+import { countsRows, elementType, mostElements, tensor, type Fault, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 
 /**
@@ -12,11 +12,14 @@ import { meets, notFollowed } from '../not-proved.ts'
 type Calculate = (of: readonly Dim[], type: number, op: Operation) => Dim | null
 
 /** The rule of an operator that works element by element. */
-export function elementWise(type: number | null = null, calculate: Calculate | null = null): Rule {
+export function elementWise(type: number | null = null, calculate: Calculate | null = null): (op: Operation) => Tensor | Fault {
   return (op) => {
     const known = calculate === null ? null : calculated(op, type, calculate)
     if (known !== null) return known
-    const { shape, rows } = broadcast(op.all())
+    const inputs = [...op.inputs.keys()].filter((index) => op.has(index)).map((index) => op.indices(index))
+    const { shape, rows } = broadcast(inputs)
+    // PyTorch's exporter asks for the shape alone of the largest of several indices, rows' own among them.
+    if (inputs.some(({ place, columns }) => place !== null || columns !== null)) return { ...op.fault('meets', 'a value depends on the places of rows in the batch'), shape }
     return tensor(type ?? op.raw(0).type, shape, { rows })
   }
 }
@@ -138,7 +141,8 @@ const Mod: Rule = (op) => {
   const divisor = b.elements?.length === 1 ? b.elements[0]! : null
   const { shape, rows } = broadcast([a, b])
   if (a.place !== null && divisor !== null && isSame(divisor, a.place.stride) && isAtLeast(subtract(divisor, a.place.bound), 0)) return tensor(a.type, shape, { rows, bound: a.place.bound })
-  const plain = elementWise(null, ([x, y]) => remainder(x!, y!, op))(op) as Tensor
+  const plain = elementWise(null, ([x, y]) => remainder(x!, y!, op))(op)
+  if (plain.kind === 'fault') return plain
   const isBounded = isInteger(a.type) && typeof divisor === 'number' && divisor > 0 && op.int('fmod', 0) === 0
   return isBounded && plain.bound === null ? { ...plain, bound: divisor } : plain
 }
@@ -189,7 +193,8 @@ function castElement(element: Dim, type: number): Dim | null {
 /** @param of for its first input, with limits that may be left out. */
 const Clip: Rule = (op) => {
   const [low, high] = op.version < 11 ? [op.float('min', -Infinity), op.float('max', Infinity)] : [1, 2].map((index) => (op.has(index) ? (op.raw(index).elements?.[0] ?? null) : index === 1 ? -Infinity : Infinity))
-  const plain = elementWise(null, ([x]) => (typeof x === 'number' && typeof low === 'number' && typeof high === 'number' ? Math.min(Math.max(x, low), high) : null))(op) as Tensor
+  const plain = elementWise(null, ([x]) => (typeof x === 'number' && typeof low === 'number' && typeof high === 'number' ? Math.min(Math.max(x, low), high) : null))(op)
+  if (plain.kind === 'fault') return plain
   const isBounded = isInteger(plain.type) && typeof low === 'number' && low >= 0 && typeof high === 'number' && Number.isFinite(high)
   return isBounded && plain.bound === null ? { ...plain, bound: high + 1 } : plain
 }

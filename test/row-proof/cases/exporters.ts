@@ -118,6 +118,25 @@ export const exporterCases: CaseTable = {
       'x = in(N,5,3)\ni = ArgMax(in(N,5)) axis=1\nr = Unsqueeze(Range(0, Gather(Shape(x), 0), 1), [1])\nGatherND(x, Concat(Mul(r, 0), i) axis=1)',
     ],
   },
+  // PyTorch's exporter writes mask[rows, columns] so: the largest of the indices is asked for its shape alone.
+  'indices that are broadcast': {
+    proved: [
+      'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\ns = Shape(Max(r, c))\ng = GatherND(m, Concat(Unsqueeze(Expand(r, s), [-1]), Unsqueeze(Expand(c, s), [-1])) axis=-1)\nAdd(in(N,1,2,4), g)',
+      'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nAdd(in(N,1,2,4), Cast(Gather(Shape(Max(r, c)), 3)) to=float32)',
+      'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nAdd(in(N,1,2,4), Cast(Div(Size(Max(r, c)), Gather(Shape(m), 0))) to=float32)',
+    ],
+    meets: [
+      'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nAdd(in(N,1,2,4), Cast(Max(r, c)) to=float32)',
+      'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nAdd(in(N,1,2,4), Cast(Abs(Max(r, c))) to=float32)',
+      'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nAdd(in(N,1,2,4), Cast(Gather(Shape(Max(r, c)), 0)) to=float32)',
+      'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nAdd(in(N,1,2,4), Cast(Size(Max(r, c))) to=float32)',
+      'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\ns = Shape(Max(c, Range(0, Gather(Shape(m), 0), 1)))\nAdd(in(N,1,2,4), Cast(Gather(s, 3)) to=float32)',
+      'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nb = If(Greater(ReduceMax(m) keepdims=0, 5.0)) then_branch={ t = Max(r, c) -> t } else_branch={ u = Max(r, Concat(c, c) axis=3) -> u }\nAdd(in(N,1,2,4), Cast(Gather(Shape(b), 3)) to=float32)',
+      'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nb = If(Greater(ReduceMax(m) keepdims=0, 5.0)) then_branch={ t = Max(r, c) -> t } else_branch={ u = Concat(c, c) axis=3 -> u }\nAdd(in(N,1,2,4), Cast(Gather(Shape(b), 3)) to=float32)',
+      'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nb = Loop(Squeeze(ReduceMax(in(int64 N <3))), _, r) body={ (i int64[], k bool[], v int64) t = Max(Concat(v, v) axis=3, 0) -> k, t }\nAdd(in(N,1,2,4), Cast(Gather(Shape(b), 3)) to=float32)',
+    ],
+    same: ['m = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nAdd(in(N,1,2,4), Cast(Gather(Shape(Abs(Max(r, c))), 3)) to=float32)', 'm = in(N,4)\nr = Unsqueeze(Range(0, Gather(Shape(m), 0), 1), [1,2,3])\nc = Unsqueeze(Range(0, Gather(Shape(m), 1), 1), [0,1,2])\nAdd(in(N,1,2,4), Cast(Gather(Shape(Max(Max(r, c), r)), 3)) to=float32)'],
+  },
   'the largest of all': {
     meets: [
       'x = in(N,3)\nd = Mul(Log(Add(Abs(x), 0.0000000001)), 4.34)\nMax(d, Sub(ReduceMax(d) keepdims=0, 80.0))',
