@@ -109,6 +109,11 @@ export class InferenceError extends Error {
       else if (field !== 'cause') fields[field] = value
     }
   }
+
+  /** What `JSON.stringify` writes: all that it carries but `cause` and `stack`. */
+  toJSON(): object {
+    return { ...this, message: this.message }
+  }
 }
 
 /** The one formatter for wrong arguments: which name, what was expected, what was received. */

@@ -8,6 +8,9 @@ import { beginningOf, NotReadable } from './regular-file.ts'
 /** What ONNX Runtime says when it knows an operator and has no kernel of it for these types and providers. */
 const noKernel = /(?:Could not find an implementation for|Failed to find kernel for) (\S+)/
 
+/** What it says where an operator on texts needs a locale that the system does not have. */
+const noLocale = /Failed to construct locale with name:([\w.@-]+?):/
+
 /** What Node says of a module in TypeScript that it cannot read. */
 const noTypes = /^Unknown file extension "\.[cm]?ts"/
 const stripTypes = "TypeScript is read from Node 22.18 on, and from 22.6 with workers: { execArgv: ['--experimental-strip-types'] }; else give the compiled module"
@@ -18,7 +21,7 @@ const noProvider = new RegExp(
     String.raw`executionProviders\[\d+\]`,
     'backend not found',
     'AppendExecutionProvider',
-    String.raw`core/providers/\w+/`,
+    String.raw`core/providers/(?!cpu/)\w+/`,
     'execution provider is not (?:enabled|supported)',
     'Failed to load shared library',
     'Unknown provider name',
@@ -41,6 +44,11 @@ export function loadFailure(model: string, config: ResolvedConfig, cause: Error)
     const message = `it has operator ${operator} with types for which this version of onnxruntime-node has no kernel on ${providersOf(config)}. ` +
       `Convert the model to types that are supported, float32 as a rule, or use another execution provider. ONNX Runtime says: ${said}`
     return unloadable(model, config, message, { received: operator, cause })
+  }
+  const locale = noLocale.exec(telling)?.[1]
+  if (locale !== undefined) {
+    const message = `its texts need the locale ${locale}, which this system does not have. Install it (Debian: apt-get install locales && localedef -i ${locale.split('.')[0]} -f UTF-8 ${locale}), or set the operator's attribute locale to 'C'. ONNX Runtime says: ${said}`
+    return unloadable(model, config, message, { received: locale, cause })
   }
   if (!noProvider.test(telling)) return unloadable(model, config, said, { cause })
   const [name, received] = executionProviders ? ['executionProviders', names(executionProviders)] : ['instanceGroup', instanceGroup.map(({ kind }) => kind)]

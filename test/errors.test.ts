@@ -105,6 +105,11 @@ suite('an error', () => {
     expect(error.stack!.length).toBeLessThan(10_000)
   })
 
+  it('is written as JSON with its message and code', () => {
+    const error = new InferenceError('ERR_QUEUE_FULL', 'try again', { model: 'm', retryAfterMs: 5, cause: new Error('not written') })
+    expect(JSON.parse(JSON.stringify({ error }))).toEqual({ error: { name: 'InferenceError', code: 'ERR_QUEUE_FULL', message: 'try again', model: 'm', retryAfterMs: 5 } })
+  })
+
   it('lists ten names and counts the others', () => {
     expect(listNames(['a', "b'c"])).toBe("'a', 'b'c'")
     expect(listNames(Array.from({ length: 10_000 }, (_, index) => `i${index}`))).toMatch(/^'i0', .*'i9' and 9990 more$/)

@@ -40,7 +40,7 @@ const costFunction = { ...v.custom<(request: CostedRequest) => number>((value) =
 /** Options of `dynamicBatching` that are about costs. */
 export const costEntries = {
   cost: v.optional(v.union([optionsOf({ input: v.pipe(v.string(), v.minLength(1)), dim: wholeNumber(1) }), costFunction])),
-  maxBatchCost: v.optional(v.pipe(v.number(), v.finite(), v.check((cost) => cost > 0, 'more than 0'))),
+  maxBatchCost: v.optional(v.pipe(v.number(), v.check((cost) => cost > 0 && cost < Infinity, 'a finite number above 0'))),
   maxPaddingShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1))),
   overCostAction: v.optional(v.picklist(['ALONE', 'REJECT'])),
 }

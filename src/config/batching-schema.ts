@@ -5,7 +5,7 @@ import { maxPriorityLevel, type LevelOptions, type LevelPolicy } from './batchin
 import { optionsOf, properties } from './options-schema.ts'
 import { wholeNumber } from './whole-number.ts'
 
-const duration = v.pipe(v.number(), v.finite(), v.minValue(0), v.maxValue(2 ** 31 - 1))
+const duration = v.pipe(v.number(), v.check((ms) => ms >= 0 && ms < 2 ** 31, 'milliseconds, at least 0 and less than 2^31'))
 
 const queuePolicySchema = optionsOf({
   timeoutAction: v.optional(v.picklist(['REJECT', 'DELAY']), 'REJECT'),

@@ -136,7 +136,7 @@ export interface ResolvedEngineOptions {
 
 const positiveInteger = wholeNumber(1)
 
-const positiveNumber = v.pipe(v.number(), v.finite(), v.gtValue(0))
+const positiveNumber = v.pipe(v.number(), v.check((value) => value > 0 && value < Infinity, 'a finite number above 0'))
 
 /** Schema of what threads of every kind may be told. */
 export const threadEntries = {
@@ -161,7 +161,7 @@ const schema = optionsOf({
     v.union([
       v.literal(false),
       optionsOf({
-        maxUs: v.optional(v.pipe(v.number(), v.finite(), v.minValue(0)), defaultInline.maxUs),
+        maxUs: v.optional(v.pipe(v.number(), v.check((us) => us >= 0 && us < Infinity, 'microseconds, at least 0')), defaultInline.maxUs),
         loopShare: v.optional(v.pipe(v.number(), v.minValue(0), v.maxValue(1)), defaultInline.loopShare),
       }),
     ]),

@@ -213,9 +213,11 @@ export function batchLimits({ preferredBatchSizes, maxQueueDelayMs, joinRequests
 
 /** The batching options against the batch size they must fit; called again once that is known from the model. */
 export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchSize: number): void {
+  // A model that cannot be batched is served as it is, whether its shapes or its rows are the reason.
+  if (config.maxBatchSize === undefined && maxBatchSize === 0) return
   const largest = config.preferredBatchSizes.at(-1)
   if (largest !== undefined && largest > maxBatchSize) {
-    const hint = config.maxBatchSize === undefined && maxBatchSize > 0 ? { hint: 'Give maxBatchSize for larger batches' } : {}
+    const hint = config.maxBatchSize === undefined ? { hint: 'Give maxBatchSize for larger batches' } : {}
     const details = { code: 'ERR_MODEL_CONFIG' as const, model, ...hint }
     throw invalidArgument('dynamicBatching.preferredBatchSize', `sizes of at most maxBatchSize (${maxBatchSize})`, largest, details)
   }
@@ -224,7 +226,7 @@ export function checkBatchSizes(model: string, config: ResolvedConfig, maxBatchS
     throw invalidArgument('warmup.batchSizes', `sizes of at most maxBatchSize (${maxBatchSize})`, mostWarmed, { code: 'ERR_MODEL_CONFIG', model })
   }
   if (maxBatchSize === 0 && config.maxQueueDelayMs > 0) {
-    throw invalidArgument('dynamicBatching.maxQueueDelayMs', '0 for a model without a batch dimension', config.maxQueueDelayMs, {
+    throw invalidArgument('dynamicBatching.maxQueueDelayMs', '0 where maxBatchSize is 0', config.maxQueueDelayMs, {
       code: 'ERR_MODEL_CONFIG',
       model,
       hint: 'Waiting cannot make its batches larger',

@@ -86,7 +86,7 @@ const count = wholeNumber(1)
 
 /** Schema of `sequence`. */
 export const sequenceSchema = optionsOf({
-  maxSequenceIdleMs: v.optional(v.pipe(v.number(), v.finite(), v.check((ms) => ms > 0, 'milliseconds, more than 0')), 1000),
+  maxSequenceIdleMs: v.optional(v.pipe(v.number(), v.check((ms) => ms > 0 && ms < Infinity, 'milliseconds, more than 0 and finite')), 1000),
   controls: v.optional(
     v.array(optionsOf({ input: name, kind: v.picklist(kinds), type: v.optional(elementType), values: v.optional(v.tuple([v.number(), v.number()]), [0, 1]) })),
     [],

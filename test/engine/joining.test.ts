@@ -125,6 +125,12 @@ describe('a model whose requests are not joined', () => {
     expect(model.stats().executionCount).toBe(3)
   })
 
+  it('is so too where its shapes are the reason', async () => {
+    const dynamicBatching = { maxQueueDelayMs: 5, preferredBatchSize: [4, 8], holdUntilQueued: 3 }
+    const model = await load(engine, small.identityUnbatched('float32', [3, 4]), { dynamicBatching })
+    expect(model.metadata.maxBatchSize).toBe(0)
+  })
+
   it('takes a bare array for one row all the same', async () => {
     const model = await load(engine, small.mixesRows())
     expect((await model.infer({ x: Float32Array.of(1, 2, 3, 4) })).y!.dims).toEqual([1, 4])

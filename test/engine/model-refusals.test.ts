@@ -1,6 +1,7 @@
 import { join } from 'node:path'
 import { afterEach, describe, expect, it } from 'vitest'
 import { InferenceError, Tensor } from '../../src/index.ts'
+import { graph } from '../models/builder.ts'
 import * as small from '../models/small.ts'
 import { largestBatch, matchesPlain } from '../support/against-plain.ts'
 import { load, sharedEngine } from '../support/open.ts'
@@ -39,6 +40,13 @@ describe('a model is refused with ERR_MODEL_LOAD and a sentence', () => {
     expect(error).toBeInstanceOf(InferenceError)
     expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', model: 'refused', message: expect.stringMatching(sentence) })
     expect(engine.models()).toEqual([])
+  })
+
+  it('when the system does not have the locale that its texts need', async () => {
+    const texts = graph('texts').input('x', 'string', ['N']).output('y', 'string', ['N']).node('StringNormalizer', ['x'], ['y'], { case_change_action: 'LOWER', locale: 'tlh_KL.UTF-8' })
+    const error = await engine.load('refused', { bytes: texts.build() }).catch((reason: unknown) => reason)
+    expect(error).toMatchObject({ code: 'ERR_MODEL_LOAD', argument: 'bytes', received: 'tlh_KL.UTF-8', message: expect.stringMatching(/its texts need the locale tlh_KL\.UTF-8, which this system does not have\. Install it/) })
+    expect((error as Error).message).not.toContain('execution provider')
   })
 
   it.each([
