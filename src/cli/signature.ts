@@ -19,7 +19,7 @@ const bareData: Readonly<Record<ElementType, string>> = {
   int64: 'BigInt64Array',
   uint64: 'BigUint64Array',
   bool: 'Uint8Array',
-  string: 'readonly string[]',
+  string: 'string | readonly string[]',
   bfloat16: 'Uint16Array',
   float8e4m3fn: 'Uint8Array',
   float8e4m3fnuz: 'Uint8Array',

@@ -42,7 +42,7 @@ export interface FunctionDeclaration<I extends readonly FunctionInput[] = readon
 export type ElementsOf<T extends TensorType> = T extends TensorType ? Tensor.DataTypeMap[T] : never
 
 /** What a request gives for an input: a tensor, or the elements of one row. */
-export type FunctionFeed<T extends TensorType> = T extends TensorType ? TypedTensor<T> | (T extends 'string' ? readonly string[] : Tensor.DataTypeMap[T]) : never
+export type FunctionFeed<T extends TensorType> = T extends TensorType ? TypedTensor<T> | (T extends 'string' ? string | readonly string[] : Tensor.DataTypeMap[T]) : never
 
 type Required<Entry> = Entry extends { readonly optional: true } ? never : Entry extends { readonly name: infer Name extends string } ? Name : never
 type Optional<Entry> = Entry extends { readonly optional: true; readonly name: infer Name extends string } ? Name : never

@@ -2,8 +2,8 @@ import type { Tensor } from 'onnxruntime-common'
 import type { RawTensor, TensorData } from '../tensor.ts'
 import type { MapEntry, OutputValue } from '../values.ts'
 
-/** One input as a caller gives it: a tensor, or the bare data of exactly one row (or of the whole unbatched input). */
-export type FeedValue = Tensor | RawTensor | TensorData | readonly string[] | StructuredFeed
+/** One input as a caller gives it: a tensor, or the bare data of exactly one row (or of the whole unbatched input): strings in an array, or one by itself. */
+export type FeedValue = Tensor | RawTensor | TensorData | string | readonly string[] | StructuredFeed
 
 /**
  * An input that is no tensor: a sequence as an array, a map as an object (or a `Map` where keys are integers), an optional

@@ -48,6 +48,9 @@ export function writeValue(record: RecordWriter, value: unknown, depth = 0): voi
     record.number(kinds.nothing)
   } else if (Array.isArray(value)) {
     writeList(record, value, depth)
+  } else if (typeof value === 'string') {
+    record.number(kinds.texts)
+    writeTexts(record, [value])
   } else if (isTensorLike(value)) {
     writeTensor(record, value)
   } else if (types.isMap(value)) {
@@ -67,7 +70,7 @@ export function writeValue(record: RecordWriter, value: unknown, depth = 0): voi
       writeEntry(record, (value as Record<string, unknown>)[key])
     }
   } else {
-    throw new NoValue('a Tensor, a typed array, an array, a map or null', value)
+    throw new NoValue('a Tensor, a typed array, a string, an array, a map or null', value)
   }
 }
 

@@ -63,6 +63,7 @@ export class InputReader {
    */
   read(value: unknown): GivenInput {
     if (isTensorLike(value)) return this.#readTensor(value)
+    if (typeof value === 'string' && this.#input.type === 'string') return this.read([value])
     if (!ArrayBuffer.isView(value) && !(this.#input.type === 'string' && Array.isArray(value))) {
       throw this.#invalid(`a Tensor or ${this.#arrayName()}`, value)
     }
@@ -154,7 +155,7 @@ export class InputReader {
 
   #arrayName(): string {
     const { type } = this.#input
-    if (type === 'string') return 'an array of strings'
+    if (type === 'string') return 'a string or an array of strings'
     const { name } = storageOf(type)
     const one = `${name.startsWith('I') ? 'an' : 'a'} ${name}`
     if (isRawType(type)) return `${one} of raw ${type} bits`

@@ -44,7 +44,7 @@ export interface Numbers extends ModelSignature {
 export interface WordList extends ModelSignature {
   inputs: {
     /** string [N, 1] */
-    x: TypedTensor<'string'> | readonly string[]
+    x: TypedTensor<'string'> | string | readonly string[]
   }
   outputs: {
     /** string [N, 1] */

@@ -22,7 +22,7 @@ export interface Net extends ModelSignature {
     /** float32 [N, 3, ?] */
     x: TypedTensor<'float32'>
     /** string [] */
-    words: TypedTensor<'string'> | readonly string[]
+    words: TypedTensor<'string'> | string | readonly string[]
   }
   outputs: {
     /** int64 [N] */

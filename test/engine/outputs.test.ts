@@ -101,6 +101,15 @@ describe('bare data', () => {
     expectSame({ y: y! }, { y: new Tensor('string', ['ab', 'ü😀'], [1, 2]) })
   })
 
+  it('is one string by itself, where the row has no other', async () => {
+    const model = await load(engine, small.identity('string', [1]))
+    expect((await model.infer({ x: 'ü😀' })).y).toMatchObject({ data: ['ü😀'], dims: [1, 1] })
+    const pairs = await load(engine, small.stringConcat())
+    await expect(pairs.infer({ a: 'a', b: ['b', 'c'] })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('expected 2 strings for one row') })
+    const numbers = await load(engine, small.identity('float32'))
+    await expect(numbers.infer({ x: '1' })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining('Float32Array') })
+  })
+
   it('is raw half-precision bits, or a Float16Array where there is one', async () => {
     const model = await load(engine, small.identity('float16'))
     const words = Uint16Array.of(0x3c00, 0x4000, 0x8000, 0xfc00)

@@ -27,6 +27,7 @@ const feeds = {
   longs: new Tensor('int64', new BigInt64Array([-1n, 2n ** 62n]), [2]),
   words: new Tensor('string', ['', 'ä\u0000日', 'x'.repeat(5000)], [3]),
   texts: ['a', 'b'],
+  text: 'by itself',
   none: null,
   raw: { type: 'int4', dims: [3], data: new Uint8Array([0x21, 0x03]) },
   sequence: [new Tensor('bool', [true, false], [2]), new Float64Array([0.1])],
@@ -80,7 +81,7 @@ describe('the record of a request', () => {
     expect(bare).toEqual(new Uint8Array([1, 2, 3]))
     expect(longs).toEqual({ type: 'int64', dims: [2], data: new BigInt64Array([-1n, 2n ** 62n]) })
     expect(words).toEqual({ type: 'string', dims: [3], data: feeds.words.data })
-    expect(request.feeds).toMatchObject({ texts: ['a', 'b'], none: null, raw: feeds.raw, names: { a: 1, b: 'text' } })
+    expect(request.feeds).toMatchObject({ texts: ['a', 'b'], text: ['by itself'], none: null, raw: feeds.raw, names: { a: 1, b: 'text' } })
     expect(sequence).toEqual([{ type: 'bool', dims: [2], data: new Uint8Array([1, 0]) }, new Float64Array([0.1])])
     expect(numbers).toEqual(feeds.numbers)
   })
