@@ -27,6 +27,8 @@ export interface LoadSettings {
   readonly maxBatchSize?: number
   /** Of the sides without us: how long ONNX Runtime's threads spin before they sleep. Default: as it comes, which is a millisecond or so. */
   readonly spinUs?: number
+  /** Runs it on the first GPU, by CUDA. Default: on the CPU. */
+  readonly kind?: 'cuda'
   /** Ours only: a provider plugin to run on. */
   readonly plugin?: { readonly library: string; readonly precision: ComputePrecision } | undefined
 }

@@ -5,12 +5,13 @@ import { Command } from 'commander'
 import { tableOf } from '../table.ts'
 import { TrialSkipped } from '../trial.ts'
 import type { Part, PartResult } from './part.ts'
+import { cuda } from './parts/cuda.ts'
 import { cudaOptions } from './parts/cuda-options.ts'
 import { pageLocked } from './parts/page-locked.ts'
 import { providers } from './parts/providers.ts'
 import { webGpu } from './parts/webgpu.ts'
 
-const parts: Readonly<Record<string, Part>> = { providers, webgpu: webGpu, 'page-locked': pageLocked, 'cuda-options': cudaOptions }
+const parts: Readonly<Record<string, Part>> = { providers, webgpu: webGpu, 'page-locked': pageLocked, 'cuda-options': cudaOptions, cuda }
 
 const help = `
 Parts:
@@ -21,7 +22,7 @@ then figures of speed mean nothing, and SqueezeNet takes some minutes. The last 
 
 const command = new Command('npm run bench:gpu --')
   .argument('[part...]', Object.keys(parts).join(', '), Object.keys(parts))
-  .option('--json <file>', 'write the result there as well')
+  .option('--json <file>', 'write the result there as well; bench/results/gpu.json is kept')
   .option('--smoke', 'only a look at whether the parts run', false)
   .addHelpText('after', help)
   .parse()
@@ -38,7 +39,20 @@ const found: Record<string, PartResult | { skipped: string }> = {}
 for (const name of names) found[name] = await runPart(name, parts[name]!)
 const standIns = Object.entries(found).flatMap(([name, result]) => ('standIn' in result && result.standIn ? [name] : []))
 const met = Object.values(found).every((result) => 'skipped' in result || result.targets.every((target) => target.met))
-const result = { trial: 'gpu', met, standIns, parts: found, smoke, machine, date: new Date().toISOString() }
+const measured = Object.entries(found).filter((entry): entry is [string, PartResult] => 'rows' in entry[1])
+const result = {
+  trial: 'gpu',
+  describe: 'what there is on a machine with a GPU, and what models do there',
+  met,
+  standIns,
+  rows: [],
+  tables: measured.map(([name, { on, rows }]) => ({ title: `${name}, on ${on}`, rows })),
+  targets: measured.flatMap(([, { targets }]) => targets),
+  settings: { parts: names, skipped: Object.fromEntries(Object.entries(found).flatMap(([name, part]) => ('skipped' in part ? [[name, part.skipped]] : []))) },
+  smoke,
+  machine,
+  date: new Date().toISOString(),
+}
 if (json !== undefined) writeFileSync(json, `${JSON.stringify(result, null, 2)}\n`)
 if (standIns.length > 0) console.log(`\non a stand-in: ${standIns.join(', ')}: what is right is shown, figures of speed mean nothing`)
 if (smoke) console.log('a smoke run: the figures mean nothing')

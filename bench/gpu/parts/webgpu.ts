@@ -7,18 +7,21 @@ import { atLeast, atMost } from '../../targets.ts'
 import { capabilitiesHere, pluginFolder } from '../here.ts'
 import type { Part } from '../part.ts'
 import { pluginForSoftware, vulkanDriver } from '../stand-ins.ts'
-import type { WebGpuFound, WebGpuInput } from '../webgpu-question.ts'
+import type { GpuFound, GpuInput } from '../gpu-question.ts'
 
 /** Of answers by WebGPU to those of the CPU, which adds up in another order. */
 const tolerance = 1e-3
 
-type Question = Omit<WebGpuInput, 'seconds'>
+type Question = Omit<GpuInput, 'seconds'>
+
+/** Photographs that SqueezeNet is asked about. */
+export const photographs = ['fish.png', 'mug.jpg', 'wolves.jpg']
 
 interface Attempt {
   readonly model: string
   readonly way: string
   readonly driver: string
-  readonly found: WebGpuFound
+  readonly found: GpuFound
 }
 
 const ownDriver = "the machine's own"
@@ -63,8 +66,8 @@ export const webGpu: Part = {
 }
 
 /** Where the machine's own driver has no device for it, on the stand-in, too. */
-async function attempt(model: string, way: string, question: WebGpuInput): Promise<Attempt[]> {
-  const ask = (changed: WebGpuInput, environment: NodeJS.ProcessEnv = {}) => run<WebGpuFound>('gpu/programs/webgpu.ts', changed, [], environment)
+async function attempt(model: string, way: string, question: GpuInput): Promise<Attempt[]> {
+  const ask = (changed: GpuInput, environment: NodeJS.ProcessEnv = {}) => run<GpuFound>('gpu/programs/answers.ts', changed, [], environment)
   const own: Attempt = { model, way, driver: ownDriver, found: await ask(question) }
   const environment = own.found.ran === null ? vulkanDriver() : null
   if (environment === null) return [own]
@@ -75,10 +78,10 @@ async function attempt(model: string, way: string, question: WebGpuInput): Promi
 
 function questions(smoke: boolean): Record<string, Question> {
   const { path, input, rowDims } = benchModel('mlp')
-  const mlp: Question = { path, input, rowDims, images: [] }
+  const mlp: Question = { kind: 'webgpu', path, input, rowDims, images: [] }
   if (smoke || !hasShared) return { mlp }
-  const images = ['fish.png', 'mug.jpg', 'wolves.jpg'].map((image) => sharedPath(`images/${image}`))
-  return { mlp, squeezenet: { path: sharedPath('models/squeezenet/model.onnx'), input: 'data_0', rowDims: [3, 224, 224], images } }
+  const images = photographs.map((image) => sharedPath(`images/${image}`))
+  return { mlp, squeezenet: { kind: 'webgpu', path: sharedPath('models/squeezenet/model.onnx'), input: 'data_0', rowDims: [3, 224, 224], images } }
 }
 
 /** The end of ONNX Runtime's words says what it was. */

@@ -1,16 +1,17 @@
-/** A model that is to run by WebGPU, and on the CPU beside it. */
-export interface WebGpuInput {
+/** A model that is to run on a GPU, and on the CPU beside it. */
+export interface GpuInput {
+  readonly kind: 'webgpu' | 'cuda'
   readonly path: string
   readonly input: string
   readonly rowDims: readonly number[]
   /** Photographs to ask about; none for numbers. */
   readonly images: readonly string[]
-  /** The plugin; left out for what is built in. */
+  /** The plugin of WebGPU; left out for what is built in. */
   readonly library?: string
   readonly seconds: number
 }
 
-export interface WebGpuRan {
+export interface GpuRan {
   /** Of the answers to those of the CPU, to the largest of these. */
   readonly difference: number
   /** One request, median. */
@@ -21,4 +22,4 @@ export interface WebGpuRan {
 }
 
 /** How it went, or why it did not. */
-export type WebGpuFound = { readonly ran: WebGpuRan } | { readonly ran: null; readonly code: string; readonly reason: string }
+export type GpuFound = { readonly ran: GpuRan } | { readonly ran: null; readonly code: string; readonly reason: string }

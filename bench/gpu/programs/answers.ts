@@ -1,11 +1,11 @@
 import { InferenceEngine, Tensor, type InstanceKind, type Model, type Outputs } from 'zerohop'
 import { decodeImage } from 'zerohop/image'
 import { answer, input } from '../../child.ts'
-import type { WebGpuFound, WebGpuInput, WebGpuRan } from '../webgpu-question.ts'
+import type { GpuFound, GpuInput, GpuRan } from '../gpu-question.ts'
 import { largestDifference } from '../largest-difference.ts'
 import { median } from '../../statistics.ts'
 
-const { path, input: name, rowDims, images, library, seconds } = input<WebGpuInput>()
+const { kind, path, input: name, rowDims, images, library, seconds } = input<GpuInput>()
 const engine = new InferenceEngine({ executor: 'native', cpuWorkers: 1, ...(library === undefined ? {} : { providers: { webgpu: { library } } }) })
 
 /** Photographs where the model takes them, else numbers of every size. */
@@ -33,14 +33,14 @@ async function requestMs(model: Model<any>, feeds: Record<string, Tensor>): Prom
   return median(took)
 }
 
-async function compare(): Promise<WebGpuFound> {
+async function compare(): Promise<GpuFound> {
   const feeds = await requests()
   const cpu = await load('cpu')
-  const gpu = await load('webgpu')
+  const gpu = await load(kind)
   const plugin = engine.capabilities().providers.find(({ source }) => source === 'plugin')
   if (plugin?.available === false) return { ran: null, code: 'ZEROHOP_PROVIDER_FALLBACK', reason: plugin.reason }
   const [expected, found] = [await answers(cpu, feeds), await answers(gpu, feeds)]
-  const ran: WebGpuRan = {
+  const ran: GpuRan = {
     difference: Math.max(...found.map((each, index) => largestDifference(each, expected[index]!))),
     gpuMs: await requestMs(gpu, feeds[0]!),
     cpuMs: await requestMs(cpu, feeds[0]!),
@@ -49,6 +49,6 @@ async function compare(): Promise<WebGpuFound> {
   return { ran }
 }
 
-const found = await compare().catch((error: Error & { code?: string }): WebGpuFound => ({ ran: null, code: error.code ?? error.name, reason: error.message }))
+const found = await compare().catch((error: Error & { code?: string }): GpuFound => ({ ran: null, code: error.code ?? error.name, reason: error.message }))
 await engine.close()
 answer(found)
