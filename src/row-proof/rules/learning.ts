@@ -1,6 +1,6 @@
 import { isSame, opaque, type Dim } from '../dims.ts'
 import { apart, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
-import { elementType, tensor, type Tensor } from '../followed-values.ts'
+import { elementType, sameRows, tensor, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 import { elementWise } from './arithmetic.ts'
 import { reshaped } from './movement.ts'
@@ -47,22 +47,22 @@ const FeatureVectorizer: Rule = (op) => {
   for (const part of parts) {
     if (part.shape.length !== 2) return rows === null ? tensor(float32, [1, opaque(`features of ${op.label}`, [], 0)]) : notFollowed('one of its inputs has no dimension of samples')
     rowsOnly(part, [0], 'puts features together')
-    if (rows !== null && (part.rows === null || !isSame(part.rows.inner, rows.inner) || !isSame(part.rows.outer, rows.outer))) return meets('one of its inputs has a fixed number of rows')
+    if (rows !== null && (part.rows === null || !sameRows(part.rows, rows))) return meets('one of its inputs has a fixed number of rows')
   }
   return tensor(float32, [parts[0]!.shape[0]!, opaque(`features of ${op.label}`, [], 0)], { rows })
 }
 
 const OneHotEncoder: Rule = (op) => {
   const of = op.data(0)
-  const count = op.attribute('cats_int64s')?.ints?.length || op.attribute('cats_strings')?.strings?.length || 0
-  return tensor(float32, [...of.shape, count > 0 ? count : opaque(`classes of ${op.label}`, [], 0)], { rows: of.rows })
+  const count = op.attribute('cats_int64s')?.ints?.length || op.attribute('cats_strings')?.strings?.length || opaque(`classes of ${op.label}`, [], 0)
+  return tensor(float32, [...of.shape, count], { rows: of.rows })
 }
 
 /** Entries along the last dimension. An index of rows, whatever its shape, gives them one behind the other there. */
 const ArrayFeatureExtractor: Rule = (op) => {
   const [of, index] = [op.data(0), reshaped(op.data(1), [-1])]
   if (of.rows !== null && index.rows !== null) return meets('each row picks entries of all others')
-  if (of.rows !== null && (of.shape.length === 1 || of.rows.axis === of.shape.length - 1)) return meets(`it picks entries along dimension ${of.rows.axis}, which counts the rows`)
+  if (of.rows !== null && of.rows.axis === of.shape.length - 1) return meets(`it picks entries along dimension ${of.rows.axis}, which counts the rows`)
   const shape = [...(of.shape.length === 1 ? [1] : of.shape.slice(0, -1)), index.shape[0]!]
   return tensor(of.type, shape, { rows: index.rows === null ? of.rows : { ...index.rows, axis: shape.length - 1 } })
 }
@@ -105,7 +105,7 @@ const TreeEnsemble: Rule = (op) => {
 const each = elementWise()
 const encoded: Rule = (op) => {
   const given = ['keys_int64s', 'keys_strings', 'keys_floats', 'keys_tensor'].some((name) => op.hasAttribute(name))
-  const type = op.hasAttribute('values_strings') ? string : op.hasAttribute('values_int64s') ? int64 : op.hasAttribute('values_floats') ? float32 : given ? (op.attribute('values_tensor')?.tensor?.type ?? 0) : op.data(0).type === string ? int64 : string
+  const type = op.hasAttribute('values_strings') ? string : op.hasAttribute('values_int64s') ? int64 : op.hasAttribute('values_floats') ? float32 : given ? (op.attribute('values_tensor')?.tensor?.type ?? 0) : op.raw(0).type === string ? int64 : string
   return like(op.data(0), type)
 }
 
@@ -119,10 +119,7 @@ export const learning: Rules = {
   'ai.onnx.ml:TreeEnsemble': TreeEnsemble,
   'ai.onnx.ml:Scaler': perFeature,
   'ai.onnx.ml:Normalizer': perFeature,
-  'ai.onnx.ml:Imputer': (op) => {
-    const of = samples(op)
-    return like(of)
-  },
+  'ai.onnx.ml:Imputer': (op) => like(samples(op)),
   'ai.onnx.ml:Binarizer': each,
   'ai.onnx.ml:LabelEncoder': encoded,
   'ai.onnx.ml:CategoryMapper': encoded,

@@ -1,5 +1,5 @@
 import { multiply, opaque, type Dim } from '../dims.ts'
-import { checkRank, together, type Operation, type Rule, type Rules } from '../operation.ts'
+import { checkRank, like, together, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, tensor, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 
@@ -11,26 +11,19 @@ import { meets, notFollowed } from '../not-proved.ts'
 /** States by input, beside the sequence: the initial ones of a layer are `[directions, N, hidden]`, or `[N, directions, hidden]`. */
 function recurrent(states: readonly number[]): Rule {
   return (op) => {
-    const of = op.data(0)
-    checkRank(of, 3)
     const isBatchFirst = op.int('layout', 0) === 1
     const batch = isBatchFirst ? 0 : 1
     for (const index of [1, 2, 3, 7]) if (op.has(index)) op.shared(index, 'the weights')
-    const stateBatch = isBatchFirst ? 0 : 1
-    const rows = together([
-      { of, axis: batch, what: 'the sequence' },
-      { of: op.optional(4), axis: 0, what: 'lengths' },
-      ...states.map((index) => ({ of: op.optional(index), axis: stateBatch, what: 'a state' })),
-    ])
-    if (rows !== null && of.rows === null) return meets('one sequence meets the states of all rows')
-    for (const index of [4, ...states]) if (rows !== null && op.has(index) && op.data(index).rows === null) return meets('a state or a length is given for a fixed number of rows')
-    const recurrence = op.data(2).shape
+    const rows = rowsOf(op, [{ index: 0, axis: batch }, { index: 4, axis: 0 }, ...states.map((index) => ({ index, axis: batch }))])
+    const of = op.raw(0)
+    checkRank(of, 3)
+    const recurrence = op.raw(2).shape
     const [directions, hidden] = [recurrence[0]!, recurrence[2]!]
     const [steps, count] = [of.shape[1 - batch]!, of.shape[batch]!]
     const y: Dim[] = isBatchFirst ? [count, steps, directions, hidden] : [steps, directions, count, hidden]
     const state: Dim[] = isBatchFirst ? [count, directions, hidden] : [directions, count, hidden]
-    const made = (shape: readonly Dim[], axis: number) => tensor(of.type, shape, { rows: rows && { axis, ...rows } })
-    return [made(y, isBatchFirst ? 0 : 2), made(state, stateBatch), made(state, stateBatch)]
+    const made = (shape: readonly Dim[], axis: number) => tensor(of.type, shape, { rows: rows && { ...rows, axis } })
+    return [made(y, isBatchFirst ? 0 : 2), made(state, batch), made(state, batch)]
   }
 }
 
@@ -46,17 +39,12 @@ interface Part {
 function rowsOf(op: Operation, parts: readonly Part[]): Rows | null {
   const rows = together(parts.map(({ index, axis }) => ({ of: op.optional(index), axis, what: `input ${index}` })))
   if (rows === null) return null
-  const shared = parts.find(({ index, axis, fits }) => axis !== -1 && fits !== true && op.has(index) && op.data(index).rows === null)
+  const shared = parts.find(({ index, axis, fits }) => axis !== -1 && fits !== true && op.has(index) && op.raw(index).rows === null)
   return shared === undefined ? { axis: 0, ...rows } : meets(`input ${shared.index} is the same for all rows, and has to be one for each`)
 }
 
 const batchFirst = (...indices: readonly number[]): Part[] => indices.map((index) => ({ index, axis: 0 }))
 const sharedParts = (...indices: readonly number[]): Part[] => indices.map((index) => ({ index, axis: -1 }))
-
-/** Throws where a mask of one dimension counts something else than the end of each row. */
-function checkCounts({ shape, rows }: Tensor): void {
-  if (shape.length === 1 && rows !== null && (rows.inner !== 1 || rows.outer !== 1)) notFollowed('what its mask counts is not followed')
-}
 
 /** Keys and values for later steps: the sizes of their heads are not followed. */
 function kept(op: Operation, type: number, count: Dim, rows: Rows | null, axis: number): Tensor[] {
@@ -67,16 +55,14 @@ function kept(op: Operation, type: number, count: Dim, rows: Rows | null, axis: 
 }
 
 /** A mask fits the scores `[N, heads, queries, keys]` from the right. */
-function mask(op: Operation, index: number): Part[] {
-  if (!op.has(index)) return []
-  const { shape, rows } = op.data(index)
-  return rows === null && shape.length === 4 && shape[0] === 1 ? [] : [{ index, axis: shape.length === 4 ? 0 : -1, fits: true }]
+function mask(op: Operation, index: number): Part {
+  return { index, axis: op.has(index) && op.raw(index).shape.length === 4 ? 0 : -1, fits: true }
 }
 
 /** Since opset 23: `Q, K, V, attn_mask, past_key, past_value, nonpad_kv_seqlen`. */
 const Attention: Rule = (op) => {
-  const [q, v] = [op.data(0), op.data(2)]
-  const rows = rowsOf(op, [...batchFirst(0, 1, 2, 4, 5, 6), ...mask(op, 3)])
+  const rows = rowsOf(op, [...batchFirst(0, 1, 2, 4, 5, 6), mask(op, 3)])
+  const [q, v] = [op.raw(0), op.raw(2)]
   const size = v.shape.at(-1)!
   const isFlat = q.shape.length === 3
   const [heads, keyHeads] = [op.int('q_num_heads', 1), op.int('kv_num_heads', 1)]
@@ -89,13 +75,10 @@ const thirdOf = (size: Dim): Dim => (typeof size === 'number' ? size / 3 : notFo
 /** @param at of inputs: the mask, the past, a bias of scores (-1 for none), and all that rows share. */
 function fusedAttention(at: { readonly mask: number; readonly past: number; readonly bias: number; readonly shared: readonly number[] }): Rule {
   return (op) => {
-    const of = op.data(0)
+    const rows = rowsOf(op, [...batchFirst(0, at.mask), ...sharedParts(...at.shared), { index: at.past, axis: 1 }, mask(op, at.bias)])
+    const of = op.raw(0)
     checkRank(of, 3)
-    const given = op.optional(at.mask)
-    if (given !== null) checkCounts(given)
-    const past = op.has(at.past) ? [{ index: at.past, axis: 1 }] : []
-    const rows = rowsOf(op, [...batchFirst(0), ...sharedParts(...at.shared), ...batchFirst(...(given === null ? [] : [at.mask])), ...past, ...mask(op, at.bias)])
-    const hidden = op.ints('qkv_hidden_sizes')?.[2] ?? thirdOf(op.data(1).shape[1]!)
+    const hidden = op.ints('qkv_hidden_sizes')?.[2] ?? thirdOf(op.raw(1).shape[1]!)
     const type = op.operator === 'QAttention' ? elementType.float32 : of.type
     return [tensor(type, [of.shape[0]!, of.shape[1]!, hidden], { rows }), ...kept(op, type, of.shape[0]!, rows, 1)]
   }
@@ -107,10 +90,9 @@ function checkNoOthers(op: Operation, from: number): void {
 
 /** `query, key, value, bias, key_padding_mask, attention_bias, past_key, past_value`. */
 const MultiHeadAttention: Rule = (op) => {
-  const query = op.data(0)
   checkNoOthers(op, 8)
-  if (op.has(4)) checkCounts(op.data(4))
-  const rows = rowsOf(op, [...batchFirst(0, 1, 2, 4, 6, 7), ...sharedParts(3), ...mask(op, 5)])
+  const rows = rowsOf(op, [...batchFirst(0, 1, 2, 4, 6, 7), ...sharedParts(3), mask(op, 5)])
+  const query = op.raw(0)
   const value = op.optional(2)
   const isPacked = query.shape.length === 5
   const hidden = isPacked ? multiply(query.shape[2]!, query.shape[4]!) : value === null || value.shape.length === 5 ? query.shape[2]! : value.shape.length === 4 ? multiply(value.shape[1]!, value.shape[3]!) : value.shape[2]!
@@ -120,28 +102,24 @@ const MultiHeadAttention: Rule = (op) => {
 /** Angles by position: positions are one for each entry of each row, or of one dimension for all; a cache of three dimensions is by row. */
 function rotary(positions: number, caches: readonly number[]): Rule {
   return (op) => {
-    const of = op.data(0)
-    const given = op.optional(positions)
-    const byRank = (index: number, rank: number): Part => ({ index, axis: op.data(index).shape.length >= rank ? 0 : -1 })
-    rowsOf(op, [...batchFirst(0), ...(given === null ? [] : [byRank(positions, 2)]), ...caches.map((cache) => byRank(cache, 3))])
-    return tensor(of.type, of.shape, { rows: of.rows })
+    const byRank = (index: number, rank: number): Part => ({ index, axis: op.has(index) && op.raw(index).shape.length >= rank ? 0 : -1 })
+    rowsOf(op, [...batchFirst(0), byRank(positions, 2), ...caches.map((cache) => byRank(cache, 3))])
+    return like(op.raw(0))
   }
 }
 
 /** `input_ids, segment_ids, word, position and segment embeddings, gamma, beta, mask, position_ids`: norms the sum of embeddings. */
 const EmbedLayerNormalization: Rule = (op) => {
-  const of = op.data(0)
-  const positions: Part = { index: 8, axis: 0, fits: op.has(8) && op.data(8).shape[0] === 1 }
-  const rows = rowsOf(op, [...batchFirst(0, 1, 7), ...sharedParts(2, 3, 4, 5, 6), positions])
-  const { type, shape } = op.data(2)
+  const rows = rowsOf(op, [...batchFirst(0, 1, 7), ...sharedParts(2, 3, 4, 5, 6), { index: 8, axis: 0, fits: true }])
+  const [of, { type, shape }] = [op.raw(0), op.raw(2)]
   const output = tensor(type, [...of.shape, shape[1]!], { rows })
   return [output, tensor(elementType.int32, [of.shape[0]!], { rows }), output]
 }
 
 /** The same of quantised embeddings, whose scales and zero points all rows share: `..., gamma, beta, mask`, and those. */
 const QEmbedLayerNormalization: Rule = (op) => {
-  const of = op.data(0)
   const rows = rowsOf(op, batchFirst(0, 1, 7))
+  const of = op.raw(0)
   return [tensor(elementType.float32, [...of.shape, op.shared(2).shape[1]!], { rows }), tensor(elementType.int32, [of.shape[0]!], { rows })]
 }
 
@@ -150,9 +128,8 @@ const DynamicQuantizeLSTM: Rule = (op) => (op.data(0).rows === null ? notFollowe
 
 /** Scores of a next token, of which those that would repeat what is there are taken away. */
 const NGramRepeatBlock: Rule = (op) => {
-  const scores = op.data(1)
   rowsOf(op, batchFirst(0, 1))
-  return tensor(scores.type, scores.shape, { rows: scores.rows })
+  return like(op.raw(1))
 }
 
 export const recurrence: Rules = {

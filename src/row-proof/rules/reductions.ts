@@ -28,7 +28,6 @@ function reduce(sinceInput: number, fold: ((all: readonly Dim[], op: Operation) 
       if (folded !== null) return keeps ? { ...(folded as Tensor), shape: [1] } : folded
     }
     const of = op.data(0)
-    if (op.version >= sinceInput && op.has(1) && op.raw(1).elements === null) return notFollowed('axes are not known from the graph')
     const axes = op.axes(of.shape.length, sinceInput) ?? []
     if (axes.length > 0) return reduced(of, axes, keeps)
     return op.int('noop_with_empty_axes', 0) !== 0 ? like(of) : reduced(of, range(0, of.shape.length), keeps)

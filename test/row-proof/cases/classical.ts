@@ -12,10 +12,10 @@ const svm = `kernel_type='RBF' kernel_params=[0.5,0.0,3.0] coefficients=[0.5,-0.
 
 /** Operators of ai.onnx.ml. */
 export const classicalCases: CaseTable = {
-  ArrayFeatureExtractor: { proved: ['ml.ArrayFeatureExtractor(in(N,4), [2,0])'], meets: ['ml.ArrayFeatureExtractor(in(N), [0])', 'ml.ArrayFeatureExtractor(in(2,N), [0]) -> 1'] },
+  ArrayFeatureExtractor: { proved: ['ml.ArrayFeatureExtractor(in(N,4), [2,0])', 'ml.ArrayFeatureExtractor(k(4), in(int64 N <4)) -> 1'], meets: ['ml.ArrayFeatureExtractor(in(N,4), in(int64 N <4)) -> 1', 'ml.ArrayFeatureExtractor(in(N), [0])', 'ml.ArrayFeatureExtractor(in(2,N), [0]) -> 1'] },
   Binarizer: { proved: ['ml.Binarizer(in(N,3)) threshold=0.5', 'ml.Binarizer(in(2,N)) threshold=0.5 -> 1'] },
   CategoryMapper: { proved: [`ml.CategoryMapper(in(string N,2)) cats_strings=['a','b'] cats_int64s=[4,5] default_int64=-1`] },
-  FeatureVectorizer: { proved: ['ml.FeatureVectorizer(in(N,2), in(N,1)) inputdimensions=[2,1]'], meets: ['ml.FeatureVectorizer(in(2,N), in(2,N)) inputdimensions=[1,1] -> 1'] },
+  FeatureVectorizer: { proved: ['ml.FeatureVectorizer(in(N,2)) inputdimensions=[2]', 'ml.FeatureVectorizer(in(N,2), in(N,1)) inputdimensions=[2,1]'], meets: ['ml.FeatureVectorizer(in(N), in(N)) inputdimensions=[2,2]', 'ml.FeatureVectorizer(in(2,N), in(2,N)) inputdimensions=[1,1] -> 1'] },
   Imputer: { proved: ['ml.Imputer(in(N,3)) imputed_value_floats=[1.0,2.0,3.0] replaced_value_float=0.0', 'ml.Imputer(in(N,3)) imputed_value_floats=[1.5] replaced_value_float=0.0'] },
   LabelEncoder: { proved: [`ml.LabelEncoder(in(string N,2)) keys_strings=['a','b'] values_int64s=[4,5] default_int64=-1`, 'ml.LabelEncoder(in(int64 2,N)) keys_int64s=[0,1] values_floats=[0.5,1.5] default_float=-1.0 -> 1'], meets: ['x = in(N)\nAdd(x, Cast(Mod(ml.LabelEncoder(Mul(Range(0, Gather(Shape(x), 0), 1), 3)) keys_int64s=[0,3] values_int64s=[1,2] default_int64=0, 3)) to=float32)'] },
   LinearClassifier: { proved: [

@@ -44,6 +44,8 @@ export const contribCases: CaseTable = {
   EmbedLayerNormalization: { proved: [
     'y, m = ms.EmbedLayerNormalization(in(int32 N,3 <5), in(int32 N,3 <2), k(5,4), k(6,4), k(2,4), k(4), k(4), in(int32 N,3 <2))\n-> 0,0',
     'y, m = ms.EmbedLayerNormalization(in(int32 N,3 <5), _, k(5,4), k(6,4), _, k(4), k(4))\n-> 0,0',
+    'y, m = ms.EmbedLayerNormalization(in(int32 N,3 <5), _, k(5,4), k(6,4), _, k(4), k(4), _, in(int32 N,3 <6))\n-> 0,0',
+    'y, m = ms.EmbedLayerNormalization(in(int32 N,3 <5), _, k(5,4), k(6,4), _, k(4), k(4), _, k(int32 1,3 <6))\n-> 0,0',
   ] },
 
   // Attention
@@ -137,7 +139,9 @@ export const contribCases: CaseTable = {
       'ms.GatherBlockQuantized(k(uint8 2,16 <255), in(int64 N <2), in(N,2 0.1..1)) block_size=16 bits=4 quantize_axis=1',
     ],
   },
-  QEmbedLayerNormalization: { proved: ['y, m = ms.QEmbedLayerNormalization(in(int32 N,3 <5), _, k(uint8 5,4 <99), k(uint8 6,4 <99), _, k(uint8 4 <99), k(uint8 4 <99), _, 0.1, 0.1, _, 0.1, 0.1, uint8:0, uint8:0, _, uint8:0, uint8:0)\n-> 0,0'] },
+  QEmbedLayerNormalization: { proved: ['y, m = ms.QEmbedLayerNormalization(in(int32 N,3 <5), _, k(uint8 5,4 <99), k(uint8 6,4 <99), _, k(uint8 4 <99), k(uint8 4 <99), _, 0.1, 0.1, _, 0.1, 0.1, uint8:0, uint8:0, _, uint8:0, uint8:0)\n-> 0,0'], meets: [
+    'y, m = ms.QEmbedLayerNormalization(in(int32 N,3 <1), _, in(uint8 N,4 <99), k(uint8 6,4 <99), _, k(uint8 4 <99), k(uint8 4 <99), _, 0.1, 0.1, _, 0.1, 0.1, uint8:0, uint8:0, _, uint8:0, uint8:0)\n-> 0,0',
+  ] },
 
   // Convolutions, pooling, pictures
   NhwcMaxPool: { proved: ['ms.NhwcMaxPool(in(uint8 N,4,4,2)) kernel_shape=[2,2]'], meets: ['ms.NhwcMaxPool(in(uint8 1,N,3,2)) kernel_shape=[2,1] pads=[1,0,0,0] -> 1'] },

@@ -276,7 +276,7 @@ export const onnxCases: CaseTable = {
   RMSNormalization: { proved: ['RMSNormalization(in(N,3), k(3)) axis=-1 @23', 'RMSNormalization(in(N,2,3), k(2,3)) axis=1 @23'], meets: ['RMSNormalization(in(N,3), k(3)) axis=0 @23', 'RMSNormalization(in(2,N,3), k(3)) axis=1 @23 -> 1'] },
   LRN: { proved: ['LRN(in(N,4,3,1)) size=3', 'LRN(in(N,4,2,2)) size=1 alpha=0.1', 'LRN(in(1,3,N,1)) size=3 alpha=2.0 -> 2'], meets: ['LRN(in(2,N,3,1)) size=3 alpha=2.0 -> 1'] },
   LpNormalization: { proved: ['LpNormalization(in(N,3)) axis=1', 'LpNormalization(in(2,N,3)) axis=-1 p=1 -> 1'], meets: ['LpNormalization(in(N,3)) axis=0', 'LpNormalization(in(2,N)) -> 1'] },
-  MeanVarianceNormalization: { proved: ['MeanVarianceNormalization(in(N,2,2,2)) axes=[2,3]', 'MeanVarianceNormalization(in(N,2,2,2)) axes=[1,2,3]'], meets: ['MeanVarianceNormalization(in(N,2,2,2))', 'MeanVarianceNormalization(in(2,3,N)) axes=[0,2] -> 2'] },
+  MeanVarianceNormalization: { proved: ['MeanVarianceNormalization(in(N,2,2,2)) axes=[2,3]', 'MeanVarianceNormalization(in(N,2,2,2)) axes=[1,2,3]'], meets: ['MeanVarianceNormalization(in(N,2,2,2))', 'MeanVarianceNormalization(in(N,2,2,2)) @9', 'MeanVarianceNormalization(in(1,N,2,2)) across_channels=1 @8 -> 1', 'MeanVarianceNormalization(in(2,3,N)) axes=[0,2] -> 2'] },
   ...each('Softmax LogSoftmax Hardmax', (op) => ({
     proved: [`${op}(in(N,3)) axis=1`, `${op}(in(N,3))`, `${op}(in(N,2,3)) axis=-2`, `${op}(in(2,N,3)) axis=2 -> 1`, `${op}(in(2,N,3)) axis=0 -> 1`, `${op}(in(N,2,3)) axis=1 @11`, `${op}(in(2,N,3)) axis=2 @11 -> 1`],
     meets: [`${op}(in(N,3)) axis=0`, `${op}(in(3,N)) -> 1`, `${op}(in(2,N,3)) axis=1 -> 1`, `${op}(in(2,N,3)) axis=1 @11 -> 1`, `${op}(in(N,3)) axis=0 @11`, `${op}(in(N,2)) axis=-2`],
@@ -556,7 +556,7 @@ export const onnxCases: CaseTable = {
   StringConcat: { proved: [`StringConcat(in(string N,2), in(string N,2)) @20`, `StringConcat(in(string N,2), string:['x','y']) @20`], meets: [`StringConcat(in(string N,2), string:[['x','y'],['v','w']]) @20`] },
   RegexFullMatch: { proved: [`RegexFullMatch(in(string N,2)) pattern='[a-z]+' @20`] },
   StringSplit: { meets: [`y, n = StringSplit(in(string N)) @20\n-> 0,_`], proved: [`y, n = StringSplit(in(string N)) @20\n-> _,0`] },
-  StringNormalizer: { proved: [`StringNormalizer(in(string N)) case_change_action='UPPER' locale='C'`], meets: [`StringNormalizer(in(string N)) stopwords=['a','b','bc','A','x'] is_case_sensitive=1`] },
+  StringNormalizer: { proved: [`StringNormalizer(in(string N)) case_change_action='UPPER' locale='C'`, `StringNormalizer(in(string 1,N)) case_change_action='UPPER' locale='C' -> 1`], meets: [`StringNormalizer(in(string N)) stopwords=['a','b','bc','A','x'] is_case_sensitive=1`] },
   TfIdfVectorizer: {
     proved: [`TfIdfVectorizer(in(int64 N,5 <4)) mode='TF' min_gram_length=1 max_gram_length=2 max_skip_count=0 ngram_counts=[0,3] ngram_indexes=[0,1,2,3] pool_int64s=[0,1,2,1,2]`],
     meets: [`TfIdfVectorizer(in(int64 N <4)) mode='TF' min_gram_length=1 max_gram_length=1 max_skip_count=0 ngram_counts=[0] ngram_indexes=[0,1,2] pool_int64s=[0,1,2]`],

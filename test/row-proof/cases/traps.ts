@@ -109,6 +109,7 @@ export const trapCases: CaseTable = {
         'Gemm(a, k(3,3), b)',
         'ms.SkipLayerNormalization(a, b, k(3))',
         'ml.FeatureVectorizer(a, b) inputdimensions=[3,3]',
+        'ml.FeatureVectorizer(b, a) inputdimensions=[3,3]',
         'Squeeze(MatMul(Unsqueeze(a, [1]), Unsqueeze(b, [2])), [2])',
         'NegativeLogLikelihoodLoss(a, ArgMax(b) axis=1 keepdims=0) reduction=\'none\'',
         'ReverseSequence(a, Add(ArgMax(b) axis=1 keepdims=0, 1)) batch_axis=0 time_axis=1',
@@ -211,6 +212,82 @@ export const trapCases: CaseTable = {
       'DequantizeLinear(k(uint8 3 <200), f)',
       'ms.GatherBlockQuantized(k(uint8 5,16 <255), Mod(Shape(x) start=0 end=1, [5]), k(5,2 0.1..1)) block_size=16 bits=4 quantize_axis=1',
     ].map((op) => `x = in(N,3)\nf = Cast(Shape(x) start=0 end=1) to=float32\nAdd(x, ReduceSum(${op}) keepdims=0)`),
+  },
+  'layers and norms of counts': {
+    meets: [
+      'Softmax(q)',
+      'LayerNormalization(q, k(3))',
+      'ms.SkipLayerNormalization(Reshape(q, [1,1,3]), k(1,1,3), k(3))',
+      'ms.SkipLayerNormalization(k(1,1,3), Reshape(q, [1,1,3]), k(3))',
+      'BatchNormalization(Reshape(f, [1,1,1]), k(1), k(1), k(1), k(1 0.1..1))',
+      'InstanceNormalization(Reshape(q, [1,1,3]), k(1), k(1))',
+      'MeanVarianceNormalization(Reshape(q, [1,1,1,3])) axes=[3]',
+      'Dropout(f)',
+      'NegativeLogLikelihoodLoss(Reshape(q, [1,3]), [0])',
+      `NegativeLogLikelihoodLoss(k(1,5), Mod(n, [5])) reduction='none'`,
+      'Det(Reshape(f, [1,1]))',
+      'LRN(Reshape(q, [1,3,1,1])) size=1',
+      'ms.Inverse(Reshape(f, [1,1]))',
+      'LSTM(Reshape(q, [1,1,3]), k(1,8,3), k(1,8,2)) hidden_size=2',
+      'GRU(k(1,1,3), k(1,6,3), k(1,6,2), _, _, Reshape(Concat(f, f) axis=0, [1,1,2])) hidden_size=2',
+      'Attention(k(1,1,1,3), k(1,1,2,3), k(1,1,2,3), Reshape(Concat(f, [0.5]) axis=0, [1,1,1,2])) @23',
+      'Attention(k(1,1,1,3), k(1,1,1,3), Reshape(q, [1,1,1,3])) @23',
+      'ms.MultiHeadAttention(k(1,1,3), k(1,2,3), k(1,2,3), _, _, Reshape(Concat(f, [0.5]) axis=0, [1,1,1,2])) num_heads=1',
+      'ms.MultiHeadAttention(k(1,1,3), k(1,1,3), Reshape(q, [1,1,3])) num_heads=1',
+      'ms.Attention(Reshape(q, [1,1,3]), k(3,9), k(9)) num_heads=1',
+      'ms.Attention(k(1,1,3), k(3,9), Concat(k(6), f, k(2)) axis=0) num_heads=1',
+      'RotaryEmbedding(Reshape(Concat(q, f) axis=0, [1,1,1,4]), k(9,2), k(9,2), [[1]]) @23',
+      'RotaryEmbedding(k(1,1,1,4), k(9,2), k(9,2), Reshape(Mod(n, [9]), [1,1])) @23',
+      'RotaryEmbedding(k(1,1,1,4), Reshape(Concat(f, f) axis=0, [1,1,2]), k(1,1,2)) @23',
+      'ms.RotaryEmbedding(Reshape(Concat(q, f, f, f, f, f) axis=0, [1,1,8]), [2], k(9,4), k(9,4)) num_heads=1',
+      'ms.EmbedLayerNormalization(Cast(Reshape(Mod(n, [5]), [1,1])) to=int32, _, k(5,4), k(6,4), _, k(4), k(4))',
+      'ms.EmbedLayerNormalization(int32:[[1]], _, k(5,4), k(6,4), _, Concat(f, k(3)) axis=0, k(4))',
+      'ms.DynamicQuantizeLSTM(Reshape(q, [1,1,3]), k(uint8 1,3,8), k(uint8 1,2,8), _, _, _, _, _, k(1 0.1..1), uint8:[1], k(1 0.1..1), uint8:[1]) hidden_size=2',
+      'ms.NGramRepeatBlock([[1,2,1]], Reshape(Concat(q, f) axis=0, [1,4])) ngram_size=2',
+      'ml.Scaler(Reshape(f, [1,1])) offset=[0.5] scale=[2.0]',
+      'ml.OneHotEncoder(n) cats_int64s=[1,3,5]',
+      'ml.ArrayFeatureExtractor(Reshape(q, [1,3]), [0])',
+      'ml.ArrayFeatureExtractor(k(1,5), Mod(n, [5]))',
+      `TfIdfVectorizer(Mod(n, [4])) mode='TF' min_gram_length=1 max_gram_length=1 max_skip_count=0 ngram_counts=[0] ngram_indexes=[0,1,2] pool_int64s=[1,2,3]`,
+    ].map((op) => {
+      const [text, version = ''] = op.split(/ (?=@\d+$)/)
+      return `x = in(N,3)\nn = Shape(x) start=0 end=1\nf = Cast(n) to=float32\nq = Concat(f, [1.0,4.0]) axis=0\n${text.includes('EmbedLayer') ? 'v, m' : 'v'} = ${text}\nAdd(x, Gather(Reshape(v, [-1]), 0)) ${version}`
+    }),
+  },
+  'layers that all rows share': {
+    proved: [
+      'LSTM(k(3,1,3), k(1,8,3), k(1,8,2), _, _, k(1,1,2), k(1,1,2)) hidden_size=2',
+      'Attention(k(1,2,3,4), k(1,2,5,4), k(1,2,5,4), k(1,1,3,5)) @23',
+      'ml.FeatureVectorizer(k(2), k(1)) inputdimensions=[2,1]',
+      'ml.Imputer(k(3)) imputed_value_floats=[1.5] replaced_value_float=0.0',
+    ].map((op) => {
+      const [text, version = ''] = op.split(/ (?=@\d+$)/)
+      return `v = ${text}\nAdd(in(N,3), ReduceSum(v) keepdims=0) ${version}`
+    }),
+  },
+  // What is there for one row alone fits a single row alone.
+  'a state, or a mask, for one row': {
+    meets: [
+      'y, h = LSTM(k(3,1,3), k(1,8,3), k(1,8,2), _, _, in(1,N,2)) hidden_size=2\n-> 2,1',
+      'y, h = LSTM(in(3,N,3), k(1,8,3), k(1,8,2), _, _, k(1,1,2)) hidden_size=2\n-> 2,1',
+      'y, h = LSTM(in(3,N,3), k(1,8,3), k(1,8,2), _, _, in(1,N,2), k(1,1,2)) hidden_size=2\n-> 2,1',
+      'y, h = GRU(in(3,N,3), k(1,6,3), k(1,6,2), _, int32:[2]) hidden_size=2\n-> 2,1',
+      `l, p = SoftmaxCrossEntropyLoss(in(N,3), k(int64 1 <3)) reduction='none'\n-> 0,0`,
+      `x = in(N,3)\nl = NegativeLogLikelihoodLoss(x, k(int64 1 <3)) reduction='none'\nAdd(x, l)`,
+    ],
+  },
+  'shapes of what layers keep': {
+    proved: [
+      'y, m = LayerNormalization(in(N,4), k(4))\nReshape(m, [-1])',
+      'y, k, v = Attention(in(N,2,1,4), in(N,2,1,4), in(N,2,1,4), _, in(N,2,2,4), in(N,2,2,4)) @23\nReshape(k, Concat(Shape(k) start=0 end=1, [-1]) axis=0)',
+      'y, k, v = ms.MultiHeadAttention(in(N,1,4), in(N,1,4), in(N,1,4), _, _, _, in(N,2,2,2), in(N,2,2,2)) num_heads=2\nReshape(k, Concat(Shape(k) start=0 end=1, [-1]) axis=0)',
+      'y, p = ms.Attention(in(N,3,4), k(4,12), k(12), _, in(2,N,2,1,2)) num_heads=2\n-> 0,1',
+      'y, p = ms.Attention(in(N,3,4), k(4,12), k(12), _, in(2,N,2,1,2)) num_heads=2\nReshape(Transpose(p) perm=[1,0,2,3,4], Concat(Shape(p) start=1 end=2, [-1]) axis=0)',
+      'y = ms.MultiHeadAttention(in(N,3,4), in(N,5,4), in(N,5,4)) num_heads=2\nReshape(y, Concat(Shape(y) start=0 end=1, [-1]) axis=0)',
+      'y, m = ms.EmbedLayerNormalization(in(int32 N,3 <5), _, k(5,4), k(6,4), _, k(4), k(4))\nReshape(m, Concat(Shape(m), [1]) axis=0)',
+      'y, m = ms.QEmbedLayerNormalization(in(int32 N,3 <5), _, k(uint8 5,4 <99), k(uint8 6,4 <99), _, k(uint8 4 <99), k(uint8 4 <99), _, 0.1, 0.1, _, 0.1, 0.1, uint8:0, uint8:0, _, uint8:0, uint8:0)\nReshape(m, Concat(Shape(m), [1]) axis=0)',
+      'v = ml.FeatureVectorizer(in(N,2), in(N,1)) inputdimensions=[2,1]\nReshape(v, Concat(Shape(v) start=0 end=1, [-1]) axis=0)',
+    ],
   },
   'sums of what no longer has rows': {
     meets: [
