@@ -36,6 +36,7 @@ export const classicalCases: CaseTable = {
   TreeEnsemble: {
     proved: [
       `ml.TreeEnsemble(in(N,2)) n_targets=1 aggregate_function=1 post_transform=0 tree_roots=[0] nodes_featureids=[0] nodes_splits=float32:[0.5] nodes_modes=uint8:[0] nodes_truenodeids=[0] nodes_falsenodeids=[1] nodes_trueleafs=[1] nodes_falseleafs=[1] leaf_targetids=[0,0] leaf_weights=float32:[1.0,2.0] @ml5`,
+      `ml.TreeEnsemble(in(N,2)) n_targets=1 aggregate_function=3 post_transform=0 tree_roots=[0] nodes_featureids=[0] nodes_splits=float32:[0.5] nodes_modes=uint8:[0] nodes_truenodeids=[0] nodes_falsenodeids=[1] nodes_trueleafs=[1] nodes_falseleafs=[1] leaf_targetids=[0,0] leaf_weights=float32:[1.0,2.0] @ml5`,
     ],
   },
 }
