@@ -65,7 +65,7 @@ export interface RowJoining {
    * |---|---|
    * | `independent` | yes: no row changes another |
    * | `declared` | yes, because `maxBatchSize` was given, whatever was found |
-   * | `dependent` | no: the graph does not rule out that rows change each other, runs show it, or inputs or outputs cannot be divided among rows |
+   * | `dependent` | no: rows meet in the graph (at `node`), runs show that they change each other, or inputs or outputs cannot be divided among rows |
    * | `unknown` | no: not to be joined, or not known yet (the first real requests may decide) |
    */
   readonly rows: 'independent' | 'declared' | 'dependent' | 'unknown'

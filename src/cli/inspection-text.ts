@@ -77,7 +77,7 @@ function externalFile({ location, byteLength, problem }: ExternalFile): string {
 
 function shownBatching({ batchable, reason, maxBatchSize }: Batching): string {
   const word = batchable === null ? 'perhaps' : batchable ? `yes, up to ${maxBatchSize} rows` : 'no'
-  return `${word}: ${reason}${batchable === null && maxBatchSize === null ? ' (--run)' : ''}`
+  return `${word}: ${reason}${batchable === null ? `. What settles it: ${maxBatchSize === null ? '--run, ' : ''}dims (inputs: [{ name, dims }]), warm-up samples, or maxBatchSize` : ''}`
 }
 
 function refused({ native, binding }: Inspection['executors']): string[] {

@@ -45,10 +45,12 @@ export async function joiningAtLoad(name: string, config: ResolvedConfig, opened
   if (!asksGraph(config)) return new Joining(name, config, opened, { tolerance })
   const shaped = (axes: BatchAxes | null = null) => shapesOrNull(() => shapeTensors(name, { ...config, maxBatchSize: undefined }, opened, axes))
   const usual = shaped()
-  if (usual === null) return new Joining(name, config, opened, { tolerance }) // which says what is wrong
-  const entries = entriesOf(usual)
+  // Dims of a row do not fit a model that has its rows elsewhere, as long as nobody says where.
+  const found = usual ?? shapesOrNull(() => shapeTensors(name, { ...config, maxBatchSize: undefined, inputs: config.inputs?.map(({ dims: _, reshape: __, ...input }) => input), outputs: config.outputs?.map(({ dims: _, reshape: __, ...output }) => output) }, opened))
+  if (found === null) return new Joining(name, config, opened, { tolerance }) // which says what is wrong
+  const entries = entriesOf(found)
   if (entries !== null) return new Joining(name, config, opened, { tolerance, proof: entries })
-  if (notStackable(usual.batched) === null) {
+  if (usual !== null && notStackable(usual.batched) === null) {
     const proof = await proofForAll(usual, config.optionalInputs, session)
     const isOpen = proof.verdict === 'meets' || (proof.verdict === 'unknown' && config.maxBatchSize === undefined)
     for (const axes of isOpen && config.padding.length === 0 ? namedAxes(config, usual.served, usual.needed) : []) {
@@ -58,7 +60,7 @@ export async function joiningAtLoad(name: string, config: ResolvedConfig, opened
     }
     return new Joining(name, config, opened, { tolerance, proof })
   }
-  const possible = config.padding.length > 0 ? [] : possibleAxes(usual.served, usual.needed)
+  const possible = config.padding.length > 0 ? [] : possibleAxes(found.served, found.needed)
   const readings = possible.flatMap((axes) => {
     const reading = shaped(axes)
     return reading !== null && notStackable(reading.batched) === null && suitsSequence(config, reading.served.inputs) ? [{ axes, ...reading }] : []
@@ -71,9 +73,9 @@ export async function joiningAtLoad(name: string, config: ResolvedConfig, opened
     return new Joining(name, config, opened, { tolerance, proof: withAxes(proof, reading), axes: reading.axes })
   }
   // What rows share may decide: the likeliest reading is asked of once more with the values of each request.
-  const open = proofs.findIndex(({ verdict }, index) => verdict === 'unknown' && readings[index]!.served.inputs.some(isKnownLater))
+  const open = proofs.findIndex(({ verdict, node }, index) => verdict === 'unknown' && node !== null && readings[index]!.served.inputs.some(isKnownLater))
   if (open === -1) return new Joining(name, config, opened, { tolerance })
-  return new Joining(name, config, opened, { tolerance, proof: proofs[open]!, axes: readings[open]!.axes, unproved: notStackable(usual.batched)! })
+  return new Joining(name, config, opened, { tolerance, proof: proofs[open]!, axes: readings[open]!.axes, unproved: notStackable(found.batched)! })
 }
 
 /** `null` where `dims` do not fit. */

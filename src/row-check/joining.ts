@@ -94,7 +94,7 @@ export class Joining {
     this.tolerance = tolerance
     this.declared = config.maxBatchSize !== undefined
     this.#proof = proof
-    const joining = initially(config, unproved ?? obstacle, proof)
+    const joining = initially(config, obstacle, proof, unproved)
     this.stacked = Object.freeze({ name, path: config.path, ...served, executionProviders: opened.executionProviders, maxBatchSize, joining })
     this.#never = !config.joinRequests
     const settled = proof !== null && proof.verdict !== 'unknown'
@@ -151,7 +151,7 @@ export class Joining {
     }
     if (rows !== 'unknown' || final) this.#undecided = this.asksOfBuckets
     if (this.declared) {
-      this.#show({ ...this.#metadata.joining, largestDifference, reason: `maxBatchSize was given; ${reason}` })
+      if (rows !== 'unknown') this.#show({ ...this.#metadata.joining, largestDifference, reason: `maxBatchSize was given; ${reason}` })
       if (rows === 'dependent') this.#warnOfDependence(reason, largestDifference)
       return
     }
@@ -209,7 +209,7 @@ export class Joining {
   #showJoined(largestDifference: number | null): void {
     const isChecked = [...this.#buckets.values()].some(({ how }) => how === 'checked')
     const difference = isChecked ? Math.max(this.#metadata.joining.largestDifference ?? 0, largestDifference ?? 0) : null
-    const shown = isChecked ? 'requests of some shapes gave the same alone and joined' : 'proved from the graph for requests of some shapes'
+    const shown = isChecked ? 'requests of some shapes gave the same alone and joined' : 'proved from the graph for requests of some shapes and shared values'
     this.#show({ rows: 'independent', how: isChecked ? 'checked' : 'proved', largestDifference: difference, reason: `${shown}; those of others run alone` })
   }
 
@@ -240,8 +240,8 @@ export class Joining {
   #warnOfMeeting(reason: string): void {
     this.#warn(
       dependentRows,
-      `The graph does not rule out that rows of model '${this.stacked.name}' change each other (${reason}). They are joined because maxBatchSize says so, ` +
-        'until a run gives an output without one entry per row. Without maxBatchSize every request runs alone.',
+      `Rows of model '${this.stacked.name}' meet in its graph (${reason}), so that requests may change each other's answers. ` +
+        'They are joined because maxBatchSize says so. Without maxBatchSize every request runs alone.',
     )
   }
 
@@ -289,7 +289,7 @@ function nodeOf(proof: Pick<RowProof, 'node'> | null): { readonly node?: string 
   return proof === null || proof.node === null ? {} : { node: proof.node }
 }
 
-function initially({ maxBatchSize, joinRequests, checkRows }: ResolvedConfig, obstacle: string | null, proof: RowProof | null): RowJoining {
+function initially({ maxBatchSize, joinRequests, checkRows }: ResolvedConfig, obstacle: string | null, proof: RowProof | null, unproved?: string): RowJoining {
   const joining = (rows: RowJoining['rows'], how: RowJoining['how'], reason: string): RowJoining => ({ rows, how, ...nodeOf(proof), largestDifference: null, reason })
   if (maxBatchSize === 0) return joining('unknown', 'unknown', 'requests are not joined because maxBatchSize is 0')
   if (obstacle !== null && maxBatchSize === undefined) return { rows: 'dependent', how: 'proved', largestDifference: null, reason: obstacle }
@@ -297,6 +297,7 @@ function initially({ maxBatchSize, joinRequests, checkRows }: ResolvedConfig, ob
   if (maxBatchSize !== undefined) return joining('declared', 'declared', `maxBatchSize was given${proof === null ? (checkRows ? '' : '; checkRows is false') : `; ${wordsOf(proof)}`}`)
   if (proof?.verdict === 'proved') return joining('independent', 'proved', wordsOf(proof))
   if (proof?.verdict === 'meets') return joining('dependent', 'proved', wordsOf(proof))
+  if (unproved !== undefined) return joining('unknown', 'unknown', `${wordsOf(proof!)}; what requests share decides. Without it: ${unproved}`)
   const open = checkRows ? notRunYet : 'checkRows is false, so that only what the graph proves is joined'
   return joining('unknown', 'unknown', proof === null ? open : `${wordsOf(proof)}; ${open}`)
 }

@@ -110,7 +110,7 @@ export async function checkRequests(
 function verdict({ largestDifference, dependence, untold, anyFailed, runs }: RowTrials, constant: string | null = null): RowVerdict {
   const found = (rows: RowVerdict['rows'], reason: string) => ({ rows, largestDifference, reason, runs })
   if (dependence !== null) return found('dependent', dependence)
-  if (largestDifference === null) return found('unknown', anyFailed ? 'random inputs fail in the model' : 'there are no two requests to compare')
+  if (largestDifference === null) return found('unknown', anyFailed ? 'the model does not run on rows that were made up' : 'there are no two requests to compare')
   if (untold !== null) return found('unknown', `output '${untold}' is the same for everything that was tried, which shows nothing`)
   if (constant !== null) return found('unknown', `input '${constant}' takes no values but one of those that were tried`)
   return found('independent', `the same rows gave the same alone and joined, in ${runs} runs`)

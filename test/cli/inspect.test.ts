@@ -92,7 +92,7 @@ outputs     output  float32 [batch, 1]
 parameters  309,633 in 15 tensors, 1.2 MiB
 constants   164 in 162 tensors, 1.3 KiB
 operators   350: 160 Constant, 35 Unsqueeze, 30 Slice, 14 Identity, 13 Concat, 12 Cast, 12 If, 11 Gather, and 19 more kinds
-batchable   perhaps: the graph does not prove that rows are independent: If '/model/decoder/If': branches give tensors with different numbers of dimensions; nothing has been run yet (--run)
+batchable   perhaps: the graph does not prove that rows are independent: If '/model/decoder/If': branches give tensors with different numbers of dimensions; nothing has been run yet. What settles it: --run, dims (inputs: [{ name, dims }]), warm-up samples, or maxBatchSize
 refused     nothing
 `)
   })

@@ -67,10 +67,19 @@ describe('a cell without a name for any dimension', () => {
     expect(await streams(model, namelessCell(), () => ({ input: { ...input!, ...floats([1, 4]) }, rate: rate! }), () => zeros([2, 1, 4]), 3)).toBe(6)
   })
 
+  it('takes the dims of a row as well', async () => {
+    const dims = [{ name: 'input', dims: [4] }, { name: 'state' }, { name: 'rate' }]
+    const model = await load(engine, namelessCell(), { ...sequence, inputs: dims })
+    expect(model.metadata).toMatchObject({ maxBatchSize: 32, joining: { rows: 'independent', how: 'proved' } })
+    const { input, rate } = request()
+    expect(await streams(model, namelessCell(), () => ({ input: { ...input!, ...floats([1, 4]) }, rate: rate! }), () => zeros([2, 1, 4]), 3)).toBe(6)
+    await expect(load(engine, namelessCell(), { ...sequence, inputs: [{ name: 'input', dims: [4, 4, 4] }, ...dims.slice(1)] })).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG', argument: 'inputs[0].dims' })
+  })
+
   it('is joined by the values that its rows share, where the graph proves that they may be', async () => {
     const path = cellByRate()
     const model = await load(engine, path, sequence)
-    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'dependent', reason: expect.stringContaining("'state' of shape [2, ?, 1]") } })
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', how: 'unknown', node: expect.stringContaining('If'), reason: expect.stringMatching(/what requests share decides\. Without it: .*'state' of shape \[2, \?, 1\]/) } })
     const own = (rate: bigint) => () => ({ input: floats([1, 5]), rate: integer(rate) })
     const initial = () => zeros([2, 1, 1])
     expect(await streams(model, path, own(4n), initial, 3)).toBe(1)

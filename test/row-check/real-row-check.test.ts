@@ -17,7 +17,7 @@ const runs = (model: Model) => model.stats().executionCount
 describe('a model that no made-up row can be run on', () => {
   it('is served alone until its first requests have shown that rows are independent, then joined', async () => {
     const model = await open(farIds().path)
-    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', reason: expect.stringContaining('random inputs fail in the model') } })
+    expect(model.metadata).toMatchObject({ maxBatchSize: 0, joining: { rows: 'unknown', reason: expect.stringContaining('the model does not run on rows that were made up') } })
     await matchesPlain(model, several)
     expect(runs(model)).toBe(3)
     await decided(model)

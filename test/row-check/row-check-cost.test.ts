@@ -85,7 +85,7 @@ describe('the check of rows', () => {
 
   it('says that nothing could be run', async () => {
     const run = async () => ({ error: 'no such row', runMs: 0.1, outputs: [] })
-    expect(await checkRows(metadata, usual, run)).toMatchObject({ rows: 'unknown', largestDifference: null, reason: 'random inputs fail in the model' })
+    expect(await checkRows(metadata, usual, run)).toMatchObject({ rows: 'unknown', largestDifference: null, reason: 'the model does not run on rows that were made up' })
   })
 
   it('says that all rows gave the same', async () => {
