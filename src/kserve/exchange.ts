@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { followConnection } from '../connection-end.ts'
 import type { HeldBytes } from './held-bytes.ts'
 import { HttpFailure } from './http-failure.ts'
 import type { ResolvedKserveOptions } from './kserve-options.ts'
@@ -12,10 +13,10 @@ export class Exchange {
   readonly #response: ServerResponse
   readonly #held: HeldBytes
   readonly #stop = new AbortController()
+  /** Fires when there is nobody to answer any more. */
+  readonly #gone = new AbortController()
   readonly #begunAtMs = performance.now()
-  readonly #onClose = () => {
-    if (!this.#response.writableFinished) this.#stop.abort(new HttpFailure(499, 'The client has gone.'))
-  }
+  readonly #leave: () => void
   #heldBytes = 0
   #timer: NodeJS.Timeout | undefined
 
@@ -24,8 +25,10 @@ export class Exchange {
     this.options = options
     this.#response = response
     this.#held = held
-    if (response.destroyed) this.#onClose() // whoever has been asked first, such as for a user, took longer than the client
-    else response.once('close', this.#onClose)
+    this.#leave = followConnection(response, () => {
+      this.#gone.abort()
+      if (!response.writableFinished) this.#stop.abort(new HttpFailure(499, 'The client has gone.'))
+    })
   }
 
   /** Fires when the client goes, or the time is over that {@link limit} sets. */
@@ -53,15 +56,16 @@ export class Exchange {
 
   /** Sends the answer, unless there is nobody to send it to. */
   async send(reply: Reply): Promise<void> {
-    if (this.#response.destroyed || this.#response.headersSent) return
+    if (this.#gone.signal.aborted || this.#response.destroyed || this.#response.headersSent) return
     const { compressFromBytes, bodyTimeoutMs } = this.options
-    const sent = reply.headers?.['connection'] === 'close' ? sendLast(this.request, this.#response, reply, this.#begunAtMs + bodyTimeoutMs) : send(this.request, this.#response, reply, compressFromBytes)
+    const gone = this.#gone.signal
+    const sent = reply.headers?.['connection'] === 'close' ? sendLast(this.request, this.#response, reply, this.#begunAtMs + bodyTimeoutMs, gone) : send(this.request, this.#response, reply, compressFromBytes, gone)
     await sent.catch(() => {}) // it has gone meanwhile
   }
 
   end(): void {
     clearTimeout(this.#timer)
-    this.#response.off('close', this.#onClose)
+    this.#leave()
     this.#held.giveBack(this.#heldBytes)
   }
 }

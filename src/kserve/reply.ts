@@ -20,11 +20,11 @@ export function jsonReply(value: unknown, status = 200, headers: Reply['headers'
 /** An answer that says all by its status. */
 export const emptyReply: Reply = { status: 200, parts: [] }
 
-/** Sends an answer, and waits until it has been sent. */
-export async function send(request: IncomingMessage, response: ServerResponse, { status, headers = {}, parts }: Reply, compressFromBytes: number): Promise<void> {
+/** Sends an answer, and waits until it has been sent, or `gone` fires. */
+export async function send(request: IncomingMessage, response: ServerResponse, { status, headers = {}, parts }: Reply, compressFromBytes: number, gone: AbortSignal): Promise<void> {
   const length = parts.reduce((sum, { byteLength }) => sum + byteLength, 0)
   const encoding = length >= compressFromBytes ? acceptedEncoding(request.headers['accept-encoding']) : 'identity'
-  const sent = finished(response)
+  const sent = finished(response, { signal: gone })
   if (encoding === 'identity') {
     response.writeHead(status, { ...headers, 'content-length': length })
     if (length <= joinedBytes) response.end(parts.length === 1 ? parts[0] : Buffer.concat(parts))
@@ -34,7 +34,7 @@ export async function send(request: IncomingMessage, response: ServerResponse, {
     const options = { level: constants.Z_BEST_SPEED }
     const encoder = encoding === 'gzip' ? createGzip(options) : createDeflate(options)
     encoder.pipe(response)
-    response.once('close', () => encoder.destroy())
+    gone.addEventListener('abort', () => encoder.destroy())
     for (const part of parts) encoder.write(part)
     encoder.end()
   }
@@ -45,14 +45,14 @@ export async function send(request: IncomingMessage, response: ServerResponse, {
  * Sends the last answer of a connection, of whose request more may come: that is taken, and dropped, until it has come or it is
  * `untilMs`. Were the connection closed before, the answer could be lost on its way to who still sends.
  */
-export async function sendLast(request: IncomingMessage, response: ServerResponse, { status, headers, parts }: Reply, untilMs: number): Promise<void> {
+export async function sendLast(request: IncomingMessage, response: ServerResponse, { status, headers, parts }: Reply, untilMs: number, gone: AbortSignal): Promise<void> {
   const all = Buffer.concat(parts)
   response.writeHead(status, { ...headers, 'content-length': all.byteLength })
   response.write(all)
   const leftMs = Math.ceil(untilMs - performance.now())
-  if (!request.complete && leftMs > 0) await finished(request.resume(), { signal: AbortSignal.timeout(leftMs) }).catch(() => {})
+  if (!request.complete && leftMs > 0) await finished(request.resume(), { signal: AbortSignal.any([AbortSignal.timeout(leftMs), gone]) }).catch(() => {})
   response.end()
-  await finished(response)
+  await finished(response, { signal: gone })
 }
 
 function writeAll(response: ServerResponse, parts: Reply['parts']): void {

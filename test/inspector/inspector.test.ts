@@ -1,7 +1,8 @@
 import { once } from 'node:events'
+import { connect } from 'node:net'
 import { request as httpRequest, type IncomingMessage, type OutgoingHttpHeaders } from 'node:http'
 import fastify from 'fastify'
-import { describe, expect, it, onTestFinished } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import type { InferenceEngine } from '../../src/index.ts'
 import { inspector } from '../../src/inspector/inspector.ts'
 import { observersOf } from '../../src/engine-parts.ts'
@@ -143,6 +144,24 @@ describe('an inspector', () => {
     expect(observersOf(engine).observer).toBeNull()
     const { next } = await openEvents(url)
     expect((await next()).models).toHaveLength(1)
+  })
+
+  it('keeps no place for streams that waited behind another answer of a connection that was reset', async () => {
+    const inspect = inspector(await served(), { maxClients: 2 })
+    const asked = deferred<void>()
+    let streams = 0
+    const url = await listening((request, response) => {
+      if (request.url === '/first') return // is never answered
+      inspect(request, response)
+      if (++streams === 2) asked.resolve()
+    })
+    const socket = connect(Number(new URL(url).port), '127.0.0.1').on('error', () => {})
+    const head = (path: string) => `GET ${path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n`
+    socket.write(head('/first') + head('/').repeat(2))
+    await asked.promise
+    expect((await ask(url, { headers: events })).statusCode).toBe(503)
+    socket.resetAndDestroy()
+    await vi.waitFor(async () => expect((await ask(url, { headers: events })).resume().statusCode).toBe(200), 10_000)
   })
 
   it('ends open pages when it is closed, so that a server can close, and takes no others', async () => {

@@ -8,6 +8,8 @@ import { frameOf } from './fake-frames.ts'
 /** A response to a client that takes what it is sent, until it is told not to. */
 class FakeResponse extends EventEmitter {
   readonly written: string[] = []
+  readonly req = { socket: new EventEmitter() }
+  destroyed = false
   takes = true
   ended = false
 

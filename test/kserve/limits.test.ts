@@ -116,6 +116,41 @@ describe('a connection', () => {
   })
 })
 
+describe('a connection that is reset', () => {
+  const post = (json: string) => `POST /v2/models/m/infer HTTP/1.1\r\nHost: a\r\nContent-Length: ${json.length}\r\n\r\n${json}`
+  const json = JSON.stringify(request)
+  const live = 'GET /v2/health/live HTTP/1.1\r\nHost: a\r\n\r\n'
+
+  // Node.js tells the responses behind the first one nothing of the end of their connection.
+  it.each([
+    ['inferences', post(json).repeat(20), 21],
+    ['answers that wait to be sent', live.repeat(20), 21],
+    ['answers that are compressed', `${live.slice(0, -2)}Accept-Encoding: gzip\r\n\r\n`.repeat(5), 6],
+    ['refusals that end the connection', post(json).replace('Host: a', 'Host: a\r\nContent-Encoding: br'), 2],
+    ['half a body', post(json).slice(0, -5), 2],
+  ])('ends all that came on it: behind an inference %s', async (_, behind, count) => {
+    const { engine, model, begun, go } = await waiting()
+    const handle = kserve(engine, { maxBodyBytes: 2 * json.length, maxHeldBytes: 22 * json.length, compressFromBytes: 0 })
+    const handled: Promise<boolean>[] = []
+    const all = deferred<void>()
+    const { port } = await Serving.by(createServer((incoming, response) => {
+      handled.push(handle(incoming, response))
+      if (handled.length === count) all.resolve()
+    }))
+    const socket = connect(port, '127.0.0.1').on('error', () => {})
+    socket.write(post(json) + behind)
+    await Promise.all([begun, all.promise])
+    socket.resetAndDestroy()
+    expect(await Promise.all(handled)).toEqual(Array(count).fill(true))
+    go()
+    await vi.waitFor(() => expect(model.stats().pendingRequestCount).toBe(0))
+    const serving = await Serving.by(createServer((incoming, response) => void handle(incoming, response)))
+    const padded = `${json}${' '.repeat(json.length)}`
+    const answers = await Promise.all(Array.from({ length: 10 }, () => serving.post('/v2/models/m/infer', padded))) // 20 of 22 are held again
+    expect(answers.map(({ status }) => status)).toEqual(Array(10).fill(200))
+  })
+})
+
 describe('what is held of all requests', () => {
   it('is limited: one over it is told to come again', async () => {
     const { engine, begun, go } = await waiting()
