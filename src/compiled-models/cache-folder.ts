@@ -1,5 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
-import { chmodSync, existsSync, lstatSync, mkdirSync, renameSync } from 'node:fs'
+import { chmodSync, existsSync, lstatSync, mkdirSync, realpathSync, renameSync } from 'node:fs'
 import { chmod, mkdtemp, open, rename, rm, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { checkPlace, userCacheFolder } from './cache-place.ts'
@@ -27,8 +27,9 @@ export class CacheFolder {
    * @throws Error that says why there can be none.
    */
   static open(dir: string | null): CacheFolder {
-    const parent = dir ?? join(userCacheFolder(), 'zerohop')
-    makeFolder(parent)
+    const place = dir ?? join(userCacheFolder(), 'zerohop')
+    makeFolder(place)
+    const parent = realpathSync(place)
     checkPlace(parent)
     const folder = new CacheFolder(join(parent, layout))
     makePrivate(folder.root)

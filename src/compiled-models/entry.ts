@@ -1,6 +1,6 @@
 import { lstatSync, type BigIntStats } from 'node:fs'
 import { chmod, lstat, open, readdir, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { CacheFolder } from './cache-folder.ts'
 import { graphFile } from './compiled-form.ts'
 import { hashOfFile } from './content-hash.ts'
@@ -78,8 +78,8 @@ export async function readEntry(cache: CacheFolder, key: string): Promise<Manife
   const folder = cache.entry(key)
   const stats = statsOf(folder)
   if (stats === undefined || !stats.isDirectory() || distrustOf(stats) !== null) return null
-  const manifest = readSealed<Manifest>(join(folder, manifestFile))
-  if (manifest?.key !== key) return null
+  const manifest = readSealed<unknown>(join(folder, manifestFile))
+  if (!isManifest(manifest) || manifest.key !== key) return null
   if (manifest.files === null) return manifest
   const files = await Promise.all(manifest.files.map((file) => checked(folder, file)))
   if (!files.every((file) => file !== null)) return null
@@ -92,6 +92,22 @@ export async function readEntry(cache: CacheFolder, key: string): Promise<Manife
 /** The path of an entry's graph. */
 export function graphOf(cache: CacheFolder, key: string): string {
   return join(cache.entry(key), graphFile)
+}
+
+/** The seal says that a file is whole, and not that this version has written it. */
+function isManifest(value: unknown): value is Manifest {
+  if (typeof value !== 'object' || value === null) return false
+  const { key, files, reason, tooLargeBytes, isFinal, triedAtMs, wasRun } = value as Record<string, unknown>
+  const isWhole = typeof key === 'string' && typeof reason === 'string' && typeof tooLargeBytes === 'number' && typeof triedAtMs === 'number'
+  if (!isWhole || typeof isFinal !== 'boolean' || typeof wasRun !== 'boolean') return false
+  return files === null || (Array.isArray(files) && files.every(isCompiledFile) && files.some(({ name }) => name === graphFile))
+}
+
+function isCompiledFile(value: unknown): value is CompiledFile {
+  if (typeof value !== 'object' || value === null) return false
+  const { name, byteLength, hash, state } = value as Record<string, unknown>
+  if (typeof name !== 'string' || name !== basename(name) || name === '..' || name === '.') return false
+  return Number.isSafeInteger(byteLength) && typeof hash === 'string' && typeof state === 'string'
 }
 
 async function checked(folder: string, file: CompiledFile): Promise<CompiledFile | null> {

@@ -33,7 +33,7 @@ export class ExternalFiles {
 
   /** Paths beside a model in `folder`, in order. ONNX Runtime takes no others. */
   in(folder: string): string[] {
-    const paths = [...this.#names].filter((name) => name !== '' && !name.includes('\0') && !isAbsolute(name)).map((name) => join(folder, name))
+    const paths = [...this.#names].filter((name) => name !== '' && !isAbsolute(name)).map((name) => join(folder, name))
     return paths.filter((path) => !relative(folder, path).split(sep).includes('..')).sort()
   }
 
@@ -55,15 +55,17 @@ export class ExternalFiles {
   #addAt(bytes: Buffer, place: number, end: number, exactly = false): void {
     let next = place
     let length = 0
-    for (let shift = 0; next < end && shift < 14; shift += 7) {
+    for (let shift = 0; next < end && shift < 70; shift += 7) {
       const byte = bytes[next++]!
-      length |= (byte & 0x7f) << shift
+      length += (byte & 0x7f) * 2 ** shift
       if (byte < 0x80) break
     }
     if (length <= longestName && (exactly ? next + length === end : next + length <= end)) this.#add(bytes.toString('utf8', next, next + length))
   }
 
-  #add(name: string): void {
+  /** The system ends a name at a NUL character: so the file that ONNX Runtime opens is called what stands before it. */
+  #add(written: string): void {
+    const name = written.split('\0', 1)[0]!
     if (this.#names.has(name)) return
     this.#names.add(name)
     this.#nameBytes += name.length

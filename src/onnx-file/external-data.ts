@@ -20,6 +20,8 @@ export function findExternalFiles(model: string, needed: ReadonlyMap<string, num
   return [...needed].map(([location, neededBytes]) => {
     const path = resolve(dirname(model), location)
     const wrong = (problem: string) => ({ location, path, byteLength: null, neededBytes, problem: `${problem}, which ONNX Runtime refuses` })
+    // The system ends the name there, so ONNX Runtime would open another file than the one named.
+    if (location.includes('\0')) return { location, path, byteLength: null, neededBytes, problem: 'its name has a NUL character' }
     if (isAbsolute(location)) return wrong('it is an absolute path')
     if (!isWithin(dirname(model), path)) return wrong("it leads out of the model's folder")
     const byteLength = sizeOf(path)

@@ -123,6 +123,8 @@ export class WireReader {
       if (this.#at >= limit) throw new MalformedFile(`a number at byte ${this.#at - count} goes on beyond byte ${limit}${this.#cutShort(limit)}`)
       const byte = this.#window.byteAt(this.#at++)
       value += (byte & 0x7f) * scale
+      // Readers differ in what they make of such numbers, and this one would vouch for what ONNX Runtime reads otherwise.
+      if ((byte === 0 && count > 0) || (count === longestNumber - 1 && byte > 1 && byte < 0x80)) throw new MalformedFile(`the number at byte ${this.#at - 1 - count} is not written as protobuf writes it`)
       if (byte < 0x80) return value
     }
     throw new MalformedFile(`a number at byte ${this.#at - longestNumber} has more than ${longestNumber} bytes`)

@@ -347,6 +347,7 @@ class GraphReader {
     for (let shift = 0; shift < 70; shift += 7) {
       if (this.#at >= limit) throw new UnreadableGraph(`a number goes on beyond byte ${limit}`)
       const byte = this.#window.byteAt(this.#at++)
+      if ((byte === 0 && shift > 0) || (shift === 63 && byte > 1 && byte < 0x80)) throw new UnreadableGraph(`a number before byte ${this.#at} is not written as protobuf writes it`)
       const bits = byte & 0x7f
       if (shift < 28) low += bits * 2 ** shift
       else if (shift === 28) {

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { CacheFolder } from '../../src/compiled-models/cache-folder.ts'
 import { userCacheFolder } from '../../src/compiled-models/cache-place.ts'
 import { contentOf } from '../../src/compiled-models/model-content.ts'
+import { readSealed, writeSealed } from '../../src/compiled-models/sealed-file.ts'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
 import { NativeExecutor } from '../../src/executor/native/native-executor.ts'
 import { InferenceEngine } from '../../src/index.ts'
@@ -121,7 +122,7 @@ describe('the folder of the cache', () => {
     chmodSync(dir, 0o777)
     const { y, origin, cache } = await cachedLoad(dir, { path: perceptron() })
     expect([y, origin.compiled, existsSync(join(dir, layout))]).toEqual([await plainLoad({ path: perceptron() }), false, false])
-    expect(cache).toMatchObject({ enabled: false, reason: expect.stringContaining('all may write') as string })
+    expect(cache).toMatchObject({ enabled: false, reason: expect.stringContaining('other users may write') as string })
     chmodSync(dir, 0o1777) // as /tmp is
     expect((await cachedLoad(dir, { path: perceptron() })).origin.compiled).toBe(true)
   })
@@ -203,5 +204,56 @@ describeNative('an entry that is taken away between being looked at and being op
     expect(opening).toHaveBeenCalledOnce()
     opening.mockRestore()
     expect([y, origin]).toEqual([await plainLoad({ path: perceptron() }), { compiled: false, reason: expect.stringContaining('cannot be opened') as string }])
+  })
+})
+
+describe.runIf(process.getuid !== undefined)('a folder that another user could put something else in the place of', () => {
+  it.each([0o777, 0o775])('holds no cache, however deep it lies (mode %i)', (mode) => {
+    const open = join(ownFolder(), 'open')
+    mkdirSync(join(open, 'own', 'cache'), { recursive: true })
+    chmodSync(open, mode)
+    expect(() => CacheFolder.open(join(open, 'own', 'cache'))).toThrow(`other users may write to ${open}`)
+  })
+
+  it('holds one where it is sticky', () => {
+    const open = join(ownFolder(), 'open')
+    mkdirSync(open)
+    chmodSync(open, 0o1777)
+    expect(CacheFolder.open(join(open, 'cache')).root).toBe(join(open, 'cache', layout))
+  })
+
+  it.runIf(asRoot)('holds none where a folder above it belongs to another user', () => {
+    const foreign = join(ownFolder(), 'foreign')
+    mkdirSync(join(foreign, 'own'), { recursive: true })
+    chownSync(foreign, 12_345, 12_345)
+    expect(() => CacheFolder.open(join(foreign, 'own', 'cache'))).toThrow(`${foreign} belongs to user 12345`)
+  })
+
+  it('holds none when a link leads there', () => {
+    const [open, own] = [join(ownFolder(), 'open'), ownFolder()]
+    mkdirSync(join(open, 'cache'), { recursive: true })
+    chmodSync(open, 0o777)
+    symlinkSync(join(open, 'cache'), join(own, 'link'))
+    expect(() => CacheFolder.open(join(own, 'link'))).toThrow(`other users may write to ${open}`)
+  })
+})
+
+describe('a sealed manifest of a wrong form', () => {
+  it.each<[string, (manifest: Record<string, unknown>) => unknown]>([
+    ['that is a list', () => []],
+    ['whose files are a number', (manifest) => ({ ...manifest, files: 5 })],
+    ['without files', (manifest) => ({ ...manifest, files: undefined })],
+    ['with a file that is null', (manifest) => ({ ...manifest, files: [null] })],
+    ['with a file of a size that is no whole number', (manifest) => ({ ...manifest, files: [{ name: 'model.onnx', byteLength: 0.5, hash: '', state: '' }] })],
+    ['without a graph', (manifest) => ({ ...manifest, files: [] })],
+  ])('is made anew: one %s', async (_, wrong) => {
+    const dir = ownFolder()
+    await cachedLoad(dir, { path: perceptron() })
+    const path = join(entriesIn(dir)[0]!, 'manifest.json')
+    const manifest = readSealed<Record<string, unknown>>(path)!
+    await writeSealed(path, wrong(manifest), 0o400)
+    const { y, origin } = await cachedLoad(dir, { path: perceptron() })
+    expect([y, origin.compiled]).toEqual([await plainLoad({ path: perceptron() }), true])
+    expect(readSealed<Record<string, unknown>>(path)).toMatchObject({ key: manifest['key'], files: (manifest['files'] as { name: string }[]).map(({ name }) => ({ name })) })
   })
 })

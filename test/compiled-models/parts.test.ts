@@ -39,6 +39,15 @@ describe('the files of weights beside a model', () => {
     }
   })
 
+  it.each([
+    ['by what stands before a NUL character', '\x0a\x08location\x12\x07w.bin\0x'],
+    ['when the length of their name is written in more bytes than it needs', '\x0a\x08location\x12\x85\x80\x00w.bin'],
+  ])('are found %s', (_, entry) => {
+    const found = new ExternalFiles()
+    found.look(Buffer.from(entry, 'latin1'))
+    expect(found.in('/models')).toEqual(['/models/w.bin'])
+  })
+
   it('are not looked for elsewhere', () => {
     const found = new ExternalFiles()
     const entry = (name: string) => Buffer.concat([Buffer.from('\x0a\x08location\x12', 'latin1'), Buffer.from([name.length]), Buffer.from(name)])

@@ -140,7 +140,7 @@ describe('what a model file says of itself', () => {
       ['/etc/passwd', null, 16, 'it is an absolute path, which ONNX Runtime refuses'],
       ['link.bin', null, 16, "it is a link that leads out of the model's folder, which ONNX Runtime refuses"],
       ['beside.bin', 16, 16, null],
-      ['a\0b', null, 16, 'there is no such file'],
+      ['a\0b', null, 16, 'its name has a NUL character'],
       ['short.bin', 79, 80, 'it has 79 bytes, and the model needs 80'],
     ])
     expect(parameters).toEqual({ tensors: 10, elements: 40, byteLength: 160 })
