@@ -89,6 +89,7 @@ Napi::Value CompletionHub::takeDetails(const Napi::CallbackInfo& info) {
   if (each.session != nullptr) {
     details.Set("session", Napi::Number::New(env, static_cast<double>(each.session->id)));
     details.Set("inputs", describe(env, each.session->inputs));
+    details.Set("neededInputs", Napi::Number::New(env, static_cast<double>(each.session->neededInputs)));
     details.Set("outputs", describe(env, each.session->outputs));
     return details;
   }

@@ -1,8 +1,12 @@
+import { bindingCarrier } from './carriers.ts'
 import { InferenceError, invalidArgument } from './errors.ts'
 import type { ModelSource } from './config/model-source.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
+import { namedInputs } from './config/session-options.ts'
+import type { OpenedSession } from './executor/executor.ts'
 import type { SampleFailed } from './instance/warm-up.ts'
 import { otherFormat, tellingBytes } from './onnx-file/other-formats.ts'
+import { readOnnxFile } from './onnx-file/read-onnx-file.ts'
 import { beginningOf, NotReadable } from './regular-file.ts'
 
 /** What ONNX Runtime says when it knows an operator and has no kernel of it for these types and providers. */
@@ -69,6 +73,24 @@ export function lostWhileLoading(model: string, error: Error): InferenceError {
   const denied = (error as NodeJS.ErrnoException).code === 'ERR_ACCESS_DENIED'
   const hint = denied ? 'Start Node with --allow-worker beside --permission' : 'Load it again once the cause is gone: that starts a thread afresh'
   return invalidArgument('workers', 'a worker thread that stays', error.message, { code: 'ERR_MODEL_LOAD', model, cause: error, hint })
+}
+
+/**
+ * Checks that each input with a value of its own (an initializer that is an input as well) which a configuration names may be overridden.
+ *
+ * @throws InferenceError `ERR_MODEL_CONFIG` saying why one may not.
+ */
+export async function checkOverridden(model: string, config: ResolvedConfig, opened: OpenedSession): Promise<void> {
+  const missing = namedInputs(config).filter((name) => !opened.inputs.some((input) => input.name === name))
+  if (missing.length === 0 || config.function !== null || config.bytes !== null) return
+  const file = await readOnnxFile(config.path).catch(() => null)
+  const name = missing.find((each) => file?.initializedInputs.some((input) => input.name === each))
+  if (name === undefined) return
+  const option = config.optionalInputs.includes(name) ? 'optionalInputs' : 'inputs'
+  const hint = opened.carrier === bindingCarrier
+    ? `'${name}' is an initializer of the model, and onnxruntime-node's binding ignores what is given for it: use executor: 'native'`
+    : `'${name}' is an initializer of the model, which ONNX Runtime overrides in files of IR version 4 or newer; this one is of version ${file!.irVersion}`
+  throw invalidArgument(option, 'inputs that the executor can give', name, { code: 'ERR_MODEL_CONFIG', model, hint })
 }
 
 /** The typed error of a load of which a sample cannot be run. */

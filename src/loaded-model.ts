@@ -11,7 +11,7 @@ import { SampleFailed, WarmUp } from './instance/warm-up.ts'
 import type { RunTimes } from './latency/run-times.ts'
 import { leasesOf } from './lease/leases-of.ts'
 import { ModelLeases } from './lease/model-leases.ts'
-import { checkModelFile, closedWhileLoading, loadFailure, lostWhileLoading, unfitSample } from './load-failure.ts'
+import { checkModelFile, checkOverridden, closedWhileLoading, loadFailure, lostWhileLoading, unfitSample } from './load-failure.ts'
 import { servable } from './metadata.ts'
 import type { Loadable } from './model-target.ts'
 import type { ModelState } from './model-state.ts'
@@ -103,6 +103,7 @@ export class LoadedModel implements Loadable {
     try {
       await checkModelFile(this.name, this.config)
       const opened = await this.#open()
+      await checkOverridden(this.name, this.config, opened)
       const tolerance = Math.max(...instances.opening.map((life) => life.tolerance))
       const served = { ...servable(this.name, opened, opened.carrier), executionProviders: this.#services.providers.opened(this.config) }
       const joining = await joiningAtLoad(this.name, this.config, served, tolerance, instances.opening[0]!.session)

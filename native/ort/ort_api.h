@@ -75,10 +75,15 @@ constexpr int kLogFatal = 4;
   ENTRY(25, OrtStatus*, SetInterOpNumThreads, OrtSessionOptions*, int threads)                                       \
   ENTRY(30, OrtStatus*, SessionGetInputCount, const OrtSession*, std::size_t* out)                                   \
   ENTRY(31, OrtStatus*, SessionGetOutputCount, const OrtSession*, std::size_t* out)                                  \
+  ENTRY(32, OrtStatus*, SessionGetOverridableInitializerCount, const OrtSession*, std::size_t* out)                   \
   ENTRY(33, OrtStatus*, SessionGetInputTypeInfo, const OrtSession*, std::size_t index, OrtTypeInfo** out)            \
   ENTRY(34, OrtStatus*, SessionGetOutputTypeInfo, const OrtSession*, std::size_t index, OrtTypeInfo** out)           \
+  ENTRY(35, OrtStatus*, SessionGetOverridableInitializerTypeInfo, const OrtSession*, std::size_t index,              \
+        OrtTypeInfo** out)                                                                                           \
   ENTRY(36, OrtStatus*, SessionGetInputName, const OrtSession*, std::size_t index, OrtAllocator*, char** out)        \
   ENTRY(37, OrtStatus*, SessionGetOutputName, const OrtSession*, std::size_t index, OrtAllocator*, char** out)       \
+  ENTRY(38, OrtStatus*, SessionGetOverridableInitializerName, const OrtSession*, std::size_t index, OrtAllocator*,    \
+        char** out)                                                                                                  \
   ENTRY(39, OrtStatus*, CreateRunOptions, OrtRunOptions** out)                                                       \
   ENTRY(46, OrtStatus*, RunOptionsSetTerminate, OrtRunOptions*)                                                      \
   ENTRY(47, OrtStatus*, RunOptionsUnsetTerminate, OrtRunOptions*)                                                    \

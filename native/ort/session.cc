@@ -1,7 +1,9 @@
 #include "session.h"
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <iterator>
 
 #include "arena.h"
 #include "heap.h"
@@ -73,6 +75,10 @@ Session::Session(const OrtLibrary& its, const ModelSource& source, const std::ve
     : library(its), id(++lastId), runEntries(runEntriesOf(settings)), large(isLarge(source)), path(source.path), session_(openSession(its, source, settings, opening)) {
   const OrtApi& api = library.api;
   inputs = describe(library, get(), api.SessionGetInputCount, api.SessionGetInputName, api.SessionGetInputTypeInfo);
+  neededInputs = inputs.size();
+  auto initializers = describe(library, get(), api.SessionGetOverridableInitializerCount,
+                               api.SessionGetOverridableInitializerName, api.SessionGetOverridableInitializerTypeInfo);
+  std::move(initializers.begin(), initializers.end(), std::back_inserter(inputs));
   outputs = describe(library, get(), api.SessionGetOutputCount, api.SessionGetOutputName, api.SessionGetOutputTypeInfo);
   if (large) giveBackFreeMemory();
   beginArena(*this);

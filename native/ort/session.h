@@ -40,7 +40,8 @@ class Session {
 
   const OrtLibrary& library;
   const std::uint64_t id;  // no other of the process has it
-  std::vector<ValueInfo> inputs;
+  std::vector<ValueInfo> inputs;  // those that a run needs, then the initialisers that it may override
+  std::size_t neededInputs = 0;   // how many of them a run needs
   std::vector<ValueInfo> outputs;
   const Entries runEntries;  // config entries of each run
   const bool large;          // what it leaves behind is worth giving back

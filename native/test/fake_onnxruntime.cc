@@ -143,6 +143,10 @@ OrtStatus* SessionGetInputCount(const OrtSession*, std::size_t* out) {
   return nullptr;
 }
 OrtStatus* SessionGetOutputCount(const OrtSession* session, std::size_t* out) { return SessionGetInputCount(session, out); }
+OrtStatus* SessionGetOverridableInitializerCount(const OrtSession*, std::size_t* out) {
+  *out = 0;
+  return nullptr;
+}
 OrtStatus* typeInfo(const OrtSession* session, bool input, OrtTypeInfo** out) {
   ++fakeOrtCounts.infos;
   if (const auto structured = structuredInfo(session->model, input)) {
@@ -155,8 +159,13 @@ OrtStatus* typeInfo(const OrtSession* session, bool input, OrtTypeInfo** out) {
 }
 OrtStatus* SessionGetInputTypeInfo(const OrtSession* session, std::size_t, OrtTypeInfo** out) { return typeInfo(session, true, out); }
 OrtStatus* SessionGetOutputTypeInfo(const OrtSession* session, std::size_t, OrtTypeInfo** out) { return typeInfo(session, false, out); }
+OrtStatus* SessionGetOverridableInitializerTypeInfo(const OrtSession* session, std::size_t, OrtTypeInfo** out) { return typeInfo(session, true, out); }
 OrtStatus* SessionGetInputName(const OrtSession*, std::size_t, OrtAllocator*, char** out) {
   *out = strdup("x");
+  return nullptr;
+}
+OrtStatus* SessionGetOverridableInitializerName(const OrtSession*, std::size_t, OrtAllocator*, char** out) {
+  *out = strdup("w");
   return nullptr;
 }
 OrtStatus* SessionGetOutputName(const OrtSession*, std::size_t, OrtAllocator*, char** out) {

@@ -22,7 +22,7 @@ export function inspectionText(inspection: Inspection): string {
     ['model', modelOf(inspection)],
     ['inputs', inputs.map(shownValue)],
     ['outputs', outputs.map(shownValue)],
-    ['with values', initializedInputs.map((value) => `${shownValue(value)}, an input and an initializer: it is not asked for`)],
+    ['with values', initializedInputs.map((value) => `${shownValue(value)}, an input and an initializer: requests may give it where optionalInputs or inputs name it`)],
     ['parameters', totals(inspection.parameters)],
     ['constants', inspection.constants?.tensors === 0 ? [] : totals(inspection.constants)],
     ['operators', operatorsOf(inspection.operators)],

@@ -61,13 +61,16 @@ export function withShapes({ inputs, outputs }: ModelValues<DeclaredValue>): Mod
  * Inputs and outputs of a model as the native executor serves them, whether it can be had here or not, and the most rows of a
  * run as far as they are known: `null` where only a load shows that. The model is opened only for what its file does not say.
  *
+ * @param named inputs that its configuration names: initializers among them may be overridden.
  * @throws InferenceError `ERR_MODEL_NOT_FOUND` or `ERR_MODEL_LOAD`.
  */
-export async function readValues(path: string): Promise<ModelValues & { readonly maxBatchSize: number | null }> {
+export async function readValues(path: string, named: readonly string[] = []): Promise<ModelValues & { readonly maxBatchSize: number | null }> {
   const file = await readModelFile(path)
   let opened: OpenedModel | null = null
   if (file === null || leavesOutTypes(file)) opened = await openModel(path)
   else if (leavesOutShapes(file)) opened = await openModel(path).catch(() => null) // types do without
-  const { inputs, outputs } = servable(basename(path), withShapes(completed(file, opened)), libraryCarrier)
+  const values = completed(file, opened)
+  const overridden = file?.initializedInputs.filter(({ name }) => named.includes(name)) ?? []
+  const { inputs, outputs } = servable(basename(path), withShapes({ ...values, inputs: [...values.inputs, ...overridden] }), libraryCarrier)
   return { inputs, outputs, maxBatchSize: opened?.metadata.maxBatchSize ?? null }
 }

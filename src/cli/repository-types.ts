@@ -1,5 +1,6 @@
 import { relative, resolve } from 'node:path'
 import { resolveConfig } from '../config/resolve-model-config.ts'
+import { namedInputs } from '../config/session-options.ts'
 import { InferenceError } from '../errors.ts'
 import type { ModelConfig, PipelineConfig, PipelineInput, PipelineOutput } from '../index.ts'
 import { notStackable } from '../metadata.ts'
@@ -39,8 +40,8 @@ export async function repositoryTypes(folder: string): Promise<RepositoryTypes> 
 async function subjectOf({ name, configs }: RepositoryEntry, folder: string): Promise<NamedSubject> {
   if ('steps' in configs[0]!) return ensembleSubject(name, configs[0])
   const { path, maxBatchSize: most, inputs, outputs, sequence, optionalInputs = [] } = configs[0] as ModelConfig & { path: string }
-  const values = await readValues(path)
   const config = resolveConfig(name, defined({ path, maxBatchSize: most, inputs, outputs, sequence, optionalInputs }))
+  const values = await readValues(path, namedInputs(config))
   const { shown } = shapeTensors(name, config, { ...values, unservableOutputs: [] })
   const maxBatchSize = config.maxBatchSize ?? values.maxBatchSize
   const { controls = [], state: states = [] } = config.sequence ?? {}

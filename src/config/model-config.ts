@@ -200,7 +200,10 @@ export interface ModelOptions {
   /**
    * Inputs that a request may leave out. The graph must be able to do without: it asks with `OptionalHasElement`, or no
    * node reads them; where one does, ONNX Runtime fails the run (`ERR_EXECUTION`). Requests batch together only when they
-   * give the same inputs. Default: none.
+   * give the same inputs.
+   *
+   * An initializer that is an input as well has a value of its own: it is an input of requests only where this or `inputs` names it, and
+   * only on the native executor. Named here, a request that leaves it out gets the model's own value. Default: none.
    */
   optionalInputs?: readonly string[]
   /** Share of a worker's time relative to other models on it when all have work, 1e-6 to 1e6. Default 1. */

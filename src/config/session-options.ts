@@ -3,11 +3,14 @@ import { isSince } from '../version-number.ts'
 import type { InstanceKind } from './instance-group.ts'
 import type { FunctionSource } from './model-source.ts'
 import type { ResolvedConfig } from './resolve-model-config.ts'
+import { inputsOfSequence } from './sequence-config.ts'
 import type { SessionConfigEntries } from './session-config-entries.ts'
 
 /** Options that a session is opened with; ONNX Runtime's own, and what only the native executor carries. */
 export interface OpenOptions extends InferenceSession.SessionOptions {
   readonly freeDimensionOverridesByDenotation?: Readonly<Record<string, number>>
+  /** Initializers that requests may override, where the graph has them as inputs. */
+  readonly overridden?: readonly string[]
   /** Config entries of each run. */
   readonly runEntries?: SessionConfigEntries
   /** What opens a function; such a session has no other options. */
@@ -77,7 +80,13 @@ export function sessionOptions(config: ResolvedConfig, placement: Placement, { o
     executionProviders: (config.executionProviders ?? providers(placement)).flatMap((entry) => (nameOf(entry) === 'cpu' && forbidsCpu(config) ? [] : (useProvider(entry) ?? []))),
     extra: { ...spinEntries(extra, ortVersion), ...extra },
     ...(Object.keys(config.runEntries).length > 0 && { runEntries: config.runEntries }),
+    overridden: namedInputs(config),
   }
+}
+
+/** All inputs that a configuration names; of those with a value of their own these are the ones that requests have. */
+export function namedInputs({ optionalInputs, inputs = [], sequence }: Pick<ResolvedConfig, 'optionalInputs' | 'inputs' | 'sequence'>): string[] {
+  return [...new Set([...optionalInputs, ...inputs.map(({ name }) => name), ...inputsOfSequence(sequence)])]
 }
 
 function providers({ kind, gpu }: Placement): InferenceSession.ExecutionProviderConfig[] {

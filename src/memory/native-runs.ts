@@ -7,6 +7,8 @@ export interface NativeCompletionDetails {
   readonly error: string | null
   /** Of a session that was opened: what it says of itself. */
   readonly inputs?: RawValueMetadata[]
+  /** How many of its inputs a run needs; those after them are initializers that it may override. */
+  readonly neededInputs?: number
   /** The same, or of a run: by output of the session, what does not lie in the slot. */
   readonly outputs: readonly (RawValueMetadata | MailedValue | null)[]
 }

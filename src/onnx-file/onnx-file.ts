@@ -31,7 +31,7 @@ export interface OnnxFile {
   /** What a request has to give. */
   readonly inputs: readonly DeclaredValue[]
   readonly outputs: readonly DeclaredValue[]
-  /** Inputs that are initializers as well: they have a value, and ONNX Runtime does not ask for them. */
+  /** Inputs that are initializers as well: they have a value, and requests give another only where `optionalInputs` or `inputs` name them. */
   readonly initializedInputs: readonly DeclaredValue[]
   /** How often each operator is called, those of branches, loops and functions included; with its domain where that is not ONNX's own. */
   readonly operators: Readonly<Record<string, number>>

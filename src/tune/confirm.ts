@@ -22,6 +22,8 @@ export interface ConfirmTask {
   readonly configOf: (configuration: Configuration) => ModelConfig
   readonly budget: TimeBudget
   readonly signal: AbortSignal
+  /** It ends after so many rounds, whatever is left to be found out. Default: no limit. */
+  readonly mostRounds?: number | undefined
   timesOf(candidate: Candidate): MeasuringTimes
   onShowing(candidate: Candidate): void
 }
@@ -34,11 +36,12 @@ const patience = 10
  * earlier call counts.
  */
 export async function confirm(task: ConfirmTask): Promise<Contest> {
-  const { contest: recorded, goal, processes, budget, signal } = task
+  const { contest: recorded, goal, processes, budget, signal, mostRounds = Infinity } = task
   const candidates = new Map(recorded.candidates.map((candidate) => [keyOf(candidate), candidate]))
-  const contest = new Contest([...candidates.keys()], goal)
+  const keys = [...candidates.keys()]
+  const contest = new Contest(keys, goal, keys[0])
   for (const { key, measurement, affordable } of recorded.showings) contest.record(key, measurement, affordable)
-  for (let key = contest.next(); key !== null && !signal.aborted; key = contest.next()) {
+  for (let key = contest.next(); key !== null && contest.round < mostRounds && !signal.aborted; key = contest.next()) {
     const candidate = candidates.get(key)!
     const { warmupMs, windowMs, costMs } = task.timesOf(candidate)
     const process = configurationKey(candidate.configuration)

@@ -33,7 +33,7 @@ export function placesOf(contest: Contest, recorded: RecordedContest, goal: Goal
 }
 
 /** Rows of a table. */
-export function rowsOf(places: readonly Placed[], reference: Configuration | null): TunedRow[] {
+export function rowsOf(places: readonly Placed[], reference: Configuration | null, goal: Goal): TunedRow[] {
   const isDefault = ({ candidate }: Placed) => reference !== null && configurationKey(candidate.configuration) === configurationKey(reference)
   const its = places.find((place) => isDefault(place) && place.measured !== null)
   const rows = (places as readonly Place[]).map((place): TunedRow => ({
@@ -48,7 +48,8 @@ export function rowsOf(places: readonly Placed[], reference: Configuration | nul
     failure: place.failure,
   }))
   // A bound that was kept once may have been kept by chance.
-  const classOf = ({ isKept, rounds: count }: TunedRow) => (isKept ? (count >= enoughRounds ? 0 : 1) : 2)
+  const isBound = Object.values(goal).some((bound) => bound !== undefined)
+  const classOf = ({ isKept, rounds: count }: TunedRow) => (isKept ? (count >= enoughRounds || !isBound ? 0 : 1) : 2)
   return rows.toSorted((a, b) => classOf(a) - classOf(b))
 }
 

@@ -14,6 +14,8 @@ const leastBehind = 0.02
 const resolution = 0.008
 const enoughRounds = 7
 const mostRounds = 30
+/** In a single round the reference may have met something else. */
+export const roundsToBeatReference = 2
 /** So many stay, however little time there is. */
 const fewest = 2
 /** Of the measurements that there is time for, those for each that stays. */
@@ -27,13 +29,18 @@ export class Contest {
   readonly #goal: Goal
   readonly #showings = new Map<string, (Measurement | null)[]>()
   readonly #candidates: readonly string[]
+  readonly #reference: string | null
   #left: readonly string[]
   #round = 0
 
-  /** @param candidates their keys. */
-  constructor(candidates: readonly string[], goal: Goal) {
+  /**
+   * @param candidates their keys, in the order in which they are measured.
+   * @param reference the one that others have to beat by more than chance; it is out only where it failed, keeps no bound or is clearly behind.
+   */
+  constructor(candidates: readonly string[], goal: Goal, reference: string | null = null) {
     this.#candidates = candidates
     this.#goal = goal
+    this.#reference = reference
     this.#left = candidates
     for (const key of candidates) this.#showings.set(key, [])
   }
@@ -73,11 +80,17 @@ export class Contest {
     return this.#left.length === 1 || this.#error() < resolution
   }
 
-  /** All candidates by where they stand, first those that are left. */
+  /** All candidates by where they stand, first those that are left; the reference before all that are not ahead of it by more than chance. */
   standings(): Standing[] {
     const all = rank(this.#candidates, this.#showings, this.#goal)
     const isLeft = ({ key }: Standing) => this.#left.includes(key)
-    return [...all.filter(isLeft), ...all.filter((standing) => !isLeft(standing))]
+    const left = all.filter(isLeft)
+    const reference = left.find(({ key, isKept }) => key === this.#reference && isKept)
+    if (reference !== undefined && (this.#round < roundsToBeatReference || left[0]!.score <= reference.score * (1 + this.#error()))) {
+      left.splice(left.indexOf(reference), 1)
+      left.unshift(reference)
+    }
+    return [...left, ...all.filter((standing) => !isLeft(standing))]
   }
 
   /** What two medians differ by, by chance, as a share of them. */
@@ -103,6 +116,7 @@ export class Contest {
     const keeping = ranked.filter((standing) => missing(standing) <= 1 + behind)
     if (keeping.length === 0) return ranked.toSorted((a, b) => missing(a) - missing(b)).slice(0, most)
     const top = Math.max(...keeping.map(showed))
-    return keeping.filter((standing) => showed(standing) >= top * (1 - behind)).sort((a, b) => showed(b) - showed(a)).slice(0, most)
+    const close = keeping.filter((standing) => showed(standing) >= top * (1 - behind)).sort((a, b) => showed(b) - showed(a))
+    return close.filter(({ key }, place) => place < most || key === this.#reference)
   }
 }

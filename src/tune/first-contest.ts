@@ -18,7 +18,7 @@ export interface FirstContestTask {
   readonly rowsPerRequest: number
 }
 
-/** The best prospects, as far as there is time for them, and the default. */
+/** The default, which is measured first, and the best prospects, as far as there is time for them. */
 export function firstContest({ prospects, goal, plan, reference, load, rowsPerRequest }: FirstContestTask): RecordedContest {
   const its = configurationKey(reference)
   const asProspect = prospects.find(({ candidate }) => configurationKey(candidate.configuration) === its)
@@ -27,5 +27,5 @@ export function firstContest({ prospects, goal, plan, reference, load, rowsPerRe
   const otherwise = goal.p99Ms !== undefined && best !== undefined ? best.candidate.load : { concurrency: saturating(reference, rowsPerRequest) }
   const ofDefault: Candidate = asProspect?.candidate ?? { configuration: reference, load: load ?? otherwise }
   const finalists = finalistsOf(prospects, goal, plan.affordableMs, ({ candidate }) => plan.roundCostMs(candidate)).map(({ candidate }) => candidate)
-  return { candidates: [...finalists.filter((candidate) => keyOf(candidate) !== keyOf(ofDefault)), ofDefault], showings: [] }
+  return { candidates: [ofDefault, ...finalists.filter((candidate) => keyOf(candidate) !== keyOf(ofDefault))], showings: [] }
 }

@@ -43,11 +43,15 @@ function furtherCandidates(places: readonly Placed[], { p99Ms }: Goal, rowsPerRe
   return best === undefined ? fresh : [best.candidate, ...fresh.filter((candidate) => keyOf(candidate) !== keyOf(best.candidate))]
 }
 
-/** The contest that follows others, where there is one. */
+/** The contest that follows others, where there is one; the default is measured first in it, as in those before. */
 export function furtherContests(contests: readonly RecordedContest[], places: readonly Placed[], goal: Goal, rowsPerRequest: number): RecordedContest[] {
   const tried = new Set(contests.flatMap(({ candidates }) => candidates.map(keyOf)))
   const candidates = furtherCandidates(places, goal, rowsPerRequest, tried)
-  return candidates.length === 0 ? [] : [{ candidates, showings: [] }]
+  if (candidates.length === 0) return []
+  const before = contests.at(-1)!.candidates[0]!
+  const isDefault = ({ configuration }: Candidate) => configurationKey(configuration) === configurationKey(before.configuration)
+  const ofDefault = candidates.find(isDefault) ?? before
+  return [{ candidates: [ofDefault, ...candidates.filter((candidate) => candidate !== ofDefault)], showings: [] }]
 }
 
 /** With how many callers the bound is about used up, or kept; `null` when they stay as they are. */

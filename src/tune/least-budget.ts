@@ -1,7 +1,7 @@
 import { firstWarmupMs } from './model-processes.ts'
 
-/** One batch size, and two candidates beside each other: with less nothing is found out. */
-const fewestMeasurements = 3
+/** The default, one batch size, and two candidates beside each other: with less nothing is found out. */
+const fewestMeasurements = 4
 /** Of models whose runs are short. */
 const usualWindowMs = 300
 /** A budget that did not do is not enough, whatever was reckoned. */

@@ -20,7 +20,7 @@ export interface RecordedShowing {
   readonly affordable: number
 }
 
-/** One contest: who takes part, and what they showed so far, in its order. */
+/** One contest: who takes part, the default first, and what they showed so far, in its order. */
 export interface RecordedContest {
   readonly candidates: readonly Candidate[]
   readonly showings: RecordedShowing[]
@@ -34,11 +34,11 @@ export interface TuneState {
   readonly calibration: CalibrationPoint[]
   /** Of which search spaces everything was calibrated that there was time for, and in which budget, in milliseconds. */
   readonly calibratedInMs: Record<string, number>
-  /** By what was asked for. */
+  /** By what was asked for. The first of each has the default alone. */
   readonly contests: Record<string, RecordedContest[]>
 }
 
-const format = 2
+const format = 3
 /** All of them begin so. */
 const beginning = '{"format":'
 

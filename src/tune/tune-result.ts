@@ -26,7 +26,7 @@ export interface TunedRow {
 export interface TuneResult {
   /** The best that keeps what has to be kept; `null` for none. */
   readonly best: TunedRow | null
-  /** Whether the best was measured in rounds, beside others; by a single measurement it is so by chance more easily. */
+  /** Whether it was compared: `false` where the best is the default, and there was no time to compare others with it. */
   readonly isConfirmed: boolean
   /** What each round is judged by: the bounds that were asked for, less what is left for the next process to differ by. */
   readonly judgedBy: Goal

@@ -1,22 +1,23 @@
-import { keyOf, measuredOptions, type Configuration } from './configuration.ts'
+import { keyOf, measuredOptions, type Candidate, type Configuration, type Load } from './configuration.ts'
 import { calibrate } from './calibrate.ts'
 import { Calibration } from './batch-times.ts'
 import { gapsOf } from './calibration-gaps.ts'
 import { availableCores } from '../config/available-cores.ts'
 import type { InstanceKind, ModelConfig } from '../index.ts'
 import { confirm } from './confirm.ts'
+import type { Contest } from './contest.ts'
 import { findDefaults } from './default-configuration.ts'
 import { fingerprintOf } from './fingerprint.ts'
 import { firstContest } from './first-contest.ts'
-import { furtherContests, type Placed } from './further-contest.ts'
+import { furtherContests } from './further-contest.ts'
 import { goalOf, type Goal } from './goal.ts'
 import { leastBudgetSeconds } from './least-budget.ts'
 import { processGround, type MeasuringGround } from './measuring-process.ts'
 import { ModelProcesses } from './model-processes.ts'
 import { MeasuringPlan } from './measuring-plan.ts'
-import { placesOf } from './contest-places.ts'
+import { placesOf, type Place } from './contest-places.ts'
 import { prospectsOf } from './prune.ts'
-import { batchSizesOf, layoutsOf } from './search-space.ts'
+import { batchSizesOf, layoutsOf, saturating } from './search-space.ts'
 import { KeptState } from './kept-state.ts'
 import { outcomeOf, unconfirmedNote } from './outcome.ts'
 import { newState, type DefaultFacts, type RecordedContest, type TuneState } from './state-file.ts'
@@ -29,10 +30,10 @@ const calibrationShare = 0.4
 const simulationShare = 0.15
 /** A call that has so much of the time of another has no more to find out. */
 const nearlyAsLong = 0.9
-/** Contests that follow the first, with other loads. */
-const mostContests = 6
+/** The default alone, the first one, and those that follow it with other loads. */
+const mostContests = 7
 
-/** Finds the best configuration of a model: calibrates, prunes with the simulator, and confirms the best by measurement. */
+/** Finds the best configuration of a model: measures the default, calibrates, prunes with the simulator, and confirms the best by measurement. */
 export async function tune(settings: TuneSettings, listener: TuneListener, signal: AbortSignal, ground = processGround): Promise<TuneResult> {
   return new Tuning(settings, listener, signal, ground).run()
 }
@@ -70,13 +71,13 @@ class Tuning {
   async #find(): Promise<TuneResult> {
     const defaults = this.#signal.aborted || this.#budget.leftMs === 0 ? null : await this.#defaults()
     const leastSeconds = leastBudgetSeconds(this.#budget.spentMs, defaults === null ? this.#budget.spentMs : this.#startMs, this.#settings.budgetMs)
+    const alone = defaults === null ? [] : await this.#measureDefault(defaults)
     if (defaults !== null) await this.#calibrate(defaults)
-    const contests = defaults === null ? { places: [], isDecided: false } : await this.#confirm(defaults)
-    const { calibration } = this.#state
-    const { best, rows, reason, isUnconfirmed } = outcomeOf({ places: contests.places, calibration, reference: defaults?.configuration ?? null, goal: this.#goal, rowsPerRequest: this.#rowsPerRequest, leastSeconds })
-    const end = this.#signal.aborted ? 'interrupted' : contests.isDecided ? 'decided' : 'budget'
-    if (isUnconfirmed) this.#note(unconfirmedNote(end))
-    return { best, judgedBy: this.#goal, isConfirmed: best !== null && !isUnconfirmed, reason, rows, kind: this.#kind, notes: this.#notes, end, seconds: this.#budget.spentMs / 1000 }
+    const { places, isDecided } = defaults === null ? { places: [], isDecided: false } : await this.#confirm(defaults)
+    const { best, rows, reason, isConfirmed } = outcomeOf({ places, alone, reference: defaults?.configuration ?? null, goal: this.#goal, leastSeconds, isDecided })
+    const end = this.#signal.aborted ? 'interrupted' : isDecided ? 'decided' : 'budget'
+    if (best !== null && !isConfirmed) this.#note(unconfirmedNote)
+    return { best, judgedBy: this.#goal, isConfirmed, reason, rows, kind: this.#kind, notes: this.#notes, end, seconds: this.#budget.spentMs / 1000 }
   }
 
   /** What is known already; nothing where there is no time to find out what it is for. */
@@ -101,6 +102,14 @@ class Tuning {
     this.#state.defaults = found.facts
     this.#save()
     return found.facts
+  }
+
+  /** The default alone, before all else: it is the result where there is no time for more. */
+  async #measureDefault({ configuration }: DefaultFacts): Promise<readonly Place[]> {
+    const candidate: Candidate = { configuration, load: this.#load ?? { concurrency: this.#goal.p99Ms === undefined ? saturating(configuration, this.#rowsPerRequest) : configuration.instances } }
+    const [recorded] = (this.#state.contests[this.#goalKey()] ??= [{ candidates: [candidate], showings: [] }])
+    this.#listener.onPhase?.('measuring the default')
+    return this.#withProcesses(async (processes) => placesOf(await this.#contest(recorded!, processes, this.#budget, 1), recorded!, this.#goal, []))
   }
 
   async #calibrate({ isOnCpu, joining, configuration }: DefaultFacts): Promise<void> {
@@ -136,36 +145,22 @@ class Tuning {
     )
     if (this.#signal.aborted) return
     if (calibration.length > 0) calibratedInMs[key] = this.#settings.budgetMs
-    if (calibration.length > knownPoints) delete contests[this.#goalKey()]
+    if (calibration.length > knownPoints) contests[this.#goalKey()]!.splice(1)
     this.#save()
     for (const note of gapsOf(layouts, calibration)) this.#note(note)
   }
 
-  async #confirm(defaults: DefaultFacts): Promise<{ places: readonly Placed[]; isDecided: boolean }> {
-    const calibration = new Calibration(this.#state.calibration)
-    const contests = await this.#contests(calibration, defaults.configuration)
-    let places: readonly Placed[] = []
+  async #confirm(defaults: DefaultFacts): Promise<{ places: readonly Place[]; isDecided: boolean }> {
+    const contests = await this.#contests(defaults.configuration)
+    let places: readonly Place[] = []
     let isDecided = false
     await this.#withProcesses(async (processes) => {
-      for (let index = 0; index < contests.length && !this.#signal.aborted; index++) {
+      for (let index = 1; index < contests.length && !this.#signal.aborted; index++) {
         const recorded = contests[index]!
-        this.#listener.onPhase?.(index === 0 ? 'confirming' : 'confirming with other loads')
+        this.#listener.onPhase?.(index === 1 ? 'confirming' : 'confirming with other loads')
         const earlier = places
         const go = async (budget: TimeBudget) => {
-          const plan = new MeasuringPlan(calibration, recorded.candidates, budget.leftMs, this.#startMs)
-          const contest = await confirm({
-            contest: recorded,
-            goal: this.#goal,
-            processes,
-            configOf: (each) => this.#config(each),
-            budget,
-            signal: this.#signal,
-            timesOf: (candidate) => plan.timesOf(candidate),
-            onShowing: (candidate) => {
-              this.#save()
-              this.#listener.onMeasured?.(keyOf(candidate))
-            },
-          })
+          const contest = await this.#contest(recorded, processes, budget)
           isDecided = contest.isDecided
           places = placesOf(contest, recorded, this.#goal, earlier)
           return contest.round
@@ -173,20 +168,38 @@ class Tuning {
         // Other loads, where there may be any, have their part.
         const round = await go(this.#isLoadFree && this.#goal.p99Ms !== undefined ? this.#budget.part(0.6) : this.#budget)
         const isLast = index === contests.length - 1
-        if (isLast && round > 0 && contests.length < mostContests && this.#isLoadFree) contests.push(...furtherContests(contests, places, this.#goal, this.#rowsPerRequest))
+        if (isLast && round > 0 && contests.length < mostContests && this.#isLoadFree) contests.push(...furtherContests(contests.slice(1), places, this.#goal, this.#rowsPerRequest))
         if (isLast && index === contests.length - 1 && !isDecided && !this.#signal.aborted) await go(this.#budget)
       }
     })
     return { places, isDecided }
   }
 
+  #contest(contest: RecordedContest, processes: ModelProcesses, budget: TimeBudget, mostRounds?: number): Promise<Contest> {
+    const plan = new MeasuringPlan(new Calibration(this.#state.calibration), contest.candidates, budget.leftMs, this.#startMs)
+    return confirm({
+      contest,
+      goal: this.#goal,
+      processes,
+      configOf: (each) => this.#config(each),
+      budget,
+      signal: this.#signal,
+      mostRounds,
+      timesOf: (candidate) => plan.timesOf(candidate),
+      onShowing: (candidate) => {
+        this.#save()
+        this.#listener.onMeasured?.(keyOf(candidate))
+      },
+    })
+  }
+
   /** Processes that are ended when all is done, or as soon as the user wants no more. */
-  async #withProcesses(use: (processes: ModelProcesses) => Promise<void>): Promise<void> {
+  async #withProcesses<T>(use: (processes: ModelProcesses) => Promise<T>): Promise<T> {
     const processes = new ModelProcesses(this.#ground, this.#settings.measuring, this.#startMs)
     const stop = () => void processes.end()
     this.#signal.addEventListener('abort', stop)
     try {
-      await use(processes)
+      return await use(processes)
     } finally {
       this.#signal.removeEventListener('abort', stop)
       await processes.end()
@@ -194,27 +207,34 @@ class Tuning {
     }
   }
 
-  /** Those that were begun for the same goal, or a first one. */
-  async #contests(calibration: Calibration, reference: Configuration): Promise<RecordedContest[]> {
-    const key = this.#goalKey()
-    const known = this.#state.contests[key]
-    if (known !== undefined) return known
+  /** Those that were begun for the same goal, or the default alone and a first one. */
+  async #contests(reference: Configuration): Promise<RecordedContest[]> {
+    const known = this.#state.contests[this.#goalKey()]!
+    if (known.length > 1) return known
     this.#listener.onPhase?.('simulating')
-    const { space, concurrency, rate } = this.#settings
+    const { space } = this.#settings
+    const calibration = new Calibration(this.#state.calibration)
     const rowsPerRequest = this.#rowsPerRequest
-    const load = rate !== undefined ? { rate } : concurrency !== undefined ? { concurrency } : null
+    const load = this.#load
     const prospects = await prospectsOf({ calibration, space, goal: this.#goal, rowsPerRequest, load, budget: this.#budget.part(simulationShare) })
     const plan = new MeasuringPlan(calibration, [], this.#budget.leftMs, this.#startMs)
     const first = firstContest({ prospects, goal: this.#goal, plan, reference, load, rowsPerRequest })
-    return (this.#state.contests[key] = [first])
+    known.push(first)
+    return known
   }
 
   get #rowsPerRequest(): number {
     return this.#settings.measuring.requests.rows
   }
 
+  /** The load, where it was given. */
+  get #load(): Load | null {
+    const { rate, concurrency } = this.#settings
+    return rate !== undefined ? { rate } : concurrency !== undefined ? { concurrency } : null
+  }
+
   get #isLoadFree(): boolean {
-    return this.#settings.rate === undefined && this.#settings.concurrency === undefined
+    return this.#load === null
   }
 
   /** What was found for the CPU is for no other machine's GPU. */

@@ -120,7 +120,7 @@ describe('zerohop inspect', () => {
     expect(executors.native).toMatchObject({ serves: false, reason: expect.stringContaining("received 'complex64'") })
     const { code, stdout, stderr } = await zerohop('inspect', path, '--run')
     expect(code).toBe(1)
-    expect(stdout).toContain('with values w  float32 [4], an input and an initializer: it is not asked for\n')
+    expect(stdout).toContain('with values w  float32 [4], an input and an initializer: requests may give it where optionalInputs or inputs name it\n')
     expect(stdout).toContain('not opened  ')
     expect(stderr).toMatch(/^ERR_MODEL_LOAD: .*\n$/)
   })

@@ -63,6 +63,28 @@ describe('a contest', () => {
     expect(contest.round).toBeGreaterThan(2)
   })
 
+  it.each([
+    ['chance may explain', 1.02, 2, 'default'],
+    ['is of a single round', 2, 1, 'default'],
+    ['chance does not explain', 1.5, 2, 'other'],
+    ['rounds have shown to be real', 1.05, 8, 'other'],
+  ])('has its reference before another whose lead %s', (_, lead, rounds, first) => {
+    const random = mulberry32(3)
+    const contest = new Contest(['default', 'other'], {}, 'default')
+    for (let count = 0; count < 2 * rounds; count++) {
+      const key = contest.next()!
+      contest.record(key, showing((key === 'other' ? lead : 1) * (100 + 5 * random())))
+    }
+    expect(contest.standings()[0]!.key).toBe(first)
+  })
+
+  it('keeps its reference, however little time there is, until it is clearly behind', () => {
+    const contest = new Contest(['default', 'b', 'c', 'd'], {}, 'default')
+    const values: Record<string, number> = { default: 99, b: 100, c: 100.1, d: 100.2 }
+    for (let count = 0; count < 8; count++) contest.record(contest.next()!, showing(values[contest.next()!]!), 5)
+    expect([...contest.left].sort()).toEqual(['c', 'd', 'default'])
+  })
+
   it('puts out at once who fails', () => {
     const contest = new Contest(['a', 'b', 'old'], {})
     const order = play(contest, (key) => (key === 'a' ? showing(1) : null))

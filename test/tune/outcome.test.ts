@@ -3,7 +3,7 @@ import { keyOf, type Candidate } from '../../src/tune/configuration.ts'
 import { placesOf } from '../../src/tune/contest-places.ts'
 import { Contest } from '../../src/tune/contest.ts'
 import type { Measurement } from '../../src/tune/measurement.ts'
-import { outcomeOf, unconfirmedNote } from '../../src/tune/outcome.ts'
+import { outcomeOf } from '../../src/tune/outcome.ts'
 
 const goal = { p99Ms: 10 }
 const configuration = { instances: 1, threads: 1, maxBatchSize: 8, maxQueueDelayMs: 0 }
@@ -23,24 +23,26 @@ function placesAfter(rounds: number, showings: readonly (readonly [Candidate, Me
   return placesOf(contest, recorded, goal, earlier)
 }
 
-const bestOf = (places: ReturnType<typeof placesOf>) => outcomeOf({ places, calibration: [], reference: null, goal, rowsPerRequest: 1, leastSeconds: 9 }).best
-
-const calibratedOnce = (p99Ms: number) => ({ instances: 1, threads: 1, maxBatchSize: 8, runMs: 5, measurement: measured(p99Ms), failure: null, isOwnMemory: true, times: 1 })
+const found = { alone: [], reference: configuration, goal, leastSeconds: 9, isDecided: false }
+const bestOf = (places: ReturnType<typeof placesOf>) => outcomeOf({ ...found, places }).best
 
 describe('the best', () => {
-  it('that was calibrated only is told to be so for the reason that there is', () => {
-    const { best, isUnconfirmed } = outcomeOf({ places: [], calibration: [calibratedOnce(9)], reference: null, goal, rowsPerRequest: 1, leastSeconds: 9 })
-    expect([best!.rounds, isUnconfirmed]).toEqual([1, true])
-    expect(unconfirmedNote('budget')).toMatch(/^there was no time to measure the best/)
-    expect(unconfirmedNote('decided')).toMatch(/^nothing that was measured in rounds keeps what has to be kept/)
-    expect(unconfirmedNote('decided')).not.toMatch(/time|budget/)
+  it('is the default, unconfirmed, where nothing was measured beside it', () => {
+    const { best, isConfirmed } = outcomeOf({ ...found, places: [], alone: placesAfter(1, [[withCallers(1), measured(9)]]) })
+    expect([best!.isDefault, best!.rounds, isConfirmed]).toEqual([true, 1, false])
   })
 
-  it('is not one that was calibrated once within a bound which it did not keep in a contest', () => {
-    const calibration = [calibratedOnce(9)]
+  it('is not the default alone where it did not keep its bound in a contest', () => {
     const places = placesAfter(4, [[withCallers(4), measured(20)]])
-    const { best, reason } = outcomeOf({ places, calibration, reference: null, goal, rowsPerRequest: 1, leastSeconds: 9 })
+    const alone = placesAfter(1, [[withCallers(1), measured(9)]])
+    const { best, reason } = outcomeOf({ ...found, places, alone, isDecided: true })
     expect({ best, reason }).toEqual({ best: null, reason: 'no configuration keeps the bounds: allow for more, or take less load' })
+  })
+
+  it('is none, with a budget that is worth while, where only the default was measured and keeps no bound', () => {
+    const { best, reason } = outcomeOf({ ...found, places: [], alone: placesAfter(1, [[withCallers(1), measured(20)]]) })
+    expect(best).toBeNull()
+    expect(reason).toBe('the default does not keep the bounds, and there was no time to measure another configuration beside it: take a budget of 9 seconds or more')
   })
 
   it('of a contest stays so until one with other loads has gone through some rounds', () => {
@@ -67,7 +69,7 @@ describe('the best', () => {
     for (const p99Ms of p99sMs) contest.record(key, measured(p99Ms))
     const showings = p99sMs.map((p99Ms) => ({ key, measurement: measured(p99Ms), failure: null, affordable: Infinity }))
     const places = placesOf(contest, { candidates: [withCallers(4)], showings }, goal, [])
-    const { rows } = outcomeOf({ places, calibration: [], reference: null, goal, rowsPerRequest: 1, leastSeconds: 9 })
+    const { rows } = outcomeOf({ ...found, places })
     expect(rows[0]).toMatchObject({ isKept, roundsOver, rounds: p99sMs.length, worstP99Ms: Math.max(...p99sMs), measured: { p99Ms: 7 } })
   })
 

@@ -33,6 +33,26 @@ interface Answer {
   readonly details: NativeCompletionDetails | null
 }
 
+/** Where a session has the inputs and outputs that are served. */
+interface Places {
+  /** Places among all inputs, the initializers that may be overridden after the others; `null` where they are the first ones. */
+  readonly inputs: readonly number[] | null
+  /** Places among all outputs. */
+  readonly served: readonly number[]
+  /** How many outputs there are. */
+  readonly count: number
+}
+
+const noPlaces: Places = { inputs: null, served: [], count: 0 }
+
+/** Values of the inputs that are served, each at the place of its input. */
+function placed<T, U>(values: readonly T[], places: readonly number[] | null, missing: U): readonly (T | U)[] {
+  if (places === null) return values
+  const all: (T | U)[] = Array.from({ length: (places.at(-1) ?? -1) + 1 }, () => missing)
+  for (const [index, value] of values.entries()) all[places[index]!] = value
+  return all
+}
+
 /** The application's end of a thread of the addon's, which calls ONNX Runtime without any JavaScript. */
 export class NativeExecutor implements ThreadExecutor, LoopOwner {
   readonly #binding: NativeBinding
@@ -47,8 +67,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   readonly #questions = new Map<number, Question>()
   /** Asked of the worker's thread beside the loop, which reads graphs while that opens sessions. */
   readonly #proofs = new Map<number, ProofQuestion>()
-  /** Of each session the places, among all its outputs, of those that are served, and how many there are. */
-  readonly #outputs = new Map<number, { readonly served: readonly number[]; readonly count: number }>()
+  readonly #sessions = new Map<number, Places>()
   readonly #sessionOfSlot = new Map<number, number>()
   readonly #closed: Promise<void>
   readonly #ended: Promise<void>
@@ -98,8 +117,11 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
       this.#loop.open(questionId, sessionId, source, typeof model === 'string' ? 0 : bytesId(model), settings, sharable(options))
     })
     if (details?.error != null) throw new Error(details.error)
-    const { inputs, outputs, session } = details as unknown as { inputs: RawValueMetadata[]; outputs: RawValueMetadata[]; session: number }
-    this.#outputs.set(sessionId, { served: servedPlaces(inputs, outputs), count: outputs.length })
+    const { inputs: all, neededInputs, outputs, session } = details as unknown as { inputs: RawValueMetadata[]; neededInputs: number; outputs: RawValueMetadata[]; session: number }
+    const { overridden = [] } = options
+    const places = [...all.keys()].filter((place) => place < neededInputs || overridden.includes(all[place]!.name))
+    const inputs = places.map((place) => all[place]!)
+    this.#sessions.set(sessionId, { inputs: places.length > neededInputs ? places : null, served: servedPlaces(inputs, outputs), count: outputs.length })
     return { inputs, outputs, carrier: libraryCarrier, ...(sharable(options) ? { shared: session } : {}) }
   }
 
@@ -108,8 +130,8 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   }
 
   async runSample(sessionId: number, feeds: readonly (MailedValue | null)[], wantsOutputs: boolean): Promise<SampleRun> {
-    const { served } = this.#outputs.get(sessionId) ?? { served: [] }
-    const { runMs, details } = await this.#ask(sessionId, (questionId) => this.#loop.runSample(questionId, sessionId, feeds, served, wantsOutputs))
+    const { inputs, served } = this.#sessions.get(sessionId) ?? noPlaces
+    const { runMs, details } = await this.#ask(sessionId, (questionId) => this.#loop.runSample(questionId, sessionId, placed(feeds, inputs, null), served, wantsOutputs))
     if (details?.error != null) return { error: details.error, runMs: 0, outputs: [] }
     const given = (details?.outputs ?? []) as MailedValue[]
     return { error: null, runMs, outputs: wantsOutputs ? served.map((place) => given[place]!) : [] }
@@ -126,7 +148,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
 
   async close(sessionId: number): Promise<void> {
     await this.#ask(sessionId, (questionId) => this.#loop.close(questionId, sessionId)).catch(() => {})
-    this.#outputs.delete(sessionId)
+    this.#sessions.delete(sessionId)
   }
 
   defineSlot(slotId: number, sessionId: number, memory: SlotMemory): void {
@@ -141,15 +163,15 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   }
 
   defineLayout(slotId: number, layoutIndex: number, { inputs, outputs }: SlotLayout): void {
-    const { served, count } = this.#outputsOf(slotId)
+    const { inputs: own, served, count } = this.#placesOf(slotId)
     const places = Array.from({ length: count })
     for (const [index, place] of outputs.entries()) places[served[index]!] = place
-    this.#loop.defineLayout(slotId, layoutIndex, inputs, places)
+    this.#loop.defineLayout(slotId, layoutIndex, placed(inputs, own, undefined), places)
   }
 
   submit(slotId: number, layoutIndex: number, mailed: readonly (MailedValue | null)[] | null): void {
     if (mailed === null) this.#loop.submit(slotId, layoutIndex)
-    else this.#loop.submit(slotId, layoutIndex, mailed)
+    else this.#loop.submit(slotId, layoutIndex, placed(mailed, this.#placesOf(slotId).inputs, null))
   }
 
   runHere(slotId: number, layoutIndex: number): boolean {
@@ -222,7 +244,7 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
   batchDone(slotId: number, times: Readonly<RunTimestamps>, details: NativeCompletionDetails | null): void {
     if (details === null || details.error !== null) return this.#events.finished(slotId, times, details?.error ?? null, null)
     const given = details.outputs as MailedOutputs
-    const mailed = this.#outputsOf(slotId).served.map((place) => given[place] ?? null)
+    const mailed = this.#placesOf(slotId).served.map((place) => given[place] ?? null)
     this.#events.finished(slotId, times, null, mailed)
   }
 
@@ -236,8 +258,8 @@ export class NativeExecutor implements ThreadExecutor, LoopOwner {
     this.#onEnded()
   }
 
-  #outputsOf(slotId: number): { readonly served: readonly number[]; readonly count: number } {
-    return this.#outputs.get(this.#sessionOfSlot.get(slotId) ?? -1) ?? { served: [], count: 0 }
+  #placesOf(slotId: number): Places {
+    return this.#sessions.get(this.#sessionOfSlot.get(slotId) ?? -1) ?? noPlaces
   }
 
   #end(hasEnded: boolean): Promise<void> {
