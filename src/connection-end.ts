@@ -32,7 +32,7 @@ export function followConnection(response: ServerResponse, ended: () => void): (
     const all = new Set([once])
     followers.set(socket, all)
     socket.once('close', () => {
-      for (const each of [...all]) each()
+      for (const each of all) each()
     })
   }
   return leave

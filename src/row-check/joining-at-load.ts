@@ -46,7 +46,7 @@ export async function joiningAtLoad(name: string, config: ResolvedConfig, opened
   const shaped = (axes: BatchAxes | null = null) => shapesOrNull(() => shapeTensors(name, { ...config, maxBatchSize: undefined }, opened, axes))
   const usual = shaped()
   // Dims of a row do not fit a model that has its rows elsewhere, as long as nobody says where.
-  const found = usual ?? shapesOrNull(() => shapeTensors(name, { ...config, maxBatchSize: undefined, inputs: config.inputs?.map(({ dims: _, reshape: __, ...input }) => input), outputs: config.outputs?.map(({ dims: _, reshape: __, ...output }) => output) }, opened))
+  const found = usual ?? shapesOrNull(() => shapeTensors(name, { ...config, maxBatchSize: undefined, inputs: config.inputs?.map(withoutDims), outputs: config.outputs?.map(withoutDims) }, opened))
   if (found === null) return new Joining(name, config, opened, { tolerance }) // which says what is wrong
   const entries = entriesOf(found)
   if (entries !== null) return new Joining(name, config, opened, { tolerance, proof: entries })
@@ -77,6 +77,8 @@ export async function joiningAtLoad(name: string, config: ResolvedConfig, opened
   if (open === -1) return new Joining(name, config, opened, { tolerance })
   return new Joining(name, config, opened, { tolerance, proof: proofs[open]!, axes: readings[open]!.axes, unproved: notStackable(found.batched)! })
 }
+
+const withoutDims = <T extends object>(tensor: T): T => ({ ...tensor, dims: undefined, reshape: undefined })
 
 /** `null` where `dims` do not fit. */
 function shapesOrNull(shape: () => ShapedTensors): ShapedTensors | null {
