@@ -1,4 +1,5 @@
 import type { Carrier } from './carriers.ts'
+import { warnOfLabels } from './classification.ts'
 import type { ModelOrigin } from './config/cache-options.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { checkScaleOptions, type ScaleOptions } from './config/scale-options.ts'
@@ -175,6 +176,7 @@ export class LoadedModel implements Loadable {
     this.#instances.serve(scheduler)
     rowCheck?.serve(() => this.session)
     this.#scaling = new Scaling(this.config, this.#instances, scheduler, warmUp)
+    warnOfLabels(joining.metadata, joining.labels)
     this.#become('ready')
     this.#watchScale(this.#scaling, scheduler)
   }
