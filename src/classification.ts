@@ -51,6 +51,25 @@ export function classify(
   )
 }
 
+/** Warns of each output that has another number of labels than of classes: some classes have no name then, or that of another. */
+export function warnOfLabels({ name: model, outputs }: ModelMetadata, labels: ReadonlyMap<string, readonly string[]>): void {
+  for (const { name, shape } of outputs) {
+    const own = labels.get(name)
+    const classes = classesOf(shape)
+    if (own === undefined || classes === null || own.length === classes) continue
+    const effect = own.length < classes ? 'those after them are classified without a label' : 'the last ones are never given'
+    const message = `Output '${name}' of model '${model}' has ${classes} classes, and ${own.length} labels: ${effect}. Give one label for each class, in their order.`
+    process.emitWarning(message, { type: 'ZerohopWarning', code: 'ZEROHOP_LABELS' })
+  }
+}
+
+/** How many classes a row of an output has, where its shape says it: of one dimension at most beside those of 1. */
+function classesOf(shape: ModelMetadata['outputs'][number]['shape']): number | null {
+  const ofRow = shape.length > 1 && typeof shape[0] === 'string' ? shape.slice(1) : shape
+  const [classes = 1, ...others] = ofRow.filter((dim) => dim !== 1)
+  return others.length === 0 && typeof classes === 'number' ? classes : null
+}
+
 /** Places of the `count` highest scores in `[start, end)`, the highest first. */
 function highest(scores: ArrayLike<number>, start: number, end: number, count: number): number[] {
   const best: number[] = []

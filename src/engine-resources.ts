@@ -69,6 +69,7 @@ export class EngineResources {
       find: (name, version, asker) => (version === undefined ? this.models.find(name, asker) : this.models.findVersion(name, version, asker)),
       uses: this.uses,
       changed: (event) => this.events.emit('model', event),
+      sequenceOver: (event) => this.events.emit('sequence', event),
       sessionRuntime: (model) => ({ ortVersion: this.devices.ortVersion, useProvider: (entry) => this.devices.providers.use(model, entry) }),
       providers: {
         lacking: async (config) => config.function === null && this.devices.providers.lacking(config),

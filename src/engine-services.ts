@@ -3,7 +3,7 @@ import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import type { Placement } from './config/session-options.ts'
 import type { StagingPool } from './memory/staging-pool.ts'
 import type { ModelUses } from './model-uses.ts'
-import type { ModelEvent } from './observability/engine-events.ts'
+import type { ModelEvent, SequenceEvent } from './observability/engine-events.ts'
 import type { Observers } from './observability/observers.ts'
 import type { ModelTarget } from './model-target.ts'
 import type { Preparing } from './scaling/session-sources.ts'
@@ -36,6 +36,8 @@ export interface EngineServices extends Preparing {
   accept?(): Promise<void>
   /** Told when a model has come to another state. */
   changed(event: ModelEvent): void
+  /** Told when a sequence is over. */
+  sequenceOver(event: SequenceEvent): void
   /**
    * Chooses a worker for every instance and calls `place` for each; resolves when their threads have started.
    *

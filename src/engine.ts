@@ -167,8 +167,8 @@ export class InferenceEngine {
   }
 
   /**
-   * Calls `listener` with what happens to models or worker threads, soon after it has; the same is published on the
-   * diagnostics channels `zerohop:model` and `zerohop:worker`, there for all engines of the process. What a listener
+   * Calls `listener` with what happens to models, worker threads, repositories, traces or sequences, soon after it has; the same is
+   * published on the diagnostics channels `zerohop:model`, `zerohop:worker` and so on, there for all engines of the process. What a listener
    * throws is an uncaught exception; the engine and other listeners do not notice.
    *
    * @throws InferenceError `ERR_INVALID_ARG` for an unknown event, or a listener that is no function.

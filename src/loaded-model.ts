@@ -1,4 +1,5 @@
 import type { Carrier } from './carriers.ts'
+import { warnOfLabels } from './classification.ts'
 import type { ModelOrigin } from './config/cache-options.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { checkScaleOptions, type ScaleOptions } from './config/scale-options.ts'
@@ -171,10 +172,11 @@ export class LoadedModel implements Loadable {
       joining, observed, rowCheck, padding, costs: RequestCosts.of(joining.stacked, this.config.cost, padding), runTimes, clock, keepAlive, config: this.config, instances: this.#instances.opening.length, gaveUp: (reason) => this.gaveUp(reason),
     })) // prettier-ignore
     this.responses = ResponseSharing.of(scheduler, this.config)
-    this.sequences = sequencesOf(this.config.sequence, this.#sequenceInputs, { metadata: joining.stacked, parser: this.parser!, scheduler, clock, staging: () => this.#services.staging(this.config) })
+    this.sequences = sequencesOf(this.config.sequence, this.#sequenceInputs, { metadata: joining.stacked, parser: this.parser!, scheduler, clock, staging: () => this.#services.staging(this.config), over: (event) => this.#services.sequenceOver({ model: this.name, version: this.version, ...event }) })
     this.#instances.serve(scheduler)
     rowCheck?.serve(() => this.session)
     this.#scaling = new Scaling(this.config, this.#instances, scheduler, warmUp)
+    warnOfLabels(joining.metadata, joining.labels)
     this.#become('ready')
     this.#watchScale(this.#scaling, scheduler)
   }

@@ -1,3 +1,4 @@
+import { warnOfLabels } from './classification.ts'
 import { pipelineError, type ResolvedPipeline } from './config/resolve-pipeline-config.ts'
 import { defaultVersion } from './config/version-options.ts'
 import type { ScaleOptions } from './config/scale-options.ts'
@@ -66,6 +67,7 @@ export class LoadedPipeline implements Loadable {
       await accept?.()
       this.#checkWanted()
       this.pipeline = pipeline
+      warnOfLabels(pipeline.metadata, pipeline.labels)
       this.#become('ready')
     } catch (error) {
       uses.release(this)

@@ -207,9 +207,13 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @throws InferenceError `ERR_INVALID_ARG` for an output that is not there or has no numbers; `ERR_MODEL_NOT_READY`.
    */
   classification(outputs: Partial<AnyOutputs>, count = 1, output?: OutputName<M>): Classification[][] {
-    const { metadata } = this
+    return classify(this.metadata, this.labels, outputs, count, output)
+  }
+
+  /** @internal Names of the classes of its outputs, by output; while it has `metadata`. */
+  get labels(): ReadonlyMap<string, readonly string[]> {
     const { scheduler, pipeline } = this.#target.serving
-    return classify(metadata, pipeline?.labels ?? scheduler!.joining.labels, outputs, count, output)
+    return pipeline?.labels ?? scheduler!.joining.labels
   }
 
   /**

@@ -327,7 +327,7 @@ describe('index.ts', () => {
       'PipelineConfig', 'PipelineInput', 'PipelineInputs', 'PipelineOutput', 'PipelineOutputs', 'PipelineSignature', 'PipelineStep', 'PipelineTensors', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions',
       'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RecordingOptions', 'RefusalReason', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryModelConfig',
       'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'RequestCost', 'RequestMessage', 'ResolvedTraceSettings', 'ResponseCacheOptions', 'ResponseCacheStatistics',
-      'RowJoining', 'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceId', 'SequenceInferOptions', 'SequenceState', 'SessionOptions',
+      'RowJoining', 'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceEvent', 'SequenceId', 'SequenceInferOptions', 'SequenceState', 'SessionOptions',
       'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration', 'StepReport', 'StepStatistics', 'StreamInferOptions', 'StreamOptions',
       'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'TraceEvent', 'TraceLevel', 'TraceOptions', 'TraceSettings', 'TraceStatistics', 'UnloadOptions',
       'ValueMetadata', 'VerifyChoice', 'VersionStatistics', 'WarmupOptions', 'WarmupSample', 'WorkerEvent', 'WorkerOptions', 'WorkerStatistics',

@@ -1,5 +1,6 @@
 import { channel, type Channel } from 'node:diagnostics_channel'
 import { EventEmitter } from 'node:events'
+import type { SequenceId } from '../config/sequence-options.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
 
 /** A model has come to another state. */
@@ -63,6 +64,24 @@ export interface TraceEvent {
   readonly reason: string
 }
 
+/** A sequence is over: nothing is kept of it any more, and its id is free. */
+export interface SequenceEvent {
+  /**
+   * `ended`: its last request has come to its end, or its stream was ended. `idle`: it was without a request for `maxSequenceIdleMs`.
+   * `evicted`: it could not go on, as another was begun under its id, the worker that ran it died, it waited too long for a
+   * place, or its model was unloaded or replaced; see `reason`.
+   */
+  readonly type: 'ended' | 'idle' | 'evicted'
+  /** The name its model was loaded under. */
+  readonly model: string
+  /** The version of that name. */
+  readonly version: number
+  /** As its requests gave it, or its stream has it. */
+  readonly sequenceId: SequenceId
+  /** Why, in words; not of `ended`. */
+  readonly reason?: string
+}
+
 /** What `engine.on()` listens to, by name. */
 export interface EngineEvents {
   /** What becomes of versions of models. */
@@ -73,6 +92,8 @@ export interface EngineEvents {
   repository: RepositoryEvent
   /** Files of traces that cannot be written. */
   trace: TraceEvent
+  /** Sequences that are over. */
+  sequence: SequenceEvent
 }
 
 type Name = keyof EngineEvents
@@ -83,6 +104,7 @@ const channels: Record<Name, Channel> = {
   worker: channel('zerohop:worker'),
   repository: channel('zerohop:repository'),
   trace: channel('zerohop:trace'),
+  sequence: channel('zerohop:sequence'),
 }
 
 /**

@@ -1,5 +1,6 @@
+import { classify, type Classification } from '../classification.ts'
 import type { InferOptions, ReportedOutputs } from '../config/infer-options.ts'
-import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from '../config/model-signature.ts'
+import type { AnyOutputs, AnySignature, ModelSignature, OutputName, WantedOutputs } from '../config/model-signature.ts'
 import type { UnloadOptions } from '../config/version-options.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { ModelStatistics } from '../observability/model-statistics.ts'
@@ -72,6 +73,16 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
   /** As {@link Model.stats}: of all that is asked of the model, by whichever process. */
   stats(): Promise<ModelStatistics> {
     return this.#owner.call('modelStats', this.name, this.version) as Promise<ModelStatistics>
+  }
+
+  /**
+   * As {@link Model.classification}, with the labels that the model has there now.
+   *
+   * @throws InferenceError what that throws, `ERR_MODEL_NOT_FOUND` and `ERR_DISCONNECTED`.
+   */
+  async classification(outputs: Partial<AnyOutputs>, count = 1, output?: OutputName<M>): Promise<Classification[][]> {
+    const { metadata, labels } = (await this.#owner.call('classes', this.name, this.version)) as { metadata: ModelMetadata; labels: readonly [string, readonly string[]][] }
+    return classify(metadata, new Map(labels), outputs, count, output)
   }
 
   /** Has it released there, for all. */

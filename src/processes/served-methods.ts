@@ -35,6 +35,10 @@ export class ServedMethods {
         return engine.model(name, second ?? undefined).stats()
       case 'metadata':
         return engine.model(name, second ?? undefined).metadata
+      case 'classes': {
+        const { metadata, labels } = engine.model(name, second ?? undefined)
+        return { metadata, labels: [...labels] }
+      }
       case 'models':
         return engine.models().map((model) => ({ name: model.name, state: model.state, versions: model.versions }))
       case 'capabilities':

@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts'
 import type { CheckedOptions } from '../config/check-infer-options.ts'
 import type { ResolvedSequence } from '../config/sequence-config.ts'
 import type { ModelMetadata } from '../metadata.ts'
+import type { SequenceEvent } from '../observability/engine-events.ts'
 import type { RejectionReason } from '../observability/rejections.ts'
 import type { PriorityLevels } from '../queue/priority-levels.ts'
 import type { FeedParser } from '../request/feeds.ts'
@@ -31,4 +32,6 @@ export interface SequenceParts {
   readonly places: Places
   readonly memory: StateMemory
   readonly clock: Clock
+  /** Told of each sequence when nothing is kept of it any more. */
+  over(event: Pick<SequenceEvent, 'type' | 'sequenceId' | 'reason'>): void
 }

@@ -24,6 +24,12 @@ export class Sequence {
   readonly waiting = new Set<InferRequest>()
   /** Whether a request of it has been answered since it began. */
   begun = false
+  /** Whether a request of it was sent on its way since it began. */
+  started = false
+  /** Whether the last request of what began under its id, before another begins it anew, has come to its end. */
+  lastEnded = false
+  /** Whether nothing is left of it. */
+  gone = false
   /** Whether the next request that is called for begins it anew, as one that was to do so was withdrawn. */
   restartNext = false
   /** Whether its last request has been called for: the next has to begin it anew. */
@@ -52,13 +58,14 @@ export class Sequence {
 
   /** Begins anew. */
   restart(): void {
-    this.begun = false
+    this.begun = this.started = this.lastEnded = false
     this.state.reset()
   }
 
   /** Another begins it anew: gives what tells those who wait for its end, once it is over for them. */
   passTo(owner: object | null): () => void {
     const told = this.onFinished
+    if (this.finished !== null) this.lastEnded = true
     this.owner = owner
     this.finished = null
     this.onFinished = nobody

@@ -1,6 +1,7 @@
 import type { CheckedOptions } from '../config/check-infer-options.ts'
 import type { SequenceId, SequenceOptions } from '../config/sequence-options.ts'
 import { InferenceError } from '../errors.ts'
+import type { SequenceEvent } from '../observability/engine-events.ts'
 import { InferRequest, type Answer } from '../request/infer-request.ts'
 import { EmptyRows } from './empty-rows.ts'
 import { IdleSequences } from './idle-sequences.ts'
@@ -10,6 +11,8 @@ import { keyOf, SequenceIds } from './sequence-ids.ts'
 import type { SequenceParts } from './sequence-parts.ts'
 import { StateTensors } from './state-tensors.ts'
 import { Turn, type TurnOwner } from './turn.ts'
+
+const endedWithModel = 'ended with its model'
 
 /**
  * The sequences of one model, by the rules of Triton's sequence batcher: requests of one run one after the other, in the order
@@ -37,7 +40,7 @@ export class Sequences implements TurnOwner {
     this.#errors = new SequenceErrors(metadata.name)
     this.#empty = new EmptyRows(metadata, inputs)
     this.#ids = new SequenceIds(inputs.correlationType)
-    this.#idle = new IdleSequences(clock, config.maxSequenceIdleMs, (sequence) => this.#finish(sequence, `was without a request for ${config.maxSequenceIdleMs} ms`), () => this.fill())
+    this.#idle = new IdleSequences(clock, config.maxSequenceIdleMs, (sequence) => this.#finish(sequence, 'idle', `was without a request for ${config.maxSequenceIdleMs} ms`), () => this.fill())
     this.#stateOf = metadata.outputs.map((_, index) => inputs.stateOutputs.indexOf(index))
   }
 
@@ -102,7 +105,7 @@ export class Sequences implements TurnOwner {
   /** Lets go of everything; no request may be on its way. */
   close(): void {
     this.#draining = true
-    for (const sequence of [...this.#open.values(), ...this.#backlog]) this.#finish(sequence, 'ended with its model')
+    for (const sequence of [...this.#open.values(), ...this.#backlog]) this.#finish(sequence, 'evicted', endedWithModel)
     this.#idle.close()
   }
 
@@ -127,10 +130,11 @@ export class Sequences implements TurnOwner {
     return this.#empty.like(request)
   }
 
-  ended({ sequence, request, isStart, onTurn }: Turn, succeeded: boolean, reason: unknown): void {
+  ended({ sequence, request, isStart, isEnd, onTurn }: Turn, succeeded: boolean, reason: unknown): void {
     onTurn()
     if (isStart && sequence.waiting.has(request)) passStartOn(sequence, request)
     sequence.waiting.delete(request)
+    if (isEnd) sequence.lastEnded = true
     if (sequence.current === request) {
       sequence.current = null
       if (succeeded) {
@@ -182,13 +186,21 @@ export class Sequences implements TurnOwner {
     sequence.current = request
     sequence.waiting.delete(request)
     turn.onTurn()
-    if (turn.isStart) sequence.restart()
+    if (turn.isStart) this.#restart(sequence)
+    sequence.started = true
     const changed = sequence.fill(request, turn.isEnd, this.#parts.inputs)
     const key = changed ? this.#parts.parser.keyOf(request) : turn.shapeKey
     const { group, slot } = sequence.place!
     const hasSlot = slot >= 0 && !request.whole
     turn.slot = hasSlot ? slot : -1
     request.bucketKey = hasSlot ? `${group}#${key}` : key
+  }
+
+  /** Another begins under the id of one that ran, if it did. */
+  #restart(sequence: Sequence): void {
+    const { id, started, lastEnded } = sequence
+    if (started) this.#parts.over(lastEnded ? { type: 'ended', sequenceId: id } : { type: 'evicted', sequenceId: id, reason: 'was begun anew' })
+    sequence.restart()
   }
 
   #touch(sequence: Sequence): void {
@@ -214,8 +226,10 @@ export class Sequences implements TurnOwner {
       return this.#parts.scheduler.release(next)
     }
     if (sequence.current !== null) return
-    if (sequence.closed || sequence.ended !== null || this.#draining || (sequence.place === null && !this.#backlog.has(sequence))) this.#finish(sequence, null)
-    else this.#idle.add(sequence)
+    if (sequence.ended !== null) this.#finish(sequence, 'evicted', sequence.ended[1].message)
+    else if (sequence.closed) this.#finish(sequence, 'ended')
+    else if (this.#draining) this.#finish(sequence, 'evicted', endedWithModel)
+    else if (sequence.place !== null || this.#backlog.has(sequence)) this.#idle.add(sequence)
   }
 
   /** Gives places to those that wait for one. */
@@ -229,8 +243,10 @@ export class Sequences implements TurnOwner {
     }
   }
 
-  #finish(sequence: Sequence, reason: string | null): void {
-    if (reason !== null) this.#errors.remember(sequence.key, reason)
+  #finish(sequence: Sequence, type: SequenceEvent['type'], reason?: string): void {
+    if (sequence.gone) return
+    sequence.gone = true
+    if (reason !== undefined && sequence.ended === null) this.#errors.remember(sequence.key, reason)
     if (this.#open.get(sequence.key) === sequence) this.#open.delete(sequence.key)
     this.#backlog.delete(sequence)
     this.#idle.delete(sequence)
@@ -238,6 +254,7 @@ export class Sequences implements TurnOwner {
     sequence.place = null
     sequence.state.release()
     sequence.onFinished()
+    this.#parts.over({ type, sequenceId: sequence.id, ...(reason !== undefined && { reason }) })
   }
 }
 

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from 'node:fs'
 import { basename, join } from 'node:path'
 import { describe, expect, it } from 'vitest'
+import { initializedInput } from '../models/initialized-inputs.ts'
 import { castTo, identity, sequenceInput } from '../models/small.ts'
 import { field, message, model, tensorType, value } from '../onnx-file/wire.ts'
 import { hasShared, missingShared, sharedPath } from '../support/shared.ts'
@@ -14,6 +15,16 @@ const bytesOf = (path: string): Uint8Array => readFileSync(path)
 const good = { code: 0, stdout: '', stderr: '' }
 
 describe('zerohop types of a repository', () => {
+  it('has an initializer that is an input as well where the configuration calls it optional', async () => {
+    const config = 'max_batch_size: 0 input [{ name: "x" data_type: TYPE_FP32 dims: [4] }, { name: "w" data_type: TYPE_FP32 dims: [4] optional: true }]'
+    const bytes = bytesOf(initializedInput({ batched: false }))
+    const folder = repository({ 'models/named/1/model.onnx': bytes, 'models/named/config.pbtxt': config, 'models/plain/1/model.onnx': bytes })
+    expect(await zerohop('types', join(folder, 'models'), '-o', join(folder, 'models.d.ts'))).toEqual(good)
+    const [named, plain] = readFileSync(join(folder, 'models.d.ts'), 'utf8').split('export interface Plain')
+    expect(named).toContain("w?: TypedTensor<'float32'> | Float32Array")
+    expect(plain).not.toContain('w?:')
+  })
+
   it('writes all signatures in one module, with a map of their names', async () => {
     const folder = repository({
       'models/numbers/1/model.onnx': bytesOf(identity('float32', [2])),

@@ -1,7 +1,7 @@
 import { Tensor } from 'onnxruntime-common'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, it, onTestFinished, vi } from 'vitest'
 import { addSub, identity, identityUnbatched } from '../models/small.ts'
-import { load, sharedEngine } from '../support/open.ts'
+import { load, ownEngine, sharedEngine } from '../support/open.ts'
 
 const engine = sharedEngine()
 const y = (data: number[], dims: number[]) => ({ y: new Tensor('float32', Float32Array.from(data), dims) })
@@ -27,6 +27,30 @@ describe('the classification of an output', () => {
     expect(half.classification(outputs)).toEqual([[{ index: 1, value: 2, label: undefined }]])
     const long = await load(engine, identity('int64', [2]))
     expect(long.classification(await long.infer({ x: BigInt64Array.of(4n, 7n) }))[0]).toEqual([{ index: 1, value: 7, label: undefined }])
+  })
+  it.each([
+    ['fewer labels than classes', ['a', 'b', 'c'], ["Output 'y' of model 'labelled' has 4 classes, and 3 labels: those after them are classified without a label. Give one label for each class, in their order."]],
+    ['more', ['a', 'b', 'c', 'd', 'e'], ["Output 'y' of model 'labelled' has 4 classes, and 5 labels: the last ones are never given. Give one label for each class, in their order."]],
+    ['as many', ['a', 'b', 'c', 'd'], []],
+  ])('warns at the load, once, of %s', async (_, labels, expected) => {
+    const warn = vi.spyOn(process, 'emitWarning')
+    onTestFinished(() => warn.mockRestore())
+    const own = ownEngine()
+    const outputs = [{ name: 'y', labels }]
+    const model = await own.load('labelled', { path: identity('float32', [4]), outputs, instanceGroup: [{ count: 2 }] })
+    model.classification(await model.infer({ x: new Float32Array(4) }), 4)
+    await own.loadPipeline('steps', { inputs: ['x'], steps: [{ model: 'labelled', inputs: { x: 'x' }, outputs: { y: 'y' } }], outputs })
+    const told = warn.mock.calls.filter(([, about]) => (about as unknown as { code: string }).code === 'ZEROHOP_LABELS').map(([text]) => text)
+    expect(told).toEqual(expected.flatMap((text) => [text, text.replace('labelled', 'steps')]))
+  })
+  it('does not guess how many classes there are where a row has several dimensions, or a variable one', async () => {
+    const warn = vi.spyOn(process, 'emitWarning')
+    onTestFinished(() => warn.mockRestore())
+    const labels = ['a', 'b', 'c']
+    await load(engine, identity('float32', [2, 4]), { outputs: [{ name: 'y', labels }] })
+    await load(engine, identity('float32', ['M']), { outputs: [{ name: 'y', labels }] })
+    await load(engine, identity('float32', [3, 1, 1]), { outputs: [{ name: 'y', labels }] })
+    expect(warn.mock.calls.filter(([text]) => String(text).includes('labels'))).toEqual([])
   })
   it('refuses what it cannot classify', async () => {
     const model = await load(engine, identity('float32', [4]))

@@ -102,6 +102,20 @@ describe.each(ways)('a client, through $way', ({ sharedMemory }) => {
     expect(await remote.model('two').metadata()).toEqual(engine.model('two').metadata)
   })
 
+  it('classifies with the labels that the model has there', async () => {
+    const { engine, remote } = await served(sharedMemory)
+    const model = await remote.load('labelled', { path: small.identity('float32'), outputs: [{ name: 'y', labels: ['a', 'b', 'c', 'd'] }] })
+    const outputs = await model.infer({ x: new Tensor('float32', Float32Array.of(1, 3, 2, 5, 9, -1, 0, -2), [2, 4]) })
+    expect(await model.classification(outputs, 2)).toEqual([
+      [{ index: 3, value: 5, label: 'd' }, { index: 1, value: 3, label: 'b' }],
+      [{ index: 0, value: 9, label: 'a' }, { index: 2, value: 0, label: 'c' }],
+    ])
+    expect(await model.classification(outputs)).toEqual(engine.model('labelled').classification(outputs))
+    const wrong = [() => model.classification({}), () => model.classification(outputs, 0), () => model.classification(outputs, 1, 'z')]
+    for (const call of wrong) expect(await rejectionOf(call)).toMatchObject({ code: 'ERR_INVALID_ARG', model: 'labelled' })
+    expect(await rejectionOf(() => remote.model('absent').classification(outputs))).toMatchObject({ code: 'ERR_MODEL_NOT_FOUND' })
+  })
+
   it('loads a model that another has loaded alike only once, and one that is other anew', async () => {
     const { engine, client, remote } = await served(sharedMemory)
     const loaded: string[] = []

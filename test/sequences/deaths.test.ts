@@ -53,7 +53,7 @@ describe("a worker's death", () => {
     expect(told).toEqual({ A1: 1, A2: 'ERR_INSTANCE_CRASHED', A3: 4 })
   })
   it('ends the sequences of a run where what the model kept of them is gone, and no others', async () => {
-    const { told, send, finish, claim, die } = await served({ controls: accumulatorSequence.controls }, { before: Float32Array.of(100) })
+    const { told, send, finish, claim, die, model } = await served({ controls: accumulatorSequence.controls }, { before: Float32Array.of(100) })
     for (const name of ['A1', 'B1']) send(name, start)
     await finish()
     for (const name of ['A2', 'A3']) send(name)
@@ -65,6 +65,7 @@ describe("a worker's death", () => {
     send('A5', start)
     await finish()
     expect(told).toEqual({ A1: 1, B1: 1, A2: 'ERR_INSTANCE_CRASHED', A3: 'ERR_SEQUENCE_ENDED', A4: 'ERR_SEQUENCE_ENDED', B2: 102, A5: 5 })
+    expect(model.over).toEqual([{ type: 'evicted', sequenceId: 65, reason: "Sequence 65 of model 'm' ended with the worker that ran one of its requests; begin it anew." }])
   })
   it('is survived by an end that was called for', async () => {
     const { told, send, finish, claim, die, model } = await served(accumulatorSequence)

@@ -1,6 +1,6 @@
 import { checkInferOptions } from '../../src/config/check-infer-options.ts'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
-import type { InferOptions, ModelOptions, Outputs, ReportedOutputs } from '../../src/index.ts'
+import type { InferOptions, ModelOptions, Outputs, ReportedOutputs, SequenceEvent } from '../../src/index.ts'
 import { RunTimes } from '../../src/latency/run-times.ts'
 import type { StagingBuffer, StagingPool } from '../../src/memory/staging-pool.ts'
 import { FeedParser } from '../../src/request/feeds.ts'
@@ -22,6 +22,8 @@ export class ServedSequences {
   readonly scheduler: Scheduler
   /** The rows of each run, in the order of the runs. */
   readonly runs: Row[][] = []
+  /** What was told of sequences that are over. */
+  readonly over: Pick<SequenceEvent, 'type' | 'sequenceId' | 'reason'>[] = []
   /** Staging memory that states hold, in bytes. */
   stateBytes = 0
   failure: string | null = null
@@ -39,7 +41,7 @@ export class ServedSequences {
     }) // prettier-ignore
     const inputs = new SequenceInputs(joining.stacked, config.sequence!, parser)
     const acquire = (byteLength: number) => buffer(byteLength, (bytes) => void (this.stateBytes += bytes))
-    this.sequences = sequencesOf(config.sequence, inputs, { metadata: joining.stacked, parser, scheduler: this.scheduler, clock, staging: () => ({ acquire }) })!
+    this.sequences = sequencesOf(config.sequence, inputs, { metadata: joining.stacked, parser, scheduler: this.scheduler, clock, over: (event) => void this.over.push(event), staging: () => ({ acquire }) })!
     const opening = () => ({ model: 'm', options: {}, notes: {}, original: undefined })
     const preparing = { prepare: async () => ({ ...asItIs(''), opening }), sessionRuntime: () => ({ ortVersion: '1.30.0', useProvider: <T>(entry: T): T => entry }) }
     const parts = { name: 'm', config, clock, nextId: nextId(), staging: () => ({ acquire: (byteLength: number) => buffer(byteLength, () => {}), trim: () => {} }) as unknown as StagingPool, sources: new SessionSources('m', config, preparing) }

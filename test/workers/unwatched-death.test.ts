@@ -33,6 +33,7 @@ describe('a model that is loaded', () => {
       find: () => expect.fail('it is no pipeline'),
       uses: new ModelUses(),
       changed: () => {},
+      sequenceOver: () => {},
       sessionRuntime: () => ({ ortVersion: '1.30.0', useProvider: (entry) => entry }),
       prepare: async () => asItIs('there is no cache'),
       providers: { lacking: async () => false, opened: () => [] },
