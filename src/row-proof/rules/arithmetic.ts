@@ -72,7 +72,7 @@ const isExact = (type: number) => type === int64 || type === int32 || type === f
 const isExactAsFloat = (dim: Dim) =>
   typeof dim === 'number' || dim.terms.every(({ coefficient, factors }) => Math.abs(coefficient) <= 256 && Number.isInteger(256 * coefficient) && factors.length <= 1)
 /** Numbers that are counted on to be exact here, and to wrap nowhere. */
-const isWithin = (dim: Dim, type: number) => {
+export const isWithin = (dim: Dim, type: number) => {
   const most = type === int32 ? 2 ** 31 : 2 ** 53
   return typeof dim === 'number' ? Math.abs(dim) < most : dim.terms.every(({ coefficient }) => Math.abs(coefficient) < most)
 }

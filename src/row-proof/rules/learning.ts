@@ -78,9 +78,10 @@ const ZipMap: Rule = (op) => {
 /** Words, or characters, of which it may take some out. */
 const StringNormalizer: Rule = (op) => {
   const of = op.data(0)
-  if (of.rows !== null && op.attribute('stopwords') !== null && op.attribute('stopwords')!.strings?.length !== 0) return meets('how many words are left depends on what the rows hold')
+  const takesOut = op.attribute('stopwords') !== null && op.attribute('stopwords')!.strings?.length !== 0
+  if (of.rows !== null && takesOut) return meets('how many words are left depends on what the rows hold')
   if (of.rows !== null && of.shape.length === 2 && of.rows.axis === 0) return meets('it takes one row of words only')
-  return like(of)
+  return takesOut ? tensor(of.type, [...of.shape.slice(0, -1), opaque(`words of ${op.label}`, [], 0)]) : like(of)
 }
 
 const TfIdfVectorizer: Rule = (op) => {

@@ -1,8 +1,8 @@
 import { add, product as productOf, type Dim } from '../dims.ts'
-import { apart, axisIn, broadcast, like, rowsOnly, together, type Operation, type Rule, type Rules } from '../operation.ts'
-import { elementType, tensor, type Tensor, type Value } from '../followed-values.ts'
+import { apart, axisIn, broadcast, isInteger, like, rowsOnly, together, type Rule, type Rules } from '../operation.ts'
+import { elementType, tensor, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
-import { withElements } from './arithmetic.ts'
+import { isWithin, withElements } from './arithmetic.ts'
 
 /**
  * Operators in which entries along some axes meet: reductions, normalisations, running sums. Rows stay apart where these are other axes
@@ -12,20 +12,21 @@ import { withElements } from './arithmetic.ts'
 const range = (from: number, to: number) => Array.from({ length: Math.max(0, to - from) }, (_, index) => from + index)
 
 /** A tensor without some axes, or with 1 in their places. */
-export function reduced(of: Tensor, axes: readonly number[], keeps: boolean, type = of.type): Tensor {
+export function reduced(of: Tensor, given: readonly number[], keeps: boolean, type = of.type): Tensor {
+  const axes = [...new Set(given)] // one may be named twice, as -1 and as what that is
   apart(of, axes, 'puts entries together')
   const shape = keeps ? of.shape.map((dim, axis) => (axes.includes(axis) ? 1 : dim)) : of.shape.filter((_, axis) => !axes.includes(axis))
   return tensor(type, shape, { rows: of.rows && { ...of.rows, axis: keeps ? of.rows.axis : of.rows.axis - axes.filter((axis) => axis < of.rows!.axis).length } })
 }
 
-/** @param sinceInput the version from which on axes are an input. @param fold for elements of a shape. */
-function reduce(sinceInput: number, fold: ((all: readonly Dim[], op: Operation) => Value | null) | null = null): Rule {
+/** @param sinceInput the version from which on axes are an input. @param fold for elements of a shape; `null` where it is not followed. */
+function reduce(sinceInput: number, fold: ((all: readonly Dim[]) => Dim | null) | null = null): Rule {
   return (op) => {
     const raw = op.raw(0)
     const keeps = op.int('keepdims', 1) !== 0
-    if (raw.shape.length === 1 && raw.elements !== null && fold !== null && op.int('noop_with_empty_axes', 0) === 0) {
-      const folded = fold(raw.elements, op)
-      if (folded !== null) return keeps ? { ...(folded as Tensor), shape: [1] } : folded
+    if (raw.shape.length === 1 && raw.elements !== null && raw.elements.length > 0 && isInteger(raw.type) && fold !== null && op.int('noop_with_empty_axes', 0) === 0) {
+      const folded = fold(raw.elements)
+      if (folded !== null && [...raw.elements, folded].every((element) => isWithin(element, raw.type))) return withElements(raw.type, keeps ? [1] : [], [folded])
     }
     const of = op.data(0)
     const axes = op.axes(of.shape.length, sinceInput) ?? []
@@ -35,9 +36,8 @@ function reduce(sinceInput: number, fold: ((all: readonly Dim[], op: Operation) 
 }
 
 /** As the element-wise operator of that name does it with two. */
-const folding = (with_: (all: readonly number[]) => number) => (all: readonly Dim[], op: Operation) => (all.every((each) => typeof each === 'number') ? withElements(op.raw(0).type, [], [with_(all as number[])]) : null)
-const multiplied = (all: readonly Dim[], op: Operation): Value => withElements(op.raw(0).type, [], [productOf(all)])
-const sum = (all: readonly Dim[], op: Operation): Value => withElements(op.raw(0).type, [], [all.reduce(add, 0)])
+const folding = (with_: (all: readonly number[]) => number) => (all: readonly Dim[]) => (all.every((each) => typeof each === 'number') ? with_(all as number[]) : null)
+const sum = (all: readonly Dim[]): Dim => all.reduce(add, 0)
 
 /** Axes from one on, as softmax had them at first; or one alone. */
 function alongAxis(sinceSingle: number): Rule {
@@ -58,6 +58,8 @@ function layerNormalization(inputs: number): Rule {
     const axis = op.axis(of.shape.length, -1)
     apart(of, range(axis, of.shape.length), 'norms entries')
     const { shape, rows } = broadcast([of, ...range(1, inputs).flatMap((index) => op.optional(index) ?? [])])
+    if (rows !== null && of.rows === null) return meets('its scale or bias has rows, and the input has none')
+    if (shape.length > of.shape.length) return notFollowed('its scale or bias has more dimensions than the input')
     const norm = tensor(elementType.float32, of.shape.map((dim, at) => (at >= axis ? 1 : dim)), { rows: of.rows })
     return [tensor(of.type, shape, { rows }), norm, norm]
   }
@@ -66,7 +68,7 @@ function layerNormalization(inputs: number): Rule {
 /** Norms the sum of an input, which has rows, and of another, which may be the same for all in three dimensions; the fourth output is the sum. */
 const skipLayerNormalization: Rule = (op) => {
   const [of, skip] = [op.data(0), op.data(1)]
-  const isRepeated = of.shape.length === 3 && (skip.shape.length === 2 || skip.shape[0] === 1)
+  const isRepeated = of.shape.length === 3 && of.rows?.axis === 0 && (skip.shape.length === 2 || skip.shape[0] === 1)
   if (of.rows === null ? skip.rows !== null : skip.rows === null && !isRepeated) return meets('what it adds up is not one to one')
   broadcast([of, skip])
   apart(of, [of.shape.length - 1], 'norms entries')
@@ -79,7 +81,8 @@ const BatchNormalization: Rule = (op) => {
   const isTraining = op.version >= 14 ? op.int('training_mode', 0) === 1 : op.version < 7 && op.int('is_test', 0) === 0
   if (isTraining) return meets('it is in training mode, and norms over the batch')
   if (op.version < 14 && op.outputCount > 1) return notFollowed('whether it is in training mode is not known')
-  rowsOnly(of, [0, ...range(2, of.shape.length)], 'norms entries')
+  const isByPlace = op.version < 9 && op.int('spatial', 1) === 0 // a mean for each entry of a row
+  rowsOnly(of, isByPlace ? [0] : [0, ...range(2, of.shape.length)], 'norms entries')
   for (const index of [1, 2, 3, 4]) op.shared(index)
   return like(of)
 }
@@ -94,7 +97,7 @@ const perImage: Rule = (op) => {
 
 const MeanVarianceNormalization: Rule = (op) => {
   const of = op.data(0)
-  const axes = op.ints('axes') ?? (op.version < 9 ? (op.int('across_channels', 0) === 1 ? [1, 2, 3] : [2, 3]) : [0, 2, 3])
+  const axes = op.ints('axes') ?? (op.version < 9 && op.int('across_channels', 0) === 1 ? [0, 1, 2, 3] : [0, 2, 3])
   apart(of, axes.map((axis) => axisIn(axis, of.shape.length)), 'norms entries')
   return like(of)
 }
@@ -135,7 +138,7 @@ const overLast = (count: number): Rule => (op) => {
 export const reductions: Rules = {
   ReduceMax: reduce(18, folding((all) => Math.max(...all))),
   ReduceMin: reduce(18, folding((all) => Math.min(...all))),
-  ReduceProd: reduce(18, multiplied),
+  ReduceProd: reduce(18, productOf),
   ReduceSum: reduce(13, sum),
   ReduceMean: reduce(18),
   ReduceL1: reduce(18),

@@ -276,6 +276,21 @@ export const trapCases: CaseTable = {
       `x = in(N,3)\nl = NegativeLogLikelihoodLoss(x, k(int64 1 <3)) reduction='none'\nAdd(x, l)`,
     ],
   },
+  'what norms and sums over more than their axes say': {
+    meets: [
+      'ReduceSum(in(2,3,N), [0,-3]) keepdims=0 -> 0',
+      'MeanVarianceNormalization(in(N,2,2,2)) @8',
+      'MeanVarianceNormalization(in(N,2,2,2)) across_channels=1 @8',
+      `x = in(N,3)\ns = Shape(StringNormalizer(string:['a','b']) stopwords=['a'] is_case_sensitive=1)\nCumSum(x, Sub(s, [1]))`,
+      'ms.SkipLayerNormalization(in(2,N,4), k(1,4), k(4)) -> 1',
+      'ms.SkipLayerNormalization(in(2,N,4), k(1,1,4), k(4)) -> 1',
+      'ms.SkipLayerNormalization(in(1,N,4), k(1,4), k(4)) -> 1',
+      'BatchNormalization(in(2,3,N), k(3,1), k(3,1), k(3,1), k(3,1 1..2)) spatial=0 @7 -> 2',
+      'LayerNormalization(in(1,3), in(N,3))',
+    ],
+    same: ['CumSum(in(N,3), Div(Cast(ReduceSum(int32:[2147483647,3])) to=int64, 2147483647))'],
+    proved: ['ReduceSum(in(2,N,3), [0,-3]) keepdims=0 -> 0', 'MeanVarianceNormalization(in(1,N,2,2)) @8 -> 1', 'BatchNormalization(in(N,3,2), k(3,2), k(3,2), k(3,2), k(3,2 1..2)) spatial=0 @7'],
+  },
   'shapes of what layers keep': {
     proved: [
       'y, m = LayerNormalization(in(N,4), k(4))\nReshape(m, [-1])',
