@@ -90,18 +90,8 @@ const contradictions: Case[] = [
     config('dynamicBatching.preferredBatchSize', /32/, 64),
   ],
   [
-    'a preferred size without a batch',
-    () => ({ path: fixed, dynamicBatching: { preferredBatchSize: 2 } }),
-    config('dynamicBatching.preferredBatchSize'),
-  ],
-  [
     'a delay without a batch',
     () => ({ path, maxBatchSize: 0, dynamicBatching: { maxQueueDelayMs: 5 } }),
-    config('dynamicBatching.maxQueueDelayMs', /^0/, 5),
-  ],
-  [
-    'a delay for what cannot be batched',
-    () => ({ path: fixed, dynamicBatching: { maxQueueDelayMs: 5 } }),
     config('dynamicBatching.maxQueueDelayMs', /^0/, 5),
   ],
   [

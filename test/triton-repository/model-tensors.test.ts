@@ -111,10 +111,6 @@ describe('a configuration that does not fit its model is refused, with file, pla
     expect(error).toMatchObject({ argument: 'max_batch_size', expected: "0, since 'x' has the fixed shape [2, 3]", received: 8 })
     expect(error.message).toMatch(/Leave max_batch_size out.*m\/config\.pbtxt:1:1$/)
   })
-  it('with a delay, though the model has no batches', async () => {
-    const error = await refusal(identityUnbatched('float32', [2, 3]), 'dynamic_batching { max_queue_delay_microseconds: 50 }')
-    expect(error).toMatchObject({ argument: 'dynamic_batching.max_queue_delay_microseconds', received: 50 }) // as it is in the file
-  })
   it('with preferred sizes above those that it is completed with', async () => {
     const error = await refusal(batched, 'dynamic_batching { preferred_batch_size: 8 }')
     expect(error).toMatchObject({ argument: 'dynamic_batching.preferred_batch_size', expected: 'sizes of at most max_batch_size (4)', received: 8 })
