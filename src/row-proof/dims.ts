@@ -56,6 +56,8 @@ export function opaque(what: string, of: readonly Dim[], least = -Infinity): Dim
 /** Characters of a name: one that is longer takes more time than it is worth. */
 const longestName = 4000
 /** Terms of a sum. */
+/** Factors of a term. */
+const mostFactors = 32
 const mostTerms = 64
 
 function symbol(unknown: Unknown): Dim {
@@ -123,6 +125,7 @@ export function multiply(a: Dim, b: Dim): Dim {
 }
 
 function timesTerm(left: Term, right: Term): Term {
+  if (left.factors.length + right.factors.length > mostFactors) notFollowed('a dimension is computed in too many steps')
   return {
     coefficient: left.coefficient * right.coefficient,
     factors: [...left.factors, ...right.factors].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)),

@@ -1,5 +1,3 @@
-import { readSync } from 'node:fs'
-import { dirname, resolve, sep } from 'node:path'
 import { FileWindow } from '../onnx-file/file-window.ts'
 import { withRegularFileSync } from '../regular-file.ts'
 import { functionKey, type Attribute, type DeclaredInput, type OnnxFunction, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
@@ -29,8 +27,8 @@ const mostNumbers = 4096
  * @throws UnreadableGraph, `NotReadable`, or the error of Node.js for a file that cannot be opened.
  */
 export function readGraph(source: string | Uint8Array): OnnxModel | null {
-  if (typeof source !== 'string') return new GraphReader(new FileWindow(source, source.byteLength), null).model()
-  return withRegularFileSync(source, (file, byteLength) => new GraphReader(new FileWindow(file, byteLength), source).model())
+  if (typeof source !== 'string') return new GraphReader(new FileWindow(source, source.byteLength)).model()
+  return withRegularFileSync(source, (file, byteLength) => new GraphReader(new FileWindow(file, byteLength)).model())
 }
 
 /** Fields that hold fractions, of 4 or 8 bytes, by message. */
@@ -46,15 +44,13 @@ type Visit = (field: number, value: number, start: number, end: number) => void
 /** Reads messages of ONNX's schema (onnx/onnx.proto) by the numbers of their fields. */
 class GraphReader {
   readonly #window: FileWindow
-  readonly #path: string | null
   readonly #float = new DataView(new ArrayBuffer(8))
   #at = 0
   #fields = 0
   #depth = 0
 
-  constructor(window: FileWindow, path: string | null) {
+  constructor(window: FileWindow) {
     this.#window = window
-    this.#path = path
   }
 
   model(): OnnxModel | null {
@@ -222,8 +218,7 @@ class GraphReader {
     const listed: number[] = []
     const narrow: number[] = []
     let raw: { start: number; end: number } | null = null
-    const external: Record<string, string> = {}
-    let isExternal = false
+    let isExternal = false // in a file beside the model, which may be another one by now
     this.#read(start, end, (field, value, from, to) => {
       if (field === 1) this.#numbers(dims, value, from, to, 0)
       else if (field === 2) type = value
@@ -233,45 +228,18 @@ class GraphReader {
       else if (field === 8) name = this.#text(from, to)
       else if (field === 9) raw = { start: from, end: to }
       else if (field === 10) this.#numbers(listed, value, from, to, 1)
-      else if (field === 13) this.#entry(from, to, external)
       else if (field === 14) isExternal = value === 1
     }, tensorFractions)
     for (const each of narrow) listed.push(Number(BigInt.asIntN(32, BigInt(each)))) // as protobuf reads them
     const count = dims.reduce((sum, dim) => sum * dim, 1)
     const isSmall = count <= (isFloat(type) ? mostFloats : mostElements) && type !== elementType.string
-    const elements = !isSmall ? null : isExternal ? this.#externalElements(type, count, external) : raw === null ? (listed.length === count && isPlain(type) ? listed.map((each) => (type === elementType.bool ? Number(each !== 0) : each)) : null) : this.#rawElements(type, count, raw)
+    const elements = !isSmall ? null : isExternal ? null : raw === null ? (listed.length === count && isPlain(type) ? listed.map((each) => (type === elementType.bool ? Number(each !== 0) : each)) : null) : this.#rawElements(type, count, raw)
     return { name, tensor: { type, dims, elements } }
-  }
-
-  #entry(start: number, end: number, entries: Record<string, string>): void {
-    let [key, text] = ['', '']
-    this.#read(start, end, (field, _, from, to) => {
-      if (field === 1) key = this.#text(from, to)
-      else if (field === 2) text = this.#text(from, to)
-    })
-    entries[key] = text
   }
 
   #rawElements(type: number, count: number, { start, end }: { start: number; end: number }): number[] | null {
     if (start === notHeld) throw new UnreadableGraph('a number stands where bytes should')
     return decoded(type, count, this.#window.copy(start, Math.min(end, start + 8 * mostElements)))
-  }
-
-  /** Of a tensor that lies in a file beside the model. `null` where that is not to be read here. */
-  #externalElements(type: number, count: number, { location = '', offset = '0' }: Record<string, string>): number[] | null {
-    if (this.#path === null || location === '' || !/^\d{1,15}$/.test(offset)) return null
-    const folder = dirname(resolve(this.#path))
-    const file = resolve(folder, location)
-    if (!file.startsWith(folder + sep)) return null
-    try {
-      return withRegularFileSync(file, (descriptor) => {
-        const bytes = Buffer.alloc(8 * count)
-        const length = readSync(descriptor, bytes, 0, bytes.length, Number(offset))
-        return decoded(type, count, bytes.subarray(0, length))
-      })
-    } catch {
-      return null // opening the model tells of it
-    }
   }
 
   /** One number, or several that are packed: of 64 or 32 bits, or of any length. */

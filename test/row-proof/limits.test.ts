@@ -131,6 +131,13 @@ describe('what would take very long', () => {
     expect(verdictOf(model, x)).toBe('unknown')
   })
 
+  it('is not followed: a dimension that is multiplied by itself in each node', () => {
+    const model = graph('doubled').input('x', 'float32', ['N', 'S']).output('y', 'float32', ['N', 'S']).node('Shape', ['x'], ['v0'], { start: 1 })
+    for (let turn = 0; turn < 40; turn++) model.node('Mul', [`v${turn}`, `v${turn}`], [`v${turn + 1}`])
+    model.node('ConstantOfShape', ['v40'], ['zeros']).node('Add', ['x', 'zeros'], ['y'])
+    expect(verdictOf(model, x)).toBe('unknown')
+  })
+
   it('is not followed: tens of millions of parts', () => {
     const model = graph('parts').input('x', 'float32', ['N', 40_000_000]).output('y', 'float32', ['N', 40_000_000]).node('SplitToSequence', ['x'], ['parts'], { axis: 1 }).node('ConcatFromSequence', ['parts'], ['y'], { axis: 1 })
     expect(verdictOf(model, [{ name: 'x', shape: ['N', 40_000_000], batchAxis: 0 }])).toBe('unknown')
@@ -161,14 +168,21 @@ describe('functions of one name', () => {
   const int = (name: string, value: number) => field(5, Buffer.concat([field(1, name), field(3, value), field(20, 2)]))
   const softmax = (axis: number) => Buffer.concat([field(1, 'a'), field(2, 'b'), field(4, 'Softmax'), int('axis', axis)])
   const opset = (domain: string, version: number) => Buffer.concat([field(1, domain), field(2, version)])
-  const body = (overload: string, axis: number) => field(25, Buffer.concat([field(1, 'F'), field(4, 'a'), field(5, 'b'), field(7, softmax(axis)), field(9, opset('', 17)), field(10, 'local'), field(13, overload)]))
+  const body = (overload: string, axis: number, domain: string, version: number) => field(25, Buffer.concat([field(1, 'F'), field(4, 'a'), field(5, 'b'), field(7, softmax(axis)), field(9, opset('', version)), field(10, domain), field(13, overload)]))
   const value = (name: string) => Buffer.concat([field(1, name), field(2, field(1, Buffer.concat([field(1, 1), field(2, Buffer.concat([field(1, field(2, 'N')), field(1, field(1, 4))]))])))])
-  const call = (overload: string) => field(1, Buffer.concat([field(1, 'x'), field(2, 'y'), field(4, 'F'), field(7, 'local'), field(8, overload)]))
-  const calling = (overload: string) => Buffer.concat([field(1, 10), field(7, Buffer.concat([call(overload), field(11, value('x')), field(12, value('y'))])), field(8, opset('', 17)), field(8, opset('local', 1)), body('', 1), body('by row', 1), body('by column', 0)])
+  const call = (overload: string, domain: string) => field(1, Buffer.concat([field(1, 'x'), field(2, 'y'), field(4, 'F'), field(7, domain), field(8, overload)]))
+  const calling = (overload: string, domain = 'local', version = 17) =>
+    Buffer.concat([field(1, 10), field(7, Buffer.concat([call(overload, domain), field(11, value('x')), field(12, value('y'))])), field(8, opset('', 17)), field(8, opset(domain, 1)), body('', 1, domain, version), body('by row', 1, domain, version), body('by column', 0, domain, version)])
+
+  const verdictOfCall = (model: Uint8Array) => proveRows(readGraph(model)!, { inputs: [{ name: 'x', shape: ['N', 4], batchAxis: 0 }], outputs: [{ name: 'y', batchAxis: 0 }] }).verdict
 
   it.each([['', 'proved'], ['by row', 'proved'], ['by column', 'meets'], ['of none', 'unknown']])("are told apart by their overload: '%s' is %s", (overload, verdict) => {
-    const proof = proveRows(readGraph(calling(overload))!, { inputs: [{ name: 'x', shape: ['N', 4], batchAxis: 0 }], outputs: [{ name: 'y', batchAxis: 0 }] })
-    expect(proof.verdict).toBe(verdict)
+    expect(verdictOfCall(calling(overload))).toBe(verdict)
+  })
+
+  it('are not followed where ONNX Runtime may run something else: an operator of its own, or one of another version', () => {
+    expect(verdictOfCall(calling('', 'com.microsoft'))).toBe('unknown')
+    expect(verdictOfCall(calling('', 'local', 11))).toBe('unknown')
   })
 })
 

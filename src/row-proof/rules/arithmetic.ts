@@ -195,7 +195,7 @@ const Clip: Rule = (op) => {
   const [low, high] = op.version < 11 ? [op.float('min', -Infinity), op.float('max', Infinity)] : [1, 2].map((index) => (op.has(index) ? (op.raw(index).elements?.[0] ?? null) : index === 1 ? -Infinity : Infinity))
   const plain = elementWise(null, ([x]) => (typeof x === 'number' && typeof low === 'number' && typeof high === 'number' ? Math.min(Math.max(x, low), high) : null))(op)
   if (plain.kind === 'fault') return plain
-  const isBounded = isInteger(plain.type) && typeof low === 'number' && low >= 0 && typeof high === 'number' && Number.isFinite(high)
+  const isBounded = isInteger(plain.type) && typeof low === 'number' && low >= 0 && typeof high === 'number' && high >= low && Number.isFinite(high)
   return isBounded && plain.bound === null ? { ...plain, bound: high + 1 } : plain
 }
 

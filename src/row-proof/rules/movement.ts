@@ -71,7 +71,8 @@ const Flatten: Rule = (op) => {
 
 const Squeeze: Rule = (op) => {
   const of = op.raw(0)
-  const axes = op.axes(of.shape.length, 13) ?? of.shape.flatMap((dim, axis) => (isOne(dim) ? [axis] : []))
+  const given = op.axes(of.shape.length, 13)
+  const axes = given !== null && given.length > 0 ? given : of.shape.flatMap((dim, axis) => (isOne(dim) ? [axis] : []))
   if (of.rows !== null && axes.includes(of.rows.axis)) meets(`it takes away dimension ${of.rows.axis}, which counts the rows`)
   return without(of, axes)
 }

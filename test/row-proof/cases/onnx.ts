@@ -366,6 +366,7 @@ export const onnxCases: CaseTable = {
     'Flatten(in(2,N,3)) -> 1',
     'Flatten(in(2,N,3)) axis=2',
     'Flatten(in(N,3)) axis=0 -> 1'] },
+  'Squeeze of no named axes': { meets: ['Squeeze(in(N,3), k(int64 0))'] },
   Squeeze: { proved: ['Squeeze(in(N,1,3), [1])', 'Squeeze(in(1,N,1), [0,-1])', 'Squeeze(in(2,1,N), [1]) -> 1'], meets: ['Squeeze(in(N,3), [0])', 'Squeeze(in(N,1,3))', 'x = in(N,3)\nAdd(x, Squeeze(x, [0]))'] },
   Unsqueeze: { proved: ['Unsqueeze(in(N,3), [1])', 'Unsqueeze(in(N), [0,2]) -> 1', 'Unsqueeze(in(N,3), [-1])', 'Unsqueeze(in(N,3), [0]) -> 1'], meets: ['Unsqueeze(in(N,3), [0])'] },
   Expand: { proved: ['Expand(in(N,1), [1,4])', 'Expand(in(N,1), [2,1,4]) -> 1', 'Expand(in(N,3), [3])', 'x = in(N,3)\nAdd(x, Expand(k(1,3), Shape(x)))'], meets: ['Expand(in(N,1), [3,1])', 'Expand(in(N,1), [2,1,4])', 'x = in(N,3)\nAdd(x, Expand(k(2,3), Shape(x)))'] },

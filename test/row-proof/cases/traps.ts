@@ -36,6 +36,7 @@ export const trapCases: CaseTable = {
     ),
     meets: [
       'Mod(in(int64 N -9..9), 6)',
+      'Clip(in(int64 N -9..9), 3, -1)',
       'Mod(in(int64 N -9..9), -5)',
       'Mod(in(int64 N -9..9), 5) fmod=1',
       'Clip(in(int64 N -9..9), 0, 5)',
