@@ -7,6 +7,8 @@ export interface StoredTensor {
 
 /** One attribute; what the file has no value of is `undefined`, and so is a list of very many numbers. */
 export interface Attribute {
+  /** `AttributeProto.AttributeType`. */
+  readonly type: number
   readonly i?: number
   readonly f?: number
   readonly s?: string
@@ -36,7 +38,6 @@ export interface DeclaredInput {
   readonly name: string
   /** Of a tensor; 0 for what is none, or where the file does not say. */
   readonly type: number
-  readonly shape: readonly (number | string)[] | null
 }
 
 export interface OnnxGraph {

@@ -206,7 +206,7 @@ class Proof {
         this.#within(graph, () => this.#runNodes(graph.nodes, inner, opsets, references, graph.outputs))
         return graph.outputs.map((name) => withoutShape(inner.get(name) ?? missing(name)))
       }
-      const label = JSON.stringify(`${this.#path}${node.outputs.find((name) => name !== '') ?? order}`)
+      const label = `${this.#path}${JSON.stringify(node.outputs.find((name) => name !== '') ?? '')}` // names of the file in quotes, so that none is taken for a path
       const before = worst(given)
       if (before !== null) return set(node.outputs.map(() => withoutShape(before)))
       const operation = new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, given, runGraph, fault)
@@ -265,6 +265,7 @@ function resolved(attributes: ReadonlyMap<string, Attribute>, references: Readon
   return new Map([...attributes].flatMap(([name, attribute]) => {
     if (attribute.reference === undefined || attribute.reference === '') return [[name, attribute] as const]
     const own = references.get(attribute.reference)
+    if (own !== undefined && own.type !== attribute.type) throw new NotProved('unknown', `attribute '${name}' is given a value of another type`)
     return own === undefined ? [] : [[name, own] as const]
   }))
 }

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { proveRows, type RowQuestion } from '../../src/row-proof/prove-rows.ts'
-import { readGraph, UnreadableGraph } from '../../src/row-proof/read-graph.ts'
+import { readGraph } from '../../src/row-proof/read-graph.ts'
 import { graph, type GraphBuilder } from '../models/builder.ts'
 
 const verdictOf = (model: GraphBuilder, inputs: RowQuestion['inputs'], opset = 17) => proveRows(readGraph(model.build({ opset }))!, { inputs, outputs: [{ name: 'y', batchAxis: 0 }] }).verdict
@@ -183,36 +183,5 @@ describe('functions of one name', () => {
   it('are not followed where ONNX Runtime may run something else: an operator of its own, or one of another version', () => {
     expect(verdictOfCall(calling('', 'com.microsoft'))).toBe('unknown')
     expect(verdictOfCall(calling('', 'local', 11))).toBe('unknown')
-  })
-})
-
-describe('a file that ONNX Runtime may read in another way', () => {
-  const softmax = (axis: Buffer) => field(7, field(1, Buffer.concat([field(1, 'x'), field(2, 'y'), field(4, 'Softmax'), field(5, Buffer.concat([field(1, 'axis'), axis, field(20, 2)]))])))
-
-  it.each([
-    ['a number of 8 bytes', Buffer.concat([Buffer.from([3 * 8 + 1, 1]), Buffer.alloc(7)])],
-    ['a number of 4 bytes', Buffer.concat([Buffer.from([3 * 8 + 5, 1]), Buffer.alloc(3)])],
-    ['a fraction in 7 bits a byte', field(2, 1)],
-    ['a text that is a number', field(4, 1)],
-    ['a tensor that is a number', field(5, 1)],
-    ['the beginning of a group', Buffer.from([3 * 8 + 3])],
-    ['a value of another type', field(4, 'one')],
-  ])('is not read where a field is of another kind: %s', (_, axis) => {
-    expect(readGraph(softmax(field(3, 1)))?.graph.nodes[0]?.attributes.get('axis')?.i).toBe(1)
-    expect(() => readGraph(softmax(axis))).toThrow(UnreadableGraph)
-  })
-
-  const bytes = graph('one').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4]).node('Relu', ['x'], ['y']).build()
-
-  it('is not read: a second graph, which protobuf would merge with the first', () => {
-    expect(() => readGraph(Buffer.concat([bytes, bytes]))).toThrow(UnreadableGraph)
-  })
-
-  it.each([1, 7, 20, 60])('is not read where %i bytes are missing', (missing) => {
-    expect(() => readGraph(bytes.subarray(0, bytes.length - missing))).toThrow(UnreadableGraph)
-  })
-
-  it('is no graph where it is in ONNX Runtime’s own format', () => {
-    expect(readGraph(Buffer.from('\0\0\0\0ORTM\0\0\0\0', 'latin1'))).toBeNull()
   })
 })
