@@ -53,6 +53,8 @@ const attributeTypes: Readonly<Record<number, number>> = { 2: 1, 3: 2, 4: 3, 5: 
 const constantTypes: Readonly<Record<string, number>> = { value: 4, sparse_value: 11, value_float: 1, value_floats: 6, value_int: 2, value_ints: 7, value_string: 3, value_strings: 8 }
 /** Attributes whose number is a value of 64 bits; of others ONNX Runtime may take 32. */
 const wideNumbers: ReadonlySet<string> = new Set(['value_int', 'default_int64'])
+/** Attributes that say yes or no, of which some operators take any other number for yes, and some for no. */
+const flags: ReadonlySet<string> = new Set(['across_channels', 'allowzero', 'ceil_mode', 'channels_last', 'fmod', 'inverse', 'is_test', 'keepdims', 'layout', 'new_axis', 'noop_with_empty_axes', 'onesided', 'spatial', 'training_mode', 'transA', 'transB', 'transBatchA', 'transBatchB'])
 /** Attributes that have to have a value; others have an empty one, as some writers leave out what is 0. */
 const neverEmpty: ReadonlySet<number> = new Set([4, 5, 11, 13])
 
@@ -184,6 +186,7 @@ class GraphReader {
     if (type === 2) scalars.i ??= 0
     if (type === 3) scalars.s ??= ''
     if (scalars.i !== undefined && scalars.i !== (scalars.i | 0) && !wideNumbers.has(name)) throw new UnreadableGraph(`attribute '${name}' is ${scalars.i}, which has more than 32 bits`)
+    if (type === 2 && flags.has(name) && scalars.reference === undefined && scalars.i !== 0 && scalars.i !== 1) throw new UnreadableGraph(`attribute '${name}' is ${scalars.i}, where it should be 0 or 1`)
     const few = <T>(list: readonly T[]): readonly T[] | undefined => (list.length > mostNumbers ? undefined : list)
     addOnce(attributes, name, { ...scalars, type, ints: few(numbers), floats: few(fractions), strings: few(strings) }, 'attribute')
   }

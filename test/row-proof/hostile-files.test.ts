@@ -239,6 +239,7 @@ describe('attributes', () => {
     { what: 'with a second value of another type', file: softmax(number(3, 0), part(14), isInt), runtime: 'refused', reason: /has a value of another/ },
     { what: 'that come twice', file: model(node('Softmax', ['x'], ['y'], int('axis', 0), int('axis', 1)), io), runtime: 'refused', reason: /attribute 'axis' comes twice/ },
     { what: 'without the tensor that they should have', file: model(initializer('w', tensor(7, [1], number(7, 4))), node('ConstantOfShape', ['w'], ['c'], attribute('value', 4)), node('Add', ['x', 'c'], ['y']), io), runtime: 'refused', reason: /'value' has no value/ },
+    { what: 'that say neither yes nor no', file: modelOf([node('ReduceMax', ['x'], ['m'], int('noop_with_empty_axes', -1)), node('Sub', ['x', 'm'], ['y']), io], opset('', 18)), runtime: 'meet', reason: /is -1, where it should be 0 or 1/ },
     // Outside of functions ONNX Runtime takes no notice of where a value should come from.
     { what: 'that take their value from around a function, in none', file: softmax(number(3, 0), isInt, part(21, 'outer')), runtime: 'meet', reason: /and is in none/ },
     { what: 'that take their value from around a function, in none, and have no other', file: softmax(isInt, part(21, 'outer')), runtime: 'meet', reason: /and is in none/ },
