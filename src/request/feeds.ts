@@ -112,8 +112,9 @@ export class FeedParser {
     return whole ? wholeKey(dims!.map((own, index) => (data[index] === null ? null : own))) : this.#bucketKey(rows, data, dims)
   }
 
-  /** The bucket that a request has, or would have, where it is divided into rows. */
-  rowKeyOf({ rows, data, dims }: Pick<ParsedFeeds, 'rows' | 'data' | 'dims'>): string {
+  /** The bucket that a request has, or would have, where it is divided into rows; `null` for one that never is. */
+  rowKeyOf({ rows, data, dims }: Pick<ParsedFeeds, 'rows' | 'data' | 'dims'>): string | null {
+    if (!this.#limited && dims !== null && !this.#hasUsualLengths(dims)) return null
     return this.#bucketKey(rows, data, this.#fixedShapes ? null : dims)
   }
 

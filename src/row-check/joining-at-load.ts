@@ -14,7 +14,7 @@ import { Joining, type Served } from './joining.ts'
 export type AskedSession = Pick<WorkerSession, 'prove' | 'note' | 'setNote'>
 
 /** Count up with each change of what is proved: notes of proofs and checks hold for one revision. */
-export const rulesRevision = 10
+export const rulesRevision = 12
 
 /** With what the notes of proofs begin; what another version has proved is proved anew. */
 const noteOf = (questions: readonly RowQuestion[]) => `${proofNotes}${JSON.stringify(questions)}`
@@ -70,7 +70,9 @@ export async function joiningAtLoad(name: string, config: ResolvedConfig, opened
   const proof = proofs.at(-1)!
   if (proof.verdict === 'proved') {
     const reading = readings[proofs.length - 1]!
-    return new Joining(name, config, opened, { tolerance, proof: withAxes(proof, reading), axes: reading.axes })
+    const own = await proofForAll(reading, config.optionalInputs, session)
+    if (own.verdict === 'proved') return new Joining(name, config, opened, { tolerance, proof: withAxes(own, reading), axes: reading.axes })
+    return new Joining(name, config, opened, { tolerance, proof: { ...own, verdict: 'unknown' }, axes: reading.axes, unproved: notStackable(found.batched)! })
   }
   // What rows share may decide: the likeliest reading is asked of once more with the values of each request.
   const open = proofs.findIndex(({ verdict, node }, index) => verdict === 'unknown' && node !== null && readings[index]!.served.inputs.some(isKnownLater))
@@ -172,6 +174,7 @@ export async function ask(session: AskedSession, questions: readonly RowQuestion
   const noted = session.note(key)
   if (noted !== '') return JSON.parse(noted) as RowProof[]
   const proofs = await session.prove(questions)
-  session.setNote(key, JSON.stringify(proofs))
+  // What no node is the reason of may be otherwise the next time: a file that could not be read.
+  if (proofs.every(({ verdict, node }) => verdict !== 'unknown' || node !== null)) session.setNote(key, JSON.stringify(proofs))
   return proofs
 }

@@ -27,6 +27,8 @@ export interface KnownRows {
   readonly unproved?: string
 }
 
+/** Buckets of which it is known what the graph or runs say. */
+export const maxBuckets = 1024
 /** How a reason ends while the check by running has found nothing. */
 export const notRunYet = 'nothing has been run yet'
 const dependentRows = 'ZEROHOP_DEPENDENT_ROWS'
@@ -74,12 +76,10 @@ export class Joining {
   readonly #warned = new Set<string>()
   readonly #buckets = new Map<string, KnownBucket>()
   /** Of the buckets that are joined. */
-  readonly #joined = { has: (key: string) => this.#buckets.get(key)?.joins ?? this.#joinsOthers }
+  readonly #joined = { has: (key: string) => this.#buckets.get(key)?.joins === true }
   #metadata: ModelMetadata
   #undecided: boolean
   #refuted = false
-  /** Whether buckets are joined of which nothing is known by themselves. */
-  #joinsOthers = false
 
   /** @throws InferenceError `ERR_MODEL_CONFIG` when the batch size, or what is said of its tensors, does not fit the model. */
   constructor(name: string, config: ResolvedConfig, opened: Served, { tolerance = floatTolerance, proof = null, axes = null, unproved }: KnownRows = {}) {
@@ -125,7 +125,7 @@ export class Joining {
 
   /** The buckets whose requests are divided into rows, by their keys; `null` for all. */
   get joinedBuckets(): { has(key: string): boolean } | null {
-    return this.isByBucket && !(this.#joinsOthers && this.#buckets.size === 0) ? this.#joined : null
+    return this.isByBucket ? this.#joined : null
   }
 
   /** Whether it is still to be found out if rows are independent. */
@@ -146,9 +146,10 @@ export class Joining {
    */
   found({ rows, largestDifference, reason }: RowVerdict, bucket: string | null = null, final = false): void {
     if (this.#refuted || !this.#undecided) return // by a run meanwhile
-    if (rows === 'independent' && this.isByBucket && (bucket !== null || this.isOpen)) {
+    if (rows === 'independent' && this.isByBucket) {
       if (bucket !== null) return this.#join(bucket, 'checked', largestDifference)
-      return this.#leaveOpen(largestDifference, `${reason}, but with ${this.#hasLengths ? 'lengths' : 'shared values'} that were made up; the first requests decide`)
+      const madeUp = this.#hasLengths ? 'lengths' : this.isOpen ? 'shared values' : 'optional inputs'
+      return this.#leaveOpen(largestDifference, `${reason}, but with ${madeUp} that were made up; the first requests decide`)
     }
     if (rows !== 'unknown' || final) this.#undecided = this.asksOfBuckets
     if (this.declared) {
@@ -157,8 +158,7 @@ export class Joining {
       return
     }
     if (rows === 'unknown') return this.#leaveOpen(largestDifference, reason, final)
-    if (rows === 'independent') this.#joinsOthers = true
-    else this.#dropChecked() // where runs show that rows meet, what they do not show counts no more
+    if (rows === 'dependent') this.#dropChecked() // where runs show that rows meet, what they do not show counts no more
     if (rows === 'independent' || !this.#joinsAny) this.#show({ rows, how: 'checked', largestDifference, reason })
     else this.#showJoined(null)
     if (this.isByBucket) this.onChange()
@@ -197,13 +197,14 @@ export class Joining {
 
   /** Whether requests of some bucket are joined. */
   get #joinsAny(): boolean {
-    return this.#joinsOthers || [...this.#buckets.values()].some(({ joins }) => joins)
+    return [...this.#buckets.values()].some(({ joins }) => joins)
   }
 
   #join(key: string, how: KnownBucket['how'], largestDifference: number | null): void {
     if (this.#buckets.get(key)?.how === 'proved') return // the graph has said it meanwhile
     this.#buckets.set(key, { how, joins: true })
-    if (!this.#joinsOthers) this.#showJoined(largestDifference)
+    if (this.#buckets.size > maxBuckets) this.#buckets.delete(this.#buckets.keys().next().value!)
+    this.#showJoined(largestDifference)
     this.onChange()
   }
 

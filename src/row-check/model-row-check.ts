@@ -13,7 +13,7 @@ import { elementCount, type TensorData } from '../tensor.ts'
 import type { MailedValue } from '../values.ts'
 import type { WorkerSession } from '../workers/worker-session.ts'
 import { ask, type AskedSession, knownElements, mostElements, questionOf, rulesRevision } from './joining-at-load.ts'
-import type { Joining } from './joining.ts'
+import { maxBuckets, type Joining } from './joining.ts'
 import { KeptRequests, type KeptShape } from './kept-requests.ts'
 import { PacedRuns } from './paced-runs.ts'
 import { checkRequests, checkRows, type RowVerdict } from './row-check.ts'
@@ -49,8 +49,8 @@ export interface CheckedModel {
 const maxSamples = 4
 /** Trials of requests that may show nothing before the question is left open. */
 const maxTrials = 4
-/** Buckets of which it is known what the graph says. */
-const maxBuckets = 1024
+/** Buckets in a row of which the graph says nothing, before it is asked no more. */
+const maxUnknown = 64
 /** After so many requests that were run alone a model of which nothing is known is warned about. */
 const patience = 256
 /** Requests that are kept, where they differ; of later ones one of so many is. */
@@ -74,6 +74,8 @@ export class ModelRowCheck {
   /** What the graph has said of buckets, by their keys; `null` while it is asked. */
   readonly #buckets = new Map<string, 'proved' | 'meets' | 'unknown' | null>()
   #session!: () => TriedSession
+  /** Buckets in a row of which the graph has said nothing. */
+  #unknown = 0
   #seen = 0
   #alone = 0
   #trials = 0
@@ -147,6 +149,7 @@ export class ModelRowCheck {
     if (request.whole && ++this.#alone % patience === 0 && !this.#busy) this.#joining.staysUnknown()
     if (!this.#joining.asksOfBuckets && (!isLookedAt || this.#isOver)) return
     const key = request.whole ? this.#parser.rowKeyOf(request) : request.bucketKey
+    if (key === null) return
     const found = this.#ofBucket(key, request)
     if (!isLookedAt || this.#isOver || found === 'proved' || found === 'meets' || this.#joins(key)) return
     this.#kept.keep(request, key)
@@ -162,7 +165,15 @@ export class ModelRowCheck {
   #ofBucket(key: string, { data, dims }: InferRequest): 'proved' | 'meets' | 'unknown' | null {
     if (!this.#joining.asksOfBuckets) return 'unknown'
     const found = this.#buckets.get(key)
+    if (found !== undefined) {
+      this.#buckets.delete(key)
+      this.#buckets.set(key, found) // behind all others: the one that was not asked for the longest time is forgotten first
+    }
     if (found !== undefined || this.#isAsking) return found ?? null
+    if (this.#unknown >= maxUnknown) {
+      this.#note(key, 'unknown')
+      return 'unknown'
+    }
     const { inputs } = this.#joining.shaped.served
     const given = (index: number): GivenInput | null => {
       const values = data[index] as TensorData | readonly string[] | null // of others nothing is joined
@@ -189,8 +200,7 @@ export class ModelRowCheck {
   async #askOfBucket(key: string, given: (index: number) => GivenInput | null, prove: (questions: readonly RowQuestion[]) => Promise<readonly RowProof[]>): Promise<void> {
     const { shaped } = this.#joining
     if (!this.#joining.asksOfBuckets || this.#buckets.has(key)) return
-    this.#buckets.set(key, null)
-    if (this.#buckets.size > maxBuckets) this.#forgetOldest()
+    this.#note(key, null)
     const shapeOf = (index: number): readonly (number | string)[] | null => {
       const own = given(index)
       const { shape } = shaped.served.inputs[index]!
@@ -200,12 +210,15 @@ export class ModelRowCheck {
     const [proof] = await prove([questionOf(shaped, shapeOf, (index) => given(index)?.elements ?? null)])
     if (!this.#buckets.has(key)) return // forgotten meanwhile
     this.#buckets.set(key, proof!.verdict)
+    this.#unknown = proof!.verdict === 'unknown' ? this.#unknown + 1 : 0
     this.#joining.foundOfBucket(key, proof!)
     if (proof!.verdict !== 'unknown') this.#kept.drop(key)
     this.#tryNext()
   }
 
-  #forgetOldest(): void {
+  #note(key: string, found: 'unknown' | null): void {
+    this.#buckets.set(key, found)
+    if (this.#buckets.size <= maxBuckets) return
     const oldest = this.#buckets.keys().next().value!
     this.#buckets.delete(oldest)
     this.#kept.drop(oldest)
@@ -273,10 +286,10 @@ export class ModelRowCheck {
   async #try({ requests, bucketKey }: KeptShape): Promise<void> {
     this.#busy = true
     const { stacked, tolerance } = this.#joining
-    const inRows = requests.map((feeds) => this.#form.rowsOf(feeds) as TrialFeeds)
-    const form = new RowForm(stacked, inRows[0]!) // what rows share is the same in all of them
-    const { inputs, outputs, maxBatchSize } = form.metadata
     try {
+      const inRows = requests.map((feeds) => this.#form.rowsOf(feeds) as TrialFeeds)
+      const form = new RowForm(stacked, inRows[0]!) // what rows share is the same in all of them
+      const { inputs, outputs, maxBatchSize } = form.metadata
       const verdict = await checkRequests({ inputs, outputs: this.#neededOf(outputs) }, inRows, maxBatchSize, tolerance, (feeds) => this.#run(form, feeds))
       this.#found(verdict, bucketKey, verdict.rows === 'unknown' && ++this.#trials >= maxTrials)
     } catch {

@@ -11,6 +11,8 @@ interface Unknown {
   readonly name: string
   /** Whether its value depends on the number of rows. */
   readonly ofRows: boolean
+  /** Whether it depends on lengths that requests have. */
+  readonly ofLengths: boolean
   /** It is never below this, nor above the other. */
   readonly least: number
   readonly most: number
@@ -90,23 +92,23 @@ export const mostLength = 2 ** 20
 const mostInMemory = 2 ** 40
 
 /** Names that a file gives stand in quotes, so that none is taken for this one, or for what a function gives. */
-const rowCount: Unknown = { name: 'N', ofRows: true, least: 1, most: mostRows, isWhole: true }
+const rowCount: Unknown = { name: 'N', ofRows: true, ofLengths: false, least: 1, most: mostRows, isWhole: true }
 /** The number of rows of a run: any number from 1 to {@link mostRows}. */
 export const rowDim: Dim = new Polynomial([{ coefficient: 1, factors: [rowCount] }])
 
 /** A length of which nothing is known but that it is the same in all requests that may share a run, and from 1 to {@link mostLength}. */
 export function named(name: string): Dim {
-  return symbol({ name: JSON.stringify(name), ofRows: false, least: 1, most: mostLength, isWhole: true })
+  return symbol({ name: JSON.stringify(name), ofRows: false, ofLengths: true, least: 1, most: mostLength, isWhole: true })
 }
 
 /** The value of a function that is no polynomial, and the same wherever its arguments are. */
 export function opaque(what: string, of: readonly Dim[], { least, most }: Range, isAlwaysWhole = false): Dim {
-  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), least, most, isWhole: isAlwaysWhole || of.every(isWhole) })
+  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), ofLengths: of.some(ofLengths), least, most, isWhole: isAlwaysWhole || of.every(isWhole) })
 }
 
 /** A length of a tensor, or a number of turns, of which that is known. */
 export function lengthOf(what: string, of: readonly Dim[] = []): Dim {
-  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), least: 0, most: mostInMemory, isWhole: true })
+  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), ofLengths: of.some(ofLengths), least: 0, most: mostInMemory, isWhole: true })
 }
 
 /** Characters of a name: one that is longer takes more time than it is worth. */
@@ -125,12 +127,12 @@ export function ofRows(dim: Dim): boolean {
   return typeof dim !== 'number' && dim.ofRows
 }
 
-/** The names of what a dimension is made of. */
-export function symbolsOf(dim: Dim): string[] {
-  return typeof dim === 'number' ? [] : dim.terms.flatMap(({ factors }) => factors.map(({ name }) => name))
+/** Whether it depends on lengths that requests have beside the number of their rows. */
+export function ofLengths(dim: Dim): boolean {
+  return typeof dim !== 'number' && dim.terms.some(({ factors }) => factors.some((factor) => factor.ofLengths))
 }
 
-/** For messages, and where its order among others counts. */
+/** For messages. */
 export function shown(dim: Dim): string {
   return typeof dim === 'number' ? String(dim) : dim.key.replaceAll(/(^|\+ |\(|, )1\*/g, '$1').replaceAll('"', '')
 }
@@ -249,7 +251,7 @@ export function minimum(a: Dim, b: Dim): Dim {
   const of = inOrder(a, b)
   const [one, other] = [rangeOf(a), rangeOf(b)]
   const range = { least: Math.min(one.least, other.least), most: Math.min(one.most, other.most) }
-  return symbol({ name: `min(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), isWhole: of.every(isWhole), ...range, minimumOf: of })
+  return symbol({ name: `min(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), ofLengths: of.some(ofLengths), isWhole: of.every(isWhole), ...range, minimumOf: of })
 }
 
 export function maximum(a: Dim, b: Dim): Dim {
@@ -276,7 +278,7 @@ export function floorOf(a: Dim, b = 1): Dim {
 function quotientRoundedDown(of: Polynomial, by: number): Dim {
   const inner = of.terms.length === 1 && of.terms[0]!.coefficient === 1 && of.terms[0]!.factors.length === 1 ? of.terms[0]!.factors[0]!.floorOf : undefined
   if (inner !== undefined) return floorOf(inner.of, inner.by * by) // in two steps, as it is in one
-  return symbol({ name: `floor(${of.key}, ${by})`, ofRows: of.ofRows, least: Math.floor(of.range.least / by), most: Math.floor(of.range.most / by), isWhole: true, floorOf: { of, by } })
+  return symbol({ name: `floor(${of.key}, ${by})`, ofRows: of.ofRows, ofLengths: ofLengths(of), least: Math.floor(of.range.least / by), most: Math.floor(of.range.most / by), isWhole: true, floorOf: { of, by } })
 }
 
 /** Whether it is a whole number whatever its symbols are. */
@@ -292,9 +294,9 @@ export function broadcastDims(a: Dim, b: Dim): Dim | null {
   // Beside a number above 1 only that and 1 can stand.
   if (typeof a === 'number') return a
   if (typeof b === 'number') return b
-  // A minimum that fits one of its two is that one, or 1.
-  if (isMinimumOf(b, a)) return a
-  if (isMinimumOf(a, b)) return b
+  // A minimum that fits one of its two is that one, or 1; or 0, beside which 1 becomes 0.
+  if (isMinimumOf(b, a) && isAtLeast(b, 1)) return a
+  if (isMinimumOf(a, b) && isAtLeast(a, 1)) return b
   const least = Math.max(0, Math.min(rangeOf(a).least, rangeOf(b).least))
   return opaque('fitted', inOrder(a, b), { least, most: Math.max(rangeOf(a).most, rangeOf(b).most) })
 }

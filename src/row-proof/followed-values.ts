@@ -1,4 +1,4 @@
-import { areSame, isSame, lengthOf, multiply, ofRows, perRow, product, rowDim, type Dim } from './dims.ts'
+import { areSame, isSame, isWhole, lengthOf, multiply, ofRows, perRow, product, rowDim, takeSteps, type Dim } from './dims.ts'
 import { meets, notFollowed } from './not-proved.ts'
 
 /** `TensorProto.DataType`, as far as rules ask for it. */
@@ -70,6 +70,8 @@ type Facts = Partial<Pick<Tensor, 'rows' | 'elements' | 'place' | 'columns' | 'b
 
 export function tensor(type: number, shape: readonly Dim[], { rows = null, elements = null, place = null, columns = null, bound = null, nonZero = false }: Facts = {}): Tensor {
   if (shape.length > mostDims) notFollowed(`it has ${shape.length} dimensions`)
+  takeSteps(4 + shape.length)
+  if (!shape.every(isWhole)) notFollowed('a length is no whole number')
   const isLong = elements !== null && elements.length > mostElements
   if (isLong && elements.some(ofRows)) meets('a value depends on the number of rows')
   return { kind: 'tensor', type, shape, rows, elements: isLong ? null : elements, place, columns, bound, nonZero }

@@ -7,6 +7,8 @@ export interface StoredTensor {
 
 /** One attribute; what the file has no value of is `undefined`, and so is a list of very many numbers. */
 export interface Attribute {
+  /** `AttributeProto.AttributeType`. */
+  readonly type: number
   readonly i?: number
   readonly f?: number
   readonly s?: string
@@ -31,19 +33,22 @@ export interface OnnxNode {
   readonly attributes: ReadonlyMap<string, Attribute>
 }
 
-/** An input of a graph as it is declared. */
-export interface DeclaredInput {
+/** A value of a graph as it is declared. */
+export interface DeclaredValue {
   readonly name: string
   /** Of a tensor; 0 for what is none, or where the file does not say. */
   readonly type: number
-  readonly shape: readonly (number | string)[] | null
+  /** Numbers of its dimensions, `null` for one without; `null` where the file does not say how many it has. */
+  readonly dims: readonly (number | null)[] | null
 }
 
 export interface OnnxGraph {
   readonly nodes: readonly OnnxNode[]
   readonly initializers: ReadonlyMap<string, StoredTensor>
-  readonly inputs: readonly DeclaredInput[]
+  readonly inputs: readonly DeclaredValue[]
   readonly outputs: readonly string[]
+  /** All that are declared to have dimensions. */
+  readonly dims: ReadonlyMap<string, readonly (number | null)[]>
 }
 
 /** A function that the model brings along. */

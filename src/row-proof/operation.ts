@@ -1,4 +1,4 @@
-import { broadcastDims, isAtLeast, isSame, multiply, ofRows, rowDim, shown, shownDims, subtract, type Dim } from './dims.ts'
+import { broadcastDims, isAtLeast, isSame, multiply, ofRows, rowDim, shown, shownDims, subtract, takeSteps, type Dim } from './dims.ts'
 import type { Attribute, OnnxGraph, OnnxNode } from './onnx-model.ts'
 import { countsRows, elementType, sameRows, tensor, type Fault, type Place, type Rows, type Tensor, type Value } from './followed-values.ts'
 import { meets, notFollowed } from './not-proved.ts'
@@ -235,6 +235,7 @@ function fixedBeside(what: string, dim: Dim): never {
 export function broadcast(tensors: readonly Tensor[]): { readonly shape: readonly Dim[]; readonly rows: Rows | null } {
   const rank = Math.max(...tensors.map(({ shape }) => shape.length))
   const offset = ({ shape }: Tensor) => rank - shape.length
+  takeSteps(tensors.length * rank)
   let rows: Rows | null = null
   for (const each of tensors) {
     if (each.rows === null) continue

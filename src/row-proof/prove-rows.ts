@@ -1,4 +1,4 @@
-import { isSame, named, ofRows, rowDim, shownDims, takeSteps, withinSteps, type Dim } from './dims.ts'
+import { isSame, named, ofLengths, ofRows, rowDim, shownDims, takeSteps, withinSteps, type Dim } from './dims.ts'
 import { functionKey, type Attribute, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
 import { Operation, type Rules } from './operation.ts'
 import { arithmetic, withElements } from './rules/arithmetic.ts'
@@ -54,11 +54,14 @@ export const rules: Rules = { ...arithmetic, ...movement, ...indexing, ...reduct
 /** Where ONNX Runtime has operators of its own. */
 const ownDomains: ReadonlySet<string> = new Set(['', 'com.microsoft', 'ai.onnx.ml', 'ai.onnx.training', 'ai.onnx.preview.training', 'com.microsoft.nchwc', 'com.ms.internal.nhwc', 'org.pytorch.aten'])
 
+/** Versions of operators that the rules were written by; later ones may do something else. */
+const newest = { '': 26, 'ai.onnx.ml': 5 }
+
 /** Calls of functions in each other, and subgraphs. */
 const deepest = 50
 /** Nodes that are followed, with those of loops and functions as often as these are. */
 const mostFollowed = 100_000
-/** Steps of a proof, of which a node takes some as well, also one that is only looked at. */
+/** Steps of all proofs of one model, of which a node takes some as well, also one that is only looked at. */
 const mostSteps = 10_000_000
 const stepsOfNode = 20
 
@@ -68,8 +71,12 @@ const stepsOfNode = 20
  * takes milliseconds.
  */
 export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
+  for (const [domain, version] of Object.entries(newest)) {
+    const own = model.opsets.get(domain) ?? 0
+    if (own > version) return unknown(`it is of version ${own} of operators${domain === '' ? '' : ` of ${domain}`}: up to ${version} it is known what they do`)
+  }
   const proof = new Proof(model)
-  const outputs = withinSteps(mostSteps, () => proof.run(question))
+  const outputs = proof.run(question)
   const faults = question.outputs.map(({ name, batchAxis }, index) => faultOf(name, batchAxis, outputs[index]!)).filter((fault) => fault !== null)
   const first = (['meets', 'unknown'] as const).flatMap((verdict) => faults.filter((fault) => fault.verdict === verdict).sort((a, b) => a.order - b.order))[0]
   if (first === undefined) return { verdict: 'proved', node: null, reason: 'the graph shows that each row is computed by itself' }
@@ -85,10 +92,12 @@ export function answerQuestions(read: () => OnnxModel | null, questions: readonl
   const proofs: RowProof[] = []
   try {
     const graph = read()
-    for (const question of questions) {
-      proofs.push(proofOf(graph, question))
-      if (proofs.at(-1)!.verdict === 'proved') break
-    }
+    withinSteps(mostSteps, () => {
+      for (const question of questions) {
+        proofs.push(proofOf(graph, question))
+        if (proofs.at(-1)!.verdict === 'proved') break
+      }
+    })
   } catch (error) {
     proofs.push(unknown(`its graph cannot be read: ${(error as Error).message}`))
   }
@@ -122,9 +131,12 @@ function faultOf(name: string, batchAxis: number, value: Value): Fault | null {
 /** Values by name: those of a graph, and of the graphs around it. */
 class Scope {
   readonly #values = new Map<string, Value>()
+  readonly #dims: OnnxGraph['dims'] | null
   readonly #around: Scope | null
 
-  constructor(around: Scope | null = null) {
+  /** @param dims what the file says of the values of the graph. */
+  constructor(dims: OnnxGraph['dims'] | null = null, around: Scope | null = null) {
+    this.#dims = dims
     this.#around = around
   }
 
@@ -139,6 +151,17 @@ class Scope {
 
   set(name: string, value: Value): void {
     this.#values.set(name, value)
+  }
+
+  /**
+   * Throws where the file says otherwise of the dimensions of a value than its graph, as where just its inputs were given a variable one
+   * after it had been written: ONNX Runtime may take a declared number for what `Shape` gives.
+   */
+  checkDeclared(name: string, value: Value): void {
+    const dims = this.#dims?.get(name)
+    if (dims === undefined || value.kind !== 'tensor') return
+    const isOther = (given: number | null, axis: number) => given !== null && (ofRows(value.shape[axis]!) || ofLengths(value.shape[axis]!) || (typeof value.shape[axis] === 'number' && value.shape[axis] !== given))
+    if (dims.length !== value.shape.length || dims.some(isOther)) throw new NotProved('unknown', `value '${name}' is declared to have the shape [${dims.map((dim) => dim ?? '?').join(', ')}], and has ${shownDims(value.shape)}`)
   }
 }
 
@@ -160,7 +183,7 @@ class Proof {
 
   run({ inputs, outputs }: RowQuestion): Value[] {
     const { graph, opsets } = this.#model
-    const scope = new Scope()
+    const scope = new Scope(graph.dims)
     for (const input of inputs) scope.set(input.name, this.#given(input))
     this.#addInitializers(graph, scope)
     for (const { name } of graph.inputs) if (!scope.has(name)) scope.set(name, leftOut)
@@ -205,9 +228,15 @@ class Proof {
 
   #runNode(node: OnnxNode, scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>): void {
     const order = this.#order++
+    takeSteps(node.inputs.length + node.outputs.length)
     const inputs = node.inputs.map((name) => (name === '' ? null : scope.get(name)))
     const set = (values: readonly (Value | null)[]) => {
-      for (const [index, name] of node.outputs.entries()) if (name !== '') scope.set(name, checked(values[index] ?? unmade(name)))
+      for (const [index, name] of node.outputs.entries()) {
+        if (name === '') continue
+        const value = checked(values[index] ?? unmade(name))
+        scope.checkDeclared(name, value)
+        scope.set(name, value)
+      }
     }
     const fault = (verdict: Fault['verdict'], reason: string): Fault => ({ kind: 'fault', verdict, order, node: shownNode(node), reason: `${shownNode(node)}: ${reason}` })
     try {
@@ -227,15 +256,19 @@ class Proof {
       const rule = Object.hasOwn(rules, key) ? rules[key]! : null
       if (rule === null) throw new NotProved('unknown', 'the operator is not known')
       const runGraph = (graph: OnnxGraph, values: readonly Value[]): Value[] => {
-        const inner = new Scope(scope)
+        const inner = new Scope(graph.dims, scope)
         // ONNX Runtime leaves such an input out, and takes the next one for it.
         if (graph.inputs.some(({ name }) => graph.initializers.has(name))) throw new NotProved('unknown', 'an input of a graph in it has a value of its own')
-        for (const [index, value] of values.entries()) if (graph.inputs[index] !== undefined) inner.set(graph.inputs[index].name, value)
+        for (const [index, { name }] of graph.inputs.entries()) {
+          if (values[index] === undefined) continue
+          inner.checkDeclared(name, values[index])
+          inner.set(name, values[index])
+        }
         this.#addInitializers(graph, inner)
         this.#within(graph, () => this.#runNodes(graph.nodes, inner, opsets, references, graph.outputs))
         return graph.outputs.map((name) => withoutShape(inner.get(name)))
       }
-      const label = JSON.stringify(`${this.#path}${node.outputs.find((name) => name !== '') ?? order}`)
+      const label = `${this.#path}${JSON.stringify(node.outputs.find((name) => name !== '') ?? '')}` // names of the file in quotes, so that none is taken for a path
       const before = worst(given)
       if (before !== null) return set(node.outputs.map(() => withoutShape(before)))
       const operation = new Operation({ ...node, attributes }, opsets.get(node.domain) ?? 1, label, given, runGraph, fault)
@@ -294,6 +327,7 @@ function resolved(attributes: ReadonlyMap<string, Attribute>, references: Readon
   return new Map([...attributes].flatMap(([name, attribute]) => {
     if (attribute.reference === undefined || attribute.reference === '') return [[name, attribute] as const]
     const own = references.get(attribute.reference)
+    if (own !== undefined && own.type !== attribute.type) throw new NotProved('unknown', `attribute '${name}' is given a value of another type`)
     return own === undefined ? [] : [[name, own] as const]
   }))
 }

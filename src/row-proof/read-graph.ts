@@ -1,18 +1,10 @@
 import { FileWindow } from '../onnx-file/file-window.ts'
 import { withRegularFileSync } from '../regular-file.ts'
-import { functionKey, type Attribute, type DeclaredInput, type OnnxFunction, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
+import { checkScopes } from './check-scopes.ts'
 import { elementType, mostElements } from './followed-values.ts'
+import { doubles, float, floats, int, int32, ints, MessageReader, part, parts, UnreadableGraph, type Fields } from './message-reader.ts'
+import { functionKey, type Attribute, type DeclaredValue, type OnnxFunction, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
 
-/** A file that is no ONNX model, or one beyond all limits. */
-export class UnreadableGraph extends Error {
-  override readonly name = 'UnreadableGraph'
-}
-
-/** Messages in each other, and fields of a file: a graph of 100 000 operators has about 3 million. */
-const deepest = 100
-const mostFields = 10_000_000
-/** Characters of a name. */
-const mostText = 65_536
 /** Elements of a tensor of fractions that are kept: scales of a resize, not weights. */
 const mostFloats = 64
 /** Numbers of an attribute that are kept: axes, shapes, pads; the nodes of a forest of trees are not. */
@@ -20,51 +12,73 @@ const mostNumbers = 4096
 
 /**
  * Reads the graph of a model: nodes and their attributes, subgraphs, functions, and the elements of small initializers. Large ones
- * are jumped over, so that the largest file takes some milliseconds.
+ * are jumped over, so that the largest file takes some milliseconds. What is read is what ONNX Runtime runs: a file that it may
+ * take otherwise is not read.
  *
  * @param source the path of the file, or the bytes of the model.
  * @returns `null` for a model in ONNX Runtime's own format (`.ort`), which only that can read.
  * @throws UnreadableGraph, `NotReadable`, or the error of Node.js for a file that cannot be opened.
  */
 export function readGraph(source: string | Uint8Array): OnnxModel | null {
-  if (typeof source !== 'string') return new GraphReader(new FileWindow(source, source.byteLength)).model()
-  return withRegularFileSync(source, (file, byteLength) => new GraphReader(new FileWindow(file, byteLength)).model())
+  if (typeof source !== 'string') return modelIn(new FileWindow(source, source.byteLength))
+  return withRegularFileSync(source, (file, byteLength) => modelIn(new FileWindow(file, byteLength)))
 }
 
-/** Fields that hold fractions, of 4 or 8 bytes, by message. */
-const attributeFractions = [2, 7]
-const tensorFractions = [4, 10]
+function modelIn(window: FileWindow): OnnxModel | null {
+  if (window.byteLength >= 8 && window.copy(4, 8).toString('latin1') === 'ORTM') return null
+  const model = new GraphReader(new MessageReader(window)).model(window.byteLength)
+  checkScopes(model)
+  return model
+}
 
-/** The place of a number, which holds nothing. */
-const notHeld = -1
+/** Fields of ONNX's schema (onnx/onnx.proto) that are read, by message. */
+const fieldsOf = {
+  model: { 7: part, 8: parts, 25: parts },
+  // ONNX Runtime cuts versions to 32 bits.
+  opset: { 1: part, 2: int32 },
+  graph: { 1: parts, 5: parts, 11: parts, 12: parts, 13: parts, 15: parts },
+  function: { 1: part, 4: parts, 5: parts, 7: parts, 9: parts, 10: part, 11: parts, 13: part },
+  node: { 1: parts, 2: parts, 3: part, 4: part, 5: parts, 7: part, 8: part },
+  attribute: { 1: part, 2: float, 3: int, 4: part, 5: part, 6: part, 7: floats, 8: ints, 9: parts, 10: parts, 11: parts, 14: part, 15: parts, 20: int32, 21: part, 22: part, 23: parts },
+  value: { 1: part, 2: part },
+  type: { 1: part, 4: part, 5: part, 7: part, 8: part, 9: part },
+  tensorType: { 1: int32, 2: part },
+  shape: { 1: parts },
+  dimension: { 1: int },
+  tensor: { 1: ints, 2: int32, 3: part, 4: floats, 5: ints, 6: parts, 7: ints, 8: part, 9: part, 10: doubles, 11: ints, 14: int32 },
+  sparseTensor: { 1: part, 2: part, 3: ints },
+} as const satisfies Readonly<Record<string, Fields>>
 
-/** A field of a message: its number, and its value or the place of it. */
-type Visit = (field: number, value: number, start: number, end: number) => void
+/** Types of attributes by the field that has their value. */
+const attributeTypes: Readonly<Record<number, number>> = { 2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 6, 8: 7, 9: 8, 10: 9, 11: 10, 22: 11, 23: 12, 14: 13, 15: 14 }
+/** What a Constant is made of, and of which type that is. */
+const constantTypes: Readonly<Record<string, number>> = { value: 4, sparse_value: 11, value_float: 1, value_floats: 6, value_int: 2, value_ints: 7, value_string: 3, value_strings: 8 }
+/** Attributes whose number is a value of 64 bits; of others ONNX Runtime may take 32. */
+const wideNumbers: ReadonlySet<string> = new Set(['value_int', 'default_int64'])
+/** Attributes that say yes or no, of which some operators take any other number for yes, and some for no. */
+const flags: ReadonlySet<string> = new Set(['across_channels', 'allowzero', 'ceil_mode', 'channels_last', 'fmod', 'inverse', 'is_test', 'keepdims', 'layout', 'new_axis', 'noop_with_empty_axes', 'onesided', 'spatial', 'training_mode', 'transA', 'transB', 'transBatchA', 'transBatchB'])
+/** Attributes that have to have a value; others have an empty one, as some writers leave out what is 0. */
+const neverEmpty: ReadonlySet<number> = new Set([4, 5, 11, 13])
 
-/** Reads messages of ONNX's schema (onnx/onnx.proto) by the numbers of their fields. */
+/** Reads messages by the numbers of their fields. */
 class GraphReader {
-  readonly #window: FileWindow
-  readonly #float = new DataView(new ArrayBuffer(8))
-  #at = 0
-  #fields = 0
-  #depth = 0
+  readonly #reader: MessageReader
+  #isInFunction = false
 
-  constructor(window: FileWindow) {
-    this.#window = window
+  constructor(reader: MessageReader) {
+    this.#reader = reader
   }
 
-  model(): OnnxModel | null {
-    const window = this.#window
-    if (window.byteLength >= 8 && window.copy(4, 8).toString('latin1') === 'ORTM') return null
+  model(byteLength: number): OnnxModel {
     const opsets = new Map<string, number>()
     const functions = new Map<string, OnnxFunction>()
     let graph: OnnxGraph | null = null
-    this.#read(0, window.byteLength, (field, _, start, end) => {
-      if (field === 7) graph = this.#once(graph, this.#graph(start, end))
+    this.#reader.read(0, byteLength, fieldsOf.model, (field, _, start, end) => {
+      if (field === 7) graph = this.#graph(start, end)
       else if (field === 8) this.#opset(start, end, opsets)
-      else if (field === 25) {
+      else {
         const each = this.#function(start, end)
-        functions.set(functionKey(each.domain, each.name), each)
+        addOnce(functions, functionKey(each.domain, each.name), each, 'function')
       }
     })
     if (graph === null) throw new UnreadableGraph('it has no graph')
@@ -73,26 +87,33 @@ class GraphReader {
 
   #opset(start: number, end: number, opsets: Map<string, number>): void {
     let [domain, version] = ['', 0]
-    this.#read(start, end, (field, value, from, to) => {
-      if (field === 1) domain = this.#text(from, to)
-      else if (field === 2) version = value
+    this.#reader.read(start, end, fieldsOf.opset, (field, value, from, to) => {
+      if (field === 1) domain = this.#reader.name(from, to)
+      else version = value
     })
-    opsets.set(plainDomain(domain), version)
+    addOnce(opsets, plainDomain(domain), version, 'set of operators')
   }
 
   #graph(start: number, end: number): OnnxGraph {
     const nodes: OnnxNode[] = []
     const initializers = new Map<string, StoredTensor>()
-    const inputs: DeclaredInput[] = []
+    const inputs: DeclaredValue[] = []
     const outputs: string[] = []
-    this.#read(start, end, (field, _, from, to) => {
+    const dimsOf = new Map<string, readonly (number | null)[]>()
+    this.#reader.read(start, end, fieldsOf.graph, (field, _, from, to) => {
       if (field === 1) nodes.push(this.#node(from, to))
-      else if (field === 5) this.#addTensor(initializers, from, to)
-      else if (field === 11) inputs.push(this.#input(from, to))
-      else if (field === 12) outputs.push(this.#input(from, to).name)
-      else if (field === 15) this.#addSparse(initializers, from, to)
+      else if (field === 11 || field === 12 || field === 13) {
+        const declared = this.#declared(from, to)
+        if (field === 11) inputs.push(declared)
+        if (field === 12) outputs.push(declared.name)
+        if (declared.dims !== null && (field !== 13 || !dimsOf.has(declared.name))) dimsOf.set(declared.name, declared.dims)
+      } else {
+        const { name, tensor } = field === 5 ? this.#tensor(from, to) : this.#sparse(from, to)
+        if (name === '') throw new UnreadableGraph('an initializer has no name')
+        addOnce(initializers, name, tensor, 'initializer')
+      }
     })
-    return { nodes, initializers, inputs, outputs }
+    return { nodes, initializers, inputs, outputs, dims: dimsOf }
   }
 
   #function(start: number, end: number): OnnxFunction {
@@ -102,15 +123,18 @@ class GraphReader {
     const nodes: OnnxNode[] = []
     const opsets = new Map<string, number>()
     const defaults = new Map<string, Attribute>()
-    this.#read(start, end, (field, _, from, to) => {
-      if (field === 1) name = this.#text(from, to)
-      else if (field === 4) inputs.push(this.#text(from, to))
-      else if (field === 5) outputs.push(this.#text(from, to))
-      else if (field === 7) nodes.push(this.#node(from, to))
-      else if (field === 9) this.#opset(from, to, opsets)
-      else if (field === 10) domain = this.#text(from, to)
+    this.#reader.read(start, end, fieldsOf.function, (field, _, from, to) => {
+      if (field === 1) name = this.#reader.name(from, to)
+      else if (field === 4) inputs.push(this.#reader.name(from, to))
+      else if (field === 5) outputs.push(this.#reader.name(from, to))
+      else if (field === 7) {
+        this.#isInFunction = true
+        nodes.push(this.#node(from, to))
+        this.#isInFunction = false
+      } else if (field === 9) this.#opset(from, to, opsets)
+      else if (field === 10) domain = this.#reader.name(from, to)
       else if (field === 11) this.#attribute(from, to, defaults)
-      else if (field === 13) overload = this.#text(from, to)
+      else overload = this.#reader.name(from, to)
     })
     return { name: overloaded(name, overload), domain: plainDomain(domain), inputs, outputs, nodes, opsets, defaults }
   }
@@ -120,244 +144,195 @@ class GraphReader {
     const inputs: string[] = []
     const outputs: string[] = []
     const attributes = new Map<string, Attribute>()
-    this.#read(start, end, (field, _, from, to) => {
-      if (field === 1) inputs.push(this.#text(from, to))
-      else if (field === 2) outputs.push(this.#text(from, to))
-      else if (field === 3) name = this.#text(from, to)
-      else if (field === 4) operator = this.#text(from, to)
-      else if (field === 5) this.#attribute(from, to, attributes)
-      else if (field === 7) domain = this.#text(from, to)
-      else if (field === 8) overload = this.#text(from, to)
+    this.#reader.read(start, end, fieldsOf.node, (field, _, from, to) => {
+      if (field === 5) {
+        this.#attribute(from, to, attributes)
+        return
+      }
+      const text = this.#reader.name(from, to)
+      if (field === 1) inputs.push(text)
+      else if (field === 2) outputs.push(text)
+      else if (field === 3) name = text
+      else if (field === 4) operator = text
+      else if (field === 7) domain = text
+      else overload = text
     })
-    return { name, operator: overloaded(operator, overload), domain: plainDomain(domain), inputs, outputs, attributes }
+    const node = { name, operator: overloaded(operator, overload), domain: plainDomain(domain), inputs, outputs, attributes }
+    // ONNX Runtime takes the first attribute of any Constant, whatever its name, and its domain.
+    if (operator === 'Constant' && (node.domain !== '' || attributes.size !== 1 || [...attributes].some(([key, { type }]) => constantTypes[key] !== type))) throw new UnreadableGraph(`Constant '${outputs[0] ?? ''}' has not one value of its own type`)
+    return node
   }
 
   #attribute(start: number, end: number, attributes: Map<string, Attribute>): void {
     let name = ''
-    const ints: number[] = []
-    const floats: number[] = []
+    const numbers: number[] = []
+    const fractions: number[] = []
     const strings: string[] = []
     let type = 0
+    const held = new Set<number>()
     const scalars: { i?: number; f?: number; s?: string; tensor?: StoredTensor; graph?: OnnxGraph; reference?: string } = {}
-    this.#read(start, end, (field, value, from, to) => {
-      if (field === 1) name = this.#text(from, to)
+    this.#reader.read(start, end, fieldsOf.attribute, (field, value, from, to) => {
+      if (attributeTypes[field] !== undefined) held.add(attributeTypes[field])
+      if (field === 1) name = this.#reader.name(from, to)
       else if (field === 2) scalars.f = value
       else if (field === 3) scalars.i = value
-      else if (field === 4) scalars.s = this.#text(from, to)
-      else if (field === 5) scalars.tensor = this.#once(scalars.tensor, this.#tensor(from, to).tensor)
-      else if (field === 6) scalars.graph = this.#once(scalars.graph, this.#graph(from, to))
-      else if (field === 7) this.#numbers(floats, value, from, to, 5)
-      else if (field === 8) this.#numbers(ints, value, from, to, 0)
-      else if (field === 9) strings.push(this.#text(from, Math.min(to, from + 64)))
+      else if (field === 4) scalars.s = this.#reader.text(from, to)
+      else if (field === 5) scalars.tensor = this.#tensor(from, to).tensor
+      else if (field === 6) scalars.graph = this.#graph(from, to)
+      else if (field === 7) this.#reader.addNumbers(fractions, mostNumbers, floats, value, from, to)
+      else if (field === 8) this.#reader.addNumbers(numbers, mostNumbers, ints, value, from, to)
+      else if (field === 9) strings.push(strings.length > mostNumbers ? '' : this.#reader.text(from, to))
       else if (field === 20) type = value
-      else if (field === 21) scalars.reference = this.#text(from, to)
-      // The rest of a long list does not count, but for what says of which type it is.
-    }, attributeFractions)
-    if (type === 1) scalars.f ??= 0 // some writers leave out what is 0
+      else if (field === 21 && to > from) scalars.reference = this.#reader.name(from, to)
+    })
+    if (type < 1 || type > 14 || [...held].some((each) => each !== type)) throw new UnreadableGraph(`attribute '${name}' is of type ${type}, and has a value of another`)
+    if (scalars.reference !== undefined && (!this.#isInFunction || held.size > 0)) throw new UnreadableGraph(`attribute '${name}' takes its value from around a function, ${this.#isInFunction ? 'and has one of its own' : 'and is in none'}`)
+    if (scalars.reference === undefined && neverEmpty.has(type) && held.size === 0) throw new UnreadableGraph(`attribute '${name}' has no value`)
+    if (type === 1) scalars.f ??= 0
     if (type === 2) scalars.i ??= 0
     if (type === 3) scalars.s ??= ''
-    const holds = [scalars.f, scalars.i, scalars.s, scalars.tensor, scalars.graph, floats[0], ints[0], strings[0]].flatMap((each, index) => (each === undefined ? [] : [index + 1]))
-    if (holds.some((each) => type !== 0 && each !== type)) throw new UnreadableGraph(`attribute '${name}' is of type ${type}, and has a value of another`)
+    if (scalars.i !== undefined && scalars.i !== (scalars.i | 0) && !wideNumbers.has(name)) throw new UnreadableGraph(`attribute '${name}' is ${scalars.i}, which has more than 32 bits`)
+    if (type === 2 && flags.has(name) && scalars.reference === undefined && scalars.i !== 0 && scalars.i !== 1) throw new UnreadableGraph(`attribute '${name}' is ${scalars.i}, where it should be 0 or 1`)
     const few = <T>(list: readonly T[]): readonly T[] | undefined => (list.length > mostNumbers ? undefined : list)
-    attributes.set(name, { ...scalars, ints: few(ints), floats: few(floats), strings: few(strings) })
+    addOnce(attributes, name, { ...scalars, type, ints: few(numbers), floats: few(fractions), strings: few(strings) }, 'attribute')
   }
 
-  #input(start: number, end: number): DeclaredInput {
+  #declared(start: number, end: number): DeclaredValue {
     let name = ''
     let type = 0
-    let shape: (number | string)[] | null = null
-    this.#read(start, end, (field, _, from, to) => {
-      if (field === 1) name = this.#text(from, to)
-      else if (field === 2) {
-        this.#read(from, to, (kind, __, at, until) => {
-          if (kind !== 1) return
-          this.#read(at, until, (part, value, first, last) => {
+    let dims: DeclaredValue['dims'] = null
+    let kinds = 0
+    this.#reader.read(start, end, fieldsOf.value, (field, _, from, to) => {
+      if (field === 1) name = this.#reader.name(from, to)
+      else {
+        this.#reader.read(from, to, fieldsOf.type, (kind, __, at, until) => {
+          kinds++
+          if (kind === 1) this.#reader.read(at, until, fieldsOf.tensorType, (part, value, first, last) => {
             if (part === 1) type = value
-            else if (part === 2) shape = this.#once(shape, this.#shape(first, last))
+            else dims = this.#dims(first, last)
           })
         })
       }
     })
-    return { name, type, shape }
+    if (kinds > 1) throw new UnreadableGraph(`'${name}' is of several types`)
+    return { name, type, dims }
   }
 
-  #shape(start: number, end: number): (number | string)[] {
-    const shape: (number | string)[] = []
-    this.#read(start, end, (field, _, from, to) => {
-      if (field !== 1) return
-      let dim: number | string = ''
-      this.#read(from, to, (kind, value, first, last) => {
-        if (kind === 1) dim = value < 0 ? '' : value
-        else if (kind === 2) dim = this.#text(first, last)
-      })
-      shape.push(dim)
+  #dims(start: number, end: number): (number | null)[] {
+    const dims: (number | null)[] = []
+    this.#reader.read(start, end, fieldsOf.shape, (_, __, from, to) => {
+      let dim: number | null = null
+      this.#reader.read(from, to, fieldsOf.dimension, (___, value) => (dim = value))
+      dims.push(dim)
     })
-    return shape
+    return dims
   }
 
-  #addTensor(initializers: Map<string, StoredTensor>, start: number, end: number): void {
-    const { name, tensor } = this.#tensor(start, end)
-    initializers.set(name, tensor)
-  }
-
-  #addSparse(initializers: Map<string, StoredTensor>, start: number, end: number): void {
+  #sparse(start: number, end: number): { name: string; tensor: StoredTensor } {
+    let [name, type] = ['', 0]
     const dims: number[] = []
-    let values: { name: string; tensor: StoredTensor } | null = null
-    this.#read(start, end, (field, value, from, to) => {
-      if (field === 1) values = this.#tensor(from, to)
-      else if (field === 3) this.#numbers(dims, value, from, to, 0)
+    this.#reader.read(start, end, fieldsOf.sparseTensor, (field, value, from, to) => {
+      if (field === 1) {
+        const values = this.#tensor(from, to)
+        name = values.name
+        type = values.tensor.type
+      } else if (field === 3) this.#reader.addNumbers(dims, mostNumbers, ints, value, from, to)
     })
-    const { name, tensor } = values ?? { name: '', tensor: { type: 0, dims, elements: null } }
-    initializers.set(name, { type: tensor.type, dims, elements: null })
+    return { name, tensor: { type, dims, elements: null } }
   }
 
   #tensor(start: number, end: number): { name: string; tensor: StoredTensor } {
-    let name = ''
-    let type = 0
+    let [name, type] = ['', 0]
     const dims: number[] = []
     const listed: number[] = []
-    const narrow: number[] = []
+    const sources = new Set<number>() // fields that have elements
     let raw: { start: number; end: number } | null = null
     let isExternal = false // in a file beside the model, which may be another one by now
-    this.#read(start, end, (field, value, from, to) => {
-      if (field === 1) this.#numbers(dims, value, from, to, 0)
+    this.#reader.read(start, end, fieldsOf.tensor, (field, value, from, to) => {
+      if (field === 1) this.#reader.addNumbers(dims, mostNumbers, ints, value, from, to)
       else if (field === 2) type = value
-      else if (field === 4) this.#numbers(listed, value, from, to, 5)
-      else if (field === 5) this.#numbers(narrow, value, from, to, 0)
-      else if (field === 7 || field === 11) this.#numbers(listed, value, from, to, 0)
-      else if (field === 8) name = this.#text(from, to)
-      else if (field === 9) raw = { start: from, end: to }
-      else if (field === 10) this.#numbers(listed, value, from, to, 1)
+      else if (field === 8) name = this.#reader.name(from, to)
       else if (field === 14) isExternal = value === 1
-    }, tensorFractions)
-    for (const each of narrow) listed.push(Number(BigInt.asIntN(32, BigInt(each)))) // as protobuf reads them
-    const count = dims.reduce((sum, dim) => sum * dim, 1)
-    const isSmall = count <= (isFloat(type) ? mostFloats : mostElements) && type !== elementType.string
-    const elements = !isSmall ? null : isExternal ? null : raw === null ? (listed.length === count && isPlain(type) ? listed.map((each) => (type === elementType.bool ? Number(each !== 0) : each)) : null) : this.#rawElements(type, count, raw)
-    return { name, tensor: { type, dims, elements } }
+      else {
+        sources.add(field)
+        if (field === 9) raw = { start: from, end: to }
+        else if (field === 4) this.#reader.addNumbers(listed, mostElements, floats, value, from, to)
+        else if (field === 10) this.#reader.addNumbers(listed, mostElements, doubles, value, from, to)
+        else if (field === 5 || field === 7 || field === 11) this.#reader.addNumbers(listed, mostElements, ints, value, from, to)
+      }
+    })
+    if (sources.size > 1 || [...sources].some((field) => field !== 9 && field !== listedIn(type))) throw new UnreadableGraph(`tensor '${name}' has elements in several fields, or not in that of its type`)
+    if (dims.some((dim) => !Number.isSafeInteger(dim) || dim < 0)) throw new UnreadableGraph(`tensor '${name}' has the dimensions [${dims.join(', ')}]`)
+    const isFloat = type === elementType.float32 || type === elementType.float64
+    const count = dims.reduce((product, dim) => product * dim, 1)
+    const isKept = count <= (isFloat ? mostFloats : mostElements) && !isExternal
+    return { name, tensor: { type, dims, elements: isKept ? checked(type, count, raw === null ? listed : this.#raw(type, count, raw)) : null } }
   }
 
-  #rawElements(type: number, count: number, { start, end }: { start: number; end: number }): number[] | null {
-    if (start === notHeld) throw new UnreadableGraph('a number stands where bytes should')
-    return decoded(type, count, this.#window.copy(start, Math.min(end, start + 8 * mostElements)))
+  #raw(type: number, count: number, { start, end }: { start: number; end: number }): number[] | null {
+    return end - start === (sizes[type] ?? NaN) * count ? decoded(type, count, this.#reader.bytes(start, end)) : null
   }
+}
 
-  /** One number, or several that are packed: of 64 or 32 bits, or of any length. */
-  #numbers(list: number[], value: number, start: number, end: number, kind: 0 | 1 | 5): void {
-    if (start === notHeld) {
-      list.push(value)
-      return
-    }
-    if (kind === 0) {
-      this.#at = start
-      while (this.#at < end && list.length <= mostNumbers) list.push(this.#number(end))
-      return
-    }
-    const size = kind === 1 ? 8 : 4
-    for (let at = start; at + size <= end && list.length <= mostNumbers; at += size) list.push(this.#fixed(at, size))
-  }
-
-  #fixed(at: number, size: 4 | 8): number {
-    for (let byte = 0; byte < size; byte++) this.#float.setUint8(byte, this.#window.byteAt(at + byte))
-    return size === 8 ? this.#float.getFloat64(0, true) : this.#float.getFloat32(0, true)
-  }
-
-  /** Protobuf merges messages that come twice in one field, which nobody writes and this does not. */
-  #once<T>(earlier: T | null | undefined, read: T): T {
-    if (earlier !== null && earlier !== undefined) throw new UnreadableGraph('a message comes twice where there is room for one')
-    return read
-  }
-
-  /**
-   * Goes through the fields of a message. A number is its value, and has no place ({@link notHeld}); what holds something has its
-   * place.
-   *
-   * @param fractions fields that have 4 or 8 bytes; no others have.
-   */
-  #read(start: number, end: number, visit: Visit, fractions: readonly number[] = []): void {
-    if (start === notHeld) throw new UnreadableGraph('a number stands where a message should')
-    if (++this.#depth > deepest) throw new UnreadableGraph(`messages lie in each other more than ${deepest} deep`)
-    for (let at = start; at < end; ) {
-      if (++this.#fields > mostFields) throw new UnreadableGraph(`it has more than ${mostFields} fields`)
-      this.#at = at
-      const tag = this.#number(end)
-      const field = Math.floor(tag / 8)
-      const wire = tag % 8
-      if (field <= 0) throw new UnreadableGraph(`byte ${at} begins no field`)
-      let value = 0
-      let next = this.#at
-      if (wire === 0) {
-        value = this.#number(end)
-        next = this.#at
-      } else if (wire === 2) {
-        const length = this.#number(end)
-        if (length < 0) throw new UnreadableGraph(`field ${field} at byte ${at} has a length below 0`)
-        next = this.#at + length
-      } else if (wire === 1 || wire === 5) {
-        const size = wire === 1 ? 8 : 4
-        next = this.#at + size
-        if (next <= end) value = this.#fixed(this.#at, size)
-      } else throw new UnreadableGraph(`field ${field} at byte ${at} is of kind ${wire}, which no ONNX model has`)
-      if (next > end) throw new UnreadableGraph(`field ${field} at byte ${at} goes on beyond byte ${end}`)
-      // Protobuf takes a field of another kind for one that it does not know.
-      if (wire !== 2 && fractions.includes(field) !== (wire !== 0)) throw new UnreadableGraph(`field ${field} at byte ${at} is of kind ${wire}, which is not its own`)
-      if (wire === 2) visit(field, value, this.#at, next)
-      else visit(field, value, notHeld, notHeld)
-      at = next
-    }
-    this.#depth--
-  }
-
-  /** Of up to 64 bits with a sign, in 7 bits a byte; beyond 2^53 about as large as it is. */
-  #number(limit: number): number {
-    let low = 0
-    let high = 0
-    for (let shift = 0; shift < 70; shift += 7) {
-      if (this.#at >= limit) throw new UnreadableGraph(`a number goes on beyond byte ${limit}`)
-      const byte = this.#window.byteAt(this.#at++)
-      if ((byte === 0 && shift > 0) || (shift === 63 && byte > 1 && byte < 0x80)) throw new UnreadableGraph(`a number before byte ${this.#at} is not written as protobuf writes it`)
-      const bits = byte & 0x7f
-      if (shift < 28) low += bits * 2 ** shift
-      else if (shift === 28) {
-        low += (bits & 0xf) * 2 ** 28
-        high += bits >> 4
-      } else high += bits * 2 ** (shift - 32)
-      if (byte < 0x80) return (high % 2 ** 32 | 0) * 2 ** 32 + low
-    }
-    throw new UnreadableGraph(`a number before byte ${this.#at} has more than 10 bytes`)
-  }
-
-  #text(start: number, end: number): string {
-    if (start === notHeld) throw new UnreadableGraph('a number stands where a text should')
-    if (end - start > mostText) throw new UnreadableGraph(`a name at byte ${start} has more than ${mostText} bytes`)
-    return this.#window.copy(start, end).toString()
-  }
+/** ONNX Runtime lets the last of several count, or none. */
+function addOnce<T>(map: Map<string, T>, name: string, value: T, what: string): void {
+  if (map.has(name)) throw new UnreadableGraph(`${what} '${name}' comes twice`)
+  map.set(name, value)
 }
 
 /** A name that only functions of that name and overload have. */
 function overloaded(name: string, overload: string): string {
-  return overload === '' ? name : `${name}:${overload}`
+  return overload === '' ? withoutColon(name) : `${withoutColon(name)}:${withoutColon(overload)}`
 }
 
 function plainDomain(domain: string): string {
-  return domain === 'ai.onnx' ? '' : domain
+  return domain === 'ai.onnx' ? '' : withoutColon(domain)
 }
 
-function isFloat(type: number): boolean {
-  return type === elementType.float32 || type === elementType.float64
+/** Domains, names and overloads are put together with colons, here and in ONNX Runtime. */
+function withoutColon(name: string): string {
+  if (name.includes(':')) throw new UnreadableGraph(`the name '${name}' of an operator or a domain has a colon`)
+  return name
 }
 
-/** Whether its elements are listed as the numbers that they are. */
-function isPlain(type: number): boolean {
-  return type !== elementType.float16 && type !== elementType.bfloat16 && type <= elementType.uint64
+/** The field that has the elements of a type where they are no raw bytes: `float_data`, `int64_data`, ... */
+function listedIn(type: number): number {
+  switch (type) {
+    case elementType.float32: case 14: return 4 // prettier-ignore
+    case elementType.string: return 6
+    case elementType.int64: return 7
+    case elementType.float64: case 15: return 10 // prettier-ignore
+    case elementType.uint32: case elementType.uint64: return 11 // prettier-ignore
+    default: return 5
+  }
+}
+
+/** Least and largest number of types whose elements are plain numbers. */
+const ranges: Readonly<Record<number, readonly [number, number]>> = {
+  [elementType.float32]: [-Infinity, Infinity],
+  [elementType.float64]: [-Infinity, Infinity],
+  [elementType.uint8]: [0, 2 ** 8 - 1],
+  [elementType.int8]: [-(2 ** 7), 2 ** 7 - 1],
+  [elementType.uint16]: [0, 2 ** 16 - 1],
+  [elementType.int16]: [-(2 ** 15), 2 ** 15 - 1],
+  [elementType.int32]: [-(2 ** 31), 2 ** 31 - 1],
+  [elementType.int64]: [-(2 ** 63), 2 ** 63],
+  [elementType.bool]: [0, 1],
+  [elementType.uint32]: [0, 2 ** 32 - 1],
+  [elementType.uint64]: [0, 2 ** 64],
+}
+
+/** Elements that are as many as there should be, and each of which is one of its type; else `null`: ONNX Runtime wraps others. */
+function checked(type: number, count: number, elements: readonly number[] | null): readonly number[] | null {
+  const range = ranges[type]
+  if (range === undefined || elements?.length !== count) return null
+  return elements.some((element) => element < range[0] || element > range[1]) ? null : elements
 }
 
 const sizes: Readonly<Record<number, number>> = { 1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 11: 8, 12: 4, 13: 8 }
 
-/** The elements of a tensor out of its bytes; `null` for types that are no plain numbers, or where bytes are missing. */
-function decoded(type: number, count: number, bytes: Buffer): number[] | null {
-  const size = sizes[type]
-  if (size === undefined || bytes.length < size * count) return null
+/** The elements of a tensor out of its bytes. */
+function decoded(type: number, count: number, bytes: Buffer): number[] {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   const read = (at: number): number => {
     switch (type) {
@@ -370,9 +345,8 @@ function decoded(type: number, count: number, bytes: Buffer): number[] | null {
       case elementType.float64: return view.getFloat64(at, true)
       case elementType.uint32: return view.getUint32(at, true)
       case elementType.uint64: return Number(view.getBigUint64(at, true))
-      case elementType.bool: return Number(view.getUint8(at) !== 0)
       default: return view.getUint8(at)
     }
   }
-  return Array.from({ length: count }, (_, index) => read(index * size))
+  return Array.from({ length: count }, (_, index) => read(index * sizes[type]!))
 }

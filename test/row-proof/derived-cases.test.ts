@@ -26,7 +26,7 @@ describe('cases derived from the operator cases', () => {
     }
     expect(wrong).toEqual([])
     expect(proved).toBeGreaterThanOrEqual(leastProved)
-  })
+  }, 240_000)
 
   it('are followed without an error, also where no session opens them', () => {
     expect(cases.length).toBeGreaterThan(10_000)

@@ -28,7 +28,7 @@ const operand = /(?<![=\w])(in|k)\(([^()]*)\)|(?<=[(,] ?)((?:u?int\d+|float\d+):
 function derivedTexts(text: string): string[] {
   return [...text.matchAll(operand)].flatMap((found) => {
     const replaced = (by: string) => text.slice(0, found.index) + by + text.slice(found.index + found[0].length)
-    const withCount = (by: string) => `batch = in(N)\ncount = Shape(batch) start=0 end=1\n${replaced(by)}`
+    const withCount = (by: string) => `batch = in(N)\nrowcount = Shape(batch) start=0 end=1\n${replaced(by)}`
     if (found[1] === undefined) return counted(found[0]).map(withCount)
     const declared = declaredBy(found[0])
     return declared === null ? [] : [...changed(declared).map(replaced), ...counts(declared).map(withCount)]
@@ -83,10 +83,10 @@ function counts({ type, dims, range }: Declared): string[] {
   const bounded = (value: string) => (limit === '' || type.startsWith('float') ? value : `Mod(${value}, ${Math.max(1, Number(limit))})`)
   const plain = dims.map((size) => (size === 'N' ? 1 : size))
   const cast = (value: string, to: ElementType = type) => (to === 'int64' ? value : `Cast(${value}) to=${to}`)
-  const expanded = cast(`Expand(${bounded('count')}, [${plain}])`)
-  const scalar = dims.length === 0 ? [cast(`Gather(${bounded('count')}, 0)`)] : []
+  const expanded = cast(`Expand(${bounded('rowcount')}, [${plain}])`)
+  const scalar = dims.length === 0 ? [cast(`Gather(${bounded('rowcount')}, 0)`)] : []
   if (at === -1) return [...scalar, ...(dims.length === 0 ? [] : [expanded])]
-  const places = `Reshape(Range(0, Gather(count, 0), 1), [${dims.map((_, axis) => (axis === at ? -1 : 1))}])`
+  const places = `Reshape(Range(0, Gather(rowcount, 0), 1), [${dims.map((_, axis) => (axis === at ? -1 : 1))}])`
   return [expanded, cast(`Expand(${bounded(places)}, [${plain}])`), cast(`Add(${bounded(places)}, ConstantOfShape([${plain}]) value=int64:[0])`)]
 }
 
@@ -94,7 +94,7 @@ function counts({ type, dims, range }: Declared): string[] {
 function counted(literal: string): string[] {
   const [, type = literal.includes('.') ? 'float32' : 'int64'] = /^(\w+):/.exec(literal) ?? []
   const cast = (value: string) => (type === 'int64' ? value : `Cast(${value}) to=${type}`)
-  if (!literal.includes('[')) return [cast('Gather(count, 0)'), cast('Gather(Mod(count, [2]), 0)'), `in(${type} N 0..2)`]
+  if (!literal.includes('[')) return [cast('Gather(rowcount, 0)'), cast('Gather(Mod(rowcount, [2]), 0)'), `in(${type} N 0..2)`]
   const numbers = literal.replace(/^\w+:/, '').slice(1, -1).split(',')
-  return numbers.map((_, index) => cast(`Concat(${numbers.map((number, other) => (other === index ? 'Mod(count, [2])' : `[${Math.round(Number(number))}]`)).join(', ')}) axis=0`)).concat(cast(`Add(${literal}, Mod(count, [2]))`).replace(/Add\(\w+:/, 'Add('))
+  return numbers.map((_, index) => cast(`Concat(${numbers.map((number, other) => (other === index ? 'Mod(rowcount, [2])' : `[${Math.round(Number(number))}]`)).join(', ')}) axis=0`)).concat(cast(`Add(${literal}, Mod(rowcount, [2]))`).replace(/Add\(\w+:/, 'Add('))
 }

@@ -1,5 +1,5 @@
 import { add, divide, floorOf, isAtLeast, isSame, isWhole, maximum, minimum, multiply, ofRows, opaque, rangeOf, rowDim, subtract, takeSteps, type Dim, type Range } from '../dims.ts'
-import { apart, broadcast, isInteger, type Operation, type Rule, type Rules } from '../operation.ts'
+import { apart, broadcast, isInteger, like, type Operation, type Rule, type Rules } from '../operation.ts'
 import { countsRows, elementType, mostElements, tensor, type Fault, type Place, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 
@@ -224,9 +224,11 @@ const Cast: Rule = (op) => {
     for (const place of [of.place, ...(of.columns ?? [])]) if (place !== null) placeWithin(place, type)
     return { ...of, type }
   }
-  const elements = of.elements?.map((element) => castElement(element, type)) ?? null
+  const elements = of.elements?.map((element) => (isInteger(of.type) && !isWithin(element, of.type) ? null : castElement(element, type))) ?? null
   if (elements !== null && elements.every((element) => element !== null)) return withElements(type, of.shape, elements)
   const { shape, rows, bound, nonZero } = op.data(0)
+  // What does not fit becomes one number or another by where in the tensor it stands.
+  if (rows !== null && isFloat(of.type) && (type === elementType.uint32 || type === elementType.uint64)) return notFollowed('what it makes of numbers below 0 depends on their places')
   const keepsBound = isWide && bound !== null && isWithin(bound, type)
   const wraps = type === int32 && (of.type === int64 || of.type === elementType.uint64) && !keepsBound
   return tensor(type, shape, { rows, bound: keepsBound ? bound : null, nonZero: nonZero && isInteger(of.type) && (type === bool || (isWide && !wraps)) })
@@ -244,10 +246,14 @@ function castElement(element: Dim, type: number): Dim | null {
 /** @param of for its first input, with limits that may be left out. */
 const Clip: Rule = (op) => {
   const [low, high] = op.version < 11 ? [op.float('min', -Infinity), op.float('max', Infinity)] : [1, 2].map((index) => (op.has(index) ? (op.raw(index).elements?.[0] ?? null) : index === 1 ? -Infinity : Infinity))
-  const plain = elementWise(null, ([x]) => (typeof x === 'number' && typeof low === 'number' && typeof high === 'number' ? Math.min(Math.max(x, low), high) : null))(op)
-  if (plain.kind === 'fault') return plain
+  const of = op.raw(0)
+  // Its limits are single numbers, whatever their shape is.
+  const known = typeof low === 'number' && typeof high === 'number' && of.elements !== null && of.elements.every((element) => typeof element === 'number')
+  if (known && isExact(of.type)) return withElements(of.type, of.shape, (of.elements as number[]).map((element) => Math.min(Math.max(element, low), high)))
+  for (const index of [1, 2]) if (op.has(index)) op.shared(index, 'a limit')
+  const plain = like(op.data(0))
   const isBounded = isInteger(plain.type) && typeof low === 'number' && low >= 0 && typeof high === 'number' && high >= low && Number.isFinite(high)
-  return isBounded && plain.bound === null ? { ...plain, bound: high + 1 } : plain
+  return isBounded ? { ...plain, bound: high + 1 } : plain
 }
 
 /** Several inputs, which had to have one shape before version 8: what is the same for all rows fitted a single row alone. */
@@ -268,7 +274,7 @@ const biased: Rule = (op) => {
 
 const each = elementWise()
 const asked = elementWise(bool)
-const unary = ['Acos', 'Acosh', 'Asin', 'Asinh', 'Atan', 'Atanh', 'BitCast', 'BitwiseNot', 'Celu', 'Cos', 'Cosh', 'Elu', 'Erf', 'Exp', 'Gelu', 'HardSigmoid', 'HardSwish', 'LeakyRelu', 'Log', 'Mish', 'Reciprocal', 'Relu', 'Selu', 'Shrink', 'Sigmoid', 'Sign', 'Sin', 'Sinh', 'Softplus', 'Softsign', 'Swish', 'Tan', 'Tanh', 'ThresholdedRelu'] // prettier-ignore
+const unary = ['Acos', 'Acosh', 'Asin', 'Asinh', 'Atan', 'Atanh', 'BitwiseNot', 'Celu', 'Cos', 'Cosh', 'Elu', 'Erf', 'Exp', 'Gelu', 'HardSigmoid', 'HardSwish', 'LeakyRelu', 'Log', 'Mish', 'Reciprocal', 'Relu', 'Selu', 'Shrink', 'Sigmoid', 'Sign', 'Sin', 'Sinh', 'Softplus', 'Softsign', 'Swish', 'Tan', 'Tanh', 'ThresholdedRelu'] // prettier-ignore
 
 export const arithmetic: Rules = {
   ...Object.fromEntries(unary.map((name) => [name, each])),
@@ -288,6 +294,7 @@ export const arithmetic: Rules = {
   Max: variadic((all) => all.reduce(maximum)),
   Sum: variadic((all, type) => (isFloat(type) && all.length > 2 ? null : all.reduce(add))), // floats are rounded after each
   Mean: variadic(null),
+  BitCast: (op) => elementWise(op.int('to', elementType.undefined))(op),
   PRelu: each,
   Clip,
   BitShift: each,

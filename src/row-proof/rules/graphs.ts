@@ -1,4 +1,4 @@
-import { areSame, isAtLeast, isSame, lengthOf, ofRows, shown, type Dim } from '../dims.ts'
+import { areSame, isAtLeast, isSame, lengthOf, ofRows, shown, takeSteps, type Dim } from '../dims.ts'
 import { apart, axisIn, moved, type Operation, type Rule, type Rules } from '../operation.ts'
 import { countsRows, either, elementType, extent, mostElements, sameRows, tensor, type Fault, type List, type Tensor, type Value } from '../followed-values.ts'
 import { meets, notFollowed, NotProved } from '../not-proved.ts'
@@ -138,7 +138,10 @@ function listAt(op: Operation, index: number): readonly Tensor[] {
   return (value?.kind === 'list' ? value.items : null) ?? notFollowed('how long a sequence is is not known')
 }
 
-const listOf = (items: readonly Tensor[]): List => ({ kind: 'list', items, byRow: false })
+function listOf(items: readonly Tensor[]): List {
+  takeSteps(items.length)
+  return { kind: 'list', items, byRow: false }
+}
 
 /** A place in a sequence, from its end where it is below 0. */
 function placeIn(op: Operation, index: number, length: number, otherwise: number): number {
@@ -155,6 +158,7 @@ const SplitToSequence: Rule = (op) => {
   const given = op.has(1) ? op.numbers(1, 'lengths') : [1]
   const isOne = !op.has(1) || op.raw(1).shape.length === 0
   const lengths = isOne ? equalParts(of.shape[axis]!, given[0]!) : given
+  if (op.has(1) && op.int('keepdims', 1) === 0 && lengths.includes(1)) return notFollowed('whether it takes away the dimension that it divides is not known')
   const parts = lengths.map((length) => moved(of, of.shape.map((own, other) => (other === axis ? length : own)), of.rows))
   return listOf(!op.has(1) && op.int('keepdims', 1) === 0 ? parts.map((part) => without(part, [axis])) : parts)
 }

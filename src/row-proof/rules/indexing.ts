@@ -1,4 +1,4 @@
-import { isSame, lengthOf, multiply, ofRows, product, shown, type Dim } from '../dims.ts'
+import { isSame, isWhole, lengthOf, multiply, ofRows, product, shown, type Dim } from '../dims.ts'
 import { apart, axisIn, like, moved, pointsInto, rowsOnly, together, type Rule, type Rules } from '../operation.ts'
 import { elementType, sameRows, tensor, type Place, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
@@ -178,6 +178,14 @@ const Unique: Rule = (op) => {
   return [tensor(of.type, own), tensor(int64, [length]), tensor(int64, [whole]), tensor(int64, [length])]
 }
 
+/** `uniques, indices, counts` of one dimension. */
+const uniqueOfFlat: Rule = (op) => {
+  const of = op.data(0)
+  if (of.rows !== null) meets('it compares entries of all rows')
+  const length = lengthOf(`entries of ${op.label}`)
+  return [tensor(of.type, [length]), tensor(int64, of.shape), tensor(int64, [length])]
+}
+
 const ReverseSequence: Rule = (op) => {
   const [of, lengths] = [op.data(0), op.data(1)]
   const [batch, time] = [op.int('batch_axis', 1), op.int('time_axis', 0)]
@@ -196,7 +204,8 @@ const OneHot: Rule = (op) => {
   const given = op.indices(1)
   if (given.rows !== null) meets('how many classes there are depends on what the rows hold')
   const values = op.shared(2, 'values')
-  const depth = given.elements?.[0] ?? lengthOf(`depth of ${op.label}`)
+  const known = given.elements?.[0]
+  const depth = known !== undefined && isWhole(known) ? known : lengthOf(`depth of ${op.label}`) // of a fraction what is before the point
   const axis = axisIn(op.int('axis', -1), of.shape.length + 1)
   const shape = [...of.shape.slice(0, axis), depth, ...of.shape.slice(axis)]
   return tensor(values.type, shape, { rows: of.rows && { ...of.rows, axis: of.rows.axis < axis ? of.rows.axis : of.rows.axis + 1 } })
@@ -257,7 +266,7 @@ export const indexing: Rules = {
   ArgMin: ArgMax,
   Compress,
   Unique,
-  'com.microsoft:Unique': Unique,
+  'com.microsoft:Unique': uniqueOfFlat,
   ReverseSequence,
   OneHot,
   NonMaxSuppression,

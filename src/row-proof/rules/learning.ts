@@ -31,6 +31,7 @@ const regressor = (listed: string): Rule => (op) => {
 /** A label, and scores, mostly one by class. */
 const classifier: Rule = (op) => {
   const of = samples(op)
+  if (op.string('post_transform', 'NONE') === 'PROBIT') return notFollowed('of two scores by PROBIT one is not written')
   const type = op.hasAttribute('classlabels_strings') ? string : int64
   return [tensor(type, [countOf(of)], { rows: of.rows }), tensor(float32, [countOf(of), lengthOf(`scores of ${op.label}`)], { rows: of.rows })]
 }
@@ -131,7 +132,7 @@ export const learning: Rules = {
   StringNormalizer,
   TfIdfVectorizer,
   StringSplit,
-  'com.microsoft:MurmurHash3': elementWise(elementType.int32),
+  'com.microsoft:MurmurHash3': (op) => elementWise(op.int('positive', 1) === 1 ? elementType.uint32 : elementType.int32)(op),
   'com.microsoft:Tokenizer': (op) => (op.data(0).rows === null ? notFollowed('its texts are not followed') : meets('it is as wide as the longest of all rows')),
   'com.microsoft:IsAllFinite': (op) => (op.all().some(({ rows }) => rows !== null) ? meets('it looks at all rows') : tensor(bool, [])),
 }

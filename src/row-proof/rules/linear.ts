@@ -1,4 +1,4 @@
-import { add, broadcastDims, divide, floorOf, isSame, lengthOf, maximum, minimum, multiply, ofRows, subtract, type Dim } from '../dims.ts'
+import { add, broadcastDims, divide, floorOf, isAtLeast, isSame, lengthOf, maximum, minimum, multiply, ofRows, subtract, type Dim } from '../dims.ts'
 import { apart, broadcast, checkRank, rowsOnly, together, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, tensor, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
@@ -128,8 +128,8 @@ const Einsum: Rule = (op) => {
   return tensor(tensors[0]!.type, shape, { rows })
 }
 
-/** How long the dimensions of an image are behind a window that slides over it. */
-function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2): Dim[] {
+/** How long the dimensions of an image are behind a window that slides over it. @param needsRoom whether it fails where the window is longer than the image. */
+function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2, needsRoom = true): Dim[] {
   const spatial = kernel.length
   const list = (name: string, otherwise: number) => op.ints(name) ?? range(0, spatial).map(() => otherwise)
   const [strides, dilations] = [list('strides', 1), list('dilations', 1)]
@@ -143,6 +143,7 @@ function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2): 
     const reach = add(multiply(dilations[index]!, subtract(kernel[index]!, 1)), 1)
     const [head, tail] = auto === 'VALID' ? [0, 0] : [pads[index]!, pads[index + spatial]!]
     const room = subtract(add(dim, head + tail), reach)
+    if (!needsRoom && !isAtLeast(room, 0)) return lengthOf(`pooled by ${stride}, ${op.int('ceil_mode', 0)}`, [room, dim])
     // No window begins behind what is not padding.
     return op.int('ceil_mode', 0) === 0 ? add(floorOf(room, stride), 1) : minimum(add(roundedUp(room), 1), roundedUp(add(dim, head)))
   })
@@ -211,14 +212,16 @@ export const pool = (isGlobal: boolean): Rule => (op) => {
   const rank = of.shape.length
   const channels = isLast ? rank - 1 : 1
   rowsOnly(of, [0, channels], 'slides a window')
-  const spatial = isGlobal ? range(0, rank - 2).map(() => 1) : windows(op, of, op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing'), isLast ? 1 : 2)
+  const spatial = isGlobal ? range(0, rank - 2).map(() => 1) : windows(op, of, op.ints('kernel_shape') ?? notFollowed('attribute kernel_shape is missing'), isLast ? 1 : 2, false)
   const shape = isLast ? [of.shape[0]!, ...spatial, of.shape[rank - 1]!] : [of.shape[0]!, of.shape[1]!, ...spatial]
   const result = tensor(of.type, shape, { rows: of.rows })
   if (op.outputCount === 1) return result
   // Places of the largest elements, counted from the first image on.
   const size = of.shape.slice(1).reduce(multiply)
   const isOwn = of.rows === null || (of.rows.axis === 0 && isSame(of.rows.inner, 1) && isSame(of.rows.outer, 1))
-  return [result, isOwn ? tensor(int64, shape, { rows: of.rows, place: of.rows && { stride: size, bound: size } }) : op.fault('meets', 'places of elements are counted over all rows')]
+  // A window that lies in the padding alone gives a place before the image.
+  const isWithinImage = (op.ints('dilations') ?? []).every((dilation) => dilation === 1)
+  return [result, isOwn && isWithinImage ? tensor(int64, shape, { rows: of.rows, place: of.rows && { stride: size, bound: size } }) : op.fault('meets', 'places of elements are counted over all rows')]
 }
 
 const GridSample: Rule = (op) => {

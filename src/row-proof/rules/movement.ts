@@ -1,5 +1,5 @@
-import { add, anything, broadcastDims, divide, floorOf, isAtLeast, isSame, lengthOf, maximum, minimum, multiply, ofRows, opaque, perRow, product, rangeOf, rowDim, shown, shownDims, subtract, takeSteps, type Dim } from '../dims.ts'
-import { apart, axisIn, checkRank, moved, rowsOnly, type Rule, type Rules } from '../operation.ts'
+import { add, anything, broadcastDims, divide, floorOf, isAtLeast, isSame, isWhole, lengthOf, maximum, minimum, multiply, ofRows, opaque, perRow, product, rangeOf, rowDim, shown, shownDims, subtract, takeSteps, type Dim } from '../dims.ts'
+import { apart, axisIn, checkRank, isInteger, moved, rowsOnly, type Rule, type Rules } from '../operation.ts'
 import { after, before, elementType, extent, findRows, mostElements, sameRows, tensor, type Place, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 import { boundOfBoth, broadcastPlaces, stepsOfElement, withElements } from './arithmetic.ts'
@@ -148,6 +148,7 @@ export function joined(parts: readonly Tensor[], axis: number): Tensor {
   const first = parts[0]!
   if (parts.length === 1) return first
   for (const part of parts) checkRank(part, first.shape.length)
+  takeSteps(parts.length * first.shape.length)
   const rows = parts.find((part) => part.rows !== null)?.rows ?? null
   if (rows !== null) {
     if (rows.axis === axis) meets(`it puts something before or behind the rows along dimension ${axis}, which counts them`)
@@ -230,9 +231,9 @@ const Slice: Rule = (op) => {
 /** @param start `null`, and so the others, where it is not known. */
 function sliced(of: Tensor, axis: number, start: Dim | null, end: Dim | null, step: Dim | null, label: string): Tensor {
   const dim = of.shape[axis]!
-  const isWhole = start !== null && end !== null && step === 1 && (start === 0 || (typeof start === 'number' && typeof dim === 'number' && start <= -dim)) && isAtLeast(subtract(end, dim), 0)
+  const isAll = start !== null && end !== null && step === 1 && (start === 0 || (typeof start === 'number' && typeof dim === 'number' && start <= -dim)) && isAtLeast(subtract(end, dim), 0)
   // A length that is given as the largest number there is, whatever the tensor's is.
-  if (isWhole || (start === 0 && step === 1 && typeof end === 'number' && end >= 2 ** 31 - 1)) return of
+  if (isAll || (start === 0 && step === 1 && typeof end === 'number' && end >= 2 ** 31 - 1)) return of
   apart(of, [axis], 'takes some of the entries')
   if ([start, end, step].some((each) => each !== null && ofRows(each))) meets('which entries it takes depends on the number of rows')
   if (start === null || end === null || typeof step !== 'number') return partOf(of, axis, lengthOf('slice', [dim, opaque(label, [], anything)]), null)
@@ -341,6 +342,7 @@ const Range: Rule = (op) => {
   if (parts.some((part) => part !== null && part.elements === null)) return tensor(type, [lengthOf(`range ${op.label}`)])
   const [start, limit, delta] = [parts[0]!.elements![0]!, parts[1]!.elements![0]!, parts[2] === null || parts[2] === undefined ? 1 : parts[2].elements![0]!]
   if ([start, limit, delta].some(ofRows)) {
+    if (!isInteger(type)) return meets('a value depends on the number of rows') // floats are counted up to 2^24
     const per = perRow(limit)
     if (start !== 0 || per === null || !isAtLeast(per, 1)) return meets('a value depends on the number of rows')
     if (delta === 1) return tensor(type, [limit], { rows: { axis: 0, outer: 1, inner: per }, place: { stride: per, bound: per } })
@@ -348,12 +350,12 @@ const Range: Rule = (op) => {
   }
   if (typeof start === 'number' && typeof limit === 'number' && typeof delta === 'number') {
     const length = Math.max(0, Math.ceil((limit - start) / delta))
-    const isWhole = type === elementType.int64 || type === elementType.int32
-    return length <= mostElements && isWhole ? withElements(type, [length], Array.from({ length }, (_, index) => start + index * delta)) : tensor(type, [length])
+    const isInt = type === elementType.int64 || type === elementType.int32
+    return length <= mostElements && isInt ? withElements(type, [length], Array.from({ length }, (_, index) => start + index * delta)) : tensor(type, [length])
   }
   const isUp = delta === 1 && isAtLeast(start, 0)
   const length = subtract(limit, start)
-  return tensor(type, [delta === 1 && isAtLeast(length, 0) ? length : lengthOf('range', [start, limit, delta])], { bound: isUp ? limit : null })
+  return tensor(type, [delta === 1 && isWhole(length) && isAtLeast(length, 0) ? length : lengthOf('range', [start, limit, delta])], { bound: isUp ? limit : null })
 }
 
 /** Row numbers come from the places of what is nowhere 0. */

@@ -51,7 +51,7 @@ function withScales(...data: readonly number[]): Rule {
 /** The scale and zero point of the result; then, of each of what is joined, itself, its scale and its zero point. */
 const QLinearConcat: Rule = (op) => {
   const parts = Array.from({ length: Math.floor((op.inputs.length - 2) / 3) }, (_, index) => op.data(2 + 3 * index))
-  return joined(parts, op.axis(parts[0]!.shape.length, 0))
+  return like(joined(parts, op.axis(parts[0]!.shape.length, 0))) // in numbers of another scale
 }
 
 const QLinearSoftmax: Rule = (op) => {

@@ -103,6 +103,8 @@ const MultiHeadAttention: Rule = (op) => {
 function rotary(positions: number, caches: readonly number[]): Rule {
   return (op) => {
     const byRank = (index: number, rank: number): Part => ({ index, axis: op.has(index) && op.raw(index).shape.length >= rank ? 0 : -1 })
+    const size = op.raw(0).shape.at(-1)!
+    if (typeof size !== 'number' || size % 2 !== 0) notFollowed('whether its angles come in pairs is not known') // what is left over ONNX Runtime does not write
     rowsOf(op, [...batchFirst(0), byRank(positions, 2), ...caches.map((cache) => byRank(cache, 3))])
     return like(op.raw(0))
   }
