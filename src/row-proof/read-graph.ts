@@ -91,7 +91,8 @@ class GraphReader {
       if (field === 1) domain = this.#reader.name(from, to)
       else version = value
     })
-    addOnce(opsets, plainDomain(domain), version, 'set of operators')
+    const own = plainDomain(domain)
+    if (opsets.get(own) !== version) addOnce(opsets, own, version, 'set of operators') // skl2onnx names one twice
   }
 
   #graph(start: number, end: number): OnnxGraph {
@@ -222,7 +223,7 @@ class GraphReader {
     const dims: (number | null)[] = []
     this.#reader.read(start, end, fieldsOf.shape, (_, __, from, to) => {
       let dim: number | null = null
-      this.#reader.read(from, to, fieldsOf.dimension, (___, value) => (dim = value))
+      this.#reader.read(from, to, fieldsOf.dimension, (___, value) => (dim = value < 0 ? null : value)) // some write -1 for one that varies
       dims.push(dim)
     })
     return dims

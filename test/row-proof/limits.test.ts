@@ -135,6 +135,7 @@ describe('what an operator does is not what its name says', () => {
     ['unknown', ['N']],
     ['proved', ['N', 4]],
     ['proved', ['any', 'other']],
+    ['proved', [-1, 4]],
   ] as const)('where a value is declared to have other dimensions than it has, which ONNX Runtime may believe: %s for %j', (verdict, dims) => {
     const model = graph('declared').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4]).initializer('zero', 'int64', [], [0n]).initializer('one', 'int64', [], [1n]).initializer('axis', 'int64', [1], [0n])
     model.node('Relu', ['x'], ['t']).node('Shape', ['t'], ['count'], { end: 1 }).node('Squeeze', ['count', 'axis'], ['n']).node('Range', ['zero', 'n', 'one'], ['range']).node('Gather', ['x', 'range'], ['own']).node('Add', ['x', 'own'], ['y'])
