@@ -45,6 +45,8 @@ export interface OnnxGraph {
   readonly initializers: ReadonlyMap<string, StoredTensor>
   readonly inputs: readonly DeclaredInput[]
   readonly outputs: readonly string[]
+  /** Lengths that the file says values have, by name; `null` for one that it leaves open. ONNX Runtime takes its word for it. */
+  readonly lengths: ReadonlyMap<string, readonly (readonly (number | null)[])[]>
 }
 
 /** A function that the model brings along. */

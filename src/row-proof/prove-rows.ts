@@ -1,4 +1,4 @@
-import { isSame, named, ofRows, rowDim, shownDims, type Dim } from './dims.ts'
+import { isSame, named, ofRows, rowDim, shown, shownDims, type Dim } from './dims.ts'
 import { functionKey, type Attribute, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
 import { Operation, type Rules } from './operation.ts'
 import { arithmetic, withElements } from './rules/arithmetic.ts'
@@ -11,7 +11,7 @@ import { quantisation } from './rules/quantised.ts'
 import { recurrence } from './rules/recurrent.ts'
 import { reductions } from './rules/reductions.ts'
 import { countsRows, elementType, rowsAt, tensor, type Fault, type Tensor, type Value } from './followed-values.ts'
-import { NotProved, severalEntries } from './not-proved.ts'
+import { NotProved, notFollowed, severalEntries } from './not-proved.ts'
 
 /** What the graph says of its rows. */
 export interface RowProof {
@@ -140,7 +140,7 @@ class Proof {
     for (const input of inputs) scope.set(input.name, this.#given(input))
     this.#addInitializers(graph, scope)
     for (const { name } of graph.inputs) if (!scope.has(name)) scope.set(name, leftOut)
-    this.#runNodes(graph.nodes, scope, opsets, new Map(), outputs.map(({ name }) => name))
+    this.#runNodes(graph, scope, opsets, new Map(), outputs.map(({ name }) => name))
     return outputs.map(({ name }) => scope.get(name) ?? missing(name))
   }
 
@@ -169,19 +169,19 @@ class Proof {
   }
 
   /** @param wanted values for whose sake nodes are followed; others are not. */
-  #runNodes(nodes: readonly OnnxNode[], scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, wanted: readonly string[]): void {
+  #runNodes({ nodes, lengths = none }: Pick<OnnxGraph, 'nodes'> & Partial<Pick<OnnxGraph, 'lengths'>>, scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, wanted: readonly string[]): void {
     if (this.#depth >= deepest || this.#order > mostFollowed) throw new NotProved('unknown', 'functions and graphs lie in each other too deep, or are run too often')
     this.#depth++
     const needed = neededNodes(nodes, wanted)
-    for (const node of nodes) if (needed.has(node)) this.#runNode(node, scope, opsets, references)
+    for (const node of nodes) if (needed.has(node)) this.#runNode(node, scope, opsets, references, lengths)
     this.#depth--
   }
 
-  #runNode(node: OnnxNode, scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>): void {
+  #runNode(node: OnnxNode, scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, lengths: OnnxGraph['lengths']): void {
     const order = this.#order++
     const inputs = node.inputs.map((name) => (name === '' ? null : (scope.get(name) ?? missing(name))))
     const set = (values: readonly (Value | null)[]) => {
-      for (const [index, name] of node.outputs.entries()) if (name !== '') scope.set(name, checked(values[index] ?? missing(name)))
+      for (const [index, name] of node.outputs.entries()) if (name !== '') scope.set(name, checked(asDeclared(values[index] ?? missing(name), name, lengths)))
     }
     const fault = (verdict: Fault['verdict'], reason: string): Fault => ({ kind: 'fault', verdict, order, node: shownNode(node), reason: `${shownNode(node)}: ${reason}` })
     try {
@@ -192,7 +192,7 @@ class Proof {
       if (called !== undefined && [...called.opsets].some(([domain, version]) => (this.#model.opsets.get(domain) ?? version) !== version)) throw new NotProved('unknown', 'a function is of other versions of operators than the model')
       if (called !== undefined) {
         const own: Scope = new Map(called.inputs.map((name, index) => [name, inputs[index] ?? leftOut] as const))
-        this.#within(node, () => this.#runNodes(called.nodes, own, called.opsets, new Map([...called.defaults, ...attributes]), called.outputs))
+        this.#within(node, () => this.#runNodes(called, own, called.opsets, new Map([...called.defaults, ...attributes]), called.outputs))
         return set(called.outputs.map((name) => own.get(name) ?? missing(name)))
       }
       const key = node.domain === '' ? node.operator : `${node.domain}:${node.operator}`
@@ -201,9 +201,9 @@ class Proof {
       if (rule === null) throw new NotProved('unknown', 'the operator is not known')
       const runGraph = (graph: OnnxGraph, values: readonly Value[]): Value[] => {
         const inner: Scope = new Map(scope)
-        for (const [index, value] of values.entries()) if (graph.inputs[index] !== undefined) inner.set(graph.inputs[index].name, value)
+        for (const [index, value] of values.entries()) if (graph.inputs[index] !== undefined) inner.set(graph.inputs[index].name, asDeclared(value, graph.inputs[index].name, graph.lengths))
         for (const [name, stored] of graph.initializers) inner.set(name, constantOf(stored))
-        this.#within(graph, () => this.#runNodes(graph.nodes, inner, opsets, references, graph.outputs))
+        this.#within(graph, () => this.#runNodes(graph, inner, opsets, references, graph.outputs))
         return graph.outputs.map((name) => withoutShape(inner.get(name) ?? missing(name)))
       }
       const label = `${this.#path}${JSON.stringify(node.outputs.find((name) => name !== '') ?? '')}` // names of the file in quotes, so that none is taken for a path
@@ -218,6 +218,25 @@ class Proof {
       set(node.outputs.map(() => fault(error.verdict, error.message)))
     }
   }
+}
+
+const none: OnnxGraph['lengths'] = new Map()
+
+/**
+ * A value of which the file says no length that it may not have. ONNX Runtime takes the file's word for what `Shape` gives, as in a
+ * file whose inputs were made variable and whose other values were left as they had been.
+ */
+function asDeclared(value: Value, name: string, lengths: OnnxGraph['lengths']): Value {
+  const declared = lengths.get(name)
+  if (declared === undefined) return value
+  const shapes = value.kind === 'list' ? (value.items?.map(({ shape }) => shape) ?? notFollowed(`the file says which lengths '${name}' has, and they are not known`)) : value.shape === undefined ? [] : [value.shape]
+  for (const shape of shapes) {
+    for (const each of declared) {
+      const axis = shape.length === each.length ? shape.findIndex((dim, at) => typeof dim !== 'number' && each[at] !== null) : -1
+      if (axis !== -1) notFollowed(`the file says that dimension ${axis} of '${name}' is ${each[axis]}, and it is ${shown(shape[axis]!)}`)
+    }
+  }
+  return value
 }
 
 /** What no rule gives: a shape that depends on the number of rows, of something that has none. */

@@ -36,13 +36,17 @@ const fieldsOf = {
   model: { 7: part, 8: parts, 25: parts },
   // ONNX Runtime cuts versions to 32 bits.
   opset: { 1: part, 2: int32 },
-  graph: { 1: parts, 5: parts, 11: parts, 12: parts, 15: parts },
+  graph: { 1: parts, 5: parts, 11: parts, 12: parts, 13: parts, 15: parts },
   function: { 1: part, 4: parts, 5: parts, 7: parts, 9: parts, 10: part, 11: parts, 13: part },
   node: { 1: parts, 2: parts, 3: part, 4: part, 5: parts, 7: part, 8: part },
   attribute: { 1: part, 2: float, 3: int, 4: part, 5: part, 6: part, 7: floats, 8: ints, 9: parts, 10: parts, 11: parts, 14: part, 15: parts, 20: int32, 21: part, 22: part, 23: parts },
   value: { 1: part, 2: part },
   type: { 1: part, 4: part, 5: part, 7: part, 8: part, 9: part },
-  tensorType: { 1: int32 },
+  tensorType: { 1: int32, 2: part },
+  /** Of a sequence, or of an optional value. */
+  elementType: { 1: part },
+  shape: { 1: parts },
+  dimension: { 1: int, 2: part },
   tensor: { 1: ints, 2: int32, 3: part, 4: floats, 5: ints, 6: parts, 7: ints, 8: part, 9: part, 10: doubles, 11: ints, 14: int32 },
   sparseTensor: { 1: part, 2: part, 3: ints },
 } as const satisfies Readonly<Record<string, Fields>>
@@ -97,17 +101,22 @@ class GraphReader {
     const initializers = new Map<string, StoredTensor>()
     const inputs: DeclaredInput[] = []
     const outputs: string[] = []
+    const lengths = new Map<string, (readonly (number | null)[])[]>()
     this.#reader.read(start, end, fieldsOf.graph, (field, _, from, to) => {
       if (field === 1) nodes.push(this.#node(from, to))
-      else if (field === 11) inputs.push(this.#input(from, to))
-      else if (field === 12) outputs.push(this.#input(from, to).name)
-      else {
+      else if (field === 11 || field === 12 || field === 13) {
+        const { name, type, shapes } = this.#value(from, to)
+        if (field === 11) inputs.push({ name, type })
+        else if (field === 12) outputs.push(name)
+        const fixed = shapes.filter((shape) => shape.some((length) => length !== null))
+        if (fixed.length > 0) lengths.set(name, [...(lengths.get(name) ?? []), ...fixed])
+      } else {
         const { name, tensor } = field === 5 ? this.#tensor(from, to) : this.#sparse(from, to)
         if (name === '') throw new UnreadableGraph('an initializer has no name')
         addOnce(initializers, name, tensor, 'initializer')
       }
     })
-    return { nodes, initializers, inputs, outputs }
+    return { nodes, initializers, inputs, outputs, lengths }
   }
 
   #function(start: number, end: number): OnnxFunction {
@@ -191,21 +200,41 @@ class GraphReader {
     addOnce(attributes, name, { ...scalars, type, ints: few(numbers), floats: few(fractions), strings: few(strings) }, 'attribute')
   }
 
-  #input(start: number, end: number): DeclaredInput {
-    let name = ''
-    let type = 0
-    let kinds = 0
+  /** The name of a value, its type, and its shapes: one of a tensor, and those of the tensors in what is none. */
+  #value(start: number, end: number): DeclaredInput & { shapes: (number | null)[][] } {
+    let [name, type] = ['', 0]
+    const shapes: (number | null)[][] = []
     this.#reader.read(start, end, fieldsOf.value, (field, _, from, to) => {
       if (field === 1) name = this.#reader.name(from, to)
-      else {
-        this.#reader.read(from, to, fieldsOf.type, (kind, __, at, until) => {
-          kinds++
-          if (kind === 1) this.#reader.read(at, until, fieldsOf.tensorType, (___, value) => (type = value))
-        })
-      }
+      else type = this.#type(from, to, shapes)
     })
-    if (kinds > 1) throw new UnreadableGraph(`'${name}' is of several types`)
-    return { name, type }
+    return { name, type, shapes }
+  }
+
+  #type(start: number, end: number, shapes: (number | null)[][]): number {
+    let type = 0
+    let kinds = 0
+    this.#reader.read(start, end, fieldsOf.type, (kind, _, from, to) => {
+      if (++kinds > 1) throw new UnreadableGraph(`the value of the type at byte ${start} is of several types`)
+      if (kind === 1) {
+        this.#reader.read(from, to, fieldsOf.tensorType, (field, value, at, until) => {
+          if (field === 1) type = value
+          else shapes.push(this.#shape(at, until))
+        })
+      } else if (kind === 4 || kind === 9) this.#reader.read(from, to, fieldsOf.elementType, (__, ___, at, until) => void this.#type(at, until, shapes))
+    })
+    return type
+  }
+
+  #shape(start: number, end: number): (number | null)[] {
+    const shape: (number | null)[] = []
+    this.#reader.read(start, end, fieldsOf.shape, (_, __, from, to) => {
+      const lengths: (number | null)[] = []
+      this.#reader.read(from, to, fieldsOf.dimension, (field, value) => lengths.push(field === 1 && value >= 0 ? value : null))
+      if (lengths.length > 1) throw new UnreadableGraph(`the dimension at byte ${from} has several lengths`)
+      shape.push(lengths[0] ?? null)
+    })
+    return shape
   }
 
   #sparse(start: number, end: number): { name: string; tensor: StoredTensor } {
