@@ -49,6 +49,11 @@ export interface ImageOptions<Type extends ImageDataType = ImageDataType> extend
   crop?: ImageCrop
   /** Interpolation of the resize, in sharp's words. An image that already has the size is not touched. Default `'lanczos3'`. */
   kernel?: ImageKernel
+  /**
+   * Take pixels as they are stored, whatever colour profile the file has, as Pillow and OpenCV do. Default `false`: colours of a file
+   * with a profile go to sRGB, which may change a pixel by 15 of 255.
+   */
+  ignoreIcc?: boolean
   /** Colour, as [red, green, blue] 0..255, under transparent pixels and beside a `'contain'`ed image. Default black. */
   background?: readonly number[]
   /** Which channels, in which order. Grey is ITU-R 601 luma, as in Pillow and OpenCV. Default `'rgb'`. */
@@ -76,7 +81,7 @@ export type ResolvedImageOptions = ResolvedImageLimits & Readonly<
 >
 
 const names = [
-  'width', 'height', 'fit', 'crop', 'kernel', 'background', 'channels', 'layout', 'dtype', 'scale', 'mean', 'std', ...limitNames,
+  'width', 'height', 'fit', 'crop', 'kernel', 'ignoreIcc', 'background', 'channels', 'layout', 'dtype', 'scale', 'mean', 'std', ...limitNames,
 ] as const satisfies readonly (keyof ImageOptions)[]
 
 /** Most pixels of a result: 1.6 GB of float64 in three channels. */
@@ -104,6 +109,7 @@ function resolve(options: Partial<Record<(typeof names)[number], unknown>>): Res
     fit: oneOf('fit', options.fit ?? 'cover', FITS),
     crop: options.crop === undefined ? undefined : resolveCrop(options.fit, options.crop, width, height),
     kernel: oneOf('kernel', options.kernel ?? 'lanczos3', KERNELS),
+    ignoreIcc: flag('ignoreIcc', options.ignoreIcc ?? false),
     background: colour(options.background ?? [0, 0, 0]),
     channels,
     channelCount,
@@ -142,6 +148,11 @@ function size(name: string, value: unknown, largest: number): number {
 function finite(name: string, value: unknown): number {
   if (typeof value === 'number' && Number.isFinite(value)) return value
   throw invalidArgument(name, 'a finite number', value)
+}
+
+function flag(name: string, value: unknown): boolean {
+  if (typeof value === 'boolean') return value
+  throw invalidArgument(name, 'true or false', value)
 }
 
 function oneOf<T extends string>(name: string, value: unknown, choices: readonly T[]): T {

@@ -14,10 +14,10 @@ export interface PlainJpeg extends ImageSize {
 
 /**
  * The size of a JPEG that means what it says without more ado: baseline or progressive, 8 bits, grey or YCbCr, the right
- * way up, without a colour profile. `null` for any other, and for what is no JPEG or not made as it should be.
+ * way up, without a colour profile that counts. `null` for any other, and for what is no JPEG or not made as it should be.
  */
-export function readPlainJpeg(bytes: Uint8Array): PlainJpeg | null {
-  const header: Header = { hasExif: false }
+export function readPlainJpeg(bytes: Uint8Array, ignoreIcc = false): PlainJpeg | null {
+  const header: Header = { hasExif: false, ignoreIcc }
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   if (view.byteLength < 2 || view.getUint16(0) !== startOfImage) return null
   let at = 2
@@ -31,9 +31,25 @@ export function readPlainJpeg(bytes: Uint8Array): PlainJpeg | null {
   return null
 }
 
+/** Whether it is a JPEG whose pixels are predicted from those beside them (SOF3 and its kin): it cannot be made smaller while it is decoded. */
+export function isLosslessJpeg(bytes: Uint8Array): boolean {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  if (view.byteLength < 2 || view.getUint16(0) !== startOfImage) return false
+  for (let at = 2; at + 4 <= view.byteLength; at += 2 + view.getUint16(at + 2)) {
+    while (view.getUint16(at) === 0xffff && at + 5 <= view.byteLength) at++ // bytes that fill up
+    const marker = view.getUint16(at)
+    if (lossless.has(marker)) return true
+    if (marker < 0xffc0 || marker === startOfScan) return false
+  }
+  return false
+}
+
+const lossless: ReadonlySet<number> = new Set([0xffc3, 0xffc7, 0xffcb, 0xffcf])
+
 interface Header {
   frame?: PlainJpeg
   hasExif: boolean
+  readonly ignoreIcc: boolean
 }
 
 /** Whether a segment is such as plain files have; notes what it tells. */
@@ -53,7 +69,7 @@ function isPlain(marker: number, data: Uint8Array, header: Header): boolean {
     case 0xffe1:
       return isUpright(data, header)
     case 0xffe2: // a colour profile, or further images
-      return false
+      return header.ignoreIcc && startsWith(data, 'ICC_PROFILE\0')
     case 0xffee:
       return !startsWith(data, 'Adobe') || data[11] === 1 // YCbCr
     default: // what else applications have to say; no other marker

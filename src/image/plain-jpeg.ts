@@ -4,8 +4,7 @@ import type { NativeJpeg } from '../memory/native-jpeg.ts'
 import { jpegDecoder } from './jpeg-decoder.ts'
 import { readPlainJpeg, type PlainJpeg } from './jpeg-header.ts'
 import { takePixels } from './pixel-buffers.ts'
-import { planResize } from './resize-plan.ts'
-import type { ResizePlan } from './resize-plan.ts'
+import { planJpeg, type JpegPlan } from './resize-plan.ts'
 
 /** Nothing ends the decoding of one image: larger ones are sharp's, which can stop between two strips. */
 const mostPixels = 2 ** 24
@@ -29,12 +28,12 @@ export async function decodePlainJpeg(bytes: Uint8Array, options: ResolvedImageO
   }
 }
 
-function planOf(bytes: Uint8Array, options: ResolvedImageOptions): ResizePlan | null {
-  const jpeg = readPlainJpeg(bytes)
+function planOf(bytes: Uint8Array, options: ResolvedImageOptions): JpegPlan | null {
+  const jpeg = readPlainJpeg(bytes, options.ignoreIcc)
   if (jpeg === null || isOdd(jpeg, bytes, options)) return null
   // Beside a colour sharp makes a colour image of a grey one, and reads all of its pixels.
   if (jpeg.isGrey && isTinted(options)) return null
-  const plan = planResize(jpeg, options)
+  const plan = planJpeg(jpeg, options)
   return plan === null || isTooLarge(plan) ? null : plan
 }
 
@@ -49,12 +48,12 @@ function isOdd({ width, height }: PlainJpeg, bytes: Uint8Array, { limitInputPixe
   return pixels > Math.min(limitInputPixels, mostPixels) || bytes.byteLength > 3 * pixels
 }
 
-function isTooLarge({ frame: { width, height, shrink } }: ResizePlan): boolean {
+function isTooLarge({ frame: { width, height, shrink } }: JpegPlan): boolean {
   return (width * height) / shrink ** 2 > mostDecodedPixels
 }
 
 async function decode(
-  decoder: NativeJpeg, bytes: Uint8Array, plan: ResizePlan, filter: number, options: ResolvedImageOptions,
+  decoder: NativeJpeg, bytes: Uint8Array, plan: JpegPlan, filter: number, options: ResolvedImageOptions,
 ): Promise<Buffer | null> {
   const { frame, columns, rows, left, top } = plan
   const stride = 3 * options.width

@@ -6,9 +6,8 @@ export interface ImageSize {
   readonly height: number
 }
 
-/** How a JPEG gets its final size, as sharp would do it. */
+/** How an image gets its final size. */
 export interface ResizePlan {
-  readonly frame: JpegFrame
   readonly columns: ResizeAxis
   readonly rows: ResizeAxis
   /** Where the image begins in the result, which is larger where bars are left beside it. */
@@ -16,20 +15,34 @@ export interface ResizePlan {
   readonly top: number
 }
 
+/** The same of a JPEG, which is made smaller while it is decoded, as sharp would do it. */
+export interface JpegPlan extends ResizePlan {
+  readonly frame: JpegFrame
+}
+
 /** From here on sharp takes means of pixels before it filters. */
 const shrinkByMeans = 4
 
-/** The plan for an image of that size; `null` where sharp would enlarge it, or shrink it much more in one direction. */
-export function planResize(source: ImageSize, options: ResolvedImageOptions): ResizePlan | null {
-  const { width, height } = options
-  const target = options.crop === undefined ? options : scaledSize(source, options.crop)
-  const frame = { ...source, shrink: shrinkOnLoad(shrinkTo(target, source, options)) }
+/** The plan for a JPEG of that size; `null` where sharp would enlarge it, or shrink it much more in one direction. */
+export function planJpeg(source: ImageSize, options: ResolvedImageOptions): JpegPlan | null {
+  const frame = { ...source, shrink: shrinkOnLoad(shrinkTo(source, options)) }
   const decoded = { width: Math.floor(source.width / frame.shrink), height: Math.floor(source.height / frame.shrink) }
-  const { across, down } = shrinkTo(target, decoded, options)
-  if (Math.min(across, down) < 1 || Math.max(across, down) >= shrinkByMeans) return null
-  const columns = axisOf(decoded.width, across, width)
-  const rows = axisOf(decoded.height, down, height)
-  return { frame, columns, rows, left: Math.floor((width - columns.count) / 2), top: Math.floor((height - rows.count) / 2) }
+  const target = options.crop === undefined ? options : scaledSize(source, options.crop)
+  const shrink = shrinkTo(decoded, options, target)
+  if (Math.min(shrink.across, shrink.down) < 1 || Math.max(shrink.across, shrink.down) >= shrinkByMeans) return null
+  return { frame, ...planFor(decoded, shrink, options) }
+}
+
+/** The plan for an image that is enlarged in some direction; `null` for others. */
+export function planEnlarging(source: ImageSize, options: ResolvedImageOptions): ResizePlan | null {
+  const shrink = shrinkTo(source, options)
+  return shrink.across < 1 || shrink.down < 1 ? planFor(source, shrink, options) : null
+}
+
+function planFor(source: ImageSize, { across, down }: Shrink, { width, height }: ResolvedImageOptions): ResizePlan {
+  const columns = axisOf(source.width, across, width)
+  const rows = axisOf(source.height, down, height)
+  return { columns, rows, left: Math.floor((width - columns.count) / 2), top: Math.floor((height - rows.count) / 2) }
 }
 
 /** The size that the whole image gets before its centre is cut. */
@@ -46,7 +59,8 @@ interface Shrink {
   readonly down: number
 }
 
-function shrinkTo(target: ImageSize, source: ImageSize, { crop, fit }: ResolvedImageOptions): Shrink {
+function shrinkTo(source: ImageSize, options: ResolvedImageOptions, target: ImageSize = options.crop === undefined ? options : scaledSize(source, options.crop)): Shrink {
+  const { crop, fit } = options
   const across = source.width / target.width
   const down = source.height / target.height
   if (crop !== undefined || fit === 'fill') return { across, down }

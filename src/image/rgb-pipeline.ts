@@ -4,7 +4,9 @@ import type { ResolvedImageOptions } from '../config/image-options.ts'
 import { overLimit, readSource, undecodable } from './image-source.ts'
 import type { CheckedSource } from './image-source.ts'
 import { decodePlainJpeg, isTinted } from './plain-jpeg.ts'
-import { scaledSize } from './resize-plan.ts'
+import { enlarge, secondsOf } from './enlarge.ts'
+import { isLosslessJpeg } from './jpeg-header.ts'
+import { planEnlarging, scaledSize } from './resize-plan.ts'
 import { loadSharp } from './sharp-loader.ts'
 import type { SharpFactory } from './sharp-loader.ts'
 
@@ -12,9 +14,6 @@ import type { SharpFactory } from './sharp-loader.ts'
 const reading: SharpOptions = { failOn: 'error', autoOrient: true, pages: 1 }
 
 const heicHint = "it is HEIC, which sharp's own binaries do not decode: convert it, or have phones send JPEG. "
-
-/** sharp counts its time in seconds, an hour at most. */
-const longestSeconds = 3600
 
 /** Decodes, orients, flattens and resizes; gives the image in its final size as 8-bit interleaved RGB. */
 export async function decodeRgb(source: CheckedSource, options: ResolvedImageOptions): Promise<Buffer> {
@@ -26,15 +25,16 @@ export async function decodeRgb(source: CheckedSource, options: ResolvedImageOpt
 async function decodeBySharp(
   sharp: SharpFactory, source: CheckedSource, bytes: Uint8Array, options: ResolvedImageOptions,
 ): Promise<Buffer> {
-  const { limitInputPixels, timeoutMs } = options
+  const { limitInputPixels, ignoreIcc, timeoutMs } = options
+  const timeout = { seconds: secondsOf(timeoutMs) }
   try {
-    const image = sharp(bytes, { ...reading, limitInputPixels })
-    image.timeout({ seconds: Math.min(longestSeconds, Math.ceil(timeoutMs / 1000)) })
-    const header = needsHeader(options) ? await image.metadata() : undefined
-    if (header !== undefined && isTinted(options) && isGrey(header)) image.pipelineColourspace('srgb')
+    const image = sharp(bytes, { ...reading, limitInputPixels, ignoreIcc }).timeout(timeout)
+    const header = await image.metadata()
+    if (isTinted(options) && isGrey(header)) image.pipelineColourspace('srgb')
     image.flatten({ background: backgroundOf(options) })
-    resize(image, options, header)
-    return await image.toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer()
+    const plan = options.kernel === 'nearest' ? null : planEnlarging(header.autoOrient, options)
+    if (plan !== null) return await enlarge(sharp, image, header.autoOrient, plan, options)
+    return await toRgb(resize(isLosslessJpeg(bytes) ? (await decodedWhole(sharp, image)).timeout(timeout) : image, options, header))
   } catch (error) {
     const reason = error as Error
     if (!/exceeds pixel limit/.test(reason.message)) throw undecodable(source, reason, isHeic(bytes) ? heicHint : '')
@@ -43,12 +43,17 @@ async function decodeBySharp(
   }
 }
 
-function pixelsOf({ width, height }: Metadata): string {
-  return `${width * height} pixels (${width} x ${height})`
+const inSrgb = (image: Sharp): Sharp => image.toColourspace('srgb').raw({ depth: 'uchar' })
+const toRgb = (image: Sharp): Promise<Buffer> => inSrgb(image).toBuffer()
+
+/** In full size: sharp makes every JPEG smaller while it decodes it, and gets the upper left corner of a lossless one. */
+async function decodedWhole(sharp: SharpFactory, image: Sharp): Promise<Sharp> {
+  const { data, info } = await inSrgb(image).toBuffer({ resolveWithObject: true })
+  return sharp(data, { raw: { width: info.width, height: info.height, channels: info.channels }, limitInputPixels: false })
 }
 
-function needsHeader(options: ResolvedImageOptions): boolean {
-  return options.crop !== undefined || isTinted(options)
+function pixelsOf({ width, height }: Metadata): string {
+  return `${width * height} pixels (${width} x ${height})`
 }
 
 function isGrey({ space }: Metadata): boolean {
@@ -59,18 +64,10 @@ function backgroundOf({ background: [r = 0, g = 0, b = 0] }: ResolvedImageOption
   return { r, g, b }
 }
 
-function resize(image: Sharp, options: ResolvedImageOptions, header: Metadata | undefined): void {
+function resize(image: Sharp, options: ResolvedImageOptions, header: Metadata): Sharp {
   const { width, height, fit, crop, kernel } = options
-  if (crop === undefined || header === undefined) {
-    image.resize({ width, height, fit, kernel, background: backgroundOf(options) })
-    return
-  }
+  if (crop === undefined) return image.resize({ width, height, fit, kernel, background: backgroundOf(options) })
   const scaled = scaledSize(header.autoOrient, crop)
-  image.resize({ ...scaled, fit: 'fill', kernel })
-  image.extract({
-    left: Math.round((scaled.width - width) / 2),
-    top: Math.round((scaled.height - height) / 2),
-    width,
-    height,
-  })
+  const [left, top] = [Math.round((scaled.width - width) / 2), Math.round((scaled.height - height) / 2)]
+  return image.resize({ ...scaled, fit: 'fill', kernel }).extract({ left, top, width, height })
 }

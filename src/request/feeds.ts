@@ -9,6 +9,7 @@ import { InputReader } from './input-reader.ts'
 import { MadeTensors } from './made-tensors.ts'
 import { StructuredReader } from './structured-reader.ts'
 import type { Padding } from './padding.ts'
+import { mostLength } from '../row-proof/dims.ts'
 import { ownCopy, sharedKey } from './shared-inputs.ts'
 import type { ShapedTensors } from './shaped-tensors.ts'
 import { maxEmptyParts, maxParts } from './split.ts'
@@ -26,6 +27,8 @@ export class FeedParser {
   readonly #axes: readonly number[]
   readonly #bySequence: ReadonlySet<string>
   readonly #fixedShapes: boolean
+  /** Lengths that requests have beside the number of their rows, by input and dimension. */
+  readonly #lengths: readonly { readonly input: number; readonly axis: number }[]
   readonly #padding: Padding | null
   readonly #metadata: readonly ValueMetadata[]
   readonly #limited: boolean
@@ -62,6 +65,7 @@ export class FeedParser {
     const takesAsGiven = padding === null && !finiteOnly && this.#reshapes === null
     this.#made = takesAsGiven ? MadeTensors.of(metadata) : null
     this.#places = this.#inputs.map(() => undefined)
+    this.#lengths = metadata.inputs.flatMap(({ shape }, input) => [...shape.keys()].filter((axis) => typeof shape[axis] === 'string' && axis !== this.#axes[input]).map((axis) => ({ input, axis })))
   }
 
   /** For tensors of which all is known but whether they fit; `null` where feeds have to be {@link parse read}. */
@@ -152,6 +156,7 @@ export class FeedParser {
       data[index] = this.#maxBatchSize > 0 && axis === -1 ? ownCopy(checked) : checked
       dims?.push(this.#reshapes?.[index]?.of(given.dims) ?? given.dims)
     }
+    alone ||= dims !== null && !this.#limited && !this.#hasUsualLengths(dims)
     if (this.#maxBatchSize > 0 && (alone || ownRows !== null || (rows > this.#maxBatchSize && !split))) {
       return wholeRequest(this.#metadata, data, dims, (index) => ownRows?.[index] ?? rows)
     }
@@ -159,6 +164,15 @@ export class FeedParser {
     const bucketKey = this.#bucketKey(rows, data, dims)
     if (this.rowBuckets !== null && (!this.rowBuckets.has(bucketKey) || (filled !== null && rows !== 1))) return wholeRequest(this.#metadata, data, dims, () => rows)
     return { rows, bucketKey, whole: false, data, dims }
+  }
+
+  /** Whether they are among those for which rows are proved independent; where the user says that they are, all lengths are. */
+  #hasUsualLengths(dims: readonly (readonly number[])[]): boolean {
+    for (const { input, axis } of this.#lengths) {
+      const length = dims[input]![axis]
+      if (length === 0 || (length !== undefined && (this.#padding?.paddedLength(input, axis, length) ?? length) > mostLength)) return false
+    }
+    return true
   }
 
   /** What is given for each input, each read once; `undefined` for an optional one that is not given. */

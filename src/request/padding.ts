@@ -76,6 +76,13 @@ export class Padding {
     return sizes === 'longest' ? '*' : `<${sizes.find((size) => size >= length) ?? length}`
   }
 
+  /** The length to which a request of this length is filled up when it runs alone, along a dimension of an input. */
+  paddedLength(input: number, axis: number, length: number): number {
+    const entry = this.byInput[input]
+    const padded = entry === undefined ? undefined : this.inputs[entry]!
+    return padded === undefined || padded.axis !== axis || padded.sizes === 'longest' ? length : (padded.sizes.find((size) => size >= length) ?? length)
+  }
+
   /** The lengths to which a batch is filled up, by entry. */
   lengths(batch: readonly InferRequest[]): number[] {
     return this.inputs.map(({ sizes }, entry) => {

@@ -6,6 +6,7 @@ import { invalidArgument, type InferenceError } from '../errors.ts'
 import { batchAxisOf, checkBatchDimension, notStackable, type ModelMetadata, type RowJoining, type ValueMetadata } from '../metadata.ts'
 import type { BatchAxes } from '../request/batch-axes.ts'
 import { shapeTensors, type ShapedTensors } from '../request/shaped-tensors.ts'
+import { mostRows } from '../row-proof/dims.ts'
 import { severalEntries } from '../row-proof/not-proved.ts'
 import type { RowProof } from '../row-proof/prove-rows.ts'
 import { floatTolerance } from './compare-rows.ts'
@@ -86,7 +87,7 @@ export class Joining {
     const { served, batched, offered } = this.shaped
     this.plainOptions = offered === null ? noOptions : Object.freeze({ ...noOptions, outputs: offered })
     const obstacle = notStackable(batched)
-    const maxBatchSize = config.maxBatchSize ?? (obstacle === null ? config.defaultMaxBatchSize : 0)
+    const maxBatchSize = config.maxBatchSize ?? (obstacle === null ? Math.min(config.defaultMaxBatchSize, mostRows) : 0)
     checkBatchDimension(name, maxBatchSize, batched)
     checkBatchSizes(name, config, maxBatchSize)
     this.labels = new Map(config.outputs?.flatMap(({ name: output, labels }) => (labels === undefined ? [] : [[output, labels] as const])))

@@ -11,8 +11,10 @@ interface Unknown {
   readonly name: string
   /** Whether its value depends on the number of rows. */
   readonly ofRows: boolean
-  /** It is never below this. */
+  /** It is never below this, nor above the other. */
   readonly least: number
+  readonly most: number
+  readonly isWhole: boolean
   /** Of which it is the smaller one. */
   readonly minimumOf?: readonly Dim[]
   /** Of which it is the quotient, rounded down. */
@@ -25,39 +27,93 @@ interface Term {
   readonly factors: readonly Unknown[]
 }
 
+/** What is left of the steps of the proof at work: one for each character of a key, some for each element. */
+let stepsLeft = Infinity
+
+/** Throws once it has taken more steps than it may, which are about as many as fit into some tenths of a second. */
+export function takeSteps(steps: number): void {
+  if ((stepsLeft -= steps) < 0) throw new Error('it takes too many steps')
+}
+
+/** Runs a proof that may take so many steps. */
+export function withinSteps<Result>(steps: number, run: () => Result): Result {
+  stepsLeft = steps
+  try {
+    return run()
+  } finally {
+    stepsLeft = Infinity
+  }
+}
+
 /** A sum of terms, of which at least one has a factor. */
 export class Polynomial {
   readonly key: string
   readonly terms: readonly Term[]
   readonly ofRows: boolean
+  #range: Range | null = null
 
   constructor(terms: readonly Term[]) {
     this.terms = terms
     this.key = terms.map(({ coefficient, factors }) => [coefficient, ...factors.map(({ name }) => name)].join('*')).join(' + ')
     this.ofRows = terms.some(({ factors }) => factors.some(({ ofRows }) => ofRows))
+    takeSteps(4 * this.key.length)
+  }
+
+  get range(): Range {
+    return (this.#range ??= this.terms.map(rangeOfTerm).reduce((one, other) => ({ least: one.least + other.least, most: one.most + other.most })))
   }
 }
 
+/** Between which numbers a value is, whatever its symbols are. */
+export interface Range {
+  readonly least: number
+  readonly most: number
+}
+
+/** What nothing is known of. */
+export const anything: Range = { least: -Infinity, most: Infinity }
+
+function rangeOfTerm({ coefficient, factors }: Term): Range {
+  return factors.reduce(times, { least: coefficient, most: coefficient })
+}
+
+function times(one: Range, other: Range): Range {
+  const ends = [one.least, one.most].flatMap((a) => [other.least, other.most].map((b) => (a === 0 || b === 0 ? 0 : a * b)))
+  return { least: Math.min(...ends), most: Math.max(...ends) }
+}
+
+/** Rows of a run for which a proof holds: with more, whole numbers of 32 bits may wrap that do not with fewer. */
+export const mostRows = 2 ** 16
+/** Lengths of a request for which a proof holds, unless these are given to it as numbers: from 1 to this. */
+export const mostLength = 2 ** 20
+/** No dimension of a tensor that fits in memory is longer. */
+const mostInMemory = 2 ** 40
+
 /** Names that a file gives stand in quotes, so that none is taken for this one, or for what a function gives. */
-const rowCount: Unknown = { name: 'N', ofRows: true, least: 1 }
-/** The number of rows of a run: any number from 1. */
+const rowCount: Unknown = { name: 'N', ofRows: true, least: 1, most: mostRows, isWhole: true }
+/** The number of rows of a run: any number from 1 to {@link mostRows}. */
 export const rowDim: Dim = new Polynomial([{ coefficient: 1, factors: [rowCount] }])
 
-/** A length of which nothing is known but that it is the same in all requests that may share a run, and not 0: what is empty has no rows to meet. */
+/** A length of which nothing is known but that it is the same in all requests that may share a run, and from 1 to {@link mostLength}. */
 export function named(name: string): Dim {
-  return symbol({ name: JSON.stringify(name), ofRows: false, least: 1 })
+  return symbol({ name: JSON.stringify(name), ofRows: false, least: 1, most: mostLength, isWhole: true })
 }
 
 /** The value of a function that is no polynomial, and the same wherever its arguments are. */
-export function opaque(what: string, of: readonly Dim[], least = -Infinity): Dim {
-  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), least })
+export function opaque(what: string, of: readonly Dim[], { least, most }: Range, isAlwaysWhole = false): Dim {
+  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), least, most, isWhole: isAlwaysWhole || of.every(isWhole) })
+}
+
+/** A length of a tensor, or a number of turns, of which that is known. */
+export function lengthOf(what: string, of: readonly Dim[] = []): Dim {
+  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), least: 0, most: mostInMemory, isWhole: true })
 }
 
 /** Characters of a name: one that is longer takes more time than it is worth. */
 const longestName = 4000
-/** Terms of a sum. */
 /** Factors of a term. */
 const mostFactors = 32
+/** Terms of a sum. */
 const mostTerms = 64
 
 function symbol(unknown: Unknown): Dim {
@@ -101,11 +157,16 @@ function sumOf(terms: readonly Term[]): Dim {
   const byKey = new Map<string, Term>()
   for (const term of terms) {
     const key = factorsOf(term)
-    byKey.set(key, { coefficient: term.coefficient + (byKey.get(key)?.coefficient ?? 0), factors: term.factors })
+    byKey.set(key, { coefficient: exact(term.coefficient + (byKey.get(key)?.coefficient ?? 0)), factors: term.factors })
   }
   const left = [...byKey].filter(([, { coefficient }]) => coefficient !== 0).sort(([a], [b]) => (a < b ? -1 : 1))
   if (left.length === 0) return 0
   return left.length === 1 && left[0]![0] === '' ? left[0]![1].coefficient : new Polynomial(left.map(([, term]) => term))
+}
+
+/** Beyond that, sums and products of whole numbers are rounded. */
+function exact(coefficient: number): number {
+  return Math.abs(coefficient) < Number.MAX_SAFE_INTEGER ? coefficient : notFollowed('a dimension is computed with numbers that are too large')
 }
 
 export function add(a: Dim, b: Dim): Dim {
@@ -127,7 +188,7 @@ export function multiply(a: Dim, b: Dim): Dim {
 function timesTerm(left: Term, right: Term): Term {
   if (left.factors.length + right.factors.length > mostFactors) notFollowed('a dimension is computed in too many steps')
   return {
-    coefficient: left.coefficient * right.coefficient,
+    coefficient: exact(left.coefficient * right.coefficient),
     factors: [...left.factors, ...right.factors].sort((a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0)),
   }
 }
@@ -174,30 +235,28 @@ export function perRow(dim: Dim): Dim | null {
   return quotient === null || ofRows(quotient) ? null : quotient
 }
 
-/** What a value is never below, whatever its symbols are. */
-function leastOf(dim: Dim): number {
-  return termsOf(dim).reduce((sum, { coefficient, factors }) => {
-    if (factors.length === 0) return sum + coefficient
-    return coefficient < 0 || factors.some(({ least }) => least < 0) ? -Infinity : sum + factors.reduce((value, { least }) => value * least, coefficient)
-  }, 0)
+export function rangeOf(dim: Dim): Range {
+  return typeof dim === 'number' ? { least: dim, most: dim } : dim.range
 }
 
 export function isAtLeast(dim: Dim, least: number): boolean {
-  return leastOf(dim) >= least
+  return rangeOf(dim).least >= least
 }
 
 export function minimum(a: Dim, b: Dim): Dim {
   if (isAtLeast(subtract(b, a), 0)) return a
   if (isAtLeast(subtract(a, b), 0)) return b
   const of = inOrder(a, b)
-  const least = Math.min(leastOf(a), leastOf(b))
-  return symbol({ name: `min(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), least, minimumOf: of })
+  const [one, other] = [rangeOf(a), rangeOf(b)]
+  const range = { least: Math.min(one.least, other.least), most: Math.min(one.most, other.most) }
+  return symbol({ name: `min(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), isWhole: of.every(isWhole), ...range, minimumOf: of })
 }
 
 export function maximum(a: Dim, b: Dim): Dim {
   if (isAtLeast(subtract(b, a), 0)) return b
   if (isAtLeast(subtract(a, b), 0)) return a
-  return opaque('max', inOrder(a, b), Math.max(leastOf(a), leastOf(b)))
+  const [one, other] = [rangeOf(a), rangeOf(b)]
+  return opaque('max', inOrder(a, b), { least: Math.max(one.least, other.least), most: Math.max(one.most, other.most) })
 }
 
 function inOrder(a: Dim, b: Dim): readonly Dim[] {
@@ -207,7 +266,7 @@ function inOrder(a: Dim, b: Dim): readonly Dim[] {
 /** The largest whole number that is not above a quotient. What is a multiple of the divisor is taken out first, so that equal ones look equal. */
 export function floorOf(a: Dim, b = 1): Dim {
   if (typeof a === 'number') return Math.floor(a / b)
-  if (!isWhole(a) || !Number.isInteger(b) || b <= 0) return opaque('floor', [a, b], b > 0 && isAtLeast(a, 0) ? 0 : -Infinity)
+  if (!isWhole(a) || !Number.isInteger(b) || b <= 0) return opaque('floor', [a, b], b > 0 ? { least: Math.floor(a.range.least / b), most: Math.floor(a.range.most / b) } : anything, true)
   const parts = a.terms.map(({ coefficient, factors }) => ({ factors, whole: Math.floor(coefficient / b), rest: ((coefficient % b) + b) % b }))
   const rest = sumOf(parts.map(({ factors, rest: coefficient }) => ({ coefficient, factors })))
   const whole = sumOf(parts.map(({ factors, whole: coefficient }) => ({ coefficient, factors })))
@@ -217,12 +276,12 @@ export function floorOf(a: Dim, b = 1): Dim {
 function quotientRoundedDown(of: Polynomial, by: number): Dim {
   const inner = of.terms.length === 1 && of.terms[0]!.coefficient === 1 && of.terms[0]!.factors.length === 1 ? of.terms[0]!.factors[0]!.floorOf : undefined
   if (inner !== undefined) return floorOf(inner.of, inner.by * by) // in two steps, as it is in one
-  return symbol({ name: `floor(${of.key}, ${by})`, ofRows: of.ofRows, least: Math.floor(leastOf(of) / by), floorOf: { of, by } })
+  return symbol({ name: `floor(${of.key}, ${by})`, ofRows: of.ofRows, least: Math.floor(of.range.least / by), most: Math.floor(of.range.most / by), isWhole: true, floorOf: { of, by } })
 }
 
-/** Whether it is a whole number whatever its symbols are, all of which are whole. */
+/** Whether it is a whole number whatever its symbols are. */
 export function isWhole(dim: Dim): boolean {
-  return typeof dim === 'number' ? Number.isInteger(dim) : dim.terms.every(({ coefficient }) => Number.isInteger(coefficient))
+  return typeof dim === 'number' ? Number.isInteger(dim) : dim.terms.every(({ coefficient, factors }) => Number.isInteger(coefficient) && factors.every((factor) => factor.isWhole))
 }
 
 /** The dimension that two become where one is repeated to fit the other; `null` where they cannot fit. */
@@ -236,7 +295,8 @@ export function broadcastDims(a: Dim, b: Dim): Dim | null {
   // A minimum that fits one of its two is that one, or 1.
   if (isMinimumOf(b, a)) return a
   if (isMinimumOf(a, b)) return b
-  return opaque('fitted', inOrder(a, b), Math.max(0, Math.min(leastOf(a), leastOf(b))))
+  const least = Math.max(0, Math.min(rangeOf(a).least, rangeOf(b).least))
+  return opaque('fitted', inOrder(a, b), { least, most: Math.max(rangeOf(a).most, rangeOf(b).most) })
 }
 
 function isMinimumOf(dim: Polynomial, other: Polynomial): boolean {

@@ -1,4 +1,4 @@
-import { areSame, isSame, multiply, ofRows, opaque, perRow, product, rowDim, type Dim } from './dims.ts'
+import { areSame, isSame, lengthOf, multiply, ofRows, perRow, product, rowDim, type Dim } from './dims.ts'
 import { meets, notFollowed } from './not-proved.ts'
 
 /** `TensorProto.DataType`, as far as rules ask for it. */
@@ -132,7 +132,7 @@ export function either(a: Value, b: Value, name: string): Value {
   if (countsRows(a) !== countsRows(b) || (countsRows(a) && !areSame(a.elements!, b.elements!))) return differ('branches differ in what depends on the number of rows')
   if (a.rows !== null && b.rows !== null && !sameRows(a.rows, b.rows)) return differ('rows lie elsewhere in one branch than in the other')
   if ((a.rows === null) !== (b.rows === null)) return differ('one branch has rows, and the other has none')
-  const shape = a.shape.map((dim, axis) => (isSame(dim, b.shape[axis]!) ? dim : opaque(`if ${name} ${axis}`, [dim, b.shape[axis]!], 0)))
+  const shape = a.shape.map((dim, axis) => (isSame(dim, b.shape[axis]!) ? dim : lengthOf(`if ${name} ${axis}`, [dim, b.shape[axis]!])))
   if (!samePlace(a.place, b.place) || a.columns !== b.columns) return differ('branches differ in what depends on the place of a row')
   return {
     ...a,

@@ -1,4 +1,4 @@
-import { isSame, named, ofRows, rowDim, shown, shownDims, type Dim } from './dims.ts'
+import { isSame, named, ofRows, rowDim, shown, shownDims, takeSteps, withinSteps, type Dim } from './dims.ts'
 import { functionKey, type Attribute, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
 import { Operation, type Rules } from './operation.ts'
 import { arithmetic, withElements } from './rules/arithmetic.ts'
@@ -58,6 +58,9 @@ const ownDomains: ReadonlySet<string> = new Set(['', 'com.microsoft', 'ai.onnx.m
 const deepest = 50
 /** Nodes that are followed, with those of loops and functions as often as these are. */
 const mostFollowed = 100_000
+/** Steps of a proof, of which a node takes some as well, also one that is only looked at. */
+const mostSteps = 10_000_000
+const stepsOfNode = 20
 
 /**
  * Proves from the graph that requests may share a run: that for every number of rows, and whatever they hold, each row gives what it
@@ -66,7 +69,7 @@ const mostFollowed = 100_000
  */
 export function proveRows(model: OnnxModel, question: RowQuestion): RowProof {
   const proof = new Proof(model)
-  const outputs = proof.run(question)
+  const outputs = withinSteps(mostSteps, () => proof.run(question))
   const faults = question.outputs.map(({ name, batchAxis }, index) => faultOf(name, batchAxis, outputs[index]!)).filter((fault) => fault !== null)
   const first = (['meets', 'unknown'] as const).flatMap((verdict) => faults.filter((fault) => fault.verdict === verdict).sort((a, b) => a.order - b.order))[0]
   if (first === undefined) return { verdict: 'proved', node: null, reason: 'the graph shows that each row is computed by itself' }
@@ -116,7 +119,28 @@ function faultOf(name: string, batchAxis: number, value: Value): Fault | null {
   return isOneToOne ? null : wrong(`has the shape ${shownDims(value.shape)}, ${severalEntries}`)
 }
 
-type Scope = Map<string, Value>
+/** Values by name: those of a graph, and of the graphs around it. */
+class Scope {
+  readonly #values = new Map<string, Value>()
+  readonly #around: Scope | null
+
+  constructor(around: Scope | null = null) {
+    this.#around = around
+  }
+
+  get(name: string): Value {
+    return this.#values.get(name) ?? this.#around?.get(name) ?? unmade(name)
+  }
+
+  /** Whether it is of the graph itself. */
+  has(name: string): boolean {
+    return this.#values.has(name)
+  }
+
+  set(name: string, value: Value): void {
+    this.#values.set(name, value)
+  }
+}
 
 /** Follows the values of one model. */
 class Proof {
@@ -136,12 +160,12 @@ class Proof {
 
   run({ inputs, outputs }: RowQuestion): Value[] {
     const { graph, opsets } = this.#model
-    const scope: Scope = new Map()
+    const scope = new Scope()
     for (const input of inputs) scope.set(input.name, this.#given(input))
     this.#addInitializers(graph, scope)
     for (const { name } of graph.inputs) if (!scope.has(name)) scope.set(name, leftOut)
     this.#runNodes(graph, scope, opsets, new Map(), outputs.map(({ name }) => name))
-    return outputs.map(({ name }) => scope.get(name) ?? missing(name))
+    return outputs.map(({ name }) => scope.get(name))
   }
 
   /** An input as requests give it. Each length is one of its own: nothing makes those of equal names equal. */
@@ -153,6 +177,7 @@ class Proof {
   }
 
   #addInitializers({ initializers }: OnnxGraph, scope: Scope): void {
+    takeSteps(initializers.size)
     for (const [name, stored] of initializers) if (!scope.has(name)) scope.set(name, constantOf(stored))
   }
 
@@ -172,6 +197,7 @@ class Proof {
   #runNodes({ nodes, lengths = none }: Pick<OnnxGraph, 'nodes'> & Partial<Pick<OnnxGraph, 'lengths'>>, scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, wanted: readonly string[]): void {
     if (this.#depth >= deepest || this.#order > mostFollowed) throw new NotProved('unknown', 'functions and graphs lie in each other too deep, or are run too often')
     this.#depth++
+    takeSteps(stepsOfNode * nodes.length)
     const needed = neededNodes(nodes, wanted)
     for (const node of nodes) if (needed.has(node)) this.#runNode(node, scope, opsets, references, lengths)
     this.#depth--
@@ -179,9 +205,9 @@ class Proof {
 
   #runNode(node: OnnxNode, scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, lengths: OnnxGraph['lengths']): void {
     const order = this.#order++
-    const inputs = node.inputs.map((name) => (name === '' ? null : (scope.get(name) ?? missing(name))))
+    const inputs = node.inputs.map((name) => (name === '' ? null : scope.get(name)))
     const set = (values: readonly (Value | null)[]) => {
-      for (const [index, name] of node.outputs.entries()) if (name !== '') scope.set(name, checked(asDeclared(values[index] ?? missing(name), name, lengths)))
+      for (const [index, name] of node.outputs.entries()) if (name !== '') scope.set(name, checked(asDeclared(values[index] ?? unmade(name), name, lengths)))
     }
     const fault = (verdict: Fault['verdict'], reason: string): Fault => ({ kind: 'fault', verdict, order, node: shownNode(node), reason: `${shownNode(node)}: ${reason}` })
     try {
@@ -191,20 +217,23 @@ class Proof {
       // ONNX Runtime may take the model's own version for that of a function.
       if (called !== undefined && [...called.opsets].some(([domain, version]) => (this.#model.opsets.get(domain) ?? version) !== version)) throw new NotProved('unknown', 'a function is of other versions of operators than the model')
       if (called !== undefined) {
-        const own: Scope = new Map(called.inputs.map((name, index) => [name, inputs[index] ?? leftOut] as const))
+        const own = new Scope()
+        for (const [index, name] of called.inputs.entries()) own.set(name, inputs[index] ?? leftOut)
         this.#within(node, () => this.#runNodes(called, own, called.opsets, new Map([...called.defaults, ...attributes]), called.outputs))
-        return set(called.outputs.map((name) => own.get(name) ?? missing(name)))
+        return set(called.outputs.map((name) => own.get(name)))
       }
       const key = node.domain === '' ? node.operator : `${node.domain}:${node.operator}`
       const given = inputs.map((value) => (value === leftOut ? null : key === 'Shape' || key === 'Size' ? shapeAlone(value) : value))
       const rule = Object.hasOwn(rules, key) ? rules[key]! : null
       if (rule === null) throw new NotProved('unknown', 'the operator is not known')
       const runGraph = (graph: OnnxGraph, values: readonly Value[]): Value[] => {
-        const inner: Scope = new Map(scope)
+        const inner = new Scope(scope)
+        // ONNX Runtime leaves such an input out, and takes the next one for it.
+        if (graph.inputs.some(({ name }) => graph.initializers.has(name))) throw new NotProved('unknown', 'an input of a graph in it has a value of its own')
         for (const [index, value] of values.entries()) if (graph.inputs[index] !== undefined) inner.set(graph.inputs[index].name, asDeclared(value, graph.inputs[index].name, graph.lengths))
-        for (const [name, stored] of graph.initializers) inner.set(name, constantOf(stored))
+        this.#addInitializers(graph, inner)
         this.#within(graph, () => this.#runNodes(graph, inner, opsets, references, graph.outputs))
-        return graph.outputs.map((name) => withoutShape(inner.get(name) ?? missing(name)))
+        return graph.outputs.map((name) => withoutShape(inner.get(name)))
       }
       const label = `${this.#path}${JSON.stringify(node.outputs.find((name) => name !== '') ?? '')}` // names of the file in quotes, so that none is taken for a path
       const before = worst(given)
@@ -248,7 +277,7 @@ function checked(value: Value): Value {
 /** An input that requests leave out, or the caller of a function. */
 const leftOut: Fault = { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: 'it is left out' }
 
-function missing(name: string): Fault {
+function unmade(name: string): Fault {
   return { kind: 'fault', verdict: 'unknown', order: -1, node: null, reason: `value '${name}' is made by no node` }
 }
 

@@ -4,6 +4,7 @@ import { BindingExecutor } from '../../src/executor/binding/binding-executor.ts'
 import { NativeExecutor } from '../../src/executor/native/native-executor.ts'
 import { Tensor, type Model } from '../../src/index.ts'
 import { expectRefusal, rejectionOf } from '../abuse/refusal.ts'
+import { constant, graph } from '../models/builder.ts'
 import { dependentRows } from '../models/dependent-rows.ts'
 import { detector } from '../models/detectors.ts'
 import { broadcast, divided, nodesAndEdges } from '../models/particular-rows.ts'
@@ -204,6 +205,21 @@ describe('a model whose rows are proved to be independent', () => {
     expect(model.metadata.joining).toMatchObject({ rows: 'independent', how: 'proved' })
     await matchesPlain(model, ones(3))
     expect(model.stats().executionCount).toBe(1)
+  })
+
+  it.each([0, 2 ** 20 + 1])('is joined with lengths from 1 to a million: with %d each request runs alone, as no proof holds for that', async (length) => {
+    const count = (name: string) => graph(name).node('Shape', ['x'], ['count'], { end: 1 }).node('ConstantOfShape', ['count'], ['ones'], { value: constant('', 'float32', [1], [1]) })
+    // Beyond these lengths, rows are given their own numbers.
+    const built = graph('numbers').input('x', 'float32', ['N', 'S']).output('y', 'float32', ['N']).initializer('zero', 'int64', [], [0n]).initializer('one', 'int64', [], [1n]).initializer('most', 'int64', [], [2n ** 20n])
+    built.node('Shape', ['x'], ['shape']).node('Gather', ['shape', 'one'], ['length'])
+    built.node('LessOrEqual', ['length', 'most'], ['is short']).node('GreaterOrEqual', ['length', 'one'], ['is long']).node('And', ['is short', 'is long'], ['usual'])
+    built.node('If', ['usual'], ['y'], { then_branch: count('then').node('Identity', ['ones'], ['same']).output('same', 'float32', ['N']).subgraph(), else_branch: count('else').node('CumSum', ['ones', 'zero'], ['numbers']).output('numbers', 'float32', ['N']).subgraph() })
+    const model = await ownEngine({ cpuWorkers: 1 }).load('m', { bytes: built.build({ opset: 17 }), warmup: false, ...hold(2) })
+    expect(model.metadata.joining).toMatchObject({ rows: 'independent', how: 'proved' })
+    const request = (width: number) => model.infer({ x: new Tensor('float32', new Float32Array(width), [1, width]) })
+    const answers = await Promise.all([request(length), request(length), request(4), request(4)])
+    expect(answers.map(({ y }) => [...(y!.data as Float32Array)])).toEqual([[1], [1], [1], [1]])
+    expect(batchSizes(model)).toEqual([1, 2])
   })
 
   it('is not joined, and not run, where its rows are proved to meet, whatever runs would show', async () => {

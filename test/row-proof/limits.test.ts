@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest'
-import { proveRows, type RowQuestion } from '../../src/row-proof/prove-rows.ts'
+import { answerQuestions, proveRows, type RowQuestion } from '../../src/row-proof/prove-rows.ts'
 import { readGraph } from '../../src/row-proof/read-graph.ts'
 import { graph, type GraphBuilder } from '../models/builder.ts'
 
-const verdictOf = (model: GraphBuilder, inputs: RowQuestion['inputs'], opset = 17) => proveRows(readGraph(model.build({ opset }))!, { inputs, outputs: [{ name: 'y', batchAxis: 0 }] }).verdict
+const verdictOf = (model: GraphBuilder, inputs: RowQuestion['inputs'], opset = 17) => answerQuestions(() => readGraph(model.build({ opset })), [{ inputs, outputs: [{ name: 'y', batchAxis: 0 }] }])[0]!.verdict
 const branch = (operator: string, input: string) => graph('branch').node(operator, [input], [`${operator} ${input}`]).output(`${operator} ${input}`, 'float32', ['a', 'b']).subgraph()
 /** Whether the dimensions of x that are called N and length are equal decides which branch is taken. */
 const comparing = (length: string) =>
@@ -65,6 +65,32 @@ describe('what all rows share', () => {
   })
 })
 
+describe('lengths and numbers of rows', () => {
+  const model = (condition: (model: GraphBuilder) => void) => {
+    const built = graph('limits').input('x', 'float32', ['N', 'S']).output('y', 'float32', ['N', 'S']).initializer('axis', 'int64', [], [0n]).initializer('first', 'int64', [], [0n]).initializer('second', 'int64', [], [1n])
+    condition(built.node('Shape', ['x'], ['shape']).node('Gather', ['shape', 'second'], ['length']).node('Gather', ['shape', 'first'], ['rows']))
+    return built.node('If', ['holds'], ['y'], { then_branch: branch('Relu', 'x'), else_branch: graph('else').node('CumSum', ['x', 'axis'], ['sum']).output('sum', 'float32', ['N', 'S']).subgraph() })
+  }
+  const x = [{ name: 'x', shape: ['N', 'S'], batchAxis: 0 }]
+  const most = (value: 'length' | 'rows', least: bigint) => model((built) => built.initializer('most', 'int64', [], [least]).node('LessOrEqual', [value, 'most'], ['holds']))
+
+  it('are from 1 to a million, and to 65 536', () => {
+    expect(verdictOf(most('length', 2n ** 20n), x)).toBe('proved')
+    expect(verdictOf(most('length', 2n ** 20n - 1n), x)).toBe('unknown')
+    expect(verdictOf(most('rows', 2n ** 16n), x)).toBe('proved')
+    expect(verdictOf(most('rows', 2n ** 16n - 1n), x)).toBe('meets')
+  })
+
+  it.each([[16, 'proved'], [255, 'unknown']] as const)('are followed as floats where these hold them: times %d is %s', (factor, verdict) => {
+    const times = model((built) =>
+      built
+        .initializer('factor', 'int64', [], [BigInt(factor)]).initializer('as float', 'float32', [], [factor])
+        .node('Cast', ['length'], ['float'], { to: 1 }).node('Mul', ['float', 'as float'], ['product']).node('Cast', ['product'], ['one'], { to: 7 })
+        .node('Mul', ['length', 'factor'], ['two']).node('Equal', ['one', 'two'], ['holds']))
+    expect(verdictOf(times, x)).toBe(verdict)
+  })
+})
+
 describe('what an operator does is not what its name says', () => {
   const rows = [{ name: 'x', shape: ['N', 4], batchAxis: 0 }]
   const one = (inputs: readonly string[], outputs: readonly string[], operator: string, attributes = {}, dims: (number | string)[] = ['N', 4]) => graph('one').input('x', 'float32', dims).output('y', 'float32', dims).node(operator, inputs, outputs, attributes)
@@ -95,6 +121,12 @@ describe('what an operator does is not what its name says', () => {
     model.node('Transpose', ['part'], ['turned'], { perm: [1, 0, 2] }).node('Shape', ['x'], ['count'], { end: 1 }).node('Concat', ['end', 'count', 'five'], ['to'], { axis: 0 })
     model.node('Reshape', ['turned', 'to'], ['wrong']).node('ReduceSum', ['wrong', 'zero'], ['y'], { keepdims: 0 })
     expect(verdictOf(model, [{ name: 'x', shape: ['N', 'S', 4], batchAxis: 0 }])).not.toBe('proved')
+  })
+
+  it('where an input of a graph in it has a value of its own, which ONNX Runtime leaves out', () => {
+    const body = graph('body').input('one', 'float32', ['N']).input('two', 'float32', ['N']).output('out', 'float32', ['N']).initializer('one', 'float32', [1], [1]).node('Add', ['one', 'two'], ['out'])
+    const model = graph('scan').input('x', 'float32', ['N', 4]).output('y', 'float32', ['N', 4]).node('Scan', ['x', 'x'], ['y'], { body: body.subgraph(), num_scan_inputs: 2, scan_input_axes: [1, 1], scan_output_axes: [1] })
+    expect(verdictOf(model, rows)).toBe('unknown')
   })
 
   it('where a list is too long to be kept', () => {
@@ -128,19 +160,46 @@ describe('what would take very long', () => {
     const model = graph('powers').input('x', 'float32', ['N', 'S']).output('y', 'float32', ['N', 'S']).initializer('one', 'int64', [1], [1n]).node('Shape', ['x'], ['v0'], { start: 1 })
     for (let turn = 0; turn < 40; turn++) model.node('Add', [`v${turn}`, 'one'], [`w${turn}`]).node('Mul', [`w${turn}`, `w${turn}`], [`v${turn + 1}`])
     model.node('ConstantOfShape', ['v40'], ['zeros']).node('Add', ['x', 'zeros'], ['y'])
-    expect(verdictOf(model, x)).toBe('unknown')
+    expect(verdictOf(model, x)).toBe('proved')
   })
 
   it('is not followed: a dimension that is multiplied by itself in each node', () => {
     const model = graph('doubled').input('x', 'float32', ['N', 'S']).output('y', 'float32', ['N', 'S']).node('Shape', ['x'], ['v0'], { start: 1 })
     for (let turn = 0; turn < 40; turn++) model.node('Mul', [`v${turn}`, `v${turn}`], [`v${turn + 1}`])
     model.node('ConstantOfShape', ['v40'], ['zeros']).node('Add', ['x', 'zeros'], ['y'])
-    expect(verdictOf(model, x)).toBe('unknown')
+    expect(verdictOf(model, x)).toBe('proved')
   })
 
   it('is not followed: tens of millions of parts', () => {
     const model = graph('parts').input('x', 'float32', ['N', 40_000_000]).output('y', 'float32', ['N', 40_000_000]).node('SplitToSequence', ['x'], ['parts'], { axis: 1 }).node('ConcatFromSequence', ['parts'], ['y'], { axis: 1 })
     expect(verdictOf(model, [{ name: 'x', shape: ['N', 40_000_000], batchAxis: 0 }])).toBe('unknown')
+  })
+
+  it('is not followed: long sums in many elements', () => {
+    const model = graph('sums').input('x', 'float32', ['N', ...Array.from({ length: 60 }, (_, index) => `S${index}`)]).output('y', 'float32', ['N'])
+    const dims = ['N', ...Array.from({ length: 60 }, (_, index) => `S${index}`)]
+    model.initializer('places', 'int64', [4000], Array.from({ length: 4000 }, (_, index) => BigInt(1 + (index % 60))))
+    model.node('Shape', ['x'], ['shape']).node('Gather', ['shape', 'places'], ['v0'])
+    for (let turn = 0; turn < 1000; turn++) model.initializer(`places ${turn}`, 'int64', [4000], Array.from({ length: 4000 }, (_, index) => BigInt(1 + ((index + turn) % 60)))).node('Gather', ['shape', `places ${turn}`], [`w${turn}`]).node('Add', [`v${turn}`, `w${turn}`], [`v${turn + 1}`])
+    model.node('ConstantOfShape', ['v1000'], ['zeros']).node('Add', ['x', 'zeros'], ['y'])
+    expect(verdictOf(model, [{ name: 'x', shape: dims, batchAxis: 0 }])).toBe('unknown')
+  })
+
+  it('is not followed: sums that are squared again and again', () => {
+    const model = graph('squares').input('x', 'float32', ['N', 'S', 'T']).output('y', 'float32', ['N', 'S', 'T']).node('Shape', ['x'], ['one'], { start: 1, end: 2 }).node('Shape', ['x'], ['two'], { start: 2 }).node('Add', ['one', 'two'], ['v0']).initializer('seven', 'int64', [1], [7n])
+    for (let turn = 0; turn < 24; turn++) model.node('Div', [`v${turn}`, 'seven'], [`w${turn}`]).node('Add', [`w${turn}`, 'one'], [`u${turn}`]).node('Min', [`u${turn}`, `v${turn}`], [`m${turn}`]).node('Add', [`m${turn}`, `w${turn}`], [`v${turn + 1}`])
+    model.node('ConstantOfShape', ['v24'], ['zeros']).node('Add', ['x', 'zeros'], ['y'])
+    expect(['proved', 'unknown']).toContain(verdictOf(model, [{ name: 'x', shape: ['N', 'S', 'T'], batchAxis: 0 }]))
+  })
+
+  it('is not followed: many branches beside many constants', () => {
+    const model = graph('branches').input('x', 'float32', ['N', 4]).input('open', 'bool', []).output('y', 'float32', ['N', 4])
+    for (let index = 0; index < 50_000; index++) model.initializer(`k${index}`, 'float32', [1], [1])
+    for (let turn = 0; turn < 2000; turn++) {
+      const input = turn === 0 ? 'x' : `v${turn}`
+      model.node('If', ['open'], [turn === 1999 ? 'y' : `v${turn + 1}`], { then_branch: branch('Relu', input), else_branch: branch('Neg', input) })
+    }
+    expect(verdictOf(model, [{ name: 'x', shape: ['N', 4], batchAxis: 0 }, { name: 'open', shape: [], batchAxis: -1 }])).toBe('proved')
   })
 
   it('is not followed: graphs in each other, each of which is run several times', () => {

@@ -1,6 +1,6 @@
-import { add, divide, floorOf, isAtLeast, isSame, isWhole, maximum, minimum, multiply, ofRows, opaque, subtract, type Dim } from '../dims.ts'
-import { broadcast, isInteger, type Operation, type Rule, type Rules } from '../operation.ts'
-import { countsRows, elementType, mostElements, tensor, type Fault, type Tensor } from '../followed-values.ts'
+import { add, divide, floorOf, isAtLeast, isSame, isWhole, maximum, minimum, multiply, ofRows, opaque, rangeOf, rowDim, subtract, takeSteps, type Dim, type Range } from '../dims.ts'
+import { apart, broadcast, isInteger, type Operation, type Rule, type Rules } from '../operation.ts'
+import { countsRows, elementType, mostElements, tensor, type Fault, type Place, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 
 /**
@@ -35,23 +35,31 @@ function calculated(op: Operation, type: number | null, calculate: Calculate): T
   const places = inputs.map((input) => broadcastPlaces(input.shape as number[], shape as number[]))
   const elements = Array.from({ length: (shape as number[]).reduce((count, dim) => count * dim, 1) }, (_, at) => {
     const element = calculate(inputs.map((input, index) => input.elements![places[index]![at]!]!), inputs[0]!.type, op)
-    if (element === null || !(isFloat(own) ? isExactAsFloat(element) : isWithin(element, own))) return null
+    if (element === null || !(isFloat(own) ? isExactAsFloat(element, own) : isWithin(element, own))) return null
     return typeof element === 'number' && own === float32 ? Math.fround(element) : element
   })
   return elements.every((element) => element !== null) ? withElements(own, shape, elements) : null
 }
 
-/** A tensor with known elements, and what follows from them. */
+/** A tensor with known elements, and what follows from them. Infinities, and bits that are neither 0 nor 1, are not counted with. */
 export function withElements(type: number, shape: readonly Dim[], elements: readonly Dim[]): Tensor {
+  takeSteps(elements.length)
   const areNumbers = elements.every((element) => typeof element === 'number')
   const isIndex = areNumbers && isInteger(type) && elements.every((element) => element >= 0)
-  return tensor(type, shape, { elements, nonZero: areNumbers && elements.every((element) => element !== 0), bound: isIndex ? Math.max(-1, ...(elements as number[])) + 1 : null })
+  const nonZero = areNumbers && elements.every((element) => element !== 0)
+  const isUsable = elements.every((element) => typeof element !== 'number' || (type === bool ? element === 0 || element === 1 : Number.isFinite(element)))
+  if (!isUsable && elements.some(ofRows)) meets('a value depends on the number of rows')
+  return tensor(type, shape, { elements: isUsable ? elements : null, nonZero, bound: isIndex ? elements.reduce((most, element) => Math.max(most, element), -1) + 1 : null })
 }
+
+/** Of one whose place is computed. */
+export const stepsOfElement = 16
 
 /** Of each element of a shape, which one of a tensor stands there. */
 export function broadcastPlaces(from: readonly number[], to: readonly number[]): number[] {
   const count = to.reduce((product, dim) => product * dim, 1)
   const offset = to.length - from.length
+  takeSteps(stepsOfElement * count)
   return Array.from({ length: count }, (_, at) => {
     let [rest, place, stride] = [at, 0, 1]
     for (let axis = to.length - 1; axis >= 0; axis--) {
@@ -68,49 +76,81 @@ export function broadcastPlaces(from: readonly number[], to: readonly number[]):
 const { bool, int32, int64, float32, float64 } = elementType
 /** Types that shapes are computed in: sums and products of lengths stay what they are. */
 const isExact = (type: number) => type === int64 || type === int32 || type === float32 || type === float64 || type === bool
-/** Small multiples of a length, and halves and quarters of it, are exact in float32 for more than 65 536. */
-const isExactAsFloat = (dim: Dim) =>
-  typeof dim === 'number' || dim.terms.every(({ coefficient, factors }) => Math.abs(coefficient) <= 256 && Number.isInteger(256 * coefficient) && factors.length <= 1)
 /** Numbers that are counted on to be exact here, and to wrap nowhere. */
 export const isWithin = (dim: Dim, type: number) => {
-  const most = type === int32 ? 2 ** 31 : 2 ** 53
-  return typeof dim === 'number' ? Math.abs(dim) < most : dim.terms.every(({ coefficient }) => Math.abs(coefficient) < most)
+  if (typeof dim === 'number') return Math.abs(dim) < (type === int32 ? 2 ** 31 : 2 ** 53)
+  const most = type === int32 ? 2 ** 31 : 2 ** 63
+  return dim.range.least >= -most && dim.range.most < most
 }
+
+/** Whether a float holds it whatever its symbols are: a whole multiple of a power of 2 that has no more bits than a float. */
+function isExactAsFloat(dim: Dim, type: number): boolean {
+  if (typeof dim === 'number') return true
+  if (!dim.terms.every(({ factors }) => factors.every((factor) => factor.isWhole))) return false
+  let unit = 256
+  while (unit > 1 / 256 && dim.terms.some(({ coefficient }) => !Number.isInteger(coefficient / unit))) unit /= 2
+  const { least, most } = dim.range
+  return dim.terms.every(({ coefficient }) => Number.isInteger(coefficient / unit)) && Math.max(-least, most) / unit <= (type === float32 ? 2 ** 24 : 2 ** 53)
+}
+
+/** A place whose numbers wrap nowhere. */
+function placeWithin(place: Place, type: number): Place {
+  if ((type === int64 || type === int32) && isWithin(add(multiply(rowDim, place.stride), place.bound), type)) return place
+  return notFollowed('whether an index stays within the numbers of its type is not known')
+}
+
 const isFloat = (type: number) => !isInteger(type) && type !== bool
 
 /** Division as ONNX has it: of whole numbers towards 0. */
 function quotient(a: Dim, b: Dim, type: number): Dim | null {
   if (typeof a === 'number' && typeof b === 'number') return isFloat(type) ? a / b : b === 0 ? null : Math.trunc(a / b)
-  const exact = divide(a, b)
+  const exact = isNever0(b) ? divide(a, b) : null
   if (exact !== null) return exact
   if (isFloat(type)) return typeof b === 'number' && b !== 0 ? multiply(a, 1 / b) : null
   if (typeof b === 'number' && b > 0 && isAtLeast(a, 0)) return floorOf(a, b) // where rounding towards 0 is rounding down
-  return opaque('quotient', [a, b], isAtLeast(a, 0) && isAtLeast(b, 0) ? 0 : -Infinity)
+  const most = Math.max(-rangeOf(a).least, rangeOf(a).most)
+  return isNever0(b) ? opaque('quotient', [a, b], { least: isAtLeast(a, 0) && isAtLeast(b, 0) ? 0 : -most, most }) : null
 }
 
+const isNever0 = (dim: Dim) => rangeOf(dim).least > 0 || rangeOf(dim).most < 0
+
 function remainder(a: Dim, b: Dim, op: Operation): Dim | null {
-  if (typeof a === 'number' && typeof b === 'number') return b === 0 ? null : op.int('fmod', 0) === 1 ? a % b : ((a % b) + b) % b
-  return divide(a, b) === null ? opaque('remainder', [a, b]) : 0
+  const isOfFirst = op.int('fmod', 0) === 1 // it has the sign of the first number, not of the second
+  if (typeof a === 'number' && typeof b === 'number') return b === 0 ? null : isOfFirst ? a % b : ((a % b) + b) % b
+  if (!isNever0(b)) return null
+  const most = Math.max(-rangeOf(b).least, rangeOf(b).most)
+  return divide(a, b) === null ? opaque(isOfFirst ? 'fmod' : 'mod', [a, b], { least: isAtLeast(a, 0) && isAtLeast(b, 0) ? 0 : -most, most }) : 0
 }
+
+const eitherWay: Range = { least: 0, most: 1 }
 
 function equal(a: Dim, b: Dim): Dim {
   if (isSame(a, b)) return 1
-  return isAtLeast(subtract(a, b), 1) || isAtLeast(subtract(b, a), 1) || (typeof a === 'number' && typeof b === 'number') ? 0 : opaque('equal', [a, b], 0)
+  const { least, most } = rangeOf(subtract(a, b))
+  return least > 0 || most < 0 ? 0 : opaque('equal', [a, b], eitherWay, true)
 }
 
-/** @param least by how much the first has to be above the second. */
+/** @param least by how much the first has to be above the second: 1 says that it is above it, 0 that it may be the same. */
 function above(a: Dim, b: Dim, least: 0 | 1): Dim {
   if (typeof a === 'number' && typeof b === 'number') return Number(least === 1 ? a > b : a >= b)
-  if (isAtLeast(subtract(a, b), least)) return 1
-  return isAtLeast(subtract(b, a), 1 - least) ? 0 : opaque(least === 1 ? 'above' : 'not below', [a, b], 0)
+  const range = rangeOf(subtract(a, b))
+  if (least === 1 ? range.least > 0 : range.least >= 0) return 1
+  return (least === 1 ? range.most <= 0 : range.most < 0) ? 0 : opaque(least === 1 ? 'above' : 'not below', [a, b], eitherWay, true)
 }
 
 function whole(a: Dim, of: (value: number) => number, name: string): Dim {
   if (typeof a === 'number') return of(a)
-  return isWhole(a) ? a : name === 'floor' ? floorOf(a) : opaque(name, [a], isAtLeast(a, 0) ? 0 : -Infinity)
+  if (isWhole(a) || name === 'floor') return isWhole(a) ? a : floorOf(a)
+  return opaque(name, [a], { least: Math.floor(a.range.least), most: Math.ceil(a.range.most) }, true)
 }
 
 const negated = (a: Dim) => subtract(1, a)
+
+/** What each way of computing it gives alike. */
+function wholePower(a: number, b: number): number | null {
+  const power = a ** b
+  return Number.isInteger(a) && Number.isInteger(b) && b >= 0 && Math.abs(power) < 2 ** 24 ? power : null
+}
 
 /** A row's own place stays one when what is added is its own, or the same for all, and bounded. */
 const Add: Rule = (op) => {
@@ -121,7 +161,7 @@ const Add: Rule = (op) => {
   const { shape, rows } = broadcast([a, b])
   const boundOf = (value: Tensor) => value.place?.bound ?? value.bound ?? notFollowed('whether an index stays within its row is not known')
   const stride = a.place !== null && b.place !== null ? add(a.place.stride, b.place.stride) : (a.place ?? b.place)!.stride
-  return tensor(a.type, shape, { rows, place: { stride, bound: subtract(add(boundOf(a), boundOf(b)), 1) } })
+  return tensor(a.type, shape, { rows, place: placeWithin({ stride, bound: subtract(add(boundOf(a), boundOf(b)), 1) }, a.type) })
 }
 
 const Mul: Rule = (op) => {
@@ -132,7 +172,7 @@ const Mul: Rule = (op) => {
   if (factor === null || ofRows(factor) || !isAtLeast(factor, 0)) return meets('a value depends on the places of rows in the batch')
   const { shape, rows } = broadcast([a, b])
   const { stride, bound } = own.place!
-  return tensor(a.type, shape, { rows, place: { stride: multiply(stride, factor), bound: add(multiply(subtract(bound, 1), factor), 1) } })
+  return tensor(a.type, shape, { rows, place: placeWithin({ stride: multiply(stride, factor), bound: add(multiply(subtract(bound, 1), factor), 1) }, a.type) })
 }
 
 /** The rest of a place, divided by how far rows are apart, is what a row has in its own part. */
@@ -158,11 +198,16 @@ const Div: Rule = (op) => {
 }
 
 const Where: Rule = (op) => {
-  const known = calculated(op, op.raw(1).type, ([condition, x, y]) => (typeof condition === 'number' ? (condition === 0 ? y! : x!) : isSame(x!, y!) ? x! : opaque('where', [condition!, x!, y!], isAtLeast(x!, 0) && isAtLeast(y!, 0) ? 0 : -Infinity)))
+  const known = calculated(op, op.raw(1).type, ([condition, x, y]) => (typeof condition === 'number' ? (condition === 0 ? y! : x!) : isSame(x!, y!) ? x! : eitherOf(condition!, x!, y!)))
   if (known !== null) return known
   const { shape, rows } = broadcast(op.all())
   const [x, y] = [op.raw(1), op.raw(2)]
   return tensor(x.type, shape, { rows, bound: boundOfBoth(x, y) })
+}
+
+function eitherOf(condition: Dim, x: Dim, y: Dim): Dim {
+  const [one, other] = [rangeOf(x), rangeOf(y)]
+  return opaque('where', [condition, x, y], { least: Math.min(one.least, other.least), most: Math.max(one.most, other.most) })
 }
 
 /** Below which all are; `null` where that is not known. */
@@ -174,11 +219,17 @@ const Cast: Rule = (op) => {
   const type = op.operator === 'Cast' ? op.int('to', elementType.undefined) : op.raw(1).type
   const of = op.raw(0)
   const isWide = type === int64 || type === int32
-  if (of.place !== null || of.columns !== null) return isWide && isInteger(of.type) ? { ...of, type } : meets('a value depends on the places of rows in the batch')
+  if (of.place !== null || of.columns !== null) {
+    if (!isWide || !isInteger(of.type)) return meets('a value depends on the places of rows in the batch')
+    for (const place of [of.place, ...(of.columns ?? [])]) if (place !== null) placeWithin(place, type)
+    return { ...of, type }
+  }
   const elements = of.elements?.map((element) => castElement(element, type)) ?? null
   if (elements !== null && elements.every((element) => element !== null)) return withElements(type, of.shape, elements)
   const { shape, rows, bound, nonZero } = op.data(0)
-  return tensor(type, shape, { rows, bound: isWide ? bound : null, nonZero: nonZero && (isWide || type === bool) && isInteger(of.type) })
+  const keepsBound = isWide && bound !== null && isWithin(bound, type)
+  const wraps = type === int32 && (of.type === int64 || of.type === elementType.uint64) && !keepsBound
+  return tensor(type, shape, { rows, bound: keepsBound ? bound : null, nonZero: nonZero && isInteger(of.type) && (type === bool || (isWide && !wraps)) })
 }
 
 /** An element in another type; `null` where it may be another number there. Numbers of rows are kept as whole ones alone. */
@@ -186,7 +237,7 @@ function castElement(element: Dim, type: number): Dim | null {
   if (type === bool) return typeof element === 'number' ? Number(element !== 0) : isAtLeast(element, 1) ? 1 : null
   if (type === int64 || type === int32) return isWithin(element, type) ? whole(element, Math.trunc, 'trunc') : null
   if (type !== float32 && type !== float64) return null
-  if (!isExactAsFloat(element)) return null
+  if (!isExactAsFloat(element, type)) return null
   return typeof element === 'number' && type === float32 ? Math.fround(element) : element
 }
 
@@ -208,6 +259,13 @@ function variadic(calculate: Calculate | null): Rule {
   }
 }
 
+/** With a number for each entry of the last dimension added. */
+const biased: Rule = (op) => {
+  const of = op.data(0)
+  if (op.has(1)) apart(of, [of.shape.length - 1], 'adds a bias')
+  return each(op)
+}
+
 const each = elementWise()
 const asked = elementWise(bool)
 const unary = ['Acos', 'Acosh', 'Asin', 'Asinh', 'Atan', 'Atanh', 'BitCast', 'BitwiseNot', 'Celu', 'Cos', 'Cosh', 'Elu', 'Erf', 'Exp', 'Gelu', 'HardSigmoid', 'HardSwish', 'LeakyRelu', 'Log', 'Mish', 'Reciprocal', 'Relu', 'Selu', 'Shrink', 'Sigmoid', 'Sign', 'Sin', 'Sinh', 'Softplus', 'Softsign', 'Swish', 'Tan', 'Tanh', 'ThresholdedRelu'] // prettier-ignore
@@ -225,10 +283,10 @@ export const arithmetic: Rules = {
   Ceil: elementWise(null, ([a]) => whole(a!, Math.ceil, 'ceil')),
   Round: elementWise(null, ([a]) => whole(a!, (value) => (Math.abs(value % 1) === 0.5 ? 2 * Math.round(value / 2) : Math.round(value)), 'round')),
   Sqrt: elementWise(null, ([a]) => (typeof a === 'number' ? Math.sqrt(a) : null)),
-  Pow: elementWise(null, ([a, b]) => (typeof a === 'number' && typeof b === 'number' ? a ** b : b === 1 ? a! : b === 2 ? multiply(a!, a!) : null)),
+  Pow: elementWise(null, ([a, b]) => (typeof a === 'number' && typeof b === 'number' ? wholePower(a, b) : b === 1 ? a! : b === 2 ? multiply(a!, a!) : null)),
   Min: variadic((all) => all.reduce(minimum)),
   Max: variadic((all) => all.reduce(maximum)),
-  Sum: variadic((all) => all.reduce(add)),
+  Sum: variadic((all, type) => (isFloat(type) && all.length > 2 ? null : all.reduce(add))), // floats are rounded after each
   Mean: variadic(null),
   PRelu: each,
   Clip,
@@ -254,6 +312,6 @@ export const arithmetic: Rules = {
   RegexFullMatch: asked,
   'com.microsoft:Gelu': each,
   'com.microsoft:QuickGelu': each,
-  'com.microsoft:FastGelu': each,
-  'com.microsoft:BiasGelu': each,
+  'com.microsoft:FastGelu': biased,
+  'com.microsoft:BiasGelu': biased,
 }

@@ -1,4 +1,4 @@
-import { areSame, isSame, ofRows, opaque, shown, type Dim } from '../dims.ts'
+import { areSame, isAtLeast, isSame, lengthOf, ofRows, shown, type Dim } from '../dims.ts'
 import { apart, axisIn, moved, type Operation, type Rule, type Rules } from '../operation.ts'
 import { countsRows, either, elementType, extent, mostElements, sameRows, tensor, type Fault, type List, type Tensor, type Value } from '../followed-values.ts'
 import { meets, notFollowed, NotProved } from '../not-proved.ts'
@@ -58,7 +58,7 @@ function isKept(a: Value, kept: Value): boolean {
 
 /** Something like a state whose values are not known in a later turn: the counter, and elements that change. */
 function sharedScalar(op: Operation, name: string, type: number): Tensor {
-  return tensor(type, [], { elements: [opaque(`${name} of ${op.label}`, [], 0)] })
+  return tensor(type, [], { elements: [lengthOf(`${name} of ${op.label}`)] })
 }
 
 const Loop: Rule = (op) => {
@@ -71,13 +71,15 @@ const Loop: Rule = (op) => {
   const body = op.graph('body')
   const initial = [...op.inputs.keys()].slice(2).map((index) => op.value(index) ?? notFollowed('a state is left out'))
   let endsEarly = condition !== null && condition.elements?.[0] !== 1
+  const mayNotRun = endsEarly || !(limit === null || (limit.elements !== null && isAtLeast(limit.elements[0]!, 1)))
   const { states, made } = settle(op, initial, (own) => {
     const [goesOn, ...values] = op.runGraph(body, [sharedScalar(op, 'turn', int64), withElements(bool, [], [1]), ...own])
     endsEarly ||= checkCondition(goesOn as Tensor | Fault).elements?.[0] !== 1
     return values
   })
-  const count = (endsEarly ? null : limit?.elements?.[0]) ?? opaque(`turns of ${op.label}`, [], 0)
-  return [...states, ...made.slice(initial.length).map((value) => stacked(value, count, 0))]
+  const count = (endsEarly ? null : limit?.elements?.[0]) ?? lengthOf(`turns of ${op.label}`)
+  // Without a turn, what each would give has other dimensions.
+  return [...states, ...made.slice(initial.length).map((value) => (mayNotRun && value.kind === 'tensor' ? op.fault('unknown', 'whether it has any turn is not known') : stacked(value, count, 0)))]
 }
 
 function checkCondition(value: Tensor | Fault): Tensor {

@@ -1,4 +1,4 @@
-import { isSame, multiply, ofRows, opaque, product, shown, type Dim } from '../dims.ts'
+import { isSame, lengthOf, multiply, ofRows, product, shown, type Dim } from '../dims.ts'
 import { apart, axisIn, like, moved, pointsInto, rowsOnly, together, type Rule, type Rules } from '../operation.ts'
 import { elementType, sameRows, tensor, type Place, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
@@ -147,7 +147,7 @@ const TopK: Rule = (op) => {
   apart(of, [axis], 'sorts')
   const given = op.version < 10 ? op.int('k', 1) : op.indices(1)
   if (typeof given !== 'number' && given.rows !== null) meets('how many entries it gives depends on what the rows hold')
-  const length = typeof given === 'number' ? given : (given.elements?.[0] ?? opaque(`k of ${op.label}`, [], 0))
+  const length = typeof given === 'number' ? given : (given.elements?.[0] ?? lengthOf(`k of ${op.label}`))
   const shape = of.shape.map((dim, other) => (other === axis ? length : dim))
   return [tensor(of.type, shape, { rows: of.rows }), tensor(int64, shape, { rows: of.rows, bound: of.shape[axis]! })]
 }
@@ -161,7 +161,7 @@ const ArgMax: Rule = (op) => {
 const Compress: Rule = (op) => {
   const of = op.data(0)
   const condition = op.shared(1, 'which entries it takes')
-  const length = opaque(`entries of ${op.label}`, [...condition.shape], 0)
+  const length = lengthOf(`entries of ${op.label}`, [...condition.shape])
   if (!op.hasAttribute('axis')) return of.rows === null ? tensor(of.type, [length]) : meets('it takes entries of all rows, one behind the other')
   const axis = op.axis(of.shape.length, 0)
   apart(of, [axis], 'takes some of the entries')
@@ -171,7 +171,7 @@ const Compress: Rule = (op) => {
 const Unique: Rule = (op) => {
   const of = op.data(0)
   if (of.rows !== null) meets('it compares entries of all rows')
-  const length = opaque(`entries of ${op.label}`, [], 0)
+  const length = lengthOf(`entries of ${op.label}`)
   const axis = op.hasAttribute('axis') ? op.axis(of.shape.length, 0) : null
   const own = axis === null ? [length] : of.shape.map((dim, other) => (other === axis ? length : dim))
   const whole = axis === null ? product(of.shape) : of.shape[axis]!
@@ -196,7 +196,7 @@ const OneHot: Rule = (op) => {
   const given = op.indices(1)
   if (given.rows !== null) meets('how many classes there are depends on what the rows hold')
   const values = op.shared(2, 'values')
-  const depth = given.elements?.[0] ?? opaque(`depth of ${op.label}`, [], 0)
+  const depth = given.elements?.[0] ?? lengthOf(`depth of ${op.label}`)
   const axis = axisIn(op.int('axis', -1), of.shape.length + 1)
   const shape = [...of.shape.slice(0, axis), depth, ...of.shape.slice(axis)]
   return tensor(values.type, shape, { rows: of.rows && { ...of.rows, axis: of.rows.axis < axis ? of.rows.axis : of.rows.axis + 1 } })
@@ -205,7 +205,7 @@ const OneHot: Rule = (op) => {
 /** Which boxes of all images are left: one list, whose entries are not one to a row. */
 const NonMaxSuppression: Rule = (op) => {
   for (const each of op.all()) if (each.rows !== null) meets('how many boxes it gives for each row depends on what that holds')
-  return tensor(int64, [opaque(`boxes of ${op.label}`, [], 0), 3])
+  return tensor(int64, [lengthOf(`boxes of ${op.label}`), 3])
 }
 
 /** Regions of images, `[regions, 4]`, of which each names its image. */
@@ -232,7 +232,7 @@ const MaxUnpool: Rule = (op) => {
     ? op.counts(2, 'the shape')
     : of.shape.map((dim, axis): Dim => {
         const at = axis - 2
-        return at < 0 ? dim : typeof dim === 'number' ? (dim - 1) * strides[at]! - pads[at]! - pads[at + kernel.length]! + kernel[at]! : opaque(`${op.label} ${axis}`, [], 0)
+        return at < 0 ? dim : typeof dim === 'number' ? (dim - 1) * strides[at]! - pads[at]! - pads[at + kernel.length]! + kernel[at]! : lengthOf(`${op.label} ${axis}`)
       })
   if (of.rows === null && index.rows === null) return tensor(of.type, shape)
   if (of.rows === null) return meets('it puts entries by the places of rows in the batch')

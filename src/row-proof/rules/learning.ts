@@ -1,4 +1,4 @@
-import { isSame, opaque, type Dim } from '../dims.ts'
+import { isSame, lengthOf, type Dim } from '../dims.ts'
 import { apart, like, rowsOnly, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, sameRows, tensor, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
@@ -32,7 +32,7 @@ const regressor = (listed: string): Rule => (op) => {
 const classifier: Rule = (op) => {
   const of = samples(op)
   const type = op.hasAttribute('classlabels_strings') ? string : int64
-  return [tensor(type, [countOf(of)], { rows: of.rows }), tensor(float32, [countOf(of), opaque(`scores of ${op.label}`, [], 0)], { rows: of.rows })]
+  return [tensor(type, [countOf(of)], { rows: of.rows }), tensor(float32, [countOf(of), lengthOf(`scores of ${op.label}`)], { rows: of.rows })]
 }
 
 /** By feature, which are the last dimension. */
@@ -45,16 +45,16 @@ const FeatureVectorizer: Rule = (op) => {
   const parts = op.all()
   const rows = parts.find((part) => part.rows !== null)?.rows ?? null
   for (const part of parts) {
-    if (part.shape.length !== 2) return rows === null ? tensor(float32, [1, opaque(`features of ${op.label}`, [], 0)]) : notFollowed('one of its inputs has no dimension of samples')
+    if (part.shape.length !== 2) return rows === null ? tensor(float32, [1, lengthOf(`features of ${op.label}`)]) : notFollowed('one of its inputs has no dimension of samples')
     rowsOnly(part, [0], 'puts features together')
     if (rows !== null && (part.rows === null || !sameRows(part.rows, rows))) return meets('one of its inputs has a fixed number of rows')
   }
-  return tensor(float32, [parts[0]!.shape[0]!, opaque(`features of ${op.label}`, [], 0)], { rows })
+  return tensor(float32, [parts[0]!.shape[0]!, lengthOf(`features of ${op.label}`)], { rows })
 }
 
 const OneHotEncoder: Rule = (op) => {
   const of = op.data(0)
-  const count = op.attribute('cats_int64s')?.ints?.length || op.attribute('cats_strings')?.strings?.length || opaque(`classes of ${op.label}`, [], 0)
+  const count = op.attribute('cats_int64s')?.ints?.length || op.attribute('cats_strings')?.strings?.length || lengthOf(`classes of ${op.label}`)
   return tensor(float32, [...of.shape, count], { rows: of.rows })
 }
 
@@ -81,7 +81,7 @@ const StringNormalizer: Rule = (op) => {
   const takesOut = op.attribute('stopwords') !== null && op.attribute('stopwords')!.strings?.length !== 0
   if (of.rows !== null && takesOut) return meets('how many words are left depends on what the rows hold')
   if (of.rows !== null && of.shape.length === 2 && of.rows.axis === 0) return meets('it takes one row of words only')
-  return takesOut ? tensor(of.type, [...of.shape.slice(0, -1), opaque(`words of ${op.label}`, [], 0)]) : like(of)
+  return takesOut ? tensor(of.type, [...of.shape.slice(0, -1), lengthOf(`words of ${op.label}`)]) : like(of)
 }
 
 const TfIdfVectorizer: Rule = (op) => {
@@ -93,7 +93,7 @@ const TfIdfVectorizer: Rule = (op) => {
 
 const StringSplit: Rule = (op) => {
   const of = op.data(0)
-  const parts = of.rows === null ? tensor(string, [...of.shape, opaque(`parts of ${op.label}`, [], 0)]) : op.fault('meets', 'it is as wide as the longest of all rows')
+  const parts = of.rows === null ? tensor(string, [...of.shape, lengthOf(`parts of ${op.label}`)]) : op.fault('meets', 'it is as wide as the longest of all rows')
   return [parts, like(of, int64)]
 }
 

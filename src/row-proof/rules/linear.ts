@@ -1,4 +1,4 @@
-import { add, broadcastDims, divide, floorOf, isSame, maximum, minimum, multiply, ofRows, opaque, subtract, type Dim } from '../dims.ts'
+import { add, broadcastDims, divide, floorOf, isSame, lengthOf, maximum, minimum, multiply, ofRows, subtract, type Dim } from '../dims.ts'
 import { apart, broadcast, checkRank, rowsOnly, together, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, tensor, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
@@ -139,7 +139,7 @@ function windows(op: Operation, of: Tensor, kernel: readonly Dim[], first = 2): 
     const dim = of.shape[index + first] ?? notFollowed('it has fewer dimensions than its window')
     const stride = strides[index]!
     const roundedUp = (size: Dim) => floorOf(add(size, stride - 1), stride)
-    if (auto === 'SAME_UPPER' || auto === 'SAME_LOWER') return dilations[index] === 1 ? roundedUp(dim) : opaque(`${op.label} ${index}`, [dim], 0)
+    if (auto === 'SAME_UPPER' || auto === 'SAME_LOWER') return dilations[index] === 1 ? roundedUp(dim) : lengthOf(`${op.label} ${index}`, [dim])
     const reach = add(multiply(dilations[index]!, subtract(kernel[index]!, 1)), 1)
     const [head, tail] = auto === 'VALID' ? [0, 0] : [pads[index]!, pads[index + spatial]!]
     const room = subtract(add(dim, head + tail), reach)
@@ -187,7 +187,7 @@ const ConvTranspose: Rule = (op) => {
   const auto = op.string('auto_pad', 'NOTSET')
   const shape = range(0, spatial).map((index): Dim => {
     if (given !== null) return given.at(index - spatial)!
-    if (op.operator === 'ConvTransposeWithDynamicPads' && op.has(2)) return opaque(`${op.label} ${index}`, [], 0)
+    if (op.operator === 'ConvTransposeWithDynamicPads' && op.has(2)) return lengthOf(`${op.label} ${index}`)
     const reach = add(multiply(dilations[index]!, subtract(kernel[index]!, 1)), 1 + extra[index]!)
     const full = add(multiply(subtract(of.shape[index + 2]!, 1), strides[index]!), reach)
     // What is beyond as many strides as there are entries is cut off; nothing is put there where less is.
@@ -251,7 +251,7 @@ const Col2Im: Rule = (op) => {
   const of = op.data(0)
   rowsOnly(of, [0], 'puts blocks together')
   const [image, block] = [op.elements(1, 'the image shape'), op.elements(2, 'the block shape')]
-  const channels = divide(of.shape[1]!, block.reduce(multiply)) ?? opaque(`${op.label} 1`, [], 0)
+  const channels = divide(of.shape[1]!, block.reduce(multiply)) ?? lengthOf(`${op.label} 1`)
   return tensor(of.type, [of.shape[0]!, channels, ...image], { rows: of.rows })
 }
 
@@ -266,7 +266,7 @@ const DFT: Rule = (op) => {
   const dim = of.shape[axis]!
   // A one-sided inverse gives real numbers, of which about half was left out.
   const isReal = isOneSided && isInverse
-  const length = op.has(1) ? (op.shared(1).elements?.[0] ?? opaque(`length of ${op.label}`, [], 0)) : isReal ? multiply(2, subtract(dim, 1)) : dim
+  const length = op.has(1) ? (op.shared(1).elements?.[0] ?? lengthOf(`length of ${op.label}`)) : isReal ? multiply(2, subtract(dim, 1)) : dim
   const kept = isOneSided && !isInverse ? add(floorOf(length, 2), 1) : length
   return tensor(of.type, of.shape.map((size, at) => (at === axis ? kept : at === rank - 1 ? (isReal ? 1 : 2) : size)), { rows: of.rows })
 }
@@ -274,12 +274,12 @@ const DFT: Rule = (op) => {
 const STFT: Rule = (op) => {
   const of = op.data(0)
   rowsOnly(of, [0], 'transforms')
-  const dims = [1, 2].map((axis) => opaque(`${op.label} ${axis}`, of.shape.slice(1), 0))
+  const dims = [1, 2].map((axis) => lengthOf(`${op.label} ${axis}`, of.shape.slice(1)))
   return tensor(of.type, [of.shape[0]!, ...dims, 2], { rows: of.rows })
 }
 
 /** Filters and windows, which are made of numbers. */
-const generated = (rank: number): Rule => (op) => tensor(op.int('output_datatype', float32), range(0, rank).map((axis) => opaque(`${op.label} ${axis}`, [], 0)))
+const generated = (rank: number): Rule => (op) => tensor(op.int('output_datatype', float32), range(0, rank).map((axis) => lengthOf(`${op.label} ${axis}`)))
 
 /** Distances of each row of the first to each of the second. */
 const CDist: Rule = (op) => {

@@ -1,8 +1,8 @@
-import { add, broadcastDims, divide, floorOf, isAtLeast, isSame, maximum, minimum, multiply, ofRows, opaque, perRow, product, rowDim, shown, shownDims, subtract, type Dim } from '../dims.ts'
+import { add, anything, broadcastDims, divide, floorOf, isAtLeast, isSame, lengthOf, maximum, minimum, multiply, ofRows, opaque, perRow, product, rangeOf, rowDim, shown, shownDims, subtract, takeSteps, type Dim } from '../dims.ts'
 import { apart, axisIn, checkRank, moved, rowsOnly, type Rule, type Rules } from '../operation.ts'
 import { after, before, elementType, extent, findRows, mostElements, sameRows, tensor, type Place, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
-import { boundOfBoth, broadcastPlaces, withElements } from './arithmetic.ts'
+import { boundOfBoth, broadcastPlaces, stepsOfElement, withElements } from './arithmetic.ts'
 
 /**
  * Operators that only move elements, repeat them, or leave some out; and shapes, by which most of that is done.
@@ -23,7 +23,7 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
   const given = product(dims.filter((_, axis) => axis !== open))
   if (rows === null) {
     const all = product(shape)
-    const rest = open === -1 ? 1 : (divide(all, given) ?? opaque('rest', [all, given], 0))
+    const rest = open === -1 ? 1 : (divide(all, given) ?? lengthOf('rest', [all, given]))
     return moved(of, dims.map((dim, axis) => (axis === open ? rest : dim)), null, of.elements)
   }
   const all = multiply(multiply(before(shape, rows), rowDim), after(shape, rows))
@@ -36,7 +36,7 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
     if (axis !== open) return dim
     const rest = divide(all, given)
     if (rest !== null) return rest
-    if (ofRows(given)) return opaque('rest', [perRowOf(all), perRowOf(given)], 0)
+    if (ofRows(given)) return lengthOf('rest', [perRowOf(all), perRowOf(given)])
     return noQuotient(perRowOf(all), given, `a row of ${shown(perRowOf(all))} elements`)
   })
   const axis = to.findIndex(ofRows)
@@ -58,7 +58,7 @@ const Reshape: Rule = (op) => {
     if (dim === 0 || isSame(dim, own)) return own
     // A length that may be 0 stands for that of the input then, and one that may be -1 for what is left.
     if ([dim, own].some(ofRows)) return notFollowed(`whether ${shown(dim)} is 0, and keeps dimension ${axis}, is not known`)
-    return isAtLeast(dim, 0) ? opaque('length', [dim, own], 0) : opaque(`${op.label} ${axis}`, [], 0)
+    return isAtLeast(dim, 0) ? lengthOf('length', [dim, own]) : lengthOf(`${op.label} ${axis}`)
   }))
 }
 
@@ -127,6 +127,7 @@ export function transposed(of: Tensor, perm: readonly number[]): Tensor {
 function picked(of: Tensor, shape: readonly Dim[], from: (at: readonly number[]) => readonly number[]): Dim[] | null {
   if (of.elements === null || !areNumbers(of.shape) || !areNumbers(shape)) return null
   const dims = of.shape
+  takeSteps(stepsOfElement * shape.reduce((count, dim) => count * dim, 1))
   return Array.from({ length: shape.reduce((count, dim) => count * dim, 1) }, (_, index) => {
     const at: number[] = []
     for (let axis = shape.length - 1, rest = index; axis >= 0; axis--) {
@@ -185,10 +186,10 @@ const Split: Rule = (op) => {
   const given = op.version < 13 ? op.ints('split') : op.has(1) ? op.elements(1, 'lengths') : null
   const count = op.int('num_outputs', op.outputCount)
   const isEven = divide(dim, count) !== null
-  const each = typeof dim === 'number' ? Math.ceil(dim / count) : (divide(dim, count) ?? opaque('part', [dim, count], 0))
+  const each = typeof dim === 'number' ? Math.ceil(dim / count) : (divide(dim, count) ?? lengthOf('part', [dim, count]))
   let from: Dim = 0
   return Array.from({ length: op.outputCount }, (_, index) => {
-    const length = given?.[index] ?? (typeof dim === 'number' && typeof each === 'number' ? Math.min(each, dim - index * each) : isEven || index < count - 1 ? each : opaque('last part', [dim, count], 0))
+    const length = given?.[index] ?? (typeof dim === 'number' && typeof each === 'number' ? Math.min(each, dim - index * each) : isEven || index < count - 1 ? each : lengthOf('last part', [dim, count]))
     if (!isSame(length, dim)) apart(of, [axis], 'divides')
     const start = from
     from = add(from, length)
@@ -209,9 +210,10 @@ const Slice: Rule = (op) => {
   const read = (name: string, index: number) => (op.version < 10 ? op.ints(name) : op.has(index) ? op.raw(index) : null)
   const dimsOf = (given: readonly number[] | Tensor | null, what: string): readonly (Dim | null)[] | null => {
     if (given === null) return null
-    if (!('kind' in given)) return given
+    const within = (place: Dim) => (typeof place === 'number' ? Math.max(-(2 ** 50), Math.min(place, 2 ** 50)) : place) // beyond any length, and counted with exactly
+    if (!('kind' in given)) return given.map(within)
     if (given.rows !== null) return meets(`its ${what} depend on what the rows hold`)
-    return given.elements ?? (typeof given.shape[0] === 'number' ? Array.from({ length: given.shape[0] }, () => null) : notFollowed(`its ${what} are not known`))
+    return given.elements?.map(within) ?? (typeof given.shape[0] === 'number' ? Array.from({ length: given.shape[0] }, () => null) : notFollowed(`its ${what} are not known`))
   }
   const starts = dimsOf(read('starts', 1), 'starts') ?? notFollowed('its starts are missing')
   const ends = dimsOf(read('ends', 2), 'ends') ?? notFollowed('its ends are missing')
@@ -233,11 +235,11 @@ function sliced(of: Tensor, axis: number, start: Dim | null, end: Dim | null, st
   if (isWhole || (start === 0 && step === 1 && typeof end === 'number' && end >= 2 ** 31 - 1)) return of
   apart(of, [axis], 'takes some of the entries')
   if ([start, end, step].some((each) => each !== null && ofRows(each))) meets('which entries it takes depends on the number of rows')
-  if (start === null || end === null || typeof step !== 'number') return partOf(of, axis, opaque('slice', [dim, opaque(label, [])], 0), null)
+  if (start === null || end === null || typeof step !== 'number') return partOf(of, axis, lengthOf('slice', [dim, opaque(label, [], anything)]), null)
   const mayCountFromEnd = [start, end].some((each) => typeof each !== 'number' && !isAtLeast(each, 0))
   // Backwards, ONNX Runtime takes the largest number that there is for an end before the beginning.
   const isEitherEnd = step < 0 && typeof end === 'number' && end >= 2 ** 31 - 1
-  if (mayCountFromEnd || isEitherEnd) return partOf(of, axis, opaque('slice', [dim, start, end, step], 0), null)
+  if (mayCountFromEnd || isEitherEnd) return partOf(of, axis, lengthOf('slice', [dim, start, end, step]), null)
   // What is below 0 counts from the end.
   const own = (place: Dim) => (typeof place === 'number' && place < 0 ? add(dim, place) : place)
   const within = (place: Dim, least: number, most: Dim) => (typeof place === 'number' && Math.abs(place) >= 2 ** 31 - 1 ? (place < 0 ? least : most) : maximum(minimum(own(place), most), least))
@@ -258,6 +260,8 @@ export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
   const shape = Array.from({ length: rank }, (_, axis) => {
     const [own, to] = [ownAt(axis), targetAt(axis)]
     if (axis === rows?.axis) return isSame(to, 1) || isSame(own, to) ? own : typeof to === 'number' || ofRows(to) ? meets(`the rows get the length ${shown(to)}`) : notFollowed(`whether the rows get the length ${shown(to)} is not known`)
+    // ONNX Runtime gives what is to become no entry at all one.
+    if (!isSame(own, to) && !isAtLeast(to, 1)) return typeof to === 'number' || ofRows(to) ? notFollowed(`whether a length of ${shown(to)} is 0 is not known`) : lengthOf('expanded', [own, to])
     if (ofRows(to)) {
       if (own !== 1) return meets(`${shown(own)} entries get a length that depends on the number of rows`)
       if (of.rows !== null) return meets('each row is repeated for all others')
@@ -319,7 +323,7 @@ const ConstantOfShape: Rule = (op) => {
   const value = op.attribute('value')?.tensor ?? { type: elementType.float32, elements: [0] }
   const given = op.raw(0)
   if (given.elements === null && given.rows === null && typeof given.shape[0] === 'number') {
-    return tensor(value.type, Array.from({ length: given.shape[0] }, (_, axis) => opaque(`${op.label} ${axis}`, [], 0)))
+    return tensor(value.type, Array.from({ length: given.shape[0] }, (_, axis) => lengthOf(`${op.label} ${axis}`)))
   }
   const shape = op.counts(0, 'the shape')
   const fill = value.elements?.[0] ?? null
@@ -334,7 +338,7 @@ const Range: Rule = (op) => {
   const parts = [0, 1, 2].map((index) => (op.has(index) ? op.raw(index) : null))
   const type = parts[0]!.type
   if (parts.some((part) => part !== null && part.rows !== null)) meets('how long it is depends on what the rows hold')
-  if (parts.some((part) => part !== null && part.elements === null)) return tensor(type, [opaque(`range ${op.label}`, [], 0)])
+  if (parts.some((part) => part !== null && part.elements === null)) return tensor(type, [lengthOf(`range ${op.label}`)])
   const [start, limit, delta] = [parts[0]!.elements![0]!, parts[1]!.elements![0]!, parts[2] === null || parts[2] === undefined ? 1 : parts[2].elements![0]!]
   if ([start, limit, delta].some(ofRows)) {
     const per = perRow(limit)
@@ -349,7 +353,7 @@ const Range: Rule = (op) => {
   }
   const isUp = delta === 1 && isAtLeast(start, 0)
   const length = subtract(limit, start)
-  return tensor(type, [delta === 1 && isAtLeast(length, 0) ? length : opaque('range', [start, limit, delta], 0)], { bound: isUp ? limit : null })
+  return tensor(type, [delta === 1 && isAtLeast(length, 0) ? length : lengthOf('range', [start, limit, delta])], { bound: isUp ? limit : null })
 }
 
 /** Row numbers come from the places of what is nowhere 0. */
@@ -363,7 +367,7 @@ const NonZero: Rule = (op) => {
       return withElements(elementType.int64, [1, places.length], places)
     }
     const isFull = of.nonZero && shape.length === 1
-    return tensor(elementType.int64, [shape.length, isFull ? shape[0]! : opaque(`entries of ${op.label}`, [], 0)], { bound: shape.length === 1 ? shape[0]! : null })
+    return tensor(elementType.int64, [shape.length, isFull ? shape[0]! : lengthOf(`entries of ${op.label}`)], { bound: shape.length === 1 ? shape[0]! : null })
   }
   if (!of.nonZero || shape.length !== 1 || !isSame(rows.outer, 1)) return meets('how many entries it gives depends on what the rows hold')
   return tensor(elementType.int64, [1, shape[0]!], { rows: { ...rows, axis: 1 }, place: { stride: rows.inner, bound: rows.inner } })
@@ -400,14 +404,14 @@ const Resize: Rule = (op) => {
     if (at === -1) return dim
     const isRows = axis === rows?.axis
     const value = listed?.[at]
-    if (value === undefined) return isRows ? notFollowed('its scales are not known') : opaque(`${op.label} ${axis}`, [], 0)
+    if (value === undefined) return isRows ? notFollowed('its scales are not known') : lengthOf(`${op.label} ${axis}`)
     if (!isRows && ofRows(value)) return meets('its scales depend on the number of rows')
     if (isRows && !isSame(value, hasSizes ? dim : 1)) return meets(`it scales dimension ${axis}, which counts the rows`)
     if (isRows) return dim
-    if (keepsRatio || typeof value !== 'number') return hasSizes && !keepsRatio ? value : opaque(`${op.label} ${axis}`, [dim], 0)
+    if (keepsRatio || typeof value !== 'number') return hasSizes && !keepsRatio ? value : lengthOf(`${op.label} ${axis}`, [dim])
     if (hasSizes) return value
     // Computed in 32 bits.
-    return typeof dim === 'number' ? Math.floor(Math.fround(dim * value)) : Number.isInteger(value) ? multiply(dim, value) : opaque(`${op.label} ${axis}`, [dim], 0)
+    return typeof dim === 'number' ? Math.floor(Math.fround(dim * value)) : Number.isInteger(value) && rangeOf(multiply(dim, value)).most <= 2 ** 24 ? multiply(dim, value) : lengthOf(`${op.label} ${axis}`, [dim])
   })
   if (rows !== null && op.string('mode', 'nearest') !== 'nearest' && (rows.axis !== 0 || of.shape.length < 4)) return notFollowed('whether it interpolates along the rows is not known')
   return tensor(of.type, shape, { rows })

@@ -1,4 +1,4 @@
-import { opaque } from '../dims.ts'
+import { lengthOf } from '../dims.ts'
 import { apart, broadcast, like, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, sameRows, tensor, type Tensor } from '../followed-values.ts'
 import { meets } from '../not-proved.ts'
@@ -68,7 +68,7 @@ const QGemm = quantisedMatMul({ a: 0, b: 3, ofA: [1, 2], ofB: [4, 5], added: 6, 
 const GatherBlockQuantized: Rule = (op) => {
   const [{ shape }, index, scales] = [op.shared(0, 'the table'), op.data(1), op.shared(2, 'a scale')]
   const axis = op.axis(shape.length, 0, 'gather_axis')
-  const behind = shape.slice(axis + 1).map((_, at) => opaque(`${op.label} ${at}`, [], 0))
+  const behind = shape.slice(axis + 1).map((_, at) => lengthOf(`${op.label} ${at}`))
   return tensor(scales.type, [...shape.slice(0, axis), ...index.shape, ...behind], { rows: index.rows && { ...index.rows, axis: axis + index.rows.axis } })
 }
 

@@ -1,4 +1,4 @@
-import { multiply, opaque, type Dim } from '../dims.ts'
+import { lengthOf, multiply, type Dim } from '../dims.ts'
 import { checkRank, like, together, type Operation, type Rule, type Rules } from '../operation.ts'
 import { elementType, tensor, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
@@ -49,7 +49,7 @@ const sharedParts = (...indices: readonly number[]): Part[] => indices.map((inde
 /** Keys and values for later steps: the sizes of their heads are not followed. */
 function kept(op: Operation, type: number, count: Dim, rows: Rows | null, axis: number): Tensor[] {
   return Array.from({ length: Math.max(0, op.outputCount - 1) }, (_, output) => {
-    const sizes = [0, 1, 2].map((size) => opaque(`${op.label} ${output}.${size}`, [], 0))
+    const sizes = [0, 1, 2].map((size) => lengthOf(`${op.label} ${output}.${size}`))
     return tensor(type, axis === 0 ? [count, ...sizes] : [2, count, ...sizes], { rows: rows && { ...rows, axis } })
   })
 }

@@ -37,7 +37,8 @@ function reduce(sinceInput: number, fold: ((all: readonly Dim[]) => Dim | null) 
 
 /** As the element-wise operator of that name does it with two. */
 const folding = (with_: (all: readonly number[]) => number) => (all: readonly Dim[]) => (all.every((each) => typeof each === 'number') ? with_(all as number[]) : null)
-const sum = (all: readonly Dim[]): Dim => all.reduce(add, 0)
+/** `null` where a part of it is rounded. */
+const sum = (all: readonly Dim[]) => all.reduce<Dim | null>((total, each) => (total === null || !isWithin(total, elementType.int64) ? null : add(total, each)), 0)
 
 /** Axes from one on, as softmax had them at first; or one alone. */
 function alongAxis(sinceSingle: number): Rule {

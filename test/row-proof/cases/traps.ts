@@ -9,6 +9,9 @@ const fromOwn = (index: string) => `${rowsOfFive}\nGather(flat, Add(Mul(r, 5), $
 const twoWays = 'a = Reshape(in(2,N,3), [-1,3])\nb = Reshape(in(N,2,3), [-1,3])'
 /** Some entries that a row has from its first one on, as often as it is not known. */
 const repeated = (first: string, index: number) => `${rowsOfFive}\ncount = Shape(NonZero(in(bool 4))) start=1\nGather(flat, Add(Unsqueeze(Add(Mul(r, 5), ${first}), [1]), ConstantOfShape(count) value=int64:[${index}]))`
+/** Its rows stay apart unless a condition is not what it is in ONNX Runtime, whose `else` is a sum over the rows. */
+const unless = (lines: string, condition: string) => `x = in(N,3)\n${lines}\nIf(${condition}) then_branch={ t = CumSum(x, 0) -> t } else_branch={ u = Relu(x) -> u }`
+const turns = (limit: string, result: string) => `x = in(N,3)\ns, o = Loop(${limit}, _, k(3)) body={ (i int64[], c bool[], s float32) d = Identity(c); u = Tanh(s) -> d, u, u }\n${result}`
 const branches = (then: string, other: string) => `If(in(bool)) then_branch={ t = ${then} -> t } else_branch={ u = ${other} -> u }`
 
 /** What a proof may stumble over. */
@@ -643,6 +646,34 @@ export const trapCases: CaseTable = {
       'Hardmax(in(N,3)) axis=0 @11',
       `Upsample(in(N,1,2,2)) scales=[2.0,1.0,1.0,1.0] mode='nearest' @7`,
       'Unsqueeze(in(N,3)) axes=[0] @11',
+    ],
+  },
+  'what numbers are in ONNX Runtime': {
+    proved: [
+      unless('c = Cast(Gather(Shape(x), 1)) to=int32', 'Greater(Mul(c, int32:1000), int32:3000)'),
+      unless('n = Cast(Gather(Shape(x), 0)) to=int32', 'Less(Mul(n, int32:1000), int32:0)'),
+      unless('n = Cast(Gather(Shape(x), 0)) to=float32', 'Less(Floor(Mul(n, 0.5)), 0.0)'),
+      'x = in(N,3)\nr = Range(0, Gather(Shape(x), 0), 1)\nGather(x, Div(Cast(Mul(r, 32000)) to=int32, int32:32000))',
+      'ms.BiasGelu(in(N,3), k(3))',
+      'ms.FastGelu(in(3,N)) -> 1',
+      unless('p = Pow(2, 3)', 'Equal(p, 9)'),
+      unless('c = Cast(ConstantOfShape([5000]) value=int64:[7]) to=int32\np = Shape(NonZero(c))', 'Less(Gather(p, 1), 5000)'),
+    ],
+    meets: [
+      unless('n = Cast(Gather(Shape(x), 0)) to=int32', 'Less(Mul(n, int32:1073741824), int32:0)'),
+      unless('n = Cast(Gather(Shape(x), 0)) to=int32', 'LessOrEqual(Mul(n, Mul(n, int32:1073741824)), int32:0)'),
+      'x = in(N,3)\nr = Range(0, Gather(Shape(x), 0), 1)\nGather(x, Div(Cast(Cast(Mul(r, 4294967296)) to=int32) to=int64, 4294967296))',
+      'x = in(N,3)\nr = Cast(Range(0, Gather(Shape(x), 0), 1)) to=int32\nGather(x, Div(Mul(r, int32:1073741824), int32:1073741824))',
+      unless('n = Mul(Cast(Gather(Shape(x), 0)) to=float32, 0.5)\nm = Min(n, 3.0)', 'Greater(m, Floor(m))'),
+      unless('p = Pow(2, -1)', 'Equal(Mul(p, 2), 0)'),
+      unless('d = Sub(inf, inf)', 'Not(Equal(d, 0.0))'),
+      unless('d = Sum(16777216.0, 1.0, 1.0)', 'Equal(d, 16777216.0)'),
+      unless('c = Cast(ConstantOfShape([5000]) value=int64:[4294967296]) to=int32\np = Shape(NonZero(c))', 'Less(Gather(p, 1), 5000)'),
+      unless('p = Shape(Expand(Shape(x) end=1, [0]))', 'Greater(Gather(p, 0), 0)'),
+      turns('0', 'If(Equal(Gather(Shape(Shape(o)), 0), 2)) then_branch={ t = Relu(x) -> t } else_branch={ u = CumSum(x, 0) -> u }'),
+      turns('-2', 'If(Equal(Gather(Shape(o), 0), 0)) then_branch={ t = CumSum(x, 0) -> t } else_branch={ u = Relu(x) -> u }'),
+      'ms.BiasGelu(in(3,N), k(1)) -> 1',
+      'ms.FastGelu(in(3,N), k(1)) -> 1',
     ],
   },
   'more rows than one request may have': {
