@@ -11,7 +11,7 @@ interface Unknown {
   readonly name: string
   /** Whether its value depends on the number of rows. */
   readonly ofRows: boolean
-  /** Whether it depends on lengths that requests have. */
+  /** Whether it is a length of a request, or computed of such ones: it is known to be another one in other requests. */
   readonly ofLengths: boolean
   /** It is never below this, nor above the other. */
   readonly least: number
@@ -103,12 +103,12 @@ export function named(name: string): Dim {
 
 /** The value of a function that is no polynomial, and the same wherever its arguments are. */
 export function opaque(what: string, of: readonly Dim[], { least, most }: Range, isAlwaysWhole = false): Dim {
-  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), ofLengths: of.some(ofLengths), least, most, isWhole: isAlwaysWhole || of.every(isWhole) })
+  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), ofLengths: false, least, most, isWhole: isAlwaysWhole || of.every(isWhole) })
 }
 
 /** A length of a tensor, or a number of turns, of which that is known. */
 export function lengthOf(what: string, of: readonly Dim[] = []): Dim {
-  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), ofLengths: of.some(ofLengths), least: 0, most: mostInMemory, isWhole: true })
+  return symbol({ name: `${what}(${of.map(keyOf).join(', ')})`, ofRows: of.some(ofRows), ofLengths: false, least: 0, most: mostInMemory, isWhole: true })
 }
 
 /** Characters of a name: one that is longer takes more time than it is worth. */
@@ -127,7 +127,7 @@ export function ofRows(dim: Dim): boolean {
   return typeof dim !== 'number' && dim.ofRows
 }
 
-/** Whether it depends on lengths that requests have beside the number of their rows. */
+/** Whether lengths that requests have beside the number of their rows make it what it is. */
 export function ofLengths(dim: Dim): boolean {
   return typeof dim !== 'number' && dim.terms.some(({ factors }) => factors.some((factor) => factor.ofLengths))
 }

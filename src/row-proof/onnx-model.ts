@@ -33,22 +33,20 @@ export interface OnnxNode {
   readonly attributes: ReadonlyMap<string, Attribute>
 }
 
-/** A value of a graph as it is declared. */
-export interface DeclaredValue {
+/** An input of a graph as it is declared. */
+export interface DeclaredInput {
   readonly name: string
   /** Of a tensor; 0 for what is none, or where the file does not say. */
   readonly type: number
-  /** Numbers of its dimensions, `null` for one without; `null` where the file does not say how many it has. */
-  readonly dims: readonly (number | null)[] | null
 }
 
 export interface OnnxGraph {
   readonly nodes: readonly OnnxNode[]
   readonly initializers: ReadonlyMap<string, StoredTensor>
-  readonly inputs: readonly DeclaredValue[]
+  readonly inputs: readonly DeclaredInput[]
   readonly outputs: readonly string[]
-  /** All that are declared to have dimensions. */
-  readonly dims: ReadonlyMap<string, readonly (number | null)[]>
+  /** Lengths that the file says values have, by name; `null` for one that it leaves open. ONNX Runtime takes its word for it. */
+  readonly lengths: ReadonlyMap<string, readonly (readonly (number | null)[])[]>
 }
 
 /** A function that the model brings along. */

@@ -11,7 +11,7 @@ import { quantisation } from './rules/quantised.ts'
 import { recurrence } from './rules/recurrent.ts'
 import { reductions } from './rules/reductions.ts'
 import { countsRows, elementType, rowsAt, tensor, type Fault, type Tensor, type Value } from './followed-values.ts'
-import { NotProved, severalEntries } from './not-proved.ts'
+import { NotProved, notFollowed, severalEntries } from './not-proved.ts'
 
 /** What the graph says of its rows. */
 export interface RowProof {
@@ -131,12 +131,9 @@ function faultOf(name: string, batchAxis: number, value: Value): Fault | null {
 /** Values by name: those of a graph, and of the graphs around it. */
 class Scope {
   readonly #values = new Map<string, Value>()
-  readonly #dims: OnnxGraph['dims'] | null
   readonly #around: Scope | null
 
-  /** @param dims what the file says of the values of the graph. */
-  constructor(dims: OnnxGraph['dims'] | null = null, around: Scope | null = null) {
-    this.#dims = dims
+  constructor(around: Scope | null = null) {
     this.#around = around
   }
 
@@ -151,17 +148,6 @@ class Scope {
 
   set(name: string, value: Value): void {
     this.#values.set(name, value)
-  }
-
-  /**
-   * Throws where the file says otherwise of the dimensions of a value than its graph, as where just its inputs were given a variable one
-   * after it had been written: ONNX Runtime may take a declared number for what `Shape` gives.
-   */
-  checkDeclared(name: string, value: Value): void {
-    const dims = this.#dims?.get(name)
-    if (dims === undefined || value.kind !== 'tensor') return
-    const isOther = (given: number | null, axis: number) => given !== null && (ofRows(value.shape[axis]!) || ofLengths(value.shape[axis]!) || (typeof value.shape[axis] === 'number' && value.shape[axis] !== given))
-    if (dims.length !== value.shape.length || dims.some(isOther)) throw new NotProved('unknown', `value '${name}' is declared to have the shape [${dims.map((dim) => dim ?? '?').join(', ')}], and has ${shownDims(value.shape)}`)
   }
 }
 
@@ -183,11 +169,11 @@ class Proof {
 
   run({ inputs, outputs }: RowQuestion): Value[] {
     const { graph, opsets } = this.#model
-    const scope = new Scope(graph.dims)
+    const scope = new Scope()
     for (const input of inputs) scope.set(input.name, this.#given(input))
     this.#addInitializers(graph, scope)
     for (const { name } of graph.inputs) if (!scope.has(name)) scope.set(name, leftOut)
-    this.#runNodes(graph.nodes, scope, opsets, new Map(), outputs.map(({ name }) => name))
+    this.#runNodes(graph, scope, opsets, new Map(), outputs.map(({ name }) => name))
     return outputs.map(({ name }) => scope.get(name))
   }
 
@@ -217,26 +203,21 @@ class Proof {
   }
 
   /** @param wanted values for whose sake nodes are followed; others are not. */
-  #runNodes(nodes: readonly OnnxNode[], scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, wanted: readonly string[]): void {
+  #runNodes({ nodes, lengths = none }: Pick<OnnxGraph, 'nodes'> & Partial<Pick<OnnxGraph, 'lengths'>>, scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, wanted: readonly string[]): void {
     if (this.#depth >= deepest || this.#order > mostFollowed) throw new NotProved('unknown', 'functions and graphs lie in each other too deep, or are run too often')
     this.#depth++
     takeSteps(stepsOfNode * nodes.length)
     const needed = neededNodes(nodes, wanted)
-    for (const node of nodes) if (needed.has(node)) this.#runNode(node, scope, opsets, references)
+    for (const node of nodes) if (needed.has(node)) this.#runNode(node, scope, opsets, references, lengths)
     this.#depth--
   }
 
-  #runNode(node: OnnxNode, scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>): void {
+  #runNode(node: OnnxNode, scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, lengths: OnnxGraph['lengths']): void {
     const order = this.#order++
     takeSteps(node.inputs.length + node.outputs.length)
     const inputs = node.inputs.map((name) => (name === '' ? null : scope.get(name)))
     const set = (values: readonly (Value | null)[]) => {
-      for (const [index, name] of node.outputs.entries()) {
-        if (name === '') continue
-        const value = checked(values[index] ?? unmade(name))
-        scope.checkDeclared(name, value)
-        scope.set(name, value)
-      }
+      for (const [index, name] of node.outputs.entries()) if (name !== '') scope.set(name, checked(asDeclared(values[index] ?? unmade(name), name, lengths)))
     }
     const fault = (verdict: Fault['verdict'], reason: string): Fault => ({ kind: 'fault', verdict, order, node: shownNode(node), reason: `${shownNode(node)}: ${reason}` })
     try {
@@ -248,7 +229,7 @@ class Proof {
       if (called !== undefined) {
         const own = new Scope()
         for (const [index, name] of called.inputs.entries()) own.set(name, inputs[index] ?? leftOut)
-        this.#within(node, () => this.#runNodes(called.nodes, own, called.opsets, new Map([...called.defaults, ...attributes]), called.outputs))
+        this.#within(node, () => this.#runNodes(called, own, called.opsets, new Map([...called.defaults, ...attributes]), called.outputs))
         return set(called.outputs.map((name) => own.get(name)))
       }
       const key = node.domain === '' ? node.operator : `${node.domain}:${node.operator}`
@@ -256,16 +237,12 @@ class Proof {
       const rule = Object.hasOwn(rules, key) ? rules[key]! : null
       if (rule === null) throw new NotProved('unknown', 'the operator is not known')
       const runGraph = (graph: OnnxGraph, values: readonly Value[]): Value[] => {
-        const inner = new Scope(graph.dims, scope)
+        const inner = new Scope(scope)
         // ONNX Runtime leaves such an input out, and takes the next one for it.
         if (graph.inputs.some(({ name }) => graph.initializers.has(name))) throw new NotProved('unknown', 'an input of a graph in it has a value of its own')
-        for (const [index, { name }] of graph.inputs.entries()) {
-          if (values[index] === undefined) continue
-          inner.checkDeclared(name, values[index])
-          inner.set(name, values[index])
-        }
+        for (const [index, value] of values.entries()) if (graph.inputs[index] !== undefined) inner.set(graph.inputs[index].name, asDeclared(value, graph.inputs[index].name, graph.lengths))
         this.#addInitializers(graph, inner)
-        this.#within(graph, () => this.#runNodes(graph.nodes, inner, opsets, references, graph.outputs))
+        this.#within(graph, () => this.#runNodes(graph, inner, opsets, references, graph.outputs))
         return graph.outputs.map((name) => withoutShape(inner.get(name)))
       }
       const label = `${this.#path}${JSON.stringify(node.outputs.find((name) => name !== '') ?? '')}` // names of the file in quotes, so that none is taken for a path
@@ -280,6 +257,26 @@ class Proof {
       set(node.outputs.map(() => fault(error.verdict, error.message)))
     }
   }
+}
+
+const none: OnnxGraph['lengths'] = new Map()
+
+/**
+ * A value of which the file says no length that it may not have. ONNX Runtime takes the file's word for what `Shape` gives, as in a
+ * file whose inputs were made variable and whose other values were left as they had been.
+ */
+function asDeclared(value: Value, name: string, lengths: OnnxGraph['lengths']): Value {
+  const declared = lengths.get(name)
+  if (declared === undefined) return value
+  const shapes = value.kind === 'list' ? (value.items?.map(({ shape }) => shape) ?? notFollowed(`the file says which lengths '${name}' has, and they are not known`)) : value.shape === undefined ? [] : [value.shape]
+  for (const shape of shapes) {
+    for (const each of declared) {
+      // One with another number of dimensions ONNX Runtime does not believe.
+      const isOther = (dim: Dim, axis: number) => each[axis] !== null && dim !== each[axis] && (typeof dim === 'number' || ofRows(dim) || ofLengths(dim))
+      if (shape.length === each.length && shape.some(isOther)) notFollowed(`the file says that '${name}' has the shape [${each.map((length) => length ?? '?').join(', ')}], and it has ${shownDims(shape)}`)
+    }
+  }
+  return value
 }
 
 /** What no rule gives: a shape that depends on the number of rows, of something that has none. */

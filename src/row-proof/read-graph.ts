@@ -3,7 +3,7 @@ import { withRegularFileSync } from '../regular-file.ts'
 import { checkScopes } from './check-scopes.ts'
 import { elementType, mostElements } from './followed-values.ts'
 import { doubles, float, floats, int, int32, ints, MessageReader, part, parts, UnreadableGraph, type Fields } from './message-reader.ts'
-import { functionKey, type Attribute, type DeclaredValue, type OnnxFunction, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
+import { functionKey, type Attribute, type DeclaredInput, type OnnxFunction, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
 
 /** Elements of a tensor of fractions that are kept: scales of a resize, not weights. */
 const mostFloats = 64
@@ -43,8 +43,10 @@ const fieldsOf = {
   value: { 1: part, 2: part },
   type: { 1: part, 4: part, 5: part, 7: part, 8: part, 9: part },
   tensorType: { 1: int32, 2: part },
+  /** Of a sequence, or of an optional value. */
+  elementType: { 1: part },
   shape: { 1: parts },
-  dimension: { 1: int },
+  dimension: { 1: int, 2: part },
   tensor: { 1: ints, 2: int32, 3: part, 4: floats, 5: ints, 6: parts, 7: ints, 8: part, 9: part, 10: doubles, 11: ints, 14: int32 },
   sparseTensor: { 1: part, 2: part, 3: ints },
 } as const satisfies Readonly<Record<string, Fields>>
@@ -98,23 +100,24 @@ class GraphReader {
   #graph(start: number, end: number): OnnxGraph {
     const nodes: OnnxNode[] = []
     const initializers = new Map<string, StoredTensor>()
-    const inputs: DeclaredValue[] = []
+    const inputs: DeclaredInput[] = []
     const outputs: string[] = []
-    const dimsOf = new Map<string, readonly (number | null)[]>()
+    const lengths = new Map<string, (readonly (number | null)[])[]>()
     this.#reader.read(start, end, fieldsOf.graph, (field, _, from, to) => {
       if (field === 1) nodes.push(this.#node(from, to))
       else if (field === 11 || field === 12 || field === 13) {
-        const declared = this.#declared(from, to)
-        if (field === 11) inputs.push(declared)
-        if (field === 12) outputs.push(declared.name)
-        if (declared.dims !== null && (field !== 13 || !dimsOf.has(declared.name))) dimsOf.set(declared.name, declared.dims)
+        const { name, type, shapes } = this.#value(from, to)
+        if (field === 11) inputs.push({ name, type })
+        else if (field === 12) outputs.push(name)
+        const fixed = shapes.filter((shape) => shape.some((length) => length !== null))
+        if (fixed.length > 0) lengths.set(name, [...(lengths.get(name) ?? []), ...fixed])
       } else {
         const { name, tensor } = field === 5 ? this.#tensor(from, to) : this.#sparse(from, to)
         if (name === '') throw new UnreadableGraph('an initializer has no name')
         addOnce(initializers, name, tensor, 'initializer')
       }
     })
-    return { nodes, initializers, inputs, outputs, dims: dimsOf }
+    return { nodes, initializers, inputs, outputs, lengths }
   }
 
   #function(start: number, end: number): OnnxFunction {
@@ -198,35 +201,41 @@ class GraphReader {
     addOnce(attributes, name, { ...scalars, type, ints: few(numbers), floats: few(fractions), strings: few(strings) }, 'attribute')
   }
 
-  #declared(start: number, end: number): DeclaredValue {
-    let name = ''
-    let type = 0
-    let dims: DeclaredValue['dims'] = null
-    let kinds = 0
+  /** The name of a value, its type, and its shapes: one of a tensor, and those of the tensors in what is none. */
+  #value(start: number, end: number): DeclaredInput & { shapes: (number | null)[][] } {
+    let [name, type] = ['', 0]
+    const shapes: (number | null)[][] = []
     this.#reader.read(start, end, fieldsOf.value, (field, _, from, to) => {
       if (field === 1) name = this.#reader.name(from, to)
-      else {
-        this.#reader.read(from, to, fieldsOf.type, (kind, __, at, until) => {
-          kinds++
-          if (kind === 1) this.#reader.read(at, until, fieldsOf.tensorType, (part, value, first, last) => {
-            if (part === 1) type = value
-            else dims = this.#dims(first, last)
-          })
-        })
-      }
+      else type = this.#type(from, to, shapes)
     })
-    if (kinds > 1) throw new UnreadableGraph(`'${name}' is of several types`)
-    return { name, type, dims }
+    return { name, type, shapes }
   }
 
-  #dims(start: number, end: number): (number | null)[] {
-    const dims: (number | null)[] = []
-    this.#reader.read(start, end, fieldsOf.shape, (_, __, from, to) => {
-      let dim: number | null = null
-      this.#reader.read(from, to, fieldsOf.dimension, (___, value) => (dim = value < 0 ? null : value)) // some write -1 for one that varies
-      dims.push(dim)
+  #type(start: number, end: number, shapes: (number | null)[][]): number {
+    let type = 0
+    let kinds = 0
+    this.#reader.read(start, end, fieldsOf.type, (kind, _, from, to) => {
+      if (++kinds > 1) throw new UnreadableGraph(`the value of the type at byte ${start} is of several types`)
+      if (kind === 1) {
+        this.#reader.read(from, to, fieldsOf.tensorType, (field, value, at, until) => {
+          if (field === 1) type = value
+          else shapes.push(this.#shape(at, until))
+        })
+      } else if (kind === 4 || kind === 9) this.#reader.read(from, to, fieldsOf.elementType, (__, ___, at, until) => void this.#type(at, until, shapes))
     })
-    return dims
+    return type
+  }
+
+  #shape(start: number, end: number): (number | null)[] {
+    const shape: (number | null)[] = []
+    this.#reader.read(start, end, fieldsOf.shape, (_, __, from, to) => {
+      const lengths: (number | null)[] = []
+      this.#reader.read(from, to, fieldsOf.dimension, (field, value) => lengths.push(field === 1 && value >= 0 ? value : null))
+      if (lengths.length > 1) throw new UnreadableGraph(`the dimension at byte ${from} has several lengths`)
+      shape.push(lengths[0] ?? null)
+    })
+    return shape
   }
 
   #sparse(start: number, end: number): { name: string; tensor: StoredTensor } {

@@ -132,7 +132,8 @@ describe('what an operator does is not what its name says', () => {
   it.each([
     ['unknown', [1, 4]],
     ['unknown', ['N', 5]],
-    ['unknown', ['N']],
+    ['proved', ['N']],
+    ['unknown', [1, 'any']],
     ['proved', ['N', 4]],
     ['proved', ['any', 'other']],
     ['proved', [-1, 4]],

@@ -30,16 +30,21 @@ function calculated(op: Operation, type: number | null, calculate: Calculate): T
   if (inputs.length === 0 || inputs.some(({ elements, shape }) => elements === null || shape.some((dim) => typeof dim !== 'number'))) return null
   const { shape } = broadcast(inputs)
   if ((shape as number[]).reduce((count, dim) => count * dim, 1) > mostElements) return null
-  if (!inputs.every((input) => isExact(input.type) && input.elements!.every((element) => isFloat(input.type) || isWithin(element, input.type)))) return null
+  if (!inputs.every(({ type }) => isExact(type))) return null
+  if (!inputs.every((input) => input.elements!.every((element) => isFloat(input.type) || isWithin(element, input.type)))) return inputs.some(countsRows) ? mayWrap() : null
   const own = type ?? inputs[0]!.type
   const places = inputs.map((input) => broadcastPlaces(input.shape as number[], shape as number[]))
   const elements = Array.from({ length: (shape as number[]).reduce((count, dim) => count * dim, 1) }, (_, at) => {
     const element = calculate(inputs.map((input, index) => input.elements![places[index]![at]!]!), inputs[0]!.type, op)
-    if (element === null || !(isFloat(own) ? isExactAsFloat(element, own) : isWithin(element, own))) return null
+    if (element === null) return null
+    if (!(isFloat(own) ? isExactAsFloat(element, own) : isWithin(element, own))) return inputs.some(countsRows) ? mayWrap() : null
     return typeof element === 'number' && own === float32 ? Math.fround(element) : element
   })
   return elements.every((element) => element !== null) ? withElements(own, shape, elements) : null
 }
+
+/** With lengths that are known it may be known. */
+const mayWrap = () => notFollowed('whether numbers that depend on the number of rows stay within their type is not known')
 
 /** A tensor with known elements, and what follows from them. Infinities, and bits that are neither 0 nor 1, are not counted with. */
 export function withElements(type: number, shape: readonly Dim[], elements: readonly Dim[]): Tensor {
@@ -226,6 +231,7 @@ const Cast: Rule = (op) => {
   }
   const elements = of.elements?.map((element) => (isInteger(of.type) && !isWithin(element, of.type) ? null : castElement(element, type))) ?? null
   if (elements !== null && elements.every((element) => element !== null)) return withElements(type, of.shape, elements)
+  if (countsRows(of) && (type === int32 || type === int64 || type === float32 || type === float64)) return mayWrap()
   const { shape, rows, bound, nonZero } = op.data(0)
   // What does not fit becomes one number or another by where in the tensor it stands.
   if (rows !== null && isFloat(of.type) && (type === elementType.uint32 || type === elementType.uint64)) return notFollowed('what it makes of numbers below 0 depends on their places')

@@ -39,6 +39,9 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
     if (ofRows(given)) return lengthOf('rest', [perRowOf(all), perRowOf(given)])
     return noQuotient(perRowOf(all), given, `a row of ${shown(perRowOf(all))} elements`)
   })
+  // No such shape fits, but ONNX Runtime may have put a -1 into it before.
+  const made = product(to)
+  if (!isSame(made, all) && (typeof divide(all, made) === 'number' || typeof divide(made, all) === 'number')) return notFollowed(`the shape ${shownDims(to)} has another number of elements`)
   const axis = to.findIndex(ofRows)
   if (axis === -1) meets(`the shape ${shownDims(to)} has room for just one number of rows`)
   if (to.some((dim, other) => other !== axis && ofRows(dim))) meets(`the shape ${shownDims(to)} depends on the number of rows in more than one dimension`)
