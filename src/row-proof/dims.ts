@@ -142,7 +142,9 @@ export function shownDims(dims: readonly Dim[]): string {
 }
 
 export function isSame(a: Dim, b: Dim): boolean {
-  return typeof a === 'number' || typeof b === 'number' ? a === b : a.key === b.key
+  if (typeof a === 'number' || typeof b === 'number' || a === b) return a === b
+  takeSteps(1 + (a.key.length >> 4))
+  return a.key === b.key
 }
 
 export function areSame(a: readonly Dim[], b: readonly Dim[]): boolean {

@@ -66,10 +66,15 @@ export const mostElements = 4096
 /** Dimensions of a tensor: with more, each node takes long. */
 const mostDims = 64
 
+/** To be asked before something is computed for each of them. */
+export function checkDims(count: number): void {
+  if (count > mostDims) notFollowed(`it has ${count} dimensions`)
+}
+
 type Facts = Partial<Pick<Tensor, 'rows' | 'elements' | 'place' | 'columns' | 'bound' | 'nonZero'>>
 
 export function tensor(type: number, shape: readonly Dim[], { rows = null, elements = null, place = null, columns = null, bound = null, nonZero = false }: Facts = {}): Tensor {
-  if (shape.length > mostDims) notFollowed(`it has ${shape.length} dimensions`)
+  checkDims(shape.length)
   takeSteps(4 + shape.length)
   if (!shape.every(isWhole)) notFollowed('a length is no whole number')
   const isLong = elements !== null && elements.length > mostElements

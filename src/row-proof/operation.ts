@@ -106,6 +106,7 @@ export class Operation {
   counts(index: number, what: string): readonly Dim[] {
     const value = this.raw(index)
     if (value.rows !== null) return meets(`${what} ${isPlural(what) ? 'depend' : 'depends'} on what the rows hold`)
+    takeSteps(10 * (value.elements?.length ?? 0))
     return value.elements ?? notFollowed(`${what} ${isPlural(what) ? 'are' : 'is'} not known from the graph`)
   }
 

@@ -74,6 +74,7 @@ interface Quantised {
 export function quantisedMatMul({ a, b, ofA, ofB, added = -1, type }: Quantised): Rule {
   return (op) => {
     const [left, right] = matricesOf(op, a, b)
+    if (!isAtLeast(left.shape.at(-1)!, 1)) return notFollowed('whether there is anything to sum up is not known') // else nothing is written
     for (const [of, parts, fromEnd] of [[left, ofA, 2], [right, ofB, 1]] as const) {
       for (const index of parts.filter((each) => op.has(each))) {
         const { shape } = op.shared(index, 'a scale')

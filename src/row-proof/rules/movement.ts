@@ -1,6 +1,6 @@
 import { add, anything, broadcastDims, divide, floorOf, isAtLeast, isSame, isWhole, lengthOf, maximum, minimum, multiply, ofRows, opaque, perRow, product, rangeOf, rowDim, shown, shownDims, subtract, takeSteps, type Dim } from '../dims.ts'
 import { apart, axisIn, checkRank, isInteger, moved, rowsOnly, type Rule, type Rules } from '../operation.ts'
-import { after, before, elementType, extent, findRows, mostElements, sameRows, tensor, type Place, type Rows, type Tensor } from '../followed-values.ts'
+import { after, before, checkDims, elementType, extent, findRows, mostElements, sameRows, tensor, type Place, type Rows, type Tensor } from '../followed-values.ts'
 import { meets, notFollowed } from '../not-proved.ts'
 import { boundOfBoth, broadcastPlaces, stepsOfElement, withElements } from './arithmetic.ts'
 
@@ -18,6 +18,7 @@ const areNumbers = (dims: readonly Dim[]): dims is readonly number[] => dims.eve
  * @param dims -1 stands for what is left.
  */
 export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
+  checkDims(dims.length)
   const { rows, shape } = of
   const open = dims.indexOf(-1)
   const given = product(dims.filter((_, axis) => axis !== open))
@@ -103,6 +104,7 @@ const Unsqueeze: Rule = (op) => {
 
 /** A tensor with dimensions of length 1 at these places of the result. */
 export function withAxes(of: Tensor, axes: readonly number[]): Tensor {
+  checkDims(of.shape.length + axes.length)
   const shape: Dim[] = []
   let rows = of.rows
   for (let axis = 0, from = 0; axis < of.shape.length + axes.length; axis++) {
@@ -121,6 +123,7 @@ const Transpose: Rule = (op) => {
 }
 
 export function transposed(of: Tensor, perm: readonly number[]): Tensor {
+  checkDims(perm.length)
   const shape = perm.map((axis) => of.shape[axis] ?? notFollowed(`axis ${axis} is not there`))
   const elements = picked(of, shape, (at) => perm.map((_, axis) => at[perm.indexOf(axis)]!))
   return moved(of, shape, of.rows && { ...of.rows, axis: perm.indexOf(of.rows.axis) }, elements)
@@ -159,6 +162,9 @@ export function joined(parts: readonly Tensor[], axis: number): Tensor {
     if (fixed !== undefined) meets(`one of its inputs has ${shown(fixed.shape[rows.axis]!)} entries where the rows are counted, which fit just one number of rows`)
     if (parts.some((part) => !sameRows(part.rows!, rows))) meets('rows of its inputs lie in each other in different ways')
   }
+  // What is empty ONNX Runtime leaves out, whatever its other dimensions are.
+  const mayDiffer = (at: number) => at !== axis && at !== rows?.axis && parts.some(({ shape }) => !isSame(shape[at]!, first.shape[at]!) && !(isAtLeast(shape[at]!, 1) && isAtLeast(first.shape[at]!, 1)))
+  if (first.shape.some((_, at) => mayDiffer(at))) return notFollowed('whether one of its inputs is empty is not known')
   const shape = first.shape.map((dim, at) => (at === axis ? parts.map((part) => part.shape[at]!).reduce(add) : at === rows?.axis ? extent(rows) : parts.reduce((one, { shape: other }) => broadcastDims(one, other[at]!) ?? one, dim)))
   const { type } = first
   if (rows === null) {
@@ -257,6 +263,7 @@ function sliced(of: Tensor, axis: number, start: Dim | null, end: Dim | null, st
 
 /** Repeats a tensor until it has a shape, as far as it has to be. */
 export function expanded(of: Tensor, target: readonly Dim[]): Tensor {
+  checkDims(target.length)
   const rank = Math.max(of.shape.length, target.length)
   const ownAt = (axis: number) => of.shape[axis - rank + of.shape.length] ?? 1
   const targetAt = (axis: number) => target[axis - rank + target.length] ?? 1
@@ -313,6 +320,9 @@ const Pad: Rule = (op) => {
     const [low, high] = [given[index]!, given[index + axes.length] ?? notFollowed('it has too few pads')]
     if (low === 0 && high === 0) continue
     apart(of, [axis], 'pads')
+    // ONNX Runtime goes around once, and reads beyond the row where that is not enough.
+    const fits = [low, high].every((pad) => isAtLeast(pad, 0) && isAtLeast(subtract(of.shape[axis]!, pad), 0))
+    if (op.string('mode', 'constant') === 'wrap' && !fits) return notFollowed('whether its pads are longer than what they repeat is not known')
     shape[axis] = add(add(shape[axis]!, low), high)
   }
   return tensor(of.type, shape, { rows: of.rows })

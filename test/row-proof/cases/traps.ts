@@ -675,6 +675,8 @@ export const trapCases: CaseTable = {
       unless('d = SequenceAt(SplitToSequence(k(5,4), 1) axis=0 keepdims=0, 0)', 'Equal(Gather(Shape(Shape(d)), 0), 1)'),
       unless('p = AveragePool(k(1,1,2)) kernel_shape=[3] strides=[2]', 'Equal(Gather(Shape(p), 2), 1)'),
       'v, i = MaxPool(in(N,1,2)) kernel_shape=[2] dilations=[3] pads=[1,1]\nGather(Reshape(in(N,2), [-1]), i)',
+      `Pad(in(N,2), [0,3,0,3]) mode='wrap'`,
+      unless('w = in(1,3)\nz = Gather(Shape(x), [1])\nc = Concat(Slice(w, z, z, [0]), w) axis=1', 'Equal(Gather(Shape(c), 0), 1)'),
       unless('o = OneHot([0,1], 3.5, [0.0,1.0])', 'Equal(Gather(Shape(o), 1), 3)'),
       unless('s = Cast(Gather(Shape(x), 1)) to=float32\no = OneHot([0,1], Mul(s, 0.5), [0.0,1.0])', 'Less(Mul(Gather(Shape(o), 1), 2), Gather(Shape(x), 1))'),
       unless('s = Cast(Gather(Shape(x), 1)) to=float32\nr = Range(0.0, Mul(s, 0.5), 1.0)', 'Greater(Mul(Gather(Shape(r), 0), 2), Gather(Shape(x), 1))'),
