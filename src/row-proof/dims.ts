@@ -130,6 +130,11 @@ export function symbolsOf(dim: Dim): string[] {
   return typeof dim === 'number' ? [] : dim.terms.flatMap(({ factors }) => factors.map(({ name }) => name))
 }
 
+/** Whether it depends on a length of an input: that has a name in quotes alone. */
+export function isGiven(dim: Dim): boolean {
+  return symbolsOf(dim).some((name) => name.endsWith('"'))
+}
+
 /** For messages, and where its order among others counts. */
 export function shown(dim: Dim): string {
   return typeof dim === 'number' ? String(dim) : dim.key.replaceAll(/(^|\+ |\(|, )1\*/g, '$1').replaceAll('"', '')

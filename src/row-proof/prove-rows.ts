@@ -1,4 +1,4 @@
-import { isSame, named, ofRows, rowDim, shown, shownDims, takeSteps, withinSteps, type Dim } from './dims.ts'
+import { isGiven, isSame, named, ofRows, rowDim, shown, shownDims, takeSteps, withinSteps, type Dim } from './dims.ts'
 import { functionKey, type Attribute, type OnnxGraph, type OnnxModel, type OnnxNode, type StoredTensor } from './onnx-model.ts'
 import { Operation, type Rules } from './operation.ts'
 import { arithmetic, withElements } from './rules/arithmetic.ts'
@@ -261,7 +261,7 @@ function asDeclared(value: Value, name: string, lengths: OnnxGraph['lengths']): 
   const shapes = value.kind === 'list' ? (value.items?.map(({ shape }) => shape) ?? notFollowed(`the file says which lengths '${name}' has, and they are not known`)) : value.shape === undefined ? [] : [value.shape]
   for (const shape of shapes) {
     for (const each of declared) {
-      const axis = shape.length === each.length ? shape.findIndex((dim, at) => typeof dim !== 'number' && each[at] !== null) : -1
+      const axis = shape.length === each.length ? shape.findIndex((dim, at) => each[at] !== null && (ofRows(dim) || isGiven(dim))) : -1
       if (axis !== -1) notFollowed(`the file says that dimension ${axis} of '${name}' is ${each[axis]}, and it is ${shown(shape[axis]!)}`)
     }
   }
