@@ -14,7 +14,7 @@ import { Joining, type Served } from './joining.ts'
 export type AskedSession = Pick<WorkerSession, 'prove' | 'note' | 'setNote'>
 
 /** Count up with each change of what is proved: notes of proofs and checks hold for one revision. */
-export const rulesRevision = 13
+export const rulesRevision = 14
 
 /** With what the notes of proofs begin; what another version has proved is proved anew. */
 const noteOf = (questions: readonly RowQuestion[]) => `${proofNotes}${JSON.stringify(questions)}`

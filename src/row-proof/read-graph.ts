@@ -66,6 +66,8 @@ const neverEmpty: ReadonlySet<number> = new Set([4, 5, 11, 13])
 class GraphReader {
   readonly #reader: MessageReader
   #isInFunction = false
+  /** Names that nodes take values by, wherever these are. */
+  readonly #taken = new Set<string>()
 
   constructor(reader: MessageReader) {
     this.#reader = reader
@@ -74,17 +76,20 @@ class GraphReader {
   model(byteLength: number): OnnxModel {
     const opsets = new Map<string, number>()
     const functions = new Map<string, OnnxFunction>()
-    let graph: OnnxGraph | null = null
+    const graphs: OnnxGraph[] = []
     this.#reader.read(0, byteLength, fieldsOf.model, (field, _, start, end) => {
-      if (field === 7) graph = this.#graph(start, end)
+      if (field === 7) graphs.push(this.#graph(start, end))
       else if (field === 8) this.#opset(start, end, opsets)
       else {
         const each = this.#function(start, end)
         addOnce(functions, functionKey(each.domain, each.name), each, 'function')
       }
     })
-    if (graph === null) throw new UnreadableGraph('it has no graph')
-    return { opsets, graph, functions }
+    const graph = graphs[0]
+    if (graph === undefined) throw new UnreadableGraph('it has no graph')
+    // What the file says of an output changes nothing, unless a node takes it as well: some exporters say that it has one row.
+    const lengths = new Map([...graph.lengths].filter(([name]) => this.#taken.has(name)))
+    return { opsets, graph: { ...graph, lengths }, functions }
   }
 
   #opset(start: number, end: number, opsets: Map<string, number>): void {
@@ -94,7 +99,8 @@ class GraphReader {
       else version = value
     })
     const own = plainDomain(domain)
-    if (opsets.get(own) !== version) addOnce(opsets, own, version, 'set of operators') // skl2onnx names one twice
+    // skl2onnx says the same version twice; of others the last one counts.
+    if (opsets.get(own) !== version) addOnce(opsets, own, version, 'set of operators')
   }
 
   #graph(start: number, end: number): OnnxGraph {
@@ -154,8 +160,10 @@ class GraphReader {
         return
       }
       const text = this.#reader.name(from, to)
-      if (field === 1) inputs.push(text)
-      else if (field === 2) outputs.push(text)
+      if (field === 1) {
+        inputs.push(text)
+        this.#taken.add(text)
+      } else if (field === 2) outputs.push(text)
       else if (field === 3) name = text
       else if (field === 4) operator = text
       else if (field === 7) domain = text

@@ -333,6 +333,11 @@ describe('operators', () => {
 
   it.each(cases)('are not followed: $what', expectUnproved)
 
+  it('may be said to be of one version twice, as skl2onnx does', async () => {
+    const file = opsets(opset('', 13), opset('ai.onnx', 13))
+    expect([await inRuntime(file), proofOf(file).verdict]).toEqual(['apart', 'proved'])
+  })
+
   it('are not followed where a shape can never fit, as ONNX Runtime may make one of it that does', async () => {
     const file = modelOf([node('Shape', ['x'], ['s'], int('start', 0), int('end', 1)), node('Concat', ['s'], ['to'], int('axis', 0)), node('Reshape', ['x', 'to'], ['y']), givenX, part(12, value('y', 1, ['M']))], opset('', 17))
     expect(await inRuntime(file)).toBe('apart') // [N, 4] has become [4 * N]
@@ -361,11 +366,15 @@ describe('lengths that a file says its values have', () => {
 
   it.each(cases)('leave the proof open where they do not always have them: $what', expectUnproved)
 
-  it('do no harm where they have them', async () => {
-    for (const dims of [['N', 4], ['anything', 4], ['N', 'S'], []]) {
-      const file = model(...shaped, last, io, part(13, value('t', 1, dims)))
-      expect([await inRuntime(file), proofOf(file).verdict]).toEqual(['apart', 'proved'])
-    }
+  it('do no harm where they have them, or no node asks for them', async () => {
+    const harmless = [...[['N', 4], ['anything', 4], ['N', 'S'], []].map((dims) => model(...shaped, last, io, part(13, value('t', 1, dims)))), model(...shaped, last, givenX, part(12, value('y', 1, [1, 4])))]
+    for (const file of harmless) expect([await inRuntime(file), proofOf(file).verdict]).toEqual(['apart', 'proved'])
+  })
+
+  it('leave the proof open where those of an input differ', () => {
+    const file = model(...shaped, last, part(11, value('x', 1, ['N', 'S'])), givesY, part(13, value('t', 1, ['N', 4])))
+    const inputs = [{ name: 'x', shape: ['N', 'S'], batchAxis: 0 }]
+    expect(proofOf(file, inputs)).toMatchObject({ verdict: 'unknown', reason: expect.stringMatching(/the file says that 't' has the shape \[\?, 4\], and it has \[N, x\[1\]\]/) })
   })
 })
 

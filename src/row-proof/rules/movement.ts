@@ -42,7 +42,7 @@ export function reshaped(of: Tensor, dims: readonly Dim[]): Tensor {
   })
   // No such shape fits, but ONNX Runtime may have put a -1 into it before.
   const made = product(to)
-  if (!isSame(made, all) && (typeof divide(all, made) === 'number' || typeof divide(made, all) === 'number')) return notFollowed(`the shape ${shownDims(to)} has another number of elements`)
+  if (!isSame(made, all) && (typeof perRow(made) === 'number' || typeof divide(all, made) === 'number' || typeof divide(made, all) === 'number')) return notFollowed(`the shape ${shownDims(to)} has another number of elements, or may have`)
   const axis = to.findIndex(ofRows)
   if (axis === -1) meets(`the shape ${shownDims(to)} has room for just one number of rows`)
   if (to.some((dim, other) => other !== axis && ofRows(dim))) meets(`the shape ${shownDims(to)} depends on the number of rows in more than one dimension`)
