@@ -14,7 +14,7 @@ import { Joining, type Served } from './joining.ts'
 export type AskedSession = Pick<WorkerSession, 'prove' | 'note' | 'setNote'>
 
 /** Count up with each change of what is proved: notes of proofs and checks hold for one revision. */
-export const rulesRevision = 14
+export const rulesRevision = 15
 
 /** With what the notes of proofs begin; what another version has proved is proved anew. */
 const noteOf = (questions: readonly RowQuestion[]) => `${proofNotes}${JSON.stringify(questions)}`
@@ -48,7 +48,7 @@ export async function joiningAtLoad(name: string, config: ResolvedConfig, opened
   // Dims of a row do not fit a model that has its rows elsewhere, as long as nobody says where.
   const found = usual ?? shapesOrNull(() => shapeTensors(name, { ...config, maxBatchSize: undefined, inputs: config.inputs?.map(withoutDims), outputs: config.outputs?.map(withoutDims) }, opened))
   if (found === null) return new Joining(name, config, opened, { tolerance }) // which says what is wrong
-  const entries = entriesOf(found)
+  const entries = proofOfEntries(found)
   if (entries !== null) return new Joining(name, config, opened, { tolerance, proof: entries })
   if (usual !== null && notStackable(usual.batched) === null) {
     const proof = await proofForAll(usual, config.optionalInputs, session)
@@ -115,7 +115,7 @@ function suitsSequence({ sequence }: ResolvedConfig, inputs: readonly ValueMetad
 }
 
 /** What the graph is not asked of: outputs that have not one entry for each row; `null` where there are none. */
-export function entriesOf({ served, needed }: Pick<ShapedTensors, 'served' | 'needed'>): RowProof | null {
+export function proofOfEntries({ served, needed }: Pick<ShapedTensors, 'served' | 'needed'>): RowProof | null {
   const index = needed.find((each) => served.outputs[each]!.rows !== undefined)
   return index === undefined ? null : { verdict: 'unknown', node: null, reason: `output '${served.outputs[index]!.name}' says whose its entries are (rows), which the graph is not asked of` }
 }

@@ -178,7 +178,7 @@ export class Joining {
     if (this.#buckets.delete(key)) this.onChange()
   }
 
-  /** Requests have run alone for long, and nothing shows whether they need to. */
+  /** Many requests have run alone, and it is still not known whether they have to. */
   staysUnknown(): void {
     const { rows, reason } = this.#metadata.joining
     if (rows === 'unknown' && this.isToRun && !this.#never) this.#warnOfUnknown(reason)

@@ -17,9 +17,9 @@ interface Unknown {
   readonly least: number
   readonly most: number
   readonly isWhole: boolean
-  /** Of which it is the smaller one. */
+  /** The two dimensions whose minimum it is. */
   readonly minimumOf?: readonly Dim[]
-  /** Of which it is the quotient, rounded down. */
+  /** The dimension and the number whose quotient, rounded down, it is. */
   readonly floorOf?: { readonly of: Dim; readonly by: number }
 }
 
@@ -29,7 +29,7 @@ interface Term {
   readonly factors: readonly Unknown[]
 }
 
-/** What is left of the steps of the proof at work: one for each character of a key, some for each element. */
+/** What is left of the steps of the running proof: four for each character of a dimension's key, some for each element and node. */
 let stepsLeft = Infinity
 
 /** Throws once it has taken more steps than it may, which are about as many as fit into some tenths of a second. */

@@ -11,7 +11,7 @@ export interface Rows {
   readonly inner: Dim
 }
 
-/** Whole numbers that a row of number `n` has: from `n * stride` on, and below `n * stride + bound`. They point into a row's own part. */
+/** Indices into a row's own part: those of row `n` are in `[n * stride, n * stride + bound)`. */
 export interface Place {
   readonly stride: Dim
   readonly bound: Dim
@@ -29,7 +29,7 @@ export interface Tensor {
   readonly elements: readonly Dim[] | null
   /** For whole numbers that depend on the place of a row. */
   readonly place: Place | null
-  /** The same for each entry of the last dimension, where these differ. */
+  /** The same for each number of an index tuple (`GatherND`), where these differ. */
   readonly columns: readonly (Place | null)[] | null
   /** For whole numbers from 0 up to it. */
   readonly bound: Dim | null

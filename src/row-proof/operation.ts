@@ -69,7 +69,7 @@ export class Operation {
     return countsRows(value) ? meets('a value depends on the number of rows') : value
   }
 
-  /** An input that is data: what depends on how many rows there are, or on their places, is none. */
+  /** An input that is used as data. Throws where it depends on the number of rows, or on a row's place. */
   data(index: number): Tensor {
     const value = this.indices(index)
     if (value.place !== null || value.columns !== null) return meets('a value depends on the places of rows in the batch')
@@ -213,7 +213,7 @@ export function together(parts: readonly { readonly of: Tensor | null; readonly 
     const rows = of?.rows ?? null
     if (rows === null) continue
     if (rows.axis !== axis) meets(axis === -1 ? `${what} is one for all rows, and is made of them` : `${what} has rows along dimension ${rows.axis}, where they do not stay apart`)
-    if (found !== null && !sameRows({ ...found, axis }, rows)) meets('rows of its inputs lie in each other in different ways')
+    if (found !== null && !sameRows({ ...found, axis }, rows)) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
     found = rows
   }
   if (found === null) return null
@@ -243,7 +243,7 @@ export function broadcast(tensors: readonly Tensor[]): { readonly shape: readonl
     const own = { ...each.rows, axis: each.rows.axis + offset(each) }
     if (rows === null) rows = own
     else if (rows.axis !== own.axis) meets(`rows lie along dimension ${rows.axis} of one input and dimension ${own.axis} of another, so that each meets all`)
-    else if (!sameRows(rows, own)) meets('rows of its inputs lie in each other in different ways')
+    else if (!sameRows(rows, own)) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   }
   const shape = Array.from({ length: rank }, (_, axis) => {
     const dims = tensors.flatMap((each) => each.shape[axis - offset(each)] ?? [])

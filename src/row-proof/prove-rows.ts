@@ -214,7 +214,7 @@ class Proof {
 
   #runNode(node: OnnxNode, scope: Scope, opsets: ReadonlyMap<string, number>, references: ReadonlyMap<string, Attribute>, lengths: OnnxGraph['lengths']): void {
     const order = this.#order++
-    takeSteps(node.inputs.length + node.outputs.length)
+    takeSteps(5 * (node.inputs.length + node.outputs.length))
     const inputs = node.inputs.map((name) => (name === '' ? null : scope.get(name)))
     const set = (values: readonly (Value | null)[]) => {
       for (const [index, name] of node.outputs.entries()) if (name !== '') scope.set(name, checked(asDeclared(values[index] ?? unmade(name), name, lengths)))

@@ -207,6 +207,18 @@ describe('a model whose rows are proved to be independent', () => {
     expect(model.stats().executionCount).toBe(1)
   })
 
+  it('is not joined where a request may leave out an input with which alone it is proved', async () => {
+    // Without the bias, whose length counts then, a row is as many entries of the softmax as the bias has, which is 1: all of a run.
+    const built = graph('left out').input('x', 'float32', [1, 'A', 3]).input('bias', 'float32', [1, 'B', 3]).output('y', 'float32', [1, 'C', 3])
+    built.initializer('bias', 'float32', [1, 1, 3], [0, 0, 0]).initializer('one', 'int64', [1], [1n]).initializer('rest', 'int64', [1], [-1n]).initializer('back', 'int64', [3], [1n, -1n, 3n])
+    built.node('Shape', ['bias'], ['count'], { start: 1, end: 2 }).node('Concat', ['one', 'count', 'rest'], ['to'], { axis: 0 }).node('Reshape', ['x', 'to'], ['parts'])
+    built.node('Softmax', ['parts'], ['shares'], { axis: 2 }).node('Reshape', ['shares', 'back'], ['y'])
+    const model = await ownEngine({ cpuWorkers: 1, executor: 'native' }).load('m', { bytes: built.build({ opset: 17 }), optionalInputs: ['bias'], warmup: false, ...hold(2) })
+    expect(model.metadata.joining.how).not.toBe('proved')
+    const request = () => model.infer({ x: new Tensor('float32', Float32Array.of(0, 1, 2), [1, 1, 3]) })
+    for (const { y } of await Promise.all([request(), request()])) expect(Array.from(y!.data as Float32Array, (share) => share.toFixed(3))).toEqual(['0.090', '0.245', '0.665'])
+  })
+
   it.each([0, 2 ** 20 + 1])('is joined with lengths from 1 to a million: with %d each request runs alone, as no proof holds for that', async (length) => {
     const count = (name: string) => graph(name).node('Shape', ['x'], ['count'], { end: 1 }).node('ConstantOfShape', ['count'], ['ones'], { value: constant('', 'float32', [1], [1]) })
     // Beyond these lengths, rows are given their own numbers.

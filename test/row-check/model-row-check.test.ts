@@ -225,7 +225,7 @@ describe('lengths that only requests show', () => {
     expect(joining.metadata.joining).toMatchObject({ rows: 'independent', how: 'proved' })
   })
 
-  it('are asked about of each request, however many there were, and the oldest are forgotten', async () => {
+  it('are asked about of each request, however many there were, and those that no request has had for the longest time are forgotten', async () => {
     const { check, session, learnt, serve, asked, whole } = await model(identity, 0.01, { length: 'T', prove: ({ inputs }) => (Number(inputs[0]!.shape[1]) > 1 ? proved : unknown) })
     await check.atLoad(session, learnt)
     check.serve(() => session)
@@ -234,12 +234,25 @@ describe('lengths that only requests show', () => {
     for (let length = 2; length <= 1100; length++) {
       serve([Array<number>(length).fill(1)])
       await vi.advanceTimersByTimeAsync(0)
+      if (length === 500) serve([[1, 1]])
     }
     expect(asked.filter(({ inputs }) => Number(inputs[0]!.shape[1]) > 1)).toHaveLength(1099)
-    expect([whole(2), whole(200), whole(1100)]).toEqual([true, false, false])
-    serve([[1, 1]])
+    expect([whole(2), whole(3), whole(200), whole(1100)]).toEqual([false, true, false, false])
+    serve([[1, 1, 1]])
     await vi.advanceTimersByTimeAsync(0)
-    expect(whole(2)).toBe(false)
+    expect(whole(3)).toBe(false)
+  })
+
+  it('are asked about no more where the graph has said nothing of many in a row', async () => {
+    const { check, session, learnt, serve, asked } = await model(identity, 0.01, { length: 'T', prove: () => unknown })
+    await check.atLoad(session, learnt)
+    check.serve(() => session)
+    const before = asked.length
+    for (let length = 1; length <= 200; length++) {
+      serve([Array<number>(length).fill(1)])
+      await vi.advanceTimersByTimeAsync(0)
+    }
+    expect(asked.length - before).toBe(64)
   })
 
   it('keep their requests when there are more of them than are kept', async () => {

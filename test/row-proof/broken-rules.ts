@@ -59,7 +59,7 @@ type Caught = 'refuted' | 'missed' | 'threw'
 
 // What is changed
 
-const isCheck = /\b(apart|rowsOnly|checkOwn|checkColumns|mustFit|meets|notFollowed|wrong|fixedBeside)\(/
+const isCheck = /\b(apart|rowsOnly|checkOwn|checkColumns|meets|notFollowed|wrong|fixedBeside)\(/
 
 /** All changes of a line. */
 function changesOf(line: string): Pick<Mutant, 'kind' | 'place' | 'after'>[] {
@@ -72,7 +72,7 @@ function changesOf(line: string): Pick<Mutant, 'kind' | 'place' | 'after'>[] {
   const eachPlace = (kind: string, of: RegExp, to: (found: RegExpMatchArray) => string) => {
     for (const found of line.matchAll(of)) add(kind, line.slice(0, found.index) + to(found) + line.slice(found.index + found[0].length))
   }
-  if (/^\s*((else )?if \(|for \(|apart\(|rowsOnly\(|checkOwn\(|checkColumns\(|mustFit\()/.test(line) && isCheck.test(line) && !/\{\s*$/.test(line)) add('check dropped', '')
+  if (/^\s*((else )?if \(|for \(|apart\(|rowsOnly\(|checkOwn\(|checkColumns\()/.test(line) && isCheck.test(line) && !/\{\s*$/.test(line)) add('check dropped', '')
   add('check dropped', line.replace(/^(\s*(?:return|const [\w: ]+ =) )(.+?) \? (.+) : (?:meets|notFollowed)\(.*\)$/, '$1$3'))
   if (/\bif \(/.test(line) && isCheck.test(line)) {
     eachPlace('condition weakened', /(?<=\(|\|\| )[^()|]+(?:\([^()]*\))?[^()|]* \|\| /g, () => '')

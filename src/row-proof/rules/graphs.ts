@@ -117,7 +117,7 @@ const Scan: Rule = (op) => {
 function overEachRow(op: Operation, scanned: readonly Tensor[], axes: readonly number[], initial: readonly Value[]): readonly Value[] {
   if (initial.length > 0) return meets('it goes from row to row')
   const rows = scanned[0]!.rows ?? meets('one of its inputs has no rows, and another has')
-  if (scanned.some((of, index) => of.rows === null || !sameRows(of.rows, { ...rows, axis: axes[index]! }))) return meets('rows of its inputs lie in each other in different ways')
+  if (scanned.some((of, index) => of.rows === null || !sameRows(of.rows, { ...rows, axis: axes[index]! }))) return meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   if ([...(op.ints('scan_input_directions') ?? []), ...(op.ints('scan_output_directions') ?? [])].some((direction) => direction !== 0)) return notFollowed('it goes through the rows backwards')
   // In the body each turn has one row, as if that were all: nothing in it may have rows of its own.
   const slices = scanned.map((of, index) => tensor(of.type, of.shape.filter((_, axis) => axis !== axes[index])))

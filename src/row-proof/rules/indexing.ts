@@ -56,7 +56,7 @@ const GatherElements: Rule = (op) => {
     if (index.rows.axis !== axis || index.place !== null) meets('it picks entries by the places of rows in the batch')
     return result(index.rows)
   }
-  if (!sameRows(of.rows, index.rows)) meets('rows of its inputs lie in each other in different ways')
+  if (!sameRows(of.rows, index.rows)) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   if (of.rows.axis === axis) checkOwn(index.place, of.rows, 'its index')
   else if (index.place !== null) meets('a value depends on the places of rows in the batch')
   return result(index.rows)
@@ -88,7 +88,7 @@ const GatherND: Rule = (op) => {
   const at = of.rows === null ? -1 : of.rows.axis - batch
   checkColumns(index, width, at)
   if (of.rows !== null && at < 0) {
-    if (index.rows === null || !sameRows(index.rows, of.rows)) meets('rows of its inputs lie in each other in different ways')
+    if (index.rows === null || !sameRows(index.rows, of.rows)) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
     return moved(of, shape, of.rows)
   }
   if (index.rows !== null && index.rows.axis < batch) meets(`${shown(of.shape[index.rows.axis]!)} entries stand where the rows are counted`)
@@ -123,12 +123,12 @@ const ScatterND: Rule = (op) => {
   if (of.rows.axis < width) {
     checkOwn(placeOf(index, of.rows.axis), of.rows, 'its index')
     checkColumns(index, width, of.rows.axis)
-    if (updates.rows === null || !sameRows(updates.rows, index.rows!)) meets('rows of its inputs lie in each other in different ways')
+    if (updates.rows === null || !sameRows(updates.rows, index.rows!)) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
     return like(of)
   }
   if (index.rows !== null) meets('what it puts into a row depends on others')
   const own = { ...of.rows, axis: index.shape.length - 1 + of.rows.axis - width }
-  if (updates.rows === null || !sameRows(updates.rows, own)) meets('rows of its inputs lie in each other in different ways')
+  if (updates.rows === null || !sameRows(updates.rows, own)) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   return like(of)
 }
 
@@ -247,7 +247,7 @@ const MaxUnpool: Rule = (op) => {
   if (of.rows === null) return meets('it puts entries by the places of rows in the batch')
   rowsOnly(of, [0], 'puts entries')
   checkOwn(index.place, { ...of.rows, inner: multiply(of.rows.inner, product(shape.slice(1))) }, 'its index')
-  if (!sameRows(of.rows, index.rows!)) return meets('rows of its inputs lie in each other in different ways')
+  if (!sameRows(of.rows, index.rows!)) return meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   if (!isSame(shape[0]!, of.shape[0]!)) return notFollowed('its shape is not known to have all rows')
   return tensor(of.type, shape, { rows: of.rows })
 }

@@ -160,7 +160,7 @@ export function joined(parts: readonly Tensor[], axis: number): Tensor {
     if (rows.axis === axis) meets(`it puts something before or behind the rows along dimension ${axis}, which counts them`)
     const fixed = parts.find((part) => part.rows === null)
     if (fixed !== undefined) meets(`one of its inputs has ${shown(fixed.shape[rows.axis]!)} entries where the rows are counted, which fit just one number of rows`)
-    if (parts.some((part) => !sameRows(part.rows!, rows))) meets('rows of its inputs lie in each other in different ways')
+    if (parts.some((part) => !sameRows(part.rows!, rows))) meets('its inputs hold their rows in different orders, as [N * heads] and [heads * N] do')
   }
   // What is empty ONNX Runtime leaves out, whatever its other dimensions are.
   const mayDiffer = (at: number) => at !== axis && at !== rows?.axis && parts.some(({ shape }) => !isSame(shape[at]!, first.shape[at]!) && !(isAtLeast(shape[at]!, 1) && isAtLeast(first.shape[at]!, 1)))
