@@ -10,7 +10,10 @@ import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
 import type { LoadOptions } from './config/load-options.ts'
 import type { RecordingOptions } from './config/recording-options.ts'
 import { checkUnloadOptions, takeVersion, type EngineInferOptions, type UnloadOptions } from './config/version-options.ts'
+import type { LiteralConfig, SignatureOf } from './config/configured-signature.ts'
 import type { ModelConfig } from './config/model-config.ts'
+import type { SequenceConfig } from './config/sequence-config.ts'
+import type { InputConfig, OutputConfig } from './config/tensor-config.ts'
 import type { ReportedOutputs } from './config/infer-options.ts'
 import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
 import type { Model } from './model.ts'
@@ -59,16 +62,19 @@ export class InferenceEngine {
    * loads are done one after the other. A load that rejects leaves nothing: what it opened is released, and what served before serves on.
    *
    * @param name under which the model is known to this engine. What failed after it was ready is released before it is replaced.
-   * @param config of the model. Left out: all versions, as the repositories given to {@link loadRepository} have them now; those that
+   * @param config of the model. Feeds and outputs are typed from the `inputs` and `outputs` that it lists literally, unless a signature `M`
+   * is given, which is taken on trust. Left out: all versions, as the repositories given to {@link loadRepository} have them now; those that
    * came from there before and are not asked for any more are unloaded.
    * @returns the model of that name, which serves its newest version; where `config` names one, that version.
    * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such file), `ERR_MODEL_LOAD`,
    * `ERR_NATIVE_LOAD` (onnxruntime-node cannot be loaded, or native memory that was asked for), `ERR_INVALID_ARG` or
    * `ERR_CLOSED`; when `options.signal` fires, its reason. What failed for want of a worker thread can be loaded again once the cause is gone.
    */
-  async load<M extends ModelSignature = AnySignature>(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<Model<M>> {
+  load<const I extends readonly InputConfig[], const O extends readonly OutputConfig[], const S extends SequenceConfig = {}, const Left extends readonly string[] = []>(name: string, config: LiteralConfig<I, O, S, Left>, options?: LoadOptions): Promise<Model<SignatureOf<I, O, S, Left>>>
+  load<M extends ModelSignature = AnySignature>(name: string, config?: ModelConfig, options?: LoadOptions): Promise<Model<M>>
+  async load(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<Model> {
     this.#checkOpen()
-    return (await this.#loads.model(name, config, options)) as unknown as Model<M>
+    return this.#loads.model(name, config, options)
   }
 
   /**

@@ -8,6 +8,7 @@ export type { CacheCapability, CacheOptions, ModelOrigin, VerifyChoice } from '.
 export type { FunctionConfig, FunctionHere, FunctionInstanceGroup, FunctionOfGraph, FunctionOfModule, FunctionOptions, FunctionWorkerOptions } from './config/function-config.ts'
 export type { BatchInput, FunctionBatch, FunctionContext, FunctionInstance, FunctionOutputs, FunctionResult, ModelFunction } from './config/function-module.ts'
 export type { FunctionDeclaration, FunctionFeed, FunctionInput, FunctionOutput, FunctionSignature } from './config/function-tensor.ts'
+export type { ConfiguredSignature, LiteralConfig, SignatureOf } from './config/configured-signature.ts'
 export type { PipelineConfig, PipelineInput, PipelineInputs, PipelineOutput, PipelineOutputs, PipelineSignature, PipelineStep, PipelineTensors } from './config/pipeline-config.ts'
 export type { EngineTrace } from './engine-trace.ts'
 export type { ResolvedTraceSettings, TraceLevel, TraceOptions, TraceSettings } from './config/trace-options.ts'

@@ -316,19 +316,19 @@ describe('index.ts', () => {
     const types = lists.flatMap((names) => names.split(',').map((name) => name.trim()))
     expect(types.filter((name) => name !== '').sort()).toEqual([
       'AnySignature', 'ArrivalRecording', 'AutoTuneDecision', 'AutoTuneFinalTurns', 'AutoTuneOptions', 'AutoTuneStatistics', 'BatchInput', 'BatchMessage', 'BatchMoments', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification',
-      'CloseOptions', 'ComputePrecision', 'CostedRequest', 'DirectSequences', 'DynamicBatchingConfig', 'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions',
+      'CloseOptions', 'ComputePrecision', 'ConfiguredSignature', 'CostedRequest', 'DirectSequences', 'DynamicBatchingConfig', 'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions',
       'EngineStatistics', 'EngineTrace', 'EventLoopDelayStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed',
       'FunctionHere', 'FunctionInput', 'FunctionInstance', 'FunctionInstanceGroup', 'FunctionOfGraph', 'FunctionOfModule', 'FunctionOptions',
       'FunctionOutput', 'FunctionOutputs', 'FunctionResult', 'FunctionSignature', 'FunctionWorkerOptions', 'ImageInput', 'InferManyOptions',
       'InferManyResult', 'InferOptions', 'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InputConfig', 'InstanceGroup', 'InstanceKind', 'InstanceStatistics',
-      'ItemSource', 'LatencyBucket', 'LatencyDistribution', 'LatencyPercentiles', 'Lease', 'LeaseOptions', 'LeaseStatistics', 'LeasedInputs', 'LoadOptions', 'MapEntry', 'MapValue', 'MemoryOptions',
+      'ItemSource', 'LatencyBucket', 'LatencyDistribution', 'LatencyPercentiles', 'Lease', 'LeaseOptions', 'LeaseStatistics', 'LeasedInputs', 'LiteralConfig', 'LoadOptions', 'MapEntry', 'MapValue', 'MemoryOptions',
       'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelFunction', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProvider', 'ModelSignature',
       'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OldestSequences', 'OutputConfig', 'OutputRows', 'OutputValue', 'Outputs', 'OverCostAction', 'PaddingConfig',
       'PipelineConfig', 'PipelineInput', 'PipelineInputs', 'PipelineOutput', 'PipelineOutputs', 'PipelineSignature', 'PipelineStep', 'PipelineTensors', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions',
       'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RecordingOptions', 'RefusalReason', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryModelConfig',
       'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'RequestCost', 'RequestMessage', 'ResolvedTraceSettings', 'ResponseCacheOptions', 'ResponseCacheStatistics',
       'RowJoining', 'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceEvent', 'SequenceId', 'SequenceInferOptions', 'SequenceState', 'SessionOptions',
-      'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration', 'StepReport', 'StepStatistics', 'StreamInferOptions', 'StreamOptions',
+      'SignatureOf', 'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration', 'StepReport', 'StepStatistics', 'StreamInferOptions', 'StreamOptions',
       'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'TraceEvent', 'TraceLevel', 'TraceOptions', 'TraceSettings', 'TraceStatistics', 'UnloadOptions',
       'ValueMetadata', 'VerifyChoice', 'VersionStatistics', 'WarmupOptions', 'WarmupSample', 'WorkerEvent', 'WorkerOptions', 'WorkerStatistics',
     ])
