@@ -13,7 +13,7 @@ import type { RunTimes } from './latency/run-times.ts'
 import { leasesOf } from './lease/leases-of.ts'
 import { ModelLeases } from './lease/model-leases.ts'
 import { checkModelFile, checkOverridden, closedWhileLoading, loadFailure, lostWhileLoading, unfitSample } from './load-failure.ts'
-import { servable } from './metadata.ts'
+import { servable, type ModelMetadata } from './metadata.ts'
 import type { Loadable } from './model-target.ts'
 import type { ModelState } from './model-state.ts'
 import type { AutoTuneStatistics } from './observability/auto-tune-stats.ts'
@@ -106,7 +106,7 @@ export class LoadedModel implements Loadable {
       const opened = await this.#open()
       await checkOverridden(this.name, this.config, opened)
       const tolerance = Math.max(...instances.opening.map((life) => life.tolerance))
-      const served = { ...servable(this.name, opened, opened.carrier), executionProviders: this.#services.providers.opened(this.config) }
+      const served = { ...withTrailingOnes(servable(this.name, opened, opened.carrier), this.config), executionProviders: this.#services.providers.opened(this.config) }
       const joining = await joiningAtLoad(this.name, this.config, served, tolerance, instances.opening[0]!.session)
       const padding = this.#parse(joining, opened.carrier)
       const warmUp = new WarmUp(joining.stacked, this.config, this.parser!, padding, joining)
@@ -255,4 +255,9 @@ export class LoadedModel implements Loadable {
     this.state = state
     this.#services.changed({ type: state, model: this.name, version: this.version, ...(state === 'failed' ? { reason: this.failure! } : {}) })
   }
+}
+
+/** The graphs of built-in functions take what heads of classifiers give, `[rows, classes, 1, 1]`, as `[rows, classes]`. */
+function withTrailingOnes<Values extends Pick<ModelMetadata, 'inputs'>>(values: Values, { isSmallGraph }: ResolvedConfig): Values {
+  return isSmallGraph === true ? { ...values, inputs: values.inputs.map((input) => ({ ...input, trailingOnes: true })) } : values
 }

@@ -37,6 +37,8 @@ export interface ValueMetadata {
   readonly shape: readonly (number | string)[]
   /** Whether rows of one batch may have different lengths in dimensions without a name: Triton's ragged batching. Of functions only. */
   readonly ragged?: boolean
+  /** Whether requests may have further dimensions of 1 behind those of the shape, which are left out. Of functions that are built in only. */
+  readonly trailingOnes?: boolean
   /** Which dimension counts the rows of a batch, where that is not the first; `null` for an input that all rows of a batch share. */
   readonly batchAxis?: number | null
   /** How the entries of an output belong to rows, where there is not one for each; see `OutputConfig.rows`. */
