@@ -322,7 +322,7 @@ describe('index.ts', () => {
       'FunctionOutput', 'FunctionOutputs', 'FunctionResult', 'FunctionSignature', 'FunctionWorkerOptions', 'ImageInput', 'InferManyOptions',
       'InferManyResult', 'InferOptions', 'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InputConfig', 'InstanceGroup', 'InstanceKind', 'InstanceStatistics',
       'ItemSource', 'LatencyBucket', 'LatencyDistribution', 'LatencyPercentiles', 'Lease', 'LeaseOptions', 'LeaseStatistics', 'LeasedInputs', 'LiteralConfig', 'LoadOptions', 'MapEntry', 'MapValue', 'MemoryOptions',
-      'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelFunction', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProvider', 'ModelSignature',
+      'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelFunction', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProperties', 'ModelProvider', 'ModelSignature',
       'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OldestSequences', 'OutputConfig', 'OutputRows', 'OutputValue', 'Outputs', 'OverCostAction', 'PaddingConfig',
       'PipelineConfig', 'PipelineInput', 'PipelineInputs', 'PipelineOutput', 'PipelineOutputs', 'PipelineSignature', 'PipelineStep', 'PipelineTensors', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions',
       'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RecordingOptions', 'RefusalReason', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryModelConfig',

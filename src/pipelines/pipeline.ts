@@ -78,7 +78,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     this.#tensors = new CheckedTensors(graph, config, this.#bindings)
     const { maxBatchSize } = this.#tensors
     const joining = { rows: 'unknown', how: 'unknown', largestDifference: null, reason: 'each step joins requests for itself' } as const
-    this.metadata = Object.freeze({ name, path: '', ...this.#tensors.metadata(), unservableOutputs: [], executionProviders: [], maxBatchSize, joining })
+    this.metadata = Object.freeze({ name, path: '', properties: null, ...this.#tensors.metadata(), unservableOutputs: [], executionProviders: [], maxBatchSize, joining })
     this.#observed = new ObservedRuns({ name, version: config.version ?? defaultVersion, metadata: this.metadata, batching: null }, observers)
     const optionalInputs = config.inputs.flatMap((input) => (input.optional ? [input.name] : []))
     this.#parser = new FeedParser(this.metadata, { optionalInputs, limited: config.maxBatchSize !== undefined })
