@@ -1,4 +1,5 @@
 import type { ArrivalRecording } from './arrivals/arrival-recording.ts'
+import { outsideContext } from './async-context.ts'
 import { closeWhenDropped, notDropped } from './dropped-engines.ts'
 import { noteParts } from './engine-parts.ts'
 import { EngineLoads } from './engine-loads.ts'
@@ -45,7 +46,8 @@ export class InferenceEngine {
 
   /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option; `ERR_PLATFORM` where no model can be run, with what to do. */
   constructor(options?: EngineOptions) {
-    this.#resources = new EngineResources(resolveEngineOptions(options))
+    const resolved = resolveEngineOptions(options)
+    this.#resources = outsideContext(() => new EngineResources(resolved))
     this.#models = this.#resources.models
     this.trace = new EngineTrace(this.#resources.traces, this.#models)
     this.#facades = new ModelFacades(this, this.#resources)
@@ -74,7 +76,7 @@ export class InferenceEngine {
   load<M extends ModelSignature = AnySignature>(name: string, config?: ModelConfig, options?: LoadOptions): Promise<Model<M>>
   async load(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<Model> {
     this.#checkOpen()
-    return this.#loads.model(name, config, options)
+    return outsideContext(() => this.#loads.model(name, config, options))
   }
 
   /**
@@ -88,7 +90,7 @@ export class InferenceEngine {
    */
   async loadFunction<const I extends readonly FunctionInput[], const O extends readonly FunctionOutput[]>(name: string, config: FunctionConfig<I, O>, options: LoadOptions = {}): Promise<Model<FunctionSignature<I, O>>> {
     this.#checkOpen()
-    return (await this.#loads.function(name, config, options)) as unknown as Model<FunctionSignature<I, O>>
+    return (await outsideContext(() => this.#loads.function(name, config, options))) as unknown as Model<FunctionSignature<I, O>>
   }
 
   /**
@@ -105,7 +107,7 @@ export class InferenceEngine {
   loadPipeline<M extends ModelSignature>(name: string, config: PipelineConfig, options?: LoadOptions): Promise<Model<M>>
   async loadPipeline(name: string, config: PipelineConfig, options: LoadOptions = {}): Promise<Model> {
     this.#checkOpen()
-    return this.#loads.pipeline(name, config, options)
+    return outsideContext(() => this.#loads.pipeline(name, config, options))
   }
 
   /**
@@ -122,7 +124,7 @@ export class InferenceEngine {
    */
   async loadRepository(path: string | URL, options: RepositoryOptions = {}): Promise<Model[] & RepositoryReport> {
     this.#checkOpen()
-    const models = await this.#resources.repositories.load(path, options)
+    const models = await outsideContext(() => this.#resources.repositories.load(path, options))
     this.#checkOpen()
     return withReport(models.map((named) => this.#facades.of(named)), models)
   }
@@ -174,7 +176,8 @@ export class InferenceEngine {
 
   /**
    * Calls `listener` with what happens to models, worker threads, repositories, traces or sequences, soon after it has; the same is
-   * published on the diagnostics channels `zerohop:model`, `zerohop:worker` and so on, there for all engines of the process. What a listener
+   * published on the diagnostics channels `zerohop:model`, `zerohop:worker` and so on, there for all engines of the process. It runs in the
+   * asynchronous context (`AsyncLocalStorage`) that it is added in. What a listener
    * throws is an uncaught exception; the engine and other listeners do not notice.
    *
    * @throws InferenceError `ERR_INVALID_ARG` for an unknown event, or a listener that is no function.
@@ -199,7 +202,7 @@ export class InferenceEngine {
   /** Records in a new file what requests come, until it is stopped or the engine closed; see {@link ArrivalRecording}. */
   async recordArrivals(path: string | URL, options: RecordingOptions = {}): Promise<ArrivalRecording> {
     this.#checkOpen()
-    return this.#resources.recordings.start(path, options)
+    return outsideContext(() => this.#resources.recordings.start(path, options))
   }
 
   /** Statistics of all models that have been opened, of staging memory, of workers and of the application's thread. */
@@ -221,7 +224,7 @@ export class InferenceEngine {
    */
   async probeProviders(): Promise<Capabilities['providers']> {
     this.#checkOpen()
-    await this.#resources.probeProviders()
+    await outsideContext(() => this.#resources.probeProviders())
     this.#checkOpen() // else it was closed, and nothing waited for
     return this.capabilities().providers
   }

@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { outsideContext } from '../async-context.ts'
 import type { CloseOptions } from '../config/close-options.ts'
 import { checkCloseOptions } from '../config/close-options.ts'
 import { checkLoadOptions, type LoadOptions } from '../config/load-options.ts'
@@ -67,8 +68,9 @@ export class RemoteEngine {
 
   /** See {@link connect}. */
   static async connect(path: string, options: ConnectOptions): Promise<RemoteEngine> {
-    const reaching = new Reaching(path, checkConnectOptions(path, options))
-    return new RemoteEngine(path, reaching, await reaching.connected())
+    const checked = checkConnectOptions(path, options)
+    const reaching = new Reaching(path, checked)
+    return new RemoteEngine(path, reaching, await outsideContext(() => reaching.connected()))
   }
 
   /** The process that serves, and how it is reached: of the connection that there is now, or was last. */
@@ -178,7 +180,7 @@ export class RemoteEngine {
 
   async #connected(): Promise<ClientConnection> {
     if (this.#closed) throw this.#ended()
-    if (this.#connection.closed) this.#connection = await this.#reaching.connected()
+    if (this.#connection.closed) this.#connection = await outsideContext(() => this.#reaching.connected())
     if (!this.#closed) return this.#connection
     this.#connection.end(this.#ended()) // it was reached too late
     throw this.#ended()
