@@ -1,4 +1,5 @@
 import type { ArrivalRecording } from './arrivals/arrival-recording.ts'
+import { outsideContext } from './async-context.ts'
 import { closeWhenDropped, notDropped } from './dropped-engines.ts'
 import { noteParts } from './engine-parts.ts'
 import { EngineLoads } from './engine-loads.ts'
@@ -10,7 +11,10 @@ import { checkCloseOptions, type CloseOptions } from './config/close-options.ts'
 import type { LoadOptions } from './config/load-options.ts'
 import type { RecordingOptions } from './config/recording-options.ts'
 import { checkUnloadOptions, takeVersion, type EngineInferOptions, type UnloadOptions } from './config/version-options.ts'
+import type { LiteralConfig, SignatureOf } from './config/configured-signature.ts'
 import type { ModelConfig } from './config/model-config.ts'
+import type { SequenceConfig } from './config/sequence-config.ts'
+import type { InputConfig, OutputConfig } from './config/tensor-config.ts'
 import type { ReportedOutputs } from './config/infer-options.ts'
 import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from './config/model-signature.ts'
 import type { Model } from './model.ts'
@@ -42,7 +46,8 @@ export class InferenceEngine {
 
   /** @throws InferenceError `ERR_INVALID_ARG` for an unknown or impossible option; `ERR_PLATFORM` where no model can be run, with what to do. */
   constructor(options?: EngineOptions) {
-    this.#resources = new EngineResources(resolveEngineOptions(options))
+    const resolved = resolveEngineOptions(options)
+    this.#resources = outsideContext(() => new EngineResources(resolved))
     this.#models = this.#resources.models
     this.trace = new EngineTrace(this.#resources.traces, this.#models)
     this.#facades = new ModelFacades(this, this.#resources)
@@ -59,16 +64,19 @@ export class InferenceEngine {
    * loads are done one after the other. A load that rejects leaves nothing: what it opened is released, and what served before serves on.
    *
    * @param name under which the model is known to this engine. What failed after it was ready is released before it is replaced.
-   * @param config of the model. Left out: all versions, as the repositories given to {@link loadRepository} have them now; those that
+   * @param config of the model. Feeds and outputs are typed from the `inputs` and `outputs` that it lists literally, unless a signature `M`
+   * is given, which is taken on trust. Left out: all versions, as the repositories given to {@link loadRepository} have them now; those that
    * came from there before and are not asked for any more are unloaded.
    * @returns the model of that name, which serves its newest version; where `config` names one, that version.
    * @throws InferenceError `ERR_MODEL_CONFIG`, `ERR_MODEL_NOT_FOUND` (no such file), `ERR_MODEL_LOAD`,
    * `ERR_NATIVE_LOAD` (onnxruntime-node cannot be loaded, or native memory that was asked for), `ERR_INVALID_ARG` or
    * `ERR_CLOSED`; when `options.signal` fires, its reason. What failed for want of a worker thread can be loaded again once the cause is gone.
    */
-  async load<M extends ModelSignature = AnySignature>(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<Model<M>> {
+  load<const I extends readonly InputConfig[], const O extends readonly OutputConfig[], const S extends SequenceConfig = {}, const Left extends readonly string[] = []>(name: string, config: LiteralConfig<I, O, S, Left>, options?: LoadOptions): Promise<Model<SignatureOf<I, O, S, Left>>>
+  load<M extends ModelSignature = AnySignature>(name: string, config?: ModelConfig, options?: LoadOptions): Promise<Model<M>>
+  async load(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<Model> {
     this.#checkOpen()
-    return (await this.#loads.model(name, config, options)) as unknown as Model<M>
+    return outsideContext(() => this.#loads.model(name, config, options))
   }
 
   /**
@@ -82,7 +90,7 @@ export class InferenceEngine {
    */
   async loadFunction<const I extends readonly FunctionInput[], const O extends readonly FunctionOutput[]>(name: string, config: FunctionConfig<I, O>, options: LoadOptions = {}): Promise<Model<FunctionSignature<I, O>>> {
     this.#checkOpen()
-    return (await this.#loads.function(name, config, options)) as unknown as Model<FunctionSignature<I, O>>
+    return (await outsideContext(() => this.#loads.function(name, config, options))) as unknown as Model<FunctionSignature<I, O>>
   }
 
   /**
@@ -99,7 +107,7 @@ export class InferenceEngine {
   loadPipeline<M extends ModelSignature>(name: string, config: PipelineConfig, options?: LoadOptions): Promise<Model<M>>
   async loadPipeline(name: string, config: PipelineConfig, options: LoadOptions = {}): Promise<Model> {
     this.#checkOpen()
-    return this.#loads.pipeline(name, config, options)
+    return outsideContext(() => this.#loads.pipeline(name, config, options))
   }
 
   /**
@@ -116,7 +124,7 @@ export class InferenceEngine {
    */
   async loadRepository(path: string | URL, options: RepositoryOptions = {}): Promise<Model[] & RepositoryReport> {
     this.#checkOpen()
-    const models = await this.#resources.repositories.load(path, options)
+    const models = await outsideContext(() => this.#resources.repositories.load(path, options))
     this.#checkOpen()
     return withReport(models.map((named) => this.#facades.of(named)), models)
   }
@@ -168,7 +176,8 @@ export class InferenceEngine {
 
   /**
    * Calls `listener` with what happens to models, worker threads, repositories, traces or sequences, soon after it has; the same is
-   * published on the diagnostics channels `zerohop:model`, `zerohop:worker` and so on, there for all engines of the process. What a listener
+   * published on the diagnostics channels `zerohop:model`, `zerohop:worker` and so on, there for all engines of the process. It runs in the
+   * asynchronous context (`AsyncLocalStorage`) that it is added in. What a listener
    * throws is an uncaught exception; the engine and other listeners do not notice.
    *
    * @throws InferenceError `ERR_INVALID_ARG` for an unknown event, or a listener that is no function.
@@ -193,7 +202,7 @@ export class InferenceEngine {
   /** Records in a new file what requests come, until it is stopped or the engine closed; see {@link ArrivalRecording}. */
   async recordArrivals(path: string | URL, options: RecordingOptions = {}): Promise<ArrivalRecording> {
     this.#checkOpen()
-    return this.#resources.recordings.start(path, options)
+    return outsideContext(() => this.#resources.recordings.start(path, options))
   }
 
   /** Statistics of all models that have been opened, of staging memory, of workers and of the application's thread. */
@@ -215,7 +224,7 @@ export class InferenceEngine {
    */
   async probeProviders(): Promise<Capabilities['providers']> {
     this.#checkOpen()
-    await this.#resources.probeProviders()
+    await outsideContext(() => this.#resources.probeProviders())
     this.#checkOpen() // else it was closed, and nothing waited for
     return this.capabilities().providers
   }

@@ -12,7 +12,7 @@ import { cut, describe, receivedOf } from './describe.ts'
  * | `ERR_MODEL_IN_USE` | the model cannot be unloaded, as a pipeline has it as a step |
  * | `ERR_MODEL_NOT_READY` | the model is still loading, or has failed |
  * | `ERR_QUEUE_FULL` | the queue is at its limit; see `retryAfterMs` |
- * | `ERR_TIMEOUT` | the request's `timeoutMs` ran out before its run began, or `maxRunMs` while it ran |
+ * | `ERR_TIMEOUT` | the request's `timeoutMs` ran out before its run began, or `maxRunMs` while it ran; its stack shows the async functions that await the call |
  * | `ERR_DEADLINE` | the request's deadline cannot be met; see `estimatedMs` |
  * | `ERR_CLOSED` | the model or the engine is closing or closed |
  * | `ERR_INSTANCE_CRASHED` | the worker died over the request's run |

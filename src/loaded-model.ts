@@ -13,10 +13,11 @@ import type { RunTimes } from './latency/run-times.ts'
 import { leasesOf } from './lease/leases-of.ts'
 import { ModelLeases } from './lease/model-leases.ts'
 import { checkModelFile, checkOverridden, closedWhileLoading, loadFailure, lostWhileLoading, unfitSample } from './load-failure.ts'
-import { servable } from './metadata.ts'
+import { servable, type ModelMetadata, type ValueMetadata } from './metadata.ts'
 import type { Loadable } from './model-target.ts'
 import type { ModelState } from './model-state.ts'
 import type { AutoTuneStatistics } from './observability/auto-tune-stats.ts'
+import { readModelProperties, type SaidOfModel } from './onnx-file/model-properties.ts'
 import { FeedParser } from './request/feeds.ts'
 import { Padding } from './request/padding.ts'
 import { RequestCosts } from './request/request-costs.ts'
@@ -103,10 +104,12 @@ export class LoadedModel implements Loadable {
     const instances = this.#instances
     try {
       await checkModelFile(this.name, this.config)
+      const reading = this.#readProperties()
       const opened = await this.#open()
       await checkOverridden(this.name, this.config, opened)
       const tolerance = Math.max(...instances.opening.map((life) => life.tolerance))
-      const served = { ...servable(this.name, opened, opened.carrier), executionProviders: this.#services.providers.opened(this.config) }
+      const said = await reading
+      const served = { ...described(servable(this.name, opened, opened.carrier), said, this.config), executionProviders: this.#services.providers.opened(this.config), properties: said?.properties ?? null }
       const joining = await joiningAtLoad(this.name, this.config, served, tolerance, instances.opening[0]!.session)
       const padding = this.#parse(joining, opened.carrier)
       const warmUp = new WarmUp(joining.stacked, this.config, this.parser!, padding, joining)
@@ -126,6 +129,12 @@ export class LoadedModel implements Loadable {
       this.gaveUp(failure.message)
       throw failure
     }
+  }
+
+  /** What the model says of itself, read beside its being opened; `null` for what is no file of ONNX. */
+  async #readProperties(): Promise<SaidOfModel | null> {
+    const { function: fn, isSmallGraph, bytes, path } = this.config
+    return fn !== null || isSmallGraph === true ? null : readModelProperties(bytes === null ? path : new Uint8Array(bytes))
   }
 
   /** Opens the instances, with the execution providers that there are. */
@@ -255,4 +264,14 @@ export class LoadedModel implements Loadable {
     this.state = state
     this.#services.changed({ type: state, model: this.name, version: this.version, ...(state === 'failed' ? { reason: this.failure! } : {}) })
   }
+}
+
+/** Inputs and outputs with what is said of them. The graphs of built-in functions take what heads of classifiers give, `[rows, classes, 1, 1]`, as `[rows, classes]`. */
+function described<Values extends Pick<ModelMetadata, 'inputs' | 'outputs'>>(values: Values, said: SaidOfModel | null, { isSmallGraph }: ResolvedConfig): Values {
+  const withDescription = <Value extends ValueMetadata>(value: Value): Value => {
+    const description = said?.descriptions.get(value.name)
+    return description === undefined ? value : { ...value, description }
+  }
+  const inputs = values.inputs.map((input) => withDescription(isSmallGraph === true ? { ...input, trailingOnes: true } : input))
+  return { ...values, inputs, outputs: values.outputs.map(withDescription) }
 }

@@ -35,8 +35,12 @@ export interface ValueMetadata {
   readonly type: ElementType | StructuredType
   /** A number for a fixed dimension, a name (possibly '') for a symbolic one; the batch dimension included. Empty for what is no tensor. */
   readonly shape: readonly (number | string)[]
+  /** What the model's file says of it (`doc_string`); left out where that is nothing. */
+  readonly description?: string
   /** Whether rows of one batch may have different lengths in dimensions without a name: Triton's ragged batching. Of functions only. */
   readonly ragged?: boolean
+  /** Whether requests may have further dimensions of 1 behind those of the shape, which are left out. Of functions that are built in only. */
+  readonly trailingOnes?: boolean
   /** Which dimension counts the rows of a batch, where that is not the first; `null` for an input that all rows of a batch share. */
   readonly batchAxis?: number | null
   /** How the entries of an output belong to rows, where there is not one for each; see `OutputConfig.rows`. */
@@ -99,12 +103,28 @@ export interface ModelProvider {
   readonly reason: string | null
 }
 
+/** What a model says of itself, as its file has it; texts that it leaves out are empty. */
+export interface ModelProperties {
+  /** The program that has written it. */
+  readonly producer: { readonly name: string; readonly version: string }
+  /** Whose model it is, such as `com.example`. */
+  readonly domain: string
+  /** The number that its makers count its versions by (`model_version`); 0 where they do not. */
+  readonly version: number
+  readonly description: string
+  readonly graph: { readonly name: string; readonly description: string }
+  /** Its `metadata_props`: whatever its makers have added by name, the names of classes for one. A text of more than a mebibyte, or beyond 4 in all, is empty. */
+  readonly custom: Readonly<Record<string, string>>
+}
+
 /** What a loaded model takes and gives. */
 export interface ModelMetadata {
   /** The name it was loaded under. */
   readonly name: string
   /** Of its file; '' for a model that was given as bytes. */
   readonly path: string
+  /** What it says of itself; `null` for functions and pipelines, and in ONNX Runtime's own format (`.ort`). */
+  readonly properties: ModelProperties | null
   /** In the order that the model has them in. */
   readonly inputs: readonly ValueMetadata[]
   /** The outputs that can be served. */

@@ -1,3 +1,4 @@
+import { outsideContext } from './async-context.ts'
 import { classify, type Classification } from './classification.ts'
 import type { InferenceError } from './errors.ts'
 import type { ModelCapacity } from './observability/model-capacity.ts'
@@ -192,7 +193,7 @@ export class Model<M extends ModelSignature = AnySignature> {
     const lifecycle = this.#target.serving
     if (lifecycle.state !== 'ready') throw this.#notReady()
     try {
-      await lifecycle.scale(options)
+      await outsideContext(() => lifecycle.scale(options))
     } catch (error) {
       throw lifecycle.state === 'ready' ? error : notReady(this.name, lifecycle) // whatever has taken its place
     }

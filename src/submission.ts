@@ -146,6 +146,7 @@ export class Submission {
         parsed.rows > maxRows
           ? new SplitRequest(metadata, parsed, maxRows, level, options, resolve, reject)
           : new InferRequest(parsed, level, options, resolve, reject)
+      request.isCall = true
       const { observed, clock } = scheduler!
       if (observed.by.observer !== null) observed.begun(request, options, clock.nowMs())
       scheduler!.submit(request, options)

@@ -9,7 +9,7 @@ import * as publicValues from '../src/index.ts'
  * match counts. An import leads to a lower floor or stays in its folder; types count like values.
  */
 const floors: [floor: string, on: string[]][] = [
-  ['foundations', ['browser-requests.ts', 'connection-end.ts', 'describe.ts', 'median.ts', 'message-of.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'own-files.ts', 'own-program.ts', 'regular-file.ts', 'run-scope.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'library-version.ts', 'platform.ts', 'platform-error.ts', 'seeded-random.ts', 'version-number.ts', 'request/abort-watch.ts']],
+  ['foundations', ['async-context.ts', 'exact-json.ts', 'browser-requests.ts', 'connection-end.ts', 'describe.ts', 'median.ts', 'message-of.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'own-files.ts', 'own-program.ts', 'regular-file.ts', 'run-scope.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'library-version.ts', 'platform.ts', 'platform-error.ts', 'seeded-random.ts', 'version-number.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
   ['what draws in pages', ['web-page/charts/']],
   ['pages that hold all they need', ['web-page/']],
@@ -259,7 +259,7 @@ describe('packages', () => {
 
   it('sharp and what reports to others may be left out, and what only a build of the addon needs is left to those who build it', () => {
     const manifest = JSON.parse(readFileSync(`${root}../package.json`, 'utf8')) as Record<string, Record<string, unknown>>
-    expect(Object.keys(manifest['dependencies']!).sort()).toEqual(['cli-progress', 'cli-table3', 'commander', 'lru-cache', 'onnxruntime-common', 'piscina', 'protobufjs', 'uplot', 'valibot'])
+    expect(Object.keys(manifest['dependencies']!).sort()).toEqual(['cli-progress', 'cli-table3', 'commander', 'lossless-json', 'lru-cache', 'onnxruntime-common', 'piscina', 'protobufjs', 'uplot', 'valibot'])
     const optional = ['@julusian/jpeg-turbo', '@opentelemetry/api', 'prom-client', 'sharp']
     expect(Object.keys(manifest['peerDependencies']!)).toEqual(expect.arrayContaining(optional))
     expect(manifest['peerDependenciesMeta']).toEqual(Object.fromEntries(optional.map((name) => [name, { optional: true }])))
@@ -316,19 +316,19 @@ describe('index.ts', () => {
     const types = lists.flatMap((names) => names.split(',').map((name) => name.trim()))
     expect(types.filter((name) => name !== '').sort()).toEqual([
       'AnySignature', 'ArrivalRecording', 'AutoTuneDecision', 'AutoTuneFinalTurns', 'AutoTuneOptions', 'AutoTuneStatistics', 'BatchInput', 'BatchMessage', 'BatchMoments', 'BatchReason', 'BatchReport', 'BatchStatistics', 'CacheCapability', 'CacheOptions', 'Capabilities', 'Classification',
-      'CloseOptions', 'ComputePrecision', 'CostedRequest', 'DirectSequences', 'DynamicBatchingConfig', 'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions',
+      'CloseOptions', 'ComputePrecision', 'ConfiguredSignature', 'CostedRequest', 'DirectSequences', 'DynamicBatchingConfig', 'ElementType', 'EngineEvents', 'EngineInferOptions', 'EngineOptions',
       'EngineStatistics', 'EngineTrace', 'EventLoopDelayStatistics', 'ExecutorChoice', 'FeedValue', 'Feeds', 'FunctionBatch', 'FunctionConfig', 'FunctionContext', 'FunctionDeclaration', 'FunctionFeed',
       'FunctionHere', 'FunctionInput', 'FunctionInstance', 'FunctionInstanceGroup', 'FunctionOfGraph', 'FunctionOfModule', 'FunctionOptions',
       'FunctionOutput', 'FunctionOutputs', 'FunctionResult', 'FunctionSignature', 'FunctionWorkerOptions', 'ImageInput', 'InferManyOptions',
       'InferManyResult', 'InferOptions', 'InferenceErrorCode', 'InferenceErrorDetails', 'InlineOptions', 'InputConfig', 'InstanceGroup', 'InstanceKind', 'InstanceStatistics',
-      'ItemSource', 'LatencyBucket', 'LatencyDistribution', 'LatencyPercentiles', 'Lease', 'LeaseOptions', 'LeaseStatistics', 'LeasedInputs', 'LoadOptions', 'MapEntry', 'MapValue', 'MemoryOptions',
-      'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelFunction', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProvider', 'ModelSignature',
+      'ItemSource', 'LatencyBucket', 'LatencyDistribution', 'LatencyPercentiles', 'Lease', 'LeaseOptions', 'LeaseStatistics', 'LeasedInputs', 'LiteralConfig', 'LoadOptions', 'MapEntry', 'MapValue', 'MemoryOptions',
+      'ModelCapacity', 'ModelConfig', 'ModelEvent', 'ModelFunction', 'ModelMetadata', 'ModelOptions', 'ModelOrigin', 'ModelProperties', 'ModelProvider', 'ModelSignature',
       'ModelState', 'ModelStatistics', 'ModelVersionStatus', 'NamedStatistics', 'OldestSequences', 'OutputConfig', 'OutputRows', 'OutputValue', 'Outputs', 'OverCostAction', 'PaddingConfig',
       'PipelineConfig', 'PipelineInput', 'PipelineInputs', 'PipelineOutput', 'PipelineOutputs', 'PipelineSignature', 'PipelineStep', 'PipelineTensors', 'ProviderCapability', 'ProviderDevice', 'ProviderOptions',
       'ProviderPlugin', 'QueuePolicy', 'RawTensor', 'RawType', 'RecordingOptions', 'RefusalReason', 'RejectionReason', 'ReportedOutputs', 'RepositoryEvent', 'RepositoryModelConfig',
       'RepositoryOptions', 'RepositoryOutputConfig', 'RepositoryProblem', 'RepositoryReport', 'RequestCost', 'RequestMessage', 'ResolvedTraceSettings', 'ResponseCacheOptions', 'ResponseCacheStatistics',
       'RowJoining', 'RunOptions', 'ScaleOptions', 'SequenceConfig', 'SequenceControl', 'SequenceEvent', 'SequenceId', 'SequenceInferOptions', 'SequenceState', 'SessionOptions',
-      'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration', 'StepReport', 'StepStatistics', 'StreamInferOptions', 'StreamOptions',
+      'SignatureOf', 'StagingKind', 'StagingOptions', 'StagingStats', 'StatisticDuration', 'StepReport', 'StepStatistics', 'StreamInferOptions', 'StreamOptions',
       'StructuredFeed', 'StructuredType', 'TensorConfig', 'TensorData', 'TensorMetadata', 'TensorType', 'TimeoutAction', 'TraceEvent', 'TraceLevel', 'TraceOptions', 'TraceSettings', 'TraceStatistics', 'UnloadOptions',
       'ValueMetadata', 'VerifyChoice', 'VersionStatistics', 'WarmupOptions', 'WarmupSample', 'WorkerEvent', 'WorkerOptions', 'WorkerStatistics',
     ])

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { posix } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { expect, it } from 'vitest'
@@ -20,6 +21,18 @@ it('the package has no module whose source is gone (npm run build:ts)', () => {
   const sources = files.filter((path) => /^dist\/.+js$/.test(path)).map((path) => path.replace(/^dist\/(.+)js$/, 'src/$1ts'))
   expect(sources).toEqual(expect.arrayContaining(['src/index.ts', 'src/worker-thread/entry.cts']))
   expect(sources.filter((path) => !existsSync(root + path))).toEqual([])
+})
+
+it('what can neither require() an ES module nor bundle one gets what says so, Jest for one', () => {
+  const { exports } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as { exports: Record<string, string | Record<string, string>> }
+  const entries = Object.values(exports).filter((entry) => typeof entry !== 'string')
+  expect(entries.length).toBeGreaterThan(8)
+  for (const entry of entries) {
+    expect(Object.keys(entry)).toEqual(['types', 'module-sync', 'module', 'require', 'default']) // the first that is known is taken
+    expect(entry).toMatchObject({ 'module-sync': entry['default'], module: entry['default'], require: './dist/commonjs.cjs' })
+  }
+  expect(() => createRequire(import.meta.url)('../dist/commonjs.cjs')).toThrow(/use `const \{ InferenceEngine \} = await import\('zerohop'\)`.* In Jest set NODE_OPTIONS=--experimental-vm-modules/)
+  expect(typeof createRequire(import.meta.url)('zerohop').InferenceEngine).toBe('function')
 })
 
 it('links in the pages of the package lead to what is in it', () => {

@@ -16,9 +16,9 @@ export interface ReportOptions {
 }
 
 /** Measures the levels that the settings say, and tells of them as they come. */
-export async function measureLevels({ target, settings, shown, signal, print, profile }: PerfContext, options: ReportOptions): Promise<{ result: PerfResult; exitCode: number }> {
+export async function measureLevels({ target, settings, shown, signal, print, profile, options: { json } }: PerfContext, options: ReportOptions): Promise<{ result: PerfResult; exitCode: number }> {
   const { load } = settings
-  const progress = new PerfProgress()
+  const progress = new PerfProgress(json === true)
   const distribution = load.mode === 'request-rate' ? load.distribution : null
   print(settingsText({ ...settings, batchSize: options.batchSize, mode: load.mode, distribution }))
   const tellLevel = (level: LevelResult, meetsThreshold: boolean) => {

@@ -52,7 +52,7 @@ async function measureReplay(context: PerfContext): Promise<{ result: PerfResult
   const target = { ...context.target, source: context.target.source as ReplaySource }
   const { arrivals } = target.source
   await probe({ model: target.model, source: { size: 1, next: () => target.source.first() } }, signal)
-  const progress = new PerfProgress()
+  const progress = new PerfProgress(context.options['json'] === true)
   print(settingsText({ ...settings, requestCount: arrivals.length, batchSize: arrivals[0]!.rows, mode: 'request-intervals', distribution: null }))
   try {
     const level = await replay(target, options.speed, settings, {

@@ -46,8 +46,9 @@ export const perf = build()
 function build(): Command {
   const command = new Command('perf')
     .description('measure throughput and latency of a model, in this process, with the options and the output of perf_analyzer')
+    .argument('[model]', 'the model, in place of --model-name')
     .optionsGroup('Model:')
-    .requiredOption('-m, --model-name <path>', "a model file, the folder of a repository's model, or its name beside --model-repository")
+    .option('-m, --model-name <path>', "a model file, the folder of a repository's model, or its name beside --model-repository")
     .option('-x, --model-version <version>', "a version of a repository's model (default: the newest that it serves)")
     .option('--model-repository <folder>', 'the repository that the model is of')
   addInputOptions(command)
@@ -63,7 +64,12 @@ function build(): Command {
   }
   command.optionsGroup('Others:').version(libraryVersion, '--version')
   command.addHelpText('after', `\nExit codes: 0 done; 1 answers differ, with --check-rows; 2 the windows of the first level did not agree, or a scenario is not valid; 3 the command line is not as it has to be; 99 anything else; 130 interrupted before anything was measured.\n\n${leftOutText()}`)
-  return command.action((options: CommandLine) => run(options, command))
+  return command.action((model: string | undefined, { modelName }: { modelName?: string }) => {
+    if (model === undefined && modelName === undefined) command.error("error: the model is not named, as in `zerohop perf model.onnx` or with option '-m, --model-name <path>'")
+    if (model !== undefined && modelName !== undefined) command.error("error: the model is named twice: as an argument, and by option '-m, --model-name <path>'")
+    if (model !== undefined) command.setOptionValueWithSource('modelName', model, 'cli')
+    return run(command.opts<CommandLine>(), command)
+  })
 }
 
 async function run(options: CommandLine, command: Command): Promise<void> {

@@ -1,17 +1,22 @@
 import { writeFile } from 'node:fs/promises'
 import { basename } from 'node:path'
-import { Command, InvalidArgumentError } from 'commander'
-import { InferenceError } from '../errors.ts'
+import { Command, InvalidArgumentError, Option } from 'commander'
+import { listNames } from '../describe.ts'
+import { InferenceError, invalidArgument } from '../errors.ts'
+import type { ValueMetadata } from '../index.ts'
+import { isElementType } from '../tensor.ts'
 import { isFolder } from '../triton-repository/model-folder.ts'
 import { failureOf, tell, tellLine } from './failure.ts'
 import { readValues } from './model-file.ts'
+import { collect } from './perf-values.ts'
 import { repositoryTypes } from './repository-types.ts'
 import { signatureName, signatureSource } from './signature-module.ts'
 import { isSameFile } from './same-file.ts'
-import { namesInUse } from './signature.ts'
+import { namesInUse, type SignatureValue } from './signature.ts'
 
 interface TypesOptions {
   readonly name?: string
+  readonly image: readonly string[]
   readonly out?: string
 }
 
@@ -20,10 +25,15 @@ export const types = new Command('types')
   .description("write the TypeScript types of a model's inputs and outputs, for engine.load<M>(), or those of all models of a repository")
   .argument('<model>', 'path of an .onnx or .ort file, or the folder of a Triton model repository')
   .option('-n, --name <name>', 'name of the interface (default: from the name of the file)', interfaceName)
+  .addOption(new Option('-i, --image <input>', 'an input that is loaded with `image`, and takes encoded images as bytes; may be given several times').argParser(collect(String)).default([], 'none'))
   .option('-o, --out <file>', 'file to write (default: standard output)')
-  .action(async (path: string, { name, out }: TypesOptions, command: Command) => {
+  .action(async (path: string, { name, image, out }: TypesOptions, command: Command) => {
     if (out !== undefined && isSameFile(path, out)) command.error("error: option '-o, --out <file>' names the model itself")
-    if (!(await isFolder(path))) return write(signatureSource(name ?? signatureName(path), basename(path), await readValues(path)), out)
+    if (!(await isFolder(path))) {
+      const values = await readValues(path)
+      return write(signatureSource(name ?? signatureName(path), basename(path), { ...values, inputs: withImages(path, values.inputs, image) }), out)
+    }
+    if (image.length > 0) command.error("error: option '-i, --image <input>' is for one model; of a repository the configurations say it (`image` of an input)")
     if (name !== undefined) command.error("error: option '-n, --name <name>' is for one model, and this is a folder")
     await writeRepository(path, out)
   })
@@ -37,6 +47,15 @@ async function writeRepository(folder: string, out: string | undefined): Promise
   if (failures.length === 0 && source !== null) return
   const left = failures.length === 0 ? 'it has no models' : `left out are ${failures.map(({ model }) => `'${model}'`).join(', ')}`
   throw new InferenceError('ERR_MODEL_LOAD', `${folder}: ${left}`, { name: 'model', expected: 'a repository of models that can be read', received: folder })
+}
+
+/** @throws InferenceError `ERR_INVALID_ARG` for names of no input that can be one of images. */
+function withImages(path: string, inputs: readonly ValueMetadata[], images: readonly string[]): SignatureValue[] {
+  const isImage = ({ type, shape }: ValueMetadata) => isElementType(type) && type !== 'string' && (shape.length === 3 || shape.length === 4)
+  const named = inputs.filter(isImage).map((input) => input.name)
+  const other = images.find((name) => !named.includes(name))
+  if (other !== undefined) throw invalidArgument('--image', `an input of images (${listNames(named, 'the model has none')})`, other, { model: basename(path) })
+  return inputs.map((input) => ({ ...input, image: images.includes(input.name) }))
 }
 
 async function write(source: string, out: string | undefined): Promise<void> {

@@ -142,6 +142,11 @@ export interface ModelOptions {
   inputs?: readonly InputConfig[]
   /** Outputs as requests get them; others of the model's are left out. Default: all, as the model has them. */
   outputs?: readonly OutputConfig[]
+  /**
+   * What clients are told of the model over KServe (`/config`) beside what its file says of itself, by name: names of classes, say. Changes
+   * nothing else. In a repository those of its `config.pbtxt`. Default: none.
+   */
+  parameters?: Readonly<Record<string, string>>
   /** For a model whose requests belong to sequences (`infer(feeds, { sequenceId })`). Default: none. */
   sequence?: SequenceConfig
   /**

@@ -6,6 +6,9 @@ const plainObject = { ...v.custom<Readonly<Record<string, unknown>>>(isPlainObje
 /** Schema of an object of any properties, in a copy that inherits nothing. */
 export const properties = v.pipe(plainObject, v.transform(ownProperties))
 
+/** Schema of what clients are told of a model by name. */
+export const parametersSchema = v.pipe(properties, v.record(v.string(), v.string()))
+
 /** Schema of an object with these entries and no others, whose output inherits nothing either. The message for another one names them. */
 export function optionsOf<const Entries extends v.ObjectEntries>(entries: Entries) {
   const known = `one of ${Object.keys(entries).join(', ')}`

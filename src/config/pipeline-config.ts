@@ -96,6 +96,8 @@ export interface PipelineConfig<I extends PipelineInputs = PipelineInputs, O ext
   maxBatchSize?: number
   /** Most requests under way; others wait until one has been answered, in the order of their calls. Default: no limit. */
   maxInFlight?: number
+  /** As that of a model. Default: none. */
+  parameters?: Readonly<Record<string, string>>
   /** As that of a model. Default 1. */
   version?: number | string
 }

@@ -6,7 +6,7 @@ import { checkConfig } from './check-config.ts'
 import { checkGroups } from './check-instance-groups.ts'
 import { checkOptionsForBytes, checkSessionOptions, type CheckedSessionOptions } from './check-session-options.ts'
 import { checkMemory, memorySchema, type ResolvedMemory } from './memory-options.ts'
-import { optionsOf, properties } from './options-schema.ts'
+import { optionsOf, parametersSchema, properties } from './options-schema.ts'
 import { ownProperties, typed } from './plain-options.ts'
 import { autoTuneSchema, resolveAutoTune, type ResolvedAutoTune } from './auto-tune-options.ts'
 import { costLimits, resolveCost, type ResolvedCost } from './batch-cost.ts'
@@ -59,6 +59,7 @@ export interface ResolvedConfig extends ModelSource {
   readonly maxRunMs: number
   readonly weight: number
   readonly optionalInputs: readonly string[]
+  readonly parameters: Readonly<Record<string, string>>
   readonly padding: readonly Required<PaddingConfig>[]
   readonly rerunAfterCrash: boolean
   readonly rejectNonFinite: 'inputs' | 'outputs' | undefined
@@ -88,6 +89,7 @@ const schema = optionsOf({
   defaultMaxBatchSize: v.optional(wholeNumber(1), defaultMaxBatchSize),
   inputs: v.optional(v.array(inputSchema)),
   outputs: v.optional(v.pipe(v.array(outputSchema), v.minLength(1, 'at least one output'))),
+  parameters: v.optional(parametersSchema, {}),
   sequence: v.optional(sequenceSchema),
   checkRows: v.optional(v.boolean(), true),
   dynamicBatching: v.optional(v.union([v.literal(false), schedulingSchema]), {}),
@@ -166,6 +168,7 @@ export function resolveConfig(model: string, config: unknown, plugins: readonly 
     maxRunMs: raw.maxRunMs ?? 0,
     weight: raw.weight,
     optionalInputs: raw.optionalInputs,
+    parameters: raw.parameters,
     padding: [raw.padding].flat().map(({ sizes, ...padding }) => ({ ...padding, sizes: sizes === 'longest' ? sizes : ascending(sizes) })),
     rerunAfterCrash: raw.rerunAfterCrash || (sequence?.state.length ?? 0) > 0, // from the state before it
     rejectNonFinite: raw.rejectNonFinite,

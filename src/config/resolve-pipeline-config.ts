@@ -4,7 +4,7 @@ import { invalidArgument, type InferenceError } from '../errors.ts'
 import type { TensorType } from '../tensor.ts'
 import { checkConfig } from './check-config.ts'
 import type { PipelineOutput, PipelineStep } from './pipeline-config.ts'
-import { optionsOf } from './options-schema.ts'
+import { optionsOf, parametersSchema } from './options-schema.ts'
 import { isPlainObject, ownProperties } from './plain-options.ts'
 import { carriedType, dims } from './tensor-config.ts'
 import { readVersion } from './version-options.ts'
@@ -42,6 +42,7 @@ export interface ResolvedPipeline {
   readonly maxBatchSize: number | undefined
   /** `Infinity` for no limit. */
   readonly maxInFlight: number
+  readonly parameters: Readonly<Record<string, string>>
 }
 
 /** Whether a configuration is that of a pipeline. */
@@ -80,6 +81,7 @@ const schema = optionsOf({
   outputs: v.pipe(v.array(outputSchema), v.check((given) => given.length > 0, 'at least one output')),
   maxBatchSize: v.optional(wholeNumber(0)),
   maxInFlight: v.optional(wholeNumber(1)),
+  parameters: v.optional(parametersSchema, {}),
   version: v.optional(v.unknown()),
 })
 
@@ -90,7 +92,7 @@ const schema = optionsOf({
  * @throws InferenceError `ERR_MODEL_CONFIG` with the option's path, what was expected and what was received.
  */
 export function resolvePipelineConfig(model: string, config: unknown): ResolvedPipeline {
-  const { inputs, steps, outputs, maxBatchSize, maxInFlight, version } = checkConfig(schema, model, config)
+  const { inputs, steps, outputs, maxBatchSize, maxInFlight, parameters, version } = checkConfig(schema, model, config)
   const details = { model, code: 'ERR_MODEL_CONFIG' } as const
   for (const [option, tensors] of [['inputs', inputs], ['outputs', outputs]] as const) {
     for (const [index, tensor] of tensors.entries()) {
@@ -106,6 +108,7 @@ export function resolvePipelineConfig(model: string, config: unknown): ResolvedP
     outputs: outputs.map(({ name, type, dims, labels }) => ({ name, type, dims, ...(labels && { labels }) })),
     maxBatchSize,
     maxInFlight: maxInFlight ?? Infinity,
+    parameters,
     steps: steps.map((step, index) => {
       if (step.when === undefined && step.needs.length > 0) throw pipelineError(model, `steps[${index}].needs`, 'to be left out without when', step.needs)
       if (Object.keys(step.inputs).length === 0) throw pipelineError(model, `steps[${index}].inputs`, 'at least one input of the model', 'none')

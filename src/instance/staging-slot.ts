@@ -40,6 +40,8 @@ export function roomFor(neededBytes: number): number {
   return Math.ceil(neededBytes / step) * step || minBytes
 }
 
+const none: readonly InferRequest[] = []
+
 /** The application's side of one staging slot: where the rows of a batch are gathered and its outputs appear. */
 export class StagingSlot {
   readonly id: number
@@ -60,7 +62,7 @@ export class StagingSlot {
   /** The batch in flight. */
   batch: Batch | null = null
   /** Its requests in the order of their rows, and what stands in slots of sequences that have none. */
-  requests: readonly InferRequest[] = []
+  requests: readonly InferRequest[] = none
   /** All of its rows. */
   rows = 0
   layout: ViewedLayout | null = null
@@ -201,6 +203,7 @@ export class StagingSlot {
   end(): void {
     if (this.inPlace !== null) this.inPlace.block.drop(this.inPlace.first, this.inPlace.rows)
     this.batch = this.layout = this.inPlace = null
+    this.requests = none // which would keep what their callers hold until there is another batch
     this.leasedInPlace = this.leasedCopied = 0
   }
 

@@ -12,10 +12,13 @@ const ranges: Partial<Record<ElementType, readonly [least: number, most: number]
   uint8: [0, 2 ** 8 - 1],
   uint16: [0, 2 ** 16 - 1],
   uint32: [0, 2 ** 32 - 1],
-  // Beyond these JSON.parse() gives another number than was written.
-  int64: [-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER],
-  uint64: [0, Number.MAX_SAFE_INTEGER],
 }
+const bigRanges: Partial<Record<ElementType, readonly [least: bigint, most: bigint]>> = {
+  int64: [-(2n ** 63n), 2n ** 63n - 1n],
+  uint64: [0n, 2n ** 64n - 1n],
+}
+/** What floats may be that JSON has no numbers for. */
+const nonFinite: ReadonlySet<unknown> = new Set(['NaN', 'Infinity', '-Infinity'])
 
 /**
  * The elements of a tensor whose data is JSON: flat, or nested as it may be. Every one is checked: none becomes another number.
@@ -29,7 +32,7 @@ export function jsonElements(what: string, type: ElementType, shape: readonly nu
   const count = elementCount(shape)
   if (items.length !== count) throw invalidArgument(`${what}.data`, `${count} elements for shape [${shape.join(', ')}]`, items.length)
   const expected = expectedOf(type)
-  const wrong = (index: number) => invalidArgument(`${what}.data[${index}]`, expected, items[index], type.endsWith('int64') ? { hint: 'Larger ones take binary data' } : {})
+  const wrong = (index: number) => invalidArgument(`${what}.data[${index}]`, expected, items[index])
   if (type === 'string') {
     const at = items.findIndex((item) => typeof item !== 'string')
     if (at !== -1) throw wrong(at)
@@ -58,13 +61,17 @@ function flat(what: string, items: readonly unknown[], depth: number, into: unkn
 function checkOf(type: ElementType): (item: unknown) => boolean {
   const range = ranges[type]
   if (range !== undefined) return (item) => Number.isInteger(item) && (item as number) >= range[0] && (item as number) <= range[1]
+  const big = bigRanges[type]
+  // What is no bigint and beyond 2^53 was written with an exponent or a fraction, and may have been another number.
+  if (big !== undefined) return (item) => (typeof item === 'bigint' || Number.isSafeInteger(item)) && (item as bigint) >= big[0] && (item as bigint) <= big[1]
   if (type === 'bool') return (item) => typeof item === 'boolean'
-  // 1e999 is infinite as it is parsed, 1e39 as a float32.
-  return type === 'float32' ? (item) => typeof item === 'number' && Number.isFinite(Math.fround(item)) : (item) => typeof item === 'number' && Number.isFinite(item)
+  // 1e999 is infinite as it is parsed, 1e39 as a float32: neither was written as such.
+  const isFinite = type === 'float32' ? (item: unknown) => Number.isFinite(Math.fround(Number(item))) : (item: unknown) => Number.isFinite(Number(item))
+  return (item) => ((typeof item === 'number' || typeof item === 'bigint') && isFinite(item)) || nonFinite.has(item)
 }
 
 function expectedOf(type: ElementType): string {
-  const range = ranges[type]
+  const range = ranges[type] ?? bigRanges[type]
   if (range !== undefined) return `a whole number from ${range[0]} to ${range[1]}`
-  return type === 'bool' ? 'true or false' : type === 'string' ? 'a string' : `a finite number of ${datatypeOf(type)}`
+  return type === 'bool' ? 'true or false' : type === 'string' ? 'a string' : `a number of ${datatypeOf(type)}, 'NaN', 'Infinity' or '-Infinity'`
 }

@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { invalidArgument } from '../errors.ts'
+import { parseExact } from '../exact-json.ts'
 import { messageOf } from '../message-of.ts'
 
 /** An object of a request's JSON, of which only what is its own counts. */
@@ -10,7 +11,7 @@ export function parseFields(bytes: Uint8Array, what: string): Fields {
   if (!isUtf8(bytes)) throw invalidArgument(what, 'JSON in UTF-8', 'bytes that are none')
   let value: unknown
   try {
-    value = JSON.parse(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString())
+    value = parseExact(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString())
   } catch (error) {
     throw invalidArgument(what, 'a JSON object', 'what cannot be parsed', { hint: messageOf((error as Error).message) })
   }

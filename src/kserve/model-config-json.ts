@@ -3,12 +3,12 @@ import type { InstanceGroup } from '../config/instance-group.ts'
 import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { isPipeline, type ResolvedPipeline } from '../config/resolve-pipeline-config.ts'
 import type { ResolvedControl, ResolvedSequence } from '../config/sequence-config.ts'
-import { batchAxisOf, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
+import { batchAxisOf, type ModelMetadata, type ModelProperties, type ValueMetadata } from '../metadata.ts'
 import { datatypeOf } from './datatypes.ts'
 import { dimsOf, platformOf } from './model-descriptions.ts'
 
 /** What is in effect of a model, in the fields of Triton's `ModelConfig`; what that has none for is left out. */
-export function modelConfigJson({ name, inputs, outputs, maxBatchSize, joining }: ModelMetadata, config: ResolvedConfig | ResolvedPipeline): object {
+export function modelConfigJson({ name, inputs, outputs, maxBatchSize, joining, properties }: ModelMetadata, config: ResolvedConfig | ResolvedPipeline): object {
   const row = (value: ValueMetadata) => dimsOf(maxBatchSize > 0 ? value.shape.filter((_, axis) => axis !== batchAxisOf(value)) : value.shape)
   const described = (value: ValueMetadata) => ({ name: value.name, data_type: dataType(value.type), dims: row(value) })
   const optional = isPipeline(config) ? config.inputs.flatMap((input) => (input.optional ? input.name : [])) : config.optionalInputs
@@ -20,8 +20,24 @@ export function modelConfigJson({ name, inputs, outputs, maxBatchSize, joining }
     input: inputs.map((value) => ({ ...described(value), optional: optional.includes(value.name), allow_ragged_batch: value.ragged === true })),
     output: outputs.map(described),
     ...(isPipeline(config) ? ensembleOf(config) : modelOf(config, maxBatchSize > 0 && (joining.rows === 'independent' || joining.rows === 'declared'))),
+    parameters: parametersOf(properties, config.parameters),
     model_transaction_policy: { decoupled: false },
   }
+}
+
+/**
+ * What the model's file says of itself, and what its configuration has clients told, which goes before that. Entries of the file are called as
+ * they are there; what else it says has names that begin with `onnx.`.
+ */
+function parametersOf(properties: ModelProperties | null, configured: Readonly<Record<string, string>>): object {
+  const said = properties === null ? {} : {
+    'onnx.producer_name': properties.producer.name, 'onnx.producer_version': properties.producer.version, 'onnx.domain': properties.domain,
+    'onnx.model_version': properties.version === 0 ? '' : String(properties.version), 'onnx.description': properties.description,
+    'onnx.graph_name': properties.graph.name, 'onnx.graph_description': properties.graph.description,
+  } // prettier-ignore
+  const own = Object.entries(said).filter(([, value]) => value !== '')
+  const all = [...own, ...Object.entries(properties?.custom ?? {}), ...Object.entries(configured)]
+  return Object.fromEntries(all.map(([key, value]) => [key, { string_value: value }]))
 }
 
 function ensembleOf({ steps }: ResolvedPipeline): object {

@@ -1,7 +1,8 @@
 import { Buffer } from 'node:buffer'
 import type { Classification } from '../classification.ts'
 import { invalidArgument } from '../errors.ts'
-import { firstNonFinite, toStorage, type ElementType, type TensorData } from '../tensor.ts'
+import { numbersText } from '../exact-json.ts'
+import { toStorage, type ElementType, type TensorData } from '../tensor.ts'
 import { textBytes } from './binary-elements.ts'
 import { datatypeOf, isBinaryOnly } from './datatypes.ts'
 
@@ -44,9 +45,7 @@ function dataText(name: string, type: ElementType, data: unknown): string {
   if (isBinaryOnly(type)) throw refuse('to be asked for as binary data', `JSON, which has no numbers of ${datatypeOf(type)}`)
   const elements = data as TensorData
   if (type === 'bool') return `[${Array.from(elements as Uint8Array, (element) => element !== 0).join()}]`
-  const strange = firstNonFinite(type, elements)
-  if (strange !== -1) throw refuse('numbers that JSON has', `${elements[strange]} at ${strange}`)
-  return `[${elements.join()}]` // also of bigints, which JSON.stringify() does not take
+  return `[${numbersText(elements)}]`
 }
 
 function bytesOf({ buffer, byteOffset, byteLength }: TensorData): Buffer {

@@ -73,6 +73,7 @@ export async function decodeAll(images: readonly EncodedImage[], model: string, 
     return await Promise.all(images.map((image) => decode(image, withdrawn.signal)))
   } catch (error) {
     withdrawn.abort(error) // nobody waits for the others
+    if (error instanceof InferenceError && error.code === 'ERR_TIMEOUT') Error.captureStackTrace(error, decodeAll) // of whoever awaits this, not of the timer
     throw error
   } finally {
     if (timer !== null) clock.clearTimer(timer)

@@ -1,4 +1,4 @@
-import { channel } from 'node:diagnostics_channel'
+import { ownChannel } from './own-channel.ts'
 import type { ObservedBatch, ObservedModel, ObservedRun, RequestFacts, RequestObservation, RequestObserver, SharedAnswer } from './request-observer.ts'
 
 /** A request, as the channel `zerohop:request` tells of it: when it is made, and when it is settled. Times are of `performance.now()`. */
@@ -37,8 +37,8 @@ export interface BatchMessage extends Omit<ObservedBatch, 'model'> {
   readonly version: number
 }
 
-const requests = channel('zerohop:request')
-const batches = channel('zerohop:batch')
+const requests = ownChannel('zerohop:request')
+const batches = ownChannel('zerohop:batch')
 let lastId = 0
 
 /** Whether anybody listens to what is told of requests and batches. */

@@ -1,7 +1,9 @@
-import { channel, type Channel } from 'node:diagnostics_channel'
+import type { Channel } from 'node:diagnostics_channel'
 import { EventEmitter } from 'node:events'
+import { inThisContext } from '../async-context.ts'
 import type { SequenceId } from '../config/sequence-options.ts'
 import { invalidArgument, type InferenceError } from '../errors.ts'
+import { ownChannel } from './own-channel.ts'
 
 /** A model has come to another state. */
 export interface ModelEvent {
@@ -100,11 +102,11 @@ type Name = keyof EngineEvents
 type Listener<N extends Name> = (event: EngineEvents[N]) => void
 
 const channels: Record<Name, Channel> = {
-  model: channel('zerohop:model'),
-  worker: channel('zerohop:worker'),
-  repository: channel('zerohop:repository'),
-  trace: channel('zerohop:trace'),
-  sequence: channel('zerohop:sequence'),
+  model: ownChannel('zerohop:model'),
+  worker: ownChannel('zerohop:worker'),
+  repository: ownChannel('zerohop:repository'),
+  trace: ownChannel('zerohop:trace'),
+  sequence: ownChannel('zerohop:sequence'),
 }
 
 /**
@@ -115,12 +117,18 @@ const channels: Record<Name, Channel> = {
 export class EventHub {
   readonly #emitter = new EventEmitter()
 
+  /** Adds a listener, which is called in the context it is added in. */
   on<N extends Name>(name: N, listener: Listener<N>): void {
-    this.#emitter.on(known(name), callable(listener))
+    this.#emitter.on(known(name), named(inThisContext<[EngineEvents[N]]>(callable(listener)), listener))
   }
 
   once<N extends Name>(name: N, listener: Listener<N>): void {
-    this.#emitter.once(known(name), callable(listener))
+    const call = inThisContext<[EngineEvents[N]]>(callable(listener))
+    const onlyOnce: Listener<N> = named((event: EngineEvents[N]) => {
+      this.#emitter.off(name, onlyOnce)
+      call(event)
+    }, listener)
+    this.#emitter.on(known(name), onlyOnce)
   }
 
   off<N extends Name>(name: N, listener: Listener<N>): void {
@@ -145,6 +153,11 @@ function call<N extends Name>(listener: Listener<N>, event: EngineEvents[N]): vo
       throw error
     })
   }
+}
+
+/** As what an emitter takes away when it is asked for the listener. */
+function named<N extends Name>(call: Listener<N>, listener: Listener<N>): Listener<N> {
+  return Object.assign(call, { listener })
 }
 
 function known<N extends Name>(name: N): N {

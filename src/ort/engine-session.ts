@@ -1,6 +1,7 @@
 import type { InferenceSession, InferenceSessionHandler, OnnxValue, SessionHandler } from 'onnxruntime-common'
 import { InferenceError } from '../errors.ts'
 import type { FeedValue } from '../config/model-signature.ts'
+import { checkRunOptions } from './check-options.ts'
 import { intoGiven } from './given-outputs.ts'
 import { warnIgnored } from './ignored.ts'
 import { sessionMetadata } from './session-metadata.ts'
@@ -32,7 +33,9 @@ export class EngineSession implements InferenceSessionHandler {
 
   async run(feeds: SessionHandler.FeedsType, fetches: SessionHandler.FetchesType, options: InferenceSession.RunOptions): Promise<SessionHandler.ReturnType> {
     if (this.#held === null) throw new Error('Session already disposed.')
+    refuseTermination(options)
     checkRunOptions(options)
+    warnOfIgnored(options)
     const { model } = this.#held
     const outputs = Object.keys(fetches)
     this.#checkTensors(outputs)
@@ -68,8 +71,11 @@ export class EngineSession implements InferenceSessionHandler {
   }
 }
 
-function checkRunOptions(options: InferenceSession.RunOptions): void {
+function refuseTermination(options: InferenceSession.RunOptions): void {
   if (options.terminate === true) throw new InferenceError('ERR_INVALID_ARG', "run option 'terminate': expected to be left out, received true. Model.infer() takes a signal by which runs are stopped.", { name: 'terminate' })
+}
+
+function warnOfIgnored(options: InferenceSession.RunOptions): void {
   for (const [name, value] of Object.entries(options)) {
     if (value !== undefined && name !== 'terminate') warnIgnored(`The run option '${name}'`, 'requests share runs. Options of all runs of a model are its runOptions (createOrt).')
   }

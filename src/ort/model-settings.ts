@@ -17,7 +17,7 @@ const readHere = new Set(['executionProviders', 'externalData', 'preferredOutput
 
 /**
  * The options of a model by those of a session: what has no effect here is left out with a warning, everything else is checked by the load.
- * `null` is as good as left out, as it mostly is to onnxruntime-node.
+ * `null` is as good as left out, where onnxruntime-node takes it at all.
  *
  * Without `executionProviders` a session runs on the CPU, as one of onnxruntime-node does, unless `defaults` say where.
  *

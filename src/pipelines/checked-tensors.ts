@@ -126,7 +126,7 @@ export class CheckedTensors {
   #compare(path: string, expected: Omit<ValueMetadata, 'name'>, of: string, found: KnownTensor, tensor: number | null): void {
     const source = tensor === null ? found.by : `'${this.#graph.tensors[tensor]!.name}', ${found.by}`
     if (expected.type !== found.type) throw pipelineError(this.#graph.name, path, `${expected.type}, the type ${of}`, `${found.type} (${source})`)
-    if (isElementType(expected.type) && !fits(expected.shape, found.shape)) {
+    if (isElementType(expected.type) && !fits(expected.shape, expected.trailingOnes === true ? withoutTrailing(expected.shape, found.shape) : found.shape)) {
       throw pipelineError(this.#graph.name, path, `shape ${shownShape(expected.shape)}, ${of}`, `${shownShape(found.shape)} (${source})`)
     }
     const [axis, foundAxis] = [batchAxisOf(expected), batchAxisOf(found)]
@@ -137,9 +137,14 @@ export class CheckedTensors {
 
 /** What is known of a tensor with what a model says that takes it. */
 function both(known: KnownTensor, taken: Omit<ValueMetadata, 'name'>): KnownTensor {
-  const shape = taken.shape.length === 0 ? known.shape : taken.shape.map((dim, axis) => (typeof known.shape[axis] === 'number' ? known.shape[axis] : dim))
+  const shape = taken.shape.length === 0 ? known.shape : [...taken.shape.map((dim, axis) => (typeof known.shape[axis] === 'number' ? known.shape[axis] : dim)), ...known.shape.slice(taken.shape.length)]
   const axis = batchAxisOf(known) === -1 ? batchAxisOf(taken) : batchAxisOf(known) // rows are counted where one of them has some
   return { ...known, shape, ...(taken.ragged && { ragged: true }), ...(batchAxisOf(known) !== axis && { batchAxis: axis }) }
+}
+
+/** What is left of a shape for an input that leaves out further dimensions of 1. */
+function withoutTrailing({ length }: Shape, found: Shape): Shape {
+  return found.slice(length).every((dim) => dim === 1 || typeof dim === 'string') ? found.slice(0, length) : found
 }
 
 /** Whether tensors may be of both shapes. ONNX Runtime tells of a scalar and of what has any rank alike, as []. */

@@ -7,6 +7,7 @@ import type { ModelCapacity } from '../observability/model-capacity.ts'
 import type { ModelStatistics } from '../observability/model-statistics.ts'
 import type { RejectionReason } from '../observability/rejections.ts'
 import type { RequestObservation } from '../observability/request-observer.ts'
+import { rejectCaller } from '../request/caller-stack.ts'
 import { FeedParser } from '../request/feeds.ts'
 import type { Answer, ParsedFeeds } from '../request/infer-request.ts'
 import { InFlight } from '../scheduler/in-flight.ts'
@@ -77,7 +78,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     this.#tensors = new CheckedTensors(graph, config, this.#bindings)
     const { maxBatchSize } = this.#tensors
     const joining = { rows: 'unknown', how: 'unknown', largestDifference: null, reason: 'each step joins requests for itself' } as const
-    this.metadata = Object.freeze({ name, path: '', ...this.#tensors.metadata(), unservableOutputs: [], executionProviders: [], maxBatchSize, joining })
+    this.metadata = Object.freeze({ name, path: '', properties: null, ...this.#tensors.metadata(), unservableOutputs: [], executionProviders: [], maxBatchSize, joining })
     this.#observed = new ObservedRuns({ name, version: config.version ?? defaultVersion, metadata: this.metadata, batching: null }, observers)
     const optionalInputs = config.inputs.flatMap((input) => (input.optional ? [input.name] : []))
     this.#parser = new FeedParser(this.metadata, { optionalInputs, limited: config.maxBatchSize !== undefined })
@@ -89,7 +90,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     try {
       const options = given === undefined ? noOptions : checkInferOptions(given, this.metadata)
       if (options.sequence !== undefined) throw this.errors.noSequences(options.sequence.id)
-      return new Promise((resolve, reject) => this.begin(feeds, options, resolve, reject)) // which rejects with what it throws
+      return new Promise((resolve, reject) => this.begin(feeds, options, resolve, (reason) => rejectCaller(reason, resolve, reject))) // which rejects with what it throws
     } catch (error) {
       this.counts.refused(error)
       return Promise.reject(error)

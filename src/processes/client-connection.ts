@@ -3,6 +3,7 @@ import { invalidArgument, unreadable } from '../errors.ts'
 import { libraryVersion } from '../library-version.ts'
 import type { NativeProcesses } from '../memory/native-processes.ts'
 import { unwatch, watch } from '../request/abort-watch.ts'
+import { rejectCaller } from '../request/caller-stack.ts'
 import { disconnected, notAnswering, tooMany } from './client-errors.ts'
 import { Connection, type ConnectionOwner } from './connection.ts'
 import { frameKinds, frameOf } from './frames.ts'
@@ -180,7 +181,7 @@ export class ClientConnection implements ConnectionOwner {
     this.#requests.delete(number)
     if (!pending.isDirect) this.#detours--
     if (pending.signal !== null) unwatch(pending.signal, pending.onAbort!)
-    if (answer instanceof Error) pending.reject(answer)
+    if (answer instanceof Error) rejectCaller(answer, pending.resolve, pending.reject)
     else pending.resolve(answer as never)
     this.#letGo()
   }

@@ -1,8 +1,12 @@
 import { resolve } from 'node:path'
+import { outsideContext } from '../async-context.ts'
 import type { CloseOptions } from '../config/close-options.ts'
 import { checkCloseOptions } from '../config/close-options.ts'
 import { checkLoadOptions, type LoadOptions } from '../config/load-options.ts'
+import type { LiteralConfig, SignatureOf } from '../config/configured-signature.ts'
 import type { ModelConfig } from '../config/model-config.ts'
+import type { SequenceConfig } from '../config/sequence-config.ts'
+import type { InputConfig, OutputConfig } from '../config/tensor-config.ts'
 import type { ReportedOutputs } from '../config/infer-options.ts'
 import type { AnySignature, ModelSignature, OutputName, WantedOutputs } from '../config/model-signature.ts'
 import { checkUnloadOptions, readVersion, type EngineInferOptions, type UnloadOptions } from '../config/version-options.ts'
@@ -64,8 +68,9 @@ export class RemoteEngine {
 
   /** See {@link connect}. */
   static async connect(path: string, options: ConnectOptions): Promise<RemoteEngine> {
-    const reaching = new Reaching(path, checkConnectOptions(path, options))
-    return new RemoteEngine(path, reaching, await reaching.connected())
+    const checked = checkConnectOptions(path, options)
+    const reaching = new Reaching(path, checked)
+    return new RemoteEngine(path, reaching, await outsideContext(() => reaching.connected()))
   }
 
   /** The process that serves, and how it is reached: of the connection that there is now, or was last. */
@@ -80,12 +85,14 @@ export class RemoteEngine {
    *
    * @throws InferenceError what that rejects with; `ERR_DISCONNECTED`.
    */
-  async load<M extends ModelSignature = AnySignature>(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<RemoteModel<M>> {
+  load<const I extends readonly InputConfig[], const O extends readonly OutputConfig[], const S extends SequenceConfig = {}, const Left extends readonly string[] = []>(name: string, config: LiteralConfig<I, O, S, Left>, options?: LoadOptions): Promise<RemoteModel<SignatureOf<I, O, S, Left>>>
+  load<M extends ModelSignature = AnySignature>(name: string, config?: ModelConfig, options?: LoadOptions): Promise<RemoteModel<M>>
+  async load(name: string, config?: ModelConfig, options: LoadOptions = {}): Promise<RemoteModel> {
     if (typeof name !== 'string' || name === '') throw invalidArgument('name', 'a model name', name)
     const { signal } = checkLoadOptions(options)
     signal?.throwIfAborted()
     const { version } = (await untilAborted(this.#call('load', [name, config === undefined ? null : travelling(config)]), signal)) as { version: number }
-    return new RemoteModel<M>(name, config?.version === undefined ? undefined : version, this.#owner)
+    return new RemoteModel(name, config?.version === undefined ? undefined : version, this.#owner)
   }
 
   /** As {@link InferenceEngine.infer}; see {@link RemoteModel.infer}. */
@@ -173,7 +180,7 @@ export class RemoteEngine {
 
   async #connected(): Promise<ClientConnection> {
     if (this.#closed) throw this.#ended()
-    if (this.#connection.closed) this.#connection = await this.#reaching.connected()
+    if (this.#connection.closed) this.#connection = await outsideContext(() => this.#reaching.connected())
     if (!this.#closed) return this.#connection
     this.#connection.end(this.#ended()) // it was reached too late
     throw this.#ended()

@@ -1,3 +1,4 @@
+import { outsideContext } from '../async-context.ts'
 import { classify, type Classification } from '../classification.ts'
 import type { InferOptions, ReportedOutputs } from '../config/infer-options.ts'
 import type { AnyOutputs, AnySignature, ModelSignature, OutputName, WantedOutputs } from '../config/model-signature.ts'
@@ -56,7 +57,7 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
     source: ItemSource<M['inputs']>,
     options?: InferManyOptions<Name>,
   ): AsyncGenerator<InferManyResult<WantedOutputs<M, Name>>, void, undefined> {
-    const { inferMany } = await import('../request/infer-many.ts') // who streams nothing does not take its memory
+    const { inferMany } = await outsideContext(() => import('../request/infer-many.ts')) // who streams nothing does not take its memory
     const streamed = {
       name: this.name,
       start: () => ({ defaultInFlight, room: () => this.#owner.room }),

@@ -1,3 +1,4 @@
+import { outsideContext } from '../async-context.ts'
 import type { InferenceEngine } from '../engine.ts'
 import type { EngineServer } from './engine-server.ts'
 import type { ServeOptions } from './serve-options.ts'
@@ -9,6 +10,8 @@ import type { ServeOptions } from './serve-options.ts'
  * @throws InferenceError `ERR_INVALID_ARG`: for options that are wrong, a folder that others may enter, a path at which another serves.
  */
 export async function serve(engine: InferenceEngine, options: ServeOptions): Promise<EngineServer> {
-  const { EngineServer } = await import('./engine-server.ts') // clients do not take the memory of what it needs
-  return EngineServer.start(engine, options)
+  return outsideContext(async () => {
+    const { EngineServer } = await import('./engine-server.ts') // clients do not take the memory of what it needs
+    return EngineServer.start(engine, options)
+  })
 }

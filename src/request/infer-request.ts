@@ -6,6 +6,7 @@ import type { PriorityLevel } from '../queue/priority-levels.ts'
 import type { TensorData, TensorLike } from '../tensor.ts'
 import type { MailedValue } from '../values.ts'
 import { unwatch, watch } from './abort-watch.ts'
+import { rejectCaller } from './caller-stack.ts'
 import type { ReportedOutputs } from '../config/infer-options.ts'
 import type { AnyOutputs } from '../config/model-signature.ts'
 
@@ -92,6 +93,8 @@ export class InferRequest extends WaitingRequest {
   /** Told of its runs; `null` for nobody, mostly. */
   observation: RequestObservation | null = null
   settled = false
+  /** Whether it settles the promise of a call to `infer()`, whose caller is to be seen in the stack of a time-out. */
+  isCall = false
   /** Whether its answer goes to another model: tensors are given as type, dims and data, and no `Tensor` is made of them. */
   isStep = false
   /** Runs it took part in. */
@@ -161,7 +164,8 @@ export class InferRequest extends WaitingRequest {
   fail(reason: unknown, isWithdrawn = false): boolean {
     if (!this.#settle()) return false
     if (this.follower !== null) this.follower.ended(false, isWithdrawn ? undefined : reason, null)
-    this.#reject(reason)
+    if (this.isCall) rejectCaller(reason, this.#resolve, this.#reject)
+    else this.#reject(reason)
     return true
   }
 

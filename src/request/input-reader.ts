@@ -110,8 +110,9 @@ export class InputReader {
     return dims
   }
 
-  #ownDims(given: readonly unknown[]): readonly number[] {
-    const { shape } = this.#input
+  #ownDims(all: readonly unknown[]): readonly number[] {
+    const { shape, trailingOnes } = this.#input
+    const given = trailingOnes === true && Array.isArray(all) && all.slice(shape.length).every((dim) => dim === 1) ? all.slice(0, shape.length) : all
     const rank = Array.isArray(given) ? given.length : -1
     // ONNX Runtime reports a scalar and an input of any rank alike, as [].
     if (rank === -1 || (rank !== shape.length && shape.length > 0)) {

@@ -82,6 +82,7 @@ export class ResponseSharing {
       const { feeds, level, options } = asked
       const { signal } = options
       const caller = new Caller(feeds, level, options, resolve, reject)
+      caller.isCall = true
       caller.enqueuedAtMs = this.#clock.nowMs()
       if (this.#scheduler.observed.by.observer !== null) this.#scheduler.observed.begun(caller, options, caller.enqueuedAtMs, asked.parent)
       if (signal?.aborted) {

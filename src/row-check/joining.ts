@@ -13,7 +13,7 @@ import { floatTolerance } from './compare-rows.ts'
 import type { RowVerdict } from './row-check.ts'
 
 /** What a session says of a model. */
-export type Served = Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs' | 'executionProviders'>
+export type Served = Pick<ModelMetadata, 'inputs' | 'outputs' | 'unservableOutputs' | 'executionProviders'> & Partial<Pick<ModelMetadata, 'properties'>>
 
 /** What is known of a model's rows before it serves. */
 export interface KnownRows {
@@ -96,7 +96,7 @@ export class Joining {
     this.declared = config.maxBatchSize !== undefined
     this.#proof = proof
     const joining = initially(config, obstacle, proof, unproved)
-    this.stacked = Object.freeze({ name, path: config.path, ...served, executionProviders: opened.executionProviders, maxBatchSize, joining })
+    this.stacked = Object.freeze({ name, path: config.path, properties: opened.properties ?? null, ...served, executionProviders: opened.executionProviders, maxBatchSize, joining })
     this.#never = !config.joinRequests
     const settled = proof !== null && proof.verdict !== 'unknown'
     this.#hasLengths = served.inputs.some(({ name: input, shape, ...value }) => {

@@ -91,7 +91,7 @@ export class RequestErrors {
 
   #make(code: InferenceErrorCode, { requestId }: InferRequest, message: string, details: InferenceErrorDetails): InferenceError {
     const { stackTraceLimit } = Error
-    // The stack here is the scheduler's own; taking it costs more than serving a request, just when there are too many.
+    // The stack here is the scheduler's own; taking it costs more than serving a request, just when there are too many. A time-out gets its caller's (rejectCaller).
     Error.stackTraceLimit = 0
     const error = new InferenceError(code, message, { model: this.#model, ...details, ...(requestId === undefined ? {} : { requestId }) })
     Error.stackTraceLimit = stackTraceLimit

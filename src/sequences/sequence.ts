@@ -1,4 +1,5 @@
 import type { SequenceId } from '../config/sequence-options.ts'
+import type { InferenceError } from '../errors.ts'
 import type { RejectionReason } from '../observability/rejections.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { TensorData } from '../tensor.ts'
@@ -39,7 +40,7 @@ export class Sequence {
   /** When its last request came to its end, in milliseconds. */
   usedAtMs = 0
   /** What becomes of its requests; `null` unless it has ended before them. */
-  ended: [why: RejectionReason, error: Error] | null = null
+  ended: [why: RejectionReason, error: () => InferenceError] | null = null
   /** Resolves when nothing is left of it; `null` unless somebody waits for that. */
   finished: Promise<void> | null = null
   onFinished: () => void = nobody

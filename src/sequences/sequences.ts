@@ -68,6 +68,7 @@ export class Sequences implements TurnOwner {
     return new Promise((resolve, reject) => {
       const outputs = checked.outputs === null ? null : [...new Set([...checked.outputs, ...inputs.stateOutputs])]
       const request = new InferRequest(parsed, scheduler.levels.of(checked.priority), { ...checked, outputs }, resolve, reject)
+      request.isCall = true
       const turn = new Turn(this, sequence, request, start, end, checked.outputs)
       request.turn = request.follower = turn
       if (start) turn.onTurn = sequence.passTo(owner)
@@ -150,10 +151,10 @@ export class Sequences implements TurnOwner {
   #noteFailure(sequence: Sequence, reason: InferenceError): void {
     if (sequence.ended !== null) return
     const { code } = reason
-    if (code === 'ERR_TIMEOUT' && sequence.place === null) sequence.ended = ['timeout', this.#errors.expired(sequence.id, reason)]
+    if (code === 'ERR_TIMEOUT' && sequence.place === null) sequence.ended = ['timeout', () => this.#errors.expired(sequence.id, reason)]
     // What the model kept of it, if anything, is gone; a state of ours is not.
     else if (code === 'ERR_INSTANCE_CRASHED' && this.#parts.inputs.stateInputs.length === 0) {
-      sequence.ended = ['sequenceEnded', this.#errors.ended(sequence.id, 'ended with the worker that ran one of its requests', reason)]
+      sequence.ended = ['sequenceEnded', () => this.#errors.ended(sequence.id, 'ended with the worker that ran one of its requests', reason)]
       this.#errors.remember(sequence.key, 'ended with the worker that ran one of its requests')
     } else return
     this.#open.delete(sequence.key) // whoever begins it anew has nothing to do with what is left
@@ -218,7 +219,10 @@ export class Sequences implements TurnOwner {
 
   /** Sends the next request of a sequence, or lets it go. */
   #advance(sequence: Sequence): void {
-    if (sequence.ended !== null) for (const request of sequence.waiting) this.#parts.scheduler.cancel(request, ...sequence.ended)
+    if (sequence.ended !== null) {
+      const [why, error] = sequence.ended // one for each caller, whose stack it gets
+      for (const request of sequence.waiting) this.#parts.scheduler.cancel(request, why, error())
+    }
     const [next] = sequence.waiting
     if (next !== undefined) {
       if (sequence.place === null || sequence.current !== null) return
@@ -226,7 +230,7 @@ export class Sequences implements TurnOwner {
       return this.#parts.scheduler.release(next)
     }
     if (sequence.current !== null) return
-    if (sequence.ended !== null) this.#finish(sequence, 'evicted', sequence.ended[1].message)
+    if (sequence.ended !== null) this.#finish(sequence, 'evicted', sequence.ended[1]().message)
     else if (sequence.closed) this.#finish(sequence, 'ended')
     else if (this.#draining) this.#finish(sequence, 'evicted', endedWithModel)
     else if (sequence.place !== null || this.#backlog.has(sequence)) this.#idle.add(sequence)

@@ -9,6 +9,8 @@ export interface BackendParameters {
   readonly sessionOptions: SessionOptions
   readonly memory: MemoryOptions
   readonly runOptions: RunOptions
+  /** All of them, as they stand. */
+  readonly parameters: Readonly<Record<string, string>>
 }
 
 const initializers = 'session.use_device_allocator_for_initializers'
@@ -17,10 +19,9 @@ const shrinkage = 'memory.enable_memory_arena_shrinkage'
 /** Of the CUDA provider, where they are deprecated. */
 const cudaParameters = ['cudnn_conv_algo_search', 'gpu_mem_limit', 'arena_extend_strategy', 'do_copy_in_default_stream']
 
-/** Reads `parameters`. One that the backend does not know is noted: Triton hands it on to whoever asks. */
+/** Reads `parameters`. One that the backend does not know is noted: it is handed on to clients that ask, as by Triton. */
 export function readParameters(config: ConfigFields, kinds: ReadonlySet<GroupKind>): BackendParameters {
-  const given = new Map(config.messageMap<string>('parameters').map(([key, fields]) => [key, { fields, value: fields.string('string_value') ?? '' }]))
-  for (const { fields } of given.values()) fields.finish()
+  const given = readGiven(config)
   const wholeNumber = (key: string, most: number) => {
     const entry = given.get(key)
     if (entry === undefined) return undefined
@@ -47,9 +48,30 @@ export function readParameters(config: ConfigFields, kinds: ReadonlySet<GroupKin
     }),
     memory: defined({ arena }),
     runOptions: shrink === undefined ? {} : { extra: { [shrinkage]: shrink.value } },
+    parameters: valuesOf(given),
   }
   for (const [key, { fields, value }] of given) judgeOther(config, key, value, fields, kinds)
   return read
+}
+
+interface GivenParameter {
+  readonly fields: ConfigFields
+  readonly value: string
+}
+
+function readGiven(config: ConfigFields): Map<string, GivenParameter> {
+  const given = new Map(config.messageMap<string>('parameters').map(([key, fields]) => [key, { fields, value: fields.string('string_value') ?? '' }]))
+  for (const { fields } of given.values()) fields.finish()
+  return given
+}
+
+function valuesOf(given: ReadonlyMap<string, GivenParameter>): Record<string, string> {
+  return Object.fromEntries([...given].map(([key, { value }]) => [key, value]))
+}
+
+/** The `parameters` of an ensemble, which has no backend: they are for clients. */
+export function readEnsembleParameters(config: ConfigFields): Record<string, string> {
+  return valuesOf(readGiven(config))
 }
 
 /** ONNX Runtime fails every run that is to shrink an arena which there is not. */
@@ -77,5 +99,5 @@ function judgeOther(config: ConfigFields, key: string, value: string, fields: Co
     const hint = "Give it among the parameters of an optimization.execution_accelerators.gpu_execution_accelerator of name 'cuda'"
     fields.fail('string_value', `${key} to be left out, as it is not supported here`, value, hint)
   }
-  config.note('parameters', isCuda ? `'${key}' is for GPUs` : `'${key}' is no parameter of ONNX Runtime's backend, and changes nothing`)
+  config.note('parameters', isCuda ? `'${key}' is for GPUs` : `'${key}' is no parameter of ONNX Runtime's backend: clients are told it, and it changes nothing`)
 }

@@ -78,7 +78,7 @@ export function readModelConfig(source: ConfigSource): RepositoryConfig {
   const { outputs, labelFiles } = readOutputs(config)
   const { groups, kinds } = readInstanceGroups(config)
   const { graphOptimizationLevel, executionProviders } = readOptimization(config, kinds, groups[0]!.gpus ?? [0])
-  const { sessionOptions, memory, runOptions } = readParameters(config, kinds)
+  const { sessionOptions, memory, runOptions, parameters } = readParameters(config, kinds)
   const warmups = readModelWarmup(config, maxBatchSize)
   checkMetrics(config)
   readFileChoice(config, kinds)
@@ -94,6 +94,7 @@ export function readModelConfig(source: ConfigSource): RepositoryConfig {
     sessionOptions: filled({ ...sessionOptions, ...defined({ graphOptimizationLevel }) }),
     memory: filled(memory),
     runOptions: filled(runOptions),
+    parameters: filled(parameters),
     executionProviders,
   })
   const options = { ...known, ...defined({ responseCache: readSwitches(config, sequence !== undefined) || undefined }) }

@@ -1,6 +1,7 @@
 import type { PipelineConfig, PipelineStep } from '../config/pipeline-config.ts'
 import type { TensorConfig } from '../config/tensor-config.ts'
 import type { TensorType } from '../tensor.ts'
+import { readEnsembleParameters } from './backend-parameters.ts'
 import type { ConfigFields } from './config-fields.ts'
 import { defined } from './defined.ts'
 import { readInputs, readOutputs, type LabelFile } from './tensor-fields.ts'
@@ -22,7 +23,6 @@ export const ensembleRules = {
     instance_group: `An ensemble has no instances. ${ofSteps}`,
     model_warmup: `An ensemble is not warmed. ${ofSteps}`,
     optimization: `An ensemble has no sessions. ${ofSteps}`,
-    parameters: `An ensemble has no sessions. ${ofSteps}`,
     response_cache: `Answers of an ensemble are not kept. ${ofSteps}`,
     default_model_filename: 'An ensemble has no file: leave it out',
     cc_model_filenames: 'An ensemble has no file: leave it out',
@@ -50,7 +50,8 @@ export function readEnsemble(config: ConfigFields): ReadEnsemble | null {
   if (outputs.length === 0) config.fail('output', 'at least one output', 'none')
   const pipelineInputs = inputs.map((input, index) => ({ ...tensorOf(config, 'input', input, index), ...(optional.includes(input.name) && { optional: true }) }))
   const pipelineOutputs = outputs.map((output, index) => tensorOf(config, 'output', output, index))
-  return { pipeline: { inputs: pipelineInputs, outputs: pipelineOutputs, steps, maxBatchSize, ...defined({ maxInFlight }) }, labelFiles }
+  const parameters = readEnsembleParameters(config)
+  return { pipeline: { inputs: pipelineInputs, outputs: pipelineOutputs, steps, maxBatchSize, ...defined({ maxInFlight }), ...(Object.keys(parameters).length > 0 && { parameters }) }, labelFiles }
 }
 
 function tensorOf(config: ConfigFields, field: 'input' | 'output', { name, type, dims, reshape }: TensorConfig, index: number): { name: string; type: TensorType; dims: readonly number[] } {

@@ -34,7 +34,7 @@ const origins: readonly (readonly [option: RegExp, field: string])[] = [
   [/^sequence\.direct\.minimumSlotUtilization/, 'sequence_batching.direct.minimum_slot_utilization'],
   [/^sequence\.(direct|oldest)\.maxQueueDelayMs/, 'sequence_batching.$1.max_queue_delay_microseconds'],
   [/^sessionOptions\.graphOptimizationLevel/, 'optimization.graph.level'],
-  [/^(?:sessionOptions|memory|runOptions).*/, 'parameters'],
+  [/^(?:sessionOptions|memory|runOptions|parameters).*/, 'parameters'],
   [/^executionProviders.*/, 'optimization.execution_accelerators'],
 ]
 

@@ -39,6 +39,14 @@ describe('zerohop perf', () => {
     }
   })
 
+  it('takes the model as an argument as well, and says so where it is named by neither or both', async () => {
+    const { code, stdout, stderr } = await perf(model(), ...few)
+    expect([code, stderr]).toEqual([0, ''])
+    expect(stdout).toMatch(/ {4}Request count: 40\n/)
+    await expect(called(...few)).rejects.toMatchObject({ message: expect.stringContaining('as in `zerohop perf model.onnx`') })
+    await expect(called(model(), '-m', model())).rejects.toMatchObject({ message: expect.stringContaining('is named twice') })
+  })
+
   it('sends by a rate, counted from when each was meant to be sent, with what was late', async () => {
     const { code, stdout } = await perf('-m', model(), '--request-rate-range', '200', '--request-distribution', 'poisson', ...few, '--percentile', '97')
     expect(code).toBe(0)

@@ -4,7 +4,7 @@ import { signatureName, signatureSource } from '../../src/cli/signature-module.t
 
 const joining = { rows: 'declared', how: 'declared', largestDifference: null, reason: '' } as const
 const metadata = (inputs: ValueMetadata[], outputs: ValueMetadata[], maxBatchSize = 32): ModelMetadata =>
-  ({ name: 'm', path: 'm.onnx', inputs, outputs, unservableOutputs: [], executionProviders: [], maxBatchSize, joining })
+  ({ name: 'm', path: 'm.onnx', inputs, outputs, properties: null, unservableOutputs: [], executionProviders: [], maxBatchSize, joining })
 
 describe('the source of a signature', () => {
   it('has a member with type and shape for each input and output', () => {

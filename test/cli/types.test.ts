@@ -12,6 +12,15 @@ describe('zerohop types', () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
     expect(stdout).toMatch(/export interface IdentityFloat322 extends ModelSignature \{\n {2}inputs: \{\n {4}\/\*\* float32 \[N, 2\] \*\//)
   })
+  it('has bytes for the inputs that are loaded as images, and says which those can be', async () => {
+    const model = identity('float32', [3, 30, 40])
+    const { code, stdout, stderr } = await zerohop('types', model, '--image', 'x')
+    expect({ code, stderr }).toEqual({ code: 0, stderr: '' })
+    expect(stdout).toContain("x: TypedTensor<'float32'> | Float32Array | Uint8Array\n")
+    expect(await zerohop('types', model, '-i', 'y')).toMatchObject({ code: 1, stdout: '', stderr: expect.stringContaining("expected an input of images ('x'), received 'y'") })
+    expect(await zerohop('types', identity('float32', [2]), '-i', 'x')).toMatchObject({ stderr: expect.stringContaining('(the model has none)') })
+    expect(await zerohop('types', temporaryFolder({}), '-i', 'x')).toMatchObject({ code: 2, stderr: expect.stringContaining('is for one model') })
+  })
   it('does not write over the model, by whatever path that is named', async () => {
     const folder = temporaryFolder({ 'm.onnx': readFileSync(identity('float32', [2])) })
     symlinkSync('m.onnx', join(folder, 'link.ts'))

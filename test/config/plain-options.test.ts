@@ -6,7 +6,7 @@ import { resolveEngineOptions } from '../../src/config/engine-options.ts'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
 
 const path = 'model.onnx'
-const metadata = { name: 'm', path, inputs: [], outputs: [{ name: 'y', type: 'float32', shape: [] }], unservableOutputs: [], executionProviders: [], maxBatchSize: 0, joining: { rows: 'unknown', how: 'unknown', largestDifference: null, reason: '' } } as const
+const metadata = { name: 'm', path, inputs: [], outputs: [{ name: 'y', type: 'float32', shape: [] }], properties: null, unservableOutputs: [], executionProviders: [], maxBatchSize: 0, joining: { rows: 'unknown', how: 'unknown', largestDifference: null, reason: '' } } as const
 
 function errorOf(call: () => unknown): InferenceError {
   try {

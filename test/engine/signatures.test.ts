@@ -179,6 +179,96 @@ describe('the configuration of a model, to the compiler', () => {
   })
 })
 
+describe('the inputs and outputs that a configuration lists, to the compiler', () => {
+  const path = 'm.onnx'
+  const loaded = () => engine.load('m', { path, inputs: [{ name: 'pixels', image: { channels: 'bgr' } }, { name: 'size', type: 'int64' }], outputs: [{ name: 'scores', labels: ['a'] }, { name: 'top', type: 'int32' }] })
+  type Loaded = Awaited<ReturnType<typeof loaded>>
+  const size = BigInt64Array.of(1n)
+  const bytes = new Uint8Array(1)
+
+  it('are those of the model that is loaded: of the types that it names, an image as bytes', () => {
+    void ((model: Loaded) => {
+      void model.infer({ pixels: Buffer.alloc(1), size })
+      void model.infer({ pixels, size }, { outputs: ['scores'] })
+      // @ts-expect-error no such input, and one is missing
+      void model.infer({ pixel: bytes, size })
+      // @ts-expect-error one more than there are
+      void model.infer({ pixels, size, other: bytes })
+      // @ts-expect-error one is missing
+      void model.infer({ pixels })
+      // @ts-expect-error of another type
+      void model.infer({ pixels, size: pixels })
+      // @ts-expect-error no such output
+      void model.infer({ pixels, size }, { outputs: ['score'] })
+      expectTypeOf(() => model.infer({ pixels, size })).returns.resolves.toExtend<{ scores: Tensor; top: TypedTensor<'int32'> }>()
+      expectTypeOf(async () => (await model.infer({ pixels, size })).top.data).returns.resolves.toEqualTypeOf<Int32Array>()
+      // @ts-expect-error no such output
+      void (async () => (await model.infer({ pixels, size })).score)
+      expectTypeOf(model).toExtend<Model>()
+    })
+  })
+
+  it('may say all that there is to say of them', () => {
+    const full = () => engine.load('m', { path, inputs: [{ name: 'pixels', image: { mean: [1, 2, 3], fit: 'contain' }, dims: [3, -1], reshape: [3, -1], shared: true }], outputs: [{ name: 'boxes', rows: { index: 0, of: 'pixels' }, dims: [-1, 4], labels: ['a'] }] })
+    expectTypeOf(async () => (await full()).infer({ pixels: Buffer.alloc(1) })).returns.resolves.toExtend<{ boxes: Tensor }>()
+  })
+
+  it('may be one of the two lists: the other names are known at run time', () => {
+    void (async () => {
+      const asked = await engine.load('m', { path, inputs: [{ name: 'pixels' }] })
+      expectTypeOf(() => asked.infer({ pixels })).returns.resolves.toEqualTypeOf<Outputs>()
+      // @ts-expect-error no such input
+      void asked.infer({ image: pixels })
+      const answered = await engine.load('m', { path, outputs: [{ name: 'scores', type: 'float32' }] })
+      expectTypeOf(async () => (await answered.infer({ anything: pixels })).scores).returns.resolves.toEqualTypeOf<TypedTensor<'float32'>>()
+    })
+  })
+
+  it('are optional where requests may leave them out', () => {
+    void (async () => {
+      const state = [{ input: 'h', output: 'hn' }]
+      const model = await engine.load('m', { path, inputs: [{ name: 'x' }, { name: 'h' }, { name: 'mask' }], outputs: [{ name: 'y' }, { name: 'hn' }], optionalInputs: ['mask', 'bias'], sequence: { state: [{ input: 'h', output: 'hn' }], controls: [{ input: 'START', kind: 'start' }] } })
+      expectTypeOf(async () => (await model.infer({ x: pixels }, { sequenceId: 1 })).y).returns.resolves.toEqualTypeOf<Tensor>()
+      expectTypeOf(async () => (await model.infer({ x: pixels, h: pixels, mask: pixels, bias: pixels })).hn).returns.resolves.toEqualTypeOf<Tensor | undefined>()
+      // @ts-expect-error no such input
+      void model.infer({ x: pixels, other: pixels })
+      // @ts-expect-error one is missing
+      void model.infer({ mask: pixels })
+      const unknown = await engine.load('m', { path, inputs: [{ name: 'x' }], sequence: { state } })
+      void unknown.infer({ x: pixels, h: pixels })
+    })
+  })
+
+  it('are as unknown as ever in a variable without literal types, and given by a signature', () => {
+    const config: ModelConfig = { path, inputs: [{ name: 'pixels' }] }
+    const inputs = [{ name: 'pixels' }]
+    expectTypeOf(() => engine.load('m', config)).returns.resolves.toEqualTypeOf<Model>()
+    expectTypeOf(() => engine.load('m', { path, inputs })).returns.resolves.toEqualTypeOf<Model>()
+    expectTypeOf(() => engine.load('m', { path })).returns.resolves.toEqualTypeOf<Model>()
+    expectTypeOf(() => engine.load<Classifier>('m', { path, inputs: [{ name: 'pixels' }] })).returns.resolves.toEqualTypeOf<Model<Classifier>>()
+    const kept = { path, inputs: [{ name: 'pixels' }] } as const satisfies ModelConfig
+    // @ts-expect-error no such input
+    void (async () => (await engine.load('m', kept)).infer({ image: pixels }))
+  })
+
+  it('have only options that there are', () => {
+    // @ts-expect-error an unknown option of an input
+    void (() => engine.load('m', { path, inputs: [{ name: 'pixels', imge: {} }] }))
+    // @ts-expect-error an unknown option of an image
+    void (() => engine.load('m', { path, inputs: [{ name: 'pixels', image: { chanels: 'bgr' } }] }))
+    // @ts-expect-error an unknown option of an output
+    void (() => engine.load('m', { path, outputs: [{ name: 'scores', label: ['a'] }] }))
+    // @ts-expect-error an unknown option of the rows of an output
+    void (() => engine.load('m', { path, outputs: [{ name: 'boxes', rows: { indx: 0 } }] }))
+    // @ts-expect-error an unknown option of the model
+    void (() => engine.load('m', { path, inputs: [{ name: 'pixels' }], maxBatchsize: 3 }))
+    // @ts-expect-error an unknown option of a sequence
+    void (() => engine.load('m', { path, inputs: [{ name: 'pixels' }], sequence: { states: [] } }))
+    // @ts-expect-error no such type
+    void (() => engine.load('m', { path, inputs: [{ name: 'pixels', type: 'float31' }] }))
+  })
+})
+
 describe('what decodeImage() resolves with, to the compiler', () => {
   const size = { width: 8, height: 8 }
 

@@ -4,6 +4,7 @@ import { classification, nonMaxSuppression, softmax, topK } from '../../src/func
 import { Tensor } from '../../src/index.ts'
 import { graph } from '../models/builder.ts'
 import { mulberry32 } from '../models/random.ts'
+import * as small from '../models/small.ts'
 import { largestBatch } from '../support/against-plain.ts'
 import { sharedEngine } from '../support/open.ts'
 
@@ -56,6 +57,31 @@ describe('the functions that are built in', () => {
       expect(labels.data.slice(2 * row, 2 * row + 2)).toEqual([best[0]!.label, best[1]!.label])
       expect(values.data[2 * row]).toBeCloseTo(best[0]!.value, 5)
     }
+  })
+
+  it('take scores with trailing dims of 1, as heads of convolutions give them', async () => {
+    const scores = Float32Array.of(1, 4, 2, 3, 4, 3, 2, 1)
+    const [top, soft, classes] = await Promise.all([engine.loadFunction('trailing-top', topK({ count: 2 })), engine.loadFunction('trailing-soft', softmax()), engine.loadFunction('trailing-classes', classification({ labels: ['a', 'b', 'c', 'd'] }))])
+    const [flat, deep] = await Promise.all([[2, 4], [2, 4, 1, 1]].map((dims) => top.infer({ scores: new Tensor('float32', scores, dims) })))
+    expect([deep!.values.dims, deep!.values.data, deep!.indices.data]).toEqual([[2, 2], flat!.values.data, flat!.indices.data])
+    expect(top.stats().executionCount).toBe(1) // they share a run
+    const { probabilities } = await soft.infer({ logits: new Tensor('float32', scores, [2, 4, 1]) })
+    expect(probabilities.dims).toEqual([2, 4])
+    expect(probabilities.data[1]).toBeCloseTo(softmaxOf(scores.slice(0, 4))[1]!, 5)
+    expect((await classes.infer({ logits: new Tensor('float32', scores, [2, 4, 1, 1]) })).labels.data).toEqual(['b', 'a'])
+    for (const dims of [[2, 2, 2], [2, 1, 1, 4], [8], [2, 4, 1, 0]]) await expect(top.infer({ scores: new Tensor('float32', dims.includes(0) ? [] : scores, dims) })).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', argument: "input 'scores'" })
+  })
+
+  it('take them in a pipeline, from a model and from a request', async () => {
+    await engine.load('head', { path: small.identity('float32', [4, 1, 1]) })
+    await engine.loadFunction('top', topK({ count: 1 }))
+    const line = await engine.loadPipeline('head and top', { inputs: ['x'], steps: [{ model: 'head', inputs: { x: 'x' }, outputs: { y: 'scores' } }, { model: 'top', inputs: { scores: 'scores' }, outputs: { indices: 'best' } }], outputs: ['best', 'scores'] })
+    const { best, scores } = await line.infer({ x: new Tensor('float32', [1, 4, 2, 3, 4, 3, 2, 1], [2, 4, 1, 1]) })
+    expect([best!.data, scores!.dims]).toEqual([BigInt64Array.of(1n, 0n), [2, 4, 1, 1]])
+    const alone = await engine.loadPipeline('only top', { inputs: ['x'], steps: [{ model: 'top', inputs: { scores: 'x' }, outputs: { indices: 'best' } }], outputs: ['best'] })
+    expect((await alone.infer({ x: new Tensor('float32', [1, 4, 2, 3], [1, 4, 1, 1]) }))['best']!.data).toEqual(BigInt64Array.of(1n))
+    await engine.load('other head', { path: small.identity('float32', [4, 2, 1]) })
+    await expect(engine.loadPipeline('no head', { inputs: ['x'], steps: [{ model: 'other head', inputs: { x: 'x' }, outputs: { y: 'scores' } }, { model: 'top', inputs: { scores: 'scores' }, outputs: { indices: 'best' } }], outputs: ['best'] })).rejects.toMatchObject({ code: 'ERR_MODEL_CONFIG' })
   })
 
   it("nonMaxSuppression: leaves what ONNX's operator leaves, as many boxes as each caller has", async () => {

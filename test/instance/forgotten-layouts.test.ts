@@ -8,7 +8,7 @@ import type { InferRequest } from '../../src/request/infer-request.ts'
 
 const tensor = (name: string) => ({ name, type: 'float32', shape: ['N', 1] }) as unknown as TensorMetadata
 const joining = { rows: 'declared', how: 'declared', largestDifference: null, reason: '' } as const
-const metadata: ModelMetadata = { name: 'm', path: 'm.onnx', inputs: [tensor('x')], outputs: [tensor('y')], unservableOutputs: [], executionProviders: [], maxBatchSize: 2 ** 31 - 1, joining }
+const metadata: ModelMetadata = { name: 'm', path: 'm.onnx', inputs: [tensor('x')], outputs: [tensor('y')], properties: null, unservableOutputs: [], executionProviders: [], maxBatchSize: 2 ** 31 - 1, joining }
 const request = { bucketKey: '', whole: false, data: [new Float32Array(1)], dims: null } as unknown as InferRequest
 const largest = 5000
 

@@ -6,7 +6,7 @@ function metadata(maxBatchSize: number, inputs: Partial<TensorMetadata>[], outpu
   const complete = (values: Partial<TensorMetadata>[], prefix: string) =>
     values.map((value, index) => ({ name: `${prefix}${index}`, type: 'float32', shape: [], ...value }) as TensorMetadata)
   const joining = { rows: 'declared', how: 'declared', largestDifference: null, reason: '' } as const
-  return { name: 'm', path: 'm.onnx', inputs: complete(inputs, 'x'), outputs: complete(outputs, 'y'), unservableOutputs: [], executionProviders: [], maxBatchSize, joining }
+  return { name: 'm', path: 'm.onnx', inputs: complete(inputs, 'x'), outputs: complete(outputs, 'y'), properties: null, unservableOutputs: [], executionProviders: [], maxBatchSize, joining }
 }
 
 const none = new Set<number>()

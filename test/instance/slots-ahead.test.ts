@@ -6,7 +6,7 @@ import type { ModelMetadata, TensorMetadata } from '../../src/metadata.ts'
 
 function metadata(maxBatchSize: number, inputShape: (string | number)[], outputShape = inputShape): ModelMetadata {
   const tensor = (name: string, shape: (string | number)[]) => ({ name, type: 'float32', shape }) as TensorMetadata
-  return { name: 'm', path: 'm.onnx', inputs: [tensor('x', inputShape)], outputs: [tensor('y', outputShape)], unservableOutputs: [], executionProviders: [], joining: { rows: 'unknown', how: 'unknown', largestDifference: null, reason: '' }, maxBatchSize }
+  return { name: 'm', path: 'm.onnx', inputs: [tensor('x', inputShape)], outputs: [tensor('y', outputShape)], properties: null, unservableOutputs: [], executionProviders: [], joining: { rows: 'unknown', how: 'unknown', largestDifference: null, reason: '' }, maxBatchSize }
 }
 
 describe('the size of a slot made ahead', () => {

@@ -17,7 +17,7 @@ const input = (name: string, type: string, shape: (string | number)[]) => ({ nam
 function warming(inputs: ValueMetadata[], options: ModelOptions, fails: (feeds: Feeds) => boolean = () => false) {
   const config = resolveConfig('m', { path: 'm.onnx', ...options })
   const outputs = [input('y', 'float32', inputs.some(({ shape }) => typeof shape[0] === 'number') ? [1] : ['N'])]
-  const joining = new Joining('m', { ...config, checkRows: true }, { inputs, outputs, unservableOutputs: [], executionProviders: [] })
+  const joining = new Joining('m', { ...config, checkRows: true }, { inputs, outputs, properties: null, unservableOutputs: [], executionProviders: [] })
   const padding = Padding.of(joining.stacked, config.padding)
   const parser = new FeedParser(joining.stacked, { optionalInputs: config.optionalInputs, padding })
   const warmUp = new WarmUp(joining.stacked, config, parser, padding, joining)

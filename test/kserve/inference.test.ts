@@ -67,13 +67,41 @@ describe('an inference in JSON', () => {
     expect([asked.status, asked.json.error]).toEqual([400, expect.stringContaining('FP16')])
   })
 
-  it('that JSON cannot answer is refused rather than changed', async () => {
-    const serving = await serve(small.identity('float32'), 'm')
-    const bytes = bytesOf(Float32Array.of(1, NaN, Infinity, 2))
-    const inputs = [{ name: 'x', datatype: 'FP32', shape: [1, 4], parameters: { binary_data_size: 16 } }]
-    const { status, json } = await serving.binary('m', { inputs }, [bytes])
-    expect([status, json.error]).toEqual([400, expect.stringMatching(/outputs 'y': .* received 'NaN at 1'.*binary_data: true/)])
-    expect((await serving.binary('m', { inputs, parameters: { binary_data_output: true } }, [bytes])).tensors).toEqual(bytes)
+  const exact: [datatype: string, type: Parameters<typeof small.identity>[0], data: string][] = [
+    ['INT64', 'int64', '-9223372036854775808,9223372036854775807,9007199254740993,-9007199254740993'],
+    ['UINT64', 'uint64', '18446744073709551615,9007199254740993,9007199254740992,0'],
+    ['FP64', 'float64', '"NaN","Infinity","-Infinity",0.5'],
+    ['FP32', 'float32', '"-Infinity",1,"NaN","Infinity"'],
+  ]
+  it.each(exact)('carries every %s as it is, to the last digit', async (datatype, type, data) => {
+    const engine = ownEngine()
+    const model = await engine.load('m', { path: small.identity(type) })
+    const infer = vi.spyOn(model, 'infer')
+    const serving = await Serving.of(engine)
+    const ask = async (text: string) => {
+      const { status, body } = await serving.call('POST', '/v2/models/m/infer', `{"id":"NaN 9007199254740993 \\" Infinity","inputs":[{"name":"x","datatype":"${datatype}","shape":[1,4],"data":[${text}]}]}`)
+      expect([status, /"data":\[(.*?)\]/.exec(body.toString())?.[1], (JSON.parse(body.toString()) as { id: string }).id]).toEqual([200, data, 'NaN 9007199254740993 " Infinity'])
+    }
+    await ask(data)
+    await ask(data.replaceAll('"', '')) // as Python's clients write them
+    await ask(`[${data}]`)
+    const [{ x }] = infer.mock.calls[0] as unknown as [{ x: Tensor }]
+    expect(Array.from(x.data as Float64Array | BigInt64Array, String)).toEqual(data.replaceAll('"', '').split(','))
+  })
+
+  it.each([
+    ['INT64', 'int64', '9223372036854775808'], ['INT64', 'int64', '-9223372036854775809'], ['UINT64', 'uint64', '18446744073709551616'], ['UINT64', 'uint64', '-1'], ['INT64', 'int64', '1e17'], ['INT64', 'int64', 'NaN'], ['INT64', 'int64', '"1"'],
+    ['INT32', 'int32', '9007199254740993'], ['BOOL', 'bool', '9007199254740993'], ['FP32', 'float32', `1${'0'.repeat(39)}`],
+  ] as const)('refuses %s of %s where it would become another: %s', async (datatype, type, element) => {
+    const serving = await serve(small.identity(type), 'm')
+    const { status, json } = await serving.post('/v2/models/m/infer', `{"inputs":[{"name":"x","datatype":"${datatype}","shape":[1,4],"data":[0,0,0,${element}]}]}`)
+    expect([status, json.error]).toEqual([400, expect.stringMatching(datatype === 'BOOL' ? /data\[0\]/ : /data\[3\]: expected a/)])
+  })
+
+  it('of floats may be whole numbers of any length, and a field that is given twice is the last of them', async () => {
+    const serving = await serve(small.identity('float64'), 'm')
+    const { status, json } = await serving.post('/v2/models/m/infer', '{"id":"a","id":"b","inputs":[{"name":"x","datatype":"FP64","shape":[1,4],"data":[12345678901234567890,9007199254740993,-1,0]}]}')
+    expect([status, json.id, json.outputs?.[0].data]).toEqual([200, 'b', [12345678901234567000, 9007199254740992, -1, 0]])
   })
 })
 

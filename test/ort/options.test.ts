@@ -55,7 +55,7 @@ describe('session options', () => {
   })
 
   it('that are null are as good as not given', async () => {
-    const options = { executionProviders: null, freeDimensionOverrides: null, externalData: null, preferredOutputLocation: null, logId: null } as never
+    const options = { executionProviders: null, freeDimensionOverrides: null, externalData: null, preferredOutputLocation: null } as never
     expect((await (await opened(options)).session.run({ x: row() }))['y']!.data[3]).toBe(4)
     expect(await told()).toEqual([])
   })

@@ -46,7 +46,7 @@ export function oneSample(sample: Partial<Sample> = {}): SampleSource {
 }
 
 const metadata: ModelMetadata = {
-  name: 'fake', path: '', inputs: [], outputs: [], unservableOutputs: [], executionProviders: [], maxBatchSize: 0,
+  name: 'fake', path: '', inputs: [], outputs: [], properties: null, unservableOutputs: [], executionProviders: [], maxBatchSize: 0,
   joining: { rows: 'unknown', how: 'unknown', largestDifference: null, reason: 'it is no model' },
 }
 

@@ -16,7 +16,7 @@ const value = (name: string, type: string, shape: (number | string)[], batchAxis
 function modelOf(...inputs: Value[]): ModelMetadata {
   const joining = { rows: 'independent', how: 'checked', largestDifference: 0, reason: '' } as const
   const outputs = inputs.map((input) => ({ ...input, name: `${input.name}_OUT` }))
-  return { name: 'm', path: '', inputs, outputs, unservableOutputs: [], executionProviders: [], maxBatchSize: 32, joining }
+  return { name: 'm', path: '', inputs, outputs, properties: null, unservableOutputs: [], executionProviders: [], maxBatchSize: 32, joining }
 }
 
 async function samplesFor(metadata: ModelMetadata, settings: Partial<InputSettings> = {}, count = 1): Promise<Sample[]> {

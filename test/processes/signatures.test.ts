@@ -32,6 +32,10 @@ describe('an engine of another process, to the compiler', () => {
     expectTypeOf(async () => (await remote.load<Classifier>('m')).infer({ pixels })).returns.resolves.toEqualTypeOf<Classifier['outputs']>()
     expectTypeOf(() => remote.model<Classifier>('m').infer({ pixels }, { report: true })).returns.resolves.toEqualTypeOf<ReportedOutputs<Classifier['outputs']>>()
     expectTypeOf(() => remote.infer('m', {})).returns.resolves.toEqualTypeOf<Outputs>()
+    const listed = () => remote.load('m', { path: 'm.onnx', inputs: [{ name: 'pixels', image: {} }], outputs: [{ name: 'scores' }] })
+    expectTypeOf(async () => (await (await listed()).infer({ pixels: Buffer.alloc(1) })).scores).returns.resolves.toEqualTypeOf<Tensor>()
+    // @ts-expect-error no such input
+    void (async () => (await listed()).infer({ image: pixels }))
     // @ts-expect-error an input is missing
     void (() => remote.model<Classifier>('m').infer({}))
   })

@@ -4,7 +4,7 @@ import { FeedParser } from '../../src/request/feeds.ts'
 import { MadeTensors } from '../../src/request/made-tensors.ts'
 
 const metadataOf = (inputs: readonly Partial<ValueMetadata>[], maxBatchSize = 4): ModelMetadata => ({
-  name: 'm', path: '', unservableOutputs: [], executionProviders: [], outputs: [], maxBatchSize, joining: { rows: 'declared', how: 'declared', largestDifference: null, reason: '' },
+  name: 'm', path: '', properties: null, unservableOutputs: [], executionProviders: [], outputs: [], maxBatchSize, joining: { rows: 'declared', how: 'declared', largestDifference: null, reason: '' },
   inputs: inputs.map((input, index) => ({ name: `i${index}`, type: 'float32', shape: ['N', 2], ...input }) as ValueMetadata),
 }) // prettier-ignore
 const tensor = (...dims: number[]) => ({ type: 'float32', dims, data: new Float32Array(dims.reduce((product, dim) => product * dim, 1)) })

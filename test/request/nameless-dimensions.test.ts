@@ -5,7 +5,7 @@ import { Padding } from '../../src/request/padding.ts'
 import { Tensor } from '../../src/tensor.ts'
 
 const metadata = (...inputs: TensorMetadata[]): ModelMetadata => ({
-  name: 'm', path: '', inputs, outputs: inputs, unservableOutputs: [], executionProviders: [], maxBatchSize: 4, joining: { rows: 'declared', how: 'declared', largestDifference: null, reason: '' },
+  name: 'm', path: '', inputs, outputs: inputs, properties: null, unservableOutputs: [], executionProviders: [], maxBatchSize: 4, joining: { rows: 'declared', how: 'declared', largestDifference: null, reason: '' },
 })
 const nameless: TensorMetadata = { name: 'x', type: 'float32', shape: ['', 16] }
 const square: TensorMetadata = { name: 'x', type: 'float32', shape: ['', ''] }

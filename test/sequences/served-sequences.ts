@@ -31,7 +31,7 @@ export class ServedSequences {
 
   private constructor(house: House, options: ModelOptions) {
     const config = resolveConfig('m', { path: 'm.onnx', checkRows: false, instanceGroup: [{ kind: 'cpu', count: house.places.length }], ...options })
-    const tensors = { inputs: accumulatorInputs, outputs: accumulatorOutputs, unservableOutputs: [], executionProviders: [] }
+    const tensors = { inputs: accumulatorInputs, outputs: accumulatorOutputs, properties: null, unservableOutputs: [], executionProviders: [] }
     const joining = new Joining('m', config, tensors)
     const parser = new FeedParser(joining.stacked)
     const { clock, keepAlive } = house

@@ -119,7 +119,7 @@ export class Served {
     const count = Math.max(1, places.length)
     const resolved = resolveConfig(name, { path: `${name}.onnx`, maxBatchSize: 4, instanceGroup: [{ kind: 'cpu', count }], ...config })
     const value = (of: string) => ({ name: of, type: 'float32' as const, shape: ['N', 'L'] })
-    const joining = new Joining(name, { ...resolved, checkRows: false }, { inputs: [value('x')], outputs: [value('y')], unservableOutputs: [], executionProviders: [] })
+    const joining = new Joining(name, { ...resolved, checkRows: false }, { inputs: [value('x')], outputs: [value('y')], properties: null, unservableOutputs: [], executionProviders: [] })
     this.#house = house
     this.#parser = new FeedParser(joining.stacked)
     this.scheduler = new Scheduler({

@@ -1,3 +1,4 @@
+import { outsideContext } from '../../async-context.ts'
 import type { Bell } from './bell.ts'
 
 /** Who may have finished batches to report. */
@@ -42,12 +43,18 @@ export class CompletionLoop {
         this.#busy = false
         break
       }
-      const heard = this.#bell.heard(count)
-      if (heard === undefined) continue
-      void heard.then(this.#onRing)
-      break
+      if (this.#waits(count)) break
     }
     if (failures.length > 0) throw failures[0]
+  }
+
+  /** Whether it waits for the bell, in the context of none of those whose batches it waits for. */
+  #waits(count: number): boolean {
+    return outsideContext(() => {
+      const heard = this.#bell.heard(count)
+      void heard?.then(this.#onRing)
+      return heard !== undefined
+    })
   }
 
   readonly #onRing = (): void => this.#scan()

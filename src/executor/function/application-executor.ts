@@ -1,4 +1,4 @@
-import { AsyncResource } from 'node:async_hooks'
+import { outsideContext } from '../../async-context.ts'
 import { functionCarrier } from '../../carriers.ts'
 import type { OpenOptions } from '../../config/session-options.ts'
 import { messageOf } from '../../message-of.ts'
@@ -13,9 +13,6 @@ import type { Executor, ExecutorEvents, OpenedSession, RunTimestamps, SampleRun,
 
 /** How long batches may be run at a stretch before the event loop gets a turn, in milliseconds. */
 const stretchMs = 0.5
-
-/** A batch is of many callers: what a function begins is in the context of none of them. */
-const nobody = new AsyncResource('zerohop.function')
 
 interface Handed {
   readonly slotId: number
@@ -142,7 +139,7 @@ export class ApplicationExecutor implements Executor {
     this.#scheduled = false
     if (this.#running.size >= this.concurrency) return
     const next = this.#waiting.shift()
-    if (next !== undefined) nobody.runInAsyncScope(() => this.#run(next))
+    if (next !== undefined) outsideContext(() => this.#run(next)) // a batch is of many callers: what a function begins is in the context of none of them
     if (this.#waiting.length > 0 && this.#running.size < this.concurrency) this.#schedule()
   }
 

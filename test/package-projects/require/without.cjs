@@ -5,4 +5,4 @@ const { spawnSync } = require('node:child_process')
 const option = '--no-experimental-require-module'
 const { status, stderr } = spawnSync(process.execPath, [option, '-e', "require('zerohop')"], { encoding: 'utf8' })
 if (status === 9) console.log(`this Node has no ${option}`)
-else match(stderr, /Instead change the require of .*index\.js .*to a dynamic import\(\)/)
+else match(stderr, /use `const \{ InferenceEngine \} = await import\('zerohop'\)`/)
