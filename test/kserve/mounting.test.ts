@@ -62,7 +62,7 @@ describe('the handler', () => {
 
 describe('options', () => {
   const wrong: [string, unknown][] = [
-    ['maxBodyBytes', 0], ['maxBodyBytes', 1.5], ['maxJsonBytes', '1'], ['maxHeldBytes', 1], ['maxTensors', -1], ['maxNameLength', NaN],
+    ['maxBodyBytes', 0], ['maxBodyBytes', 1.5], ['maxJsonBytes', '1'], ['maxDecompressedBytes', 0], ['maxJsonValues', 2 ** 27], ['maxHeldBytes', 1], ['maxTensors', -1], ['maxNameLength', NaN],
     ['bodyTimeoutMs', 2 ** 31], ['timeoutMs', 0], ['modelControl', 'yes'], ['serverName', ''], ['compressFromBytes', -1], ['unknown', 1],
   ] // prettier-ignore
   it.each(wrong)('refuse %s %s', (name, value) => {
@@ -91,7 +91,7 @@ describe('options', () => {
     const source = readFileSync('src/kserve/kserve-options.ts', 'utf8')
     const [, members] = /export interface KserveOptions \{\n([^]*?)^\}/m.exec(source)!
     const names = [...members!.matchAll(/^ {2}(\w+)\?:/gm)].map(([, name]) => name!)
-    expect(names.length).toBe(10)
+    expect(names.length).toBe(12)
     expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
     const failures = readFileSync('src/kserve/http-failure.ts', 'utf8')
     const codes = [...failures.matchAll(/(ERR_\w+): (\d+)/g)].map(([, code, status]) => ({ code: code!, status: status! }))
