@@ -17,7 +17,7 @@ export type { InspectorOptions } from './inspector-options.ts'
  * very path on which it is mounted, to be looked at; `next` is called for any other.
  */
 export interface Inspector {
-  (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): void
+  (request: IncomingMessage, response: ServerResponse, next?: () => void): void
   /** Ends the pages that are open, so that a server can close, and answers others with 503. May be called twice. */
   close(): void
 }
@@ -38,7 +38,7 @@ export function inspector(engine: InferenceEngine, options: InspectorOptions = {
   let page: SelfContainedPage | null = null
   let isClosed = false
 
-  const answer = (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void): void => {
+  const answer = (request: IncomingMessage, response: ServerResponse, next?: () => void): void => {
     if (next !== undefined && !isForPage(request)) return next()
     if (response.destroyed) return // whoever has been asked first, such as for a user, took longer than the client
     const { method, headers } = request

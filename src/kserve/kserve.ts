@@ -20,7 +20,7 @@ import { isReady, serverMetadata } from './server-descriptions.ts'
  * Answers a request of the KServe protocol, and resolves with `true` when that is done. Any other it leaves as it is: it calls `next` and
  * resolves with `false`. Where there is no `next` it answers that with 404. It never rejects.
  */
-export type KserveHandler = (request: IncomingMessage, response: ServerResponse, next?: (error?: unknown) => void) => Promise<boolean>
+export type KserveHandler = (request: IncomingMessage, response: ServerResponse, next?: () => void) => Promise<boolean>
 
 /**
  * Serves the models of an engine by the KServe protocol, version 2, as Triton speaks it over HTTP: for clients that are written for

@@ -7,7 +7,7 @@ import { kserve } from '../../src/kserve/kserve-exports.ts'
 import { checkKserveOptions } from '../../src/kserve/kserve-options.ts'
 import * as small from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
-import { Serving, type IncomingMessage, type ServerResponse } from './serving.ts'
+import { Serving } from './serving.ts'
 
 const request = { inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }] }
 
