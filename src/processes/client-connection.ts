@@ -192,7 +192,7 @@ export class ClientConnection implements ConnectionOwner {
     else call.reject(errorFrom(error))
   }
 
-  onRecord(record: RecordReader): void {
+  onRecord(record: RecordReader): undefined {
     this.#silence.heard()
     const number = answeredNumber(record)
     const pending = this.#requests.get(number)
@@ -200,10 +200,11 @@ export class ClientConnection implements ConnectionOwner {
     const answer = readAnswer(record)
     this.#requests.delete(number)
     if (!pending.isDirect) this.#detours--
-    if (pending.isSettled) return
+    if (pending.isSettled) return undefined
     this.#settle(pending)
     if (answer instanceof Error) pending.reject(answer)
     else pending.resolve(answer as never)
+    return undefined
   }
 
   onClose(reason: string): void {
