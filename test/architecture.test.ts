@@ -9,7 +9,7 @@ import * as publicValues from '../src/index.ts'
  * match counts. An import leads to a lower floor or stays in its folder; types count like values.
  */
 const floors: [floor: string, on: string[]][] = [
-  ['foundations', ['async-context.ts', 'exact-json.ts', 'browser-requests.ts', 'connection-end.ts', 'describe.ts', 'median.ts', 'message-of.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'own-files.ts', 'own-program.ts', 'regular-file.ts', 'run-scope.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'library-version.ts', 'platform.ts', 'platform-error.ts', 'seeded-random.ts', 'version-number.ts', 'request/abort-watch.ts']],
+  ['foundations', ['async-context.ts', 'exact-json.ts', 'bounded-json.ts', 'browser-requests.ts', 'connection-end.ts', 'describe.ts', 'median.ts', 'message-of.ts', 'carriers.ts', 'elements.ts', 'errors.ts', 'file-path.ts', 'own-files.ts', 'own-program.ts', 'regular-file.ts', 'run-scope.ts', 'tensor.ts', 'typed-array.ts', 'float16.ts', 'small-floats.ts', 'metadata.ts', 'value-type.ts', 'values.ts', 'clock.ts', 'indexed-heap.ts', 'library-version.ts', 'platform.ts', 'platform-error.ts', 'seeded-random.ts', 'slices.ts', 'version-number.ts', 'request/abort-watch.ts']],
   ['what users may say', ['config/']],
   ['what draws in pages', ['web-page/charts/']],
   ['pages that hold all they need', ['web-page/']],

@@ -12,16 +12,19 @@ import { refuse, sendPage, startEvents } from './responses.ts'
 
 export type { InspectorOptions } from './inspector-options.ts'
 
-/** Answers requests for the page of an engine, whatever their path. */
+/**
+ * Answers requests for the page of an engine. Without `next` that is every one that comes. With `next`, as in Express, it is one for the
+ * very path on which it is mounted, to be looked at; `next` is called for any other.
+ */
 export interface Inspector {
-  (request: IncomingMessage, response: ServerResponse): void
+  (request: IncomingMessage, response: ServerResponse, next?: () => void): void
   /** Ends the pages that are open, so that a server can close, and answers others with 503. May be called twice. */
   close(): void
 }
 
 /**
- * A live page of an engine, as a handler of requests for `node:http`, and so for whatever is made of that: it answers on every path that it is
- * mounted on, with the page or, where server-sent events are asked for, with what the page shows.
+ * A live page of an engine, as a handler of requests for `node:http`, Express and others: it answers on whatever path it is mounted on, with
+ * the page or, where server-sent events are asked for, with what the page shows.
  *
  * It tells names, counts and times, and nothing of what is in requests and answers; it changes nothing. Whoever reaches it can read it: mount it
  * behind what your service has for that. While no page is open nothing is done for it.
@@ -35,7 +38,8 @@ export function inspector(engine: InferenceEngine, options: InspectorOptions = {
   let page: SelfContainedPage | null = null
   let isClosed = false
 
-  const answer = (request: IncomingMessage, response: ServerResponse): void => {
+  const answer = (request: IncomingMessage, response: ServerResponse, next?: () => void): void => {
+    if (next !== undefined && !isForPage(request)) return next()
     if (response.destroyed) return // whoever has been asked first, such as for a user, took longer than the client
     const { method, headers } = request
     if (method !== 'GET' && method !== 'HEAD') return refuse(response, 405, 'This page is only to be looked at.', { allow: 'GET, HEAD' })
@@ -53,6 +57,12 @@ export function inspector(engine: InferenceEngine, options: InspectorOptions = {
     feed.close()
   }
   return Object.assign(answer, { close })
+}
+
+/** Of a framework: it has taken the path on which it has mounted something from the address, or it says that this is a route's. */
+function isForPage({ method, url, route }: IncomingMessage & { readonly route?: unknown }): boolean {
+  if (method !== 'GET' && method !== 'HEAD') return false
+  return route !== undefined || /^\/?(?:[?#]|$)/.test(url ?? '')
 }
 
 /** What an `EventSource` always says, and nobody else. */

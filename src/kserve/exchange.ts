@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { followConnection } from '../connection-end.ts'
+import { slices, type Pieces } from '../slices.ts'
 import type { HeldBytes } from './held-bytes.ts'
 import { HttpFailure } from './http-failure.ts'
 import type { ResolvedKserveOptions } from './kserve-options.ts'
@@ -45,13 +46,19 @@ export class Exchange {
     }, timeoutMs)
   }
 
+  /** Does work for it in pieces, until it ends. */
+  work<T>(pieces: Pieces<T>, bytes: number): Promise<T> {
+    return slices.run(pieces, bytes, this.signal)
+  }
+
   /** See {@link readBody}. */
   body(alignedAt = 0, maxBodyBytes = this.options.maxBodyBytes): Promise<Uint8Array> {
     const hold = (bytes: number) => {
       this.#held.take(bytes)
       this.#heldBytes += bytes
     }
-    return readBody(this.request, { maxBodyBytes, bodyTimeoutMs: this.options.bodyTimeoutMs, signal: this.signal, hold }, alignedAt)
+    const { maxDecompressedBytes, bodyTimeoutMs } = this.options
+    return readBody(this.request, { maxBodyBytes, maxDecompressedBytes, bodyTimeoutMs, signal: this.signal, hold }, alignedAt)
   }
 
   /** Sends the answer, unless there is nobody to send it to. */

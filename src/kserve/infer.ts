@@ -1,11 +1,13 @@
 import { Buffer } from 'node:buffer'
-import type { Model } from '../model.ts'
 import { invalidArgument } from '../errors.ts'
+import type { Model } from '../model.ts'
+import type { Pieces } from '../slices.ts'
 import type { Exchange } from './exchange.ts'
 import { readInferCall, type InferCall } from './infer-call.ts'
 import { classesPart, outputPart, type AnsweredTensor, type OutputPart } from './output-parts.ts'
 import { readRawCall } from './raw-call.ts'
 import type { Reply } from './reply.ts'
+import type { RequestedOutput } from './requested-outputs.ts'
 
 const headerLength = 'inference-header-content-length'
 
@@ -14,11 +16,10 @@ export async function infer(exchange: Exchange, model: Model): Promise<Reply> {
   const jsonBytes = headerLengthOf(exchange.request.headers[headerLength])
   const body = await exchange.body(jsonBytes)
   const { metadata } = model
-  const call = jsonBytes === 0 ? readRawCall(body, metadata) : readInferCall(body, jsonBytes, metadata, exchange.options)
+  const call = await exchange.work(jsonBytes === 0 ? readRawCall(body, metadata, exchange.options) : readInferCall(body, jsonBytes, metadata, exchange.options), body.byteLength)
   const { version } = model // of what takes the request now
-  const outputs = await model.infer(call.feeds, { ...call.options, outputs: call.outputs.map(({ name }) => name), signal: exchange.signal })
-  const parts = call.outputs.map((output) => partOf(model, output, outputs as Record<string, AnsweredTensor>))
-  return replyOf(call, model.name, version, parts)
+  const outputs = (await model.infer(call.feeds, { ...call.options, outputs: call.outputs.map(({ name }) => name), signal: exchange.signal })) as Record<string, AnsweredTensor>
+  return exchange.work(replyOf(call, model, version, outputs), bytesInJson(call, outputs))
 }
 
 function headerLengthOf(header: string | string[] | undefined): number | undefined {
@@ -26,7 +27,12 @@ function headerLengthOf(header: string | string[] | undefined): number | undefin
   throw invalidArgument('Inference-Header-Content-Length', 'a whole number', header)
 }
 
-function partOf(model: Model, { name, binary, classes }: InferCall['outputs'][number], outputs: Record<string, AnsweredTensor>): OutputPart {
+/** What tells how long it takes to write the JSON of an answer. */
+function bytesInJson({ outputs }: InferCall, answered: Record<string, AnsweredTensor>): number {
+  return outputs.reduce((sum, { name, binary }) => (binary ? sum : sum + 8 * (answered[name]!.data as ArrayLike<unknown>).length), 0)
+}
+
+function partOf(model: Model, { name, binary, classes }: RequestedOutput, outputs: Record<string, AnsweredTensor>): Pieces<OutputPart> {
   const tensor = outputs[name]!
   if (classes === 0) return outputPart(name, tensor, binary)
   const { shape } = model.metadata.outputs.find((output) => output.name === name)!
@@ -34,10 +40,18 @@ function partOf(model: Model, { name, binary, classes }: InferCall['outputs'][nu
   return classesPart(name, model.classification(outputs as never, classes, name), isBatched, binary)
 }
 
-function replyOf({ id }: InferCall, model: string, version: number, outputs: readonly OutputPart[]): Reply {
-  const about = { ...(id === undefined ? {} : { id }), model_name: model, model_version: String(version) }
-  const json = Buffer.from(`${JSON.stringify(about).slice(0, -1)},"outputs":[${outputs.map(({ text }) => text).join()}]}`)
-  const bytes = outputs.flatMap((output) => output.bytes ?? [])
-  if (!outputs.some((output) => output.bytes !== null)) return { status: 200, headers: { 'content-type': 'application/json' }, parts: [json] }
-  return { status: 200, headers: { 'content-type': 'application/octet-stream', 'Inference-Header-Content-Length': String(json.byteLength) }, parts: [json, ...bytes] }
+function* replyOf({ id, outputs }: InferCall, model: Model, version: number, answered: Record<string, AnsweredTensor>): Pieces<Reply> {
+  const about = { ...(id === undefined ? {} : { id }), model_name: model.name, model_version: String(version) }
+  const json: Uint8Array[] = [Buffer.from(`${JSON.stringify(about).slice(0, -1)},"outputs":[`)]
+  const bytes: Uint8Array[] = []
+  for (const [index, output] of outputs.entries()) {
+    const part = yield* partOf(model, output, answered)
+    if (index > 0) json.push(Buffer.from(','))
+    json.push(...part.json)
+    if (part.bytes !== null) bytes.push(part.bytes)
+  }
+  json.push(Buffer.from(']}'))
+  if (!outputs.some(({ binary }) => binary)) return { status: 200, headers: { 'content-type': 'application/json' }, parts: json }
+  const jsonBytes = json.reduce((sum, { byteLength }) => sum + byteLength, 0)
+  return { status: 200, headers: { 'content-type': 'application/octet-stream', 'Inference-Header-Content-Length': String(jsonBytes) }, parts: [...json, ...bytes] }
 }

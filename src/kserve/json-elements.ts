@@ -1,9 +1,12 @@
 import { invalidArgument } from '../errors.ts'
+import type { Pieces } from '../slices.ts'
 import { elementCount, storageOf, type ElementType, type TensorData } from '../tensor.ts'
 import { datatypeOf, isBinaryOnly } from './datatypes.ts'
 
 /** Arrays within arrays, of which a tensor's data may be made up. */
 const deepest = 32
+/** Elements that are read in one piece. */
+const pieceElements = 2 ** 13
 
 const ranges: Partial<Record<ElementType, readonly [least: number, most: number]>> = {
   int8: [-(2 ** 7), 2 ** 7 - 1],
@@ -25,10 +28,10 @@ const nonFinite: ReadonlySet<unknown> = new Set(['NaN', 'Infinity', '-Infinity']
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function jsonElements(what: string, type: ElementType, shape: readonly number[], data: unknown): TensorData | string[] {
+export function* jsonElements(what: string, type: ElementType, shape: readonly number[], data: unknown): Pieces<TensorData | string[]> {
   if (!Array.isArray(data)) throw invalidArgument(`${what}.data`, 'an array', data)
   if (isBinaryOnly(type)) throw invalidArgument(`${what}.data`, `${datatypeOf(type)} as binary data (binary_data_size)`, 'JSON, which has no such numbers')
-  const items = data.some(Array.isArray) ? flat(what, data, 1, []) : (data as readonly unknown[])
+  const items = data.some(Array.isArray) ? yield* flat(what, data, 1, []) : (data as readonly unknown[])
   const count = elementCount(shape)
   if (items.length !== count) throw invalidArgument(`${what}.data`, `${count} elements for shape [${shape.join(', ')}]`, items.length)
   const expected = expectedOf(type)
@@ -36,7 +39,7 @@ export function jsonElements(what: string, type: ElementType, shape: readonly nu
   if (type === 'string') {
     const at = items.findIndex((item) => typeof item !== 'string')
     if (at !== -1) throw wrong(at)
-    return items.slice() as string[]
+    return items as string[]
   }
   const isRight = checkOf(type)
   const elements = new (storageOf(type))(count) as Float32Array
@@ -45,15 +48,20 @@ export function jsonElements(what: string, type: ElementType, shape: readonly nu
     const item = items[index]
     if (!isRight(item)) throw wrong(index)
     elements[index] = (isBig ? BigInt(item as number) : Number(item)) as number
+    if (index % pieceElements === pieceElements - 1) yield
   }
   return elements
 }
 
-function flat(what: string, items: readonly unknown[], depth: number, into: unknown[]): unknown[] {
+function* flat(what: string, items: readonly unknown[], depth: number, into: unknown[]): Pieces<unknown[]> {
   if (depth > deepest) throw invalidArgument(`${what}.data`, `arrays within ${deepest} arrays at most`, 'deeper ones')
   for (const item of items) {
-    if (Array.isArray(item)) flat(what, item, depth + 1, into)
-    else into.push(item)
+    if (Array.isArray(item)) {
+      yield* flat(what, item, depth + 1, into)
+    } else {
+      into.push(item)
+      if (into.length % pieceElements === 0) yield
+    }
   }
   return into
 }

@@ -1,21 +1,16 @@
-import { isUtf8 } from 'node:buffer'
+import { jsonPieces } from '../bounded-json.ts'
 import { invalidArgument } from '../errors.ts'
 import { parseExact } from '../exact-json.ts'
-import { messageOf } from '../message-of.ts'
+import type { Pieces } from '../slices.ts'
+import type { ResolvedKserveOptions } from './kserve-options.ts'
 
 /** An object of a request's JSON, of which only what is its own counts. */
 export type Fields = Readonly<Record<string, unknown>>
 
-/** @throws InferenceError `ERR_INVALID_ARG` for what is no JSON of an object. */
-export function parseFields(bytes: Uint8Array, what: string): Fields {
-  if (!isUtf8(bytes)) throw invalidArgument(what, 'JSON in UTF-8', 'bytes that are none')
-  let value: unknown
-  try {
-    value = parseExact(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString())
-  } catch (error) {
-    throw invalidArgument(what, 'a JSON object', 'what cannot be parsed', { hint: messageOf((error as Error).message) })
-  }
-  return fieldsOf(what, value)
+/** The JSON of a request. @throws InferenceError `ERR_INVALID_ARG` for what is no JSON of an object, or has too much in it. */
+export function* fieldsPieces(bytes: Uint8Array, { maxJsonValues }: Pick<ResolvedKserveOptions, 'maxJsonValues'>): Pieces<Fields> {
+  const what = 'The JSON of the request'
+  return fieldsOf(what, yield* jsonPieces(bytes, what, { mostValues: maxJsonValues, mostValuesName: 'maxJsonValues', parse: parseExact }))
 }
 
 export function fieldsOf(what: string, value: unknown): Fields {

@@ -7,10 +7,14 @@ export interface KserveOptions {
   serverName?: string
   /** Whether clients may load models of the engine's repositories, and unload any. Default `false`: they are told so, with 403. */
   modelControl?: boolean
-  /** Most bytes of a body, also of what it holds when it is decompressed. Default 64 MiB, as Triton's. */
+  /** Most bytes of a body. Default 64 MiB, as Triton's. */
   maxBodyBytes?: number
-  /** Most bytes of the JSON in it, and of text in binary `BYTES`: the application's thread is held up while they are read. Default 16 MiB. */
+  /** Most bytes of a body that came compressed, when it is decompressed: far fewer have been sent. `maxBodyBytes` counts as well. Default 4 MiB. */
+  maxDecompressedBytes?: number
+  /** Most bytes of the JSON in it, and of text in binary `BYTES`. Default 16 MiB. */
   maxJsonBytes?: number
+  /** Most values and names in that JSON, and most elements of text in binary `BYTES`: in memory each takes many times its bytes. Default 1 048 576. */
+  maxJsonValues?: number
   /** Most bytes of the bodies of all requests at once; at least `maxBodyBytes`. One that would be over it is answered with 503. Default 1 GiB. */
   maxHeldBytes?: number
   /** Most inputs, and most outputs, that a request may name. Default 64. */
@@ -34,7 +38,7 @@ const mostBytes = 2 ** 32
 
 /** @throws InferenceError `ERR_INVALID_ARG`. */
 export function checkKserveOptions(given: unknown): ResolvedKserveOptions {
-  const names = ['serverName', 'modelControl', 'maxBodyBytes', 'maxJsonBytes', 'maxHeldBytes', 'maxTensors', 'maxNameLength', 'bodyTimeoutMs', 'timeoutMs', 'compressFromBytes'] as const
+  const names = ['serverName', 'modelControl', 'maxBodyBytes', 'maxDecompressedBytes', 'maxJsonBytes', 'maxJsonValues', 'maxHeldBytes', 'maxTensors', 'maxNameLength', 'bodyTimeoutMs', 'timeoutMs', 'compressFromBytes'] as const
   const options = readOptions('options', given, names)
   const count = (name: (typeof names)[number], standard: number, most: number) => {
     const { [name]: value = standard } = options
@@ -52,7 +56,9 @@ export function checkKserveOptions(given: unknown): ResolvedKserveOptions {
     serverName,
     modelControl,
     maxBodyBytes,
+    maxDecompressedBytes: count('maxDecompressedBytes', 4 * mebibyte, mostBytes),
     maxJsonBytes: count('maxJsonBytes', 16 * mebibyte, 256 * mebibyte),
+    maxJsonValues: count('maxJsonValues', 2 ** 20, 2 ** 26),
     maxHeldBytes,
     maxTensors: count('maxTensors', 64, 65_536),
     maxNameLength: count('maxNameLength', 256, 65_536),

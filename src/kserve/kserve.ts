@@ -17,10 +17,10 @@ import { routeOf, type Route } from './routes.ts'
 import { isReady, serverMetadata } from './server-descriptions.ts'
 
 /**
- * Answers a request of the KServe protocol, and resolves with `true` when that is done. Any other it leaves as it is, and resolves
- * with `false`: whoever has mounted it goes on. It never rejects.
+ * Answers a request of the KServe protocol, and resolves with `true` when that is done. Any other it leaves as it is: it calls `next` and
+ * resolves with `false`. Where there is no `next` it answers that with 404. It never rejects.
  */
-export type KserveHandler = (request: IncomingMessage, response: ServerResponse) => Promise<boolean>
+export type KserveHandler = (request: IncomingMessage, response: ServerResponse, next?: () => void) => Promise<boolean>
 
 /**
  * Serves the models of an engine by the KServe protocol, version 2, as Triton speaks it over HTTP: for clients that are written for
@@ -32,7 +32,7 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
   if (typeof (engine as Partial<InferenceEngine> | undefined)?.infer !== 'function') throw invalidArgument('engine', 'an InferenceEngine', engine)
   const settings = checkKserveOptions(options)
   const held = new HeldBytes(settings.maxHeldBytes)
-  return async (request, response) => {
+  return async (request, response, next) => {
     const { method, url } = request
     let route: Route | HttpFailure | null
     try {
@@ -40,7 +40,11 @@ export function kserve(engine: InferenceEngine, options: KserveOptions = {}): Ks
     } catch (error) {
       route = failureOf(error)
     }
-    if (route === null) return false
+    if (route === null && next !== undefined) {
+      next()
+      return false
+    }
+    route ??= new HttpFailure(404, 'Not Found: what is served is the KServe protocol, /v2 and below.')
     const exchange = new Exchange(request, response, settings, held)
     try {
       if (route instanceof HttpFailure) throw route

@@ -1,10 +1,11 @@
 import { Buffer, isUtf8 } from 'node:buffer'
 import { invalidArgument } from '../errors.ts'
 import { batchAxisOf, shownShape, type ModelMetadata, type ValueMetadata } from '../metadata.ts'
+import type { Pieces } from '../slices.ts'
 import { byteLengthOf, elementCount, isElementType, type ElementType } from '../tensor.ts'
 import { binaryElements } from './binary-elements.ts'
 import type { InferCall } from './infer-call.ts'
-import { tensorOf } from './request-inputs.ts'
+import { tensorOf, type TensorLimits } from './request-inputs.ts'
 import { allOutputs } from './requested-outputs.ts'
 
 /**
@@ -12,7 +13,7 @@ import { allOutputs } from './requested-outputs.ts'
  *
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function readRawCall(body: Uint8Array, metadata: ModelMetadata): InferCall {
+export function* readRawCall(body: Uint8Array, metadata: ModelMetadata, limits: TensorLimits): Pieces<InferCall> {
   const { inputs, maxBatchSize, name: model } = metadata
   const [input] = inputs
   const wrong = (expected: string, received: unknown) => invalidArgument('A body without JSON (Inference-Header-Content-Length: 0)', expected, received, { model })
@@ -21,7 +22,7 @@ export function readRawCall(body: Uint8Array, metadata: ModelMetadata): InferCal
   const row = shape.map((dim, axis) => (typeof dim === 'number' ? dim : maxBatchSize > 0 && axis === batchAxisOf(input) ? 1 : null))
   if (row.filter((dim) => dim === null).length > 1) throw wrong('a model with one open dimension at most', shownShape(shape))
   const dims = row.map((dim) => dim ?? openDim(type, row, body.byteLength))
-  if (type !== 'string') return callOf(metadata, input, dims, binaryElements(`input '${name}'`, type, dims, body))
+  if (type !== 'string') return callOf(metadata, input, dims, yield* binaryElements(`input '${name}'`, type, dims, body, limits))
   // The text is all of it: there is no length before.
   if (elementCount(dims) !== 1 || !isUtf8(body)) throw wrong('one text in UTF-8, for an input of one', `${body.byteLength} bytes for shape ${shownShape(shape)}`)
   return callOf(metadata, input, dims, [Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString()])

@@ -5,13 +5,13 @@ import { InferenceError } from '../errors.ts'
 import type { ModelState } from '../model-state.ts'
 import type { Exchange } from './exchange.ts'
 import { failureOf, HttpFailure } from './http-failure.ts'
-import { flagIn, parametersIn, parseFields, textIn, type Fields } from './json-fields.ts'
+import { fieldsPieces, flagIn, parametersIn, textIn, type Fields } from './json-fields.ts'
 import { emptyReply, jsonReply, type Reply } from './reply.ts'
 
 const states: Readonly<Record<ModelState, string>> = { ready: 'READY', loading: 'LOADING', draining: 'UNLOADING', closed: 'UNAVAILABLE', failed: 'UNAVAILABLE' }
 
-/** As many as `config.pbtxt` may have. */
-const mostConfigCharacters = 2 ** 22
+/** A configuration of a large pipeline has a few thousand. */
+const mostConfigCharacters = 2 ** 18
 
 /** Lists the versions of all models of the engine, and what is in its repositories and not loaded. */
 export async function repositoryIndex(exchange: Exchange, engine: InferenceEngine): Promise<Reply> {
@@ -58,5 +58,5 @@ async function unload(engine: InferenceEngine, name: string, parameters: Fields)
 /** The body of a call of the repository, which may be empty. */
 async function readFields(exchange: Exchange): Promise<Fields> {
   const body = await exchange.body(0, Math.min(exchange.options.maxJsonBytes, exchange.options.maxBodyBytes))
-  return body.byteLength === 0 ? {} : parseFields(body, 'The JSON of the request')
+  return body.byteLength === 0 ? {} : exchange.work(fieldsPieces(body, exchange.options), body.byteLength)
 }

@@ -16,7 +16,7 @@ const trustedBytes = 2 ** 20
 const decoders: Readonly<Record<string, (options: ZlibOptions) => Transform>> = { gzip: createGunzip, deflate: createInflate }
 
 /** What is asked of a body, and who is told of its bytes. */
-export interface BodyLimits extends Pick<ResolvedKserveOptions, 'maxBodyBytes' | 'bodyTimeoutMs'> {
+export interface BodyLimits extends Pick<ResolvedKserveOptions, 'maxBodyBytes' | 'maxDecompressedBytes' | 'bodyTimeoutMs'> {
   readonly signal: AbortSignal
   /** @throws HttpFailure where they are too many. */
   hold(bytes: number): void
@@ -34,17 +34,23 @@ export async function readBody(request: IncomingMessage, limits: BodyLimits, ali
   if (decoder === undefined && encoding !== 'identity') throw new HttpFailure(415, `Content-Encoding: expected identity, gzip or deflate, received '${encoding.slice(0, 40)}'.`, closing)
   if (request.readableDidRead) throw new HttpFailure(500, 'The body has been read already. Mount kserve() before any middleware that parses bodies.')
   const declared = request.headers['content-length']
-  if (Number(declared ?? 0) > limits.maxBodyBytes) throw tooLarge(limits.maxBodyBytes)
-  if (decoder !== undefined && declared !== '0') return receive(request, decoder({ chunkSize: 65_536 }), undefined, limits, alignedAt)
-  return receive(request, null, declared === undefined ? undefined : Number(declared), limits, alignedAt)
+  const { maxBodyBytes } = limits
+  if (Number(declared ?? 0) > maxBodyBytes) throw tooLarge('maxBodyBytes', maxBodyBytes)
+  if (decoder === undefined || declared === '0') return receive(request, null, declared === undefined ? undefined : Number(declared), 'maxBodyBytes', limits, alignedAt)
+  const limit = limits.maxDecompressedBytes < maxBodyBytes ? 'maxDecompressedBytes' : 'maxBodyBytes'
+  return receive(request, decoder({ chunkSize: 65_536 }), undefined, limit, limits, alignedAt)
 }
 
-/** @param said how long it says that it is. */
-function receive(request: IncomingMessage, decoder: Transform | null, said: number | undefined, { maxBodyBytes, bodyTimeoutMs, signal, hold }: BodyLimits, alignedAt: number): Promise<Uint8Array> {
+/**
+ * @param said how long it says that it is.
+ * @param limit what counts for it.
+ */
+function receive(request: IncomingMessage, decoder: Transform | null, said: number | undefined, limit: 'maxBodyBytes' | 'maxDecompressedBytes', limits: BodyLimits, alignedAt: number): Promise<Uint8Array> {
+  const { [limit]: mostBytes, bodyTimeoutMs, signal, hold } = limits
   const source = decoder === null ? request : request.pipe(decoder)
   const before = (alignment - (alignedAt % alignment)) % alignment
   return new Promise((resolve, reject) => {
-    const most = before + (said ?? maxBodyBytes)
+    const most = before + (said ?? mostBytes)
     let bytes = Buffer.allocUnsafeSlow(said === undefined ? 0 : Math.min(most, trustedBytes))
     let received = 0
     const end = (settle: () => void) => {
@@ -63,7 +69,7 @@ function receive(request: IncomingMessage, decoder: Transform | null, said: numb
     const onEnd = () => end(() => resolve(bytes.subarray(before, before + received)))
     const onData = (chunk: Buffer) => {
       try {
-        if (received + chunk.length > maxBodyBytes) throw tooLarge(maxBodyBytes)
+        if (received + chunk.length > mostBytes) throw tooLarge(limit, mostBytes)
         hold(chunk.length)
         if (before + received + chunk.length > bytes.length) bytes = longer(bytes, before + received + chunk.length, most)
         bytes.set(chunk, before + received)
@@ -88,6 +94,6 @@ function longer(bytes: Buffer, least: number, most: number): Buffer<ArrayBuffer>
   return copy
 }
 
-function tooLarge(maxBodyBytes: number): HttpFailure {
-  return new HttpFailure(413, `The body: expected ${maxBodyBytes} bytes at most (maxBodyBytes), received more.`, closing)
+function tooLarge(limit: 'maxBodyBytes' | 'maxDecompressedBytes', most: number): HttpFailure {
+  return new HttpFailure(413, `The body${limit === 'maxBodyBytes' ? '' : ', decompressed'}: expected ${most} bytes at most (${limit}), received more.`, closing)
 }

@@ -1,6 +1,7 @@
 import type { FeedValue } from '../config/model-signature.ts'
 import { invalidArgument } from '../errors.ts'
 import type { ModelMetadata } from '../metadata.ts'
+import type { Pieces } from '../slices.ts'
 import { elementCount, putValue, type ElementType } from '../tensor.ts'
 import { binaryElements, onlyElement } from './binary-elements.ts'
 import { datatypes, typeOfDatatype } from './datatypes.ts'
@@ -13,15 +14,16 @@ import type { ResolvedKserveOptions } from './kserve-options.ts'
 const mostDims = 32
 
 /** What may be said of inputs and outputs. */
-export type TensorLimits = Pick<ResolvedKserveOptions, 'maxTensors' | 'maxNameLength' | 'maxJsonBytes'>
+export type TensorLimits = Pick<ResolvedKserveOptions, 'maxTensors' | 'maxNameLength' | 'maxJsonBytes' | 'maxJsonValues'>
 
 /**
- * The inputs of a request as feeds.
+ * The inputs of a request as feeds, in pieces.
  *
  * @param binary what is behind the JSON: the tensors that are not in it, in their order.
  * @throws InferenceError `ERR_INVALID_ARG`; HttpFailure 501 for shared memory.
  */
-export function readInputs(request: Fields, binary: Uint8Array, metadata: ModelMetadata, { maxTensors, maxNameLength, maxJsonBytes }: TensorLimits): Record<string, FeedValue> {
+export function* readInputs(request: Fields, binary: Uint8Array, metadata: ModelMetadata, limits: TensorLimits): Pieces<Record<string, FeedValue>> {
+  const { maxTensors, maxNameLength, maxJsonBytes } = limits
   const inputs = given(listIn(request, 'inputs', '', maxTensors), 'inputs', 'an array of tensors')
   const feeds: Record<string, FeedValue> = {}
   let at = 0
@@ -36,14 +38,14 @@ export function readInputs(request: Fields, binary: Uint8Array, metadata: ModelM
     const data = fieldOf(input, 'data')
     if ((size === undefined) === (data === undefined)) throw invalidArgument(what, "either 'data' or 'binary_data_size' in 'parameters'", data === undefined ? 'neither' : 'both')
     if (size === undefined) {
-      putValue(feeds, name, tensorOf(type, shape, jsonElements(what, type, shape, data)))
+      putValue(feeds, name, tensorOf(type, shape, yield* jsonElements(what, type, shape, data)))
       continue
     }
     if (size > binary.byteLength - at) throw invalidArgument(`${what}.parameters.binary_data_size`, `${binary.byteLength - at} at most, as so many bytes are left of the body`, size)
     const bytes = binary.subarray(at, (at += size))
     const isImage = type === 'string' && metadata.inputs.some((known) => known.name === name && known.type !== 'string')
     if (type === 'string' && !isImage && size > maxJsonBytes) throw invalidArgument(`${what}.parameters.binary_data_size`, `${maxJsonBytes} at most for text (maxJsonBytes)`, size)
-    putValue(feeds, name, isImage ? encodedImage(what, shape, bytes) : tensorOf(type, shape, binaryElements(what, type, shape, bytes)))
+    putValue(feeds, name, isImage ? encodedImage(what, shape, bytes) : tensorOf(type, shape, yield* binaryElements(what, type, shape, bytes, limits)))
   }
   if (at < binary.byteLength) throw invalidArgument('The body', `${at} bytes after its JSON, as the inputs have in all`, binary.byteLength)
   return feeds

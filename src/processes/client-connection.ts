@@ -4,7 +4,7 @@ import { libraryVersion } from '../library-version.ts'
 import type { NativeProcesses } from '../memory/native-processes.ts'
 import { unwatch, watch } from '../request/abort-watch.ts'
 import { rejectCaller } from '../request/caller-stack.ts'
-import { disconnected, notAnswering, tooMany } from './client-errors.ts'
+import { disconnected, notAnswering, tooMany, tooSilent } from './client-errors.ts'
 import { Connection, type ConnectionOwner } from './connection.ts'
 import { frameKinds, frameOf } from './frames.ts'
 import { answeredNumber, mostRequestNumber, readAnswer, writeRequest } from './inference-records.ts'
@@ -13,7 +13,9 @@ import { callFrame, noOptions, readCallOptions } from './call-options.ts'
 import { messageText, mostCalls, protocolVersion, readMessage, type CallResult, type Hello, type Welcome } from './messages.ts'
 import { BadRecord, type RecordReader } from './record-reader.ts'
 import { RecordWriter } from './record-writer.ts'
+import { checkServer } from './server-check.ts'
 import { SharedRings } from './shared-rings.ts'
+import { SilenceWatch } from './silence-watch.ts'
 import { errorFrom } from './travelling-errors.ts'
 
 interface Pending {
@@ -21,8 +23,14 @@ interface Pending {
   readonly reject: (reason: unknown) => void
   /** Whether it went through the rings. */
   isDirect: boolean
+  isSettled: boolean
   signal: AbortSignal | null
   onAbort: (() => void) | null
+  endWatch: (() => void) | null
+}
+
+function pendingOf(resolve: (answer: never) => void, reject: (reason: unknown) => void): Pending {
+  return { resolve, reject, isDirect: true, isSettled: false, signal: null, onAbort: null, endWatch: null }
 }
 
 /** A connection to a serving process, as a client has it. Each request of it settles exactly once, at its end at the latest. */
@@ -33,6 +41,9 @@ export class ClientConnection implements ConnectionOwner {
   #record: RecordWriter | null = new RecordWriter()
   readonly #requests = new Map<number, Pending>()
   readonly #calls = new Map<number, Pending>()
+  /** Those of both that are not settled: a number stays taken until the serving process has let go of the request, too. */
+  #unsettled = 0
+  readonly #silence = new SilenceWatch(() => this.#connection.sendText(frameKinds.call, messageText({ id: 0, method: 'alive', args: [] })))
   #welcome: Welcome | null = null
   #greeting: { resolve(welcome: Welcome): void; reject(error: Error): void } | null = null
   #end: Error | null = null
@@ -49,9 +60,9 @@ export class ClientConnection implements ConnectionOwner {
   }
 
   /** Throws what the system says where nobody serves, and what a serving process refuses with. */
-  static async open(path: string, address: string, processes: NativeProcesses | null, timeoutMs: number): Promise<ClientConnection> {
-    const hello: Hello = { protocol: protocolVersion, version: libraryVersion, sharesMemory: processes !== null }
-    if (processes === null) return ClientConnection.#overSocket(path, address, hello, timeoutMs)
+  static async open(path: string, address: string, processes: NativeProcesses | null, sharesMemory: boolean, timeoutMs: number): Promise<ClientConnection> {
+    const hello: Hello = { protocol: protocolVersion, version: libraryVersion, sharesMemory: sharesMemory && processes !== null }
+    if (processes === null || !sharesMemory) return ClientConnection.#overSocket(path, address, processes, hello, timeoutMs)
     const { descriptor, welcome, handedOver } = await greetNatively(processes, address, hello, timeoutMs)
     processes.handOver(descriptor)
     const client = new ClientConnection(path, new Socket({ fd: descriptor, readable: true, writable: true }))
@@ -64,9 +75,15 @@ export class ClientConnection implements ConnectionOwner {
     return client
   }
 
-  static async #overSocket(path: string, address: string, hello: Hello, timeoutMs: number): Promise<ClientConnection> {
+  static async #overSocket(path: string, address: string, processes: NativeProcesses | null, hello: Hello, timeoutMs: number): Promise<ClientConnection> {
     const socket = connect(address)
     await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject))
+    try {
+      checkServer(path, processes, socket)
+    } catch (error) {
+      socket.destroy()
+      throw error
+    }
     const client = new ClientConnection(path, socket)
     const welcome = await new Promise<Welcome>((resolve, reject) => {
       const timer = setTimeout(() => (client.#greeting!.reject(notAnswering(timeoutMs)), client.close('it does not answer')), timeoutMs)
@@ -100,7 +117,7 @@ export class ClientConnection implements ConnectionOwner {
     if (this.closed) throw disconnected(this.#path, 'it is closed')
     const { maxRequests, maxBytes } = this.#welcome!
     if (this.#requests.size >= maxRequests) throw tooMany(model, maxRequests, this.#path)
-    const { signal, options } = given === undefined ? noOptions : readCallOptions(given, model)
+    const { signal, options, limit } = given === undefined ? noOptions : readCallOptions(given, model)
     if (signal?.aborted) return Promise.reject(signal.reason)
     const number = this.#nextNumber()
     const record = this.#record ?? new RecordWriter() // for a getter of the feeds that asks for something itself
@@ -111,10 +128,11 @@ export class ClientConnection implements ConnectionOwner {
       if (byteLength > maxBytes) throw invalidArgument('feeds', `at most ${maxBytes} bytes (maxBytes of serve)`, byteLength, { model })
       if (this.closed) throw this.#end ?? disconnected(this.#path, 'it was closed meanwhile')
       return new Promise((resolve, reject) => {
-        const pending: Pending = { resolve, reject, isDirect: true, signal: null, onAbort: null }
+        const pending = pendingOf(resolve, reject)
         this.#requests.set(number, pending)
         this.#hold()
         if (signal !== undefined) this.#watch(number, pending, signal)
+        if (limit !== null) pending.endWatch = this.#silence.watch(limit.ms, () => this.#withdraw(number, pending, tooSilent(model, limit, this.#path)))
         this.#send(record, number, pending)
       })
     } finally {
@@ -129,7 +147,7 @@ export class ClientConnection implements ConnectionOwner {
     const id = ++this.#lastCall
     const frame = callFrame({ id, method, args }, this.#welcome!.maxBytes)
     return new Promise((resolve, reject) => {
-      this.#calls.set(id, { resolve, reject, isDirect: false, signal: null, onAbort: null })
+      this.#calls.set(id, pendingOf(resolve, reject))
       this.#hold()
       this.#connection.sendFrame(frame)
     })
@@ -137,7 +155,7 @@ export class ClientConnection implements ConnectionOwner {
 
   /** Resolves when nothing is in flight. */
   drained(): Promise<void> {
-    if (this.#requests.size + this.#calls.size === 0) return Promise.resolve()
+    if (this.#unsettled === 0) return Promise.resolve()
     return (this.#drained ??= new Promise((resolve) => (this.#onDrained = resolve)))
   }
 
@@ -156,6 +174,7 @@ export class ClientConnection implements ConnectionOwner {
   }
 
   onFrame(kind: number, body: Buffer): void {
+    this.#silence.heard()
     if (this.#welcome === null) {
       try {
         this.#greeting!.resolve(readWelcome(kind, body))
@@ -168,22 +187,25 @@ export class ClientConnection implements ConnectionOwner {
     const { id, value, error } = readMessage<CallResult>(body, { id: 'number' })
     const call = this.#calls.get(id)
     this.#calls.delete(id)
-    if (error === undefined) call?.resolve(value as never)
-    else call?.reject(errorFrom(error))
-    this.#letGo()
+    if (call === undefined) return // it was only to say something
+    this.#settle(call)
+    if (error === undefined) call.resolve(value as never)
+    else call.reject(errorFrom(error))
   }
 
-  onRecord(record: RecordReader): void {
+  onRecord(record: RecordReader): undefined {
+    this.#silence.heard()
     const number = answeredNumber(record)
     const pending = this.#requests.get(number)
     if (pending === undefined) throw new BadRecord('an answer to no question')
     const answer = readAnswer(record)
     this.#requests.delete(number)
     if (!pending.isDirect) this.#detours--
-    if (pending.signal !== null) unwatch(pending.signal, pending.onAbort!)
+    if (pending.isSettled) return undefined
+    this.#settle(pending)
     if (answer instanceof Error) rejectCaller(answer, pending.resolve, pending.reject)
     else pending.resolve(answer as never)
-    this.#letGo()
+    return undefined
   }
 
   onClose(reason: string): void {
@@ -191,11 +213,11 @@ export class ClientConnection implements ConnectionOwner {
     const left = [...this.#requests.values(), ...this.#calls.values()]
     this.#requests.clear()
     this.#calls.clear()
-    for (const { reject, signal, onAbort } of left) {
-      if (signal !== null) unwatch(signal, onAbort!)
-      reject(this.#end ?? disconnected(this.#path, reason))
+    for (const pending of left) {
+      if (pending.isSettled) continue
+      this.#settle(pending)
+      pending.reject(this.#end ?? disconnected(this.#path, reason))
     }
-    this.#letGo()
   }
 
   #send(record: RecordWriter, number: number, pending: Pending): void {
@@ -203,8 +225,7 @@ export class ClientConnection implements ConnectionOwner {
       pending.isDirect = this.#connection.send(record, this.#detours > 0)
     } catch (error) {
       this.#requests.delete(number)
-      if (pending.signal !== null) unwatch(pending.signal, pending.onAbort!)
-      this.#letGo()
+      this.#settle(pending)
       throw unreadable('feeds', error)
     }
     if (!pending.isDirect) this.#detours++
@@ -216,16 +237,19 @@ export class ClientConnection implements ConnectionOwner {
     this.#connection.release()
   }
 
-  /** The caller is told at once; the number stays taken until the serving process has let go of the request, too. */
   #watch(number: number, pending: Pending, signal: AbortSignal): void {
     pending.signal = signal
-    pending.onAbort = () => {
-      pending.reject(signal.reason)
-      const frame = frameOf(frameKinds.withdrawal, 4)
-      frame.writeUInt32LE(number, 8)
-      this.#connection.sendFrame(frame)
-    }
+    pending.onAbort = () => this.#withdraw(number, pending, signal.reason)
     watch(signal, pending.onAbort)
+  }
+
+  /** The caller is told at once; the number stays taken until the serving process has let go of the request, too. */
+  #withdraw(number: number, pending: Pending, reason: unknown): void {
+    this.#settle(pending)
+    rejectCaller(reason, pending.resolve, pending.reject)
+    const frame = frameOf(frameKinds.withdrawal, 4)
+    frame.writeUInt32LE(number, 8)
+    this.#connection.sendFrame(frame)
   }
 
   #nextNumber(): number {
@@ -235,11 +259,15 @@ export class ClientConnection implements ConnectionOwner {
   }
 
   #hold(): void {
-    if (this.#requests.size + this.#calls.size === 1) this.#connection.hold(true)
+    if (++this.#unsettled === 1) this.#connection.hold(true)
   }
 
-  #letGo(): void {
-    if (this.#requests.size + this.#calls.size > 0) return
+  /** Its promise is settled by who calls this. */
+  #settle(pending: Pending): void {
+    pending.isSettled = true
+    pending.endWatch?.()
+    if (pending.signal !== null) unwatch(pending.signal, pending.onAbort!)
+    if (--this.#unsettled > 0) return
     this.#connection.hold(false)
     this.#onDrained?.()
     this.#onDrained = this.#drained = null

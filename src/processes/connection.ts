@@ -1,4 +1,5 @@
 import type { Socket } from 'node:net'
+import { slices, type Pieces } from '../slices.ts'
 import { FrameReader, frameKinds, frameOf, textFrame } from './frames.ts'
 import { BadRecord, RecordReader } from './record-reader.ts'
 import { RecordViews } from './record-views.ts'
@@ -11,13 +12,14 @@ export interface ConnectionOwner {
   onFrame(kind: number, body: Buffer): void
   /** Whether a record may come now; where not, {@link Connection.read} is to be called once it may. */
   accepts(): boolean
-  onRecord(record: RecordReader, byteLength: number): void
+  /** Returns what is left to be done with it; the next record is read when that is done. */
+  onRecord(record: RecordReader, byteLength: number): Pieces<void> | undefined
   /** It is over, for this reason; told once. */
   onClose(reason: string): void
 }
 
-/** Records read in one turn of the event loop at most. */
-const mostPerTurn = 4096
+/** How long records are read in one turn of the event loop, in milliseconds: others are to have it as well. */
+const turnMs = 4
 /** Frames before the peer has said who it is are short. */
 const greetingBytes = 65_536
 /** Records that wait to be accepted before no more is read from the socket; fewer where they have more bytes than the longest frame may have. */
@@ -37,6 +39,13 @@ export class Connection {
   readonly #late: Buffer[] = []
   #lateBytes = 0
   #reading = false
+  /** A record is being read in pieces, until this ends it. */
+  #piecewise: AbortController | null = null
+  /** No more is read before the next turn. */
+  #turnIsOver = false
+  /** Of reading, since {@link #sinceMs}. */
+  #usedMs = 0
+  #sinceMs = 0
   #ringIsDue = false
   #isOpen = false
   #closed = false
@@ -49,6 +58,8 @@ export class Connection {
     socket.on('error', (error) => this.close(error.message))
     socket.on('drain', this.read)
     socket.on('close', () => {
+      this.#usedMs = -Infinity
+      this.#turnIsOver = false
       this.read() // what was written before it
       this.close('the other side has closed the connection')
     })
@@ -150,6 +161,7 @@ export class Connection {
   close(reason: string): void {
     if (this.#closed) return
     this.#closed = true
+    this.#piecewise?.abort()
     this.#socket.destroy()
     if (!this.#reading) this.#release()
     this.#owner.onClose(reason)
@@ -187,26 +199,30 @@ export class Connection {
     if (!this.#closed && (this.#late.length > mostLate || this.#lateBytes > this.#frames.mostBytes)) this.#socket.pause()
   }
 
-  /** In the order in which it was written, as far as it is accepted. */
+  /** In the order in which it was written, as far as it is accepted, and as long as this turn allows. */
   #readAll(): void {
-    if (this.#rings !== null && !this.#readRing(this.#rings)) return
-    while (!this.#closed && this.#late.length > 0 && this.#owner.accepts()) {
-      const body = this.#late.shift()!
-      this.#lateBytes -= body.length
-      this.#take(body)
-    }
+    if (this.#piecewise !== null || this.#turnIsOver) return
+    const beginMs = performance.now()
+    if (beginMs - this.#sinceMs > 2 * turnMs && this.#usedMs > 0) this.#begin(beginMs)
+    if (this.#rings === null || this.#readRing(this.#rings, beginMs)) this.#readLate(beginMs)
+    this.#usedMs += performance.now() - beginMs
     if (!this.#closed && this.#socket.isPaused() && this.#late.length <= mostLate / 2 && this.#lateBytes <= this.#frames.mostBytes) this.#socket.resume()
   }
 
-  #take(body: Buffer): void {
-    const bytes = Math.min(body.length, longestRecord) & ~7
-    this.#owner.onRecord(new RecordReader(new RecordViews(body.buffer as ArrayBuffer), 0, bytes), bytes)
+  #readLate(beginMs: number): void {
+    while (!this.#closed && this.#late.length > 0 && this.#owner.accepts()) {
+      const body = this.#late.shift()!
+      this.#lateBytes -= body.length
+      const bytes = Math.min(body.length, longestRecord) & ~7
+      if (!this.#take(new RecordReader(new RecordViews(body.buffer as ArrayBuffer), 0, bytes), bytes, noMore) || this.#isOver(beginMs)) return
+    }
   }
 
   /** Whether nothing is left in it. */
-  #readRing({ reader, views }: SharedRings): boolean {
+  #readRing({ reader, views }: SharedRings, beginMs: number): boolean {
     reader.wake()
-    for (let left = mostPerTurn; this.#owner.accepts(); left--) {
+    const done = () => reader.done()
+    while (this.#owner.accepts()) {
       let bytes = reader.next()
       if (bytes === -1) {
         reader.sleep()
@@ -214,15 +230,45 @@ export class Connection {
         if (bytes === -1) return true
         reader.wake()
       }
-      if (left === 0) {
-        setImmediate(this.read)
-        return false
-      }
-      this.#owner.onRecord(new RecordReader(views, reader.place, bytes), bytes)
-      if (this.#closed) return false
-      reader.done()
+      if (!this.#take(new RecordReader(views, reader.place, bytes), bytes, done) || this.#closed || this.#isOver(beginMs)) return false
     }
     return false
+  }
+
+  /** Whether the record is done with: what is left of a long one is done in pieces, and reading goes on when it is. */
+  #take(record: RecordReader, bytes: number, done: () => void): boolean {
+    const left = this.#owner.onRecord(record, bytes)
+    if (left === undefined) {
+      if (!this.#closed) done()
+      return true
+    }
+    if (this.#closed) return false
+    this.#piecewise = new AbortController()
+    const goOn = () => {
+      this.#piecewise = null
+      if (this.#closed) return
+      done()
+      this.read()
+    }
+    slices.run(left, bytes, this.#piecewise.signal).then(goOn, (error: unknown) => this.close(senselessly(error as Error)))
+    return false
+  }
+
+  /** Whether this turn has had its time; then it goes on in the next one. */
+  #isOver(beginMs: number): boolean {
+    if (this.#usedMs + performance.now() - beginMs < turnMs) return false
+    this.#turnIsOver = true
+    setImmediate(() => {
+      this.#begin(performance.now())
+      this.read()
+    })
+    return true
+  }
+
+  #begin(nowMs: number): void {
+    this.#turnIsOver = false
+    this.#sinceMs = nowMs
+    this.#usedMs = 0
   }
 
   /** What a peer sends that makes no sense ends the connection, and nothing else. */
@@ -239,6 +285,8 @@ export class Connection {
     }
   }
 }
+
+const noMore = (): void => {}
 
 function senselessly(error: Error): string {
   return `the other side has sent ${error.message}`

@@ -1,7 +1,8 @@
 import { InferenceError, invalidArgument, unreadable } from '../errors.ts'
 import { isPlainObject } from '../config/plain-options.ts'
+import { doAll, type Pieces } from '../slices.ts'
 import { putValue } from '../tensor.ts'
-import { fromText, toText } from './tagged-json.ts'
+import { bytesPieces, fromText, toText } from './tagged-json.ts'
 import { errorFrom, errorText } from './travelling-errors.ts'
 import { BadRecord, type RecordReader } from './record-reader.ts'
 import type { RecordWriter } from './record-writer.ts'
@@ -10,6 +11,12 @@ import { answeredTensor, givenTensor, NoValue, readValue, writeValue } from './v
 /** Numbers of requests, of one connection. */
 export const mostRequestNumber = 2 ** 32 - 1
 const mostInputs = 65_536
+/** Inputs without values are read so many in one piece. */
+const pieceInputs = 1024
+/** Of the options of a call as JSON, and of the name of its model. */
+const mostOptionsBytes = 65_536
+/** So long JSON is parsed at once. */
+const shortText = 1024
 
 /** What an answer is. */
 const answers = { outputs: 0, reported: 1, error: 2 } as const
@@ -35,8 +42,12 @@ export function writeRequest(record: RecordWriter, number: number, model: string
     record.begin()
     record.number(number)
     record.number(hasSignal ? 1 : 0)
+    const text = options === undefined ? '' : toText(options)
+    // No character has more than 3 bytes in UTF-8.
+    if (text.length > mostOptionsBytes / 3 && Buffer.byteLength(text) > mostOptionsBytes) throw invalidArgument('options', `at most ${mostOptionsBytes} bytes as JSON`, Buffer.byteLength(text), { model })
+    if (model.length > mostOptionsBytes / 3) throw invalidArgument('name', 'the name of a model', model)
     record.text(model)
-    record.text(options === undefined ? '' : toText(options))
+    record.text(text)
     writeFeeds(record, feeds, model)
   } catch (error) {
     throw error instanceof InferenceError ? error : unreadable('feeds', error, { model })
@@ -60,24 +71,33 @@ function writeFeeds(record: RecordWriter, feeds: unknown, model: string): void {
   }
 }
 
-/** @throws BadRecord */
-export function readRequest(record: RecordReader): TravellingRequest {
+/** The same at once. */
+export const readRequest = (record: RecordReader): TravellingRequest => doAll(requestPieces(record))
+
+/** Reads a request in pieces: whoever has written it, the thread that reads is not held up. @throws BadRecord */
+export function* requestPieces(record: RecordReader): Pieces<TravellingRequest> {
   const number = record.count(mostRequestNumber)
   const hasSignal = record.count(1) === 1
-  const model = record.text()
-  const options = record.text()
+  const model = record.text(mostOptionsBytes)
+  const text = record.text(mostOptionsBytes)
+  const options = text === '' ? undefined : text.length <= shortText ? readText(text) : yield* textPieces(Buffer.from(text))
+  if (options !== undefined && !isPlainObject(options)) throw new BadRecord('options that are no object')
   const feeds: Record<string, unknown> = {}
   for (let left = record.count(mostInputs); left > 0; left--) {
     const name = record.text()
-    if (record.count(1) === 1) putValue(feeds, name, readValue(record, givenTensor))
+    if (record.count(1) === 1) putValue(feeds, name, yield* readValue(record, givenTensor))
+    if (left % pieceInputs === 0) yield
   }
-  return { number, model, hasSignal, options: options === '' ? undefined : readOptions(options), feeds }
+  return { number, model, hasSignal, options, feeds }
 }
 
-function readOptions(text: string): Record<string, unknown> {
-  const options = readText(text)
-  if (!isPlainObject(options)) throw new BadRecord('options that are no object')
-  return options as Record<string, unknown>
+/** Reads long text in pieces. @throws BadRecord */
+export function* textPieces(bytes: Uint8Array): Pieces<unknown> {
+  try {
+    return yield* bytesPieces(bytes)
+  } catch (error) {
+    throw new BadRecord(error instanceof InferenceError ? error.message : 'text that is no JSON')
+  }
 }
 
 /** @throws BadRecord */
@@ -126,6 +146,6 @@ export function readAnswer(record: RecordReader): object {
   const kind = record.count(answers.error)
   if (kind === answers.error) return errorFrom(readText(record.text()))
   const outputs: Record<string, unknown> = {}
-  for (let left = record.count(mostInputs); left > 0; left--) putValue(outputs, record.text(), readValue(record, answeredTensor))
+  for (let left = record.count(mostInputs); left > 0; left--) putValue(outputs, record.text(), doAll(readValue(record, answeredTensor)))
   return kind === answers.outputs ? outputs : { outputs, report: readText(record.text()) }
 }

@@ -45,7 +45,7 @@ export class Reaching {
       const leftMs = Math.max(1, endMs - performance.now())
       try {
         checkFolder(this.#path, false)
-        const connection = await ClientConnection.open(this.#path, this.#address, sharedMemory ? processes : null, leftMs)
+        const connection = await ClientConnection.open(this.#path, this.#address, processes, sharedMemory, leftMs)
         if (!this.#ending.signal.aborted) return connection
         connection.close('it was reached too late')
       } catch (error) {

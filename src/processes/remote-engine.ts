@@ -16,7 +16,9 @@ import type { ModelState, ModelVersionStatus } from '../model-state.ts'
 import { untilAborted } from '../request/abort-watch.ts'
 import type { Capabilities } from '../workers/devices.ts'
 import { checkConnectOptions, type ConnectOptions } from './connect-options.ts'
+import { noOptions, readCallOptions } from './call-options.ts'
 import type { ClientConnection } from './client-connection.ts'
+import { tooSilent } from './client-errors.ts'
 import { Reaching } from './reaching.ts'
 import { RemoteModel, type RemoteModelOwner } from './remote-model.ts'
 
@@ -171,7 +173,12 @@ export class RemoteEngine {
 
   async #inferLater(name: string, feeds: AnySignature['inputs'], options?: EngineInferOptions<string, boolean>): Promise<unknown> {
     if (typeof name !== 'string') throw invalidArgument('name', 'a model name', name)
-    return (await untilAborted(this.#connected(), options?.signal)).infer(name, feeds, options)
+    const { limit } = options === undefined ? noOptions : readCallOptions(options, name)
+    if (limit === null) return (await untilAborted(this.#connected(), options?.signal)).infer(name, feeds, options)
+    const late = new AbortController()
+    const timer = setTimeout(() => late.abort(tooSilent(name, limit, this.path)), limit.ms)
+    const connection = await untilAborted(untilAborted(this.#connected(), options?.signal), late.signal).finally(() => clearTimeout(timer))
+    return connection.infer(name, feeds, options)
   }
 
   async #call(method: string, args: readonly unknown[]): Promise<unknown> {

@@ -3,10 +3,11 @@ import type { InferenceEngine } from '../engine.ts'
 import type { NativeProcesses } from '../memory/native-processes.ts'
 import { InferenceError } from '../errors.ts'
 import { libraryVersion } from '../library-version.ts'
+import type { Pieces } from '../slices.ts'
 import { ClientWatch } from './client-watch.ts'
 import { Connection, type ConnectionOwner } from './connection.ts'
 import { frameKinds, textFrame } from './frames.ts'
-import { readRequest, writeAnswer, writeRejection, type TravellingRequest } from './inference-records.ts'
+import { requestPieces, writeAnswer, writeRejection, type TravellingRequest } from './inference-records.ts'
 import { messageText, mostCalls, protocolVersion, readMessage, type Call, type Hello, type Welcome } from './messages.ts'
 import { BadRecord, type RecordReader } from './record-reader.ts'
 import { RecordWriter } from './record-writer.ts'
@@ -111,10 +112,19 @@ export class ServedClient implements ConnectionOwner {
     else if (!this.#ending) throw new BadRecord('a frame of no known kind')
   }
 
-  onRecord(record: RecordReader, byteLength: number): void {
-    if (this.#ending) return // it is told at the end; what it withdraws may come behind
+  onRecord(record: RecordReader, byteLength: number): Pieces<void> | undefined {
+    if (this.#ending) return undefined // it is told at the end; what it withdraws may come behind
     if (byteLength > this.#serving.limits.maxBytes) throw new BadRecord(`a request of ${byteLength} bytes, expected at most ${this.#serving.limits.maxBytes}`)
-    const request = readRequest(record)
+    const pieces = this.#read(record, byteLength)
+    return pieces.next().done ? undefined : pieces
+  }
+
+  *#read(record: RecordReader, byteLength: number): Pieces<void> {
+    this.#take(yield* requestPieces(record), byteLength)
+  }
+
+  #take(request: TravellingRequest, byteLength: number): void {
+    if (this.#ending) return
     this.#lastNumber = request.number
     this.#inFlight++
     this.#inFlightBytes += byteLength

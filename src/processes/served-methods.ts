@@ -29,6 +29,8 @@ export class ServedMethods {
       case 'unload':
         await engine.unload(name, second ?? {})
         return this.#forgetUnloaded()
+      case 'alive':
+        return null
       case 'stats':
         return engine.stats()
       case 'modelStats':

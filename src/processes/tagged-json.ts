@@ -1,6 +1,8 @@
 import { isAnyArrayBuffer } from 'node:util/types'
 import { Tensor } from 'onnxruntime-common'
-import { storageOf, type ElementType } from '../tensor.ts'
+import { jsonPieces } from '../bounded-json.ts'
+import type { Pieces } from '../slices.ts'
+import { putValue, storageOf, type ElementType } from '../tensor.ts'
 import { kindOf, plainView } from '../typed-array.ts'
 import { storedView } from './record-views.ts'
 
@@ -15,6 +17,35 @@ export function toText(value: unknown): string {
 /** @throws SyntaxError for what is no JSON, and TypeError for a kind that is not known. */
 export function fromText(text: string): unknown {
   return JSON.parse(text, revive)
+}
+
+const mostValues = 2 ** 17
+/** Objects and arrays that are looked at in one piece. */
+const pieceValues = 512
+
+/**
+ * As {@link fromText} of bytes, in pieces and within limits.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` as well.
+ */
+export function* bytesPieces(bytes: Uint8Array): Pieces<unknown> {
+  const value = yield* jsonPieces(bytes, 'JSON', { mostValues })
+  return yield* revived('', value, { left: pieceValues })
+}
+
+/** What JSON.parse() does with a reviver. */
+function* revived(key: string, value: unknown, count: { left: number }): Pieces<unknown> {
+  if (typeof value !== 'object' || value === null) return value
+  const object = value as Record<string, unknown>
+  for (const name of Object.keys(object)) {
+    const member = object[name]
+    if (typeof member === 'object' && member !== null) putValue(object, name, yield* revived(name, member, count))
+  }
+  if (--count.left === 0) {
+    count.left = pieceValues
+    yield
+  }
+  return revive(key, value)
 }
 
 const arrays = new Map(

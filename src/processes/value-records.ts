@@ -1,5 +1,6 @@
 import { types } from 'node:util'
-import { isElementType, isTensorLike, makeTensor, type ElementType, type TensorData, type TensorLike } from '../tensor.ts'
+import type { Pieces } from '../slices.ts'
+import { isElementType, isTensorLike, makeTensor, putValue, type ElementType, type TensorData, type TensorLike } from '../tensor.ts'
 import { kindOf } from '../typed-array.ts'
 import type { MapEntry } from '../values.ts'
 import { arrayNumber } from './record-views.ts'
@@ -19,6 +20,8 @@ const typeNumbers = new Map<string, number>(elementTypes.map((type, number) => [
 
 const mostDims = 64
 const mostDepth = 16
+/** Of a sequence, whose items are tensors. */
+const mostListItems = 2 ** 16
 const bigintText = /^-?\d{1,40}$/
 
 /** What is no value that could be an input or an output. */
@@ -80,7 +83,8 @@ function writeList(record: RecordWriter, items: readonly unknown[], depth: numbe
   record.number(isTexts ? kinds.texts : kinds.list)
   if (isTexts) return writeTexts(record, items)
   const { length } = items
-  writeCount(record, length)
+  if (length > mostListItems) throw new NoValue(`at most ${mostListItems} items in a list`, length)
+  record.number(length)
   for (let index = 0; index < length; index++) writeValue(record, items[index], depth + 1)
 }
 
@@ -155,12 +159,16 @@ export const givenTensor: TensorMaker = (type, dims, data) => ({ type, dims, dat
 /** Of an output. */
 export const answeredTensor: TensorMaker = (type, dims, data) => makeTensor(type, data, dims)
 
+/** Texts, items and entries that are read in one piece. */
+const pieceItems = 512
+
 /**
- * Reads what {@link writeValue} has written.
+ * Reads what {@link writeValue} has written, in pieces.
  *
  * @throws BadRecord
  */
-export function readValue(record: RecordReader, makeTensorOf: TensorMaker, depth = 0): unknown {
+export function* readValue(record: RecordReader, makeTensorOf: TensorMaker, depth = 0): Pieces<unknown> {
+  record.value()
   const kind = record.count()
   switch (kind) {
     case kinds.nothing:
@@ -168,28 +176,35 @@ export function readValue(record: RecordReader, makeTensorOf: TensorMaker, depth
     case kinds.tensor: {
       const type = elementTypes[record.count()]
       if (type === undefined) throw new BadRecord('elements of no known type')
-      return makeTensorOf(type, readDims(record), record.elements())
+      const dims = readDims(record)
+      const read = record.elements()
+      return makeTensorOf(type, dims, ArrayBuffer.isView(read) ? read : yield* read)
     }
     case kinds.strings:
-      return makeTensorOf('string', readDims(record), readTexts(record))
-    case kinds.array:
-      return record.elements()
+      return makeTensorOf('string', readDims(record), yield* readTexts(record))
+    case kinds.array: {
+      const read = record.elements()
+      return ArrayBuffer.isView(read) ? read : yield* read
+    }
     case kinds.texts:
-      return readTexts(record)
+      return yield* readTexts(record)
     case kinds.list:
-      return readList(record, makeTensorOf, depth)
+      return yield* readList(record, makeTensorOf, depth)
     case kinds.object:
     case kinds.map:
-      return readMap(record, kind === kinds.map)
+      return yield* readMap(record, kind === kinds.map)
     default:
       throw new BadRecord(`a value of kind ${kind}`)
   }
 }
 
 /** One by one: how many there are is only what the record says. */
-function readTexts(record: RecordReader): string[] {
+function* readTexts(record: RecordReader): Pieces<string[]> {
   const texts: string[] = []
-  for (let left = record.count(); left > 0; left--) texts.push(record.text())
+  for (let left = record.count(); left > 0; left--) {
+    texts.push(record.text())
+    if (texts.length % pieceItems === 0) yield
+  }
   return texts
 }
 
@@ -199,17 +214,25 @@ function readDims(record: RecordReader): number[] {
   return dims
 }
 
-function readList(record: RecordReader, makeTensorOf: TensorMaker, depth: number): unknown[] {
+function* readList(record: RecordReader, makeTensorOf: TensorMaker, depth: number): Pieces<unknown[]> {
   if (depth === mostDepth) throw new BadRecord('lists within each other without end')
   const items: unknown[] = []
-  for (let left = record.count(); left > 0; left--) items.push(readValue(record, makeTensorOf, depth + 1))
+  for (let left = record.count(); left > 0; left--) {
+    items.push(yield* readValue(record, makeTensorOf, depth + 1))
+    if (items.length % pieceItems === 0) yield
+  }
   return items
 }
 
-function readMap(record: RecordReader, isMap: boolean): Map<MapEntry, MapEntry> | { [key: string]: MapEntry } {
-  const entries: [MapEntry, MapEntry][] = []
-  for (let left = record.count(); left > 0; left--) entries.push([isMap ? readEntry(record) : record.text(), readEntry(record)])
-  return isMap ? new Map(entries) : Object.fromEntries(entries)
+function* readMap(record: RecordReader, isMap: boolean): Pieces<Map<MapEntry, MapEntry> | { [key: string]: MapEntry }> {
+  const map = new Map<MapEntry, MapEntry>()
+  const object: { [key: string]: MapEntry } = {}
+  for (let left = record.count(); left > 0; left--) {
+    if (isMap) map.set(readEntry(record), readEntry(record))
+    else putValue(object, record.text(), readEntry(record))
+    if (left % pieceItems === 0) yield
+  }
+  return isMap ? map : object
 }
 
 function readEntry(record: RecordReader): MapEntry {

@@ -1,6 +1,10 @@
+import { jsonPieces } from '../bounded-json.ts'
 import { isPlainObject } from '../config/plain-options.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
+import { doAll } from '../slices.ts'
 import { fieldType, isEnumeration, isMessage, type MessageName } from './model-config-schema.ts'
+
+const mostValues = 2 ** 16
 
 /**
  * A configuration in JSON, as clients of Triton send it with `load`, in the words of `config.pbtxt`: so it is read, checked and
@@ -12,7 +16,7 @@ export function textOfJson(model: string, json: string): string {
   const wrong = (received: unknown): InferenceError => invalidArgument('config', 'a JSON object', received, { code: 'ERR_MODEL_CONFIG', model })
   let config: unknown
   try {
-    config = JSON.parse(json)
+    config = doAll(jsonPieces(Buffer.from(json), 'config', { mostValues }))
   } catch (error) {
     throw wrong((error as Error).message)
   }

@@ -212,6 +212,39 @@ describe('an inspector', () => {
     expect(JSON.stringify(frames)).not.toContain('.onnx')
   })
 
+  it('given next, passes on what is not for the path on which it is mounted or is not to be looked at, and answers the rest', async () => {
+    const inspect = inspector(await served())
+    const passed: string[] = []
+    const url = await listening((request, response) => {
+      if (request.url === '/route') Object.assign(request, { route: { path: '/route' } }) // as app.get('/route', ...) of Express does
+      inspect(request, response, () => {
+        passed.push(`${request.method} ${request.url}`)
+        response.writeHead(201).end('next')
+      })
+    })
+    for (const path of ['/', '/?token=1', '/route']) expect(await textOf(await ask(url + path))).toContain('zerohop inspector')
+    expect(passed).toEqual([])
+    expect((await openEvents(url)).response.statusCode).toBe(200)
+    for (const [method, path] of [['GET', '/metrics'], ['GET', '/a?b'], ['POST', '/'], ['DELETE', '/route']] as const) expect([(await fetch(url + path, { method })).status, passed.pop()]).toEqual([201, `${method} ${path}`])
+  })
+
+  it('without next refuses what is not to be looked at', async () => {
+    const url = await listening(inspector(await served()))
+    const response = await fetch(url, { method: 'POST' })
+    expect([response.status, response.headers.get('allow')]).toEqual([405, 'GET, HEAD'])
+  })
+
+  it('can be a hook of Fastify, whose own routes go on', async () => {
+    const app = fastify()
+    onTestFinished(() => app.close())
+    const inspect = inspector(await served())
+    app.addHook('onRequest', (request, reply, done) => inspect(request.raw, reply.raw, done))
+    app.get('/own', () => 'own')
+    const url = await app.listen({ host: '127.0.0.1', port: 0 })
+    expect(await textOf(await ask(`${url}/own`))).toBe('own')
+    expect(await textOf(await ask(url))).toContain('zerohop inspector')
+  })
+
   it('can be mounted in Fastify', async () => {
     const app = fastify()
     onTestFinished(() => app.close())

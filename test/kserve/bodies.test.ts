@@ -21,7 +21,7 @@ beforeAll(async () => {
 const good = JSON.stringify({ inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }] })
 
 describe('a compressed body', () => {
-  const limits = { maxBodyBytes: 2 ** 24, bodyTimeoutMs: 60_000, signal: new AbortController().signal }
+  const limits = { maxBodyBytes: 2 ** 24, maxDecompressedBytes: 2 ** 22, bodyTimeoutMs: 60_000, signal: new AbortController().signal }
   const requestOf = (bytes: Uint8Array, encoding: string) => Object.assign(Readable.from([bytes]), { headers: { 'content-encoding': encoding }, complete: true }) as unknown as IncomingMessage
 
   it.each([['gzip', gzipSync], ['deflate', deflateSync]] as const)('of %s is counted while it comes out, not after', async (encoding, compress) => {
@@ -46,6 +46,25 @@ describe('a compressed body', () => {
       expect([length, response.status, Object.keys((await response.json()) as object)]).toEqual([length, 400, ['error']])
     }
     expect((await fetch(`http://127.0.0.1:${port}/v2/models/m/infer`, { method: 'POST', body: whole, headers: { 'content-encoding': 'gzip' } })).status).toBe(200)
+  })
+
+  it('may be far shorter, decompressed, than one that came as it is', async () => {
+    const padded = `${good.slice(0, -1)},"padding":"${'x'.repeat(10_000)}"}`
+    const serving = await Serving.of(engine, { maxDecompressedBytes: 9000 })
+    const send = async (body: Uint8Array | string, encoding: string) => {
+      const { status, body: answer } = await serving.call('POST', '/v2/models/m/infer', body, { 'content-encoding': encoding })
+      return [status, answer.toString()]
+    }
+    expect(await send(padded, 'identity')).toEqual([200, expect.stringContaining('outputs')])
+    expect(await send(gzipSync(padded), 'gzip')).toEqual([413, expect.stringContaining('9000 bytes at most (maxDecompressedBytes)')])
+    expect(await send(deflateSync(good), 'deflate')).toEqual([200, expect.stringContaining('outputs')])
+  })
+
+  it('that is all brackets is refused before it is parsed', async () => {
+    const serving = await Serving.of(engine)
+    const brackets = 2 ** 21 - 100
+    const { status, body } = await serving.call('POST', '/v2/models/m/infer', gzipSync(`{"x":${'['.repeat(brackets)}${']'.repeat(brackets)}}`), { 'content-encoding': 'gzip' })
+    expect([status, body.toString()]).toEqual([400, expect.stringContaining('within 64 others at most')])
   })
 
   it('of nothing is an empty body', async () => {
@@ -85,6 +104,27 @@ describe('a client that has gone before its request was handed over', () => {
   })
 })
 
+describe('JSON of a large tensor', () => {
+  it('goes in and comes out in pieces, nested or flat, unchanged', async () => {
+    const serving = await Serving.of(engine)
+    const rows = Array.from({ length: 30_000 }, (_, at) => [at, -1 - at / 4, 1 / (at + 1), 1e-30])
+    const expected = Float32Array.from(rows.flat())
+    for (const data of [rows, rows.flat()]) {
+      const { status, json } = await serving.post('/v2/models/m/infer', { inputs: [{ name: 'x', datatype: 'FP32', shape: [30_000, 4], data }] })
+      expect([status, json.outputs[0].shape]).toEqual([200, [30_000, 4]])
+      expect(Float32Array.from(json.outputs[0].data)).toEqual(expected)
+    }
+  })
+
+  it('of text is as it was, and a wrong element is named', async () => {
+    const serving = await Serving.of(engine)
+    const data = Array.from({ length: 12_000 }, (_, at) => (at === 5 ? 'é'.repeat(40_000) : `"${at}\n`))
+    const send = (text: unknown[]) => serving.post('/v2/models/text/infer', { inputs: [{ name: 'x', datatype: 'BYTES', shape: [3000, 4], data: text }] })
+    expect((await send(data)).json.outputs[0].data).toEqual(data)
+    expect(await send(data.with(11_999, 7 as never))).toMatchObject({ status: 400, json: { error: expect.stringContaining("data[11999]: expected a string") as string } })
+  })
+})
+
 describe('text in BYTES', () => {
   const send = async (elements: Buffer, options = {}) => {
     const serving = await Serving.of(engine, options)
@@ -96,6 +136,12 @@ describe('text in BYTES', () => {
     const elements = byteElements('a\ufffdb', '', 'ü', '\u{1f41f}')
     expect((await send(elements)).tensors).toEqual(elements)
     expect((await send(byteElements('a', Uint8Array.of(0x61, 0xc3), Uint8Array.of(0xa4), 'd'))).json.error).toMatch(/element 1: expected text in UTF-8/)
+  })
+
+  it('is read in pieces where it is long, and may have so many elements', async () => {
+    const elements = byteElements('é\u{1f41f}'.repeat(100_000), `a${'\u{1f41f}'.repeat(100_000)}`, 'b', `${'x'.repeat(2 ** 18 - 1)}é`)
+    expect((await send(elements)).tensors.equals(elements)).toBe(true)
+    expect((await send(byteElements('a', 'b', 'c', 'd'), { maxJsonValues: 3 })).json.error).toMatch(/maxJsonValues/)
   })
 
   it('is limited as JSON is, as it holds up the thread as long', async () => {

@@ -12,7 +12,7 @@ beforeAll(async () => {
 })
 
 const good = { name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }
-const limits = { maxBodyBytes: 4096, maxJsonBytes: 2048, maxTensors: 3, maxNameLength: 20 }
+const limits = { maxBodyBytes: 4096, maxJsonBytes: 2048, maxJsonValues: 300, maxTensors: 3, maxNameLength: 20 }
 
 /** What is wrong is told, and the next request is answered. */
 async function refused(serving: Serving, answer: Promise<{ status: number; json: any }>, status = 400): Promise<string> {
@@ -84,6 +84,8 @@ describe('JSON that lies or is of another kind', () => {
     ['outputs that are none', { inputs: [good], outputs: 'y' }, /^outputs: /],
     ['an unknown output', { inputs: [good], outputs: [{ name: 'z' }] }, /a tensor out of 'y'/],
     ['an output twice', { inputs: [good], outputs: [{ name: 'y' }, { name: 'y' }] }, /each name once/],
+    ['JSON without end within each other', `{"inputs":${'['.repeat(900)}${']'.repeat(900)}}`, /arrays and objects within 64 others at most/],
+    ['more values than may be', { inputs: [good], padding: Array(300).fill(0) }, /300 values at most \(maxJsonValues\)/],
     ['too long JSON', { inputs: [good], id: 'a', padding: 'x'.repeat(3000) }, /2048 bytes at most/],
   ]
   it.each(requests)('is refused: %s', async (_, request, told) => {

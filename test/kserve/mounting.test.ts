@@ -7,7 +7,7 @@ import { kserve } from '../../src/kserve/kserve-exports.ts'
 import { checkKserveOptions } from '../../src/kserve/kserve-options.ts'
 import * as small from '../models/small.ts'
 import { ownEngine } from '../support/open.ts'
-import { Serving, type IncomingMessage, type ServerResponse } from './serving.ts'
+import { Serving } from './serving.ts'
 
 const request = { inputs: [{ name: 'x', datatype: 'FP32', shape: [1, 4], data: [1, 2, 3, 4] }] }
 
@@ -21,9 +21,7 @@ describe('the handler', () => {
   it('is a hook of Fastify, whose own routes go on', async () => {
     const handle = kserve(await loaded())
     const app = fastify()
-    app.addHook('onRequest', async (incoming, reply) => {
-      if (await handle(incoming.raw, reply.raw)) reply.hijack()
-    })
+    app.addHook('onRequest', (incoming, reply, done) => void handle(incoming.raw, reply.raw, done))
     app.post('/own', async (incoming) => ({ got: incoming.body }))
     onTestFinished(() => app.close())
     await app.listen({ port: 0, host: '127.0.0.1' })
@@ -36,13 +34,42 @@ describe('the handler', () => {
 
   it('is middleware of Connect and Express, below a path of its own as well', async () => {
     const handle = kserve(await loaded())
-    const middleware = (incoming: IncomingMessage, response: ServerResponse, next: (error?: unknown) => void) => handle(incoming, response).then((handled) => handled || next(), next)
     const serving = await Serving.by(createServer((incoming, response) => {
       incoming.url = incoming.url!.replace(/^\/triton/, '') // as app.use('/triton', ...) does
-      void middleware(incoming, response, () => response.end('next'))
+      void handle(incoming, response, () => response.end('next'))
     }))
     expect((await serving.post('/triton/v2/models/m/infer', request)).status).toBe(200)
     expect((await serving.call('GET', '/triton/own')).body.toString()).toBe('next')
+  })
+
+  it('is a whole server, which answers what is not of the protocol with 404', async () => {
+    const handle = kserve(await loaded())
+    const handled: boolean[] = []
+    const serving = await Serving.by(createServer((incoming, response) => void handle(incoming, response).then((each) => handled.push(each))))
+    const own = await Serving.by(createServer(handle))
+    for (const each of [serving, own]) {
+      expect((await each.post('/v2/models/m/infer', request)).status).toBe(200)
+      expect(await each.get('/metrics')).toEqual({ status: 404, json: { error: expect.stringContaining('/v2 and below') as string } })
+      expect(await each.post('/v3/models/m/infer', request)).toMatchObject({ status: 404 })
+      expect((await each.call('HEAD', '/')).status).toBe(404)
+    }
+    expect(handled).toEqual([true, true, true, true])
+  })
+
+  it('calls next once for what is not of the protocol, and leaves the request as it is', async () => {
+    const handle = kserve(await loaded())
+    const passed: unknown[][] = []
+    const handled: boolean[] = []
+    const serving = await Serving.by(createServer((incoming, response) => {
+      const next = (...given: unknown[]) => {
+        passed.push([incoming.url, ...given])
+        void json(incoming).then((body) => response.end(JSON.stringify(body)))
+      }
+      void handle(incoming, response, next).then((each) => handled.push(each))
+    }))
+    expect(await serving.post('/own', [7])).toMatchObject({ status: 200, json: [7] })
+    expect((await serving.get('/v2/nothing')).status).toBe(404)
+    expect([passed, handled]).toEqual([[['/own']], [false, true]])
   })
 
   it('says where to be mounted when the body has been read before', async () => {
@@ -62,7 +89,7 @@ describe('the handler', () => {
 
 describe('options', () => {
   const wrong: [string, unknown][] = [
-    ['maxBodyBytes', 0], ['maxBodyBytes', 1.5], ['maxJsonBytes', '1'], ['maxHeldBytes', 1], ['maxTensors', -1], ['maxNameLength', NaN],
+    ['maxBodyBytes', 0], ['maxBodyBytes', 1.5], ['maxJsonBytes', '1'], ['maxDecompressedBytes', 0], ['maxJsonValues', 2 ** 27], ['maxHeldBytes', 1], ['maxTensors', -1], ['maxNameLength', NaN],
     ['bodyTimeoutMs', 2 ** 31], ['timeoutMs', 0], ['modelControl', 'yes'], ['serverName', ''], ['compressFromBytes', -1], ['unknown', 1],
   ] // prettier-ignore
   it.each(wrong)('refuse %s %s', (name, value) => {
@@ -91,7 +118,7 @@ describe('options', () => {
     const source = readFileSync('src/kserve/kserve-options.ts', 'utf8')
     const [, members] = /export interface KserveOptions \{\n([^]*?)^\}/m.exec(source)!
     const names = [...members!.matchAll(/^ {2}(\w+)\?:/gm)].map(([, name]) => name!)
-    expect(names.length).toBe(10)
+    expect(names.length).toBe(12)
     expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
     const failures = readFileSync('src/kserve/http-failure.ts', 'utf8')
     const codes = [...failures.matchAll(/(ERR_\w+): (\d+)/g)].map(([, code, status]) => ({ code: code!, status: status! }))

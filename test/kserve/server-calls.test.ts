@@ -41,9 +41,9 @@ describe('a server', () => {
     expect((await serving.post('/v2/models/m/infer', { inputs: input })).status).toBe(503)
   })
 
-  it('leaves what is not of the protocol to others', async () => {
+  it('answers what is not of the protocol with 404, where there are no others to leave it to', async () => {
     const serving = await Serving.of(ownEngine())
-    for (const path of ['/', '/v2x', '/v1/models', '/metrics']) expect((await serving.call('GET', path)).status).toBe(418)
+    for (const path of ['/', '/v2x', '/v1/models', '/metrics']) expect((await serving.call('GET', path)).status).toBe(404)
   })
 
   it('answers an unknown path, a wrong method and what of Triton it has not by name', async () => {

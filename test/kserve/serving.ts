@@ -1,4 +1,4 @@
-import { createServer, request, type IncomingHttpHeaders, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
+import { createServer, request, type IncomingHttpHeaders, type Server } from 'node:http'
 import { connect, type AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { onTestFinished } from 'vitest'
@@ -86,5 +86,3 @@ export function byteElements(...elements: (string | Uint8Array)[]): Buffer {
     return [length, Buffer.from(element as string)]
   }))
 }
-
-export type { IncomingMessage, ServerResponse }

@@ -145,7 +145,7 @@ describe('a client that means harm', () => {
       return frame
     }
     socket.write(Buffer.concat([greeting, ...Array.from({ length: 20 }, (_, number) => ask(1 + number))]))
-    await until(() => server.stats().requests >= 10)
+    await until(() => server.stats().requests >= 3) // no more are taken while so much is not read
     vi.advanceTimersByTime(9000)
     expect(server.stats().clients).toBe(2)
     vi.advanceTimersByTime(3000)

@@ -2,7 +2,7 @@ import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
 import { BadFrame, FrameReader, frameOf, textFrame } from '../../src/processes/frames.ts'
-import { answeredNumber, readAnswer, readRequest, writeAnswer, writeRejection, writeRequest } from '../../src/processes/inference-records.ts'
+import { answeredNumber, readAnswer, readRequest, requestPieces, writeAnswer, writeRejection, writeRequest } from '../../src/processes/inference-records.ts'
 import { BadRecord, RecordReader } from '../../src/processes/record-reader.ts'
 import { aligned, RecordViews } from '../../src/processes/record-views.ts'
 import { RecordWriter } from '../../src/processes/record-writer.ts'
@@ -195,5 +195,66 @@ describe('frames', () => {
 
   it('that are too long are refused by their first bytes', () => {
     expect(() => new FrameReader(100, () => {}).push(frameOf(4, 101).subarray(0, 8))).toThrow(BadFrame)
+  })
+})
+
+describe('a record that is long', () => {
+  /** A request whose only input is a list of so many arrays, each of which says that it is all bytes of the body. */
+  function amplifying(items: number, bodyBytes: number): RecordReader {
+    const cells: number[] = [0, 1, 0]
+    const text = (value: string) => {
+      cells.push(value.length)
+      if (value !== '') cells.push(new DataView(Uint8Array.from(Buffer.from(value.padEnd(8, '\0'))).buffer).getFloat64(0, true))
+    }
+    text('m')
+    text('')
+    cells.push(1)
+    text('x')
+    cells.push(1, 5, items)
+    for (let item = 0; item < items; item++) cells.push(3, 0, 0, bodyBytes)
+    cells[0] = cells.length
+    const memory = new ArrayBuffer(cells.length * 8 + bodyBytes)
+    new Float64Array(memory, 0, cells.length).set(cells)
+    return new RecordReader(new RecordViews(memory), 0, memory.byteLength)
+  }
+
+  it('has no byte copied more than once', () => {
+    expect((readRequest(amplifying(1, 4096)).feeds['x'] as Uint8Array[])[0]).toHaveLength(4096)
+    expect(() => readRequest(amplifying(2, 4096))).toThrow('elements that lie where others do')
+    expect(() => readRequest(amplifying(2, 2 ** 20))).toThrow('elements that lie where others do')
+  })
+
+  it('has only so many arrays in it, as each takes more than the record has of it', () => {
+    expect(readRequest(amplifying(60_000, 0)).feeds['x']).toHaveLength(60_000)
+    expect(() => readRequest(amplifying(140_000, 0))).toThrow('more than 131072 values')
+  })
+
+  it('is read in pieces', () => {
+    const pieces = (feeds: Record<string, unknown>, options?: object) => {
+      writeRequest(record, 1, 'm', feeds, options, false)
+      const reading = requestPieces(reader(written()))
+      for (let count = 0; ; count++) {
+        const { done, value } = reading.next()
+        if (done) return { count, feeds: value.feeds, options: value.options }
+      }
+    }
+    const floats = Float32Array.from({ length: 2 ** 20 + 3 }, (_, at) => at)
+    const long = pieces({ x: floats })
+    expect([long.count, Buffer.compare(Buffer.from((long.feeds['x'] as Float32Array).buffer), Buffer.from(floats.buffer))]).toEqual([8, 0])
+    const texts = Array.from({ length: 5000 }, (_, at) => `t${at}`)
+    expect(pieces({ x: texts })).toEqual({ count: 9, feeds: { x: texts }, options: undefined })
+    const sequence = Array.from({ length: 1500 }, (_, at) => Float32Array.of(at))
+    expect(pieces({ x: sequence }).count).toBe(2)
+    const options = { outputs: Array.from({ length: 2000 }, (_, at) => ({ at: BigInt(at) })) }
+    const read = pieces({}, options)
+    expect(read.options).toEqual(options)
+    expect(read.count).toBeGreaterThan(2)
+    expect(pieces({ x: Float32Array.of(1) }, { timeoutMs: 5 }).count).toBe(0)
+  })
+
+  it('is refused by who writes it where its options or a list are too long', () => {
+    expect(() => writeRequest(record, 1, 'm', {}, { requestId: 'x'.repeat(70_000) }, false)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'options' }))
+    expect(() => writeRequest(record, 1, 'm', { x: Array(70_000).fill(Float32Array.of(1)) }, undefined, false)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: "input 'x'" }))
+    writeRequest(record, 1, 'm', {}, undefined, false)
   })
 })
