@@ -10,6 +10,7 @@ import type { InferenceError } from './errors.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
 import { SampleFailed, WarmUp } from './instance/warm-up.ts'
 import type { RunTimes } from './latency/run-times.ts'
+import { ImageDecoding } from './lease/image-decoding.ts'
 import { leasesOf } from './lease/leases-of.ts'
 import { ModelLeases } from './lease/model-leases.ts'
 import { checkModelFile, checkOverridden, closedWhileLoading, loadFailure, lostWhileLoading, unfitSample } from './load-failure.ts'
@@ -47,6 +48,7 @@ export class LoadedModel implements Loadable {
   parser: FeedParser | null = null
   responses: ResponseSharing | null = null
   sequences: Sequences | null = null
+  images: ImageDecoding | null = null
   readonly leases = new ModelLeases(() => leasesOf(this.scheduler!, this.config))
   readonly splitsOversized: boolean
   readonly optionalInputs: readonly string[]
@@ -173,12 +175,19 @@ export class LoadedModel implements Loadable {
     })) // prettier-ignore
     this.responses = ResponseSharing.of(scheduler, this.config)
     this.sequences = sequencesOf(this.config.sequence, this.#sequenceInputs, { metadata: joining.stacked, parser: this.parser!, scheduler, clock, staging: () => this.#services.staging(this.config), over: (event) => this.#services.sequenceOver({ model: this.name, version: this.version, ...event }) })
+    this.images = this.#imageDecoding(joining, scheduler)
     this.#instances.serve(scheduler)
     rowCheck?.serve(() => this.session)
     this.#scaling = new Scaling(this.config, this.#instances, scheduler, warmUp)
     warnOfLabels(joining.metadata, joining.labels)
     this.#become('ready')
     this.#watchScale(this.#scaling, scheduler)
+  }
+
+  #imageDecoding({ images, shaped }: Joining, { stats }: Scheduler): ImageDecoding | null {
+    if (images === null) return null
+    const { name: model, optionalInputs } = this
+    return new ImageDecoding({ model, inputs: shaped.shown.inputs, images, optionalInputs, parser: this.parser!, stats, clock: this.#services.clock, leases: () => this.leases.lendIfAny() })
   }
 
   /** Tells of changes in the number of instances, and has it follow the load where it is to. */

@@ -25,7 +25,7 @@ const paceThreshold = 1.25
 const maxBuckets = 128
 
 /** The last so many values. */
-class Recent {
+export class Recent {
   readonly #ring: Float64Array
   readonly #sorted: Float64Array
   #count = 0
@@ -49,6 +49,10 @@ class Recent {
     this.#count++
     this.#ring[this.#next] = value
     this.#next = (this.#next + 1) % sorted.length
+  }
+
+  get count(): number {
+    return this.#count
   }
 
   /** Nearest-rank quantile. */
