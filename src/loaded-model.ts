@@ -10,10 +10,11 @@ import type { InferenceError } from './errors.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
 import { SampleFailed, WarmUp } from './instance/warm-up.ts'
 import type { RunTimes } from './latency/run-times.ts'
+import { warmDecoder } from './image/warm-decoder.ts'
 import { ImageDecoding } from './lease/image-decoding.ts'
 import { leasesOf } from './lease/leases-of.ts'
 import { ModelLeases } from './lease/model-leases.ts'
-import { checkModelFile, checkOverridden, closedWhileLoading, loadFailure, lostWhileLoading, unfitSample } from './load-failure.ts'
+import { checkModelFile, checkOverridden, closedWhileLoading, loadFailure, lostWhileLoading, noDecoder, unfitSample } from './load-failure.ts'
 import { servable } from './metadata.ts'
 import type { Loadable } from './model-target.ts'
 import type { ModelState } from './model-state.ts'
@@ -110,6 +111,8 @@ export class LoadedModel implements Loadable {
       const tolerance = Math.max(...instances.opening.map((life) => life.tolerance))
       const served = { ...servable(this.name, opened, opened.carrier), executionProviders: this.#services.providers.opened(this.config) }
       const joining = await joiningAtLoad(this.name, this.config, served, tolerance, instances.opening[0]!.session)
+      const decoder = this.#warmDecoder(joining)
+      decoder.catch(() => {}) // until it is waited for
       const padding = this.#parse(joining, opened.carrier)
       const warmUp = new WarmUp(joining.stacked, this.config, this.parser!, padding, joining)
       const rowCheck = joining.undecided ? new ModelRowCheck({ joining, config: this.config, padding, parser: this.parser!, samples: warmUp.samples }) : null
@@ -117,6 +120,7 @@ export class LoadedModel implements Loadable {
       await instances.warm(warmUp, rowCheck === null ? undefined : (session) => rowCheck.atLoad(session, learnt))
       const runTimes = await calibrateAtLoad(this.config, joining, warmUp, instances.opening[0]!.session)
       await instances.reserve(joining.stacked)
+      await decoder
       await this.#services.accept?.()
       instances.checkOpen()
       this.#serve(joining, rowCheck, padding, runTimes, warmUp)
@@ -182,6 +186,10 @@ export class LoadedModel implements Loadable {
     warnOfLabels(joining.metadata, joining.labels)
     this.#become('ready')
     this.#watchScale(this.#scaling, scheduler)
+  }
+
+  async #warmDecoder({ images }: Joining): Promise<void> {
+    if (images !== null) await warmDecoder(images.values()).catch((error: unknown) => { throw noDecoder(this.name, this.config, error) })
   }
 
   #imageDecoding({ images, shaped }: Joining, { stats }: Scheduler): ImageDecoding | null {

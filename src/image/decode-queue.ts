@@ -29,6 +29,7 @@ export function imageConcurrency(concurrency?: number): number {
   }
   limit = concurrency
   startNext()
+  for (const line of lines) line.ask()
   return limit
 }
 
@@ -117,7 +118,7 @@ export class DecodeLine {
     this.#tasks.push(task)
     this.#count(task, task.estimatedMs)
     lines.add(this)
-    this.#ask()
+    this.ask()
   }
 
   /** Takes a task out that has not begun. */
@@ -155,12 +156,13 @@ export class DecodeLine {
     if (this.#tasks.size === 0 && this.#endsAtMs.size === 0) lines.delete(this)
   }
 
-  #ask(): void {
+  /** Stands in line for the decoder as often as it may. */
+  ask(): void {
     while (this.#asked < limit && this.#asked - this.#endsAtMs.size < this.#tasks.size) {
       this.#asked++
       void inTurn(this.#turn).then(() => {
         this.#asked--
-        this.#ask()
+        this.ask()
       })
     }
   }

@@ -2,6 +2,8 @@ import { Recent } from './run-times.ts'
 
 /** Decodings of one size by which is told what they take at present. */
 const sizeWindow = 9
+/** Decodings of a size until which the fastest says what is usual: the first ones are slow, and none is fast by chance. */
+const fewDecodings = 5
 /** Decodings of all sizes by which is told how far they spread. */
 const spreadWindow = 100
 /** Steps of size to the doubling. */
@@ -29,7 +31,7 @@ export class DecodeTimes {
     const step = stepOf(sized)
     let recent = sizes.get(step)
     if (recent === undefined) sizes.set(step, (recent = new Recent(sizeWindow)))
-    if (recent.count > 0) this.#spread.add(ms / Math.max(usualMs, Number.EPSILON))
+    if (recent.count >= fewDecodings) this.#spread.add(ms / Math.max(usualMs, Number.EPSILON))
     recent.add(ms)
   }
 
@@ -39,18 +41,22 @@ export class DecodeTimes {
     if (sizes === undefined) return 0
     const step = stepOf(sized)
     const own = sizes.get(step)
-    if (own !== undefined) return own.quantile(0.5)
+    if (own !== undefined) return usualOf(own)
     const known = [...sizes.keys()].sort((a, b) => a - b)
     const below = known.findLast((other) => other < step)
-    if (below !== undefined) return sizes.get(below)!.quantile(0.5)
+    if (below !== undefined) return usualOf(sizes.get(below)!)
     const [smallest = step] = known
-    return sizes.get(smallest)!.quantile(0.5) * 2 ** ((step - smallest) / steps)
+    return usualOf(sizes.get(smallest)!) * 2 ** ((step - smallest) / steps)
   }
 
   /** By how many times what is usual 99 of 100 are longer at most; 0 when there were none. */
   get spread(): number {
     return this.#spread.count === 0 ? 0 : Math.max(0, this.#spread.quantile(0.99) - 1)
   }
+}
+
+function usualOf(recent: Recent): number {
+  return recent.quantile(recent.count < fewDecodings ? 0 : 0.5)
 }
 
 function stepOf({ size }: Sized): number {

@@ -19,6 +19,8 @@ const expectedRuns = 3
 const spreadWindow = 100
 /** ... and how fast things go at present. */
 const paceWindow = 9
+/** Runs of a size until which the fastest says what is usual: the first ones are slow, and none is fast by chance. */
+const fewRuns = 5
 /** Times as fast or slow as usual from which on it is a change of pace, and not of this size. */
 const paceThreshold = 1.25
 /** Shapes whose runs are remembered; those longest without a run go first. */
@@ -75,6 +77,8 @@ export class Recent {
 /** Runs of one bucket. */
 class BucketRuns implements SizeRunTimes {
   readonly #bySize = new Map<number, Recent>()
+  /** Those of which nothing was expected before they were run. */
+  readonly #unforeseen = new Set<number>()
   /** Sizes that have been run, ascending. */
   #sizes: number[] = []
   /** How many times as long as usual for their size the last runs took. */
@@ -99,12 +103,12 @@ class BucketRuns implements SizeRunTimes {
   }
 
   p99Ms(rows: number): number {
-    return this.usualMs(rows) * this.#spread.quantile(0.99)
+    return this.usualMs(rows) * (this.#spread.count < paceWindow ? 1 : this.#spread.quantile(0.99))
   }
 
   usualMs(rows: number): number {
     const measured = this.#bySize.get(rows)
-    if (measured !== undefined) return measured.quantile(0.5)
+    if (measured !== undefined) return this.#isHardlyKnown(rows) ? this.#boundMs(rows) : measured.quantile(0.5)
     const sizes = this.#sizes
     if (sizes.length === 0) return 0
     let above = 0
@@ -112,14 +116,32 @@ class BucketRuns implements SizeRunTimes {
     if (above === 0) return this.usualMs(sizes[0]!)
     const below = sizes[above - 1]!
     const belowMs = this.usualMs(below)
-    if (above === sizes.length) return (belowMs * rows) / Math.max(1, below)
+    if (above === sizes.length) return this.#isHardlyKnown(below) ? Math.max(belowMs, this.#boundMs(rows)) : (belowMs * rows) / Math.max(1, below)
     const share = (rows - below) / (sizes[above]! - below)
     return belowMs + share * (this.usualMs(sizes[above]!) - belowMs)
   }
 
-  /** Times as long as usual that runs take at present. */
+  /** Whether a size was run seldom, and nothing else says what is usual for it. */
+  #isHardlyKnown(rows: number): boolean {
+    return this.#unforeseen.has(rows) && this.#bySize.get(rows)!.count < fewRuns
+  }
+
+  /** What a run of a size that is hardly known takes at most, as far as fewer rows tell: its fastest, or proportionally as long as they. */
+  #boundMs(rows: number): number {
+    let msPerRow = Infinity
+    for (const size of this.#sizes) {
+      if (size > rows) break
+      const measured = this.#bySize.get(size)!
+      const ms = this.#isHardlyKnown(size) ? Math.min(measured.quantile(0), size * msPerRow) : measured.quantile(0.5)
+      if (size === rows) return ms
+      msPerRow = Math.min(msPerRow, ms / Math.max(1, size))
+    }
+    return rows * msPerRow
+  }
+
+  /** Times as long as usual that runs take at present; by few of them nobody can tell. */
   get #pace(): number {
-    const pace = this.#sizes.length === 0 ? 1 : this.#lastRatios.quantile(0.5)
+    const pace = this.#lastRatios.count < paceWindow ? 1 : this.#lastRatios.quantile(0.5)
     return pace > paceThreshold || pace < 1 / paceThreshold ? pace : 1
   }
 
@@ -128,7 +150,8 @@ class BucketRuns implements SizeRunTimes {
     if (runs !== undefined) return runs
     this.#bySize.set(rows, (runs = new Recent(sizeWindow)))
     // What its neighbours let expect counts as some runs, so that a single one by chance fast or slow changes nothing.
-    if (expectedMs !== null) for (let run = 0; run < expectedRuns; run++) runs.add(expectedMs)
+    if (expectedMs === null) this.#unforeseen.add(rows)
+    else for (let run = 0; run < expectedRuns; run++) runs.add(expectedMs)
     this.#sizes = [...this.#sizes, rows].sort((a, b) => a - b)
     return runs
   }

@@ -18,6 +18,8 @@ vi.mock('../../src/image/rgb-pipeline.ts', () => ({
   },
 }))
 
+vi.mock('../../src/image/warm-decoder.ts', () => ({ warmDecoder: async () => {} }))
+
 const engine = sharedEngine()
 const image = (which: number) => ({ x: Buffer.from([0xff, 0xd8, 0xff, which]) })
 const pixels = (value: number) => ({ x: new Float32Array(12).fill(value) })
