@@ -80,7 +80,7 @@ export function noDecoder(model: string, { inputs = [] }: ResolvedConfig, error:
   if (!(error instanceof InferenceError)) return error
   const { code, expected, cause, message } = error
   const option = `inputs[${inputs.findIndex(({ image }) => image !== undefined)}].image`
-  return new InferenceError(code, `${option} of model '${model}': ${message}`, { model, name: error.argument ?? 'sharp', expected, cause })
+  return new InferenceError(code, `${option} of model '${model}': ${message}`, { model, expected, cause, ...(error.argument === undefined ? {} : { name: error.argument }) })
 }
 
 /**

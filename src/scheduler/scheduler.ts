@@ -185,9 +185,9 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     return this.#inFlight.running
   }
 
-  /** In how many milliseconds a request of the default level would be answered that came now; 0 when no run like it was seen. */
-  estimatedAnswerMs(bucketKey: string, rows: number): number {
-    const rowsAhead = this.levels.rowsAhead(this.levels.of(undefined))
+  /** In how many milliseconds a request would be answered that came now; 0 when no run like it was seen. */
+  estimatedAnswerMs(bucketKey: string, rows: number, priority?: number): number {
+    const rowsAhead = this.levels.rowsAhead(this.levels.of(priority))
     return this.times.estimatedAnswerMs(bucketKey, rows, rowsAhead, this.instances.serving, this.clock.nowMs())
   }
 
