@@ -51,6 +51,12 @@ export interface ImageOptions<Type extends ImageDataType = ImageDataType> extend
   kernel?: ImageKernel
   /** Colour, as [red, green, blue] 0..255, under transparent pixels and beside a `'contain'`ed image. Default black. */
   background?: readonly number[]
+  /**
+   * Take pixels as they are in the file, without their colour profile, as Pillow, OpenCV and torchvision do: what models were trained
+   * on. Colours of a picture with a profile of its own, as phones embed it, are up to 15 of 255 apart. CMYK goes to
+   * sRGB by a usual profile then. Default `false`: colours go to sRGB by the profile.
+   */
+  ignoreIcc?: boolean
   /** Which channels, in which order. Grey is ITU-R 601 luma, as in Pillow and OpenCV. Default `'rgb'`. */
   channels?: ImageChannels
   /** `'nchw'`: dims [1, C, height, width]; `'nhwc'`: [1, height, width, C]. Default `'nchw'`. */
@@ -76,7 +82,7 @@ export type ResolvedImageOptions = ResolvedImageLimits & Readonly<
 >
 
 const names = [
-  'width', 'height', 'fit', 'crop', 'kernel', 'background', 'channels', 'layout', 'dtype', 'scale', 'mean', 'std', ...limitNames,
+  'width', 'height', 'fit', 'crop', 'kernel', 'background', 'ignoreIcc', 'channels', 'layout', 'dtype', 'scale', 'mean', 'std', ...limitNames,
 ] as const satisfies readonly (keyof ImageOptions)[]
 
 /** Most pixels of a result: 1.6 GB of float64 in three channels. */
@@ -105,6 +111,7 @@ function resolve(options: Partial<Record<(typeof names)[number], unknown>>): Res
     crop: options.crop === undefined ? undefined : resolveCrop(options.fit, options.crop, width, height),
     kernel: oneOf('kernel', options.kernel ?? 'lanczos3', KERNELS),
     background: colour(options.background ?? [0, 0, 0]),
+    ignoreIcc: flag('ignoreIcc', options.ignoreIcc ?? false),
     channels,
     channelCount,
     layout: oneOf('layout', options.layout ?? 'nchw', LAYOUTS),
@@ -137,6 +144,11 @@ function resolveCrop(fit: unknown, crop: unknown, width: number, height: number)
 function size(name: string, value: unknown, largest: number): number {
   if (Number.isInteger(value) && (value as number) >= 1 && (value as number) <= largest) return value as number
   throw invalidArgument(name, `a whole number of pixels from 1 to ${largest}`, value)
+}
+
+function flag(name: string, value: unknown): boolean {
+  if (typeof value === 'boolean') return value
+  throw invalidArgument(name, 'true or false', value)
 }
 
 function finite(name: string, value: unknown): number {

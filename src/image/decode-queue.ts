@@ -128,6 +128,11 @@ export class DecodeLine {
     this.#leaveIfEmpty()
   }
 
+  /** Whether a task that came now would begin at once. */
+  get isIdle(): boolean {
+    return this.#tasks.size === 0 && this.#endsAtMs.size === 0 && running < limit
+  }
+
   /** How long a task of a level would wait that came now, in milliseconds: for those before it, for what runs, and for other lines, which take turns. */
   waitMs(level: number): number {
     let ownMs = 0

@@ -23,14 +23,31 @@ export function imageKind(bytes: Uint8Array, format: ImageFormat): ImageKind {
   return { name: `${format} by bytes`, size: bytes.byteLength }
 }
 
+/** Whether an image is a JPEG without loss, which libjpeg decodes in its own size alone, and of which a smaller one is a corner. */
+export function isLosslessJpeg(bytes: Uint8Array): boolean {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+  try {
+    const at = view.getUint16(0) === 0xffd8 ? frameOf(view) : -1
+    return at !== -1 && losslessFrames.includes(view.getUint16(at))
+  } catch {
+    return false // it ends before that: decoding will tell
+  }
+}
+
+const losslessFrames: readonly number[] = [0xffc3, 0xffc7, 0xffcb, 0xffcf]
+
 function jpegKind(view: DataView): ImageKind | null {
-  let at = 2
-  for (let segment = 0; segment < mostSegments; segment++) {
-    const marker = view.getUint16(at)
-    if (isFrame(marker)) return { name: `jpeg ${marker.toString(16)}`, size: view.getUint16(at + 5) * view.getUint16(at + 7) }
+  const at = frameOf(view)
+  return at === -1 ? null : { name: `jpeg ${view.getUint16(at).toString(16)}`, size: view.getUint16(at + 5) * view.getUint16(at + 7) }
+}
+
+/** Where a JPEG's frame begins, which tells its size and coding; -1 for nowhere near. */
+function frameOf(view: DataView): number {
+  for (let segment = 0, at = 2; segment < mostSegments; segment++) {
+    if (isFrame(view.getUint16(at))) return at
     at += 2 + view.getUint16(at + 2)
   }
-  return null
+  return -1
 }
 
 /** Start of frame, in one of the codings that JPEG has. */

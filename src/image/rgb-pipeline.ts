@@ -3,6 +3,7 @@ import { isHeic } from '../config/image-format.ts'
 import type { ResolvedImageOptions } from '../config/image-options.ts'
 import { overLimit, readSource, undecodable } from './image-source.ts'
 import type { CheckedSource } from './image-source.ts'
+import { isLosslessJpeg } from './image-kind.ts'
 import { decodePlainJpeg, isTinted } from './plain-jpeg.ts'
 import { scaledSize } from './resize-plan.ts'
 import { loadSharp } from './sharp-loader.ts'
@@ -26,12 +27,15 @@ export async function decodeRgb(source: CheckedSource, options: ResolvedImageOpt
 async function decodeBySharp(
   sharp: SharpFactory, source: CheckedSource, bytes: Uint8Array, options: ResolvedImageOptions,
 ): Promise<Buffer> {
-  const { limitInputPixels, timeoutMs } = options
+  const { limitInputPixels, timeoutMs, ignoreIcc } = options
   try {
-    const image = sharp(bytes, { ...reading, limitInputPixels })
+    const image = sharp(bytes, { ...reading, limitInputPixels, ignoreIcc })
     image.timeout({ seconds: Math.min(longestSeconds, Math.ceil(timeoutMs / 1000)) })
-    const header = needsHeader(options) ? await image.metadata() : undefined
+    const isWhole = isLosslessJpeg(bytes)
+    const header = isWhole || needsHeader(options) ? await image.metadata() : undefined
     if (header !== undefined && isTinted(options) && isGrey(header)) image.pipelineColourspace('srgb')
+    // What is cut before it is resized is decoded in its own size.
+    if (isWhole) image.extract({ left: 0, top: 0, ...header!.autoOrient })
     image.flatten({ background: backgroundOf(options) })
     resize(image, options, header)
     return await image.toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer()

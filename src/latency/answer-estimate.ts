@@ -11,9 +11,11 @@ export interface ReadyEstimate {
   readonly inMs: number
   /** By how much one of 100 is later. */
   readonly spreadMs: number
+  /** Whether nothing stands before it. */
+  readonly isNext: boolean
 }
 
-const isReady: ReadyEstimate = { inMs: 0, spreadMs: 0 }
+const isReady: ReadyEstimate = { inMs: 0, spreadMs: 0, isNext: true }
 
 /** What a new request would wait behind. */
 export interface Backlog {
@@ -42,8 +44,8 @@ export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: n
   if (!runTimes.knows(bucketKey)) return ready.inMs
   const batchesAhead = Math.floor(rowsAhead / batchRows)
   // An instance that is free now is given what it usually can do: only by that is it found out when a slow time is over.
-  if (freeInMs === 0 && batchesAhead === 0 && ready.inMs === 0) {
-    return runTimes.medianMs(bucketKey, Math.max(rows, Math.min(batchRows, rowsAhead + rows))) + admissionMarginMs
+  if (freeInMs === 0 && batchesAhead === 0 && ready.isNext) {
+    return ready.inMs + runTimes.medianMs(bucketKey, Math.max(rows, Math.min(batchRows, rowsAhead + rows))) + admissionMarginMs
   }
   const runsAhead = (batchesAhead * sharing) / instances
   const aheadMs = batchesAhead === 0 ? 0 : runsAhead * runTimes.presentMs(bucketKey, batchRows)

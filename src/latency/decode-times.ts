@@ -21,6 +21,7 @@ interface Sized {
  */
 export class DecodeTimes {
   readonly #kinds = new Map<string, Map<number, Recent>>()
+  readonly #fastest = new Map<string, number>()
   /** How many times as long as usual for their size the last ones took. */
   readonly #spread = new Recent(spreadWindow)
 
@@ -33,6 +34,8 @@ export class DecodeTimes {
     if (recent === undefined) sizes.set(step, (recent = new Recent(sizeWindow)))
     if (recent.count >= fewDecodings) this.#spread.add(ms / Math.max(usualMs, Number.EPSILON))
     recent.add(ms)
+    const key = `${sized.name} ${step}`
+    this.#fastest.set(key, Math.min(ms, this.#fastest.get(key) ?? Infinity))
   }
 
   /** What one usually takes at present, in milliseconds; 0 when nothing like it was seen. */
@@ -47,6 +50,11 @@ export class DecodeTimes {
     if (below !== undefined) return usualOf(sizes.get(below)!)
     const [smallest = step] = known
     return usualOf(sizes.get(smallest)!) * 2 ** ((step - smallest) / steps)
+  }
+
+  /** What the fastest of its kind and about its size took, in milliseconds; 0 when nothing like it was seen. */
+  fastestMs(sized: Sized): number {
+    return Math.min(this.usualMs(sized), this.#fastest.get(`${sized.name} ${stepOf(sized)}`) ?? Infinity)
   }
 
   /** By how many times what is usual 99 of 100 are longer at most; 0 when there were none. */

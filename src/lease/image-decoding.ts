@@ -104,9 +104,11 @@ export class ImageDecoding {
    * @param kinds of them; left out for a request like the last.
    */
   estimate(level: PriorityLevel, kinds: readonly ImageKind[] = this.#lastKinds): ReadyEstimate {
+    // A decoder that is idle is given what it has been able to do: only by that is it found out when a slow time is over.
+    const { isIdle } = this.#line
     let [sumMs, mostMs] = [0, 0]
     for (const kind of kinds) {
-      const ms = this.#times.usualMs(kind)
+      const ms = isIdle ? this.#times.fastestMs(kind) : this.#times.usualMs(kind)
       sumMs += ms
       mostMs = Math.max(mostMs, ms)
     }
@@ -114,7 +116,7 @@ export class ImageDecoding {
     const ownMs = Math.max(mostMs, sumMs / imageConcurrency())
     // What they spread by adds up as independent errors do.
     const spreadMs = mostMs === 0 ? 0 : this.#times.spread * mostMs * Math.sqrt(1 + waitMs / mostMs)
-    return { inMs: waitMs + ownMs, spreadMs }
+    return { inMs: waitMs + ownMs, spreadMs, isNext: isIdle }
   }
 
   // ── for its requests ──

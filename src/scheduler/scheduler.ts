@@ -128,10 +128,15 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
 
   #ready(request: InferRequest, leased: LeasedRows | null): void {
     request.leased = leased
+    if (request.observation !== null) this.#tellDecoded(request, request.preparation!)
     request.preparation = null
     const refusal = this.#admission.weigh(request)
     if (refusal !== null) return this.#unprepared(request, refusal)
     this.#supply.accepted(request, this.#queue.ready(request, this.clock.nowMs()))
+  }
+
+  #tellDecoded({ observation, data }: InferRequest, { sources }: Preparation): void {
+    observation!.decoded?.(new Map([...sources.keys()].map((index) => [index, data[index]])))
   }
 
   #unprepared(request: InferRequest, error: unknown): void {

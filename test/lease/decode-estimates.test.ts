@@ -2,11 +2,13 @@ import { beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { resolveImageOptions } from '../../src/config/image-options.ts'
 import { imageConcurrency } from '../../src/image/exports.ts'
 import { ImageDecoding } from '../../src/lease/image-decoding.ts'
+import { admissionMarginMs, estimatedAnswerMs } from '../../src/latency/answer-estimate.ts'
 import { DecodeTimes } from '../../src/latency/decode-times.ts'
 import { ModelStats } from '../../src/observability/model-stats.ts'
 import { PriorityLevel } from '../../src/queue/priority-levels.ts'
 import type { Preparation, Prepared } from '../../src/request/preparation.ts'
 import { FakeClock } from '../fake-clock.ts'
+import { seen } from '../latency/seen.ts'
 import { noPolicy } from '../queue/recorder.ts'
 import { until } from '../support/until.ts'
 
@@ -52,6 +54,7 @@ async function learn(of: ImageDecoding, clock: FakeClock, bytes: Buffer, ms: num
   clock.advanceBy(ms)
   decoder.waiting.pop()!()
   await ready
+  await new Promise(setImmediate) // its place is free again
 }
 
 describe('when an image would be decoded', () => {
@@ -71,6 +74,31 @@ describe('when an image would be decoded', () => {
     await until(() => decoder.waiting.length === 2)
     expect(ask(model, png(100, 100)).estimate(usual).inMs).toBe((25 + 40 + 40) / 2 + 10)
     await drain()
+  })
+
+  it('is by the fastest where the decoder is idle, so that a slow time is found to be over', async () => {
+    const clock = new FakeClock()
+    const model = decoding(clock)
+    await learn(model, clock, png(100, 100), 10)
+    for (let slow = 0; slow < 9; slow++) await learn(model, clock, png(100, 100), 400)
+    expect(ask(model, png(100, 100)).estimate(usual)).toMatchObject({ inMs: 10, isNext: true })
+    begin(ask(model, png(100, 100)))
+    await until(() => decoder.waiting.length === 1)
+    expect(ask(model, png(100, 100)).estimate(usual)).toMatchObject({ inMs: 800, isNext: false })
+    const runTimes = seen({ 1: 5 })
+    const backlog = { rowsAhead: 0, batchRows: 8, joiningRowsPerMs: 0, instances: 1, freeInMs: 0, sharing: 1 }
+    expect(estimatedAnswerMs(runTimes, '', 1, { ...backlog, ready: { inMs: 10, spreadMs: 4, isNext: true } })).toBe(15 + admissionMarginMs)
+    expect(estimatedAnswerMs(runTimes, '', 1, { ...backlog, ready: { inMs: 800, spreadMs: 4, isNext: false } })).toBeGreaterThan(805)
+    await drain()
+  })
+
+  it('waits for what is slower, the decoder or the model, and not for both', () => {
+    const runTimes = seen({ 1: 5, 8: 20 })
+    const backlog = { rowsAhead: 80, batchRows: 8, joiningRowsPerMs: 0, instances: 1, freeInMs: 0, sharing: 1 }
+    const readyIn = (inMs: number) => estimatedAnswerMs(runTimes, '', 1, { ...backlog, ready: { inMs, spreadMs: 0, isNext: false } })
+    expect(readyIn(100)).toBe(estimatedAnswerMs(runTimes, '', 1, backlog)) // behind ten batches of 20 ms
+    expect(readyIn(1000)).toBeGreaterThan(1005)
+    expect(readyIn(1000)).toBeLessThan(1020)
   })
 
   it('does not count what was withdrawn, and of another model as much as of its own, which take turns', async () => {
