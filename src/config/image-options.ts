@@ -47,7 +47,7 @@ export interface ImageOptions<Type extends ImageDataType = ImageDataType> extend
    * Takes the place of `fit`, which may then only be left out. Default: none.
    */
   crop?: ImageCrop
-  /** Interpolation of the resize, in sharp's words. An image that already has the size is not touched. Default `'lanczos3'`. */
+  /** Interpolation of the resize, in sharp's words; of what is enlarged `mks2013` and `mks2021` are `cubic`. An image that already has the size is not touched. Default `'lanczos3'`. */
   kernel?: ImageKernel
   /** Colour, as [red, green, blue] 0..255, under transparent pixels and beside a `'contain'`ed image. Default black. */
   background?: readonly number[]

@@ -1,4 +1,4 @@
-import type { ImageFormat } from '../config/image-format.ts'
+import { formatOf, type ImageFormat } from '../config/image-format.ts'
 
 /** What an image costs to decode, as far as its first bytes tell. */
 export interface ImageKind {
@@ -13,14 +13,31 @@ const mostSegments = 64
 
 /** How many pixels an image has, of a kind that takes how long for each. The bytes are of the format; nothing else of them is sure. */
 export function imageKind(bytes: Uint8Array, format: ImageFormat): ImageKind {
+  const header = headerOf(bytes, format)
+  const size = header === null ? 0 : header.width * header.height
+  return size > 0 ? { name: header!.name, size } : { name: `${format} by bytes`, size: bytes.byteLength }
+}
+
+/** Length of the shorter side of an image in pixels; 0 where that is not easily told. */
+export function shorterSideOf(bytes: Uint8Array): number {
+  const format = formatOf(bytes)
+  const header = format === undefined ? null : headerOf(bytes, format)
+  return header === null ? 0 : Math.min(header.width, header.height)
+}
+
+interface Header {
+  readonly name: string
+  readonly width: number
+  readonly height: number
+}
+
+function headerOf(bytes: Uint8Array, format: ImageFormat): Header | null {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
   try {
-    const kind = format === 'jpeg' ? jpegKind(view) : sized(format, view)
-    if (kind !== null && kind.size > 0) return kind
+    return format === 'jpeg' ? jpegHeader(view) : sizedHeader(format, view)
   } catch {
-    // It ends before its size: decoding will tell.
+    return null // it ends before its size: decoding will tell
   }
-  return { name: `${format} by bytes`, size: bytes.byteLength }
 }
 
 /** Whether an image is a JPEG without loss, which libjpeg decodes in its own size alone, and of which a smaller one is a corner. */
@@ -36,9 +53,9 @@ export function isLosslessJpeg(bytes: Uint8Array): boolean {
 
 const losslessFrames: readonly number[] = [0xffc3, 0xffc7, 0xffcb, 0xffcf]
 
-function jpegKind(view: DataView): ImageKind | null {
+function jpegHeader(view: DataView): Header | null {
   const at = frameOf(view)
-  return at === -1 ? null : { name: `jpeg ${view.getUint16(at).toString(16)}`, size: view.getUint16(at + 5) * view.getUint16(at + 7) }
+  return at === -1 ? null : { name: `jpeg ${view.getUint16(at).toString(16)}`, height: view.getUint16(at + 5), width: view.getUint16(at + 7) }
 }
 
 /** Where a JPEG's frame begins, which tells its size and coding; -1 for nowhere near. */
@@ -55,15 +72,15 @@ function isFrame(marker: number): boolean {
   return marker >= 0xffc0 && marker <= 0xffcf && marker !== 0xffc4 && marker !== 0xffc8 && marker !== 0xffcc
 }
 
-function sized(format: ImageFormat, view: DataView): ImageKind | null {
-  if (format === 'png') return { name: format, size: view.getUint32(16) * view.getUint32(20) }
-  if (format === 'gif') return { name: format, size: view.getUint16(6, true) * view.getUint16(8, true) }
+function sizedHeader(format: ImageFormat, view: DataView): Header | null {
+  if (format === 'png') return { name: format, width: view.getUint32(16), height: view.getUint32(20) }
+  if (format === 'gif') return { name: format, width: view.getUint16(6, true), height: view.getUint16(8, true) }
   if (format !== 'webp') return null
   const chunk = view.getUint32(12)
-  if (chunk === 0x56503820) return { name: 'webp lossy', size: (view.getUint16(26, true) & 0x3fff) * (view.getUint16(28, true) & 0x3fff) }
-  if (chunk === 0x56503858) return { name: 'webp extended', size: (1 + uint24(view, 24)) * (1 + uint24(view, 27)) }
+  if (chunk === 0x56503820) return { name: 'webp lossy', width: view.getUint16(26, true) & 0x3fff, height: view.getUint16(28, true) & 0x3fff }
+  if (chunk === 0x56503858) return { name: 'webp extended', width: 1 + uint24(view, 24), height: 1 + uint24(view, 27) }
   const bits = view.getUint32(21, true)
-  return { name: 'webp lossless', size: (1 + (bits & 0x3fff)) * (1 + ((bits >> 14) & 0x3fff)) }
+  return { name: 'webp lossless', width: 1 + (bits & 0x3fff), height: 1 + ((bits >> 14) & 0x3fff) }
 }
 
 function uint24(view: DataView, at: number): number {

@@ -61,6 +61,50 @@ function shrinkOnLoad({ across, down }: Shrink): number {
   return most > 1 && Math.floor(shrink) === most ? most / 2 : most
 }
 
+/** How an image gets its final size in one direction at least of which it is to be enlarged. */
+export interface EnlargePlan {
+  /** What of it is seen, with what the filter takes beside that. */
+  readonly seen: ImageSize & { readonly left: number; readonly top: number }
+  /** The size that this gets before it is enlarged: smaller in the other direction, if it is to be smaller there. */
+  readonly before: ImageSize
+  readonly columns: ResizeAxis
+  readonly rows: ResizeAxis
+  /** Where the image begins in the result. */
+  readonly left: number
+  readonly top: number
+}
+
+/** The plan for an image of that size; `null` where it is enlarged in neither direction. */
+export function planEnlarging(source: ImageSize, options: ResolvedImageOptions): EnlargePlan | null {
+  const target = options.crop === undefined ? options : scaledSize(source, options.crop)
+  const { across, down } = shrinkTo(target, source, options)
+  if (Math.min(across, down) >= 1) return null
+  const columns = enlargedAxis(source.width, across, options.width)
+  const rows = enlargedAxis(source.height, down, options.height)
+  return {
+    seen: { left: columns.from, top: rows.from, width: columns.seen, height: rows.seen },
+    before: { width: columns.before, height: rows.before },
+    columns: columns.axis,
+    rows: rows.axis,
+    left: Math.floor((options.width - columns.axis.count) / 2),
+    top: Math.floor((options.height - rows.axis.count) / 2),
+  }
+}
+
+/** Pixels that a filter takes to either side, at most. */
+const filterRadius = 3
+
+function enlargedAxis(length: number, shrink: number, wanted: number): { axis: ResizeAxis; from: number; seen: number; before: number } {
+  if (shrink >= 1) {
+    const before = Math.max(1, Math.round(length / shrink))
+    return { axis: axisOf(before, 1, wanted), from: 0, seen: length, before }
+  }
+  const axis = axisOf(length, shrink, wanted)
+  const from = Math.max(0, Math.floor(axis.start) - filterRadius)
+  const seen = Math.min(length, Math.ceil(axis.start + (axis.count - 1) * shrink) + filterRadius + 1) - from
+  return { axis: { ...axis, start: axis.start - from }, from, seen, before: seen }
+}
+
 function axisOf(length: number, shrink: number, wanted: number): ResizeAxis {
   const scaled = Math.max(1, Math.round(length / shrink))
   const count = Math.min(scaled, wanted)

@@ -3,9 +3,11 @@ import { isHeic } from '../config/image-format.ts'
 import type { ResolvedImageOptions } from '../config/image-options.ts'
 import { overLimit, readSource, undecodable } from './image-source.ts'
 import type { CheckedSource } from './image-source.ts'
-import { isLosslessJpeg } from './image-kind.ts'
+import { enlarge } from './enlarge.ts'
+import { isLosslessJpeg, shorterSideOf } from './image-kind.ts'
 import { decodePlainJpeg, isTinted } from './plain-jpeg.ts'
-import { scaledSize } from './resize-plan.ts'
+import { takePixels } from './pixel-buffers.ts'
+import { planEnlarging, scaledSize, type EnlargePlan } from './resize-plan.ts'
 import { loadSharp } from './sharp-loader.ts'
 import type { SharpFactory } from './sharp-loader.ts'
 
@@ -32,8 +34,11 @@ async function decodeBySharp(
     const image = sharp(bytes, { ...reading, limitInputPixels, ignoreIcc })
     image.timeout({ seconds: Math.min(longestSeconds, Math.ceil(timeoutMs / 1000)) })
     const isWhole = isLosslessJpeg(bytes)
-    const header = isWhole || needsHeader(options) ? await image.metadata() : undefined
+    const mayEnlarge = shorterSideOf(bytes) < longestSide(options)
+    const header = isWhole || mayEnlarge || needsHeader(options) ? await image.metadata() : undefined
     if (header !== undefined && isTinted(options) && isGrey(header)) image.pipelineColourspace('srgb')
+    const plan = mayEnlarge ? planEnlarging(header!.autoOrient, options) : null
+    if (plan !== null) return await enlarged(image, plan, options)
     // What is cut before it is resized is decoded in its own size.
     if (isWhole) image.extract({ left: 0, top: 0, ...header!.autoOrient })
     image.flatten({ background: backgroundOf(options) })
@@ -45,6 +50,23 @@ async function decodeBySharp(
     const received = await sharp(bytes, { ...reading, limitInputPixels: false }).metadata().then(pixelsOf, () => 'more')
     throw overLimit(source, 'limitInputPixels', `at most ${limitInputPixels} pixels`, received, reason)
   }
+}
+
+/** An image whose sides are all as long as that is not enlarged. */
+function longestSide({ width, height, crop }: ResolvedImageOptions): number {
+  return crop === undefined ? Math.max(width, height) : crop.shorterSide
+}
+
+async function enlarged(image: Sharp, { seen, before, columns, rows, left, top }: EnlargePlan, options: ResolvedImageOptions): Promise<Buffer> {
+  const { width, height, kernel, background } = options
+  image.extract(seen).flatten({ background: backgroundOf(options) })
+  if (before.width < seen.width || before.height < seen.height) image.resize({ ...before, fit: 'fill', kernel })
+  const data = await image.toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer()
+  const stride = 3 * width
+  const rgb = takePixels(stride * height)
+  if (columns.count < width || rows.count < height) rgb.fill(Uint8Array.from(background, Math.round))
+  await enlarge({ data, ...before }, columns, rows, kernel, { data: rgb, stride, offset: top * stride + 3 * left })
+  return rgb
 }
 
 function pixelsOf({ width, height }: Metadata): string {
