@@ -83,6 +83,8 @@ class BucketRuns implements SizeRunTimes {
   #sizes: number[] = []
   /** How many times as long as usual for their size the last runs took. */
   readonly #spread = new Recent(spreadWindow)
+  /** By how much longer, to the root of what is usual: what comes between (a collection of garbage, another thread) is no longer for a long run. */
+  readonly #delays = new Recent(spreadWindow)
   readonly #lastRatios = new Recent(paceWindow)
 
   observe(rows: number, ms: number): void {
@@ -95,6 +97,7 @@ class BucketRuns implements SizeRunTimes {
     this.#of(rows, known ? usualMs : null).add(ms / pace)
     const ratio = usualMs > 0 ? ms / usualMs : 1
     this.#spread.add(ratio)
+    this.#delays.add(usualMs > 0 ? (ms - usualMs) / Math.sqrt(usualMs) : 0)
     this.#lastRatios.add(ratio)
   }
 
@@ -103,7 +106,12 @@ class BucketRuns implements SizeRunTimes {
   }
 
   p99Ms(rows: number): number {
-    return this.usualMs(rows) * (this.#spread.count < paceWindow ? 1 : this.#spread.quantile(0.99))
+    const usualMs = this.usualMs(rows)
+    const { count } = this.#spread
+    if (count < paceWindow) return usualMs
+    // The longest of few is not one of 100.
+    const q = count < spreadWindow ? (count - 1) / count : 0.99
+    return Math.min(usualMs * this.#spread.quantile(q), usualMs + Math.sqrt(usualMs) * this.#delays.quantile(q))
   }
 
   usualMs(rows: number): number {

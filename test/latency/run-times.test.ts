@@ -34,6 +34,13 @@ describe('RunTimes', () => {
     expect(runTimes.presentMs('', 32)).toBe(16 * 26)
   })
 
+  it('takes what came between a short run for no longer between a long one, and the longest of few for none of a hundred', () => {
+    const runTimes = seen({ 1: 4, 25: 100 })
+    for (const ms of [44, 24, 24]) runTimes.observe('', 1, ms)
+    expect(runTimes.p99Ms('', 1)).toBe(24)
+    expect(runTimes.p99Ms('', 25)).toBe(100 + (20 / 2) * 10)
+  })
+
   it('takes a slow time for one of all sizes, and forgets it', () => {
     const runTimes = seen({ 1: 10, 8: 40 })
     for (let run = 0; run < 9; run++) runTimes.observe('', 1, 30)
