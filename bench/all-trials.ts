@@ -7,6 +7,7 @@ import { eventLoop } from './trials/event-loop.ts'
 import { fairness } from './trials/fairness.ts'
 import { firstLoad } from './trials/first-load.ts'
 import { idle } from './trials/idle.ts'
+import { imageOverload } from './trials/image-overload.ts'
 import { inspectorTrial } from './trials/inspector.ts'
 import { jobsTrial } from './trials/jobs.ts'
 import { keptMemory } from './trials/kept-memory.ts'
@@ -58,6 +59,7 @@ export const trials: Readonly<Record<string, Trial>> = {
   pipelines,
   postprocessing,
   decoding,
+  'image-overload': imageOverload,
   perf,
   prediction,
   sequences,

@@ -75,6 +75,14 @@ export function lostWhileLoading(model: string, error: Error): InferenceError {
   return invalidArgument('workers', 'a worker thread that stays', error.message, { code: 'ERR_MODEL_LOAD', model, cause: error, hint })
 }
 
+/** Nothing can decode the images that an input takes. */
+export function noDecoder(model: string, { inputs = [] }: ResolvedConfig, error: unknown): unknown {
+  if (!(error instanceof InferenceError)) return error
+  const { code, expected, cause, message } = error
+  const option = `inputs[${inputs.findIndex(({ image }) => image !== undefined)}].image`
+  return new InferenceError(code, `${option} of model '${model}': ${message}`, { model, expected, cause, ...(error.argument === undefined ? {} : { name: error.argument }) })
+}
+
 /**
  * Checks that each input with a value of its own (an initializer that is an input as well) which a configuration names may be overridden.
  *

@@ -10,9 +10,11 @@ import type { InferenceError } from './errors.ts'
 import { ThreadEndedError, type OpenedSession } from './executor/executor.ts'
 import { SampleFailed, WarmUp } from './instance/warm-up.ts'
 import type { RunTimes } from './latency/run-times.ts'
+import { warmDecoder } from './image/warm-decoder.ts'
+import { ImageDecoding } from './lease/image-decoding.ts'
 import { leasesOf } from './lease/leases-of.ts'
 import { ModelLeases } from './lease/model-leases.ts'
-import { checkModelFile, checkOverridden, closedWhileLoading, loadFailure, lostWhileLoading, unfitSample } from './load-failure.ts'
+import { checkModelFile, checkOverridden, closedWhileLoading, loadFailure, lostWhileLoading, noDecoder, unfitSample } from './load-failure.ts'
 import { servable, type ModelMetadata, type ValueMetadata } from './metadata.ts'
 import type { Loadable } from './model-target.ts'
 import type { ModelState } from './model-state.ts'
@@ -48,6 +50,7 @@ export class LoadedModel implements Loadable {
   parser: FeedParser | null = null
   responses: ResponseSharing | null = null
   sequences: Sequences | null = null
+  images: ImageDecoding | null = null
   readonly leases = new ModelLeases(() => leasesOf(this.scheduler!, this.config))
   readonly splitsOversized: boolean
   readonly optionalInputs: readonly string[]
@@ -111,6 +114,8 @@ export class LoadedModel implements Loadable {
       const said = await reading
       const served = { ...described(servable(this.name, opened, opened.carrier), said, this.config), executionProviders: this.#services.providers.opened(this.config), properties: said?.properties ?? null }
       const joining = await joiningAtLoad(this.name, this.config, served, tolerance, instances.opening[0]!.session)
+      const decoder = this.#warmDecoder(joining)
+      decoder.catch(() => {}) // until it is waited for
       const padding = this.#parse(joining, opened.carrier)
       const warmUp = new WarmUp(joining.stacked, this.config, this.parser!, padding, joining)
       const rowCheck = joining.undecided ? new ModelRowCheck({ joining, config: this.config, padding, parser: this.parser!, samples: warmUp.samples }) : null
@@ -118,6 +123,7 @@ export class LoadedModel implements Loadable {
       await instances.warm(warmUp, rowCheck === null ? undefined : (session) => rowCheck.atLoad(session, learnt))
       const runTimes = await calibrateAtLoad(this.config, joining, warmUp, instances.opening[0]!.session)
       await instances.reserve(joining.stacked)
+      await decoder
       await this.#services.accept?.()
       instances.checkOpen()
       this.#serve(joining, rowCheck, padding, runTimes, warmUp)
@@ -182,12 +188,23 @@ export class LoadedModel implements Loadable {
     })) // prettier-ignore
     this.responses = ResponseSharing.of(scheduler, this.config)
     this.sequences = sequencesOf(this.config.sequence, this.#sequenceInputs, { metadata: joining.stacked, parser: this.parser!, scheduler, clock, staging: () => this.#services.staging(this.config), over: (event) => this.#services.sequenceOver({ model: this.name, version: this.version, ...event }) })
+    this.images = this.#imageDecoding(joining, scheduler)
     this.#instances.serve(scheduler)
     rowCheck?.serve(() => this.session)
     this.#scaling = new Scaling(this.config, this.#instances, scheduler, warmUp)
     warnOfLabels(joining.metadata, joining.labels)
     this.#become('ready')
     this.#watchScale(this.#scaling, scheduler)
+  }
+
+  async #warmDecoder({ images }: Joining): Promise<void> {
+    if (images !== null) await warmDecoder(images.values()).catch((error: unknown) => { throw noDecoder(this.name, this.config, error) })
+  }
+
+  #imageDecoding({ images, shaped }: Joining, { stats }: Scheduler): ImageDecoding | null {
+    if (images === null) return null
+    const { name: model, optionalInputs } = this
+    return new ImageDecoding({ model, inputs: shaped.shown.inputs, images, optionalInputs, parser: this.parser!, stats, clock: this.#services.clock, leases: () => this.leases.lendIfAny() })
   }
 
   /** Tells of changes in the number of instances, and has it follow the load where it is to. */

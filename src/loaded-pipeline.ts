@@ -25,6 +25,7 @@ export class LoadedPipeline implements Loadable {
   readonly responses = null
   readonly sequences = null
   readonly autoTune = null
+  readonly images = null
   readonly leases: ModelLeases
   readonly splitsOversized = false
   readonly optionalInputs: readonly string[]

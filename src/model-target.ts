@@ -1,6 +1,7 @@
 import type { ScaleOptions } from './config/scale-options.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import type { ResolvedPipeline } from './config/resolve-pipeline-config.ts'
+import type { ImageDecoding } from './lease/image-decoding.ts'
 import type { ModelLeases } from './lease/model-leases.ts'
 import type { ModelState, ModelVersionStatus } from './model-state.ts'
 import type { ModelOrigin } from './config/cache-options.ts'
@@ -34,6 +35,8 @@ export interface ModelLifecycle {
   /** `null` for a model without `sequence` in its configuration. */
   readonly sequences: Sequences | null
   readonly leases: ModelLeases
+  /** `null` for a model no input of which takes encoded images. */
+  readonly images: ImageDecoding | null
   readonly splitsOversized: boolean
   /** Names of the inputs that a request may leave out. */
   readonly optionalInputs: readonly string[]

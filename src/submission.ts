@@ -1,7 +1,5 @@
 import { checkInferOptions, type CheckedOptions } from './config/check-infer-options.ts'
 import type { InferOptions } from './config/infer-options.ts'
-import type { Feeds } from './config/model-signature.ts'
-import { decodeAll, encodedImages, leftOf, tensorsOf, type DecodedImage, type ImageFeeds } from './lease/encoded-images.ts'
 import type { HeldRows } from './lease/held-rows.ts'
 import { notForLeases, type Leases } from './lease/leases.ts'
 import { notReady } from './model-state.ts'
@@ -10,6 +8,7 @@ import { refused } from './serving-statistics.ts'
 import type { FeedParser } from './request/feeds.ts'
 import { IgnoredOptions } from './request/ignored-options.ts'
 import { InferRequest, type Answer, type ParsedFeeds } from './request/infer-request.ts'
+import type { Preparation } from './request/preparation.ts'
 import type { Scheduler } from './scheduler/scheduler.ts'
 import { SplitRequest } from './scheduler/split-request.ts'
 import { sequencesOfModel } from './sequence-stream.ts'
@@ -38,43 +37,15 @@ export class Submission {
     if (state === 'ready' && pipeline !== null) return pipeline.infer(feeds, options)
     if (state !== 'ready' || scheduler === null || parser === null) return refused(serving, notReady(this.#target.name, serving))
     try {
-      const { plainOptions, shaped, images } = scheduler.joining
+      const { plainOptions, shaped } = scheduler.joining
       const checked = options === undefined ? plainOptions : checkInferOptions(options, scheduler.metadata, shaped.offered)
-      const given = images === null ? null : encodedImages(this.#target.name, images, feeds)
-      if (given !== null) return this.#inferImages(serving, given, { ...options }, checked)
-      return checked.sequence === undefined ? this.#parse(serving, parser, feeds, checked) : this.#inSequence(serving, feeds, checked)
+      if (checked.sequence !== undefined) return this.#inSequence(serving, feeds, checked)
+      if (serving.images !== null && checked.signal?.aborted) return refused(serving, checked.signal.reason, checked.signal)
+      const images = serving.images === null ? null : serving.images.read(feeds)
+      return this.#parse(serving, parser, images === null ? feeds : images.feeds, checked, images?.preparation)
     } catch (error) {
       return refused(serving, error)
     }
-  }
-
-  /** Decodes images; then they are written where they will be run, if they are all that the request has. */
-  async #inferImages(of: ModelLifecycle, { feeds, encoded }: ImageFeeds, options: InferOptions<string, boolean>, checked: CheckedOptions): Promise<Answer> {
-    const { clock, joining, levels, stats } = of.scheduler!
-    const startMs = clock.nowMs()
-    let leased: LeasedFrom | null = null
-    let decoded: readonly DecodedImage[]
-    try {
-      decoded = await decodeAll(encoded, this.#target.name, levels.of(checked.priority), checked, clock)
-      leased = this.#target.serving === of ? this.#leasedWith(of, feeds, decoded, checked) : null
-    } catch (error) {
-      return refused(of, error, checked.signal)
-    }
-    const elapsedMs = clock.nowMs() - startMs
-    stats.decoded(elapsedMs)
-    const left = leftOf(options, elapsedMs)
-    if (leased !== null) return this.inferLeased(leased, left)
-    // What has replaced the model may have other images.
-    return this.infer(this.#target.serving === of ? { ...feeds, ...tensorsOf(decoded, joining.metadata) } : feeds, left)
-  }
-
-  /** Rows with the images of a request, if these are all that it has; `null` where there can be no lease. */
-  #leasedWith(of: ModelLifecycle, feeds: Feeds, decoded: readonly DecodedImage[], { sequence }: CheckedOptions): LeasedFrom | null {
-    const { shown } = of.scheduler!.joining.shaped
-    const isWhole = shown.inputs.every(({ name }) => decoded.some((image) => image.name === name) || of.optionalInputs.includes(name))
-    const leasable = of.state === 'ready' && sequence === undefined && isWhole && Object.keys(feeds).length === decoded.length
-    const leases = leasable ? of.leases.lendIfAny() : null
-    return leases === null ? null : { of, leases, rows: leases.takeWith(decoded) }
   }
 
   /** Runs the rows of a lease: where they lie, or by what has replaced the model that they are of, in a copy. */
@@ -123,10 +94,12 @@ export class Submission {
     }
   }
 
-  #parse(serving: ModelLifecycle, parser: FeedParser, feeds: unknown, checked: CheckedOptions): Promise<Answer> {
+  /** @param preparation of the images among the feeds, if there are any. */
+  #parse(serving: ModelLifecycle, parser: FeedParser, feeds: unknown, checked: CheckedOptions, preparation?: Preparation): Promise<Answer> {
     const { maxBatchSize } = serving.scheduler!.joining.metadata
     const split = (checked.splitOversized ?? serving.splitsOversized) && maxBatchSize > 0
-    const parsed = parser.parse(feeds, split)
+    const read = parser.parse(feeds, split)
+    const parsed = preparation === undefined ? read : { ...read, preparation }
     return this.#submit(serving, parsed, checked, split && !parsed.whole ? maxBatchSize : Infinity)
   }
 

@@ -3,6 +3,7 @@ import type { Arrival, ArrivalRun } from './arrival.ts'
 /** What becomes of a request. */
 export interface ArrivalEnd {
   latencyUs?: number
+  decodedUs?: number
   cancelledUs?: number
   shared?: true
   runs?: ArrivalRun[]

@@ -47,6 +47,10 @@ export class ArrivalRecorder implements RequestObserver {
     ;(end.runs ??= []).push(runOf(batch, batch.moments, this.#firstAtMs!))
   }
 
+  decoded({ end }: OpenArrival, atMs: number): void {
+    end.decodedUs = us(this.#clock.nowMs() - atMs)
+  }
+
   ended(open: OpenArrival, atMs: number, succeeded: boolean, reason: unknown): void {
     const nowMs = this.#clock.nowMs()
     const tookUs = us(nowMs - atMs)
@@ -73,7 +77,11 @@ class RecordedRequest implements RequestObservation {
   /** What is run for it is no request of a caller's; where that is the model's own, for several callers at once, its runs are. */
   child(model: ObservedModel): RequestObservation | null {
     if (model !== this.#model) return null
-    return { child: () => null, ran: (run) => this.ran(run), shared: () => {}, passed: () => {}, ended: () => {} }
+    return { child: () => null, decoded: () => this.decoded(), ran: (run) => this.ran(run), shared: () => {}, passed: () => {}, ended: () => {} }
+  }
+
+  decoded(): void {
+    this.#recorder.decoded(this.#open, this.#atMs)
   }
 
   ran({ batch }: ObservedRun): void {

@@ -22,6 +22,8 @@ export interface Arrival {
   readonly latencyUs?: number
   /** Since an answer on which it was made: by a caller who had waited for that. Left out of others. */
   readonly afterAnswerUs?: number
+  /** Since it came, in microseconds, when its encoded images were decoded; left out of one that had none. */
+  readonly decodedUs?: number
   /** Since it came, in microseconds, when its caller withdrew it. */
   readonly cancelledUs?: number
   /** Whether its answer is that of another: out of the response cache, or of a run that was in flight. */

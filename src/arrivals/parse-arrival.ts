@@ -20,6 +20,7 @@ const optional: readonly [field: keyof Arrival, expected: string, is: (value: un
   ['sequenceId', 'a number or a string', (value) => typeof value === 'string' || isCount(value)],
   ['latencyUs', 'a number from 0 to 1e15', isAmount],
   ['afterAnswerUs', 'a number from 0 to 1e15', isAmount],
+  ['decodedUs', 'a number from 0 to 1e15', isAmount],
   ['cancelledUs', 'a number from 0 to 1e15', isAmount],
   ['shared', 'true or false', (value) => typeof value === 'boolean'],
   ['runs', `runs with rows, requests, instance, ${runAmounts.join(', ')}`, (value) => Array.isArray(value) && value.every(isRun)],

@@ -47,15 +47,16 @@ export interface ImageOptions<Type extends ImageDataType = ImageDataType> extend
    * Takes the place of `fit`, which may then only be left out. Default: none.
    */
   crop?: ImageCrop
-  /** Interpolation of the resize, in sharp's words. An image that already has the size is not touched. Default `'lanczos3'`. */
+  /** Interpolation of the resize, in sharp's words; what is enlarged is interpolated linearly for `'linear'`, and bicubically for all but `'nearest'`. An image that already has the size is not touched. Default `'lanczos3'`. */
   kernel?: ImageKernel
-  /**
-   * Take pixels as they are stored, whatever colour profile the file has, as Pillow and OpenCV do. Default `false`: colours of a file
-   * with a profile go to sRGB, which may change a pixel by 15 of 255.
-   */
-  ignoreIcc?: boolean
   /** Colour, as [red, green, blue] 0..255, under transparent pixels and beside a `'contain'`ed image. Default black. */
   background?: readonly number[]
+  /**
+   * Take pixels as they are in the file, without their colour profile, as Pillow, OpenCV and torchvision do: what models were trained
+   * on. Colours of a picture with a profile of its own, as phones embed it, are up to 15 of 255 apart. CMYK goes to
+   * sRGB by a usual profile then. Default `false`: colours go to sRGB by the profile.
+   */
+  ignoreIcc?: boolean
   /** Which channels, in which order. Grey is ITU-R 601 luma, as in Pillow and OpenCV. Default `'rgb'`. */
   channels?: ImageChannels
   /** `'nchw'`: dims [1, C, height, width]; `'nhwc'`: [1, height, width, C]. Default `'nchw'`. */
@@ -81,7 +82,7 @@ export type ResolvedImageOptions = ResolvedImageLimits & Readonly<
 >
 
 const names = [
-  'width', 'height', 'fit', 'crop', 'kernel', 'ignoreIcc', 'background', 'channels', 'layout', 'dtype', 'scale', 'mean', 'std', ...limitNames,
+  'width', 'height', 'fit', 'crop', 'kernel', 'background', 'ignoreIcc', 'channels', 'layout', 'dtype', 'scale', 'mean', 'std', ...limitNames,
 ] as const satisfies readonly (keyof ImageOptions)[]
 
 /** Most pixels of a result: 1.6 GB of float64 in three channels. */
@@ -109,8 +110,8 @@ function resolve(options: Partial<Record<(typeof names)[number], unknown>>): Res
     fit: oneOf('fit', options.fit ?? 'cover', FITS),
     crop: options.crop === undefined ? undefined : resolveCrop(options.fit, options.crop, width, height),
     kernel: oneOf('kernel', options.kernel ?? 'lanczos3', KERNELS),
-    ignoreIcc: flag('ignoreIcc', options.ignoreIcc ?? false),
     background: colour(options.background ?? [0, 0, 0]),
+    ignoreIcc: flag('ignoreIcc', options.ignoreIcc ?? false),
     channels,
     channelCount,
     layout: oneOf('layout', options.layout ?? 'nchw', LAYOUTS),
@@ -145,14 +146,14 @@ function size(name: string, value: unknown, largest: number): number {
   throw invalidArgument(name, `a whole number of pixels from 1 to ${largest}`, value)
 }
 
-function finite(name: string, value: unknown): number {
-  if (typeof value === 'number' && Number.isFinite(value)) return value
-  throw invalidArgument(name, 'a finite number', value)
-}
-
 function flag(name: string, value: unknown): boolean {
   if (typeof value === 'boolean') return value
   throw invalidArgument(name, 'true or false', value)
+}
+
+function finite(name: string, value: unknown): number {
+  if (typeof value === 'number' && Number.isFinite(value)) return value
+  throw invalidArgument(name, 'a finite number', value)
 }
 
 function oneOf<T extends string>(name: string, value: unknown, choices: readonly T[]): T {

@@ -1,6 +1,6 @@
 import { Tensor, type TypedTensor } from 'onnxruntime-common'
 import { describe } from '../describe.ts'
-import { invalidArgument } from '../errors.ts'
+import { invalidArgument, type InferenceError } from '../errors.ts'
 import { inTurn } from './decode-queue.ts'
 import { readOptions, typed } from '../config/plain-options.ts'
 import { dimsOf, resolveImageOptions } from '../config/image-options.ts'
@@ -77,10 +77,14 @@ export async function decodeImage(source: ImageSource, options: ImageOptions, ta
 }
 
 /** The image in its final size, as 8-bit interleaved RGB. Rejects as {@link decodeImage}. */
-export function decodePixels(source: CheckedSource, options: ResolvedImageOptions): Promise<Buffer> {
+function decodePixels(source: CheckedSource, options: ResolvedImageOptions): Promise<Buffer> {
   const { signal, timeoutMs } = options
-  const timedOut = () => overLimit(source, 'timeoutMs', `at most ${timeoutMs} ms of reading and decoding`, 'one that takes longer')
-  return inTurn(() => decodeRgb(source, options), { signal, timeoutMs, timedOut })
+  return inTurn(() => decodeRgb(source, options), { signal, timeoutMs, timedOut: () => tookTooLong(source, options) })
+}
+
+/** The error for an image that takes longer than its `timeoutMs`. */
+export function tookTooLong(source: CheckedSource, { timeoutMs }: ResolvedImageOptions): InferenceError {
+  return overLimit(source, 'timeoutMs', `at most ${timeoutMs} ms of reading and decoding`, 'one that takes longer')
 }
 
 export function newRow(options: ResolvedImageOptions): PixelArray {

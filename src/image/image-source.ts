@@ -5,7 +5,7 @@ import { InferenceError, invalidArgument } from '../errors.ts'
 import { filePath } from '../file-path.ts'
 import { typed } from '../config/plain-options.ts'
 import { NotReadable, readRegularFile } from '../regular-file.ts'
-import { formatOf } from '../config/image-format.ts'
+import { formatOf, type ImageFormat } from '../config/image-format.ts'
 import type { ResolvedImageLimits } from '../config/image-limits.ts'
 
 /** A path, a `file:` URL (as text, too), or the bytes of an encoded image. Bytes must stay as they are until the promise settles. */
@@ -38,14 +38,20 @@ export function checkSource(source: unknown): CheckedSource {
 /** The encoded bytes of `source`, which nobody else has; rejects with `ERR_IMAGE_DECODE` when there are none, too many, or of a format that is not let in. */
 export async function readSource(source: CheckedSource, limits: ResolvedImageLimits): Promise<Uint8Array> {
   const bytes = typeof source === 'string' ? await readFile(source, limits) : source
+  checkBytes(source, bytes, limits)
+  // Other threads read them for a while: bytes that their owner resizes or gives away meanwhile would end the process.
+  return typeof source === 'string' ? bytes : Buffer.from(bytes)
+}
+
+/** The format of encoded bytes; throws `ERR_IMAGE_DECODE` where there are none, too many, or of a format that is not let in. */
+export function checkBytes(source: CheckedSource, bytes: Uint8Array, limits: ResolvedImageLimits): ImageFormat {
   const { byteLength } = bytes
   if (byteLength === 0) throw undecodable(source, new Error('it is empty'))
   if (byteLength > limits.limitInputBytes) throw overBytes(source, limits, `${byteLength} bytes`)
   const format = formatOf(bytes)
   if (format === undefined) throw undecodable(source, new Error(`it does not start as one of ${limits.formats.join(', ')} does`))
   if (!limits.formats.includes(format)) throw overLimit(source, 'formats', `one of the formats ${limits.formats.join(', ')}`, format)
-  // Other threads read them for a while: bytes that their owner resizes or gives away meanwhile would end the process.
-  return typeof source === 'string' ? bytes : Buffer.from(bytes)
+  return format
 }
 
 async function readFile(path: string, limits: ResolvedImageLimits): Promise<Uint8Array> {

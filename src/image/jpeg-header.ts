@@ -31,21 +31,6 @@ export function readPlainJpeg(bytes: Uint8Array, ignoreIcc = false): PlainJpeg |
   return null
 }
 
-/** Whether it is a JPEG whose pixels are predicted from those beside them (SOF3 and its kin): it cannot be made smaller while it is decoded. */
-export function isLosslessJpeg(bytes: Uint8Array): boolean {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  if (view.byteLength < 2 || view.getUint16(0) !== startOfImage) return false
-  for (let at = 2; at + 4 <= view.byteLength; at += 2 + view.getUint16(at + 2)) {
-    while (view.getUint16(at) === 0xffff && at + 5 <= view.byteLength) at++ // bytes that fill up
-    const marker = view.getUint16(at)
-    if (lossless.has(marker)) return true
-    if (marker < 0xffc0 || marker === startOfScan) return false
-  }
-  return false
-}
-
-const lossless: ReadonlySet<number> = new Set([0xffc3, 0xffc7, 0xffcb, 0xffcf])
-
 interface Header {
   frame?: PlainJpeg
   hasExif: boolean

@@ -5,7 +5,7 @@ import { overLimit, readSource, undecodable } from './image-source.ts'
 import type { CheckedSource } from './image-source.ts'
 import { decodePlainJpeg, isTinted } from './plain-jpeg.ts'
 import { enlarge, secondsOf } from './enlarge.ts'
-import { isLosslessJpeg } from './jpeg-header.ts'
+import { isLosslessJpeg, shorterSideOf } from './image-kind.ts'
 import { planEnlarging, scaledSize } from './resize-plan.ts'
 import { loadSharp } from './sharp-loader.ts'
 import type { SharpFactory } from './sharp-loader.ts'
@@ -29,12 +29,17 @@ async function decodeBySharp(
   const timeout = { seconds: secondsOf(timeoutMs) }
   try {
     const image = sharp(bytes, { ...reading, limitInputPixels, ignoreIcc }).timeout(timeout)
-    const header = await image.metadata()
-    if (isTinted(options) && isGrey(header)) image.pipelineColourspace('srgb')
+    const isWhole = isLosslessJpeg(bytes)
+    const mayEnlarge = options.kernel !== 'nearest' && shorterSideOf(bytes) < longestSide(options)
+    const header = isWhole || mayEnlarge || options.crop !== undefined || isTinted(options) ? await image.metadata() : undefined
+    if (header !== undefined && isTinted(options) && isGrey(header)) image.pipelineColourspace('srgb')
     image.flatten({ background: backgroundOf(options) })
-    const plan = options.kernel === 'nearest' ? null : planEnlarging(header.autoOrient, options)
-    if (plan !== null) return await enlarge(sharp, image, header.autoOrient, plan, options)
-    return await toRgb(resize(isLosslessJpeg(bytes) ? (await decodedWhole(sharp, image)).timeout(timeout) : image, options, header))
+    const plan = mayEnlarge ? planEnlarging(header!.autoOrient, options) : null
+    if (plan !== null) return await enlarge(sharp, image, header!.autoOrient, plan, options)
+    // What is cut before it is resized is decoded in its own size: of a lossless JPEG sharp gets the upper left corner otherwise.
+    if (isWhole) image.extract({ left: 0, top: 0, ...header!.autoOrient })
+    resize(image, options, header)
+    return await image.toColourspace('srgb').raw({ depth: 'uchar' }).toBuffer()
   } catch (error) {
     const reason = error as Error
     if (!/exceeds pixel limit/.test(reason.message)) throw undecodable(source, reason, isHeic(bytes) ? heicHint : '')
@@ -43,13 +48,9 @@ async function decodeBySharp(
   }
 }
 
-const inSrgb = (image: Sharp): Sharp => image.toColourspace('srgb').raw({ depth: 'uchar' })
-const toRgb = (image: Sharp): Promise<Buffer> => inSrgb(image).toBuffer()
-
-/** In full size: sharp makes every JPEG smaller while it decodes it, and gets the upper left corner of a lossless one. */
-async function decodedWhole(sharp: SharpFactory, image: Sharp): Promise<Sharp> {
-  const { data, info } = await inSrgb(image).toBuffer({ resolveWithObject: true })
-  return sharp(data, { raw: { width: info.width, height: info.height, channels: info.channels }, limitInputPixels: false })
+/** An image whose sides are all as long as that is not enlarged. */
+function longestSide({ width, height, crop }: ResolvedImageOptions): number {
+  return crop === undefined ? Math.max(width, height) : crop.shorterSide
 }
 
 function pixelsOf({ width, height }: Metadata): string {
@@ -64,10 +65,13 @@ function backgroundOf({ background: [r = 0, g = 0, b = 0] }: ResolvedImageOption
   return { r, g, b }
 }
 
-function resize(image: Sharp, options: ResolvedImageOptions, header: Metadata): Sharp {
+function resize(image: Sharp, options: ResolvedImageOptions, header: Metadata | undefined): void {
   const { width, height, fit, crop, kernel } = options
-  if (crop === undefined) return image.resize({ width, height, fit, kernel, background: backgroundOf(options) })
+  if (crop === undefined || header === undefined) {
+    image.resize({ width, height, fit, kernel, background: backgroundOf(options) })
+    return
+  }
   const scaled = scaledSize(header.autoOrient, crop)
   const [left, top] = [Math.round((scaled.width - width) / 2), Math.round((scaled.height - height) / 2)]
-  return image.resize({ ...scaled, fit: 'fill', kernel }).extract({ left, top, width, height })
+  image.resize({ ...scaled, fit: 'fill', kernel }).extract({ left, top, width, height })
 }

@@ -1,4 +1,3 @@
-import { outsideContext } from '../async-context.ts'
 import { InferenceError } from '../errors.ts'
 
 export type SharpFactory = typeof import('sharp').default
@@ -10,7 +9,7 @@ let loading: Promise<SharpFactory> | undefined
  * process (`sharp.cache`, `sharp.concurrency`) are the application's and stay as they are.
  */
 export function loadSharp(): Promise<SharpFactory> {
-  loading ??= outsideContext(importSharp).catch((error: unknown) => {
+  loading ??= importSharp().catch((error: unknown) => {
     loading = undefined
     throw error
   })

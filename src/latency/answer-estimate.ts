@@ -6,6 +6,17 @@ export const admissionMarginMs = deadlineMarginMs + 0.5
 /** Share of a run's time that runs are reckoned to spread by at least: arrivals spread however even the runs are. */
 const leastSpread = 0.05
 
+/** When the inputs of a request will be there, in milliseconds from now. */
+export interface ReadyEstimate {
+  readonly inMs: number
+  /** By how much one of 100 is later. */
+  readonly spreadMs: number
+  /** Whether nothing stands before it. */
+  readonly isNext: boolean
+}
+
+const isReady: ReadyEstimate = { inMs: 0, spreadMs: 0, isNext: true }
+
 /** What a new request would wait behind. */
 export interface Backlog {
   /** Rows that wait before it. */
@@ -17,6 +28,8 @@ export interface Backlog {
   readonly instances: number
   /** How long until the first instance can start something, in milliseconds. */
   readonly freeInMs: number
+  /** When the inputs of the request itself will be there; left out where they are. */
+  readonly ready?: ReadyEstimate | undefined
   /** How many times longer everything takes because workers are shared; 1 for workers of one's own. */
   readonly sharing: number
 }
@@ -27,12 +40,12 @@ export interface Backlog {
  * batching model from being refused without need.
  */
 export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: number, backlog: Backlog): number {
-  if (!runTimes.knows(bucketKey)) return 0
-  const { rowsAhead, batchRows, joiningRowsPerMs, instances, freeInMs, sharing } = backlog
+  const { rowsAhead, batchRows, joiningRowsPerMs, instances, freeInMs, ready = isReady, sharing } = backlog
+  if (!runTimes.knows(bucketKey)) return ready.inMs
   const batchesAhead = Math.floor(rowsAhead / batchRows)
   // An instance that is free now is given what it usually can do: only by that is it found out when a slow time is over.
-  if (freeInMs === 0 && batchesAhead === 0) {
-    return runTimes.medianMs(bucketKey, Math.max(rows, Math.min(batchRows, rowsAhead + rows))) + admissionMarginMs
+  if (freeInMs === 0 && batchesAhead === 0 && ready.isNext) {
+    return ready.inMs + runTimes.medianMs(bucketKey, Math.max(rows, Math.min(batchRows, rowsAhead + rows))) + admissionMarginMs
   }
   const runsAhead = (batchesAhead * sharing) / instances
   const aheadMs = batchesAhead === 0 ? 0 : runsAhead * runTimes.presentMs(bucketKey, batchRows)
@@ -45,6 +58,8 @@ export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: n
   // Before its own run all who share have one more; what they hold is unknown, and taken for as much as it finds itself.
   const othersMs = ((sharing - 1) / instances) * runTimes.presentMs(bucketKey, presentRows)
   // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them.
-  const reserveMs = runTimes.safetyFactor.factor * Math.sqrt(runsAhead + 2) * spreadMs
-  return freeInMs + aheadMs + ownMs + othersMs + reserveMs + admissionMarginMs
+  const reserveMs = runTimes.safetyFactor.factor * Math.hypot(Math.sqrt(runsAhead + 2) * spreadMs, ready.spreadMs)
+  // What is made ready for it is so while the others run; when it is, some run has begun that it was not there for.
+  const startInMs = Math.max(freeInMs + aheadMs, ready.inMs === 0 ? 0 : ready.inMs + ownMs / 2)
+  return startInMs + ownMs + othersMs + reserveMs + admissionMarginMs
 }

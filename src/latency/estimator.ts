@@ -1,4 +1,4 @@
-import { estimatedAnswerMs } from './answer-estimate.ts'
+import { estimatedAnswerMs, type ReadyEstimate } from './answer-estimate.ts'
 import { ArrivalRate } from './arrival-rate.ts'
 import { aloneKey, fullBatchRows, type BatchLimits } from '../config/batching.ts'
 import { BatchCap, type BatchSizer } from './batch-cap.ts'
@@ -93,8 +93,12 @@ export class Estimator {
     return this.target !== null && ++this.#runs % reviewEveryRuns === 0 && this.target.review(bucketKey, this.#arrivals.rowsPerMs(nowMs))
   }
 
-  /** In how many milliseconds a request would be answered that came now; 0 when no run like it was seen, or no instance is left. */
-  estimatedAnswerMs(bucketKey: string, rows: number, rowsAhead: number, instances: readonly { readonly worker: BusyWorker }[], nowMs: number): number {
+  /**
+   * In how many milliseconds a request would be answered that came now; 0 when no run like it was seen, or no instance is left.
+   *
+   * @param ready when its inputs will be there; left out where they are.
+   */
+  estimatedAnswerMs(bucketKey: string, rows: number, rowsAhead: number, instances: readonly { readonly worker: BusyWorker }[], nowMs: number, ready?: ReadyEstimate): number {
     if (instances.length === 0) return 0
     let freeInMs = Infinity
     let sharing = Infinity
@@ -105,7 +109,7 @@ export class Estimator {
     const alone = bucketKey.startsWith(aloneKey)
     const batchRows = alone ? 1 : fullBatchRows(this.sizer?.limits(bucketKey) ?? this.#limits)
     const joiningRowsPerMs = this.target === null ? 0 : this.#arrivals.rowsPerMs(nowMs)
-    const backlog = { rowsAhead, batchRows, joiningRowsPerMs, instances: instances.length, freeInMs, sharing }
+    const backlog = { rowsAhead, batchRows, joiningRowsPerMs, instances: instances.length, freeInMs, ready, sharing }
     return estimatedAnswerMs(this.runTimes, bucketKey, rows, backlog)
   }
 }

@@ -19,13 +19,15 @@ const expectedRuns = 3
 const spreadWindow = 100
 /** ... and how fast things go at present. */
 const paceWindow = 9
+/** Runs of a size until which the fastest says what is usual: the first ones are slow, and none is fast by chance. */
+const fewRuns = 5
 /** Times as fast or slow as usual from which on it is a change of pace, and not of this size. */
 const paceThreshold = 1.25
 /** Shapes whose runs are remembered; those longest without a run go first. */
 const maxBuckets = 128
 
 /** The last so many values. */
-class Recent {
+export class Recent {
   readonly #ring: Float64Array
   readonly #sorted: Float64Array
   #count = 0
@@ -51,6 +53,10 @@ class Recent {
     this.#next = (this.#next + 1) % sorted.length
   }
 
+  get count(): number {
+    return this.#count
+  }
+
   /** Nearest-rank quantile. */
   quantile(q: number): number {
     return this.#sorted[Math.max(0, Math.ceil(q * this.#count) - 1)]!
@@ -71,10 +77,14 @@ class Recent {
 /** Runs of one bucket. */
 class BucketRuns implements SizeRunTimes {
   readonly #bySize = new Map<number, Recent>()
+  /** Those of which nothing was expected before they were run. */
+  readonly #unforeseen = new Set<number>()
   /** Sizes that have been run, ascending. */
   #sizes: number[] = []
   /** How many times as long as usual for their size the last runs took. */
   readonly #spread = new Recent(spreadWindow)
+  /** By how much longer, to the root of what is usual: what comes between (a collection of garbage, another thread) is no longer for a long run. */
+  readonly #delays = new Recent(spreadWindow)
   readonly #lastRatios = new Recent(paceWindow)
 
   observe(rows: number, ms: number): void {
@@ -87,6 +97,7 @@ class BucketRuns implements SizeRunTimes {
     this.#of(rows, known ? usualMs : null).add(ms / pace)
     const ratio = usualMs > 0 ? ms / usualMs : 1
     this.#spread.add(ratio)
+    this.#delays.add(usualMs > 0 ? (ms - usualMs) / Math.sqrt(usualMs) : 0)
     this.#lastRatios.add(ratio)
   }
 
@@ -95,12 +106,17 @@ class BucketRuns implements SizeRunTimes {
   }
 
   p99Ms(rows: number): number {
-    return this.usualMs(rows) * this.#spread.quantile(0.99)
+    const usualMs = this.usualMs(rows)
+    const { count } = this.#spread
+    if (count < paceWindow) return usualMs
+    // The longest of few is not one of 100.
+    const q = count < spreadWindow ? (count - 1) / count : 0.99
+    return Math.min(usualMs * this.#spread.quantile(q), usualMs + Math.sqrt(usualMs) * this.#delays.quantile(q))
   }
 
   usualMs(rows: number): number {
     const measured = this.#bySize.get(rows)
-    if (measured !== undefined) return measured.quantile(0.5)
+    if (measured !== undefined) return this.#isHardlyKnown(rows) ? this.#boundMs(rows) : measured.quantile(0.5)
     const sizes = this.#sizes
     if (sizes.length === 0) return 0
     let above = 0
@@ -108,14 +124,32 @@ class BucketRuns implements SizeRunTimes {
     if (above === 0) return this.usualMs(sizes[0]!)
     const below = sizes[above - 1]!
     const belowMs = this.usualMs(below)
-    if (above === sizes.length) return (belowMs * rows) / Math.max(1, below)
+    if (above === sizes.length) return this.#isHardlyKnown(below) ? Math.max(belowMs, this.#boundMs(rows)) : (belowMs * rows) / Math.max(1, below)
     const share = (rows - below) / (sizes[above]! - below)
     return belowMs + share * (this.usualMs(sizes[above]!) - belowMs)
   }
 
-  /** Times as long as usual that runs take at present. */
+  /** Whether a size was run seldom, and nothing else says what is usual for it. */
+  #isHardlyKnown(rows: number): boolean {
+    return this.#unforeseen.has(rows) && this.#bySize.get(rows)!.count < fewRuns
+  }
+
+  /** What a run of a size that is hardly known takes at most, as far as fewer rows tell: its fastest, or proportionally as long as they. */
+  #boundMs(rows: number): number {
+    let msPerRow = Infinity
+    for (const size of this.#sizes) {
+      if (size > rows) break
+      const measured = this.#bySize.get(size)!
+      const ms = this.#isHardlyKnown(size) ? Math.min(measured.quantile(0), size * msPerRow) : measured.quantile(0.5)
+      if (size === rows) return ms
+      msPerRow = Math.min(msPerRow, ms / Math.max(1, size))
+    }
+    return rows * msPerRow
+  }
+
+  /** Times as long as usual that runs take at present; by few of them nobody can tell. */
   get #pace(): number {
-    const pace = this.#sizes.length === 0 ? 1 : this.#lastRatios.quantile(0.5)
+    const pace = this.#lastRatios.count < paceWindow ? 1 : this.#lastRatios.quantile(0.5)
     return pace > paceThreshold || pace < 1 / paceThreshold ? pace : 1
   }
 
@@ -124,7 +158,8 @@ class BucketRuns implements SizeRunTimes {
     if (runs !== undefined) return runs
     this.#bySize.set(rows, (runs = new Recent(sizeWindow)))
     // What its neighbours let expect counts as some runs, so that a single one by chance fast or slow changes nothing.
-    if (expectedMs !== null) for (let run = 0; run < expectedRuns; run++) runs.add(expectedMs)
+    if (expectedMs === null) this.#unforeseen.add(rows)
+    else for (let run = 0; run < expectedRuns; run++) runs.add(expectedMs)
     this.#sizes = [...this.#sizes, rows].sort((a, b) => a - b)
     return runs
   }

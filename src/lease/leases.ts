@@ -1,5 +1,5 @@
 import type { Clock } from '../clock.ts'
-import { dimsOf } from '../config/image-options.ts'
+import { dimsOf, type ResolvedImageOptions } from '../config/image-options.ts'
 import { checkLeaseOptions } from '../config/lease-options.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { PixelArray } from '../image/pixels.ts'
@@ -7,9 +7,16 @@ import { IndexedHeap } from '../indexed-heap.ts'
 import type { RowBlocks } from '../memory/row-blocks.ts'
 import type { LeaseStatistics } from '../observability/lease-stats.ts'
 import { Alarm } from '../queue/alarm.ts'
-import type { DecodedImage } from './encoded-images.ts'
 import { HeldRows, type LeaseEnd } from './held-rows.ts'
 import type { LeasableInputs } from './leasable-inputs.ts'
+
+/** An image as pixels. */
+export interface DecodedImage {
+  readonly name: string
+  readonly options: ResolvedImageOptions
+  /** Writes it as a row of its input, once. */
+  writeTo(elements: PixelArray): void
+}
 
 /** The leases of one loaded model: until each is run, released, expired, or dropped by whoever had it. */
 export class Leases {

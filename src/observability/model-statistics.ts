@@ -36,7 +36,7 @@ export interface ModelStatistics {
    * began. `success` is the sum of `overhead`, `queue`, `computeInput`, `computeInfer` and `computeOutput`, to the nanosecond.
    */
   readonly inferenceStats: {
-    /** Answered requests, from `infer()` to their results; of encoded images, from when they were decoded. */
+    /** Answered requests, from `infer()` to their results. */
     readonly success: StatisticDuration
     /** Requests that were accepted and rejected later, and those refused with `ERR_QUEUE_FULL` or `ERR_DEADLINE`. */
     readonly fail: StatisticDuration
@@ -45,7 +45,7 @@ export interface ModelStatistics {
      * answer (`preserveOrdering`), finding an answer in the response cache.
      */
     readonly overhead: StatisticDuration
-    /** Waiting: until the run began, handed ahead behind another or not; the last run of a request that was run again. */
+    /** Waiting: for the decoder where images were encoded, and until the run began, handed ahead behind another or not; the last run of a request that was run again. */
     readonly queue: StatisticDuration
     /** Gathering rows into staging memory. */
     readonly computeInput: StatisticDuration
@@ -57,7 +57,7 @@ export interface ModelStatistics {
     readonly cacheHit: StatisticDuration
     /** Requests looked up in vain that led a run: looking, and keeping the answer. */
     readonly cacheMiss: StatisticDuration
-    /** Requests whose encoded images were decoded, waiting for a decoder included: before they are accepted, and in no other sum. */
+    /** Requests whose encoded images were decoded, from `infer()` on, waiting for a decoder included. It is a part of `queue`. */
     readonly imageDecode: StatisticDuration
   }
   /** Ascending by batch size: a histogram of it, too, as their counts add up to {@link executionCount}. */
@@ -68,7 +68,7 @@ export interface ModelStatistics {
     readonly queue: LatencyDistribution
     /** Gathering, run and copying of the batch that a request was in; of all of them where it was split. */
     readonly compute: LatencyDistribution
-    /** From `infer()` to the result, but for `imageDecode`. */
+    /** From `infer()` to the result. */
     readonly total: LatencyDistribution
   }
   /** Instances that serve now, as in `model.capacity()`. */
@@ -87,7 +87,7 @@ export interface ModelStatistics {
   readonly rejections: Readonly<Record<RejectionReason, number>>
   /**
    * Requests refused before they were accepted, by reason: they are in no other count. Every `infer()` that has ended is in one of
-   * `inferenceStats.success`, `rejections` and this. `cancelled` had been aborted before their call, or while their images were decoded.
+   * `inferenceStats.success`, `rejections` and this. `cancelled` had been aborted before their call.
    */
   readonly refusals: Readonly<Record<RefusalReason, number>>
   /** Runs by the reason for which their batch was closed, those that failed included and those run again not. */

@@ -84,6 +84,10 @@ class SeveralObservations implements RequestObservation {
     return together(this.#all.flatMap((observation) => observation.child(model, facts) ?? []))
   }
 
+  decoded(data: ReadonlyMap<number, unknown>): void {
+    for (const observation of this.#all) observation.decoded?.(data)
+  }
+
   ran(run: ObservedRun): void {
     for (const observation of this.#all) observation.ran(run)
   }

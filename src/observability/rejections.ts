@@ -2,13 +2,13 @@ import { InferenceError, type InferenceErrorCode } from '../errors.ts'
 
 /** Why accepted requests were not answered, and why requests found no place or no time. */
 export type RejectionReason =
-  | 'queueFull' | 'timeout' | 'deadline' | 'cancelled' | 'closed' | 'crashed' | 'execution' | 'changed' | 'sequenceEnded' | 'invalid' | 'notReady' // prettier-ignore
+  | 'queueFull' | 'timeout' | 'deadline' | 'cancelled' | 'closed' | 'crashed' | 'execution' | 'changed' | 'sequenceEnded' | 'imageDecode' | 'invalid' | 'notReady' // prettier-ignore
 
 /** Why requests were refused before they were accepted. */
 export type RefusalReason = 'invalid' | 'cancelled' | 'closed' | 'notReady' | 'sequenceEnded' | 'timeout' | 'deadline' | 'leaseEnded' | 'imageDecode' | 'other'
 
 export const rejectionReasons = [
-  'queueFull', 'timeout', 'deadline', 'cancelled', 'closed', 'crashed', 'execution', 'changed', 'sequenceEnded', 'invalid', 'notReady',
+  'queueFull', 'timeout', 'deadline', 'cancelled', 'closed', 'crashed', 'execution', 'changed', 'sequenceEnded', 'imageDecode', 'invalid', 'notReady',
 ] as const satisfies readonly RejectionReason[] // prettier-ignore
 
 export const refusalReasons = [
@@ -22,6 +22,7 @@ const rejections: Partial<Record<InferenceErrorCode, RejectionReason>> = {
   ERR_CLOSED: 'closed',
   ERR_INSTANCE_CRASHED: 'crashed',
   ERR_SEQUENCE_ENDED: 'sequenceEnded',
+  ERR_IMAGE_DECODE: 'imageDecode',
   ERR_INVALID_ARG: 'invalid',
   ERR_MODEL_NOT_READY: 'notReady',
   ERR_MODEL_NOT_FOUND: 'notReady',

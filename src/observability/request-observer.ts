@@ -33,7 +33,7 @@ export interface RequestFacts {
   readonly sequenceId: number | bigint | string | undefined
   /** Whether its answer is `{ outputs, report }`, and not the outputs alone. */
   readonly reported: boolean
-  /** By input of the model; `null` for one that was left out. The caller's own memory: to be read at once, and kept as a copy only. */
+  /** By input of the model; `null` for one that was left out, or is an encoded image: see {@link RequestObservation}. The caller's own memory: to be read at once, and kept as a copy only. */
   readonly data: readonly unknown[]
   /** Dims by input; `null` where the model fixes all but the rows. */
   readonly dims: readonly (readonly number[])[] | null
@@ -114,6 +114,8 @@ export interface SharedAnswer {
 export interface RequestObservation {
   /** Something that is run for it is a request itself. Returns who is told of that; `null` for nobody. */
   child(model: ObservedModel, facts: RequestFacts): RequestObservation | null
+  /** Inputs of it are there that were encoded images, by index: to be read at once, and kept as a copy only. */
+  decoded?(data: ReadonlyMap<number, unknown>): void
   /** A batch that it was part of has run, or failed. Comes before the answer, and again for each part and each rerun. */
   ran(run: ObservedRun): void
   /** Instead of that: its answer is that of another. */

@@ -28,6 +28,11 @@ export function roomOf({ scheduler, pipeline }: StepServing, priority: number | 
   return pipeline === null ? (scheduler?.levels.of(priority).room ?? Infinity) : pipeline.room(priority)
 }
 
+/** In how many milliseconds a request would be answered that came now; 0 when nothing like it was seen. */
+export function estimatedMsOf({ scheduler, pipeline }: StepServing, rows: number, priority: number | undefined): number {
+  return pipeline === null ? (scheduler?.estimatedAnswerMs('', rows, priority) ?? 0) : pipeline.estimatedMs(rows, priority)
+}
+
 /** How much more a model can take: nothing while it is opened again after it had failed. */
 export function capacityOfServing({ scheduler, pipeline }: StepServing): ModelCapacity {
   if (pipeline !== null) return pipeline.capacity()

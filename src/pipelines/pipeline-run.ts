@@ -138,7 +138,7 @@ export class PipelineRun implements StepCaller, RunningStep {
     const beganAtMs = this.#beganAtMs[step.index]!
     this.#owner.stepStats[step.index]!.failed(this.#owner.nowMs() - beganAtMs)
     this.#end(step.index)
-    const error = this.#owner.errors.ofStep(step, reason, beganAtMs - this.madeAtMs, row)
+    const error = this.#owner.errors.ofStep(step, reason, beganAtMs - this.madeAtMs, this.options.deadlineMs, row)
     this.#settle()
     queueMicrotask(() => this.#endRunning(error)) // not at once: another step may be in the batch that is being answered
     this.#tellFailed(error, rejectionOf(error))

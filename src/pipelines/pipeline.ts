@@ -2,6 +2,7 @@ import type { Clock } from '../clock.ts'
 import { checkInferOptions, noOptions, type CheckedOptions } from '../config/check-infer-options.ts'
 import type { ResolvedPipeline } from '../config/resolve-pipeline-config.ts'
 import { defaultVersion } from '../config/version-options.ts'
+import type { InferenceError } from '../errors.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import type { ModelCapacity } from '../observability/model-capacity.ts'
 import type { ModelStatistics } from '../observability/model-statistics.ts'
@@ -13,10 +14,10 @@ import type { Answer, ParsedFeeds } from '../request/infer-request.ts'
 import { InFlight } from '../scheduler/in-flight.ts'
 import { inputValues } from './input-values.ts'
 import { ObservedRuns, tellEnd } from './observed-runs.ts'
-import { capacityOfSteps, roomOf } from './pipeline-capacity.ts'
+import { capacityOfSteps, estimatedMsOf, roomOf } from './pipeline-capacity.ts'
 import { PipelineCounts } from './pipeline-counts.ts'
 import { PlacesOfRuns } from './places-of-runs.ts'
-import type { PipelineGraph, GraphStep } from './pipeline-graph.ts'
+import type { PipelineGraph, GraphStep, StepPlan } from './pipeline-graph.ts'
 import type { PipelineServices } from './pipeline-services.ts'
 import { PipelineRun } from './pipeline-run.ts'
 import type { RunOwner } from './run-owner.ts'
@@ -56,6 +57,8 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
   #answeredAtMs: number | null = null
   #isStarting = false
   readonly #noValues: readonly undefined[]
+  /** By step, whether it runs for every request. */
+  readonly #isSure: readonly boolean[]
   #count = 0
 
   /**
@@ -69,6 +72,7 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
     this.errors = new StepErrors(name)
     this.onlyTakers = onlyTakers(graph)
     this.#noValues = graph.tensors.map(() => undefined)
+    this.#isSure = graph.steps.map((step) => isSure(graph, step))
     this.stepStats = graph.steps.map((step) => new StepStats(step))
     this.#clock = clock
     this.#find = find
@@ -112,10 +116,36 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
       reject(signal.reason)
       return run
     }
+    const isKnown = options.deadlineMs !== undefined && !parsed.data.includes(null) // else there may be steps without what they take
+    const refusal = isKnown ? this.#refusal(run, options.deadlineMs!) : null
+    if (refusal !== null) {
+      run.settled = true
+      this.counts.failed(run, nowMs, 'deadline')
+      run.observation?.ended(false, refusal, null)
+      reject(refusal)
+      return run
+    }
     if (signal !== undefined) run.listen(signal)
     if (this.#begun.size < this.#maxInFlight) this.#start(run, nowMs)
     else this.#wait(run)
     return run
+  }
+
+  /** Why a request is refused that its steps cannot answer in time, as each of them would when it came to it; `null` for one that they can. */
+  #refusal({ rows, options }: PipelineRun, deadlineMs: number): InferenceError | null {
+    const estimatedMs = this.#estimatedMs(this.graph.planFor(options.outputs), rows, options.priority)
+    return estimatedMs > deadlineMs ? this.errors.hopeless(deadlineMs, estimatedMs, options.requestId) : null
+  }
+
+  estimatedMs(rows: number, priority: number | undefined): number {
+    return this.#estimatedMs(this.graph.planFor(null), rows, priority)
+  }
+
+  /** The sum of those steps that have to run whatever comes; of one that fans out, for one of its rows at least. */
+  #estimatedMs({ steps }: StepPlan, rows: number, priority: number | undefined): number {
+    let sumMs = 0
+    for (const { index, fanOut } of steps) if (this.#isSure[index]!) sumMs += estimatedMsOf(this.targets[index]!.serving, fanOut === null ? rows : 1, priority)
+    return sumMs
   }
 
   #parse(feeds: unknown, split: boolean): ParsedFeeds {
@@ -243,4 +273,12 @@ export class Pipeline implements InnerPipeline, RunOwner<PipelineRun> {
       runs[index]!.begin(step, nowMs)
     }
   }
+}
+
+/** Whether neither a step nor any that it takes something from has a condition. */
+function isSure(graph: PipelineGraph, { when, awaits }: GraphStep): boolean {
+  return when === null && awaits.every((tensor) => {
+    const { madeBy } = graph.tensors[tensor]!
+    return madeBy === -1 || isSure(graph, graph.steps[madeBy]!)
+  })
 }

@@ -17,21 +17,32 @@ export class StepErrors {
    * An error of a step's model, as one of the pipeline.
    *
    * @param elapsedMs from the pipeline's call to that of the step.
+   * @param deadlineMs of the pipeline's call, of which the step had what was left.
    * @param row of those that the step fans out to, for whose sake it failed; `null` for none.
    */
-  ofStep(step: GraphStep, reason: unknown, elapsedMs: number, row: number | null = null): unknown {
+  ofStep(step: GraphStep, reason: unknown, elapsedMs: number, deadlineMs: number | undefined, row: number | null = null): unknown {
     if (!(reason instanceof InferenceError)) return reason // a signal's own
     if (reason.model === this.#pipeline && reason.step === step.name) return reason
     const details: InferenceErrorDetails = { step: step.name, cause: reason }
     for (const field of shared) if (reason[field] !== undefined) details[field] = reason[field] as never
     if (reason.argument !== undefined) details.name = reason.argument
     if (reason.estimatedMs !== undefined) details.estimatedMs = Math.round(reason.estimatedMs + elapsedMs)
-    return this.#make(reason.code, `${this.#shown(step)}${row === null ? '' : `, row ${row}`}: ${reason.message}`, details)
+    const where = `${this.#shown(step)}${row === null ? '' : `, row ${row}`}`
+    if (reason.code !== 'ERR_DEADLINE' || deadlineMs === undefined || details.estimatedMs === undefined) return this.#make(reason.code, `${where}: ${reason.message}`, details)
+    details.expected = `an answer within ${deadlineMs} ms`
+    return this.#make(reason.code, `${where}: ${requestShown(reason.requestId)} would be answered about ${details.estimatedMs} ms after it was made${deadlineText(deadlineMs)}`, details)
+  }
+
+  /** By what is known of its steps, a request cannot be answered in time. */
+  hopeless(deadlineMs: number, estimatedMs: number, requestId: string | undefined): InferenceError {
+    const rounded = Math.max(1, Math.round(estimatedMs))
+    const message = `${requestShown(requestId)} would be answered by pipeline '${this.#pipeline}' about ${rounded} ms after it was made${deadlineText(deadlineMs)}`
+    return this.#make('ERR_DEADLINE', message, { expected: `an answer within ${deadlineMs} ms`, estimatedMs: rounded, ...withId(requestId) })
   }
 
   /** The answer of a step has come too late for those after it. */
   late(step: GraphStep, deadlineMs: number, elapsedMs: number, requestId: string | undefined): InferenceError {
-    const message = `${this.#shown(step)} could begin ${Math.round(elapsedMs)} ms after the request was made, its deadline is ${Math.round(deadlineMs)} ms; give it more time, or send less at once.`
+    const message = `${this.#shown(step)} could begin ${Math.round(elapsedMs)} ms after the request was made${deadlineText(deadlineMs)}`
     return this.#make('ERR_DEADLINE', message, { step: step.name, expected: `an answer within ${deadlineMs} ms`, estimatedMs: Math.round(elapsedMs), ...withId(requestId) })
   }
 
@@ -89,4 +100,12 @@ function messageOf(thrown: unknown): string {
 
 function withId(requestId: string | undefined): { requestId?: string } {
   return requestId === undefined ? {} : { requestId }
+}
+
+function requestShown(requestId: string | undefined): string {
+  return requestId === undefined ? 'The request' : `Request '${requestId}'`
+}
+
+function deadlineText(deadlineMs: number): string {
+  return `, its deadline is ${Math.round(deadlineMs)} ms; give it more time, or send less at once.`
 }

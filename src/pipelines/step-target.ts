@@ -45,6 +45,8 @@ export interface InnerPipeline {
   capacity(): ModelCapacity
   /** Requests of a level that its steps would accept now. */
   room(priority: number | undefined): number
+  /** In how many milliseconds a request of so many rows would be answered that came now, as far as its steps can tell. */
+  estimatedMs(rows: number, priority: number | undefined): number
   /**
    * Begins a request, which settles once.
    *

@@ -45,7 +45,7 @@ export const modelFamilies: readonly MetricFamily[] = [
   durations('zerohop_compute_duration_seconds', 'Gathering, run and copying of the batches of answered requests', 'compute', ['computeInput', 'computeInfer', 'computeOutput']),
   { name: 'zerohop_request_overhead_seconds_total', help: 'Time of answered requests in which they neither waited nor were computed', type: 'counter', samples: perVersion(({ inferenceStats }) => inferenceStats.overhead.ns / 1e9) },
   { name: 'zerohop_image_decodes_total', help: 'Requests whose encoded images were decoded', type: 'counter', samples: perVersion(({ inferenceStats }) => inferenceStats.imageDecode.count) },
-  { name: 'zerohop_image_decode_seconds_total', help: 'Time in which images of requests waited for a decoder and were decoded, before they were accepted', type: 'counter', samples: perVersion(({ inferenceStats }) => inferenceStats.imageDecode.ns / 1e9) },
+  { name: 'zerohop_image_decode_seconds_total', help: 'Time in which images of requests waited for a decoder and were decoded, which is part of the time in the queue', type: 'counter', samples: perVersion(({ inferenceStats }) => inferenceStats.imageDecode.ns / 1e9) },
   {
     name: 'zerohop_batch_size', help: 'Rows in a batch', type: 'histogram',
     samples: ({ versions, batchSizeBuckets }) => versions.flatMap(({ labels, statistics: { batchStats } }) => batchSizeSamples('zerohop_batch_size', labels, batchSizeBuckets, batchStats)),

@@ -8,7 +8,7 @@ function failures({ rejections, refusals }: ModelStatistics): Record<string, num
     CANCELED: rejections.cancelled + refusals.cancelled,
     BACKEND: rejections.execution + rejections.crashed,
     OTHER:
-      rejections.closed + rejections.changed + rejections.sequenceEnded + rejections.invalid + rejections.notReady +
+      rejections.closed + rejections.changed + rejections.sequenceEnded + rejections.imageDecode + rejections.invalid + rejections.notReady +
       refusals.invalid + refusals.closed + refusals.notReady + refusals.sequenceEnded + refusals.leaseEnded + refusals.imageDecode + refusals.other,
   } // prettier-ignore
 }

@@ -14,6 +14,8 @@ import type { WaitingRequest } from './waiting-request.ts'
 export interface QueuedRows {
   readonly rows: number
   readonly enqueuedAtMs: number
+  /** From when on it could be sent, and a batch may be kept waiting for others; `null`, or left out, for as soon as it came. */
+  readonly readyAtMs?: number | null
   /** When its answer is of no use any more; `null` for never. */
   readonly deadlineAtMs: number | null
   /** When it leaves the queue if it still waits; `null`, or left out, for never. */
@@ -98,7 +100,7 @@ export function decide(front: readonly QueuedRows[], limits: BatchLimits, moment
     }
     rows = sum
     requests++
-    if (maxQueueDelayMs > 0) delayEndMs = Math.min(delayEndMs, entry.enqueuedAtMs + maxQueueDelayMs)
+    if (maxQueueDelayMs > 0) delayEndMs = Math.min(delayEndMs, (entry.readyAtMs ?? entry.enqueuedAtMs) + maxQueueDelayMs)
     if (delayEndsAtMs !== undefined && typeof entry.timeoutAtMs === 'number') delayEndMs = Math.min(delayEndMs, (entry.enqueuedAtMs + entry.timeoutAtMs) / 2)
     deadlineMs = earliestMs
     if (preferredBatchSizes.includes(rows)) {

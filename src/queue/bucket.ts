@@ -80,6 +80,14 @@ export class Bucket<E extends WaitingRequest> implements HeapItem {
     return line === this.#lines[0]
   }
 
+  /** Puts an entry before those of its line that came later; tells whether it is the first of the bucket now. */
+  insert(entry: E): boolean {
+    const line = this.#lineOf(entry)
+    line.insert(entry)
+    this.#came(entry)
+    return line === this.#lines[0] && line.head === entry
+  }
+
   remove(entry: E): void {
     const line = entry.line as WaitingLine<E, Bucket<E>>
     line.remove(entry)

@@ -72,9 +72,9 @@ export class Buckets<E extends WaitingRequest> {
     return [...this.#byKey.values()]
   }
 
-  /** Puts a request into a bucket, before all of its line or behind them. */
-  put(bucket: Bucket<E>, entry: E, first: boolean): void {
-    if (first ? bucket.unshift(entry) : bucket.push(entry)) this.place(bucket)
+  /** Puts a request into a bucket: before all of its line, behind them, or behind those that came before it. */
+  put(bucket: Bucket<E>, entry: E, where: 'first' | 'last' | 'byArrival'): void {
+    if (where === 'first' ? bucket.unshift(entry) : where === 'last' ? bucket.push(entry) : bucket.insert(entry)) this.place(bucket)
     else this.placeBehind(bucket)
   }
 

@@ -7,8 +7,10 @@ export class PriorityLevel {
   readonly policy: LevelPolicy
   /** Requests waiting at this level, whatever their shape. */
   waiting = 0
-  /** Rows of those that are in no batch. */
+  /** Rows of those that are in no batch, and could be. */
   rows = 0
+  /** Rows of those whose inputs are still being made. */
+  unreadyRows = 0
 
   constructor(level: number, policy: LevelPolicy) {
     this.level = level
@@ -69,10 +71,14 @@ export class PriorityLevels {
     return level
   }
 
-  /** Rows that are served before those that come now to `level`. */
-  rowsAhead(level: PriorityLevel): number {
+  /**
+   * Rows that are served before those that come now to `level`.
+   *
+   * @param unready whether what comes has to be made ready as well, behind those that are not yet; what is ready waits for none of them.
+   */
+  rowsAhead(level: PriorityLevel, unready = false): number {
     let rows = 0
-    for (const other of this.#levels.values()) if (other.level <= level.level) rows += other.rows
+    for (const other of this.#levels.values()) if (other.level <= level.level) rows += unready ? other.rows + other.unreadyRows : other.rows
     return rows
   }
 

@@ -23,7 +23,7 @@ export class RequestQueue<E extends WaitingRequest> {
   readonly #waiting = new WaitingCounts<E>()
   #holding: boolean
   #draining = false
-  #came = 0 // requests that cost something
+  #came = 0 // requests that have an order
 
   /**
    * @param runTimes tells what a run will take, for requests with deadlines.
@@ -68,14 +68,16 @@ export class RequestQueue<E extends WaitingRequest> {
   enqueue(entry: E, nowMs: number): boolean {
     const bucket = this.#buckets.of(entry.bucketKey)
     entry.enqueuedAtMs = nowMs
-    this.#put(entry, bucket, false)
+    this.#number(entry)
+    this.#put(entry, bucket, 'last')
     this.#waitsOn(entry)
     return this.#buckets.isReady(bucket)
   }
 
-  /** As {@link enqueue}, for a request that may not be sent before it is {@link release released}. */
+  /** As {@link enqueue}, for a request that may not be sent before it is {@link release released}, or {@link ready}. */
   hold(entry: E, nowMs: number): void {
     entry.enqueuedAtMs = nowMs
+    this.#number(entry)
     this.#waiting.hold(entry)
     this.#waitsOn(entry)
   }
@@ -84,8 +86,24 @@ export class RequestQueue<E extends WaitingRequest> {
   release(entry: E): boolean {
     const bucket = this.#buckets.of(entry.bucketKey)
     this.#waiting.holdNoMore(entry)
-    this.#put(entry, bucket, false)
+    this.#number(entry)
+    this.#put(entry, bucket, 'last')
     return this.#buckets.isReady(bucket)
+  }
+
+  /** A request that was held has all of its inputs: it goes behind those that came before it. Returns what {@link enqueue} does. */
+  ready(entry: E, nowMs: number): boolean {
+    const bucket = this.#buckets.of(entry.bucketKey)
+    this.#waiting.holdNoMore(entry)
+    entry.readyAtMs = nowMs
+    if (entry.cost !== null) entry.cost.order = entry.came
+    this.#put(entry, bucket, 'byArrival')
+    return this.#buckets.isReady(bucket)
+  }
+
+  /** Drops a request that was held if it cannot be answered in time any more; tells whether it did. */
+  expires(entry: E): boolean {
+    return isHopeless(entry, this.#runTimes, this.#clock.nowMs()) && this.cancel(entry, 'deadline')
   }
 
   /** From now on every request is a batch of its own. */
@@ -116,7 +134,7 @@ export class RequestQueue<E extends WaitingRequest> {
       const bucket = this.#buckets.of(entry.bucketKey)
       if (entry.ahead) this.#waiting.noMoreAhead(entry)
       else this.#waitsOn(entry)
-      this.#put(entry, bucket, true)
+      this.#put(entry, bucket, 'first')
     }
   }
 
@@ -180,10 +198,15 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#buckets.resize(bucketKey)
   }
 
-  #put(entry: E, bucket: Bucket<E>, first: boolean): void {
+  /** Gives a request its place in the order of arrival. */
+  #number(entry: E): void {
+    entry.came = this.#came++
+    if (entry.cost !== null) entry.cost.order = entry.came
+  }
+
+  #put(entry: E, bucket: Bucket<E>, where: Parameters<Buckets<E>['put']>[2]): void {
     this.#waiting.put(entry)
-    if (entry.cost !== null && !first) entry.cost.order = this.#came++
-    this.#buckets.put(bucket, entry, first)
+    this.#buckets.put(bucket, entry, where)
     if (this.#holding && this.#waiting.inBuckets >= this.#holdUntilQueued) this.#holding = false
   }
 
@@ -236,9 +259,10 @@ export class RequestQueue<E extends WaitingRequest> {
     const bucket = entry.held ? null : this.#unlink(entry)
     entry.timeoutAtMs = null
     entry.delayed = true
+    this.#number(entry)
     if (bucket === null) return this.#expiries.watch(entry)
     this.#waitsOn(entry)
-    this.#put(entry, bucket, false)
+    this.#put(entry, bucket, 'last')
     this.#buckets.place(bucket) // another may be first now
   }
 

@@ -20,12 +20,15 @@ export class WaitingCounts<E extends WaitingRequest> {
   hold(entry: E): void {
     entry.held = true
     this.held.add(entry)
+    if (entry.unready) entry.level.unreadyRows += entry.rows
   }
 
   /** It may be now, or waits no more. */
   holdNoMore(entry: E): void {
     entry.held = false
     this.held.delete(entry)
+    if (entry.unready) entry.level.unreadyRows -= entry.rows
+    entry.unready = false
   }
 
   /** A request comes into a bucket. */

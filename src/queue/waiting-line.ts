@@ -44,6 +44,22 @@ export class WaitingLine<E extends WaitingRequest, Owner> implements LineOf<Owne
     this.#put(entry, this.#first)
   }
 
+  /** Puts a request before all that came later. */
+  insert(entry: E): void {
+    this.push(entry)
+    const ring = this.#ring
+    const mask = ring.length - 1
+    let at = entry.position
+    for (; at !== this.#first; at = (at - 1) | 0) {
+      const before = ring[(at - 1) & mask]!
+      if (before !== null && before.came < entry.came) break
+      ring[at & mask] = before
+      if (before !== null) before.position = at
+    }
+    ring[at & mask] = entry
+    entry.position = at
+  }
+
   remove(entry: E): void {
     this.#ring[entry.position & (this.#ring.length - 1)] = null
     entry.line = null

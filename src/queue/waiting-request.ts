@@ -38,8 +38,12 @@ export class WaitingRequest {
   position = 0
   /** Whether it is part of a batch that was handed to a busy instance: it waits still, in no line. */
   ahead = false
-  /** Whether it may not be sent yet, as another has to go before: it waits still, in no line. */
+  /** Whether it may not be sent yet, as another has to go before or it is not {@link unready ready}: it waits still, in no line. */
   held = false
+  /** Whether some of its inputs are still being made, as encoded images are. */
+  unready = false
+  /** How many requests had come to its queue before it. */
+  came = 0
   // Not Infinity: an object of its own would be made to hold that number, for each request.
   /** When its answer is of no use any more; `null` for never. */
   deadlineAtMs: number | null = null
@@ -52,6 +56,8 @@ export class WaitingRequest {
   /** Whether its timeout ran out under the action `DELAY`: it waits behind all others of its level. */
   delayed = false
   enqueuedAtMs = 0
+  /** When its inputs were there; `null` for as soon as it came. */
+  readyAtMs: number | null = null
   /** When the request gives up waiting; `null` for never. */
   timeoutAtMs: number | null = null
   /** Requests batch together only when their keys are equal; '' when all shapes are fixed. */

@@ -107,6 +107,16 @@ export class FeedParser {
     }
   }
 
+  /**
+   * The data of one input that a request did not have yet when it was read.
+   *
+   * @throws InferenceError `ERR_INVALID_ARG`.
+   */
+  check(index: number, tensor: TensorLike): ParsedFeeds['data'][number] {
+    const input = this.#inputs[index] as InputReader
+    return input.check(input.read(tensor))
+  }
+
   /** The bucket of a request whose data and dims are these now. */
   keyOf({ rows, whole, data, dims }: Pick<ParsedFeeds, 'rows' | 'whole' | 'data' | 'dims'>): string {
     return whole ? wholeKey(dims!.map((own, index) => (data[index] === null ? null : own))) : this.#bucketKey(rows, data, dims)

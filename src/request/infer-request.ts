@@ -5,6 +5,7 @@ import { WaitingRequest } from '../queue/waiting-request.ts'
 import type { PriorityLevel } from '../queue/priority-levels.ts'
 import type { TensorData, TensorLike } from '../tensor.ts'
 import type { MailedValue } from '../values.ts'
+import type { Preparation } from './preparation.ts'
 import { unwatch, watch } from './abort-watch.ts'
 import { rejectCaller } from './caller-stack.ts'
 import type { ReportedOutputs } from '../config/infer-options.ts'
@@ -25,6 +26,8 @@ export interface ParsedFeeds {
   readonly dims: readonly (readonly number[])[] | null
   /** The rows of a lease, over which `data` is; left out where there is none. */
   readonly leased?: LeasedRows
+  /** Makes some of the data once the request has its place in the queue; left out where all are there. */
+  readonly preparation?: Preparation
 }
 
 /** Inputs by name that something else than the request gives. */
@@ -76,8 +79,10 @@ export class InferRequest extends WaitingRequest {
   readonly dims: ParsedFeeds['dims']
   readonly whole: boolean
   readonly isPart: boolean
-  /** The rows of a lease that it was made of; else `null`. */
-  readonly leased: LeasedRows | null
+  /** The rows of a lease that it was made of, or that its images were decoded into; else `null`. */
+  leased: LeasedRows | null
+  /** What makes inputs of it that are not there yet; `null` where all are. */
+  preparation: Preparation | null
   /** Indices of the outputs wanted; `null` for all. */
   readonly outputs: readonly number[] | null
   /** The same as bits, for the union over a batch; see {@link outputMask}. */
@@ -121,6 +126,7 @@ export class InferRequest extends WaitingRequest {
     this.whole = feeds.whole
     this.isPart = feeds.isPart === true
     this.leased = feeds.leased ?? null
+    this.preparation = feeds.preparation ?? null
     this.outputs = outputs
     this.outputMask = outputs === null ? allOutputs : outputMask(outputs)
     this.requestId = requestId
@@ -174,6 +180,7 @@ export class InferRequest extends WaitingRequest {
     this.settled = true
     if (this.#signal !== null) unwatch(this.#signal, this.#onAbort!)
     if (this.leased !== null) this.leased.settled()
+    if (this.preparation !== null) this.preparation.cancel()
     return true
   }
 }

@@ -11,14 +11,16 @@ const bytesPerTensor = 320
 const bytesPerEntry = 40 // of an array or a map
 
 /** Whether a caller could change data of a request while it is read: another thread has it, too. */
-export function isShared({ data }: ParsedFeeds): boolean {
-  return data.some((values) => ArrayBuffer.isView(values) && isSharedArrayBuffer(plainView(values).buffer))
+export function isShared({ data, preparation }: ParsedFeeds): boolean {
+  const sources = preparation === undefined ? [] : [...preparation.sources.values()]
+  return [...data, ...sources].some((values) => ArrayBuffer.isView(values) && isSharedArrayBuffer(plainView(values).buffer))
 }
 
 /** A request whose data its caller cannot change any more. Strings and values that are no tensors were copied before. */
 export function ownFeeds(feeds: ParsedFeeds): ParsedFeeds {
   const own = (values: ParsedFeeds['data'][number]) => (ArrayBuffer.isView(values) ? ownData(plainView(values)) : values)
-  return { ...feeds, data: feeds.data.map(own) }
+  const { preparation } = feeds
+  return { ...feeds, data: feeds.data.map(own), ...(preparation === undefined ? {} : { preparation: preparation.owned() }) }
 }
 
 /** Outputs that share nothing with those given. */

@@ -43,12 +43,16 @@ export class RequestKeys {
    *
    * @param outputs indices of those wanted, each once; `null` for all.
    */
-  of({ rows, whole, data, dims }: ParsedFeeds, outputs: readonly number[] | null): string {
+  of({ rows, whole, data, dims, preparation }: ParsedFeeds, outputs: readonly number[] | null): string {
     const wanted = outputs === null || outputs.length === this.#outputs ? '' : outputs.toSorted((a, b) => a - b).join()
     const pieces: Uint8Array[] = []
     // How long everything is stands before it, so that no two requests are the same one behind the other.
     let shape = `${whole ? 'whole ' : ''}${rows};${wanted};`
-    for (let index = 0; index < data.length; index++) shape += `${dims === null ? '' : `[${dims[index]!.join()}]`}${describeValue(data[index]!, pieces)};`
+    for (let index = 0; index < data.length; index++) {
+      const source = preparation?.sources.get(index) // what an input is made of stands for it
+      const value = source === undefined ? describeValue(data[index]!, pieces) : `encoded ${describeValue(source, pieces)}`
+      shape += `${dims === null ? '' : `[${dims[index]!.join()}]`}${value};`
+    }
     return this.#hash(shape, pieces)
   }
 

@@ -33,7 +33,7 @@ export class SharedRun implements RunAccount {
 
   /** Whether it has yet to begin, or some part of it has. */
   get waits(): boolean {
-    return this.#requests.some(({ line, ahead }) => line !== null || ahead)
+    return this.#requests.some(({ line, ahead, held }) => line !== null || ahead || held)
   }
 
   /**

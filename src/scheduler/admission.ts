@@ -42,7 +42,7 @@ export class Admission {
     nowMs: number,
   ): InferenceError | null {
     const { level, bucketKey, rows } = request
-    const tooDear = this.#costs === null ? null : this.#weigh(request, this.#costs)
+    const tooDear = this.weigh(request)
     if (tooDear !== null) return tooDear
     this.#times.arrived(rows, nowMs)
     if (level.full) {
@@ -53,14 +53,17 @@ export class Admission {
     if (deadlineMs === 0) return null
     // One that is split is answered with its last part, which waits behind the others.
     const last = request instanceof SplitRequest ? request.parts.at(-1)! : request
-    const estimatedMs = this.#times.estimatedAnswerMs(bucketKey, last.rows, rowsAhead + rows - last.rows, instances.serving, nowMs)
+    const ready = request.preparation?.estimate(level)
+    const estimatedMs = this.#times.estimatedAnswerMs(bucketKey, last.rows, rowsAhead + rows - last.rows, instances.serving, nowMs, ready)
     if (estimatedMs <= deadlineMs) return null
     this.#count(request, 'deadline')
     return this.#errors.hopeless(request, deadlineMs, estimatedMs)
   }
 
-  /** Notes what a request costs, or each part of it. */
-  #weigh(request: InferRequest, costs: RequestCosts): InferenceError | null {
+  /** Notes what a request costs, or each part of it; returns why it is refused. What is not ready is to be weighed when it is. */
+  weigh(request: InferRequest): InferenceError | null {
+    const costs = this.#costs
+    if (costs === null || request.preparation !== null) return null
     for (const part of request instanceof SplitRequest ? request.parts : [request]) {
       const refusal = costs.weigh(part)
       if (refusal === null) continue

@@ -6,6 +6,7 @@ import type { BatchTimes } from '../observability/model-stats.ts'
 import { Asker, Observers } from '../observability/observers.ts'
 import type { BatchMoments, ObservedBatch, ObservedBatching, ObservedModel, ObservedRun, RequestFacts, RequestObservation } from '../observability/request-observer.ts'
 import type { InferRequest, ParsedFeeds } from '../request/infer-request.ts'
+import type { Preparation } from '../request/preparation.ts'
 import type { Joining } from '../row-check/joining.ts'
 import { RequestPart, wholeOf } from './split-request.ts'
 
@@ -91,9 +92,10 @@ export class ObservedRequests {
 }
 
 /** What a request is, for those who look on. */
-export function factsOf({ rows, data, dims }: Pick<ParsedFeeds, 'rows' | 'data' | 'dims'>, options: CheckedOptions, atMs: number): RequestFacts {
+export function factsOf({ rows, data, dims, preparation }: Pick<ParsedFeeds, 'rows' | 'data' | 'dims'> & { readonly preparation?: Preparation | null }, options: CheckedOptions, atMs: number): RequestFacts {
   const { requestId, priority, timeoutMs, deadlineMs, sequence, report } = options
-  return { atMs, rows, requestId, priority, timeoutMs, deadlineMs, sequenceId: sequence?.id, reported: report, data, dims }
+  const given = preparation ? data.map((values, index) => (preparation.sources.has(index) ? null : values)) : data
+  return { atMs, rows, requestId, priority, timeoutMs, deadlineMs, sequenceId: sequence?.id, reported: report, data: given, dims }
 }
 
 /** How a model's requests become batches, for those who look on. */

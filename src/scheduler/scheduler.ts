@@ -8,9 +8,10 @@ import type { ModelInstance } from '../instance/model-instance.ts'
 import { divided, indivisibleOutput } from '../instance/scatter.ts'
 import { UnpredictableOutputs } from '../instance/unpredictable-outputs.ts'
 import { Estimator } from '../latency/estimator.ts'
+import type { LeasedRows } from '../memory/row-block.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import { ModelStats } from '../observability/model-stats.ts'
-import type { RejectionReason } from '../observability/rejections.ts'
+import { rejectionOf, type RejectionReason } from '../observability/rejections.ts'
 import { PriorityLevels } from '../queue/priority-levels.ts'
 import { RequestQueue } from '../queue/request-queue.ts'
 import type { QueueOwner } from '../queue/queue-owner.ts'
@@ -18,6 +19,7 @@ import type { QueueExit } from '../queue/waiting-request.ts'
 import type { UndividedOutput } from '../request/divided-entries.ts'
 import type { InferRequest } from '../request/infer-request.ts'
 import type { Padding } from '../request/padding.ts'
+import type { Preparation } from '../request/preparation.ts'
 import { Admission } from './admission.ts'
 import { Answers } from './answers.ts'
 import { BatchSupply } from './batch-supply.ts'
@@ -93,7 +95,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
   submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, maxRunMs, signal }: SubmitOptions, nowMs = this.clock.nowMs()): void {
     if (signal?.aborted) return this.#admission.refuseAborted(request, signal.reason)
-    const refusal = this.#admission.refusal(request, deadlineMs, deadlineMs > 0 ? this.levels.rowsAhead(request.level) : 0, this.instances, nowMs)
+    const refusal = this.#admission.refusal(request, deadlineMs, deadlineMs > 0 ? this.levels.rowsAhead(request.level, request.preparation !== null) : 0, this.instances, nowMs)
     if (refusal !== null) return void request.fail(refusal)
     if (deadlineMs > 0) request.deadlineAtMs = nowMs + deadlineMs
     if (signal !== undefined) request.listen(signal, () => this.cancel(request, 'cancelled', signal.reason))
@@ -102,6 +104,7 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     request.maxRunMs = this.#stops.ownLimitMs(maxRunMs)
     if (request.held) return this.#supply.hold(request, nowMs)
     this.#answers.accept(request)
+    if (request.preparation !== null) return this.#prepare(request, request.preparation, nowMs)
     const full = request instanceof SplitRequest ? request.enqueue(this.#queue, nowMs, (part) => this.#withdraw(part)) : this.#queue.enqueue(request, nowMs)
     this.#supply.accepted(request, full)
   }
@@ -110,6 +113,35 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   release(request: InferRequest): void {
     this.#answers.accept(request)
     this.#supply.accepted(request, this.#queue.release(request))
+  }
+
+  /** Has the inputs of a request made that it has not yet; meanwhile it waits like any other, and keeps none of them waiting. */
+  #prepare(request: InferRequest, preparation: Preparation, nowMs: number): void {
+    request.unready = true
+    this.#supply.hold(request, nowMs)
+    preparation.begin(request, {
+      begins: () => !this.#queue.expires(request),
+      ready: (leased) => this.#ready(request, leased),
+      failed: (error) => this.#unprepared(request, error),
+    })
+  }
+
+  #ready(request: InferRequest, leased: LeasedRows | null): void {
+    request.leased = leased
+    if (request.observation !== null) this.#tellDecoded(request, request.preparation!)
+    request.preparation = null
+    const refusal = this.#admission.weigh(request)
+    if (refusal !== null) return this.#unprepared(request, refusal)
+    this.#supply.accepted(request, this.#queue.ready(request, this.clock.nowMs()))
+  }
+
+  #tellDecoded({ observation, data }: InferRequest, { sources }: Preparation): void {
+    observation!.decoded?.(new Map([...sources.keys()].map((index) => [index, data[index]])))
+  }
+
+  #unprepared(request: InferRequest, error: unknown): void {
+    this.#answers.reject(request, rejectionOf(error), error)
+    this.#withdraw(request)
   }
 
   /** Rejects a request that nobody wants any more, whether it waits or runs. */
@@ -158,9 +190,9 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     return this.#inFlight.running
   }
 
-  /** In how many milliseconds a request of the default level would be answered that came now; 0 when no run like it was seen. */
-  estimatedAnswerMs(bucketKey: string, rows: number): number {
-    const rowsAhead = this.levels.rowsAhead(this.levels.of(undefined))
+  /** In how many milliseconds a request would be answered that came now; 0 when no run like it was seen. */
+  estimatedAnswerMs(bucketKey: string, rows: number, priority?: number): number {
+    const rowsAhead = this.levels.rowsAhead(this.levels.of(priority))
     return this.times.estimatedAnswerMs(bucketKey, rows, rowsAhead, this.instances.serving, this.clock.nowMs())
   }
 

@@ -37,7 +37,15 @@ export class EngineQueue extends SimulatedQueue implements QueueOwner<SimulatedR
   }
 
   override join(request: SimulatedRequest): void {
-    this.queue.enqueue(request, this.context.clock.nowMs())
+    const { clock } = this.context
+    if (request.decodeMs === 0) return void this.queue.enqueue(request, clock.nowMs())
+    request.unready = true
+    this.queue.hold(request, clock.nowMs())
+    clock.setTimer(() => {
+      if (!request.held) return // it has left the queue
+      this.queue.ready(request, clock.nowMs())
+      this.context.wake()
+    }, request.decodeMs)
   }
 
   override withdraw(request: SimulatedRequest): boolean {

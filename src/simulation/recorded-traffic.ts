@@ -58,10 +58,10 @@ export class RecordedTraffic implements Traffic {
     } else index = this.#open[this.#next++]!
     this.#came.push(index)
     const arrival = this.#arrivals[index]!
-    const { rows, priority, timeoutMs, deadlineMs, cancelledUs, shared, latencyUs } = arrival
+    const { rows, priority, timeoutMs, deadlineMs, cancelledUs, decodedUs, shared, latencyUs } = arrival
     const cancelMs = cancelledUs === undefined ? undefined : cancelledUs / 1000
     const sharedMs = shared === true && latencyUs !== undefined ? latencyUs / 1000 : undefined
-    return { model: 0, rows, bucketKey: bucketOf(arrival), priority, timeoutMs, deadlineMs, cancelMs, sharedMs, ...came }
+    return { model: 0, rows, bucketKey: bucketOf(arrival), priority, timeoutMs, deadlineMs, ...(decodedUs === undefined ? {} : { decodeMs: decodedUs / 1000 }), cancelMs, sharedMs, ...came }
   }
 
   ended(nowMs: number, index: number): void {

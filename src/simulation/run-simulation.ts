@@ -109,7 +109,7 @@ class Simulation {
       },
       freeInMs: () => instances.freeInMs(),
       sharing: () => instances.contenders(),
-      rowsAhead: ({ level }) => this.#levels[model]!.rowsAhead(level),
+      rowsAhead: ({ level, decodeMs }) => this.#levels[model]!.rowsAhead(level, decodeMs > 0),
     })
     return queue
   }

@@ -16,15 +16,18 @@ export class SimulatedRequest extends WaitingRequest {
   readonly index: number
   /** Within how long its answer is wanted, in milliseconds; `undefined` for what the model says. */
   readonly deadlineMs: number | undefined
+  /** After what time its encoded images are decoded; 0 for one that has none. */
+  readonly decodeMs: number
   /** Of the whole request, where this is a part of it. */
   readonly wholeRows: number
 
   /** @param rows of it: all that come, or a part of them. */
-  constructor(index: number, { rows: wholeRows, bucketKey = '', priority, timeoutMs, deadlineMs, cost }: Coming, rows: number, levels: PriorityLevels, nowMs: number) {
+  constructor(index: number, { rows: wholeRows, bucketKey = '', priority, timeoutMs, deadlineMs, decodeMs = 0, cost }: Coming, rows: number, levels: PriorityLevels, nowMs: number) {
     super(rows, bucketKey, levels.of(priority))
     this.index = index
     this.wholeRows = wholeRows
     this.deadlineMs = deadlineMs
+    this.decodeMs = decodeMs
     if (cost !== undefined) this.cost = { units: cost * rows, order: 0 }
     const waitMs = this.level.timeoutFor(timeoutMs)
     if (waitMs > 0) this.timeoutAtMs = nowMs + waitMs

@@ -10,6 +10,8 @@ export interface Coming {
   readonly priority?: number | undefined
   readonly timeoutMs?: number | undefined
   readonly deadlineMs?: number | undefined
+  /** After what time its encoded images are decoded, until which it waits in the queue and keeps no other waiting. */
+  readonly decodeMs?: number | undefined
   /** When it came; left out for when it is taken. Of several that come together, all are there by then. */
   readonly cameMs?: number
   /** After what time its caller withdraws it, unless it has been answered. */

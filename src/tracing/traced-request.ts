@@ -59,6 +59,10 @@ export class TracedRequest implements RequestObservation {
     return TracedRequest.begin(this.#source, model, facts, this.#settings, this.#writer, this.#id)
   }
 
+  decoded(decoded: ReadonlyMap<number, unknown>): void {
+    this.#noteInputs(this.#model.metadata.inputs.map((_, index) => decoded.get(index)))
+  }
+
   ran(run: ObservedRun): void {
     this.#runs.push(run)
   }
@@ -101,8 +105,8 @@ export class TracedRequest implements RequestObservation {
     return [...moments, ['REQUEST_END', endMs]]
   }
 
-  #noteInputs(): void {
-    const { data, dims, rows } = this.#facts
+  #noteInputs(data = this.#facts.data): void {
+    const { dims, rows } = this.#facts
     this.#noteTensors('TENSOR_QUEUE_INPUT', () => this.#model.metadata.inputs.flatMap(({ name, type, shape }, index) => {
       const given = data[index]
       return given == null ? [] : [{ name, type, dims: dims?.[index] ?? shape.map((dim) => (typeof dim === 'number' ? dim : rows)), data: given }]

@@ -2,6 +2,7 @@ import { existsSync, mkdtempSync, readdirSync, readlinkSync, rmSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import sharp from 'sharp'
 import { afterAll, describe, expect, it } from 'vitest'
 import { loadArrivals } from '../../src/arrivals/read-arrivals.ts'
 import { InferenceEngine, Tensor } from '../../src/index.ts'
@@ -35,6 +36,21 @@ async function withEngine(use: (engine: InferenceEngine) => Promise<void>): Prom
 }
 
 describe('a recording of an engine', () => {
+  it('has when the encoded images of a request were decoded, which came before', async () => {
+    const image = await sharp({ create: { width: 2, height: 2, channels: 3, background: { r: 1, g: 2, b: 3 } } }).png().toBuffer()
+    await withEngine(async (engine) => {
+      const model = await engine.load('images', { path: identity('float32', [3, 2, 2]), inputs: [{ name: 'x', image: {} }] })
+      const recording = await engine.recordArrivals(path)
+      await model.infer({ x: image })
+      await model.infer({ x: new Float32Array(12) })
+      await recording.stop()
+    })
+    const [encoded, pixels] = await loadArrivals(path)
+    expect(encoded!.decodedUs).toBeGreaterThan(0)
+    expect(encoded!.decodedUs).toBeLessThan(encoded!.latencyUs!)
+    expect(pixels).not.toHaveProperty('decodedUs')
+  })
+
   it('has every request, with its rows, its options and its latency, in the order in which they came', async () => {
     await withEngine(async (engine) => {
       const model = await engine.load('identity', { path: identity('float32'), maxBatchSize: 8, dynamicBatching: { priorityLevels: 3, defaultPriorityLevel: 2 } })

@@ -2,13 +2,7 @@ import { describe, expect, it } from 'vitest'
 import { admissionMarginMs, estimatedAnswerMs, type Backlog } from '../../src/latency/answer-estimate.ts'
 import { chooseBatchSize, LatencyTarget } from '../../src/latency/batch-size-for-target.ts'
 import { RunTimes } from '../../src/latency/run-times.ts'
-
-/** Run times seen so often, by rows. */
-function seen(table: Record<number, number>, times = 20): RunTimes {
-  const runTimes = new RunTimes()
-  for (const [rows, ms] of Object.entries(table)) for (let run = 0; run < times; run++) runTimes.observe('', Number(rows), ms)
-  return runTimes
-}
+import { seen } from './seen.ts'
 
 describe('RunTimes', () => {
   it('knows nothing of a bucket that was not run', () => {
@@ -27,6 +21,24 @@ describe('RunTimes', () => {
     expect([runTimes.medianMs('', 4), runTimes.presentMs('', 4), runTimes.p99Ms('', 4)]).toEqual([10, 10, 10])
     runTimes.observe('', 4, 500)
     expect(runTimes.p99Ms('', 4)).toBe(500)
+  })
+
+  it('is not led astray by the first runs, which are slow: by few nobody can tell a pace', () => {
+    const runTimes = new RunTimes()
+    for (const ms of [313, 31, 61, 14]) runTimes.observe('', 1, ms)
+    expect([1, 32].map((rows) => runTimes.presentMs('', rows))).toEqual([14, 32 * 14])
+    expect(runTimes.p99Ms('', 32)).toBe(32 * 14)
+    runTimes.observe('', 2, 480) // the first of its size
+    expect([2, 32].map((rows) => runTimes.presentMs('', rows))).toEqual([28, 32 * 14])
+    for (const ms of [26, 25, 24, 27]) runTimes.observe('', 2, ms)
+    expect(runTimes.presentMs('', 32)).toBe(16 * 26)
+  })
+
+  it('takes what came between a short run for no longer between a long one, and the longest of few for none of a hundred', () => {
+    const runTimes = seen({ 1: 4, 25: 100 })
+    for (const ms of [44, 24, 24]) runTimes.observe('', 1, ms)
+    expect(runTimes.p99Ms('', 1)).toBe(24)
+    expect(runTimes.p99Ms('', 25)).toBe(100 + (20 / 2) * 10)
   })
 
   it('takes a slow time for one of all sizes, and forgets it', () => {

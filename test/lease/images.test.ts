@@ -173,7 +173,7 @@ describe('a model that declares an image input', () => {
     await model.infer({ x }, { timeoutMs: 5000, deadlineMs: 5000 })
   })
 
-  it('has the time counted that it took until they were decoded, beside that of the request', async () => {
+  it('has the time counted that it took until they were decoded, as a part of that of the request', async () => {
     const model = await declared()
     const release = holdDecoder()
     const madeAtMs = performance.now()
@@ -186,7 +186,8 @@ describe('a model that declares an image input', () => {
     const { imageDecode, success } = model.stats().inferenceStats
     expect([imageDecode.count, success.count]).toEqual([1, 1])
     expect(imageDecode.ns / 1e6).toBeGreaterThan(releasedAtMs - madeAtMs - 1e-3)
-    expect((imageDecode.ns + success.ns) / 1e6).toBeLessThan(performance.now() - madeAtMs + 1e-3)
+    expect(success.ns).toBeGreaterThan(imageDecode.ns) // of which it is a part
+    expect(success.ns / 1e6).toBeLessThan(performance.now() - madeAtMs + 1e-3)
   })
 
   it('of any length, unbatched, or with kept answers takes them as well', async () => {
@@ -225,7 +226,8 @@ describe('a model that declares an image input', () => {
     const answer = model.infer({ x })
     await own.load('m', config(2))
     release()
-    expect(bytesOf((await answer)['y']!).equals(bytesOf(await decodeImage(x, { ...size, scale: 2 })))).toBe(true)
+    expect(bytesOf((await answer)['y']!).equals(bytesOf(await decodeImage(x, { ...size, scale: 1 })))).toBe(true) // by the one that had accepted it
+    expect(bytesOf((await own.infer('m', { x }))['y']!).equals(bytesOf(await decodeImage(x, { ...size, scale: 2 })))).toBe(true)
   })
 
   it.each([

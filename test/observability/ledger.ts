@@ -13,7 +13,7 @@ const reasons: Record<string, [RejectionReason[], RefusalReason[]]> = {
   ERR_EXECUTION: [['execution'], []],
   ERR_SEQUENCE_ENDED: [['sequenceEnded'], ['sequenceEnded']],
   ERR_LEASE_ENDED: [[], ['leaseEnded']],
-  ERR_IMAGE_DECODE: [[], ['imageDecode']],
+  ERR_IMAGE_DECODE: [['imageDecode'], ['imageDecode']],
 }
 
 /** What the callers of one model saw. */

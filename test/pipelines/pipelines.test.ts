@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { Tensor, type PipelineTensors } from '../../src/index.ts'
+import { Tensor, type InferenceError, type PipelineTensors } from '../../src/index.ts'
 import { largestBatch } from '../support/against-plain.ts'
 import { ownEngine, sharedEngine } from '../support/open.ts'
 import { inParallel } from '../support/shared.ts'
@@ -177,6 +177,24 @@ describe('limits of a request', () => {
     await expect(answer).rejects.toMatchObject({ code: 'ERR_DEADLINE', model: 'timed', step: 'late', requestId: 'slow' })
     expect(late.stats().inferenceStats.success.count).toBe(0)
     expect(model.stats().rejections.deadline).toBe(1)
+  })
+
+  it('a deadline that its steps cannot keep together refuses a request at once, and is named as it was given', async () => {
+    const engine = ownEngine()
+    const slow = (x: number) => {
+      for (const endMs = performance.now() + 10; performance.now() < endMs; );
+      return x
+    }
+    await Promise.all(['one', 'two', 'never'].map((name) => loadNumber(engine, name, slow)))
+    const steps = [step('one', 'x', 'a'), step('two', 'a', 'y'), { ...step('never', 'a', 'z'), when: () => false }]
+    const model = await engine.loadPipeline('slow', { inputs: ['x'], steps, outputs: ['y', 'z'] })
+    for (let run = 0; run < 6; run++) await model.infer({ x: one(1) })
+    const error = await model.infer({ x: one(1) }, { deadlineMs: 15, requestId: 'hurried' }).catch((reason: InferenceError) => reason)
+    expect(error).toMatchObject({ code: 'ERR_DEADLINE', model: 'slow', requestId: 'hurried', expected: 'an answer within 15 ms', message: expect.stringContaining('its deadline is 15 ms') })
+    expect((error as InferenceError).estimatedMs).toBeGreaterThan(20)
+    expect(['one', 'two', 'slow'].map((name) => engine.model(name).stats().inferenceStats.success.count)).toEqual([6, 6, 6])
+    expect([engine.model('one').stats().rejections.deadline, model.stats().rejections.deadline]).toEqual([0, 1])
+    await model.infer({ x: one(1) }, { deadlineMs: 60_000 })
   })
 
   it('maxInFlight has others wait in the order of their calls, for as long as they may', async () => {

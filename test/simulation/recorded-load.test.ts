@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest'
 import type { Arrival } from '../../src/arrivals/arrival.ts'
 import { followersOf } from '../../src/simulation/followers.ts'
 import { runsOf } from '../../src/simulation/recorded-service.ts'
+import { oneLevel } from '../../src/simulation/simulated-request.ts'
 import { simulate, type SimulationOptions } from '../../src/simulation/simulate.ts'
 
 const flat = [{ rows: 1, ms: 10 }, { rows: 8, ms: 10 }]
@@ -29,6 +30,21 @@ describe('requests that were made on an answer', () => {
     const fast = simulate({ ...one, maxBatchSize: 4, arrivals })
     expect(fast).toMatchObject({ answered: 200, batches: { 4: 50 } })
     expect(fast.throughputPerSecond).toBeCloseTo(400, 6)
+  })
+})
+
+describe('requests whose images were decoded', () => {
+  const images = Array.from({ length: 4 }, (): Arrival => ({ atUs: 0, rows: 1, decodedUs: 50_000 }))
+
+  it('wait for that in the queue, and keep none waiting that is ready', () => {
+    const result = simulate({ ...one, arrivals: recorded([...images, { atUs: 10_000, rows: 1 }]) })
+    expect(result).toMatchObject({ answered: 5, maxMs: 90 })
+    expect(result.p50Ms).toBe(70)
+  })
+
+  it('count against its limit meanwhile', () => {
+    const levels = { ...oneLevel, defaultPolicy: { ...oneLevel.defaultPolicy, maxQueueSize: 3 } }
+    expect(simulate({ ...one, levels, arrivals: recorded([...images, { atUs: 10_000, rows: 1 }, { atUs: 61_000, rows: 1 }]) })).toMatchObject({ answered: 4, refused: 2 })
   })
 })
 

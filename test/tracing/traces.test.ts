@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import sharp from 'sharp'
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
 import { gatherRow, identity, identityVariable } from '../models/small.ts'
@@ -50,6 +51,16 @@ describe('a trace', () => {
       expect(others[index]!.dims).toBeUndefined()
       expect(others[index]!.tensors).toEqual([['TENSOR_QUEUE_INPUT', 'x'], ['TENSOR_BACKEND_OUTPUT', 'y']].map(([activity, name]) => ({ activity, name, data, shape: '1,4', dtype })))
     }
+  })
+
+  it('of an encoded image has the pixels', async () => {
+    const { engine, traces } = tracedEngine({ level: ['TIMESTAMPS', 'TENSORS'] })
+    const model = await load(engine, identity('float32', [3, 1, 2]), { inputs: [{ name: 'x', image: {} }] })
+    const x = await sharp({ create: { width: 2, height: 1, channels: 3, background: { r: 9, g: 8, b: 7 } } }).png().toBuffer()
+    await model.infer({ x })
+    const [trace] = await traces()
+    expect(namesOf(trace!)).toEqual(whole)
+    expect(trace!.tensors.map(({ activity, data }) => [activity, data])).toEqual(['TENSOR_QUEUE_INPUT', 'TENSOR_BACKEND_OUTPUT'].map((activity) => [activity, '9,9,8,8,7,7']))
   })
 
   it('of what was changed after the call has the tensors as they were, with a report or without', async () => {
