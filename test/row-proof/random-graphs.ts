@@ -282,7 +282,8 @@ class Growth {
     const [least, most] = range ?? (type.startsWith('uint') ? [0, 6] : [-5, 6])
     const tame = this.#like(flat, `Where(IsNaN(${flat.name}), ${decimal(least)}, ${flat.name})`, {})
     const clipped = this.#opset < 11 ? `Max(Min(${tame.name}, ${decimal(most - 1)}), ${decimal(least)})` : `Clip(${tame.name}, ${decimal(least)}, ${decimal(most - 1)})`
-    return this.#like(tame, `Cast(Floor(${clipped})) to=${type}`, { type })
+    const whole = type === 'uint32' || type === 'uint64' ? `Cast(Floor(${clipped})) to=int64` : `Floor(${clipped})` // floats that do not fit go there by their places
+    return this.#like(tame, `Cast(${whole}) to=${type}`, { type })
   }
 
   #shaped(flat: Grown, dims: readonly Size[], axis: number): Grown {
