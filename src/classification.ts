@@ -2,7 +2,7 @@ import { fromFloat16Bits } from './float16.ts'
 import { listNames } from './describe.ts'
 import { invalidArgument } from './errors.ts'
 import type { ModelMetadata } from './metadata.ts'
-import { isTensorLike } from './tensor.ts'
+import { elementCount, isTensorLike } from './tensor.ts'
 
 /** One class that a model has given a score. */
 export interface Classification {
@@ -14,19 +14,58 @@ export interface Classification {
   readonly label: string | undefined
 }
 
+/** Which output is classified, and how. */
+export interface Classified {
+  readonly outputs: unknown
+  readonly count: number
+  readonly output: string | undefined
+}
+
+/** Scores of an output, row by row. */
+interface Scores {
+  readonly values: ArrayLike<number>
+  readonly dims: readonly number[]
+  readonly isBatched: boolean
+  readonly rows: number
+  readonly labels: readonly string[] | undefined
+}
+
 /**
  * The classes with the highest scores, for each row; of two with one score the first comes first.
  *
  * @param labels by output.
  * @throws InferenceError `ERR_INVALID_ARG`.
  */
-export function classify(
-  { name: model, outputs: known }: ModelMetadata,
-  labels: ReadonlyMap<string, readonly string[]>,
-  outputs: unknown,
-  count: number,
-  output: string | undefined,
-): Classification[][] {
+export function classify(metadata: ModelMetadata, labels: ReadonlyMap<string, readonly string[]>, classified: Classified): Classification[][] {
+  const { values, rows, labels: own } = scoresOf(metadata, labels, classified)
+  const classes = rows === 0 ? 0 : values.length / rows
+  return Array.from({ length: rows }, (_, row) => highest(values, { first: row * classes, classes, stride: 1 }, classified.count, own))
+}
+
+/**
+ * The same for each position of a row: each token, each pixel.
+ *
+ * @param axis the dimension of the output that counts its classes; below 0 from the last, -1, on.
+ * @throws InferenceError `ERR_INVALID_ARG`.
+ */
+export function classifyAlong(axis: number, metadata: ModelMetadata, labels: ReadonlyMap<string, readonly string[]>, classified: Classified): Classification[][][] {
+  const { values, dims, isBatched, rows, labels: own } = scoresOf(metadata, labels, classified)
+  const at = axis < 0 ? axis + dims.length : axis
+  if (!Number.isSafeInteger(axis) || at < (isBatched ? 1 : 0) || at >= dims.length) {
+    throw invalidArgument('axis', `a dimension of [${dims.join(', ')}]${isBatched ? ' but the first, which counts rows' : ''}, below 0 from the last on`, axis, { model: metadata.name })
+  }
+  const classes = dims[at]!
+  const stride = elementCount(dims.slice(at + 1))
+  const outer = elementCount(dims.slice(isBatched ? 1 : 0, at))
+  return Array.from({ length: rows }, (_, row) =>
+    Array.from({ length: outer * stride }, (_, position) => {
+      const first = (row * outer + Math.floor(position / stride)) * classes * stride + (position % stride)
+      return highest(values, { first, classes, stride }, classified.count, own)
+    }),
+  )
+}
+
+function scoresOf({ name: model, outputs: known }: ModelMetadata, labels: ReadonlyMap<string, readonly string[]>, { outputs, count, output }: Classified): Scores {
   const wrong = (argument: string, expected: string, received: unknown) => invalidArgument(argument, expected, received, { model })
   if (!Number.isSafeInteger(count) || count < 1) throw wrong('count', 'a whole number of at least 1', count)
   const names = known.map(({ name }) => name)
@@ -38,17 +77,8 @@ export function classify(
   if (!ArrayBuffer.isView(data) || (type !== 'float16' && !/^(?:float(?:32|64)|u?int(?:8|16|32|64))$/.test(type))) {
     throw wrong(`outputs.${name}`, 'a tensor of numbers', `one of type ${type}`)
   }
-  const scores = numbersOf(type, data as unknown as ArrayLike<number | bigint>)
   const isBatched = dims.length > 1 && typeof known.find((each) => each.name === name)!.shape[0] === 'string'
-  const rows = isBatched ? dims[0]! : 1
-  const classes = rows === 0 ? 0 : scores.length / rows
-  const own = labels.get(name)
-  return Array.from({ length: rows }, (_, row) =>
-    highest(scores, row * classes, (row + 1) * classes, count).map((at) => {
-      const index = at - row * classes
-      return { index, value: scores[at]!, label: own?.[index] }
-    }),
-  )
+  return { values: numbersOf(type, data as unknown as ArrayLike<number | bigint>), dims, isBatched, rows: isBatched ? dims[0]! : 1, labels: labels.get(name) }
 }
 
 /** Warns of each output that has another number of labels than of classes: some classes have no name then, or that of another. */
@@ -70,18 +100,19 @@ function classesOf(shape: ModelMetadata['outputs'][number]['shape']): number | n
   return others.length === 0 && typeof classes === 'number' ? classes : null
 }
 
-/** Places of the `count` highest scores in `[start, end)`, the highest first. */
-function highest(scores: ArrayLike<number>, start: number, end: number, count: number): number[] {
+/** The `count` classes with the highest scores, the highest first; the scores of one position lie `stride` apart. */
+function highest(scores: ArrayLike<number>, { first, classes, stride }: { readonly first: number; readonly classes: number; readonly stride: number }, count: number, labels: readonly string[] | undefined): Classification[] {
   const best: number[] = []
-  for (let at = start; at < end; at++) {
-    const score = scores[at]!
-    if (best.length === count && !(score > scores[best.at(-1)!]!)) continue
+  const scoreOf = (index: number) => scores[first + index * stride]!
+  for (let index = 0; index < classes; index++) {
+    const score = scoreOf(index)
+    if (best.length === count && !(score > scoreOf(best.at(-1)!))) continue
     let place = best.length
-    while (place > 0 && score > scores[best[place - 1]!]!) place--
-    best.splice(place, 0, at)
+    while (place > 0 && score > scoreOf(best[place - 1]!)) place--
+    best.splice(place, 0, index)
     if (best.length > count) best.pop()
   }
-  return best
+  return best.map((index) => ({ index, value: scoreOf(index), label: labels?.[index] }))
 }
 
 /** Newer Node shows float16 as numbers, older as bits. */

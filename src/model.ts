@@ -1,5 +1,5 @@
 import { outsideContext } from './async-context.ts'
-import { classify, type Classification } from './classification.ts'
+import { classify, classifyAlong, type Classification } from './classification.ts'
 import type { InferenceError } from './errors.ts'
 import type { ModelCapacity } from './observability/model-capacity.ts'
 import type { ModelStatistics } from './observability/model-statistics.ts'
@@ -205,10 +205,16 @@ export class Model<M extends ModelSignature = AnySignature> {
    * @param outputs what `infer()` has answered with.
    * @param count how many classes, at most as many as there are. Default 1.
    * @param output which of them. Default: the only one that has labels, or the only one.
-   * @throws InferenceError `ERR_INVALID_ARG` for an output that is not there or has no numbers; `ERR_MODEL_NOT_READY`.
+   * @param axis the dimension of the output that counts its classes, where each position of a row has classes of its own: -1 or 2 for tokens
+   * `[rows, tokens, classes]`, 1 for pixels `[rows, classes, height, width]`. Then for each row a list of its positions, in their order in the
+   * output, and for each of those its classes. Default: all that a row has are scores of its classes.
+   * @throws InferenceError `ERR_INVALID_ARG` for an output that is not there or has no numbers, or an axis that it has not; `ERR_MODEL_NOT_READY`.
    */
-  classification(outputs: Partial<AnyOutputs>, count = 1, output?: OutputName<M>): Classification[][] {
-    return classify(this.metadata, this.labels, outputs, count, output)
+  classification(outputs: Partial<AnyOutputs>, count?: number, output?: OutputName<M>): Classification[][]
+  classification(outputs: Partial<AnyOutputs>, count: number | undefined, output: OutputName<M> | undefined, axis: number): Classification[][][]
+  classification(outputs: Partial<AnyOutputs>, count = 1, output?: OutputName<M>, axis?: number): Classification[][] | Classification[][][] {
+    const { metadata, labels } = this
+    return axis === undefined ? classify(metadata, labels, { outputs, count, output }) : classifyAlong(axis, metadata, labels, { outputs, count, output })
   }
 
   /** @internal Names of the classes of its outputs, by output; while it has `metadata`. */

@@ -31,7 +31,7 @@ export function addInputOptions(command: Command): Command {
     .optionsGroup('Requests:')
     .option('-b, --batch-size <rows>', 'rows of each request', whole(1), inputDefaults.batchSize)
     .addOption(several('--shape <name:dims>', 'dims of an input that has variable ones, as IDS:1,128, without the batch dimension', shape))
-    .addOption(several('--input-data <random|zero|path>', 'what requests hold: made up, a folder with a file for each input, or a file of JSON', String, 'random'))
+    .addOption(several('--input-data <random|zero|path>', 'what requests hold: made up, also of one input as NAME:zero, a folder with a file for each input, or a file of JSON', String, 'random'))
     .option('--string-length <characters>', 'of made-up strings', whole(1, mostCharacters), inputDefaults.stringLength)
     .option('--string-data <text>', 'what each made-up string is instead')
     .option('--unique-inputs <count>', 'different requests that are made up, before they come again', whole(1), inputDefaults.uniqueInputs)

@@ -16,6 +16,7 @@ import { perfExitCodes } from './perf-exit-codes.ts'
 import { nothingAnswered, type ReportOptions } from './perf-levels.ts'
 import { PerfProgress } from './perf-progress.ts'
 import { above } from './perf-values.ts'
+import { madeUpKinds } from '../perf/input/generated-data.ts'
 
 interface ReplayOptions extends InputOptions, ReportOptions {
   readonly replay: string
@@ -41,9 +42,10 @@ export const perfReplay: PerfExtension = {
 
 async function replaySource(options: ReplayOptions & PerfOptions, opened: OpenedModel, seed: number): Promise<ReplaySource> {
   const arrivals = arrivalsOf(await loadArrivals(options.replay), options.replayModel ?? null)
-  const { inputData: [kind = 'random', ...more], ...input } = inputSettings(options, opened, seed)
-  if (more.length > 0 || (kind !== 'random' && kind !== 'zero')) throw invalidArgument('--input-data', 'random or zero, beside --replay', [kind, ...more])
-  return new ReplaySource(arrivals, opened.model.metadata, { ...input, kind }, input.shapes, mulberry32(seed))
+  const { inputData, ...input } = inputSettings(options, opened, seed)
+  const kinds = madeUpKinds(inputData, opened.model.metadata.inputs)
+  if (kinds === null) throw invalidArgument('--input-data', 'random or zero, beside --replay', [...inputData])
+  return new ReplaySource(arrivals, opened.model.metadata, { ...input, ...kinds }, input.shapes, mulberry32(seed))
 }
 
 async function measureReplay(context: PerfContext): Promise<{ result: PerfResult; exitCode: number }> {

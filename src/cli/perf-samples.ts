@@ -3,6 +3,7 @@ import { sampleSource } from '../perf/input/sample-source.ts'
 import type { Sample } from '../perf/input/sample.ts'
 import type { PerfContext } from './perf-extension.ts'
 import { inputSettings, type InputOptions } from './perf-input-options.ts'
+import { isMadeUp } from '../perf/input/generated-data.ts'
 
 /** How many samples are made up, where it is not said. */
 export interface SampleBudget {
@@ -22,7 +23,7 @@ export interface SampleBudget {
 export async function samplesInMemory({ opened, settings, target, options }: PerfContext, option: string, budget: SampleBudget, given?: number): Promise<{ readonly samples: Sample[]; readonly areRandom: boolean }> {
   if (opened.hasSequences) throw invalidArgument(option, 'a model without sequences', opened.model.name)
   const own = inputSettings(options as unknown as InputOptions, opened, settings.seed)
-  const areRandom = own.inputData[0] === 'random'
+  const areRandom = own.inputData.every((data) => isMadeUp(data)) && !own.inputData.includes('zero')
   const uniqueInputs = given ?? (own.uniqueInputs > 1 ? own.uniqueInputs : countWithin(budget, target.source.next(0)))
   const source = areRandom ? await sampleSource(opened.model.metadata, { ...own, uniqueInputs }) : target.source
   return { samples: Array.from({ length: source.size! }, () => source.next(0)), areRandom }

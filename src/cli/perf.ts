@@ -2,6 +2,7 @@ import { Command } from 'commander'
 import { libraryVersion } from '../library-version.ts'
 import { InferenceError, invalidArgument } from '../errors.ts'
 import type { Model } from '../index.ts'
+import { isMadeUp } from '../perf/input/generated-data.ts'
 import { sampleSource } from '../perf/input/sample-source.ts'
 import { openTarget } from '../perf/open-target.ts'
 import type { PerfSettings } from '../perf/perf-settings.ts'
@@ -97,8 +98,7 @@ function checkProvider(provider: string | undefined, { metadata: { executionProv
 
 /** Not every model takes what is made up: indices may be too large, texts no numbers. */
 function withHint(error: unknown, inputData: readonly string[]): unknown {
-  const isMadeUp = inputData.every((kind) => kind === 'random' || kind === 'zero')
-  if (isMadeUp && error instanceof InferenceError && error.code === 'ERR_EXECUTION') error.message += ' What requests hold is made up: give what the model takes by --input-data, or --string-data.'
+  if (inputData.every(isMadeUp) && error instanceof InferenceError && error.code === 'ERR_EXECUTION') error.message += ' What requests hold is made up: give what the model takes by --input-data, or --string-data.'
   return error
 }
 

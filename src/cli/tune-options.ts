@@ -44,7 +44,7 @@ export function addTuneOptions(command: Command): Command {
     .optionsGroup('Requests:')
     .option('-b, --batch-size <rows>', 'rows of a request', whole(1), 1)
     .addOption(new Option('--shape <name:dims>', 'dims of an input that the model leaves open, without the batch dimension; may be given several times').argParser(collect(shape)).default([], 'none'))
-    .addOption(new Option('--input-data <what>', 'random, zero, or a file of JSON or a folder with requests, as for zerohop perf; may be given several times').argParser(collect(String)).default([], 'random'))
+    .addOption(new Option('--input-data <what>', 'random, zero, either of one input as NAME:zero, or a file of JSON or a folder with requests, as for zerohop perf; may be given several times').argParser(collect(String)).default([], 'random'))
     .optionsGroup('What is searched:')
     .option('--instances <counts>', 'numbers of instances (default: 1, 2, 4 ... as many as cores)', list(1))
     .option('--intra-op-threads <counts>', "intra-op threads of each (default: as many as the machine's cores allow for)", list(1))

@@ -1,5 +1,5 @@
 import { outsideContext } from '../async-context.ts'
-import { classify, type Classification } from '../classification.ts'
+import { classify, classifyAlong, type Classification } from '../classification.ts'
 import type { InferOptions, ReportedOutputs } from '../config/infer-options.ts'
 import type { AnyOutputs, AnySignature, ModelSignature, OutputName, WantedOutputs } from '../config/model-signature.ts'
 import type { UnloadOptions } from '../config/version-options.ts'
@@ -81,9 +81,12 @@ export class RemoteModel<M extends ModelSignature = AnySignature> {
    *
    * @throws InferenceError what that throws, `ERR_MODEL_NOT_FOUND` and `ERR_DISCONNECTED`.
    */
-  async classification(outputs: Partial<AnyOutputs>, count = 1, output?: OutputName<M>): Promise<Classification[][]> {
+  classification(outputs: Partial<AnyOutputs>, count?: number, output?: OutputName<M>): Promise<Classification[][]>
+  classification(outputs: Partial<AnyOutputs>, count: number | undefined, output: OutputName<M> | undefined, axis: number): Promise<Classification[][][]>
+  async classification(outputs: Partial<AnyOutputs>, count = 1, output?: OutputName<M>, axis?: number): Promise<Classification[][] | Classification[][][]> {
     const { metadata, labels } = (await this.#owner.call('classes', this.name, this.version)) as { metadata: ModelMetadata; labels: readonly [string, readonly string[]][] }
-    return classify(metadata, new Map(labels), outputs, count, output)
+    const classified = { outputs, count, output }
+    return axis === undefined ? classify(metadata, new Map(labels), classified) : classifyAlong(axis, metadata, new Map(labels), classified)
   }
 
   /** Has it released there, for all. */

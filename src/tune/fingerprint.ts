@@ -10,6 +10,7 @@ import { libraryVersion } from '../library-version.ts'
 import { packageFolder } from '../own-files.ts'
 import { buildHash } from './build-hash.ts'
 import type { TuneSettings } from './tune-settings.ts'
+import { isMadeUp } from '../perf/input/generated-data.ts'
 
 let ownBuild: string | undefined
 
@@ -53,5 +54,3 @@ async function dataHashes(inputData: readonly string[], signal: AbortSignal): Pr
   }
   return hashes
 }
-
-const isMadeUp = (data: string): boolean => data === 'random' || data === 'zero'

@@ -21,6 +21,29 @@ describe('the classification of an output', () => {
     const model = await load(engine, identityUnbatched('float32', [2, 2]))
     expect(model.classification(y([1, 9, 3, 4], [2, 2]))).toEqual([[{ index: 1, value: 9, label: undefined }]])
   })
+  it('is of each token, or each pixel, where an axis counts the classes', async () => {
+    const labels = ['a', 'b', 'c']
+    const tokens = await load(engine, identity('float32', ['T', 3]), { outputs: [{ name: 'y', labels }] })
+    const scores = [1, 9, 0, 5, 4, 3, 0, 0, 7, 2, 8, 2]
+    const outputs = await tokens.infer({ x: new Tensor('float32', Float32Array.from(scores), [2, 2, 3]) })
+    const names = (rows: { label: string | undefined }[][][]) => rows.map((row) => row.map((position) => position.map(({ label }) => label).join('')))
+    expect(names(tokens.classification(outputs, 1, 'y', -1))).toEqual([['b', 'a'], ['c', 'b']])
+    expect(names(tokens.classification(outputs, 3, undefined, 2))).toEqual([['bac', 'abc'], ['cab', 'bac']])
+    expect(tokens.classification(outputs, 1, 'y', -1)[1]![0]).toEqual([{ index: 2, value: 7, label: 'c' }])
+    // The same along the other dimension: [rows, classes, width], and [rows, classes, height, width].
+    expect(tokens.classification(y([1, 2, 3, 6, 5, 4], [1, 2, 3]), 1, 'y', 1)).toEqual([[6, 5, 4].map((value) => [{ index: 1, value, label: 'b' }])])
+    const pixels = await load(engine, identity('float32', [2, 2, 2]))
+    expect(pixels.classification(y([1, 2, 3, 4, 4, 3, 2, 5], [1, 2, 2, 2]), 1, 'y', 1)[0]!.map(([best]) => [best!.index, best!.value])).toEqual([[1, 4], [1, 3], [0, 3], [1, 5]])
+    const single = await load(engine, identityUnbatched('float32', [2, 3]))
+    expect(single.classification(y([1, 9, 0, 5, 4, 6], [2, 3]), undefined, undefined, -1)).toEqual([[[{ index: 1, value: 9, label: undefined }], [{ index: 2, value: 6, label: undefined }]]])
+    expect(tokens.classification(y([], [0, 2, 3]), 1, 'y', -1)).toEqual([])
+    expect(tokens.classification(y([], [1, 0, 3]), 1, 'y', -1)).toEqual([[]])
+  })
+  it('has no axis that the output has not, or that counts its rows', async () => {
+    const model = await load(engine, identity('float32', ['T', 3]))
+    const outputs = y([1, 2, 3], [1, 1, 3])
+    for (const axis of [0, -3, 3, -4, 1.5, NaN]) expect(() => model.classification(outputs, 1, 'y', axis)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARG', argument: 'axis', expected: expect.stringContaining('[1, 1, 3] but the first') }))
+  })
   it('takes integers and half floats', async () => {
     const half = await load(engine, identity('float16', [3]))
     const outputs = await half.infer({ x: Uint16Array.of(0x3c00, 0x4000, 0x3800) })

@@ -44,6 +44,17 @@ describe('made-up data', () => {
     expect(new Set(Array.from(tensor(sample!, 'IN').data as ArrayLike<number>, Number))).toEqual(new Set([0]))
   })
 
+  it('may be another for single inputs, whose names may have colons', async () => {
+    const model = modelOf(value('IDS', 'int64', ['N', 8]), value('input:0', 'float32', ['N', 8]), value('MASK', 'int64', ['N', 8]))
+    const kinds = async (...inputData: string[]) => {
+      const [sample] = await samplesFor(model, { inputData })
+      return ['IDS', 'input:0', 'MASK'].map((name) => (Array.from(tensor(sample!, name).data as ArrayLike<number | bigint>, Number).some((element) => element !== 0) ? 'random' : 'zero'))
+    }
+    expect(await kinds('input:0:zero')).toEqual(['random', 'zero', 'random'])
+    expect(await kinds('MASK:zero', 'IDS:zero')).toEqual(['zero', 'random', 'zero'])
+    expect(await kinds('zero', 'IDS:random')).toEqual(['random', 'zero', 'zero'])
+  })
+
   it('that is a pipe, a device or a folder is refused, and not waited for', async () => {
     const folder = temporaryFolder({})
     symlinkSync('/dev/zero', join(folder, 'IN'))
@@ -85,7 +96,11 @@ describe('made-up data', () => {
   it.each([
     [{ shapes: new Map([['NO', [1]]]) }, 'shape: expected the name of an input (IN)'],
     [{ shapes: new Map([['IN', [3]]]) }, "shape of input 'IN'"],
-    [{ inputData: ['random', 'x.json'] }, 'input data: expected random alone'],
+    [{ inputData: ['NO:zero'] }, "each input of the model ('IN') once at most, as NAME:zero"],
+    [{ inputData: ['IN:zero', 'IN:random'] }, 'once at most'],
+    [{ inputData: ['zero', 'random'] }, 'random or zero once'],
+    [{ inputData: ['IN:zero', 'x.json'] }, 'input data: expected random and zero alone'],
+    [{ inputData: ['random', 'x.json'] }, 'input data: expected random and zero alone'],
   ])('is refused for %o', async (settings, message) => {
     await expect(samplesFor(fp32, settings)).rejects.toMatchObject({ code: 'ERR_INVALID_ARG', message: expect.stringContaining(message) })
   })

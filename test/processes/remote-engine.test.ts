@@ -111,6 +111,7 @@ describe.each(ways)('a client, through $way', ({ sharedMemory }) => {
       [{ index: 0, value: 9, label: 'a' }, { index: 2, value: 0, label: 'c' }],
     ])
     expect(await model.classification(outputs)).toEqual(engine.model('labelled').classification(outputs))
+    expect(await model.classification(outputs, 1, 'y', -1)).toEqual(engine.model('labelled').classification(outputs, 1, 'y', -1))
     const wrong = [() => model.classification({}), () => model.classification(outputs, 0), () => model.classification(outputs, 1, 'z' as 'y')]
     for (const call of wrong) expect(await rejectionOf(call)).toMatchObject({ code: 'ERR_INVALID_ARG', model: 'labelled' })
     expect(await rejectionOf(() => remote.model('absent').classification(outputs))).toMatchObject({ code: 'ERR_MODEL_NOT_FOUND' })

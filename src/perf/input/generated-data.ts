@@ -1,13 +1,44 @@
 import { availableMemory } from '../../config/available-memory.ts'
+import { listNames } from '../../describe.ts'
+import { invalidArgument } from '../../errors.ts'
 import { toFloat16Bits } from '../../float16.ts'
 import type { ElementType, FeedValue, TensorData } from '../../index.ts'
 import { byteLengthOf, elementCount, makeTensor, storageLength, storageOf } from '../../tensor.ts'
 import { knownDims, type InputShape } from './input-shapes.ts'
 
+type Kind = 'random' | 'zero'
+
+/** Whether data is made up: `random` or `zero`, of all inputs or of one, as `NAME:zero`; else it is a path. */
+export function isMadeUp(data: string): boolean {
+  return /^(?:.+:)?(?:random|zero)$/s.test(data)
+}
+
+/**
+ * What is to be made up; `null` where there are paths as well, or nothing else.
+ *
+ * @throws InferenceError `ERR_INVALID_ARG` for what is said of an input that there is not, or twice.
+ */
+export function madeUpKinds(inputData: readonly string[], inputs: readonly { readonly name: string }[]): Required<Pick<GeneratedData, 'kind' | 'kinds'>> | null {
+  if (!inputData.every(isMadeUp)) return null
+  const kinds = new Map<string, Kind>()
+  let kind: Kind | null = null
+  for (const data of inputData) {
+    const colon = data.lastIndexOf(':')
+    const [name, own] = [data.slice(0, Math.max(0, colon)), data.slice(colon + 1) as Kind]
+    const isKnown = colon === -1 ? kind === null : inputs.some((input) => input.name === name) && !kinds.has(name)
+    if (!isKnown) throw invalidArgument('input data', `random or zero once, and each input of the model (${listNames(inputs.map((input) => input.name))}) once at most, as NAME:zero`, [...inputData])
+    if (colon === -1) kind = own
+    else kinds.set(name, own)
+  }
+  return { kind: kind ?? 'random', kinds }
+}
+
 /** How data is made up. */
 export interface GeneratedData {
   /** `zero`: zeros, and empty strings. */
-  readonly kind: 'random' | 'zero'
+  readonly kind: Kind
+  /** The same of single inputs, by name. Default: none. */
+  readonly kinds?: ReadonlyMap<string, Kind>
   /** Characters of random strings. */
   readonly stringLength: number
   /** What each string is instead; `null` for made-up ones. */
@@ -21,7 +52,7 @@ export function generatedFeed(input: InputShape, rows: number, data: GeneratedDa
   const { type, batchAxis } = input
   const own = knownDims(input)
   const dims = batchAxis === -1 ? own : own.toSpliced(batchAxis, 0, rows)
-  return makeTensor(type, valuesOf(type, elementCount(dims), data, random), dims)
+  return makeTensor(type, valuesOf(type, elementCount(dims), { ...data, kind: data.kinds?.get(input.name) ?? data.kind }, random), dims)
 }
 
 /** How much memory that takes, about. */

@@ -3,7 +3,7 @@ import { invalidArgument } from '../../errors.ts'
 import type { InferOptions, ModelMetadata } from '../../index.ts'
 import { mulberry32 } from '../../seeded-random.ts'
 import { readFolderInput } from './folder-input.ts'
-import { generatedBytes, generatedFeed, mostGeneratedBytes, type GeneratedData } from './generated-data.ts'
+import { generatedBytes, generatedFeed, isMadeUp, madeUpKinds, mostGeneratedBytes, type GeneratedData } from './generated-data.ts'
 import { hasRows, inputShapes, outputShapes, type GivenShapes, type InputShape } from './input-shapes.ts'
 import { readJsonInput, type ModelShapes } from './json-input.ts'
 import { SampleCycle } from './sample-cycle.ts'
@@ -14,7 +14,7 @@ import type { Stream } from './step.ts'
 
 /** What a model is asked, under the names of the command line. */
 export interface InputSettings {
-  /** `random`, `zero`, or folders and files of JSON. */
+  /** `random`, `zero`, either for one input as `NAME:zero`, or folders and files of JSON. */
   readonly inputData: readonly string[]
   /** Rows of each request. */
   readonly batchSize: number
@@ -52,10 +52,10 @@ export async function sampleSource({ inputs: all, ...others }: ModelMetadata, se
   if (batchSize > 1 && !hasRows(metadata)) throw invalidArgument('batch size', `1, as requests to '${metadata.name}' have no rows`, batchSize)
   const inputs = inputShapes(metadata, given)
   const random = mulberry32(seed)
-  const [kind] = inputData
-  if (kind === 'random' || kind === 'zero') {
-    if (inputData.length > 1) throw invalidArgument('input data', `${kind} alone, or folders and files`, [...inputData])
-    const samples = generatedSamples(inputs, { ...settings, kind }, random)
+  const kinds = madeUpKinds(inputData, inputs)
+  if (kinds === null && inputData.some(isMadeUp)) throw invalidArgument('input data', 'random and zero alone, or folders and files', [...inputData])
+  if (kinds !== null) {
+    const samples = generatedSamples(inputs, { ...settings, ...kinds }, random)
     return sequences === null ? new SampleCycle(samples) : new SequenceSource([samples], false, sequences, random)
   }
   const shapes: ModelShapes = { inputs, outputs: outputShapes(metadata), optionalInputs: new Set(settings.optionalInputs) }
