@@ -1,8 +1,7 @@
 import { isAbortSignal } from '../config/abort-signal.ts'
 import { isPlainObject } from '../config/plain-options.ts'
-import { invalidArgument, unreadable } from '../errors.ts'
-import { frameKinds, textFrame } from './frames.ts'
-import { messageText, type Call } from './messages.ts'
+import { InferenceError, invalidArgument, unreadable } from '../errors.ts'
+import { callFrameOf, type Call } from './messages.ts'
 
 /** Options of a call: what stays here, and what travels. */
 export interface CallOptions {
@@ -40,8 +39,9 @@ function limitOf({ timeoutMs, deadlineMs }: { timeoutMs?: unknown; deadlineMs?: 
 export function callFrame(call: Call, maxBytes: number): Buffer {
   let frame: Buffer
   try {
-    frame = textFrame(frameKinds.call, messageText(call))
+    frame = callFrameOf(call)
   } catch (error) {
+    if (error instanceof InferenceError) throw error
     throw unreadable(`arguments of ${call.method}()`, error)
   }
   if (frame.length <= maxBytes) return frame

@@ -169,6 +169,10 @@ export class ClientConnection implements ConnectionOwner {
     this.close(error.message)
   }
 
+  takesFrames(): boolean {
+    return true
+  }
+
   accepts(): boolean {
     return true
   }

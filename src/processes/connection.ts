@@ -10,6 +10,8 @@ import type { SharedRings } from './shared-rings.ts'
 export interface ConnectionOwner {
   /** A frame that is no record. */
   onFrame(kind: number, body: Buffer): void
+  /** Whether frames may come; where not, {@link Connection.read} is to be called once they may. */
+  takesFrames(): boolean
   /** Whether a record may come now; where not, {@link Connection.read} is to be called once it may. */
   accepts(): boolean
   /** Returns what is left to be done with it; the next record is read when that is done. */
@@ -187,8 +189,10 @@ export class Connection {
 
   #onFrame(kind: number, body: Buffer): void {
     if (this.#closed) return
-    if (kind !== frameKinds.record) this.#owner.onFrame(kind, body)
-    else if (!this.#isOpen) throw new BadRecord('a record before its greeting')
+    if (kind !== frameKinds.record) {
+      this.#owner.onFrame(kind, body)
+      if (!this.#closed && !this.#owner.takesFrames()) this.#socket.pause()
+    } else if (!this.#isOpen) throw new BadRecord('a record before its greeting')
     else this.#takeLater(body)
   }
 
@@ -206,7 +210,7 @@ export class Connection {
     if (beginMs - this.#sinceMs > 2 * turnMs && this.#usedMs > 0) this.#begin(beginMs)
     if (this.#rings === null || this.#readRing(this.#rings, beginMs)) this.#readLate(beginMs)
     this.#usedMs += performance.now() - beginMs
-    if (!this.#closed && this.#socket.isPaused() && this.#late.length <= mostLate / 2 && this.#lateBytes <= this.#frames.mostBytes) this.#socket.resume()
+    if (!this.#closed && this.#socket.isPaused() && this.#late.length <= mostLate / 2 && this.#lateBytes <= this.#frames.mostBytes && this.#owner.takesFrames()) this.#socket.resume()
   }
 
   #readLate(beginMs: number): void {

@@ -1,5 +1,5 @@
 /** What a frame on a socket is; the numbers never change. */
-export const frameKinds = { hello: 1, welcome: 2, refusal: 3, call: 4, result: 5, withdrawal: 6, record: 7 } as const
+export const frameKinds = { hello: 1, welcome: 2, refusal: 3, call: 4, result: 5, withdrawal: 6, record: 7, callWithBytes: 8 } as const
 
 /** Of the length and the kind. */
 const headBytes = 8

@@ -91,10 +91,10 @@ export function* requestPieces(record: RecordReader): Pieces<TravellingRequest> 
   return { number, model, hasSignal, options, feeds }
 }
 
-/** Reads long text in pieces. @throws BadRecord */
-export function* textPieces(bytes: Uint8Array): Pieces<unknown> {
+/** Reads long text in pieces, with the bytes that belong to it. @throws BadRecord */
+export function* textPieces(text: Uint8Array, bytes?: Uint8Array): Pieces<unknown> {
   try {
-    return yield* bytesPieces(bytes)
+    return yield* bytesPieces(text, bytes)
   } catch (error) {
     throw new BadRecord(error instanceof InferenceError ? error.message : 'text that is no JSON')
   }

@@ -3,12 +3,13 @@ import type { InferenceEngine } from '../engine.ts'
 import type { NativeProcesses } from '../memory/native-processes.ts'
 import { InferenceError } from '../errors.ts'
 import { libraryVersion } from '../library-version.ts'
-import type { Pieces } from '../slices.ts'
+import { messageOf } from '../message-of.ts'
+import { slices, type Pieces } from '../slices.ts'
 import { ClientWatch } from './client-watch.ts'
 import { Connection, type ConnectionOwner } from './connection.ts'
 import { frameKinds, textFrame } from './frames.ts'
 import { requestPieces, writeAnswer, writeRejection, type TravellingRequest } from './inference-records.ts'
-import { messageText, mostCalls, protocolVersion, readMessage, type Call, type Hello, type Welcome } from './messages.ts'
+import { callPieces, messageText, mostCalls, protocolVersion, readMessage, type Hello, type Welcome } from './messages.ts'
 import { BadRecord, type RecordReader } from './record-reader.ts'
 import { RecordWriter } from './record-writer.ts'
 import type { ServedMethods } from './served-methods.ts'
@@ -62,6 +63,9 @@ export class ServedClient implements ConnectionOwner {
   #calls = 0
   /** Those that have no result yet. */
   #callsAtWork = 0
+  /** Of these, as they came. */
+  #callBytes = 0
+  #lastCall: Promise<void> = Promise.resolve()
   #blocked = false
   #ending = false
   #closed = false
@@ -72,7 +76,7 @@ export class ServedClient implements ConnectionOwner {
     this.#serving = serving
     this.#socket = socket
     this.#connection = new Connection(socket, this)
-    this.#watch = new ClientWatch(this.#connection, serving.limits.maxBytes, () => this.#blocked && !this.#ending)
+    this.#watch = new ClientWatch(this.#connection, serving.limits.maxBytes, () => (this.#blocked || this.#callBytes >= serving.limits.maxBytes) && !this.#ending)
     this.#patience = setTimeout(() => this.close('it has not greeted'), patienceMs).unref()
   }
 
@@ -106,10 +110,17 @@ export class ServedClient implements ConnectionOwner {
   onFrame(kind: number, body: Buffer): void {
     if (kind === frameKinds.hello && !this.#greeted) return this.#greet(readMessage<Hello>(body, { protocol: 'number', version: 'string', sharesMemory: 'boolean' }))
     if (!this.#greeted) throw new BadRecord('something before its greeting')
-    if (kind === frameKinds.call && this.#calls >= 2 * mostCalls) throw new BadRecord('more calls than it takes results of')
-    if (kind === frameKinds.call && !this.#ending) void this.#call(readMessage<Call>(body, { id: 'number', method: 'string', args: 'object' }))
+    const isCall = kind === frameKinds.call || kind === frameKinds.callWithBytes
+    if (isCall && (this.#calls >= 2 * mostCalls || this.#connection.unsentBytes >= this.#serving.limits.maxBytes)) throw new BadRecord('more calls than it takes results of')
+    if (isCall && !this.#ending) this.#beginCall(kind, body)
     else if (kind === frameKinds.withdrawal && body.length === 4) this.#withdraw(body.readUInt32LE(0))
     else if (!this.#ending) throw new BadRecord('a frame of no known kind')
+  }
+
+  takesFrames(): boolean {
+    const takes = this.#ending || this.#callBytes < this.#serving.limits.maxBytes
+    if (!takes) this.#watch.begin()
+    return takes
   }
 
   onRecord(record: RecordReader, byteLength: number): Pieces<void> | undefined {
@@ -239,15 +250,38 @@ export class ServedClient implements ConnectionOwner {
     else if (number > this.#lastNumber && this.#withdrawn.size < this.#serving.limits.maxRequests) this.#withdrawn.add(number)
   }
 
-  async #call({ id, method, args }: Call): Promise<void> {
+  /** Calls begin in the order in which they came; how long each takes then is up to it. */
+  #beginCall(kind: number, body: Buffer): void {
     this.#calls++
     this.#callsAtWork++
-    const result = await this.#serving.methods
-      .call(method, Array.isArray(args) ? args : [])
-      .then((value) => messageText({ id, value }))
-      .catch((error: unknown) => messageText({ id, error: fromText(errorText(error)) }))
-    this.#connection.sendText(frameKinds.result, result, () => this.#calls--)
+    this.#callBytes += body.length
+    this.#lastCall = this.#lastCall.then(async () => {
+      try {
+        const { id, result } = await slices.run(this.#call(kind, body), body.length, this.#all.signal)
+        void this.#answerCall(id, result, body.length)
+      } catch (error) {
+        this.#callEnded(body.length)
+        this.close(`the other side has sent ${messageOf(error)}`)
+      }
+    })
+  }
+
+  *#call(kind: number, body: Buffer): Pieces<{ readonly id: number; readonly result: Promise<unknown> }> {
+    const { id, method, args } = yield* callPieces(kind, body)
+    return { id, ...(yield* this.#serving.methods.begin(method, Array.isArray(args) ? args : [], this.#all.signal)) }
+  }
+
+  async #answerCall(id: number, result: Promise<unknown>, byteLength: number): Promise<void> {
+    const text = await result.then((value) => messageText({ id, value })).catch((error: unknown) => messageText({ id, error: fromText(errorText(error)) }))
+    this.#connection.sendText(frameKinds.result, text, () => this.#calls--)
+    this.#callEnded(byteLength)
+    if (this.#connection.unsentBytes >= this.#serving.limits.maxBytes) this.#watch.begin()
+  }
+
+  #callEnded(byteLength: number): void {
     this.#callsAtWork--
+    this.#callBytes -= byteLength
+    this.#connection.read() // frames may have waited for that
     this.#settled()
   }
 }

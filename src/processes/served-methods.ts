@@ -1,12 +1,21 @@
+import { createHash } from 'node:crypto'
 import type { InferenceEngine } from '../engine.ts'
 import type { ModelConfig } from '../config/model-config.ts'
 import { InferenceError } from '../errors.ts'
 import type { Model } from '../model.ts'
-import { toText } from './tagged-json.ts'
+import { untilAborted } from '../request/abort-watch.ts'
+import { doAll, type Pieces } from '../slices.ts'
+import { toTextAndBytes } from './tagged-json.ts'
+
+/** Bytes of a model that are hashed in one piece. */
+const hashedBytes = 2 ** 19
 
 interface SharedLoad {
   readonly config: string
   readonly loading: Promise<Model>
+  readonly stop: AbortController
+  /** Clients that wait for it. */
+  waiting: number
   model: Model | null
 }
 
@@ -19,13 +28,28 @@ export class ServedMethods {
     this.#engine = engine
   }
 
-  /** @throws InferenceError `ERR_INVALID_ARG` for what there is not, and what the engine throws. */
-  async call(method: string, args: readonly unknown[]): Promise<unknown> {
+  /**
+   * Begins a call, in pieces.
+   *
+   * @param signal fires when its client has gone.
+   * @returns what rejects with `ERR_INVALID_ARG` for what there is not, and with what the engine throws.
+   */
+  *begin(method: string, args: readonly unknown[], signal?: AbortSignal): Pieces<{ readonly result: Promise<unknown> }> {
+    if (method !== 'load') return { result: this.#call(method, args) }
+    const [name, config] = args as [string, ModelConfig | null]
+    const text = yield* configText(config)
+    return { result: this.#load(name, config, text, signal) }
+  }
+
+  /** The same at once. */
+  call(method: string, args: readonly unknown[], signal?: AbortSignal): Promise<unknown> {
+    return doAll(this.begin(method, args, signal)).result
+  }
+
+  async #call(method: string, args: readonly unknown[]): Promise<unknown> {
     const engine = this.#engine
     const [name, second] = args as [string, never]
     switch (method) {
-      case 'load':
-        return this.#load(name, second)
       case 'unload':
         await engine.unload(name, second ?? {})
         return this.#forgetUnloaded()
@@ -55,20 +79,46 @@ export class ServedMethods {
   }
 
   /** Several processes that begin alike load a model once: who asks for what is loaded already, or is being loaded, has that. */
-  async #load(name: string, config: ModelConfig | null): Promise<{ readonly version: number }> {
-    const text = toText(config)
+  async #load(name: string, config: ModelConfig | null, text: string, signal: AbortSignal | undefined): Promise<{ readonly version: number }> {
+    signal?.throwIfAborted()
     const key = JSON.stringify([name, String(config?.version ?? 1)])
     const known = this.#loads.get(key)
-    if (config !== null && known?.config === text && (known.model === null || known.model.state === 'ready')) return { version: (await known.loading).version }
-    const loading = this.#engine.load(name, config ?? undefined)
-    const load: SharedLoad = { config: text, loading, model: null }
-    this.#loads.set(key, load)
-    try {
-      load.model = await loading
-    } catch (error) {
-      if (this.#loads.get(key) === load) this.#loads.delete(key)
-      throw error
-    }
-    return { version: load.model.version }
+    const isShared = config !== null && known?.config === text && (known.model === null ? !known.stop.signal.aborted : known.model.state === 'ready')
+    return { version: (await this.#loaded(isShared ? known : this.#begin(key, name, config, text), signal)).version }
   }
+
+  #begin(key: string, name: string, config: ModelConfig | null, text: string): SharedLoad {
+    const stop = new AbortController()
+    const load: SharedLoad = { config: text, loading: this.#engine.load(name, config ?? undefined, { signal: stop.signal }), stop, waiting: 0, model: null }
+    this.#loads.set(key, load)
+    load.loading.then(
+      (model) => (load.model = model),
+      () => this.#loads.get(key) === load && this.#loads.delete(key),
+    )
+    return load
+  }
+
+  /** A load for which no client waits any more is ended: what it holds is for nobody. */
+  async #loaded(load: SharedLoad, signal: AbortSignal | undefined): Promise<Model> {
+    load.waiting++
+    try {
+      return await untilAborted(load.loading, signal)
+    } finally {
+      if (--load.waiting === 0 && load.model === null) load.stop.abort(signal?.reason)
+    }
+  }
+}
+
+/** What tells one configuration from another: bytes of models by their hash, so that they are not kept. */
+function* configText(config: ModelConfig | null): Pieces<string> {
+  const { text, arrays } = toTextAndBytes(config)
+  if (arrays.length === 0) return text
+  const hash = createHash('sha256')
+  for (const array of arrays) {
+    for (let at = 0; at < array.byteLength; at += hashedBytes) {
+      hash.update(array.subarray(at, at + hashedBytes))
+      yield
+    }
+  }
+  return text + hash.digest('hex')
 }

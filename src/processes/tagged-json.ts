@@ -4,7 +4,7 @@ import { jsonPieces } from '../bounded-json.ts'
 import type { Pieces } from '../slices.ts'
 import { putValue, storageOf, type ElementType } from '../tensor.ts'
 import { kindOf, plainView } from '../typed-array.ts'
-import { storedView } from './record-views.ts'
+import { aligned, storedView } from './record-views.ts'
 
 /**
  * JSON of what options, configurations, statistics and errors are made of: besides what JSON has, numbers that are not finite, bigints,
@@ -14,38 +14,59 @@ export function toText(value: unknown): string {
   return JSON.stringify(value, replace) ?? 'null'
 }
 
-/** @throws SyntaxError for what is no JSON, and TypeError for a kind that is not known. */
-export function fromText(text: string): unknown {
-  return JSON.parse(text, revive)
+/** The same with large typed arrays beside the text, in the order in which they are named there. */
+export function toTextAndBytes(value: unknown): { readonly text: string; readonly arrays: readonly Uint8Array[] } {
+  const arrays: Uint8Array[] = []
+  let offset = 0
+  const text = JSON.stringify(value, function (this: unknown, key: string, replaced: unknown) {
+    const given = (this as Record<string, unknown>)[key]
+    const kind = kindOf(given)
+    if (kind === undefined && !isAnyArrayBuffer(given)) return replace.call(this, key, replaced)
+    const view = kind === undefined ? new Uint8Array(given as ArrayBuffer) : plainView(storedView(given as ArrayBufferView, kind))
+    if (view.byteLength <= smallBytes) return replace.call(this, key, replaced)
+    const at = offset
+    offset += aligned(view.byteLength)
+    arrays.push(new Uint8Array(view.buffer, view.byteOffset, view.byteLength))
+    return { $: ['bytes', kind === 'Float16Array' ? 'Uint16Array' : (kind ?? 'ArrayBuffer'), at, view.byteLength] }
+  })
+  return { text: text ?? 'null', arrays }
 }
 
+/** @throws SyntaxError for what is no JSON, and TypeError for a kind that is not known. */
+export function fromText(text: string): unknown {
+  return JSON.parse(text, (_key, value) => revive(value))
+}
+
+/** Longer typed arrays go beside the text of a call. */
+const smallBytes = 1024
 const mostValues = 2 ** 17
 /** Objects and arrays that are looked at in one piece. */
 const pieceValues = 512
 
 /**
- * As {@link fromText} of bytes, in pieces and within limits.
+ * As {@link fromText} of text in UTF-8, in pieces and within limits.
  *
+ * @param bytes those that {@link toTextAndBytes} has put beside it; what is read of them lies in the same memory.
  * @throws InferenceError `ERR_INVALID_ARG` as well.
  */
-export function* bytesPieces(bytes: Uint8Array): Pieces<unknown> {
-  const value = yield* jsonPieces(bytes, 'JSON', { mostValues })
-  return yield* revived('', value, { left: pieceValues })
+export function* bytesPieces(text: Uint8Array, bytes?: Uint8Array): Pieces<unknown> {
+  const value = yield* jsonPieces(text, 'JSON', { mostValues })
+  return yield* revived(value, bytes, { left: pieceValues })
 }
 
 /** What JSON.parse() does with a reviver. */
-function* revived(key: string, value: unknown, count: { left: number }): Pieces<unknown> {
+function* revived(value: unknown, bytes: Uint8Array | undefined, count: { left: number }): Pieces<unknown> {
   if (typeof value !== 'object' || value === null) return value
   const object = value as Record<string, unknown>
   for (const name of Object.keys(object)) {
     const member = object[name]
-    if (typeof member === 'object' && member !== null) putValue(object, name, yield* revived(name, member, count))
+    if (typeof member === 'object' && member !== null) putValue(object, name, yield* revived(member, bytes, count))
   }
   if (--count.left === 0) {
     count.left = pieceValues
     yield
   }
-  return revive(key, value)
+  return revive(value, bytes)
 }
 
 const arrays = new Map(
@@ -69,9 +90,10 @@ function replace(this: unknown, key: string, value: unknown): unknown {
   return value
 }
 
-function revive(_key: string, value: unknown): unknown {
+function revive(value: unknown, bytes?: Uint8Array): unknown {
   if (typeof value !== 'object' || value === null || !Object.hasOwn(value, '$')) return value
   const [kind, first, second, third] = (value as { $: unknown[] }).$
+  if (kind === 'bytes') return bytesBeside(bytes, first as string, second as number, third as number)
   if (kind === 'number') return Number(first)
   if (kind === 'bigint') return BigInt(first as string)
   if (kind === 'url') return new URL(first as string)
@@ -81,6 +103,15 @@ function revive(_key: string, value: unknown): unknown {
   const Storage = kind === 'array' ? arrays.get(first as string) : undefined
   if (Storage === undefined) throw new TypeError('a value of no known kind')
   return new Storage(bytesOf(second))
+}
+
+function bytesBeside(bytes: Uint8Array | undefined, kind: string, at: number, byteLength: number): unknown {
+  if (bytes === undefined || ![at, byteLength].every((each) => Number.isSafeInteger(each) && each >= 0) || at % 8 !== 0 || at + byteLength > bytes.byteLength) throw new TypeError('bytes that are not there')
+  const start = bytes.byteOffset + at
+  if (kind === 'ArrayBuffer') return bytes.buffer.slice(start, start + byteLength)
+  const Storage = arrays.get(kind)
+  if (Storage === undefined || byteLength % Storage.BYTES_PER_ELEMENT !== 0) throw new TypeError('a value of no known kind')
+  return new Storage(bytes.buffer as ArrayBuffer, start, byteLength / Storage.BYTES_PER_ELEMENT)
 }
 
 function bytesOf(base64: unknown): ArrayBuffer {

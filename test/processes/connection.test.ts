@@ -20,10 +20,12 @@ function end() {
   const state = { left: 0, numbers: [] as number[], closed: null as string | null }
   const owner: ConnectionOwner = {
     onFrame: () => {},
+    takesFrames: () => true,
     accepts: () => state.left > 0,
     onRecord: (record) => {
       state.left--
       state.numbers.push(record.number())
+      return undefined
     },
     onClose: (reason) => void (state.closed = reason),
   }

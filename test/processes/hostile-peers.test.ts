@@ -7,7 +7,7 @@ import { InferenceEngine, Tensor } from '../../src/index.ts'
 import { connect } from '../../src/processes/connect.ts'
 import { serve } from '../../src/processes/serve-engine.ts'
 import { frameKinds, frameOf, textFrame } from '../../src/processes/frames.ts'
-import { messageText, protocolVersion } from '../../src/processes/messages.ts'
+import { callFrameOf, messageText, protocolVersion } from '../../src/processes/messages.ts'
 import { greetNatively } from '../../src/processes/native-greeting.ts'
 import { writeRequest } from '../../src/processes/inference-records.ts'
 import { RecordViews } from '../../src/processes/record-views.ts'
@@ -130,6 +130,28 @@ describe('a client that means harm', () => {
     vi.advanceTimersByTime(10_000)
     vi.useRealTimers()
     await closed
+  })
+
+  it('by calls with more bytes than it may have has no more read from it until some are done, and holds none once it has gone', async () => {
+    const { engine, path, server } = await served(false, { maxBytes: 100_000 })
+    const signals: AbortSignal[] = []
+    vi.spyOn(engine, 'load').mockImplementation((_name, _config, options) => {
+      const signal = options!.signal!
+      signals.push(signal)
+      return new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason as Error)))
+    })
+    const socket = raw(path)
+    socket.write(greeting)
+    for (let id = 1; id <= 20; id++) socket.write(callFrameOf({ id, method: 'load', args: [`m${id}`, { bytes: new Uint8Array(40_000) }] }))
+    await until(() => signals.length === 3)
+    for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
+    expect(signals.filter(({ aborted }) => aborted)).toEqual([])
+    expect(signals.length).toBeLessThan(6) // what one chunk of a socket has may be more
+    socket.destroy()
+    vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+    onTestFinished(() => void vi.useRealTimers())
+    await until(() => server.stats().clients === 1 || (vi.advanceTimersByTime(1000), false))
+    expect(signals.every(({ aborted }) => aborted)).toBe(true)
   })
 
   it('by not taking very long answers is let go after a while', async () => {

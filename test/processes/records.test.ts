@@ -1,8 +1,10 @@
 import * as fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { Tensor } from '../../src/index.ts'
-import { BadFrame, FrameReader, frameOf, textFrame } from '../../src/processes/frames.ts'
+import { doAll } from '../../src/slices.ts'
+import { BadFrame, frameKinds, FrameReader, frameOf, textFrame } from '../../src/processes/frames.ts'
 import { answeredNumber, readAnswer, readRequest, requestPieces, writeAnswer, writeRejection, writeRequest } from '../../src/processes/inference-records.ts'
+import { callFrameOf, callPieces } from '../../src/processes/messages.ts'
 import { BadRecord, RecordReader } from '../../src/processes/record-reader.ts'
 import { aligned, RecordViews } from '../../src/processes/record-views.ts'
 import { RecordWriter } from '../../src/processes/record-writer.ts'
@@ -178,6 +180,51 @@ describe('tagged JSON', () => {
     expect(fromText(toText(new SharedArrayBuffer(2)))).toEqual(new ArrayBuffer(2))
     expect(fromText(toText({ t: new Tensor('int64', new BigInt64Array([1n]), [1]) }))).toMatchObject({ t: { type: 'int64', data: new BigInt64Array([1n]) } })
   })
+})
+
+describe('a call', () => {
+  const read = (frame: Buffer) => doAll(callPieces(frame.readUInt32LE(4), Buffer.from(Uint8Array.from(frame.subarray(8)))))
+
+  it('has large bytes in its frame as they are, where they stay', () => {
+    const [bytes, floats, none] = [Uint8Array.from({ length: 5001 }, (_, at) => at % 256), Float64Array.from({ length: 700 }, (_, at) => at / 3), new Uint8Array(3)]
+    const call = { id: 7, method: 'load', args: ['m', { bytes, floats, none, buffer: bytes.buffer.slice(0), options: { url: new URL('file:///x'), big: 7n } }] }
+    const frame = callFrameOf(call)
+    expect(frame.length).toBeLessThan(2 * 5008 + 5600 + 600)
+    const got = read(frame)
+    expect(got).toEqual(call)
+    const config = (got.args as [string, { bytes: Uint8Array; floats: Float64Array }])[1]
+    expect(config.bytes.buffer).toBe(config.floats.buffer)
+  })
+
+  it('that is short is text', () => {
+    const call = { id: 1, method: 'stats', args: [new Uint8Array(9)] }
+    expect(callFrameOf(call).readUInt32LE(4)).toBe(frameKinds.call)
+    expect(read(callFrameOf(call))).toEqual(call)
+  })
+
+  it.each<[string, number, Buffer]>([
+    ['text without end', frameKinds.call, Buffer.alloc(2 ** 20 + 1, 32)],
+    ['a length beyond its frame', frameKinds.callWithBytes, Buffer.from([99, 0, 0, 0, 123, 125])],
+    ['no length', frameKinds.callWithBytes, Buffer.alloc(3)],
+    ['bytes that are not there', frameKinds.callWithBytes, lying(['bytes', 'Uint8Array', 8, 9])],
+    ['bytes before the beginning', frameKinds.callWithBytes, lying(['bytes', 'Uint8Array', -8, 8])],
+    ['bytes of no kind', frameKinds.callWithBytes, lying(['bytes', 'constructor', 0, 8])],
+    ['half an element', frameKinds.callWithBytes, lying(['bytes', 'Float64Array', 0, 4])],
+    ['bytes without any', frameKinds.call, Buffer.from(JSON.stringify({ id: 1, method: 'load', args: [{ $: ['bytes', 'Uint8Array', 0, 0] }] }))],
+    ['arrays without end', frameKinds.call, Buffer.from('['.repeat(5000))],
+    ['more values than there may be', frameKinds.call, Buffer.from(`{"id":1,"method":"load","args":[${'0,'.repeat(140_000)}0]}`)],
+  ])('with %s is refused', (_, kind, body) => {
+    expect(() => doAll(callPieces(kind, body))).toThrow(BadRecord)
+  })
+
+  /** A frame's body with 16 bytes beside the text. */
+  function lying(bytes: unknown[]): Buffer {
+    const text = JSON.stringify({ id: 1, method: 'load', args: [{ $: bytes }] })
+    const body = Buffer.alloc(aligned(4 + text.length) + 16)
+    body.writeUInt32LE(text.length, 0)
+    body.write(text, 4)
+    return body
+  }
 })
 
 describe('frames', () => {

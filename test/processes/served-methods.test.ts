@@ -25,3 +25,56 @@ it('methods of a served engine keep nothing of models that clients have loaded a
   collectGarbage()
   expect(known.map((each) => each.deref()?.state)).toEqual([undefined, 'ready', undefined])
 })
+
+/** Methods of an engine whose loads end by hand, or by their signal. */
+function loading() {
+  const loads: { name: string; signal: AbortSignal; done: () => void }[] = []
+  const engine = {
+    load: (name: string, _config: unknown, { signal }: { signal: AbortSignal }) =>
+      new Promise((resolve, reject) => {
+        signal.addEventListener('abort', () => reject(signal.reason as Error))
+        loads.push({ name, signal, done: () => resolve({ state: 'ready', version: 1 }) })
+      }),
+  }
+  return { methods: new ServedMethods(engine as unknown as InferenceEngine), loads }
+}
+
+it('a load for which no client waits any more is ended, one for which another waits goes on', async () => {
+  const { methods, loads } = loading()
+  const [first, second] = [new AbortController(), new AbortController()]
+  const config = { bytes: new Uint8Array(5000) }
+  const results = [methods.call('load', ['m', config], first.signal), methods.call('load', ['m', { bytes: new Uint8Array(5000) }], second.signal)]
+  expect(loads).toHaveLength(1)
+  first.abort(new Error('it has gone'))
+  await expect(results[0]).rejects.toThrow('it has gone')
+  expect(loads[0]!.signal.aborted).toBe(false)
+  second.abort(new Error('so has the other'))
+  await expect(results[1]).rejects.toThrow('so has the other')
+  expect(loads[0]!.signal.aborted).toBe(true)
+  const third = methods.call('load', ['m', config]) // not the one that is ended
+  expect(loads).toHaveLength(2)
+  loads[1]!.done()
+  expect(await third).toEqual({ version: 1 })
+  const other = new AbortController()
+  expect(await methods.call('load', ['m', { bytes: new Uint8Array(5000) }], other.signal)).toEqual({ version: 1 })
+  other.abort() // it is loaded, for all
+  expect(loads.map(({ signal }) => signal.aborted)).toEqual([true, false])
+  void methods.call('load', ['m', { bytes: new Uint8Array(5000).fill(1) }])
+  expect(loads).toHaveLength(3)
+})
+
+it('the bytes of a model are not kept by methods that know it is loaded', async () => {
+  const { methods, loads } = loading()
+  const known: WeakRef<ArrayBufferLike>[] = []
+  const load = () => {
+    const bytes = new Uint8Array(2_000_000)
+    known.push(new WeakRef(bytes.buffer))
+    const result = methods.call('load', ['m', { bytes }])
+    loads[0]!.done()
+    return result
+  }
+  await load()
+  await new Promise(setImmediate)
+  collectGarbage()
+  expect(known[0]!.deref()).toBeUndefined()
+})
