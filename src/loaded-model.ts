@@ -181,6 +181,7 @@ export class LoadedModel implements Loadable {
     joining.onChange = () => {
       parser.byRow = joining.byRow
       parser.rowBuckets = joining.joinedBuckets
+      this.scheduler?.rejoin()
     }
     joining.onChange()
     const scheduler = (this.scheduler = new Scheduler({

@@ -24,6 +24,8 @@ export class Buckets<E extends WaitingRequest> {
   readonly #waiting = new IndexedHeap<Bucket<E>>((a, b) => a.closeAtMs < b.closeAtMs)
   #last: Bucket<E> // of the last request: with fixed shapes, the only one
   #joinRequests: boolean
+  /** The keys of those whose requests are joined; `null` for all. */
+  #joined: { has(key: string): boolean } | null = null
 
   constructor(limits: BatchLimits, sizer: BatchSizer | null) {
     this.#limits = limits
@@ -107,6 +109,12 @@ export class Buckets<E extends WaitingRequest> {
     }
   }
 
+  /** From now on only requests of these buckets are joined, those that wait as well; `null` for all. */
+  joinOnly(joined: { has(key: string): boolean } | null): void {
+    this.#joined = joined
+    this.resize()
+  }
+
   /** The limits of a bucket, or of all, are no longer what they were. */
   resize(key: string | null = null): void {
     for (const bucket of key === null ? this.all() : [this.#byKey.get(key) ?? []].flat()) {
@@ -149,7 +157,7 @@ export class Buckets<E extends WaitingRequest> {
 
   #limitsOf(key: string): BatchLimits {
     const limits = this.#sizer?.limits(key) ?? this.#limits
-    return this.#joinRequests && !key.startsWith(aloneKey) ? limits : { ...limits, joinRequests: false }
+    return this.#joinRequests && !key.startsWith(aloneKey) && this.#joined?.has(key) !== false ? limits : { ...limits, joinRequests: false }
   }
 
   #move(bucket: Bucket<E>, heap: IndexedHeap<Bucket<E>> | null): void {

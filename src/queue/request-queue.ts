@@ -111,6 +111,11 @@ export class RequestQueue<E extends WaitingRequest> {
     this.#buckets.stopJoining()
   }
 
+  /** From now on only requests of these buckets are joined, those that wait as well; `null` for all. */
+  joinOnly(joined: { has(key: string): boolean } | null): void {
+    this.#buckets.joinOnly(joined)
+  }
+
   /** Nothing more will arrive: what waits for a delay is sent as soon as an instance is idle. */
   drain(): void {
     this.#draining = true

@@ -92,6 +92,11 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
     }) // prettier-ignore
   }
 
+  /** What is known of the rows of the model has changed: requests that wait are joined, or not, as those that come. */
+  rejoin(): void {
+    this.#queue.joinOnly(this.joining.byRow ? this.joining.joinedBuckets : { has: () => false })
+  }
+
   /** Accepts a request, or rejects it at once: its level is full, its deadline out of reach. */
   submit(request: InferRequest, { timeoutMs, deadlineMs = this.#config.latencyTargetMs, maxRunMs, signal }: SubmitOptions, nowMs = this.clock.nowMs()): void {
     if (signal?.aborted) return this.#admission.refuseAborted(request, signal.reason)

@@ -24,6 +24,16 @@ describe('enqueue', () => {
     expect(batcher.enqueue(make('b'), clock.nowMs())).toBe(true)
     expect([take(), take(false), take()]).toEqual([['a'], ['b'], undefined])
   })
+
+  it('joins those of some buckets alone, also where they wait already, until it is told otherwise', () => {
+    const { batcher, add, take } = setup()
+    for (const name of ['a', 'b']) for (const shape of ['one', 'two']) add(`${name} ${shape}`, { shape })
+    batcher.joinOnly(new Set(['two']))
+    expect([take(), take(), take()]).toEqual([['a one'], ['b one'], ['a two', 'b two']])
+    batcher.joinOnly(null)
+    for (const name of ['c', 'd']) add(name, { shape: 'one' })
+    expect(take()).toEqual(['c', 'd'])
+  })
 })
 
 describe('cancel', () => {
