@@ -1,5 +1,6 @@
 import type { Carrier } from './carriers.ts'
 import { warnOfLabels } from './classification.ts'
+import { availableMemory } from './config/available-memory.ts'
 import type { ModelOrigin } from './config/cache-options.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { checkScaleOptions, type ScaleOptions } from './config/scale-options.ts'
@@ -25,6 +26,7 @@ import { joiningAtLoad, readsGraph } from './row-check/joining-at-load.ts'
 import type { Joining } from './row-check/joining.ts'
 import { ModelRowCheck } from './row-check/model-row-check.ts'
 import { calibrateAtLoad } from './scheduler/load-calibration.ts'
+import { checkRowBytes } from './row-bytes.ts'
 import { batchingOf, ObservedRequests } from './scheduler/observed-requests.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import { SequenceInputs } from './sequences/sequence-inputs.ts'
@@ -107,6 +109,7 @@ export class LoadedModel implements Loadable {
       await checkOverridden(this.name, this.config, opened)
       const tolerance = Math.max(...instances.opening.map((life) => life.tolerance))
       const served = { ...servable(this.name, opened, opened.carrier), executionProviders: this.#services.providers.opened(this.config) }
+      checkRowBytes(this.name, served, availableMemory().usableBytes)
       const joining = await joiningAtLoad(this.name, this.config, served, tolerance, instances.opening[0]!.session)
       const padding = this.#parse(joining, opened.carrier)
       const warmUp = new WarmUp(joining.stacked, this.config, this.parser!, padding, joining)
