@@ -8,7 +8,7 @@ import { cut, describe, receivedOf } from './describe.ts'
  * | `ERR_INVALID_ARG` | an argument is wrong: name, type, rank, dims, rows over the limit |
  * | `ERR_MODEL_CONFIG` | a configuration contradicts itself or the model |
  * | `ERR_MODEL_NOT_FOUND` | no model of that name, or no such version of it, or no model file at that path |
- * | `ERR_MODEL_LOAD` | ONNX Runtime, or the Node binding, cannot serve the file; a function's module or its `setup` cannot be run; too many files are open to look at it; an execution provider that has to be there cannot be used; or no worker thread could be started |
+ * | `ERR_MODEL_LOAD` | ONNX Runtime, or the Node binding, cannot serve the file; one of its rows is too large for any memory; a function's module or its `setup` cannot be run; too many files are open to look at it; an execution provider that has to be there cannot be used; or no worker thread could be started |
  * | `ERR_MODEL_IN_USE` | the model cannot be unloaded, as a pipeline has it as a step |
  * | `ERR_MODEL_NOT_READY` | the model is still loading, or has failed |
  * | `ERR_QUEUE_FULL` | the queue is at its limit; see `retryAfterMs` |

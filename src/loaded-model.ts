@@ -1,5 +1,6 @@
 import type { Carrier } from './carriers.ts'
 import { warnOfLabels } from './classification.ts'
+import { availableMemory } from './config/available-memory.ts'
 import type { ModelOrigin } from './config/cache-options.ts'
 import type { ResolvedConfig } from './config/resolve-model-config.ts'
 import { checkScaleOptions, type ScaleOptions } from './config/scale-options.ts'
@@ -28,6 +29,7 @@ import { joiningAtLoad, readsGraph } from './row-check/joining-at-load.ts'
 import type { Joining } from './row-check/joining.ts'
 import { ModelRowCheck } from './row-check/model-row-check.ts'
 import { calibrateAtLoad } from './scheduler/load-calibration.ts'
+import { checkRowBytes } from './row-bytes.ts'
 import { batchingOf, ObservedRequests } from './scheduler/observed-requests.ts'
 import { Scheduler } from './scheduler/scheduler.ts'
 import { SequenceInputs } from './sequences/sequence-inputs.ts'
@@ -113,6 +115,7 @@ export class LoadedModel implements Loadable {
       const tolerance = Math.max(...instances.opening.map((life) => life.tolerance))
       const said = await reading
       const served = { ...described(servable(this.name, opened, opened.carrier), said, this.config), executionProviders: this.#services.providers.opened(this.config), properties: said?.properties ?? null }
+      checkRowBytes(this.name, served, availableMemory().usableBytes)
       const joining = await joiningAtLoad(this.name, this.config, served, tolerance, instances.opening[0]!.session)
       const decoder = this.#warmDecoder(joining)
       decoder.catch(() => {}) // until it is waited for

@@ -32,7 +32,7 @@ const floors: [floor: string, on: string[]][] = [
   ['the queue on simulated time', ['simulation/']],
   ['rows that are written in place', ['lease/']],
   ['models joined to pipelines', ['pipelines/']],
-  ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'serving-statistics.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'engine-services.ts']],
+  ['a model', ['loaded-model.ts', 'loaded-pipeline.ts', 'model-uses.ts', 'load-failure.ts', 'model.ts', 'model-registry.ts', 'model-state.ts', 'model-target.ts', 'serving-statistics.ts', 'submission.ts', 'classification.ts', 'model-version.ts', 'named-model.ts', 'sequence-stream.ts', 'row-bytes.ts', 'engine-services.ts']],
   ['the engine', ['engine.ts', 'engine-loads.ts', 'engine-trace.ts', 'engine-resources.ts', 'engine-recordings.ts', 'engine-repositories.ts', 'engine-statistics.ts', 'engine-parts.ts', 'model-facades.ts', 'dropped-engines.ts']],
   ['reports to others', ['inspector/', 'opentelemetry/', 'prometheus/']],
   ['the API of onnxruntime-node', ['ort/']],

@@ -37,6 +37,16 @@ export class CacheFolder {
     return folder
   }
 
+  /** Whether no other user can have changed what lies in it, nor put another one in its place. */
+  isSafe(): boolean {
+    try {
+      checkPlace(dirname(this.root))
+      return [this.root, join(this.root, 'entries')].every((folder) => distrustOf(lstatSync(folder, { bigint: true })) === null)
+    } catch {
+      return false
+    }
+  }
+
   /** A compiled model, and what is known of it. */
   entry(key: string): string {
     return join(this.root, 'entries', key)

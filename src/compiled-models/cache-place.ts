@@ -48,5 +48,6 @@ function checkOwners(folder: string, user: number): void {
   if (!stats.isDirectory()) throw new Error(`${folder} is no folder`)
   if (stats.uid !== user && stats.uid !== 0) throw new Error(`${folder} belongs to user ${stats.uid}, who could put another cache in its place: ${advice}`)
   const isOpen = (stats.mode & writableByOthers) !== 0 && (stats.mode & sticky) === 0
-  if (isOpen) throw new Error(`other users may write to ${folder}, and put another cache in its place: ${advice}`)
+  // Also of a group that has nobody else in it: who is in one only the system's data bases say, and others can be added later.
+  if (isOpen) throw new Error(`other users may write to ${folder}, and put another cache in its place: take that right from them (chmod go-w), or ${advice}`)
 }

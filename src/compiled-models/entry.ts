@@ -86,7 +86,21 @@ export async function readEntry(cache: CacheFolder, key: string): Promise<Manife
   const moved = files.some((file, index) => file.state !== manifest.files![index]!.state)
   // As after it was copied or restored: the next one need not hash them.
   if (moved) await writeSealed(join(folder, manifestFile), { ...manifest, files }, onlyToRead).catch(() => {})
-  return manifest
+  return { ...manifest, files }
+}
+
+/**
+ * Whether the files of an entry are still those that {@link readEntry} has looked at, and nobody else can have changed any: asked once more
+ * after they were opened by their paths.
+ */
+export function isAsRead(cache: CacheFolder, { key, files }: Manifest): boolean {
+  const folder = cache.entry(key)
+  const stats = statsOf(folder)
+  if (stats === undefined || !stats.isDirectory() || distrustOf(stats) !== null || !cache.isSafe()) return false
+  return files!.every(({ name, state }) => {
+    const found = statsOf(join(folder, name))
+    return found !== undefined && found.isFile() && distrustOf(found) === null && stateOf(found) === state
+  })
 }
 
 /** The path of an entry's graph. */

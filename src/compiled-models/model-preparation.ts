@@ -7,7 +7,7 @@ import type { ResolvedConfig } from '../config/resolve-model-config.ts'
 import { CacheFolder } from './cache-folder.ts'
 import { ofCompiled, whyNotCompiled } from './compiled-form.ts'
 import { hashOfBytes } from './content-hash.ts'
-import { graphOf, mayBeCompiled, publishEntry, readEntry, type Manifest } from './entry.ts'
+import { graphOf, isAsRead, mayBeCompiled, publishEntry, readEntry, type Manifest } from './entry.ts'
 import { entryKey } from './entry-key.ts'
 import { EntryLock } from './entry-lock.ts'
 import { evict, sweep, touch } from './eviction.ts'
@@ -219,7 +219,7 @@ export class ModelPreparation {
           Object.assign(origin, { compiled: false, reason: `its compiled form cannot be opened: ${failure}` })
           void cache.remove(key).catch(() => {}) // the next load makes it anew
         }
-        return { model: graphOf(cache, key), options: ofCompiled(options), notes, original: { model, options, used } }
+        return { model: graphOf(cache, key), options: ofCompiled(options), notes, original: { model, options, isStillMade: () => isAsRead(cache, manifest), used } }
       },
       learnt: (found) => {
         if (Object.keys(found).every((about) => notes[about] === found[about])) return

@@ -19,6 +19,8 @@ export interface Opening {
 export interface OriginalModel {
   readonly model: string | SharedArrayBuffer
   readonly options: OpenOptions
+  /** Whether what was made from it is still what was checked: asked once that is open. */
+  isStillMade(): boolean
   /** Told when it had to be opened. */
   used(reason: string): void
 }

@@ -14,8 +14,11 @@ export interface SessionSource {
   readonly maxRunMs: number
   /** What is known of it beforehand. */
   readonly notes?: Readonly<Record<string, string>>
-  /** What it was made from, to be opened where the model cannot be; told when it was. */
-  readonly original?: (Pick<SessionSource, 'model' | 'options'> & { used(reason: string): void }) | undefined
+  /**
+   * What it was made from, to be opened where the model cannot be, or is not what was checked by the time it is open (`isStillMade`); told
+   * when it was.
+   */
+  readonly original?: (Pick<SessionSource, 'model' | 'options'> & { isStillMade(): boolean; used(reason: string): void }) | undefined
 }
 
 /**
@@ -26,12 +29,20 @@ export interface SessionSource {
 export async function openFrom(executor: Executor, id: number, { model, options, original }: SessionSource, isWanted: () => boolean): Promise<[OpenedSession, SessionState]> {
   const file = fileOf((original ?? { model }).model)
   let isOriginal = original === undefined
-  const opened = await executor.open(id, model, options).catch((error: Error) => {
-    if (original === undefined || error instanceof ThreadEndedError || !isWanted()) throw error
-    original.used(error.message)
+  const openOriginal = (reason: string): Promise<OpenedSession> => {
+    original!.used(reason)
     isOriginal = true
-    return executor.open(id, original.model, original.options)
+    return executor.open(id, original!.model, original!.options)
+  }
+  let opened = await executor.open(id, model, options).catch((error: Error) => {
+    if (original === undefined || error instanceof ThreadEndedError || !isWanted()) throw error
+    return openOriginal(error.message)
   })
+  if (!isOriginal && !original!.isStillMade()) {
+    await executor.close(id)
+    if (!isWanted()) throw new ThreadEndedError()
+    opened = await openOriginal('it was changed while it was opened')
+  }
   return [opened, { values: JSON.stringify([opened.inputs, opened.outputs]), file, shared: opened.shared ?? null, isOriginal }]
 }
 

@@ -1,8 +1,9 @@
-import { chmodSync, chownSync, copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { chmodSync, chownSync, copyFileSync, cpSync, existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, symlinkSync, utimesSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { afterEach, describe, expect, it, onTestFinished, vi } from 'vitest'
 import { CacheFolder } from '../../src/compiled-models/cache-folder.ts'
 import { userCacheFolder } from '../../src/compiled-models/cache-place.ts'
+import { isAsRead, readEntry } from '../../src/compiled-models/entry.ts'
 import { contentOf } from '../../src/compiled-models/model-content.ts'
 import { readSealed, writeSealed } from '../../src/compiled-models/sealed-file.ts'
 import { resolveConfig } from '../../src/config/resolve-model-config.ts'
@@ -235,6 +236,40 @@ describe.runIf(process.getuid !== undefined)('a folder that another user could p
     chmodSync(open, 0o777)
     symlinkSync(join(open, 'cache'), join(own, 'link'))
     expect(() => CacheFolder.open(join(own, 'link'))).toThrow(`other users may write to ${open}`)
+  })
+})
+
+describe('what was read of an entry', () => {
+  const entryOf = async () => {
+    const dir = ownFolder()
+    await cachedLoad(dir, { path: perceptron() }, { executor: 'native' })
+    const cache = CacheFolder.open(dir)
+    const folder = entriesIn(dir)[0]!
+    const manifest = (await readEntry(cache, basename(folder)))!
+    return { dir, cache, folder, manifest }
+  }
+
+  it('is that until any of its files is another one', async () => {
+    const { cache, folder, manifest } = await entryOf()
+    expect(isAsRead(cache, manifest)).toBe(true)
+    const file = join(folder, manifest.files![0]!.name)
+    copyFileSync(file, join(folder, 'copy'))
+    renameSync(join(folder, 'copy'), file) // with the same content
+    expect(isAsRead(cache, manifest)).toBe(false)
+    expect(isAsRead(cache, (await readEntry(cache, manifest.key))!)).toBe(true)
+    rmSync(folder, { recursive: true })
+    expect(isAsRead(cache, manifest)).toBe(false)
+  })
+
+  it.runIf(process.getuid !== undefined)('is not to be believed once others may write to a folder of it, or above it', async () => {
+    const { dir, cache, folder, manifest } = await entryOf()
+    for (const open of [dir, cache.root, folder]) {
+      const { mode } = statSync(open)
+      chmodSync(open, 0o777)
+      expect(isAsRead(cache, manifest)).toBe(false)
+      chmodSync(open, mode)
+      expect(isAsRead(cache, manifest)).toBe(true)
+    }
   })
 })
 
