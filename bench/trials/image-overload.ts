@@ -1,7 +1,6 @@
 import { hasShared, sharedPath } from '../../test/support/shared.ts'
 import { run } from '../child.ts'
 import type { ImageOverloadInput, ImageOverloadResult } from '../programs/image-overload.ts'
-import { shown, shownRange } from '../shown.ts'
 import { median, round } from '../statistics.ts'
 import { atLeast, atMost } from '../targets.ts'
 import { TrialSkipped, type Trial } from '../trial.ts'
@@ -46,11 +45,6 @@ export const imageOverload: Trial = {
       plain: round(capacity),
       unit: 'photographs per second under overload, beside a closed loop',
       ratio: round(answered / capacity),
-      numbers: [{
-        question: 'encoded photographs for SqueezeNet, 2 to 10 times as many as can be answered, with a deadline of 1 s: answered in time per second, beside a closed loop of 32',
-        plain: `${shown(capacity)} /s`, zerohop: `${shown(answered)} /s`,
-        note: `${shownRange(shares, 'of it')}; 99 of 100 refusals within ${shown(Math.max(...rows.map((row) => row['p99 ms'])))} ms; ${falseRefusals} false ones in ${processes} bursts`,
-      }], // prettier-ignore
       targets: [
         atLeast(0.9, 'of capacity answered in time, at the worst load', Math.min(...shares)),
         atMost(20, 'ms until 99 of 100 refusals, at the worst load', Math.max(...rows.map((row) => row['p99 ms']))),
