@@ -192,7 +192,7 @@ export class LoadedModel implements Loadable {
     })) // prettier-ignore
     this.responses = ResponseSharing.of(scheduler, this.config)
     this.sequences = sequencesOf(this.config.sequence, this.#sequenceInputs, { metadata: joining.stacked, parser: this.parser!, scheduler, clock, staging: () => this.#services.staging(this.config), over: (event) => this.#services.sequenceOver({ model: this.name, version: this.version, ...event }) })
-    this.images = this.#imageDecoding(joining, scheduler)
+    scheduler.decoding = this.images = this.#imageDecoding(joining, scheduler)
     this.#instances.serve(scheduler)
     rowCheck?.serve(() => this.session)
     this.#scaling = new Scaling(this.config, this.#instances, scheduler, warmUp)

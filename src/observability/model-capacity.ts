@@ -13,7 +13,8 @@ export interface ModelCapacity {
   /** Requests worked off per second while there was work, from the last batches; 0 before the first. */
   readonly requestsPerSecond: number
   /**
-   * In how many milliseconds one more request would be answered, by the times of earlier runs; 0 when nobody can tell:
+   * In how many milliseconds one more request would be answered, by the times of earlier runs, and of a model that takes encoded images
+   * those of the decoder and what waits for it; 0 when nobody can tell:
    * before the first, and when no instance is left, so that {@link ModelCapacity.instances} is 0 too.
    */
   readonly estimatedMs: number
@@ -27,7 +28,7 @@ interface Serving {
   readonly running: number
   readonly times: { readonly throughput: { readonly msPerRequest: number } }
   readonly levels: { of(priority: undefined): { readonly room: number } }
-  estimatedAnswerMs(bucketKey: string, rows: number): number
+  readonly estimatedMs: number
 }
 
 /** How much more a model can take now. */
@@ -41,6 +42,6 @@ export function capacityOf(serving: Serving): ModelCapacity {
     running,
     free: levels.of(undefined).room,
     requestsPerSecond: msPerRequest === 0 ? 0 : 1000 / msPerRequest,
-    estimatedMs: serving.estimatedAnswerMs('', 1),
+    estimatedMs: serving.estimatedMs,
   }
 }

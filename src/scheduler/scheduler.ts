@@ -7,12 +7,13 @@ import type { BatchOwner } from '../instance/batch-owner.ts'
 import type { ModelInstance } from '../instance/model-instance.ts'
 import { divided, indivisibleOutput } from '../instance/scatter.ts'
 import { UnpredictableOutputs } from '../instance/unpredictable-outputs.ts'
+import type { ReadyEstimate } from '../latency/answer-estimate.ts'
 import { Estimator } from '../latency/estimator.ts'
 import type { LeasedRows } from '../memory/row-block.ts'
 import type { ModelMetadata } from '../metadata.ts'
 import { ModelStats } from '../observability/model-stats.ts'
 import { rejectionOf, type RejectionReason } from '../observability/rejections.ts'
-import { PriorityLevels } from '../queue/priority-levels.ts'
+import { PriorityLevels, type PriorityLevel } from '../queue/priority-levels.ts'
 import { RequestQueue } from '../queue/request-queue.ts'
 import type { QueueOwner } from '../queue/queue-owner.ts'
 import type { QueueExit } from '../queue/waiting-request.ts'
@@ -46,6 +47,8 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   readonly unpredictable: UnpredictableOutputs
   readonly instances = new InstanceSet()
   readonly observed: ScheduledModel['observed']
+  /** What decodes its encoded images; `null` where it takes none. */
+  decoding: { estimate(level: PriorityLevel): ReadyEstimate } | null = null
   /** What waits, for whoever is to see that there are instances enough. */
   readonly demand: Pick<BatchSupply, 'oldestAtMs' | 'onUpdate' | 'nextIsAlone' | 'answered' | 'resized'>
   readonly #queue: RequestQueue<InferRequest>
@@ -199,6 +202,13 @@ export class Scheduler implements BatchOwner, QueueOwner<InferRequest> {
   estimatedAnswerMs(bucketKey: string, rows: number, priority?: number): number {
     const rowsAhead = this.levels.rowsAhead(this.levels.of(priority))
     return this.times.estimatedAnswerMs(bucketKey, rows, rowsAhead, this.instances.serving, this.clock.nowMs())
+  }
+
+  /** The same of a request of one row and the default level; where the model takes encoded images, of one with images like the last. */
+  get estimatedMs(): number {
+    const level = this.levels.of(undefined)
+    const ready = this.decoding?.estimate(level)
+    return this.times.estimatedAnswerMs('', 1, this.levels.rowsAhead(level, ready !== undefined), this.instances.serving, this.clock.nowMs(), ready)
   }
 
   // ── for the instances ──

@@ -60,6 +60,18 @@ describe('a request with an encoded image', () => {
     expect(model.capacity()).toMatchObject({ waiting: 0, free: 3 })
   })
 
+  it('is estimated with the decoder, and what waits for it', async () => {
+    const model = await declared()
+    decoder.isHeld = false
+    for (let count = 0; count < 3; count++) await model.infer(image(1))
+    const tensorMs = model.capacity().estimatedMs
+    decoder.isHeld = true
+    const busy = Array.from({ length: 4 }, (_, at) => model.infer(image(10 + at)))
+    expect(model.capacity().estimatedMs).toBeGreaterThan(tensorMs)
+    releaseAll()
+    await Promise.all(busy)
+  })
+
   it('is never decoded once it was withdrawn, has expired or was rejected with its model', async () => {
     const own = ownEngine()
     const model = await declared({}, own)
