@@ -6,7 +6,7 @@ import { bytesPieces, fromText, toText } from './tagged-json.ts'
 import { errorFrom, errorText } from './travelling-errors.ts'
 import { BadRecord, type RecordReader } from './record-reader.ts'
 import type { RecordWriter } from './record-writer.ts'
-import { answeredTensor, givenTensor, NoValue, readValue, writeValue } from './value-records.ts'
+import { answeredTensor, givenTensor, isPieces, NoValue, readValue, writeValue } from './value-records.ts'
 
 /** Numbers of requests, of one connection. */
 export const mostRequestNumber = 2 ** 32 - 1
@@ -85,7 +85,10 @@ export function* requestPieces(record: RecordReader): Pieces<TravellingRequest> 
   const feeds: Record<string, unknown> = {}
   for (let left = record.count(mostInputs); left > 0; left--) {
     const name = record.text()
-    if (record.count(1) === 1) putValue(feeds, name, yield* readValue(record, givenTensor))
+    if (record.count(1) === 1) {
+      const read = readValue(record, givenTensor)
+      putValue(feeds, name, isPieces(read) ? yield* read : read)
+    }
     if (left % pieceInputs === 0) yield
   }
   return { number, model, hasSignal, options, feeds }
@@ -146,6 +149,10 @@ export function readAnswer(record: RecordReader): object {
   const kind = record.count(answers.error)
   if (kind === answers.error) return errorFrom(readText(record.text()))
   const outputs: Record<string, unknown> = {}
-  for (let left = record.count(mostInputs); left > 0; left--) putValue(outputs, record.text(), doAll(readValue(record, answeredTensor)))
+  for (let left = record.count(mostInputs); left > 0; left--) {
+    const name = record.text()
+    const read = readValue(record, answeredTensor)
+    putValue(outputs, name, isPieces(read) ? doAll(read) : read)
+  }
   return kind === answers.outputs ? outputs : { outputs, report: readText(record.text()) }
 }

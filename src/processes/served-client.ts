@@ -126,12 +126,15 @@ export class ServedClient implements ConnectionOwner {
   onRecord(record: RecordReader, byteLength: number): Pieces<void> | undefined {
     if (this.#ending) return undefined // it is told at the end; what it withdraws may come behind
     if (byteLength > this.#serving.limits.maxBytes) throw new BadRecord(`a request of ${byteLength} bytes, expected at most ${this.#serving.limits.maxBytes}`)
-    const pieces = this.#read(record, byteLength)
-    return pieces.next().done ? undefined : pieces
+    const pieces = requestPieces(record)
+    const { done, value } = pieces.next()
+    if (!done) return this.#readRest(pieces, byteLength)
+    this.#take(value, byteLength)
+    return undefined
   }
 
-  *#read(record: RecordReader, byteLength: number): Pieces<void> {
-    this.#take(yield* requestPieces(record), byteLength)
+  *#readRest(pieces: Pieces<TravellingRequest>, byteLength: number): Pieces<void> {
+    this.#take(yield* pieces, byteLength)
   }
 
   #take(request: TravellingRequest, byteLength: number): void {

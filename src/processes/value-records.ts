@@ -163,11 +163,11 @@ export const answeredTensor: TensorMaker = (type, dims, data) => makeTensor(type
 const pieceItems = 512
 
 /**
- * Reads what {@link writeValue} has written, in pieces.
+ * Reads what {@link writeValue} has written: the value itself or, where that may take long, what makes it; see {@link isPieces}.
  *
  * @throws BadRecord
  */
-export function* readValue(record: RecordReader, makeTensorOf: TensorMaker, depth = 0): Pieces<unknown> {
+export function readValue(record: RecordReader, makeTensorOf: TensorMaker, depth = 0): unknown {
   record.value()
   const kind = record.count()
   switch (kind) {
@@ -178,24 +178,35 @@ export function* readValue(record: RecordReader, makeTensorOf: TensorMaker, dept
       if (type === undefined) throw new BadRecord('elements of no known type')
       const dims = readDims(record)
       const read = record.elements()
-      return makeTensorOf(type, dims, ArrayBuffer.isView(read) ? read : yield* read)
+      return ArrayBuffer.isView(read) ? makeTensorOf(type, dims, read) : longTensor(makeTensorOf, type, dims, read)
     }
     case kinds.strings:
-      return makeTensorOf('string', readDims(record), yield* readTexts(record))
-    case kinds.array: {
-      const read = record.elements()
-      return ArrayBuffer.isView(read) ? read : yield* read
-    }
+      return textTensor(record, makeTensorOf)
+    case kinds.array:
+      return record.elements()
     case kinds.texts:
-      return yield* readTexts(record)
+      return readTexts(record)
     case kinds.list:
-      return yield* readList(record, makeTensorOf, depth)
+      return readList(record, makeTensorOf, depth)
     case kinds.object:
     case kinds.map:
-      return yield* readMap(record, kind === kinds.map)
+      return readMap(record, kind === kinds.map)
     default:
       throw new BadRecord(`a value of kind ${kind}`)
   }
+}
+
+/** Whether what {@link readValue} gives is no value yet. */
+export function isPieces(read: unknown): read is Pieces<unknown> {
+  return types.isGeneratorObject(read)
+}
+
+function* longTensor(makeTensorOf: TensorMaker, type: ElementType, dims: number[], elements: Pieces<TensorData>): Pieces<unknown> {
+  return makeTensorOf(type, dims, yield* elements)
+}
+
+function* textTensor(record: RecordReader, makeTensorOf: TensorMaker): Pieces<unknown> {
+  return makeTensorOf('string', readDims(record), yield* readTexts(record))
 }
 
 /** One by one: how many there are is only what the record says. */
@@ -218,7 +229,8 @@ function* readList(record: RecordReader, makeTensorOf: TensorMaker, depth: numbe
   if (depth === mostDepth) throw new BadRecord('lists within each other without end')
   const items: unknown[] = []
   for (let left = record.count(); left > 0; left--) {
-    items.push(yield* readValue(record, makeTensorOf, depth + 1))
+    const read = readValue(record, makeTensorOf, depth + 1)
+    items.push(isPieces(read) ? yield* read : read)
     if (items.length % pieceItems === 0) yield
   }
   return items
