@@ -198,7 +198,7 @@ export function readValue(record: RecordReader, makeTensorOf: TensorMaker, depth
 
 /** Whether what {@link readValue} gives is no value yet. */
 export function isPieces(read: unknown): read is Pieces<unknown> {
-  return types.isGeneratorObject(read)
+  return typeof (read as { next?: unknown } | null)?.next === 'function' // no value has functions
 }
 
 function* longTensor(makeTensorOf: TensorMaker, type: ElementType, dims: number[], elements: Pieces<TensorData>): Pieces<unknown> {
