@@ -58,7 +58,7 @@ const cases: Record<string, Case> = {
     expected: ({ x }) => ({ y: x! }),
   },
   'nothing': { path: small.outputsWithoutElements, request: rows },
-  'rows of nothing': { path: small.zeroSize, request: (seed) => ({ x: noise([seed % 3, 0]) }) },
+  'rows of nothing': { path: small.zeroSize, request: (seed) => ({ x: noise([seed % 3, 0]) }), joined: false },
   'no rows': { path: small.inputAsOutput, request: (seed) => ({ x: noise([seed % 2, 4]) }) },
   'of a size that only the run tells': { path: small.nonZero, request: (seed) => ({ x: floats([1, 4], [seed % 2, 1, 0, seed]) }), joined: false },
   'wider than declared': { path: () => small.lyingShape('hidden'), request: rows, config: { maxBatchSize: 32, checkRows: false } },
