@@ -22,7 +22,7 @@ async function expectGivenBack(scenario: string): Promise<void> {
   expect(ending).toMatchObject({ code: 0, signal: null, hung: false })
   const { right, peak, idle, unloaded } = ending.answer as { right: boolean; peak: Held; idle: Held; unloaded: Held }
   expect(right).toBe(true)
-  expect(peak.usedBytes).toBeGreaterThan(300e6)
+  expect(peak.usedBytes).toBeGreaterThan(scenario === 'copied' ? 100e6 : 300e6) // what is copied is kept by nothing but its request
   expect(peak.reservedBytes).toBeGreaterThanOrEqual(peak.usedBytes)
   expect(idle.grewMb).toBeLessThan(150)
   expect(idle.usedBytes).toBeLessThan(1e6)
