@@ -32,6 +32,8 @@ export interface Backlog {
   readonly ready?: ReadyEstimate | undefined
   /** How many times longer everything takes because workers are shared; 1 for workers of one's own. */
   readonly sharing: number
+  /** Whether it is to keep a latency target, and not a deadline that a caller gave. Default false. */
+  readonly keepsTarget?: boolean
 }
 
 /**
@@ -40,7 +42,7 @@ export interface Backlog {
  * batching model from being refused without need.
  */
 export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: number, backlog: Backlog): number {
-  const { rowsAhead, batchRows, joiningRowsPerMs, instances, freeInMs, ready = isReady, sharing } = backlog
+  const { rowsAhead, batchRows, joiningRowsPerMs, instances, freeInMs, ready = isReady, sharing, keepsTarget = false } = backlog
   if (!runTimes.knows(bucketKey)) return ready.inMs
   const batchesAhead = Math.floor(rowsAhead / batchRows)
   // An instance that is free now is given what it usually can do: only by that is it found out when a slow time is over.
@@ -54,7 +56,7 @@ export function estimatedAnswerMs(runTimes: RunTimes, bucketKey: string, rows: n
   const joiningRows = Math.ceil(joiningRowsPerMs * (freeInMs + aheadMs))
   const ownRows = Math.max(presentRows, Math.min(batchRows, presentRows + joiningRows))
   const ownMs = runTimes.presentMs(bucketKey, ownRows)
-  const spreadMs = Math.max(leastSpread * ownMs, runTimes.p99Ms(bucketKey, ownRows) - ownMs)
+  const spreadMs = Math.max(leastSpread * ownMs, runTimes.p99Ms(bucketKey, ownRows, keepsTarget) - ownMs)
   // Before its own run all who share have one more; what they hold is unknown, and taken for as much as it finds itself.
   const othersMs = ((sharing - 1) / instances) * runTimes.presentMs(bucketKey, presentRows)
   // Runs add up; what they spread by adds up as independent errors do. The one that runs now is one of them.

@@ -55,7 +55,7 @@ export function candidateSizes(maxBatchSize: number): number[] {
 /** The part of the requests that come while all instances are busy with runs of `rows` rows and can be admitted. */
 function admittedShare(rows: number, bucketKey: string, runTimes: RunTimes, targetMs: number, instances: number): number {
   const waitMs = runTimes.presentMs(bucketKey, rows) / instances
-  const missed = { rowsAhead: 0, batchRows: rows, joiningRowsPerMs: Infinity, instances, freeInMs: waitMs, sharing: 1 }
+  const missed = { rowsAhead: 0, batchRows: rows, joiningRowsPerMs: Infinity, instances, freeInMs: waitMs, sharing: 1, keepsTarget: true }
   const lateMs = estimatedAnswerMs(runTimes, bucketKey, rows, missed) - targetMs
   return lateMs <= 0 ? 1 : Math.max(0, 1 - lateMs / waitMs)
 }

@@ -109,7 +109,7 @@ export class Estimator {
     const alone = bucketKey.startsWith(aloneKey)
     const batchRows = alone ? 1 : fullBatchRows(this.sizer?.limits(bucketKey) ?? this.#limits)
     const joiningRowsPerMs = this.target === null ? 0 : this.#arrivals.rowsPerMs(nowMs)
-    const backlog = { rowsAhead, batchRows, joiningRowsPerMs, instances: instances.length, freeInMs, ready, sharing }
+    const backlog = { rowsAhead, batchRows, joiningRowsPerMs, instances: instances.length, freeInMs, ready, sharing, keepsTarget: this.target !== null }
     return estimatedAnswerMs(this.runTimes, bucketKey, rows, backlog)
   }
 }

@@ -105,13 +105,14 @@ class BucketRuns implements SizeRunTimes {
     return this.usualMs(rows) * this.#pace
   }
 
-  p99Ms(rows: number): number {
+  p99Ms(rows: number, keepsTarget = false): number {
     const usualMs = this.usualMs(rows)
     const { count } = this.#spread
     if (count < paceWindow) return usualMs
     // The longest of few is not one of 100.
     const q = count < spreadWindow ? (count - 1) / count : 0.99
-    return Math.min(usualMs * this.#spread.quantile(q), usualMs + Math.sqrt(usualMs) * this.#delays.quantile(q))
+    const inProportionMs = usualMs * this.#spread.quantile(q)
+    return keepsTarget ? inProportionMs : Math.min(inProportionMs, usualMs + Math.sqrt(usualMs) * this.#delays.quantile(q))
   }
 
   usualMs(rows: number): number {
@@ -213,8 +214,12 @@ export class RunTimes {
     return this.#buckets.get(bucketKey)?.presentMs(rows) ?? 0
   }
 
-  /** What 99 of 100 runs of so many rows stay below, in milliseconds; 0 when no run has been seen. */
-  p99Ms(bucketKey: string, rows: number): number {
-    return this.#buckets.get(bucketKey)?.p99Ms(rows) ?? 0
+  /**
+   * What 99 of 100 runs of so many rows stay below, in milliseconds; 0 when no run has been seen.
+   *
+   * @param keepsTarget for a latency target, which 99 of 100 are to keep: what delayed short runs is taken for a share of long ones as well.
+   */
+  p99Ms(bucketKey: string, rows: number, keepsTarget = false): number {
+    return this.#buckets.get(bucketKey)?.p99Ms(rows, keepsTarget) ?? 0
   }
 }

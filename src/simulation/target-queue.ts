@@ -51,6 +51,7 @@ export class TargetQueue extends EngineQueue {
       joiningRowsPerMs: this.#target === null ? 0 : this.#arrivals.rowsPerMs(nowMs),
       freeInMs: this.context.freeInMs(),
       sharing: this.context.sharing(),
+      keepsTarget: this.#target !== null,
       ready: request.decodeMs === 0 ? undefined : { inMs: request.decodeMs, spreadMs: 0, isNext: false },
     })
     if (answerMs > withinMs) return false
