@@ -207,7 +207,7 @@ describe('a model whose rows are proved to be independent', () => {
     expect(model.stats().executionCount).toBe(1)
   })
 
-  it.skipIf(!executorKinds.includes('native'))('is not joined where a request may leave out an input with which alone it is proved', async () => {
+  it.skipIf(!executorKinds.some((kind) => kind === 'native'))('is not joined where a request may leave out an input with which alone it is proved', async () => {
     // Without the bias, whose length counts then, a row is as many entries of the softmax as the bias has, which is 1: all of a run.
     const built = graph('left out').input('x', 'float32', [1, 'A', 3]).input('bias', 'float32', [1, 'B', 3]).output('y', 'float32', [1, 'C', 3])
     built.initializer('bias', 'float32', [1, 1, 3], [0, 0, 0]).initializer('one', 'int64', [1], [1n]).initializer('rest', 'int64', [1], [-1n]).initializer('back', 'int64', [3], [1n, -1n, 3n])
