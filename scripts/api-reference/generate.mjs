@@ -14,14 +14,14 @@ if (!existsSync(`${here}node_modules/typedoc`)) {
 const { Application, TSConfigReader } = await import('typedoc')
 
 const { name, exports } = JSON.parse(readFileSync(`${root}package.json`, 'utf8'))
-const entries = Object.entries(exports).filter(([, { types }]) => types !== undefined)
+const entries = Object.entries(exports).flatMap(([entry, conditions]) => (conditions.default?.types === undefined ? [] : [[entry, conditions.default.types]]))
 /** Names of import, by those that TypeDoc makes of paths. */
-const names = new Map(entries.map(([entry, { types }]) => [types.replace(/^\.\/dist\/(.*)\.d\.ts$/, '$1'), name + entry.slice(1)]))
+const names = new Map(entries.map(([entry, types]) => [types.replace(/^\.\/dist\/(.*)\.d\.ts$/, '$1'), name + entry.slice(1)]))
 
 const application = await Application.bootstrapWithPlugins(
   {
     tsconfig: `${here}tsconfig.json`,
-    entryPoints: entries.map(([, { types }]) => root + types),
+    entryPoints: entries.map(([, types]) => root + types),
     basePath: `${root}dist`,
     plugin: ['typedoc-plugin-markdown'],
     router: 'module',
